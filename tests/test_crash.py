@@ -18,7 +18,7 @@ import discreet as dc
 from discreet.mechanisms.noise import ExactNoise
 from discreet.model import json_files
 
-opened = json_files._opened
+opened = json_files._open_new
 DIED = 9
 step = sys.argv[1]
 network = dc.Network((dc.Variable("x", ("a", "b")),), {"x": ()})
@@ -84,7 +84,7 @@ match step:
     case "before the file":
         plant(dc.Release, "dumps", after=True)
     case "half a file":
-        json_files._opened = half
+        json_files._open_new = half
     case "before the rename":
         plant(pathlib.Path, "replace", after=False)
     case "after the rename":

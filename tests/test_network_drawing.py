@@ -19,7 +19,7 @@ import discreet as dc
 from design_releases import PUBLISHED, committed
 from discreet.model import drawing
 from discreet.model.drawing import columns_of, cut, printable
-from discreet.model.layout import GAP, TRUNK, generations, layout
+from discreet.model.layout import GAP_PIXELS, TRUNK_PIXELS, generations, layout
 from folding import every
 from networks import ASIA, asia, network_path
 from shell import RELEASE, Shell, opened, stdin
@@ -182,10 +182,10 @@ def test_cells_keep_their_distance(network: dc.Network) -> None:
     assert all(places.rows[parent] < places.rows[child] for parent, child in network.arcs)
     assert all(places.branch(parent, child) in places.x for parent, child in network.arcs)
     for row in range(places.height):
-        cells = sorted((x, widths[name] if places.rows[name] == row else TRUNK)
+        cells = sorted((x, widths[name] if places.rows[name] == row else TRUNK_PIXELS)
                        for (name, at), x in places.x.items() if at == row)  # fmt: skip
         for (left, size), (right, other) in pairwise(cells):
-            assert right - left >= (size + other) / 2 + GAP - 1e-9
+            assert right - left >= (size + other) / 2 + GAP_PIXELS - 1e-9
 
 
 def test_a_tree_is_drawn_without_crossings() -> None:
@@ -225,7 +225,7 @@ def test_a_picture_says_what_it_shows() -> None:
 def test_a_picture_that_would_take_minutes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     network = of_arcs(60, *((i, i + 1) for i in range(59)), *((i, 50 + i % 10) for i in range(48)))
     assert network.to_svg()
-    monkeypatch.setattr("discreet.model.layout.CELLS", 1000)
+    monkeypatch.setattr("discreet.model.layout.MOST_DRAWN_CELLS", 1000)
     with pytest.raises(dc.InputError, match=r"a drawing of [0-9,]+ nodes and pieces of lines is more than 1,000"):
         network.to_svg()
     assert network.to_text()

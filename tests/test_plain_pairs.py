@@ -104,7 +104,7 @@ def test_many_states_are_read_by_pairs_likewise(kind: str, monkeypatch: pytest.M
     """Means of 400 draws are known to a twentieth of their deviation; of logistic ones the move is a first step."""
     posterior = dc.noise_aware(released("3"), draws=400, rng=np.random.default_rng(1))
     exact = dc.regress(posterior, "c", ["a", "b"], kind=kind)  # type: ignore[arg-type]
-    monkeypatch.setattr(column_moments, "STATES", 3)
+    monkeypatch.setattr(column_moments, "MOST_JOINT_STATES", 3)
     found = dc.regress(posterior, "c", ["a", "b"], kind=kind)  # type: ignore[arg-type]
     deviation = exact.coefficients.std(axis=0)
     np.testing.assert_array_less(np.abs(found.mean() - exact.mean()), 0.35 * deviation)

@@ -159,8 +159,8 @@ def test_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     records = {name: [f"s{k}" for k in rng.integers(0, SIZES[name], 40)] for name in "cd"}
     expected = one_by_one(posterior, records, "b", 0.9)
     made = []
-    real = module._joined
-    monkeypatch.setattr(module, "_joined", lambda *args: made.append(real(*args)) or made[-1])
+    real = module._join_tables
+    monkeypatch.setattr(module, "_join_tables", lambda *args: made.append(real(*args)) or made[-1])
     for bytes_ in (elimination.CHUNK_BYTES, 400_000, 1):
         monkeypatch.setattr(elimination, "CHUNK_BYTES", bytes_)
         assert_equal(predict(posterior, records, "b", level=0.9), expected)

@@ -77,7 +77,7 @@ def test_many_states_are_regressed_by_pairs_or_by_made_up_records(kind: str, mon
     """Of pairs exactly; the made-up records know the target's chance, and so their error is small."""
     drawn = posterior(3, 2.0)
     exact = dc.regress(drawn, "d", ["a", "b", "c"], kind=kind)  # type: ignore[arg-type]
-    monkeypatch.setattr(column_moments, "STATES", 10)
+    monkeypatch.setattr(column_moments, "MOST_JOINT_STATES", 10)
     found = dc.regress(drawn, "d", ["a", "b", "c"], kind=kind)  # type: ignore[arg-type]
     np.testing.assert_allclose(found.coefficients, exact.coefficients, atol=1e-9 if kind == "linear" else 0.15)
 
@@ -195,9 +195,9 @@ def test_classes_below_zero_have_no_coefficient_and_states_are_kept_from_it() ->
     columns, weights = np.array([[[0.0], [1.0]]]), np.array([[0.5, 0.5]])
     assert np.isnan(logit_fits(columns, weights, np.array([[0.25, -0.1]]))).all()
     column = module.Column(NETWORK.schema["b"])
-    hits = module._possible(np.array([[0.25, -0.1]]), weights, [column], [np.array([0, 1])])
+    hits = module._clip_hits(np.array([[0.25, -0.1]]), weights, [column], [np.array([0, 1])])
     np.testing.assert_array_equal(hits, [[0.25, 0.0]])
-    np.testing.assert_array_equal(module._possible(hits, weights, [column], [np.array([0, 1])]), hits)
+    np.testing.assert_array_equal(module._clip_hits(hits, weights, [column], [np.array([0, 1])]), hits)
 
 
 def test_draws_that_leave_a_coefficient_open_are_left_out_and_most_of_them_are_refused() -> None:
@@ -265,6 +265,6 @@ def test_variables_that_have_no_coefficient_are_refused(monkeypatch: pytest.Monk
         dc.regress(drawn, "y", ["one"])
     with pytest.raises(dc.InputError, match="values of 'gap' may be missing; regress under `at_random"):
         dc.regress(drawn, "y", ["gap"])
-    monkeypatch.setattr(module, "COEFFICIENTS", 1)
+    monkeypatch.setattr(module, "MOST_COEFFICIENTS", 1)
     with pytest.raises(dc.InputError, match="at most 1 coefficients, this one would have 2"):
         dc.regress(posterior(), "d", ["a"])

@@ -25,9 +25,9 @@ TAIL_CHARACTERS = 120
 """Kept of a longer message's end, where it says what to do."""
 QUOTED_CHARACTERS = 80
 """Of the input, in one quotation."""
-LISTED = 12
+MOST_LISTED_NAMES = 12
 """Names in one list, and none that would make the list longer than two quotations."""
-CUT = " ... "
+ELLIPSIS = " ... "
 
 
 class DiscreetError(Exception):
@@ -39,7 +39,7 @@ class DiscreetError(Exception):
     """
 
     def __init__(self, message: object = "") -> None:
-        super().__init__(_one_line(str(message)))
+        super().__init__(_fit_on_one_line(str(message)))
 
 
 class InputError(DiscreetError, ValueError):
@@ -99,7 +99,7 @@ def listed(names: Iterable[str]) -> str:
     """
     kept: list[str] = []
     for name in names:
-        if len(kept) == LISTED or sum(map(len, kept)) + len(name) > 2 * QUOTED_CHARACTERS:
+        if len(kept) == MOST_LISTED_NAMES or sum(map(len, kept)) + len(name) > 2 * QUOTED_CHARACTERS:
             return ", ".join([*(kept or [shown(name)]), "..."])
         kept.append(name)
     return ", ".join(kept)
@@ -129,16 +129,16 @@ def shown_path(path: object) -> str:
     return quoted if len(text) <= kept and len(quoted) <= QUOTED_CHARACTERS else f"{quoted[0]}...{quoted[3 - kept :]}"
 
 
-def _one_line(text: str) -> str:
+def _fit_on_one_line(text: str) -> str:
     """A text as one printable line of at most 500 characters."""
     if len(text) > MESSAGE_CHARACTERS:
-        text = _ends(text)
+        text = _cut_middle(text)
     line = " ".join(text.split())
     if not line.isprintable():
         line = "".join(mark if mark.isprintable() else repr(mark)[1:-1] for mark in line)
-    return line if len(line) <= MESSAGE_CHARACTERS else _ends(line)
+    return line if len(line) <= MESSAGE_CHARACTERS else _cut_middle(line)
 
 
-def _ends(text: str) -> str:
+def _cut_middle(text: str) -> str:
     """The beginning and the end of a text that is too long."""
-    return text[: MESSAGE_CHARACTERS - TAIL_CHARACTERS - len(CUT)] + CUT + text[-TAIL_CHARACTERS:]
+    return text[: MESSAGE_CHARACTERS - TAIL_CHARACTERS - len(ELLIPSIS)] + ELLIPSIS + text[-TAIL_CHARACTERS:]

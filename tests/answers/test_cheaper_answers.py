@@ -37,7 +37,7 @@ def posterior(records: float, draws: int = 400, seed: int = 1) -> dc.results.Pos
 def precisions(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Those that laws were asked in from now on, where all is much work."""
     asked: list[object] = []
-    monkeypatch.setattr(given, "MUCH", 0)
+    monkeypatch.setattr(given, "LARGE_WORK", 0)
     for name in ("joint", "marginals"):
         own = getattr(elimination, name)
 
@@ -59,7 +59,7 @@ def test_single_precision_is_far_below_the_error_of_the_draws(
     every = dc.marginals(drawn, {"f": "low"}, level=0.9)
     # Of a million records an error of 1e-5 of a share may be seen: some of it is done again.
     assert set(precisions) == ({np.float32} if records < 1e6 else {np.float32, np.float64})
-    monkeypatch.setattr(given, "MUCH", 2**60)
+    monkeypatch.setattr(given, "LARGE_WORK", 2**60)
     double = dc.answer_many(drawn, ASKED, level=0.9)
     for one, other in zip((*single, *every), (*double, *dc.marginals(drawn, {"f": "low"}, level=0.9)), strict=True):
         for row, exact in zip(one.rows, other.rows, strict=True):
@@ -76,7 +76,7 @@ def test_where_draws_hardly_differ_all_digits_are_kept(
     drawn = posterior(1e14)
     found = dc.marginals(drawn, {"f": "low"}, level=0.9)
     assert precisions == [np.float32, np.float64, np.float32, np.float64]
-    monkeypatch.setattr(given, "MUCH", 2**60)
+    monkeypatch.setattr(given, "LARGE_WORK", 2**60)
     assert found == dc.marginals(drawn, {"f": "low"}, level=0.9)
 
 

@@ -99,7 +99,7 @@ def test_the_mean_has_the_law_of_its_prior_weighed_by_the_noise(
     n: int, error: float, epsilon: str, relation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Against draws of the prior as it is, weighed by the noise's density; 0.04 is six standard errors of a share."""
-    monkeypatch.setattr(queried, "ENOUGH", 40_000.0)
+    monkeypatch.setattr(queried, "LEAST_EFFECTIVE_PROPOSALS", 40_000.0)
     rng = np.random.default_rng(43)
     released = simulated_errors(np.full(n, error), epsilon, relation, rng)
     payload, size = released.payload, 4_000_000
@@ -118,7 +118,7 @@ def test_the_mean_has_the_law_of_its_prior_weighed_by_the_noise(
     assert weight.sum() ** 2 / (weight**2).sum() > 8_000
     order = np.argsort(expected)
     below = np.cumsum(weight[order]) / weight.sum()
-    drawn = queried._mean_draws(payload, released.records, 40_000, rng)
+    drawn = queried._draw_means(payload, released.records, 40_000, rng)
     for share in (0.1, 0.3, 0.5, 0.7, 0.9):
         assert np.mean(drawn <= expected[order][np.searchsorted(below, share)]) == pytest.approx(share, abs=0.04)
 

@@ -21,14 +21,14 @@ from discreet.model.schema import Schema, Variable
 
 __all__ = ["begins_as_bif", "parents_in", "parents_of", "quoted", "schema_of", "topological_order"]
 
-HEADERS = {("from", "to"), ("parent", "child"), ("source", "target")}
+CSV_HEADERS = {("from", "to"), ("parent", "child"), ("source", "target")}
 BIF_START = re.compile(r"(?:\s++|//[^\n]*+|/\*.*?\*/)*+(?:network|variable|probability)\b(?!\s*+(?:->|,))", re.DOTALL)
 """A BIF text begins with a block, after comments; an arc may begin with a node of that name."""
-WORD = re.compile(r'\s*+(?:"(?P<quoted>(?:[^"]|"")*+)"|(?P<arrow>->)|(?P<bare>(?:(?!->)[^\s"])++))')
+CHAIN_WORD = re.compile(r'\s*+(?:"(?P<quoted>(?:[^"]|"")*+)"|(?P<arrow>->)|(?P<bare>(?:(?!->)[^\s"])++))')
 """A name or an arrow in a chain."""
-COLUMN = re.compile(r'\s*+(?:"(?P<quoted>(?:[^"]|"")*+)"\s*+|(?P<bare>[^,"]*+))(?P<end>,|$)')
+CSV_COLUMN = re.compile(r'\s*+(?:"(?P<quoted>(?:[^"]|"")*+)"\s*+|(?P<bare>[^,"]*+))(?P<end>,|$)')
 """A name in CSV, and the comma after it."""
-PLAIN = re.compile(r'(?:(?!->)[^\s",])++')
+PLAIN_ARC_NAME = re.compile(r'(?:(?!->)[^\s",])++')
 """A name that needs no quotes."""
 
 
@@ -84,10 +84,10 @@ def parents_of(
     parents: dict[str, list[str]] = {name: [] for name in schema.names}
     first: dict[tuple[str, str], int] = {}
     for index, edge in enumerate(edges):
-        parent, child = _pair(edge, place(index))
+        parent, child = _read_pair(edge, place(index))
         for name in (parent, child):
             if name not in schema:
-                raise _unknown(name, schema, place(index))
+                raise _describe_unknown(name, schema, place(index))
         if parent == child:
             raise InputError(f"{place(index)}: an arc from {shown(parent)} to itself; remove it")
         before = first.setdefault((parent, child), index)
@@ -98,7 +98,7 @@ def parents_of(
     return {name: tuple(found) for name, found in parents.items()}
 
 
-def _pair(edge: object, place: str) -> tuple[str, str]:
+def _read_pair(edge: object, place: str) -> tuple[str, str]:
     """An edge as two names."""
     # Two letters of a text, and two members of a set, would be taken for names in some order.
     if isinstance(edge, tuple | list) and len(edge) == 2 and all(isinstance(name, str) for name in edge):
@@ -106,7 +106,7 @@ def _pair(edge: object, place: str) -> tuple[str, str]:
     raise InputError(f"{place}: expected a pair (parent, child) of names, got {shown(edge)}")
 
 
-def _unknown(name: str, schema: Schema, place: str) -> InputError:
+def _describe_unknown(name: str, schema: Schema, place: str) -> InputError:
     """An arc names what the schema has not; the message lists what it has."""
     try:
         schema[name]
@@ -138,7 +138,7 @@ def parents_in(text: str, schema: Schema, *, where: str) -> dict[str, tuple[str,
     where = shortened(where)
     arcs: list[tuple[str, str]] = []
     lines: list[int] = []
-    for parent, child, line in _arcs(text, where):
+    for parent, child, line in _read_arcs(text, where):
         arcs.append((parent, child))
         lines.append(line)
         at_most(ARCS, arcs, "arcs")
@@ -147,45 +147,45 @@ def parents_in(text: str, schema: Schema, *, where: str) -> dict[str, tuple[str,
     return parents_of(arcs, schema, lambda index: f"{where}, line {lines[index]}")
 
 
-def _arcs(text: str, where: str) -> Iterator[tuple[str, str, int]]:
+def _read_arcs(text: str, where: str) -> Iterator[tuple[str, str, int]]:
     """Parent, child and line of each arc."""
     begun = False
     for number, line in enumerate(io.StringIO(text, newline=None), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         place = f"{where}, line {number}"
-        words = _words(line, place)
-        names = _chain(words, place) if None in words else _columns(line, place)
-        if not begun and None not in words and tuple(name.strip().lower() for name in names) in HEADERS:
+        words = _split_words(line, place)
+        names = _read_chain(words, place) if None in words else _read_columns(line, place)
+        if not begun and None not in words and tuple(name.strip().lower() for name in names) in CSV_HEADERS:
             names = ()
         begun = True
         for parent, child in pairwise(names):
             yield parent, child, number
 
 
-def _words(line: str, place: str) -> list[str | None]:
+def _split_words(line: str, place: str) -> list[str | None]:
     """Names of a line up to its comment, and None for each arrow."""
     found: list[str | None] = []
     line = line.rstrip()
     at = 0
     while at < len(line):
-        match = WORD.match(line, at)
+        match = CHAIN_WORD.match(line, at)
         if match is None:
             raise InputError(f'{place}: a quote that is not closed; a name with a quote in it has two: "5"" tube"')
         if (match["bare"] or "").startswith("#"):
             break
-        found.append(None if match["arrow"] else _name(match))
+        found.append(None if match["arrow"] else _strip_quotes(match))
         at = match.end()
     return found
 
 
-def _name(match: re.Match[str]) -> str:
+def _strip_quotes(match: re.Match[str]) -> str:
     """The name that was matched, without its quotes."""
     quoted: str | None = match["quoted"]
     return match["bare"].rstrip() if quoted is None else quoted.replace('""', '"')
 
 
-def _chain(words: list[str | None], place: str) -> tuple[str, ...]:
+def _read_chain(words: list[str | None], place: str) -> tuple[str, ...]:
     """The names of a chain, between which there are arrows."""
     names: list[str] = []
     for index, word in enumerate([*words, None]):
@@ -201,16 +201,16 @@ def _chain(words: list[str | None], place: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _columns(line: str, place: str) -> tuple[str, ...]:
+def _read_columns(line: str, place: str) -> tuple[str, ...]:
     """The two names of a line of CSV."""
     line = line.rstrip()
     names: list[str] = []
     at, more = 0, True
     while more:
-        match = COLUMN.match(line, at)
+        match = CSV_COLUMN.match(line, at)
         if match is None:
             raise InputError(f"{place}: a double quote inside a name; put the name in quotes, and double those in it")
-        names.append(_name(match))
+        names.append(_strip_quotes(match))
         at, more = match.end(), bool(match["end"])
     if len(names) != 2:
         count = "one column" if len(names) == 1 else f"{len(names)} columns"
@@ -227,7 +227,7 @@ def quoted(name: str) -> str:
         >>> print(quoted("lung"), quoted("age group"))
         lung "age group"
     """
-    if PLAIN.fullmatch(name) and not name.startswith("#"):
+    if PLAIN_ARC_NAME.fullmatch(name) and not name.startswith("#"):
         return name
     return '"' + name.replace('"', '""') + '"'
 

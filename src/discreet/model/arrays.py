@@ -28,6 +28,10 @@ def read_only(array: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array
 
     Returns:
         The copy.
+
+    Example:
+        >>> read_only([1, 2]).flags.writeable
+        False
     """
     copy = np.array(array, dtype)
     copy.flags.writeable = False
@@ -46,6 +50,10 @@ def numbers(value: object, what: str) -> Floats:
 
     Raises:
         InputError: it holds something that is no number.
+
+    Example:
+        >>> numbers([[1, 2], [3, 4]], "rows").shape
+        (2, 2)
     """
     try:
         if value is not None:
@@ -73,15 +81,15 @@ def freeze(instance: object, **values: object) -> None:
         values: by field.
     """
     for name, value in values.items():
-        object.__setattr__(instance, name, _frozen(value))
+        object.__setattr__(instance, name, _freeze_value(value))
 
 
-def _frozen(value: object) -> object:
+def _freeze_value(value: object) -> object:
     """A read-only copy of an array or a mapping; anything else as it is."""
     if isinstance(value, np.ndarray):
         return read_only(value)
     if isinstance(value, Mapping):
-        return MappingProxyType({name: _frozen(part) for name, part in value.items()})
+        return MappingProxyType({name: _freeze_value(part) for name, part in value.items()})
     return value
 
 
@@ -95,6 +103,10 @@ def margin(table: Array, scope: Sequence[str], kept: Sequence[str]) -> Array:
 
     Returns:
         The sums, axes `(*kept, ...)`.
+
+    Example:
+        >>> margin(np.array([[1, 2], [3, 4]]), ("a", "b"), ("b",)).tolist()
+        [4, 6]
     """
     left = [name for name in scope if name in kept]
     summed = table.sum(axis=tuple(axis for axis, name in enumerate(scope) if name not in kept))
@@ -112,20 +124,35 @@ def by_rows(table: Array, scope: Sequence[str], shared: Sequence[str]) -> Array:
 
     Returns:
         Shape (cells of the shared variables, cells of a row, ...).
+
+    Example:
+        >>> by_rows(np.array([[1, 2], [3, 4]]), ("a", "b"), ("b",)).tolist()
+        [[1, 3], [2, 4]]
     """
-    axes = _rows_first(scope, shared)
+    axes = _put_rows_first(scope, shared)
     turned = np.moveaxis(table, axes, range(len(axes)))
     cells = math.prod(turned.shape[: len(shared)])
     return turned.reshape(cells, -1, *table.shape[len(scope) :])
 
 
 def of_rows(rows: Array, scope: Sequence[str], shared: Sequence[str], sizes: Sequence[int]) -> Array:
-    """The inverse, given the number of states of each variable of the scope."""
-    axes = _rows_first(scope, shared)
+    """Rows as a table again: the inverse of `by_rows`.
+
+    Args:
+        rows: shape (entries of the shared variables, entries of a row, ...).
+        scope: names of the table's axes.
+        shared: names that are in the scope.
+        sizes: number of states of each variable of the scope.
+
+    Example:
+        >>> of_rows(np.array([[1, 3], [2, 4]]), ("a", "b"), ("b",), (2, 2)).tolist()
+        [[1, 2], [3, 4]]
+    """
+    axes = _put_rows_first(scope, shared)
     turned = rows.reshape(*(sizes[axis] for axis in axes), *rows.shape[2:])
     return np.moveaxis(turned, range(len(axes)), axes)
 
 
-def _rows_first(scope: Sequence[str], shared: Sequence[str]) -> list[int]:
+def _put_rows_first(scope: Sequence[str], shared: Sequence[str]) -> list[int]:
     """Axes of a table: those of the shared variables, in their order, then the others."""
     return [*map(list(scope).index, shared), *(axis for axis, name in enumerate(scope) if name not in shared)]

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError, listed, shortened, shown
+from discreet.model.arrays import Floats
 from discreet.model.json_files import read_packed_text
 from discreet.model.limits import (
     NETWORK_BYTES,
@@ -38,20 +38,19 @@ from discreet.model.schema import Variable, table_cells
 
 __all__ = ["Bif", "parse_bif", "read_bif"]
 
-Array = npt.NDArray[np.float64]
 
 ROW_TOLERANCE = 1.000001e-6
 """A row that misses 1 by this much is rounded text and is renormalised; more is an error of the file."""
 EXACT_ROW = 1e-15
 """A row this near to 1 is left as it is, so that a file that is written and read again does not change."""
 
-TOKEN = re.compile(
+BIF_TOKEN = re.compile(
     r"""(?P<skip>(?:\s++|//(?!\ discreet[:-])[^\n]*+|/\*.*?\*/)++)|//\ discreet(?P<note>[:-][^\n]*+)|(?P<open>/\*)
     |"(?P<quoted>[^"\n]*+)"|(?P<mark>[{}()\[\],;|])|(?P<word>[^\s{}()\[\],;|"]++)""",
     re.DOTALL | re.VERBOSE,
 )
 """A comment that is not closed is a fault at once: to take it for words would search the rest for its end each time."""
-NUMBERS = re.compile(r'[^{}()\[\]|"/;]*+;')
+PLAIN_NUMBERS = re.compile(r'[^{}()\[\]|"/;]*+;')
 """Numbers up to their semicolon, and nothing that could be a name or comment."""
 
 
@@ -69,7 +68,7 @@ class Bif:
 
     variables: tuple[Variable, ...]
     parents: Mapping[str, tuple[str, ...]]
-    arrays: Mapping[str, Array]
+    arrays: Mapping[str, Floats]
     name: str = "unknown"
     properties: tuple[str, ...] = ()
 
@@ -104,6 +103,11 @@ def parse_bif(text: str, *, where: str = "BIF text") -> Bif:
 
     Raises:
         InputError: not BIF, or more than `limits.py` allows; the message has the line number.
+
+    Example:
+        >>> bif = parse_bif('variable wet { type discrete [ 2 ] { no, yes }; } probability ( wet ) { table 0.7, 0.3; }')
+        >>> bif.variables[0].states, bif.arrays["wet"].tolist()
+        (('no', 'yes'), [0.7, 0.3])
     """
     at_most(NETWORK_BYTES, text, "characters of BIF")
     return _Parser(text, where).file()
@@ -161,7 +165,7 @@ class _Parser:
         """The next token of the text, or None at its end; notes of ours on the way are kept."""
         while self.at < len(self.text):
             at = self.at
-            match = TOKEN.match(self.text, at)
+            match = BIF_TOKEN.match(self.text, at)
             if match is None:
                 self.fail(at, "a quote that is not closed")
             self.at = match.end()
@@ -181,7 +185,7 @@ class _Parser:
         end = self.text.find(";", self.at)
         if end < 0:
             self.fail(at, "a property that does not end with ';'")
-        raw = _unquoted(self.text[self.at : end].strip())
+        raw = _strip_quotes(self.text[self.at : end].strip())
         self.at = end
         return _Token("property", at, False, raw)
 
@@ -243,19 +247,19 @@ class _Parser:
     def numbers(self) -> Row:
         """Take numbers up to the semicolon."""
         at = self.last
-        plain = NUMBERS.match(self.text, self.at) if self.ahead is None else None
+        plain = PLAIN_NUMBERS.match(self.text, self.at) if self.ahead is None else None
         if plain is not None:
             try:
                 numbers = tuple(map(float, plain.group()[:-1].replace(",", " ").split()))
             except ValueError:
                 numbers = (math.nan,)
-            if _all_probabilities(numbers):
+            if _are_probabilities(numbers):
                 self.at = plain.end()
                 return numbers, at
         return self.odd_numbers(), at
 
     def odd_numbers(self) -> tuple[float, ...]:
-        """The same, one by one: with comments or quotes between them, or a fault that is to be named."""
+        """Take numbers one by one: comments or quotes stand between them, or a fault is to be named."""
         numbers: list[float] = []
         while not self.take(";"):
             if self.take(","):
@@ -265,7 +269,7 @@ class _Parser:
                 numbers.append(float(token.text))
             except ValueError:
                 self.fail(token.at, f"expected a probability, got {shown(token.text)}")
-            if not _all_probabilities(numbers[-1:]):
+            if not _are_probabilities(numbers[-1:]):
                 self.fail(token.at, f"a probability must lie between 0 and 1, got {shortened(token.text)}")
         return tuple(numbers)
 
@@ -386,7 +390,7 @@ class _Parser:
             numeric[key] = self.floats(value, at)
 
     def floats(self, text: str, at: int) -> tuple[float, ...]:
-        """Numbers of a property of ours."""
+        """Read the numbers of a comment such as `discreet-bounds`."""
         try:
             return tuple(float(word) for word in text.replace(",", " ").split())
         except ValueError:
@@ -429,7 +433,7 @@ class _Parser:
                 except InputError as error:
                     self.fail(block.at, f"{shown(block.node)}: {error}; give it fewer parents")
 
-    def array(self, variables: Mapping[str, Variable], block: _Block) -> Array:
+    def array(self, variables: Mapping[str, Variable], block: _Block) -> Floats:
         """The table of a block."""
         *parent_shape, size = (variables[name].size for name in (*block.parents, block.node))
         if block.table is not None:
@@ -451,7 +455,7 @@ class _Parser:
             self.fail(block.at, f"{shown(block.node)} has no row for ({names}); add it or a default")
         return array
 
-    def whole(self, block: _Block, parent_shape: tuple[int, ...], size: int) -> Array:
+    def whole(self, block: _Block, parent_shape: tuple[int, ...], size: int) -> Floats:
         """The table of a block that lists it as one, the child slowest."""
         assert block.table is not None
         numbers, at = block.table
@@ -475,7 +479,7 @@ class _Parser:
         except InputError as error:
             self.fail(at, str(error))
 
-    def row(self, row: Row, node: str, size: int) -> Array:
+    def row(self, row: Row, node: str, size: int) -> Floats:
         """Check one row, and renormalise rounded text."""
         numbers, at = row
         if len(numbers) != size:
@@ -486,11 +490,11 @@ class _Parser:
         return np.array(numbers) if abs(total - 1) <= EXACT_ROW * size else np.array(numbers) / total
 
 
-def _unquoted(text: str) -> str:
+def _strip_quotes(text: str) -> str:
     """The text of a property that is one quoted string, any other as it is."""
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1] else text
 
 
-def _all_probabilities(numbers: tuple[float, ...] | list[float]) -> bool:
+def _are_probabilities(numbers: tuple[float, ...] | list[float]) -> bool:
     """Whether all numbers lie between 0 and 1, but for rounding."""
     return all(0 <= number <= 1 + ROW_TOLERANCE for number in numbers)

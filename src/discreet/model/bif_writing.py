@@ -20,10 +20,10 @@ from discreet.model.json_files import write_whole
 
 __all__ = ["format_bif", "odd_names", "plain_names", "write_bif"]
 
-BARE = re.compile(r"[^\s{}()\[\],;|\"]+")
+UNQUOTED_NAME = re.compile(r"[^\s{}()\[\],;|\"]+")
 """Names that BIF needs no quotes for."""
-PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-PLAIN_STATE = re.compile(rf"{PLAIN.pattern}|[0-9]+|[0-9]+_[A-Za-z0-9_]+")
+PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+PLAIN_STATE = re.compile(rf"{PLAIN_NAME.pattern}|[0-9]+|[0-9]+_[A-Za-z0-9_]+")
 """Names that pyAgrum 3.3 and pgmpy 1.1 read as they are."""
 KEYWORDS = {"network", "variable", "probability", "property", "type", "discrete", "table", "default"}
 
@@ -43,13 +43,17 @@ def format_bif(bif: Bif) -> str:
         InputError: a name holds a quote or a line break, which BIF cannot express, or a property a line break.
     """
     states = {variable.name: variable.states for variable in bif.variables}
-    lines = [f"network {_quote(bif.name)} {{", *(f"  // discreet: {_property(line)}" for line in bif.properties), "}"]
+    lines = [
+        f"network {_quote(bif.name)} {{",
+        *(f"  // discreet: {_check_property(line)}" for line in bif.properties),
+        "}",
+    ]
     for variable in bif.variables:
         lines += [f"variable {_quote(variable.name)} {{"]
         lines += [f"  type discrete [ {variable.size} ] {{ {', '.join(map(_quote, variable.states))} }};"]
         if variable.bounds is not None:
-            lines += [f"  // discreet-bounds {_floats(variable.bounds)}"]
-            lines += [f"  // discreet-bins {_floats(variable.bins)}"] if variable.bins else []
+            lines += [f"  // discreet-bounds {_write_floats(variable.bounds)}"]
+            lines += [f"  // discreet-bins {_write_floats(variable.bins)}"] if variable.bins else []
             lines += ["  // discreet-integer"] if variable.type == "integer" else []
         lines += ["  // discreet-missing"] if variable.missing is not None else []
         lines.append("}")
@@ -74,8 +78,8 @@ def write_bif(path: str | Path, bif: Bif) -> None:
 
 def odd_names(bif: Bif) -> tuple[str, ...]:
     """Names of variables and states that other programs do not read: pyAgrum none of them, pgmpy some."""
-    found = [name for name in (variable.name for variable in bif.variables) if not _plain(name, PLAIN)]
-    found += [state for variable in bif.variables for state in variable.states if not _plain(state, PLAIN_STATE)]
+    found = [name for name in (variable.name for variable in bif.variables) if not _is_plain(name, PLAIN_NAME)]
+    found += [state for variable in bif.variables for state in variable.states if not _is_plain(state, PLAIN_STATE)]
     return tuple(dict.fromkeys(found))
 
 
@@ -96,11 +100,11 @@ def plain_names(bif: Bif) -> Bif:
         >>> plain.variables[0].name, plain.variables[0].states, plain.properties[1]
         ('O2_level', ('_5', '_'), "state _5 of O2_level is '<5'")
     """
-    names = dict(zip(named := [v.name for v in bif.variables], _plained(named, PLAIN), strict=True))
+    names = dict(zip(named := [v.name for v in bif.variables], _make_plain(named, PLAIN_NAME), strict=True))
     said = [f"variable {new} is {shown(old)}" for old, new in names.items() if old != new]
     variables = []
     for variable in bif.variables:
-        states = _plained(variable.states, PLAIN_STATE)
+        states = _make_plain(variable.states, PLAIN_STATE)
         pairs = zip(variable.states, states, strict=True)
         said += [f"state {new} of {names[variable.name]} is {shown(old)}" for old, new in pairs if old != new]
         missing = None if variable.missing is None else states[-1]
@@ -114,16 +118,16 @@ def plain_names(bif: Bif) -> Bif:
     )
 
 
-def _plained(names: Iterable[str], pattern: re.Pattern[str]) -> tuple[str, ...]:
+def _make_plain(names: Iterable[str], pattern: re.Pattern[str]) -> tuple[str, ...]:
     """A different plain name for each; those that are plain keep theirs."""
     listed = tuple(names)
-    taken = {name for name in listed if _plain(name, pattern)}
+    taken = {name for name in listed if _is_plain(name, pattern)}
     found, counts = [], dict[str, int]()
     for name in listed:
         new = name
-        if not _plain(name, pattern):
+        if not _is_plain(name, pattern):
             stem = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
-            stem = stem if _plain(stem, pattern) else f"_{stem}"
+            stem = stem if _is_plain(stem, pattern) else f"_{stem}"
             new = stem
             while new in taken:
                 counts[stem] = counts.get(stem, 1) + 1
@@ -133,7 +137,7 @@ def _plained(names: Iterable[str], pattern: re.Pattern[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _plain(name: str, pattern: re.Pattern[str]) -> bool:
+def _is_plain(name: str, pattern: re.Pattern[str]) -> bool:
     """Whether other programs read a name."""
     return pattern.fullmatch(name) is not None and name not in KEYWORDS
 
@@ -144,17 +148,17 @@ def _quote(name: str) -> str:
         raise InputError("a BIF network needs a name that is not empty")
     if '"' in name or "\n" in name or "\r" in name:
         raise InputError(f"name {shown(name)} holds a quote or a line break, which BIF cannot express; rename it")
-    plain = BARE.fullmatch(name) and not name.startswith(("//", "/*")) and name != "property"
+    plain = UNQUOTED_NAME.fullmatch(name) and not name.startswith(("//", "/*")) and name != "property"
     return name if plain else f'"{name}"'
 
 
-def _property(text: str) -> str:
+def _check_property(text: str) -> str:
     """What is said of the network, in a comment that ends with its line."""
     if "\n" in text or "\r" in text:
         raise InputError("what a BIF file says of its network cannot hold a line break")
     return text
 
 
-def _floats(values: tuple[float, ...]) -> str:
-    """Numbers of a property."""
+def _write_floats(values: tuple[float, ...]) -> str:
+    """Write the numbers of a comment such as `discreet-bounds`."""
     return " ".join(f"{value!r}" for value in values)

@@ -85,7 +85,7 @@ def from_pgmpy(model: Any, schema: Schema | None) -> Structure:
         parents = {node: tuple(model.predecessors(node)) for node in model.nodes}
         noted = {node: model.nodes[node].get("states", ()) for node in parents}
     except AttributeError:
-        raise _not_a("pgmpy", "DiscreteBayesianNetwork", model) from None
+        raise _describe_wrong_type("pgmpy", "DiscreteBayesianNetwork", model) from None
     for node, table in tables.items():
         evidence = tuple(table.variables[1:])
         if set(evidence) != set(parents.get(node, ())):
@@ -93,13 +93,13 @@ def from_pgmpy(model: Any, schema: Schema | None) -> Structure:
         parents[node] = evidence
         noted[node] = table.state_names[node]
     if schema is None:
-        return tuple(_variable(node, noted[node], "pgmpy") for node in parents), parents
-    return schema.variables, _over(schema, parents)
+        return tuple(_make_variable(node, noted[node], "pgmpy") for node in parents), parents
+    return schema.variables, _extend_parents(schema, parents)
 
 
 def as_pgmpy(variables: Iterable[Variable], parents: Parents) -> Any:
     """A `DiscreteBayesianNetwork` without CPDs, whose nodes have an attribute `states`."""
-    model = _package("pgmpy.models").DiscreteBayesianNetwork()
+    model = _import_package("pgmpy.models").DiscreteBayesianNetwork()
     for variable in variables:
         model.add_node(variable.name)
         model.nodes[variable.name]["states"] = variable.states
@@ -127,13 +127,13 @@ def from_pyagrum(net: Any) -> Structure:
         parents = {variable.name(): tuple(net.cpt(variable.name()).names[1:]) for variable in found}
         labels = {variable.name(): variable.labels() for variable in found}
     except (AttributeError, TypeError):
-        raise _not_a("pyAgrum", "BayesNet", net) from None
-    return tuple(_variable(name, labels[name], "pyAgrum") for name in parents), parents
+        raise _describe_wrong_type("pyAgrum", "BayesNet", net) from None
+    return tuple(_make_variable(name, labels[name], "pyAgrum") for name in parents), parents
 
 
 def as_pyagrum(variables: Iterable[Variable], parents: Parents) -> Any:
     """A `pyagrum.BayesNet` with labelized variables, whose tables are not filled."""
-    pyagrum = _package("pyagrum")
+    pyagrum = _import_package("pyagrum")
     net = pyagrum.BayesNet()
     for variable in variables:
         net.add(pyagrum.LabelizedVariable(variable.name, variable.name, list(variable.states)))
@@ -146,7 +146,7 @@ def as_pyagrum(variables: Iterable[Variable], parents: Parents) -> Any:
 # ------------------------------------------------------------------------------------------------------------- helpers
 
 
-def _package(module: str) -> Any:
+def _import_package(module: str) -> Any:
     """A module of another package, which is loaded now: pgmpy takes seconds."""
     try:
         return importlib.import_module(module)
@@ -156,12 +156,12 @@ def _package(module: str) -> Any:
     raise InputError(f"{name} cannot be loaded: {missing} is not installed; pip install '{wanted}'")
 
 
-def _not_a(package: str, wanted: str, got: object) -> InputError:
+def _describe_wrong_type(package: str, wanted: str, got: object) -> InputError:
     """What was given is no network of a package."""
     return InputError(f"expected a {wanted} of {package}, got {type(got).__name__}")
 
 
-def _variable(name: object, states: Iterable[object], package: str) -> Variable:
+def _make_variable(name: object, states: Iterable[object], package: str) -> Variable:
     """A variable of another package; its states are numbers there, or text."""
     if not isinstance(name, str):
         raise InputError(f"the {package} model has a node {shown(name)} that is no text; rename it")
@@ -171,7 +171,7 @@ def _variable(name: object, states: Iterable[object], package: str) -> Variable:
     return Variable(name, listed)
 
 
-def _over(schema: Schema, parents: Parents) -> dict[str, tuple[str, ...]]:
+def _extend_parents(schema: Schema, parents: Parents) -> dict[str, tuple[str, ...]]:
     """The same parents, for a schema that may have more variables."""
     for name in parents:
         if name not in schema:

@@ -7,11 +7,6 @@ intercept is fitted. Everything private is measured in its coordinates: every fe
 Features of a group exclude each other: indicators of the states of one column, 0 or 1, of which a record has at most
 one 1. They are coordinates as they are. A record's coordinates then have an absolute sum of at most L, one for each
 feature alone, for each group and for the constant, however many features a group has.
-
-Which noise is least (`least_shape`). Of d coordinates of at most 1 each, with the absolute sum L and so the squared
-length L at most, noise for a budget of 1 has in each coordinate the variance (d + 1)(d + 2) / 3 in a cube, L (d + 1) in
-a ball and 2 L^2 in a diamond, which is independent Laplace noise. The ball's is never the least: where it is below the
-diamond's, d + 1 < 2 L, and then the cube's is below it. Without groups L = d, and the cube's is the least.
 """
 
 from __future__ import annotations
@@ -28,8 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError, shown
+from discreet.model.arrays import Floats, Ints
 from discreet.model.limits import SUMS, repeated
-from discreet.model.schema import Schema, Variable
+from discreet.model.noise_shapes import CurvaturePart, Shape, least_shape
+from discreet.model.schema import Schema, Variable, bin_ends
 
 __all__ = ["GRID", "CurvaturePart", "Design", "Normal", "Shape", "least_shape"]
 
@@ -39,56 +36,10 @@ GRID = 4096
 COUNTS_LIMIT = 2**15 - 1
 """Largest upper bound of a counted target: rows hold it in 16 bits."""
 
-MEASURED_SUMS = 2000
+MOST_MEASURED_SUMS = 2000
 """Most squared features times pairs of classes, where there are more than two, of a curvature."""
 
-Shape = Literal["cube", "ball", "diamond"]
-"""Unit ball of the norm in which noise on a vector is calibrated: of the largest entry, the Euclidean norm, or the sum
-of the absolute entries."""
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.intp]
-
-
-def least_shape(size: int, length: int) -> Shape:
-    """The shape whose noise on a vector has the least variance; see above.
-
-    Args:
-        size: entries, each of at most 1.
-        length: most that the sum of their absolute values can be.
-
-    Returns:
-        "cube" or "diamond".
-
-    Example:
-        >>> least_shape(117, 21), least_shape(20, 20)
-        ('diamond', 'cube')
-    """
-    return "diamond" if 6 * length**2 < (size + 1) * (size + 2) else "cube"
-
-
-@dataclass(frozen=True)
-class CurvaturePart:
-    """A vector of sums to each of which a record adds a number from -1 to 1.
-
-    Args:
-        size: sums.
-        length: most of them that a record adds something else than 0 to.
-    """
-
-    size: int
-    length: int
-
-    @property
-    def shape(self) -> Shape:
-        """The norm in which it is bounded: the one whose noise is least."""
-        return least_shape(self.size, self.length)
-
-    @property
-    def width(self) -> float:
-        """What the noise's deviation is proportional to: the sums, or of Laplace noise as many as have as much."""
-        return self.size if self.shape == "cube" else math.sqrt(6) * self.length
 
 
 @dataclass(frozen=True)
@@ -131,25 +82,25 @@ class Design:
     def __post_init__(self) -> None:
         """Normalise the containers, then refuse what is no design."""
         object.__setattr__(self, "features", tuple(self.features))
-        object.__setattr__(self, "groups", _groups(self.groups, self.features))
+        object.__setattr__(self, "groups", _check_groups(self.groups, self.features))
         if self.groups and self.norm is not None:
             raise InputError("a design has a norm or groups: the norm shortens records, and indicators are 0 or 1")
         if not self.features:
             raise InputError("a design needs at least one feature")
-        names = [variable.name for variable in (*self.features, *([] if self.target is None else [self.target]))]
-        if len(set(names)) < len(names):
-            raise InputError(f"a design has the variable {shown(repeated(names))} twice")
+        columns = (*self.features, *([] if self.target is None else [self.target]))
+        if twice := repeated(variable.name for variable in columns):
+            raise InputError(f"a design has the variable {shown(twice)} twice")
         for variable in self.features:
             if variable.bounds is None or variable.bins:
                 raise InputError(f"feature {shown(variable.name)} needs numeric bounds, and no bins")
-        if self.target is not None and not _predictable(self.target):
+        if self.target is not None and not _is_predictable(self.target):
             raise InputError(f"target {shown(self.target.name)} needs numeric bounds without bins, or states")
-        if self.counted and not _countable(self.target):
+        if self.counted and not _is_countable(self.target):
             raise InputError(
                 f"a counted target needs bounds from 0 to a whole number of at most {COUNTS_LIMIT:,}, such as (0, 20)"
             )
-        for variable in (*self.features, *([] if self.target is None or not self.target.numeric else [self.target])):
-            if not _half(variable) > 0:
+        for variable in columns:
+            if variable.numeric and not _find_half(variable) > 0:
                 raise InputError(f"the bounds of {shown(variable.name)} are too close to each other to be told apart")
         if self.norm is not None:
             if not 1 / GRID <= self.norm <= math.sqrt(len(self.features)):
@@ -231,7 +182,7 @@ class Design:
     def measurable(self) -> bool:
         """Whether a curvature can be released: noise would hide that of many pairs of classes."""
         pairs = self.outputs * (self.outputs - 1) // 2
-        return pairs * len(self.features) ** 2 <= MEASURED_SUMS
+        return pairs * len(self.features) ** 2 <= MOST_MEASURED_SUMS
 
     @cached_property
     def curvature(self) -> tuple[CurvaturePart, CurvaturePart, CurvaturePart]:
@@ -324,7 +275,15 @@ class Design:
         return np.column_stack([inside, *([np.full(len(inside), self.constant)] if self.intercept else [])])
 
     def scaled_feature(self, position: int, values: Floats) -> Floats:
-        """One coordinate of records alone, where there is no norm: to the last bit what `scaled` has in its column."""
+        """One coordinate of records alone, where there is no norm.
+
+        Args:
+            position: of the feature.
+            values: float64, shape `(records,)`, in the unit of its bounds.
+
+        Returns:
+            float64, same shape; to the last bit what `scaled` has in its column.
+        """
         with np.errstate(over="ignore"):
             return np.asarray(np.clip((values - self.middles[position]) / self._halves[position], -1, 1))
 
@@ -336,17 +295,30 @@ class Design:
 
         Returns:
             float64, same shape.
+
+        Raises:
+            InputError: no numeric target.
         """
         middle, half = self._target_scale
         with np.errstate(over="ignore"):
             return np.clip((target - middle) / half, -1, 1)
 
     def predicted(self, scaled: Floats) -> Floats:
-        """A scaled target in the unit of its bounds; the inverse of `scaled_target` inside the bounds."""
+        """A scaled target in the unit of its bounds; the inverse of `scaled_target` inside the bounds.
+
+        Args:
+            scaled: float64, from -1 to 1.
+
+        Returns:
+            float64, same shape.
+
+        Raises:
+            InputError: no numeric target.
+        """
         middle, half = self._target_scale
         return middle + half * scaled
 
-    def values(self, coordinates: Integers, target: Integers) -> dict[str, npt.NDArray[np.generic]]:
+    def values(self, coordinates: Ints, target: Ints) -> dict[str, npt.NDArray[np.generic]]:
         """Records on the grid in the units of their columns.
 
         Args:
@@ -386,20 +358,27 @@ class Design:
         return half * slopes, middle + half * (constant - slopes @ self.middles)
 
     def vectors(self, scaled: Floats) -> Floats:
-        """Differences in scaled features as differences in the units of the columns, shape `(..., features)` both."""
+        """Differences in scaled features as differences in the units of the columns.
+
+        Args:
+            scaled: shape `(..., features)`.
+
+        Returns:
+            The same shape.
+        """
         return scaled * self._halves
 
     @cached_property
     def middles(self) -> Floats:
         """Values of the features where their coordinates are 0: middles of their bounds; of indicators in groups 0."""
-        return self._of_alone([_middle(variable) for variable in self.features], 0.0)
+        return self._fill_alone([_find_middle(variable) for variable in self.features], 0.0)
 
     @cached_property
     def _halves(self) -> Floats:
         """Halves of the widths of the features' bounds; of indicators in groups 1."""
-        return self._of_alone([_half(variable) for variable in self.features], 1.0)
+        return self._fill_alone([_find_half(variable) for variable in self.features], 1.0)
 
-    def _of_alone(self, values: list[float], otherwise: float) -> Floats:
+    def _fill_alone(self, values: list[float], otherwise: float) -> Floats:
         """Values of the features in no group, and another for those in groups."""
         found = np.full(len(values), otherwise)
         found[list(self.alone)] = np.array(values)[list(self.alone)]
@@ -410,7 +389,7 @@ class Design:
         """Middle and half width of a numeric target's bounds."""
         if self.target is None or self.target.bounds is None:
             raise InputError("this design has no numeric target")
-        return _middle(self.target), _half(self.target)
+        return _find_middle(self.target), _find_half(self.target)
 
 
 @dataclass(frozen=True)
@@ -423,6 +402,12 @@ class Normal:
 
     Raises:
         InputError: a deviation that is no number from 1e-12 to 1e12.
+
+    Example:
+        >>> age = Design((Variable("age", bounds=(20, 60)),), Variable("income", bounds=(0, 1000)))
+        >>> prior = Normal(age, 2)
+        >>> prior.deviation, prior.over.weights
+        (2.0, 2)
     """
 
     design: Design
@@ -440,7 +425,7 @@ class Normal:
         return self.design
 
 
-def _groups(groups: Iterable[Iterable[int]], features: tuple[Variable, ...]) -> tuple[tuple[int, ...], ...]:
+def _check_groups(groups: Iterable[Iterable[int]], features: tuple[Variable, ...]) -> tuple[tuple[int, ...], ...]:
     """Groups in order, none twice; refused where they are no groups of these features."""
     try:
         given = [list(group) for group in groups]
@@ -460,24 +445,24 @@ def _groups(groups: Iterable[Iterable[int]], features: tuple[Variable, ...]) -> 
     return found
 
 
-def _middle(variable: Variable) -> float:
+def _find_middle(variable: Variable) -> float:
     """Middle of a numeric variable's bounds."""
-    assert variable.bounds is not None
-    return variable.bounds[0] / 2 + variable.bounds[1] / 2
+    low, *_, high = bin_ends(variable)
+    return low / 2 + high / 2
 
 
-def _half(variable: Variable) -> float:
+def _find_half(variable: Variable) -> float:
     """Half of the width of a numeric variable's bounds; 0 where it is too small for a float."""
-    assert variable.bounds is not None
-    return variable.bounds[1] / 2 - variable.bounds[0] / 2
+    low, *_, high = bin_ends(variable)
+    return high / 2 - low / 2
 
 
-def _predictable(target: Variable) -> bool:
+def _is_predictable(target: Variable) -> bool:
     """Whether a variable can be a target: numbers within bounds, or classes."""
     return (target.numeric and not target.bins) or (not target.numeric and target.size >= 2)
 
 
-def _countable(target: Variable | None) -> bool:
+def _is_countable(target: Variable | None) -> bool:
     """Whether a variable can be a count that rows have room for."""
     bounds = None if target is None else target.bounds
     return bounds is not None and bounds[0] == 0 and bounds[1] % 1 == 0 and 1 <= bounds[1] <= COUNTS_LIMIT

@@ -22,11 +22,11 @@ DEFAULT_CONCENTRATION = 0.25
 """Calibrates intervals on networks with near-deterministic rows better than 1/2 or 1 (measured on asia and child)."""
 
 
-SMALL = 0.05
+LEAST_DIRECT_SHAPE = 0.05
 """Concentration from which on a gamma variate of double precision underflows with a chance below 1e-15."""
-SHARE = 1e-9
+LEAST_MATCHED_MEAN = 1e-9
 """Smallest mean of a cell that is matched: no state is impossible."""
-LEAST, MOST = 1e-2, 1e12
+LEAST_ROW_RECORDS, MOST_ROW_RECORDS = 1e-2, 1e12
 """Records that a matched row is worth: draws that are all at the ends are worth next to none, those that never differ
 are worth more than anybody has."""
 
@@ -40,6 +40,13 @@ class Dirichlet:
 
     Raises:
         InputError: a concentration, or the sum of a row's, is not a positive, finite number; the message has the node.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> network = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> prior = Dirichlet(Tables(network, {"rain": [1, 1]}))
+        >>> prior.updated(Tables(network, {"rain": [6, 2]})).mean()["rain"].tolist()
+        [0.7, 0.3]
     """
 
     alpha: Tables
@@ -161,7 +168,7 @@ class Dirichlet:
         """
         if (draws.draws or 0) < 2:
             raise InputError("moments of a posterior need at least two draws of every family")
-        return Dirichlet(Tables(draws.network, {node: _matching(table) for node, table in draws.items()}))
+        return Dirichlet(Tables(draws.network, {node: _match_moments(table) for node, table in draws.items()}))
 
     def mean(self) -> Tables:
         """Posterior mean of every row.
@@ -205,16 +212,16 @@ class Dirichlet:
         return Tables(self.network, {node: rows(node) for node in self.alpha}, draws=n)
 
 
-def _matching(draws: Array) -> Array:
+def _match_moments(draws: Array) -> Array:
     """Concentrations with the first two moments of draws of the rows, shape `(*parents, child)`."""
-    mean = np.maximum(draws.mean(axis=-1), SHARE)
+    mean = np.maximum(draws.mean(axis=-1), LEAST_MATCHED_MEAN)
     mean /= mean.sum(axis=-1, keepdims=True)
     # Var(theta_k) = m_k (1 - m_k) / (A + 1), summed over the cells of a row.
     apart = 1 - (mean**2).sum(axis=-1)
     spread = draws.var(axis=-1).sum(axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        total = np.where(spread > 0, apart / spread - 1, MOST)
-    return np.asarray(mean * np.clip(total, LEAST, MOST)[..., None])
+        total = np.where(spread > 0, apart / spread - 1, MOST_ROW_RECORDS)
+    return np.asarray(mean * np.clip(total, LEAST_ROW_RECORDS, MOST_ROW_RECORDS)[..., None])
 
 
 def dirichlet_draws(alpha: Array, rng: np.random.Generator) -> Array:
@@ -227,7 +234,7 @@ def dirichlet_draws(alpha: Array, rng: np.random.Generator) -> Array:
     Returns:
         Probabilities of the same shape; they sum to 1 over the child's axis.
     """
-    if alpha.min() >= SMALL:
+    if alpha.min() >= LEAST_DIRECT_SHAPE:
         gammas: Array = rng.standard_gamma(alpha)
     else:
         # Gamma variates of small shapes underflow to 0; their logarithms do not: log G(a) = log G(a + 1) + log(U) / a.

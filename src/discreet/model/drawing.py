@@ -17,25 +17,30 @@ __all__ = ["as_svg", "as_text"]
 
 Parents = Mapping[str, tuple[str, ...]]
 
-COLUMNS = 100
+TERMINAL_COLUMNS = 100
 """Of a terminal, at most."""
 NAME_COLUMNS = 36
 """Of a name in text; a longer one is cut."""
 LABEL_COLUMNS = 24
 """Of a name in a picture, where the whole one is its tooltip."""
-LETTER = 7.85
+LETTER_PIXELS = 7.85
 """Pixels of a letter of 13 pixels in a monospaced font, which has 0.6 of its size."""
-BOX, ROW = 28, 84
+BOX_PIXELS, ROW_PIXELS = 28, 84
 """Height of a node, and from one row to the next, in pixels."""
-MARGIN = 20
-HEAD = 4.0
+MARGIN_PIXELS = 20
+HALF_HEAD_PIXELS = 4.0
 """Half the width of an arrowhead, in pixels."""
-PORT = 11.0
+MOST_PORT_PIXELS = 11.0
 """Most pixels between two arrowheads at one node."""
 
 
 def counted(number: int, word: str) -> str:
-    """A number and its noun: `1 arc`, `2 arcs`."""
+    """A number and its noun: `1 arc`, `2 arcs`.
+
+    Example:
+        >>> counted(1, "arc"), counted(2000, "arc")
+        ('1 arc', '2,000 arcs')
+    """
     return f"{number:,} {word}" + ("" if number == 1 else "s")
 
 
@@ -52,7 +57,12 @@ def columns_of(text: str) -> int:
 
 
 def cut(text: str, limit: int) -> str:
-    """A text that takes no more than so many columns."""
+    """Cut a text so that it takes no more than so many columns of a terminal.
+
+    Example:
+        >>> cut("a long name", 8)
+        'a lon...'
+    """
     if columns_of(text) <= limit:
         return text
     kept = text[: limit - 3]
@@ -87,21 +97,21 @@ def as_text(variables: Sequence[Variable], parents: Parents) -> str:
     for number, layer in enumerate(filter(None, layers), 1):
         lines.append(f"layer {number}")
         for name in layer:
-            lines += _node_lines(titles[name], sizes[name], [titles[parent] for parent in parents[name]], widths)
+            lines += _write_node(titles[name], sizes[name], [titles[parent] for parent in parents[name]], widths)
     if alone:
         lines.append("without arcs")
         for name in alone:
-            lines += _node_lines(titles[name], sizes[name], [], widths)
+            lines += _write_node(titles[name], sizes[name], [], widths)
     return "\n".join(lines)
 
 
-def _node_lines(title: str, size: int, parents: Iterable[str], widths: tuple[int, int]) -> Iterator[str]:
+def _write_node(title: str, size: int, parents: Iterable[str], widths: tuple[int, int]) -> Iterator[str]:
     """A node, its number of states and its parents, on as many lines as they need."""
     line = f"  {title}{' ' * (widths[0] - columns_of(title))}  {size:>{widths[1]}}"
     indent, mark = " " * columns_of(line), "  <- "
     empty = True
     for parent in parents:
-        if not empty and columns_of(line) + columns_of(parent) + 3 > COLUMNS:
+        if not empty and columns_of(line) + columns_of(parent) + 3 > TERMINAL_COLUMNS:
             yield f"{line},"
             line, mark, empty = indent, " " * len(mark), True
         line += f"{mark}{parent}" if empty else f", {parent}"
@@ -124,79 +134,83 @@ def as_svg(variables: Sequence[Variable], parents: Parents) -> str:
         ends in an arrowhead at its child.
     """
     labels = {name: cut(printable(name), LABEL_COLUMNS) for name in parents}
-    widths = {name: max(44.0, LETTER * columns_of(label) + 18) for name, label in labels.items()}
+    widths = {name: max(44.0, LETTER_PIXELS * columns_of(label) + 18) for name, label in labels.items()}
     places = layout(parents, widths)
     arcs = [(parent, name) for name in parents for parent in parents[name]]
-    width, height = math.ceil(places.width), places.height * ROW - (ROW - BOX) + 2 * MARGIN
+    width, height = math.ceil(places.width), places.height * ROW_PIXELS - (ROW_PIXELS - BOX_PIXELS) + 2 * MARGIN_PIXELS
     told = "; ".join(f"{parent} -> {name}" for parent, name in arcs) or "none"
     title = f"Bayesian network of {counted(len(labels), 'node')} and {counted(len(arcs), 'arc')}"
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-family="ui-monospace, Menlo, Consolas, monospace" font-size="13">',
         f"<title>{title}</title>",
-        f"<desc>Parents stand above their children. Arcs from parent to child: {_escaped(told)}</desc>",
+        f"<desc>Parents stand above their children. Arcs from parent to child: {_escape_text(told)}</desc>",
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
         '<g fill="none" stroke="#555555" stroke-width="1.2">',
-        *(_trunk(places, name) for name in parents if len(places.trunk(name)) > 1),
-        *(line for name in parents for line in _arrows(places, name, parents[name], widths[name])),
+        *(_draw_trunk(places, name) for name in parents if len(places.trunk(name)) > 1),
+        *(line for name in parents for line in _draw_arrows(places, name, parents[name], widths[name])),
         "</g>",
         '<g fill="#f2f2f2" stroke="#222222">',
-        *(line for variable in variables for line in _box(places, variable, labels, widths)),
+        *(line for variable in variables for line in _draw_box(places, variable, labels, widths)),
         "</g>",
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _escaped(text: str) -> str:
+def _escape_text(text: str) -> str:
     """A text for XML."""
     return escape(printable(text))
 
 
-def _top(row: int) -> int:
+def _find_top(row: int) -> int:
     """Upper edge of a row, in pixels."""
-    return MARGIN + row * ROW
+    return MARGIN_PIXELS + row * ROW_PIXELS
 
 
-def _curve(start: Cell, x: float, end: float, bottom: float) -> str:
+def _draw_curve(start: Cell, x: float, end: float, bottom: float) -> str:
     """From the lower edge of a cell at x to a place, upright at both ends."""
-    top = _top(start[1]) + BOX
+    top = _find_top(start[1]) + BOX_PIXELS
     middle = (top + bottom) / 2
     return f"M{x:.1f} {top}C{x:.1f} {middle:.1f} {end:.1f} {middle:.1f} {end:.1f} {bottom:.1f}"
 
 
-def _trunk(places: Layout, node: str) -> str:
+def _draw_trunk(places: Layout, node: str) -> str:
     """The line that arcs of a node share."""
     cells = places.trunk(node)
     parts = []
     for upper, lower in pairwise(cells):
         x = places.x[lower]
-        parts.append(f"{_curve(upper, places.x[upper], x, _top(lower[1]))}V{_top(lower[1]) + BOX}")
+        parts.append(
+            f"{_draw_curve(upper, places.x[upper], x, _find_top(lower[1]))}V{_find_top(lower[1]) + BOX_PIXELS}"
+        )
     return f'<path d="{"".join(parts)}"/>'
 
 
-def _arrows(places: Layout, node: str, parents: Iterable[str], width: float) -> Iterator[str]:
+def _draw_arrows(places: Layout, node: str, parents: Iterable[str], width: float) -> Iterator[str]:
     """The arcs to a node, which arrive side by side in the order of where they come from."""
     row = places.rows[node]
     starts = sorted((places.branch(parent, node) for parent in parents), key=lambda cell: (places.x[cell], cell))
-    step = min(PORT, (width - 14) / max(1, len(starts)))
+    step = min(MOST_PORT_PIXELS, (width - 14) / max(1, len(starts)))
     for index, cell in enumerate(starts):
         x = places.x[node, row] + (index - (len(starts) - 1) / 2) * step
-        top = _top(row)
+        top, half = _find_top(row), HALF_HEAD_PIXELS
         yield (
-            f'<g class="arc"><title>{_escaped(f"{cell[0]} -> {node}")}</title>'
-            f'<path d="{_curve(cell, places.x[cell], x, top - 2 * HEAD)}"/>'
-            f'<path d="M{x:.1f} {top}l{-HEAD} {-2.4 * HEAD}h{2 * HEAD}z" fill="#555555" stroke="none"/></g>'
+            f'<g class="arc"><title>{_escape_text(f"{cell[0]} -> {node}")}</title>'
+            f'<path d="{_draw_curve(cell, places.x[cell], x, top - 2 * half)}"/>'
+            f'<path d="M{x:.1f} {top}l{-half} {-2.4 * half}h{2 * half}z" fill="#555555" stroke="none"/></g>'
         )
 
 
-def _box(places: Layout, variable: Variable, labels: Mapping[str, str], widths: Mapping[str, float]) -> Iterator[str]:
+def _draw_box(
+    places: Layout, variable: Variable, labels: Mapping[str, str], widths: Mapping[str, float]
+) -> Iterator[str]:
     """A node with its name; its states are a tooltip."""
     name, row = variable.name, places.rows[variable.name]
-    x, y, width = places.x[name, row], _top(row), widths[name]
-    yield f'<g class="node"><title>{_escaped(f"{name}: {listed(variable.states)}")}</title>'
-    yield f'<rect x="{x - width / 2:.1f}" y="{y}" width="{width:.1f}" height="{BOX}" rx="6"/>'
+    x, y, width = places.x[name, row], _find_top(row), widths[name]
+    yield f'<g class="node"><title>{_escape_text(f"{name}: {listed(variable.states)}")}</title>'
+    yield f'<rect x="{x - width / 2:.1f}" y="{y}" width="{width:.1f}" height="{BOX_PIXELS}" rx="6"/>'
     yield (
-        f'<text x="{x:.1f}" y="{y + BOX / 2 + 4.5}" text-anchor="middle" fill="#111111" stroke="none">'
+        f'<text x="{x:.1f}" y="{y + BOX_PIXELS / 2 + 4.5}" text-anchor="middle" fill="#111111" stroke="none">'
         f"{escape(labels[name])}</text></g>"
     )

@@ -29,32 +29,30 @@ from itertools import combinations
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 
 from discreet.errors import InputError, listed, shown
-from discreet.model.arrays import number
+from discreet.model.arrays import Floats, number
 from discreet.model.network import Network
-from discreet.model.schema import Variable
+from discreet.model.schema import Variable, bin_ends
 from discreet.model.score_tables import ScoreTable, check_size, likelihood_table, record_types
 
 __all__ = ["FAMILIES", "Family"]
 
-Floats = npt.NDArray[np.float64]
 
-GAMMA = {"shape": 1.0, "rate": 0.0}
+GAMMA_DEFAULTS = {"shape": 1.0, "rate": 0.0}
 FAMILIES: Mapping[str, tuple[tuple[str, ...], Mapping[str, float]]] = {
-    "exponential": (("low", "high"), GAMMA),
-    "laplace": (("low", "high"), {"location": 0.0, **GAMMA}),
-    "normal": (("low", "high"), {"mean": 0.0, "mean_low": math.nan, "mean_high": math.nan, **GAMMA}),
-    "poisson": (("low", "high"), GAMMA),
+    "exponential": (("low", "high"), GAMMA_DEFAULTS),
+    "laplace": (("low", "high"), {"location": 0.0, **GAMMA_DEFAULTS}),
+    "normal": (("low", "high"), {"mean": 0.0, "mean_low": math.nan, "mean_high": math.nan, **GAMMA_DEFAULTS}),
+    "poisson": (("low", "high"), GAMMA_DEFAULTS),
     "bernoulli": (("floor",), {"alpha": 1.0, "beta": 1.0}),
     "multivariate_normal": (("low", "high"), {"degrees": math.nan, "scale": 1.0}),
 }
 """Parameters of each family: those that must be given, and those that need not, with their defaults."""
-POINTS, MANY_POINTS = 1024, 4096
+GRID_POINTS, GRID_POINTS_OF_SEVERAL = 1024, 4096
 """Points of the grid: of one parameter, and of several."""
-MOST_POINTS = 8192
+MOST_GRID_POINTS = 8192
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +68,7 @@ class Family:
             were just that unlikely. None for no clamp.
         open_ends: whether the first and the last bin have all beyond them, as records that are clipped make it; a
             record there then says less, and a draw costs up to twice as much.
-        lipschitz: nats for each unit of the one numeric variable, as of `own_family`; None for no cut.
+        lipschitz: nats for each unit of the one numeric variable, as of `own_family`; None for no such limit.
 
     Raises:
         InputError: an unknown name or parameter, one that is missing or out of its range, or variables that do not fit.
@@ -94,7 +92,7 @@ class Family:
         if self.name not in FAMILIES:
             raise InputError(f"there is no family {shown(str(self.name))}; there are: {listed(tuple(FAMILIES))}")
         needed, _ = FAMILIES[self.name]
-        given = {str(name): self._number(name, value) for name, value in dict(self.parameters).items()}
+        given = {str(name): self._read_number(name, value) for name, value in dict(self.parameters).items()}
         missing, odd = set(needed) - set(given), set(given) - set(needed) - set(FAMILIES[self.name][1])
         if missing or odd:
             raise InputError(
@@ -109,9 +107,9 @@ class Family:
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else number(value, f"the {name} of a family"))
         if self.points is None:
-            object.__setattr__(self, "points", MANY_POINTS if self._several else POINTS)
-        if not isinstance(self.points, int) or not 2 <= self.points <= MOST_POINTS:
-            raise InputError(f"a grid has from 2 to {MOST_POINTS:,} points, not {self.points}")
+            object.__setattr__(self, "points", GRID_POINTS_OF_SEVERAL if self._has_several else GRID_POINTS)
+        if not isinstance(self.points, int) or not 2 <= self.points <= MOST_GRID_POINTS:
+            raise InputError(f"a grid has from 2 to {MOST_GRID_POINTS:,} points, not {self.points}")
         self._check_variables()
         self._check_ranges()
 
@@ -121,7 +119,7 @@ class Family:
 
     @cached_property
     def network(self) -> Network:
-        """Its variables, each with all before it as parents: the family says how they depend on each other."""
+        """The network of the variables, each with all before it as parents: the family says how they depend."""
         names = [variable.name for variable in self.variables]
         return Network(self.variables, {name: tuple(names[:at]) for at, name in enumerate(names)})
 
@@ -129,7 +127,7 @@ class Family:
     def table(self) -> ScoreTable:
         """Log-likelihoods of all types of records on the grid."""
         check_size(self.network, self.size)
-        names, grid, base = self._grid()
+        names, grid, base = self._make_grid()
         logs = np.maximum(LAWS[self.name](self, grid), -1e5)
         logs -= scipy.special.logsumexp(logs, axis=0)
         declared = self.bound, self.lipschitz
@@ -137,20 +135,27 @@ class Family:
 
     @property
     def size(self) -> int:
-        """How many points the grid has: a square number of them for a mean and a precision."""
-        points = self.points or POINTS
+        """Number of points of the grid: a square number for a mean and a precision."""
+        points = self.points or GRID_POINTS
         return math.isqrt(points) ** 2 if "mean_low" in self.parameters else points
 
     def value(self, name: str) -> float:
-        """A parameter, or its default."""
+        """A parameter, or its default.
+
+        Args:
+            name: of the parameter.
+
+        Returns:
+            NaN where it is not given and has no default.
+        """
         return self.parameters.get(name, FAMILIES[self.name][1].get(name, math.nan))
 
     @property
-    def _several(self) -> bool:
+    def _has_several(self) -> bool:
         """Whether there is more than one parameter."""
         return self.name == "multivariate_normal" or "mean_low" in self.parameters
 
-    def _number(self, name: object, value: object) -> float:
+    def _read_number(self, name: object, value: object) -> float:
         """A parameter as a finite number."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise InputError(f"the parameter {shown(str(name))} of a family is a finite number")
@@ -186,21 +191,21 @@ class Family:
         if not fine:
             raise InputError(f"{self.name} needs {rule}")
 
-    def _grid(self) -> tuple[tuple[str, ...], Floats, Floats]:
+    def _make_grid(self) -> tuple[tuple[str, ...], Floats, Floats]:
         """Names of the parameters, the grid, and the prior's log weights on it."""
-        points, value = self.points or POINTS, self.value
+        points, value = self.points or GRID_POINTS, self.value
         if self.name == "bernoulli":
             theta = np.linspace(value("floor"), 1 - value("floor"), points)
             base = (value("alpha") - 1) * np.log(theta) + (value("beta") - 1) * np.log1p(-theta)
             return (f"P({self.variables[0].states[1]})",), theta[:, None], base
         if self.name == "multivariate_normal":
-            return _matrices(self, points)
-        side = math.isqrt(points) if self._several else points
+            return _spread_matrices(self, points)
+        side = math.isqrt(points) if self._has_several else points
         theta = np.geomspace(value("low"), value("high"), side)
         # Points are dense as 1 / theta is, which the prior's weights make up for.
         base = value("shape") * np.log(theta) - value("rate") * theta
         name = {"normal": "precision", "poisson": "mean"}.get(self.name, "rate")
-        if not self._several:
+        if not self._has_several:
             return (name,), theta[:, None], base
         means = np.linspace(value("mean_low"), value("mean_high"), side)
         grid = np.stack([part.ravel() for part in np.meshgrid(means, theta, indexing="ij")], axis=1)
@@ -210,16 +215,15 @@ class Family:
 # ------------------------------------------------------------------------------------------- log laws, (types, points)
 
 
-def _edges(family: Family) -> Floats:
+def _list_edges(family: Family) -> Floats:
     """Ends of the bins of the family's one variable."""
     variable = family.variables[0]
-    assert variable.bounds is not None
-    low, high = (-math.inf, math.inf) if family.open_ends else variable.bounds
+    low, *_, high = (-math.inf, math.inf) if family.open_ends else bin_ends(variable)
     # The law of whole numbers has the upper bound itself.
     return np.array([low, *variable.bins, math.nextafter(high, math.inf)])
 
 
-def _between(log_below: Floats, log_above: Floats) -> Floats:
+def _subtract_logs(log_below: Floats, log_above: Floats) -> Floats:
     """`ln P(between edges)` from logs of P(below) and P(above) an edge, in the better of both."""
     with np.errstate(divide="ignore", invalid="ignore"):
         left = log_below[1:] + np.log1p(-np.exp(np.minimum(log_below[:-1] - log_below[1:], 0)))
@@ -228,51 +232,49 @@ def _between(log_below: Floats, log_above: Floats) -> Floats:
     return np.nan_to_num(better, nan=-math.inf, neginf=-math.inf)
 
 
-def _exponential(family: Family, grid: Floats) -> Floats:
-    """Counted from the lower bound."""
-    variable = family.variables[0]
-    assert variable.bounds is not None
-    beyond = np.maximum(_edges(family) - variable.bounds[0], 0.0)[:, None] * grid[:, 0]
+def _tabulate_exponential(family: Family, grid: Floats) -> Floats:
+    """Log probability of each bin under an exponential law that begins at the lower bound."""
+    beyond = np.maximum(_list_edges(family) - bin_ends(family.variables[0])[0], 0.0)[:, None] * grid[:, 0]
     with np.errstate(divide="ignore"):
-        return _between(np.log(-np.expm1(-beyond)), -beyond)
+        return _subtract_logs(np.log(-np.expm1(-beyond)), -beyond)
 
 
-def _laplace(family: Family, grid: Floats) -> Floats:
-    """Around the location."""
-    distance = (_edges(family) - family.value("location"))[:, None] * grid[:, 0]
+def _tabulate_laplace(family: Family, grid: Floats) -> Floats:
+    """Log probability of each bin under a Laplace law around the location."""
+    distance = (_list_edges(family) - family.value("location"))[:, None] * grid[:, 0]
     tail = -np.abs(distance) - math.log(2)
     rest = np.log1p(-np.exp(tail))
-    return _between(np.where(distance < 0, tail, rest), np.where(distance < 0, rest, tail))
+    return _subtract_logs(np.where(distance < 0, tail, rest), np.where(distance < 0, rest, tail))
 
 
-def _normal(family: Family, grid: Floats) -> Floats:
-    """Around the mean, known or of the grid."""
+def _tabulate_normal(family: Family, grid: Floats) -> Floats:
+    """Log probability of each bin under a normal law, whose mean is known or on the grid."""
     mean = grid[:, 0] if grid.shape[1] == 2 else np.full(len(grid), family.value("mean"))
-    z = (_edges(family)[:, None] - mean) * np.sqrt(grid[:, -1])
-    return _between(scipy.special.log_ndtr(z), scipy.special.log_ndtr(-z))
+    z = (_list_edges(family)[:, None] - mean) * np.sqrt(grid[:, -1])
+    return _subtract_logs(scipy.special.log_ndtr(z), scipy.special.log_ndtr(-z))
 
 
-def _poisson(family: Family, grid: Floats) -> Floats:
-    """Whole numbers; a bin has those from its lower edge to below its upper one."""
-    first = np.maximum(np.ceil(_edges(family)), 0.0)[:, None]
+def _tabulate_poisson(family: Family, grid: Floats) -> Floats:
+    """Log probability of each bin under a Poisson law: its whole numbers from the lower edge to below the upper."""
+    first = np.maximum(np.ceil(_list_edges(family)), 0.0)[:, None]
     finite = np.where(np.isfinite(first), first, 1.0)
     # P(X < k) is the upper incomplete gamma function at k, P(X >= k) the lower one; 0 and infinity apart.
     with np.errstate(divide="ignore", invalid="ignore"):
         below = np.log(np.where(finite > 0, scipy.special.gammaincc(finite, grid[:, 0]), 0.0))
         above = np.log(np.where(finite > 0, scipy.special.gammainc(finite, grid[:, 0]), 1.0))
-    return _between(np.where(np.isfinite(first), below, 0.0), np.where(np.isfinite(first), above, -math.inf))
+    return _subtract_logs(np.where(np.isfinite(first), below, 0.0), np.where(np.isfinite(first), above, -math.inf))
 
 
-def _bernoulli(_family: Family, grid: Floats) -> Floats:
-    """Two states."""
+def _tabulate_bernoulli(_family: Family, grid: Floats) -> Floats:
+    """Log probability of the first and of the second state."""
     return np.stack([np.log1p(-grid[:, 0]), np.log(grid[:, 0])])
 
 
-def _multivariate(family: Family, grid: Floats) -> Floats:
-    """Densities at the middles of the bins times their sizes; the law within the bounds."""
+def _tabulate_multivariate(family: Family, grid: Floats) -> Floats:
+    """Log probability of each joint bin: the density at its middle times its size, within the bounds."""
     size = len(family.variables)
     types = record_types(family.network)
-    middles = [_middle(variable) for variable in family.variables]
+    middles = [(low + high) / 2 for low, *_, high in map(bin_ends, family.variables)]
     x = np.stack([types[v.name].astype(np.float64) - m for v, m in zip(family.variables, middles, strict=True)], axis=1)
     upper = np.triu_indices(size)
     quadratic = np.zeros((len(x), len(grid)))
@@ -280,13 +282,11 @@ def _multivariate(family: Family, grid: Floats) -> Floats:
         quadratic += (1 if i == j else 2) * (x[:, i] * x[:, j])[:, None] * grid[:, column]
     widths = np.zeros(())
     for variable in family.variables:
-        assert variable.bounds is not None
-        edges = [variable.bounds[0], *variable.bins, variable.bounds[1]]
-        widths = np.add.outer(widths, np.log(np.diff(edges)))
+        widths = np.add.outer(widths, np.log(np.diff(bin_ends(variable))))
     return np.asarray(widths.ravel()[:, None] - quadratic / 2)
 
 
-def _matrices(family: Family, points: int) -> tuple[tuple[str, ...], Floats, Floats]:
+def _spread_matrices(family: Family, points: int) -> tuple[tuple[str, ...], Floats, Floats]:
     """Precision matrices that fill the support evenly: log eigenvalues, and directions by quasi-random rotations."""
     size, low, high = len(family.variables), family.value("low"), family.value("high")
     if size > 6:
@@ -310,18 +310,12 @@ def _matrices(family: Family, points: int) -> tuple[tuple[str, ...], Floats, Flo
     return labels, np.asarray(matrices[:, upper[0], upper[1]]), base
 
 
-def _middle(variable: Variable) -> float:
-    """Middle of a numeric variable's bounds."""
-    assert variable.bounds is not None
-    return (variable.bounds[0] + variable.bounds[1]) / 2
-
-
 LAWS: Mapping[str, Callable[[Family, Floats], Floats]] = {
-    "exponential": _exponential,
-    "laplace": _laplace,
-    "normal": _normal,
-    "poisson": _poisson,
-    "bernoulli": _bernoulli,
-    "multivariate_normal": _multivariate,
+    "exponential": _tabulate_exponential,
+    "laplace": _tabulate_laplace,
+    "normal": _tabulate_normal,
+    "poisson": _tabulate_poisson,
+    "bernoulli": _tabulate_bernoulli,
+    "multivariate_normal": _tabulate_multivariate,
 }
 """`ln P(type)` under every point of the grid, but for a constant of each point."""

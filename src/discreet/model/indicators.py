@@ -28,7 +28,13 @@ __all__ = ["features_of", "first_state", "indicators", "state_groups", "worth_gr
 
 
 def first_state(variable: Variable, *, grouped: bool = False) -> int:
-    """Code of the first state that has an indicator: in groups all of three or more states have one."""
+    """Code of the first state that has an indicator: in groups all of three or more states have one.
+
+    Example:
+        >>> ward, age = Variable("ward", states=("A", "B", "C")), Variable("age", bounds=(0, 90))
+        >>> first_state(ward), first_state(ward, grouped=True)
+        (1, 0)
+    """
     return 0 if grouped and variable.size > 2 else 1
 
 
@@ -56,13 +62,25 @@ def indicators(variable: Variable, *, grouped: bool = False) -> tuple[Variable, 
 
 
 def features_of(columns: Iterable[Variable], *, grouped: bool = False) -> tuple[Variable, ...]:
-    """The features of a design over columns of numbers and of states, in the order of the columns."""
+    """The features of a design over columns of numbers and of states, in the order of the columns.
+
+    Example:
+        >>> ward, age = Variable("ward", states=("A", "B", "C")), Variable("age", bounds=(0, 90))
+        >>> [feature.name for feature in features_of([ward, age])]
+        ['ward=B', 'ward=C', 'age']
+    """
     parts = ((column,) if column.numeric else indicators(column, grouped=grouped) for column in columns)
     return tuple(one for part in parts for one in part)
 
 
 def state_groups(columns: Iterable[Variable]) -> tuple[tuple[int, ...], ...]:
-    """Positions among the features, in groups, of the indicators of each column of three or more states."""
+    """Positions among the features, in groups, of the indicators of each column of three or more states.
+
+    Example:
+        >>> ward, age = Variable("ward", states=("A", "B", "C")), Variable("age", bounds=(0, 90))
+        >>> state_groups([age, ward])
+        ((1, 2, 3),)
+    """
     found, at = [], 0
     for column in columns:
         width = len(features_of((column,), grouped=True))

@@ -23,12 +23,12 @@ from discreet.model.limits import FIELDS, NESTING, PARTS, VALUES, at_most, repea
 
 __all__ = ["decoded", "read_bytes", "read_json", "read_packed_text", "read_text", "taken", "unpacked", "write_whole"]
 
-PUBLISHED = 0o644
+PUBLISHED_RIGHTS = 0o644
 """Rights of a file that is written to be published, whatever the umask: the owner writes, everybody reads."""
-GZIP = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
 BESIDE_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[^\[\]{}"]++', re.DOTALL)
 """Everything in a JSON text but the brackets outside its strings."""
-STEP = {"[": 1, "{": 1, "]": -1, "}": -1}
+DEPTH_CHANGE = {"[": 1, "{": 1, "]": -1, "}": -1}
 """What a bracket adds to the depth."""
 
 
@@ -83,7 +83,7 @@ def unpacked(raw: bytes, what: str, limit: int) -> bytes:
     Raises:
         InputError: damaged, or more.
     """
-    if raw[: len(GZIP)] != GZIP:
+    if raw[: len(GZIP_MAGIC)] != GZIP_MAGIC:
         return raw
     try:
         with gzip.GzipFile(fileobj=BytesIO(raw)) as file:
@@ -102,6 +102,10 @@ def decoded(raw: bytes, what: str, *, mark: bool = False) -> str:
 
     Raises:
         InputError: not UTF-8.
+
+    Example:
+        >>> decoded(b"smoke", "the file")
+        'smoke'
     """
     try:
         return raw.decode("utf-8-sig" if mark else "utf-8")
@@ -130,6 +134,10 @@ def read_json(text: str, what: str, limit: int) -> Any:
 
     Raises:
         InputError: anything else, or more of anything than `limits.py` allows.
+
+    Example:
+        >>> read_json('{"a": [1, 2]}', "the file", limit=100)
+        {'a': [1, 2]}
     """
     at_most(limit, text, f"characters of {what}")
     at_most(VALUES, text.count(","), f"commas of {what}")
@@ -144,7 +152,7 @@ def _check_nesting(text: str, what: str) -> None:
     """Refuse too many lists and objects, and lists in lists in lists, before anything recurses into them."""
     brackets = BESIDE_BRACKETS.sub("", text)
     at_most(2 * PARTS, brackets, f"brackets of {what}")
-    deepest = max(accumulate(map(STEP.__getitem__, brackets)), default=0)
+    deepest = max(accumulate(map(DEPTH_CHANGE.__getitem__, brackets)), default=0)
     at_most(NESTING, deepest, f"lists and objects inside each other in {what}")
 
 
@@ -188,10 +196,10 @@ def write_whole(content: str | bytes, path: Path, what: str, *, replace: bool) -
             raise InputError(f"cannot write {what} {shown_path(path)}: it is a folder or a device, name a file")
         temporary = path.parent / f".{secrets.token_hex(16)}.part"
         raw = content.encode() if isinstance(content, str) else content
-        with _opened(path.parent, temporary) as file:
+        with _open_new(path.parent, temporary) as file:
             file.write(raw)
             file.flush()
-            os.fchmod(file.fileno(), PUBLISHED)
+            os.fchmod(file.fileno(), PUBLISHED_RIGHTS)
             nameless = not temporary.exists()
             if nameless:
                 _link_nameless(file, temporary if replace else path)
@@ -214,7 +222,7 @@ def write_whole(content: str | bytes, path: Path, what: str, *, replace: bool) -
                 temporary.unlink(missing_ok=True)
 
 
-def _opened(folder: Path, temporary: Path) -> IO[bytes]:
+def _open_new(folder: Path, temporary: Path) -> IO[bytes]:
     """A new file that only its owner reads: without a name where the system has such files, else with this one."""
     flags = os.O_WRONLY | getattr(os, "O_CLOEXEC", 0)
     with suppress(AttributeError, OSError):  # not Linux, or a file system without them

@@ -23,15 +23,15 @@ Parents = Mapping[str, tuple[str, ...]]
 Cell = tuple[str, int]
 """A node's name and a row: the node itself in its own row, its trunk in those below."""
 
-NARROWEST = 8
+LEAST_ROW_NODES = 8
 """Nodes that a row may have in any drawing; in larger ones as many more as keep it about as wide as high."""
-SWEEPS = 24
+ORDERING_SWEEPS = 24
 """Of ordering; the best order of them is kept."""
-PLACINGS = 12
+PLACING_SWEEPS = 12
 """Sweeps of placing, down and up in turn."""
-CELLS = 2**16
+MOST_DRAWN_CELLS = 2**16
 """Nodes and pieces of trunks of a drawing: some twenty seconds. MUNIN's 1,041 nodes have 2,000 and take one."""
-GAP, TRUNK = 18.0, 6.0
+GAP_PIXELS, TRUNK_PIXELS = 18.0, 6.0
 """Pixels between two cells of a row, and the width of a trunk."""
 
 
@@ -67,7 +67,15 @@ class Layout:
 
 
 def generations(parents: Parents) -> list[list[str]]:
-    """Nodes by the longest path that leads to them, in the order in which they are given."""
+    """Nodes by the longest path that leads to them.
+
+    Args:
+        parents: of every node; without cycles.
+
+    Example:
+        >>> generations({"lung": ("smoke",), "smoke": (), "xray": ("lung",)})
+        [['smoke'], ['lung'], ['xray']]
+    """
     longest = dict[str, int]()
     for name in TopologicalSorter(parents).static_order():
         longest[name] = max((longest[parent] + 1 for parent in parents[name]), default=0)
@@ -90,35 +98,37 @@ def layout(parents: Parents, widths: Mapping[str, float]) -> Layout:
     Raises:
         InputError: too many arcs pass too many rows.
     """
-    rows = _rows(parents)
+    rows = _assign_rows(parents)
     lowest = dict(rows)
     for name, family in parents.items():
         lowest |= {parent: max(lowest[parent], rows[name] - 1) for parent in family}
     count = sum(lowest[name] - rows[name] + 1 for name in rows)
-    if count > CELLS:
-        raise InputError(f"a drawing of {count:,} nodes and pieces of lines is more than {CELLS:,}; print it as text")
-    below, above = _links(parents, rows)
+    if count > MOST_DRAWN_CELLS:
+        raise InputError(
+            f"a drawing of {count:,} nodes and pieces of lines is more than {MOST_DRAWN_CELLS:,}; print it as text"
+        )
+    below, above = _link_cells(parents, rows)
     cells: list[list[Cell]] = [[] for _ in range(max(rows.values()) + 1)]
     for cell in {(name, rows[name]): 0 for name in parents} | dict.fromkeys(below) | dict.fromkeys(above):
         cells[cell[1]].append(cell)
-    ordered = _ordered(cells, below, above)
-    sizes = {cell: widths[cell[0]] if cell[1] == rows[cell[0]] else TRUNK for row in ordered for cell in row}
-    x = _places(ordered, below, above, sizes)
-    left = min(x[cell] - sizes[cell] / 2 for cell in x) - GAP
-    right = max(x[cell] + sizes[cell] / 2 for cell in x) + GAP
+    ordered = _order_rows(cells, below, above)
+    sizes = {cell: widths[cell[0]] if cell[1] == rows[cell[0]] else TRUNK_PIXELS for row in ordered for cell in row}
+    x = _place_cells(ordered, below, above, sizes)
+    left = min(x[cell] - sizes[cell] / 2 for cell in x) - GAP_PIXELS
+    right = max(x[cell] + sizes[cell] / 2 for cell in x) + GAP_PIXELS
     return Layout(rows, {cell: place - left for cell, place in x.items()}, right - left)
 
 
 # ---------------------------------------------------------------------------------------------------------------- rows
 
 
-def _rows(parents: Parents) -> dict[str, int]:
+def _assign_rows(parents: Parents) -> dict[str, int]:
     """A row for each node: below all its parents, near its children, no row too wide; nodes without arcs come last."""
     children: dict[str, list[str]] = {name: [] for name in parents}
     for name, family in parents.items():
         for parent in family:
             children[parent].append(name)
-    widest = max(NARROWEST, math.ceil(1.25 * math.sqrt(len(parents))))
+    widest = max(LEAST_ROW_NODES, math.ceil(1.25 * math.sqrt(len(parents))))
     ordered = [name for generation in generations(parents) for name in generation]
     rows: dict[str, int] = {}
     taken: Counter[int] = Counter()
@@ -145,7 +155,7 @@ def _rows(parents: Parents) -> dict[str, int]:
 Links = dict[Cell, list[Cell]]
 
 
-def _links(parents: Parents, rows: Mapping[str, int]) -> tuple[Links, Links]:
+def _link_cells(parents: Parents, rows: Mapping[str, int]) -> tuple[Links, Links]:
     """Cells of the next row that each cell is drawn to, and those of the row before."""
     pairs: dict[tuple[Cell, Cell], None] = {}
     for name, family in parents.items():
@@ -164,22 +174,22 @@ def _links(parents: Parents, rows: Mapping[str, int]) -> tuple[Links, Links]:
 # -------------------------------------------------------------------------------------------------------------- orders
 
 
-def _ordered(cells: list[list[Cell]], below: Links, above: Links) -> list[list[Cell]]:
+def _order_rows(cells: list[list[Cell]], below: Links, above: Links) -> list[list[Cell]]:
     """Rows whose cells stand near the mean of those that they are linked to, with few crossings."""
     trunks = {cell for cell, links in above.items() if links[0][0] == cell[0]}
-    best = current = _swept(cells, above, trunks, upwards=False)
-    fewest = _crossings(current, below)
-    for sweep in range(SWEEPS):
+    best = current = _sweep_rows(cells, above, trunks, upwards=False)
+    fewest = _count_crossings(current, below)
+    for sweep in range(ORDERING_SWEEPS):
         if not fewest:
             break
-        current = _swept(current, below if sweep % 2 == 0 else above, trunks, upwards=sweep % 2 == 0)
-        crossings = _crossings(current, below)
+        current = _sweep_rows(current, below if sweep % 2 == 0 else above, trunks, upwards=sweep % 2 == 0)
+        crossings = _count_crossings(current, below)
         if crossings < fewest:
             best, fewest = current, crossings
     return best
 
 
-def _swept(cells: list[list[Cell]], links: Links, trunks: set[Cell], *, upwards: bool) -> list[list[Cell]]:
+def _sweep_rows(cells: list[list[Cell]], links: Links, trunks: set[Cell], *, upwards: bool) -> list[list[Cell]]:
     """All rows but the first, each sorted by the mean position of its links in the row before."""
     ordered: list[list[Cell]] = []
     position: dict[Cell, float] = {}
@@ -189,21 +199,21 @@ def _swept(cells: list[list[Cell]], links: Links, trunks: set[Cell], *, upwards:
             near = [position[other] for other in links.get(cell, ())]
             wanted[cell] = sum(near) / len(near) if near else (index + 0.5) / len(row)
         ties = groupby(sorted(row, key=wanted.__getitem__), key=wanted.__getitem__)
-        ordered.append([cell for _, tie in ties for cell in _trunks_between(list(tie), trunks)])
+        ordered.append([cell for _, tie in ties for cell in _put_trunks_between(list(tie), trunks)])
         # Rows differ in length: a position is a share of its row.
         position |= {cell: (index + 0.5) / len(row) for index, cell in enumerate(ordered[-1])}
     return ordered[::-1] if upwards else ordered
 
 
-def _trunks_between(tie: list[Cell], trunks: set[Cell]) -> list[Cell]:
+def _put_trunks_between(tie: list[Cell], trunks: set[Cell]) -> list[Cell]:
     """Cells that could stand in any order: trunks in the middle, or they would wander to one side from row to row."""
     through, others = [cell for cell in tie if cell in trunks], [cell for cell in tie if cell not in trunks]
     half = len(others) // 2
     return [*others[:half], *through, *others[half:]]
 
 
-def _crossings(cells: list[list[Cell]], below: Links) -> int:
-    """How many pairs of links cross."""
+def _count_crossings(cells: list[list[Cell]], below: Links) -> int:
+    """Count the pairs of links that cross."""
     count = 0
     for upper, lower in pairwise(cells):
         position = {cell: index for index, cell in enumerate(lower)}
@@ -219,34 +229,34 @@ def _crossings(cells: list[list[Cell]], below: Links) -> int:
 # -------------------------------------------------------------------------------------------------------------- places
 
 
-def _places(cells: list[list[Cell]], below: Links, above: Links, sizes: Mapping[Cell, float]) -> dict[Cell, float]:
+def _place_cells(cells: list[list[Cell]], below: Links, above: Links, sizes: Mapping[Cell, float]) -> dict[Cell, float]:
     """The middle of each cell, near the mean of its links."""
     x: dict[Cell, float] = {}
     for row in cells:
-        x |= dict(zip(row, _apart([0.0] * len(row), [1.0] * len(row), [sizes[cell] for cell in row]), strict=True))
-    for sweep in range(PLACINGS):
+        x |= dict(zip(row, _keep_apart([0.0] * len(row), [1.0] * len(row), [sizes[cell] for cell in row]), strict=True))
+    for sweep in range(PLACING_SWEEPS):
         upwards = sweep % 2 == 1
         # The last two sweeps look at both sides.
-        sides = (above, below) if sweep >= PLACINGS - 2 else ((below,) if upwards else (above,))
+        sides = (above, below) if sweep >= PLACING_SWEEPS - 2 else ((below,) if upwards else (above,))
         for row in reversed(cells) if upwards else cells:
             near = [[x[other] for side in sides for other in side.get(cell, ())] for cell in row]
             wanted = [sum(part) / len(part) if part else x[cell] for cell, part in zip(row, near, strict=True)]
             weights = [1.0 + len(part) for part in near]
-            x |= dict(zip(row, _apart(wanted, weights, [sizes[cell] for cell in row]), strict=True))
+            x |= dict(zip(row, _keep_apart(wanted, weights, [sizes[cell] for cell in row]), strict=True))
     # Nodes without arcs were never moved: they stand around 0.
     linked = [x[cell] for cell in (*below, *above)] or [0.0]
     middle = (min(linked) + max(linked)) / 2
     return {cell: place if cell in below or cell in above else place + middle for cell, place in x.items()}
 
 
-def _apart(wanted: Iterable[float], weights: Iterable[float], sizes: list[float]) -> list[float]:
+def _keep_apart(wanted: Iterable[float], weights: Iterable[float], sizes: list[float]) -> list[float]:
     """The places nearest to those wanted, in least squares, at which cells in this order keep their distance.
 
     Less the distances that are needed, places must not decrease: that is isotonic regression, by pooling neighbours.
     """
     offsets = [0.0]
     for left, right in pairwise(sizes):
-        offsets.append(offsets[-1] + (left + right) / 2 + GAP)
+        offsets.append(offsets[-1] + (left + right) / 2 + GAP_PIXELS)
     blocks: list[tuple[float, float, int]] = []
     for place, weight, offset in zip(wanted, weights, offsets, strict=True):
         mean, mass, count = place - offset, weight, 1

@@ -52,7 +52,7 @@ NETWORK_BYTES = 2**26
 DOCUMENT_BYTES = 2**27
 """Bytes of a release or of combined releases: 128 MiB, twice a thousand draws of the largest classic network."""
 DRAWS_BYTES = 2**33
-"""Bytes of a file of posterior draws: 8 GiB, four million draws of ALARM with their twins."""
+"""Bytes of a file of posterior draws: 8 GiB, four million draws of ALARM with their twin draws."""
 QUERIES_BYTES = 2**23
 """Bytes of a file of queries: 8 MiB."""
 VARIABLES = 2**12
@@ -120,6 +120,10 @@ def free_cells(characters: int) -> int:
 
     Returns:
         A cell for each character, and 2^22 more.
+
+    Example:
+        >>> free_cells(100) - FREE_CELLS
+        100
     """
     return FREE_CELLS + characters
 
@@ -152,7 +156,12 @@ def check_states(states: Iterable[Sized]) -> None:
 
 
 def repeated(names: Iterable[Name]) -> Name | None:
-    """The first name that is there for a second time; None where all are different."""
+    """The first name that is there for a second time; None where all are different.
+
+    Example:
+        >>> repeated("abcb"), repeated("abc")
+        ('b', None)
+    """
     seen: set[Name] = set()
     for name in names:
         if name in seen:

@@ -1,24 +1,23 @@
-"""Networks: a directed acyclic graph over a schema, and what follows from the graph alone.
+"""Networks: a directed acyclic graph over a schema, where it may come from, and what it may become.
 
-This file owns families, orders, cliques and covers; no probabilities (see `tables.py`), no counts, and no record.
+What follows from the graph alone is in `graphs.py`; probabilities are in `tables.py`. No counts, and no record.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
-from itertools import chain, combinations
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from discreet.errors import InputError, shortened, shown
 from discreet.model import conversions, drawing
-from discreet.model.arcs import parents_in, parents_of, schema_of, topological_order
+from discreet.model.arcs import parents_in, parents_of, schema_of
 from discreet.model.bif import Bif, read_bif
+from discreet.model.graphs import AXES, COVER_CELLS, Graph
 from discreet.model.json_files import read_packed_text
 from discreet.model.late import late
 from discreet.model.limits import NETWORK_BYTES
@@ -29,20 +28,15 @@ if TYPE_CHECKING:
     import networkx as nx
 else:
     nx = late("networkx")
-approximation = late("networkx.algorithms.approximation")
 
 __all__ = ["AXES", "COVER_CELLS", "Network"]
 
-COVER_CELLS = 4096
-"""Cells of a cover set unless one family is larger: merging beyond it no longer saves scans (measured on ALARM)."""
-AXES = 12
-"""Most variables of a merged table: so many binary ones have 4,096 cells, and only those of one state could be more."""
-CYCLE = 6
+SHOWN_CYCLE_NODES = 6
 """Nodes of a cycle that an error names."""
 
 
 @dataclass(frozen=True)
-class Network:
+class Network(Graph):
     """A public DAG over variables with states.
 
     A family is a node with its parents; tables over a family always have the axes `(*parents, node)`, parents in the
@@ -95,7 +89,9 @@ class Network:
             TopologicalSorter(self.parents).prepare()
         except CycleError as error:
             cycle = error.args[1][:-1]
-            around = " -> ".join([*cycle, cycle[0]] if len(cycle) <= CYCLE else [*cycle[:CYCLE], "..."])
+            around = " -> ".join(
+                [*cycle, cycle[0]] if len(cycle) <= SHOWN_CYCLE_NODES else [*cycle[:SHOWN_CYCLE_NODES], "..."]
+            )
             raise InputError(f"the network has a cycle: {around}; remove one of its arcs") from None
 
     def __hash__(self) -> int:
@@ -119,7 +115,18 @@ class Network:
 
     @staticmethod
     def from_bif(bif: Bif, *, where: str) -> Network:
-        """The network of a file that is read already; arguments and errors as in `read`."""
+        """Take the network of a BIF file that was read already.
+
+        Args:
+            bif: its content.
+            where: the file, for errors.
+
+        Returns:
+            The network.
+
+        Raises:
+            InputError: the arcs form a cycle, or a table that no machine can hold.
+        """
         try:
             return Network(bif.variables, bif.parents)
         except InputError as error:
@@ -168,7 +175,18 @@ class Network:
 
     @staticmethod
     def parse_edges(text: str, variables: Schema | Iterable[Variable], *, where: str = "arcs") -> Network:
-        """The network of a text of arcs; `where` is named in errors, all else as in `read_edges`.
+        """Read the network of a text of arcs.
+
+        Args:
+            text: as in the file of `read_edges`.
+            variables: as in `from_edges`.
+            where: named in errors.
+
+        Returns:
+            The network.
+
+        Raises:
+            InputError: no arcs, or errors as in `from_edges`, with the line number.
 
         Example:
             >>> study = Schema(tuple(Variable(name, ("no", "yes")) for name in ("smoke", "lung", "x ray")))
@@ -186,6 +204,15 @@ class Network:
     def empty(variables: Schema | Iterable[Variable]) -> Network:
         """The network without arcs: all variables are independent.
 
+        Args:
+            variables: all of them, with states.
+
+        Returns:
+            The network.
+
+        Raises:
+            InputError: no variable, a name twice, or a variable without states.
+
         Example:
             >>> Network.empty([Variable("smoke", ("no", "yes")), Variable("lung", ("no", "yes"))]).arcs
             ()
@@ -195,6 +222,13 @@ class Network:
     @staticmethod
     def naive_bayes(variables: Schema | Iterable[Variable], target: str) -> Network:
         """The network with an arc from the target to every other variable.
+
+        Args:
+            variables: all of them, with states.
+            target: name of the one that the others depend on.
+
+        Returns:
+            The network.
 
         Raises:
             InputError: there is no variable of the target's name.
@@ -212,7 +246,14 @@ class Network:
 
     @staticmethod
     def from_networkx(graph: nx.DiGraph, variables: Schema | Iterable[Variable]) -> Network:
-        """The network of a directed graph; its nodes are names of variables, of which there may be more.
+        """Take the structure of a directed graph of networkx.
+
+        Args:
+            graph: `networkx.DiGraph` whose nodes are names of variables.
+            variables: with states; there may be more than the graph has nodes.
+
+        Returns:
+            The network.
 
         Raises:
             InputError: no `networkx.DiGraph`, an unknown node, or a cycle.
@@ -221,7 +262,11 @@ class Network:
         return Network.from_edges(conversions.arcs_of_networkx(graph, schema), schema)
 
     def to_networkx(self) -> nx.DiGraph:
-        """A new graph that may be changed, whose nodes have an attribute `states`; `graph` is the frozen one."""
+        """A new graph for networkx that may be changed; `graph` is the frozen one.
+
+        Returns:
+            `networkx.DiGraph`; each node has an attribute `states`.
+        """
         return conversions.as_networkx(self.variables, self.parents)
 
     @staticmethod
@@ -241,12 +286,25 @@ class Network:
         return Network(*conversions.from_pgmpy(model, None if variables is None else schema_of(variables)))
 
     def to_pgmpy(self) -> Any:
-        """A `DiscreteBayesianNetwork` with these nodes and arcs and without CPDs; needs pgmpy."""
+        """A model for pgmpy with these nodes and arcs.
+
+        Returns:
+            `DiscreteBayesianNetwork` without CPDs.
+
+        Raises:
+            InputError: pgmpy is not installed.
+        """
         return conversions.as_pgmpy(self.variables, self.parents)
 
     @staticmethod
     def from_pyagrum(net: Any) -> Network:
-        """The structure of a `pyagrum.BayesNet`, with its labels as states; its probabilities are left out.
+        """Take the structure of a pyAgrum network; its probabilities are left out.
+
+        Args:
+            net: `pyagrum.BayesNet`; its labels become states.
+
+        Returns:
+            The network.
 
         Raises:
             InputError: no such network.
@@ -254,13 +312,23 @@ class Network:
         return Network(*conversions.from_pyagrum(net))
 
     def to_pyagrum(self) -> Any:
-        """A `pyagrum.BayesNet` with these variables and arcs, whose tables are not filled; needs pyAgrum."""
+        """A network for pyAgrum with these variables and arcs.
+
+        Returns:
+            `pyagrum.BayesNet` whose tables are not filled.
+
+        Raises:
+            InputError: pyAgrum is not installed.
+        """
         return conversions.as_pyagrum(self.variables, self.parents)
 
     # ------------------------------------------------------------------------------------------------ drawings
 
     def to_text(self) -> str:
-        """The nodes in layers, parents first, each with its number of states and its parents; lines of 100 columns.
+        """Draw the nodes in layers, parents first, each with its number of states and its parents.
+
+        Returns:
+            Lines of at most 100 columns.
 
         Example:
             >>> rain, wet = Variable("rain", ("no", "yes")), Variable("wet", ("no", "yes"))
@@ -275,181 +343,22 @@ class Network:
         return drawing.as_text(self.variables, self.parents)
 
     def to_svg(self) -> str:
-        """A drawing in layers, parents above children, as SVG in shades of grey; the same for the same network.
+        """Draw the nodes in layers, parents above children.
+
+        Returns:
+            SVG in shades of grey; the same for the same network.
 
         Raises:
             InputError: too large to be drawn, at thousands of nodes with long arcs.
         """
         return drawing.as_svg(self.variables, self.parents)
 
-    # ------------------------------------------------------------------------------------------------ listings
+    # ------------------------------------------------------------------------------------------------ variables
 
     @cached_property
     def schema(self) -> Schema:
         """The variables as a schema."""
         return Schema(self.variables)
-
-    @cached_property
-    def graph(self) -> nx.DiGraph:
-        """The DAG for networkx, frozen."""
-        graph = nx.DiGraph()
-        graph.add_nodes_from(self.nodes)
-        graph.add_edges_from((parent, name) for name in self.nodes for parent in self.parents[name])
-        return nx.freeze(graph)
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        """Names of the nodes, in the schema's order."""
-        return self.schema.names
-
-    @property
-    def arcs(self) -> tuple[tuple[str, str], ...]:
-        """All arcs as (parent, child)."""
-        return tuple((parent, name) for name in self.nodes for parent in self.parents[name])
-
-    def family(self, node: str) -> tuple[str, ...]:
-        """The parents of a node, then the node."""
-        return (*self.parents[self.schema[node].name], node)
-
-    def ordered(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Names in the schema's order."""
-        return tuple(sorted(names, key=self._positions.__getitem__))
-
-    @cached_property
-    def _positions(self) -> Mapping[str, int]:
-        """Of each node in the schema."""
-        return {name: position for position, name in enumerate(self.nodes)}
-
-    def shape(self, node: str) -> tuple[int, ...]:
-        """Shape of the node's table: `(*parent sizes, node size)`."""
-        return tuple(self.schema[name].size for name in self.family(node))
-
-    def cells(self, variables: Iterable[str]) -> int:
-        """Number of cells of a table over some variables."""
-        return math.prod(self.schema[name].size for name in variables)
-
-    @property
-    def parameters(self) -> int:
-        """Free parameters: sum over nodes of (states - 1) x parent configurations."""
-        return sum(math.prod(shape[:-1]) * (shape[-1] - 1) for shape in map(self.shape, self.nodes))
-
-    # ------------------------------------------------------------------------------------------------ graph
-
-    @cached_property
-    def order(self) -> tuple[str, ...]:
-        """Nodes with parents before children; among the possible orders the one nearest to the schema's."""
-        return topological_order(self.nodes, self.parents)
-
-    @cached_property
-    def heights(self) -> Mapping[str, int]:
-        """Arcs on the longest directed path from each node to a leaf (Chowdhury et al. 2020, Section 4)."""
-        heights: dict[str, int] = {}
-        for name in reversed(self.order):
-            heights[name] = max((heights[child] + 1 for child in self._children[name]), default=0)
-        return heights
-
-    def in_degree(self, node: str) -> int:
-        """Number of parents."""
-        return len(self.family(node)) - 1
-
-    def out_degree(self, node: str) -> int:
-        """Number of children."""
-        return len(self.children(node))
-
-    def children(self, node: str) -> tuple[str, ...]:
-        """The children of a node, in the schema's order."""
-        return tuple(self._children[self.schema[node].name])
-
-    @cached_property
-    def _children(self) -> Mapping[str, list[str]]:
-        """Of each node, in the schema's order."""
-        found: dict[str, list[str]] = {name: [] for name in self.nodes}
-        for parent, name in self.arcs:
-            found[parent].append(name)
-        return found
-
-    def ancestors(self, nodes: Iterable[str]) -> frozenset[str]:
-        """The nodes themselves and all their ancestors."""
-        found, left = set[str](), [self.schema[name].name for name in nodes]
-        while left:
-            name = left.pop()
-            if name not in found:
-                found.add(name)
-                left.extend(self.parents[name])
-        return frozenset(found)
-
-    def markov_blanket(self, node: str) -> frozenset[str]:
-        """Parents, children and the children's other parents."""
-        blanket = set(self.family(node))
-        for child in self.children(node):
-            blanket |= {child, *self.parents[child]}
-        return frozenset(blanket - {node})
-
-    @cached_property
-    def moral_graph(self) -> nx.Graph:
-        """The undirected graph in which every family is a clique, for networkx, frozen."""
-        return nx.freeze(nx.moral_graph(self.graph))
-
-    @cached_property
-    def treewidth(self) -> int:
-        """Width of the moral graph under the min-fill order: an upper bound on its treewidth."""
-        return int(approximation.treewidth_min_fill_in(self.moral_graph)[0])
-
-    # ------------------------------------------------------------------------------------------------ families
-
-    @cached_property
-    def downward_closure(self) -> tuple[tuple[str, ...], ...]:
-        """All subsets of all families (N_I of Zhang et al. 2016), by size, then in schema order."""
-        position = {name: index for index, name in enumerate(self.nodes)}
-        subsets = set(
-            chain.from_iterable(
-                combinations(sorted(self.family(name), key=position.__getitem__), size)
-                for name in self.nodes
-                for size in range(len(self.family(name)) + 1)
-            )
-        )
-        return tuple(sorted(subsets, key=lambda subset: (len(subset), [position[name] for name in subset])))
-
-    @cached_property
-    def maximal_families(self) -> tuple[str, ...]:
-        """Nodes whose family lies in no other family; two nodes of a DAG never have the same one."""
-        families = {name: frozenset(self.family(name)) for name in self.nodes}
-        # What holds a node's family holds the node as a parent: it is a child's.
-        return tuple(
-            name
-            for name, family in families.items()
-            if not any(family < families[child] for child in self._children[name])
-        )
-
-    def cover_sets(
-        self, limit: int = COVER_CELLS, wanted: Iterable[Sequence[str]] | None = None
-    ) -> tuple[tuple[str, ...], ...]:
-        """Few sets of variables that together contain some others, for counting.
-
-        They are placed one by one, the largest first, each into the set with which it shares most variables and whose
-        union with it stays within the limit; greedy, so not always the fewest.
-
-        Args:
-            limit: most cells of a set; one that is larger alone is a set of its own.
-            wanted: sets of variables; None for the families.
-
-        Returns:
-            Sets of variables in the schema's order.
-
-        Raises:
-            InputError: the limit is not a positive number.
-        """
-        _require_room(limit)
-        named = [self.family(name) for name in self.maximal_families] if wanted is None else wanted
-        sets: list[set[str]] = []
-        for names in map(set, sorted(named, key=lambda names: -self.cells(names))):
-            unions = [other | names for other in sets]
-            fits = [index for index, union in enumerate(unions) if len(union) <= AXES and self.cells(union) <= limit]
-            if fits:
-                sets[min(fits, key=lambda i: (-len(sets[i] & names), self.cells(unions[i])))] |= names
-            else:
-                sets.append(names)
-        return tuple(tuple(name for name in self.nodes if name in cover) for cover in sets)
 
     def with_variables(self, variables: Sequence[Variable]) -> Network:
         """The same graph with numeric bounds and bins for some of its variables; states keep the network's names.
@@ -484,15 +393,23 @@ class Network:
         return tuple(variable.name for variable in self.variables if variable.missing is not None)
 
     def with_missing(self, names: Iterable[str] | None = None) -> Network:
-        """The same graph over variables some of which may be missing, as of `Schema.with_missing`."""
+        """The same graph over variables some of which may be missing.
+
+        Args:
+            names: as of `Schema.with_missing`; None for all.
+
+        Returns:
+            A new network.
+
+        Raises:
+            InputError: an unknown name, or a variable that has a state called "missing" already.
+        """
         return replace(self, variables=self.schema.with_missing(names).variables)
 
     def without_missing(self) -> Network:
-        """The same graph over complete records."""
+        """The same graph over complete records.
+
+        Returns:
+            A new network, whose variables have no state of missing values.
+        """
         return replace(self, variables=tuple(replace(one, states=one.values, missing=None) for one in self.variables))
-
-
-def _require_room(limit: int) -> None:
-    """Refuse a limit that no table keeps."""
-    if not limit > 0:
-        raise InputError(f"a cover set needs a positive limit of cells, got {limit}")

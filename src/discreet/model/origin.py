@@ -9,7 +9,7 @@ __all__ = ["Learned"]
 
 @dataclass(frozen=True)
 class Learned:
-    """That a network was chosen by records, and what that cost beside all that is released with it.
+    """Where a network that was chosen by the records comes from, and what that cost beside all else.
 
     Args:
         release: id of the release that chose it.
@@ -17,6 +17,13 @@ class Learned:
         relation: of its guarantee.
         unit: of its guarantee.
         private: False where a simulation chose it, which protects nobody.
+
+    Raises:
+        Nothing.
+
+    Example:
+        >>> print(Learned("0f" * 16, "1", "replace", "person", private=True))
+        learned from the records by release 0f0f0f0f for epsilon 1 (replace, unit person)
     """
 
     release: str

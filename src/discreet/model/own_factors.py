@@ -16,17 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError, listed, require
-from discreet.model.arrays import number, numbers
+from discreet.model.arrays import Floats, Ints, freeze, number, numbers
 from discreet.model.design import GRID, Design
 from discreet.model.score_tables import CANDIDATES, STEPS, WIDEST, Function
 
 __all__ = ["OwnFactor", "own_factor"]
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 Values = Mapping[str, npt.NDArray[np.generic]]
 
-EXAMPLES = 64
+TRIED_RECORDS = 64
 """Made-up records on which a function is tried."""
 
 
@@ -43,6 +41,13 @@ class OwnFactor:
 
     Raises:
         InputError: a range that is none, fewer than two candidates or too many, or another number of weights.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> ages = Design((Variable("age", bounds=(0, 100)),), intercept=False)
+        >>> near = OwnFactor(ages, lambda r, z: -abs(r["age"][:, None] - z[:, 0]), [[20], [60]], -50, 0, [0, 0])
+        >>> near.steps({"age": np.array([20.0])}).tolist() == [STEPS, STEPS // 5]
+        True
     """
 
     design: Design
@@ -54,10 +59,8 @@ class OwnFactor:
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what is no score."""
-        for name in ("candidates", "base"):
-            array = np.array(getattr(self, name), np.float64)
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
+        candidates, base = np.asarray(self.candidates, np.float64), np.asarray(self.base, np.float64)
+        freeze(self, candidates=candidates, base=base)
         low, high = self.low, self.high
         if not (math.isfinite(low) and math.isfinite(high) and low < high and math.isfinite(high - low)):
             raise InputError(
@@ -70,7 +73,7 @@ class OwnFactor:
         if self.base.shape != (len(self.candidates),) or not np.all(np.abs(self.base) <= WIDEST):
             raise InputError(f"a base measure has one log weight for each candidate, within {WIDEST:,.0f}")
 
-    def steps(self, record: Values) -> Integers:
+    def steps(self, record: Values) -> Ints:
         """Scores of one record, whatever the function does.
 
         Args:
@@ -82,12 +85,12 @@ class OwnFactor:
         """
         unknown = np.full((1, len(self.candidates)), np.nan)
         try:
-            found = self._asked(record)
+            found = self._ask(record)
         except Exception:  # whatever it says may be about a record
             found = unknown
-        return np.asarray(self._whole(found if found.shape == unknown.shape else unknown)[0])
+        return np.asarray(self._round_scores(found if found.shape == unknown.shape else unknown)[0])
 
-    def steps_of_public(self, records: Values) -> Integers:
+    def steps_of_public(self, records: Values) -> Ints:
         """Scores of records that are not private, all at once.
 
         Args:
@@ -101,7 +104,7 @@ class OwnFactor:
         """
         wanted = (len(next(iter(records.values()))), len(self.candidates))
         try:
-            found = self._asked(records)
+            found = self._ask(records)
         except Exception as error:
             raise InputError(f"the score failed on made-up records: {type(error).__name__}: {error}") from None
         if found.shape != wanted:
@@ -110,14 +113,14 @@ class OwnFactor:
             at = int(np.argwhere(np.isnan(found))[0, 0])
             place = listed([f"{name}={values[at]}" for name, values in records.items()])
             raise InputError(f"the score of the made-up record {place} is no number")
-        return self._whole(found)
+        return self._round_scores(found)
 
-    def _asked(self, records: Values) -> Floats:
+    def _ask(self, records: Values) -> Floats:
         """What the function says; it gets copies."""
         copies = {name: values.copy() for name, values in records.items()}
         return np.array(self.function(copies, self.candidates.copy()), np.float64)
 
-    def _whole(self, scores: Floats) -> Integers:
+    def _round_scores(self, scores: Floats) -> Ints:
         """Clamped and rounded; what is no number counts as the lowest score."""
         known = np.where(np.isnan(scores), self.low, scores)
         shares = (np.clip(known, self.low, self.high) - self.low) / (self.high - self.low)
@@ -180,12 +183,12 @@ def _try_out(factor: OwnFactor) -> None:
     """Refuse a function that cannot be a score, on records that are nobody's."""
     design = factor.design
     rng = np.random.default_rng(0)
-    steps = rng.integers(-GRID, GRID + 1, (EXAMPLES, design.size))
+    steps = rng.integers(-GRID, GRID + 1, (TRIED_RECORDS, design.size))
     for at, ends in enumerate((-GRID, 0, GRID)):
         steps[at] = ends
-    target = steps[:, -1] if design.predicts in ("number", "nothing") else rng.integers(0, 2, EXAMPLES)
+    target = steps[:, -1] if design.predicts in ("number", "nothing") else rng.integers(0, 2, TRIED_RECORDS)
     made_up = design.values(steps, target)
-    alone = [{name: values[at : at + 1] for name, values in made_up.items()} for at in range(EXAMPLES)]
+    alone = [{name: values[at : at + 1] for name, values in made_up.items()} for at in range(TRIED_RECORDS)]
     first = [factor.steps_of_public(one) for one in alone]
     again = [factor.steps_of_public(one) for one in reversed(alone)]
     if not all(np.array_equal(one, other) for one, other in zip(first, reversed(again), strict=True)):

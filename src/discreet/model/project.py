@@ -46,14 +46,14 @@ SECTIONS: Mapping[str, Mapping[str, type]] = {
     "account": {"name": str, "ledger": str},
 }
 """What each section may say, and of which type it is."""
-READING = {
+READING_OPTIONS = {
     "source": ("table", "missing", "out_of_bounds", "na_values"),
     "unit": ("column", "order", "max_records", "weights", "one_record"),
 }
 """What of it is an option of `read_records`."""
-RENAMED = {"column": "unit_column", "order": "order_column", "one_record": "one_record_a_unit"}
+RENAMED_OPTIONS = {"column": "unit_column", "order": "order_column", "one_record": "one_record_a_unit"}
 """Names of these options there, where they are others."""
-WORDS = {str: "text", list: "a list of texts", int: "a whole number", bool: "true or false"}
+TYPE_WORDS = {str: "text", list: "a list of texts", int: "a whole number", bool: "true or false"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,18 +111,20 @@ class Project:
             raise InputError(f'{what}: arcs are a list of texts such as "smoke -> lung"')
         joined = parents_in("\n".join(arcs), schema, where=f"arcs of {what}") if arcs else {}
         network = Network(schema.variables, {name: joined.get(name, ()) for name in schema.names})
-        return Project(network, {name: _section(raw[name], name, what) for name in SECTIONS if name in raw}, text)
+        return Project(network, {name: _check_section(raw[name], name, what) for name in SECTIONS if name in raw}, text)
 
     @property
     def source(self) -> str | None:
-        """Where the records are; None where the file does not say."""
+        """Place of the records; None where the file does not say."""
         return self.sections.get("source", {}).get("data")
 
     @property
     def reading(self) -> dict[str, Any]:
         """Options of `read_records` that the file gives."""
-        found = {name: self.sections.get(part, {}).get(name) for part, names in READING.items() for name in names}
-        return {RENAMED.get(name, name): value for name, value in found.items() if value is not None}
+        found = {
+            name: self.sections.get(part, {}).get(name) for part, names in READING_OPTIONS.items() for name in names
+        }
+        return {RENAMED_OPTIONS.get(name, name): value for name, value in found.items() if value is not None}
 
     def with_network(self, network: Network) -> Project:
         """The project with other arcs, such as those that `structure` chose; all comments and other words stay.
@@ -206,11 +208,13 @@ def draft_project(
         "# Every state that a column may have, whether or not a record has it; of numbers public bounds, the cuts",
         '# between bins, and type = "integer" where all are whole.',
     ]
-    parts = [f"[[variables]]\n{tomlkit.dumps(_part(variable)).strip()}\n" for variable in network.variables]
+    parts = [
+        f"[[variables]]\n{tomlkit.dumps(_describe_variable(variable)).strip()}\n" for variable in network.variables
+    ]
     return Project.parse("\n".join([*lines, *parts]))
 
 
-def _section(raw: object, name: str, what: str) -> dict[str, Any]:
+def _check_section(raw: object, name: str, what: str) -> dict[str, Any]:
     """A section whose words are known and of the right type."""
     known = SECTIONS[name]
     if not isinstance(raw, dict):
@@ -220,11 +224,11 @@ def _section(raw: object, name: str, what: str) -> dict[str, Any]:
             raise InputError(f"{what}: [{name}] has {shown(word)}; it may have {listed(known)}")
         texts = not isinstance(value, list) or all(isinstance(one, str) for one in value)
         if type(value) is not known[word] or not texts:
-            raise InputError(f"{what}: {word} of [{name}] is {WORDS[known[word]]}")
+            raise InputError(f"{what}: {word} of [{name}] is {TYPE_WORDS[known[word]]}")
     return raw
 
 
-def _part(variable: Variable) -> dict[str, Any]:
+def _describe_variable(variable: Variable) -> dict[str, Any]:
     """A variable as a file says it."""
     missing = {} if variable.missing is None else {"missing": variable.missing}
     if variable.bounds is None:
@@ -232,14 +236,14 @@ def _part(variable: Variable) -> dict[str, Any]:
     plain = Variable(variable.name, bounds=variable.bounds, bins=variable.bins, type=variable.type)
     return {
         "name": variable.name,
-        "bounds": list(map(_number, variable.bounds)),
-        "bins": list(map(_number, variable.bins)),
+        "bounds": list(map(_drop_point, variable.bounds)),
+        "bins": list(map(_drop_point, variable.bins)),
         **({} if variable.type == "real" else {"type": variable.type}),
         **({} if plain.states == variable.values else {"states": list(variable.values)}),
         **missing,
     }
 
 
-def _number(value: float) -> float | int:
+def _drop_point(value: float) -> float | int:
     """A whole number without a point."""
     return int(value) if value == int(value) else value

@@ -43,16 +43,16 @@ __all__ = [
 
 BEGINS = re.compile(r"\s*(P|MAP|MPE|E|median|quantile)\s*\(")
 """How every query begins."""
-TOKEN = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[,|=()])|(?P<word>[^\s,|="()][^,|="()]*))')
-TERM = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[~,+])|(?P<word>[^\s~,+"][^~,+"]*))')
+QUERY_TOKEN = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[,|=()])|(?P<word>[^\s,|="()][^,|="()]*))')
+REGRESSION_TERM = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[~,+])|(?P<word>[^\s~,+"][^~,+"]*))')
 COMPARED_WITH = re.compile(r"(.+?)\s*(<=|>=|<|>)\s*(\S+)", re.DOTALL)
 EQUAL = re.compile(r"\s*=")
 BLANKS = re.compile(r"\s*")
-COMPARED = 1000
+MOST_COMPARED_NAMES = 1000
 """Names with which one that is unknown is compared, the first of the schema."""
-COMPARED_CHARACTERS = 40
+MOST_COMPARED_CHARACTERS = 40
 """Most of a name for which similar ones are sought: that takes time with the square of its length."""
-STATE = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<word>[^,|")]+))')
+STATE_TEXT = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<word>[^,|")]+))')
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class Probability:
         return "conditional" if self.evidence else "marginal"
 
     def __str__(self) -> str:
-        """As it is written."""
-        return _written("P", self.targets, self.evidence)
+        """The text of the query, which `parse_query` reads back."""
+        return _write_query("P", self.targets, self.evidence)
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,8 @@ class Explanation:
         return "map" if self.targets else "mpe"
 
     def __str__(self) -> str:
-        """As it is written."""
-        return _written(self.kind.upper(), tuple((name, None) for name in self.targets), self.evidence)
+        """The text of the query, which `parse_query` reads back."""
+        return _write_query(self.kind.upper(), tuple((name, None) for name in self.targets), self.evidence)
 
 
 @dataclass(frozen=True)
@@ -127,16 +127,16 @@ class NumberQuery:
 
     @property
     def targets(self) -> tuple[tuple[str, None]]:
-        """As of a probability."""
+        """The variable without a state, as the targets of a `Probability`."""
         return ((self.variable, None),)
 
     def __str__(self) -> str:
-        """As it is written."""
+        """The text of the query, which `parse_query` reads back."""
         head = {"mean": "E", "quantile": "quantile"}.get(self.asked, "P")
         at = "" if self.at is None else f"{self.at:.15g}"
         told = {"mean": "", "quantile": f", {at}"}.get(self.asked, f" {self.asked} {at}")
-        text = _written(head, self.targets, self.evidence)
-        name = _named(self.variable)
+        text = _write_query(head, self.targets, self.evidence)
+        name = _quote_name(self.variable)
         return text.replace(f"{head}({name}", f"{head}({name}{told}", 1)
 
 
@@ -152,6 +152,11 @@ def asked_cells(query: Probability, schema: Schema) -> npt.NDArray[np.intp]:
 
     Returns:
         Flat positions in a table over the targets, in their order.
+
+    Example:
+        >>> schema = Schema((Variable("smoke", ("yes", "no")), Variable("lung", ("yes", "no"))))
+        >>> asked_cells(Probability((("smoke", None), ("lung", "no"))), schema).tolist()
+        [1, 3]
     """
     codes = np.indices([schema[name].size for name, _ in query.targets]).reshape(len(query.targets), -1)
     kept = np.ones(codes.shape[1], bool)
@@ -185,18 +190,18 @@ def parse_query(text: str, schema: Schema) -> Query:
     body = None if match is None else re.fullmatch(r"(.*)\)\s*", text[match.end() :], re.DOTALL)
     if match is None or body is None:
         _refuse(text, "write P(A, B | C=c), MAP(A, B | C=c), MPE(| C=c), or E(X | C=c) of numbers")
-    targets, evidence = _items(body[1], text)
+    targets, evidence = _read_items(body[1], text)
     observed = []
     for name, state in evidence:
-        if compared := _comparison(name, state, schema):
+        if compared := _read_comparison(name, state, schema):
             _refuse_observed(compared, schema[compared.variable], text)
         if state is None:
             _refuse(text, f"the evidence {shown(name)} needs a state, as in NAME=STATE")
         observed.append((name, state))
     query: Query
     if match[1] in ("E", "median", "quantile"):
-        query = _of_numbers(match[1], targets, tuple(observed), text)
-    elif match[1] == "P" and len(targets) == 1 and (compared := _comparison(*targets[0], schema)):
+        query = _read_number_query(match[1], targets, tuple(observed), text)
+    elif match[1] == "P" and len(targets) == 1 and (compared := _read_comparison(*targets[0], schema)):
         query = replace(compared, evidence=tuple(observed))
     elif match[1] == "P":
         if not targets:
@@ -232,8 +237,8 @@ def parse_regression(text: str) -> tuple[str, tuple[str, ...]]:
     names: list[str] = []
     marks: list[str] = []
     position = 0
-    while (position := _after_blanks(text, position)) < len(text):
-        match = TERM.match(text, position)
+    while (position := _skip_blanks(text, position)) < len(text):
+        match = REGRESSION_TERM.match(text, position)
         if match is None or (match["mark"] is None) != (len(names) == len(marks)):
             _refuse(text, "write a regression as TARGET ~ A, B")
         position = match.end()
@@ -261,7 +266,7 @@ def check_names(asked: Query, schema: Schema) -> None:
     twice = repeated(name for name, _ in named)
     for name, state in named:
         if name not in schema:
-            near = _similar(name, schema)
+            near = _find_similar(name, schema)
             _refuse(str(asked), f"no variable {shown(name)}" + (f"; did you mean {shown(near)}?" if near else ""))
         if name == twice:
             _refuse(str(asked), f"variable {shown(name)} is named twice")
@@ -273,18 +278,18 @@ def check_names(asked: Query, schema: Schema) -> None:
         _refuse(str(asked), "every variable is observed; nothing is left to explain")
 
 
-def _similar(name: str, schema: Schema) -> str | None:
+def _find_similar(name: str, schema: Schema) -> str | None:
     """The variable whose name is most like one that is unknown."""
-    if len(name) > COMPARED_CHARACTERS:
+    if len(name) > MOST_COMPARED_CHARACTERS:
         return None
-    short = [known for known in schema.names[:COMPARED] if len(known) <= 2 * COMPARED_CHARACTERS]
+    short = [known for known in schema.names[:MOST_COMPARED_NAMES] if len(known) <= 2 * MOST_COMPARED_CHARACTERS]
     return next(iter(get_close_matches(name, short, 1)), None)
 
 
 # ------------------------------------------------------------------------------------------------------------ text
 
 
-def _of_numbers(
+def _read_number_query(
     head: str, targets: list[tuple[str, str | None]], observed: tuple[tuple[str, str], ...], text: str
 ) -> NumberQuery:
     """A mean or a quantile."""
@@ -293,18 +298,18 @@ def _of_numbers(
         _refuse(text, "write E(X | C=c), median(X | C=c) or quantile(X, 0.9 | C=c) of one numeric variable")
     if head == "E":
         return NumberQuery("mean", names[0], None, observed)
-    share = 0.5 if head == "median" else _float(names[1])
+    share = 0.5 if head == "median" else _read_float(names[1])
     if share is None or not 0 < share < 1:
         _refuse(text, "the share of a quantile is a number between 0 and 1, such as 0.9")
     return NumberQuery("quantile", names[0], share, observed)
 
 
-def _comparison(name: str, state: str | None, schema: Schema) -> NumberQuery | None:
+def _read_comparison(name: str, state: str | None, schema: Schema) -> NumberQuery | None:
     """What compares a variable with a number; None of what does not. An equal sign parts a name from a state."""
     if name in schema:
         return None
     match = COMPARED_WITH.fullmatch(name if state is None else f"{name}={state}")
-    number = None if match is None else _float(match[3])
+    number = None if match is None else _read_float(match[3])
     if match is None or number is None or match[1] not in schema:
         return None
     return NumberQuery(match[2], match[1], number)
@@ -315,11 +320,11 @@ def _refuse_observed(compared: NumberQuery, variable: Variable, text: str) -> No
     near = ""
     if variable.numeric and variable.size and compared.at is not None:
         state = variable.states[bisect_right(variable.bins, compared.at)]
-        near = f", such as {_named(variable.name)}={state}"
+        near = f", such as {_quote_name(variable.name)}={state}"
     _refuse(text, f"evidence is a state, not a comparison of {shown(variable.name)}; name one{near}")
 
 
-def _float(text: str) -> float | None:
+def _read_float(text: str) -> float | None:
     """A finite number, or None."""
     try:
         found = float(text)
@@ -328,12 +333,12 @@ def _float(text: str) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def _items(body: str, text: str) -> tuple[list[tuple[str, str | None]], list[tuple[str, str | None]]]:
+def _read_items(body: str, text: str) -> tuple[list[tuple[str, str | None]], list[tuple[str, str | None]]]:
     """Names, with states where given, before and after the bar."""
     sides: list[list[tuple[str, str | None]]] = [[]]
     position, expected = 0, True
-    while (position := _after_blanks(body, position)) < len(body):
-        match = TOKEN.match(body, position)
+    while (position := _skip_blanks(body, position)) < len(body):
+        match = QUERY_TOKEN.match(body, position)
         if match is None:
             _refuse(text, f"cannot read {shown(body[position:])}")
         position = match.end()
@@ -346,7 +351,7 @@ def _items(body: str, text: str) -> tuple[list[tuple[str, str | None]], list[tup
             _refuse(text, f"did not expect {shown(match.group().strip())}")
         else:
             name = match["quoted"] if match["quoted"] is not None else match["word"].strip()
-            state, position = _state(body, position, text)
+            state, position = _read_state(body, position, text)
             sides[-1].append((name, state))
             expected = False
     if expected and any(sides) and not (len(sides) == 2 and not sides[-1]):
@@ -354,29 +359,29 @@ def _items(body: str, text: str) -> tuple[list[tuple[str, str | None]], list[tup
     return sides[0], sides[1] if len(sides) == 2 else []
 
 
-def _after_blanks(body: str, position: int) -> int:
-    """Where the next text that is not blank begins."""
+def _skip_blanks(body: str, position: int) -> int:
+    """Find where the next text that is not blank begins."""
     match = BLANKS.match(body, position)
     assert match is not None
     return match.end()
 
 
-def _state(body: str, position: int, text: str) -> tuple[str | None, int]:
+def _read_state(body: str, position: int, text: str) -> tuple[str | None, int]:
     """The state after an equal sign, if there is one; states may hold equal signs and brackets."""
     equal = EQUAL.match(body, position)
     if equal is None:
         return None, position
-    match = STATE.match(body, equal.end())
+    match = STATE_TEXT.match(body, equal.end())
     if match is None:
         _refuse(text, "a state is missing after '='")
     return (match["quoted"] if match["quoted"] is not None else match["word"].strip()), match.end()
 
 
-def _written(head: str, targets: Sequence[tuple[str, str | None]], evidence: Sequence[tuple[str, str]]) -> str:
+def _write_query(head: str, targets: Sequence[tuple[str, str | None]], evidence: Sequence[tuple[str, str]]) -> str:
     """Text that `parse_query` reads back."""
 
     def item(name: str, state: str | None) -> str:
-        left = _named(name)
+        left = _quote_name(name)
         if state is None:
             return left
         return f'{left}="{state}"' if re.search(r'[,|)"]|^\s|\s$', state) else f"{left}={state}"
@@ -386,7 +391,7 @@ def _written(head: str, targets: Sequence[tuple[str, str | None]], evidence: Seq
     return f"{head}({before} | {after})" if before and after else f"{head}({f'| {after}' if after else before})"
 
 
-def _named(name: str) -> str:
+def _quote_name(name: str) -> str:
     """A name as it is written."""
     return f'"{name}"' if re.search(r'[,|="()]|^\s|\s$', name) else name
 

@@ -12,16 +12,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats, Ints, freeze
 from discreet.model.design import Design
 
 __all__ = ["Classes", "Counts", "Response", "TwoClasses", "response_of"]
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 class Response(ABC):
@@ -52,7 +49,7 @@ class Response(ABC):
     dispersion: float = 1.0
 
     @abstractmethod
-    def observed(self, target: Integers) -> Floats:
+    def observed(self, target: Ints) -> Floats:
         """Targets as rows hold them, codes of classes or counts, on [0, 1]."""
 
     @abstractmethod
@@ -95,7 +92,7 @@ class TwoClasses(Response):
     steepest = 0.25
     start = height = math.log(2)
 
-    def observed(self, target: Integers) -> Floats:
+    def observed(self, target: Ints) -> Floats:
         """See `Response`."""
         return np.asarray(target[None], np.float64)
 
@@ -131,22 +128,15 @@ class Counts(Response):
     corners = 2
     steepest = steepest_pair = 1.0
 
-    @property
-    def start(self) -> float:  # type: ignore[override]
-        """See `Response`."""
-        return 1 / self.upper
+    def __post_init__(self) -> None:
+        """State the constants: the loss is at most `(1 - y + y log y) / U`, largest at y = 0 or y = U.
 
-    @property
-    def height(self) -> float:  # type: ignore[override]
-        """`(1 - y + y log y) / U` is largest at y = 0 or y = U."""
-        return max(1 / self.upper, 1 / self.upper - 1 + math.log(self.upper))
+        The variance of a count is its mean, which is the slope, too.
+        """
+        unit = 1 / self.upper
+        freeze(self, start=unit, dispersion=unit, height=max(unit, unit - 1 + math.log(self.upper)))
 
-    @property
-    def dispersion(self) -> float:  # type: ignore[override]
-        """The variance of a count is its mean, which is the slope, too."""
-        return 1 / self.upper
-
-    def observed(self, target: Integers) -> Floats:
+    def observed(self, target: Ints) -> Floats:
         """See `Response`."""
         return np.asarray(target[None] / self.upper)
 
@@ -184,37 +174,13 @@ class Classes(Response):
     classes: int
     squared_reach = 2
 
-    @property
-    def outputs(self) -> int:  # type: ignore[override]
-        """See `Response`."""
-        return self.classes
+    def __post_init__(self) -> None:
+        """State the constants: others are `e_k - e_y`, and `diag(p) - p p'` has the trace `1 - |p|^2`."""
+        others, loss = self.classes - 1, math.log(self.classes)
+        freeze(self, outputs=self.classes, rank=others, corners=others, steepest=1 / self.classes)
+        freeze(self, start=loss, height=loss)
 
-    @property
-    def rank(self) -> int:  # type: ignore[override]
-        """See `Response`."""
-        return self.classes - 1
-
-    @property
-    def corners(self) -> int:  # type: ignore[override]
-        """`e_k - e_y` for each other k."""
-        return self.classes - 1
-
-    @property
-    def steepest(self) -> float:  # type: ignore[override]
-        """The slope `diag(p) - p p'` has the trace `1 - |p|^2`, at most `(K - 1) / K`."""
-        return 1 / self.classes
-
-    @property
-    def start(self) -> float:  # type: ignore[override]
-        """See `Response`."""
-        return math.log(self.classes)
-
-    @property
-    def height(self) -> float:  # type: ignore[override]
-        """See `Response`."""
-        return math.log(self.classes)
-
-    def observed(self, target: Integers) -> Floats:
+    def observed(self, target: Ints) -> Floats:
         """See `Response`."""
         return np.asarray(target[None] == np.arange(self.classes)[:, None], np.float64)
 

@@ -19,7 +19,7 @@ from discreet.errors import InputError, listed, shown, shown_path
 from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import NETWORK_BYTES, STATES, check_name, check_states, repeated
 
-__all__ = ["Schema", "Scope", "Variable", "schema_of_parts", "table_cells"]
+__all__ = ["Schema", "Scope", "Variable", "bin_ends", "schema_of_parts", "table_cells"]
 
 Scope = tuple[str, ...]
 """Names of the variables of a table, one for each axis."""
@@ -27,9 +27,9 @@ Scope = tuple[str, ...]
 AXES_LIMIT = 31
 CELLS_LIMIT = 2**28
 """Largest table of a family that can be held at all: 2 GiB."""
-WHOLE = 2.0**53
+LARGEST_WHOLE = 2.0**53
 """Largest whole number that all floats up to it tell from its neighbours."""
-MOST_RATIO = 300.0
+MOST_LOG_RATIO = 300.0
 """Logarithm of the largest ratio of the last bin to the first."""
 SURROGATE = re.compile("[\ud800-\udfff]")
 """Half a character, which no file can hold."""
@@ -77,9 +77,9 @@ class Variable:
         if isinstance(self.states, str) or not isinstance(self.states, Iterable):
             raise InputError(f"variable {shown(self.name)}: states are a list of names")
         object.__setattr__(self, "states", tuple(self.states))
-        object.__setattr__(self, "bins", self._floats("bins", self.bins))
+        object.__setattr__(self, "bins", self._read_floats("bins", self.bins))
         if self.bounds is not None:
-            object.__setattr__(self, "bounds", self._floats("bounds", self.bounds))
+            object.__setattr__(self, "bounds", self._read_floats("bounds", self.bounds))
         if self.bounds is None:
             if self.bins:
                 raise InputError(
@@ -106,7 +106,7 @@ class Variable:
         """Position of each state."""
         return {state: code for code, state in enumerate(self.states)}
 
-    def _floats(self, what: str, values: Iterable[float]) -> tuple[float, ...]:
+    def _read_floats(self, what: str, values: Iterable[float]) -> tuple[float, ...]:
         """Bounds or bins as floats."""
         try:
             return tuple(float(value) for value in values)
@@ -121,7 +121,9 @@ class Variable:
             raise InputError(f"variable {shown(self.name)}: numbers are of type 'real' or 'integer'")
         whole = self.type == "integer"
         edges = self.edges
-        if whole and not all(math.isfinite(edge) and edge == int(edge) and abs(edge) <= WHOLE for edge in edges):
+        if whole and not all(
+            math.isfinite(edge) and edge == int(edge) and abs(edge) <= LARGEST_WHOLE for edge in edges
+        ):
             raise InputError(f"variable {shown(self.name)}: bounds and bins of whole numbers are whole, up to 2^53")
         if not all(map(math.isfinite, edges)) or not all(a < b for a, b in pairwise(edges)):
             raise InputError(
@@ -180,7 +182,7 @@ class Variable:
         """
         if isinstance(number, bool) or not isinstance(number, int) or not 2 <= number <= STATES:
             raise InputError(f"variable {shown(name)}: from 2 to {STATES:,} bins, not {number}")
-        if not (math.isfinite(ratio) and ratio >= 1 and number * math.log(ratio) < MOST_RATIO):
+        if not (math.isfinite(ratio) and ratio >= 1 and number * math.log(ratio) < MOST_LOG_RATIO):
             raise InputError(f"variable {shown(name)}: the ratio of bins is at least 1, and the last of finite width")
         low, *_, high = Variable(name, bounds=bounds, type=type).edges
         whole = number if ratio == 1 else ratio**number - 1
@@ -210,7 +212,14 @@ class Variable:
         return len(self.states)
 
     def has(self, state: str) -> bool:
-        """Whether the variable has a state of this name."""
+        """Say whether the variable has a state of this name.
+
+        Args:
+            state: its name.
+
+        Returns:
+            True if so.
+        """
         return state in self._codes
 
     def code(self, state: str) -> int:
@@ -231,6 +240,21 @@ class Variable:
                 f"variable {shown(self.name)} has no state {shown(state)}; its states: {listed(self.states)}"
             )
         return code
+
+
+def bin_ends(variable: Variable) -> tuple[float, ...]:
+    """The bounds of a numeric variable with its cut points between them.
+
+    Args:
+        variable: with bounds; of whole numbers the last is the upper bound itself, unlike that of `edges`.
+
+    Example:
+        >>> bin_ends(Variable("age", bounds=(0, 120), bins=(18, 65), type="integer"))
+        (0.0, 18.0, 65.0, 120.0)
+    """
+    low, *_ = variable.edges
+    assert variable.bounds is not None
+    return (low, *variable.bins, variable.bounds[1])
 
 
 def table_cells(sizes: Iterable[int]) -> int:
@@ -266,6 +290,11 @@ class Schema:
 
     Raises:
         InputError: no variable, or a name twice.
+
+    Example:
+        >>> study = Schema((Variable("smoke", ("no", "yes")), Variable("age", bounds=(0, 120))))
+        >>> study.names, study["smoke"].code("yes"), "wage" in study
+        (('smoke', 'age'), 1, False)
     """
 
     variables: tuple[Variable, ...]
@@ -356,23 +385,27 @@ def schema_of_parts(parts: object, what: str) -> Schema:
 
     Raises:
         InputError: not of this form, or not a schema.
+
+    Example:
+        >>> schema_of_parts([{"name": "age", "bounds": [0, 120], "bins": [18]}], "the file")["age"].states
+        ('0_to_18', '18_to_120')
     """
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
         raise InputError(f"{what} needs a list of objects under 'variables'")
     try:
-        check_states(map(_states, parts))
-        return Schema(tuple(_variable(part) for part in parts))
+        check_states(map(_list_states, parts))
+        return Schema(tuple(_read_variable(part) for part in parts))
     except InputError as error:
         raise InputError(f"{what}: {error}") from None
 
 
-def _states(part: Mapping[str, Any]) -> list[Any]:
+def _list_states(part: Mapping[str, Any]) -> list[Any]:
     """The states of a variable of a schema file, or the cut points that make them."""
     found = part.get("states") or part.get("bins")
     return found if isinstance(found, list) else []
 
 
-def _variable(part: Mapping[str, Any]) -> Variable:
+def _read_variable(part: Mapping[str, Any]) -> Variable:
     """One variable of a schema file."""
     odd = set(part) - {"name", "states", "bounds", "bins", "type", "missing"}
     if odd or "name" not in part:

@@ -17,8 +17,8 @@ from discreet.model.score_tables import STEPS, ScoreTable, types_of
 
 __all__ = ["read_score_file"]
 
-OF_FAMILY = {"family", "variables", "parameters", "points", "bound", "open_ends", "lipschitz"}
-OF_TABLE = {"variables", "candidates", "names", "base", "range", "scores"}
+FAMILY_FIELDS = {"family", "variables", "parameters", "points", "bound", "open_ends", "lipschitz"}
+TABLE_FIELDS = {"variables", "candidates", "names", "base", "range", "scores"}
 
 
 def read_score_file(text: str) -> Family | ScoreTable:
@@ -38,6 +38,14 @@ def read_score_file(text: str) -> Family | ScoreTable:
 
     Raises:
         InputError: no such file, not JSON of this form, or no family or score.
+
+    Guarantee:
+        None spent: reads no records.
+
+    Example:
+        >>> read_score_file('{"family": "poisson", "variables": [{"name": "calls", "bounds": [0, 9], "bins": 9}],'
+        ...                 ' "parameters": {"low": 1, "high": 5}}')
+        Family('poisson', over calls, 1,024 points)
     """
     what = "score"
     raw = read_json(
@@ -45,13 +53,13 @@ def read_score_file(text: str) -> Family | ScoreTable:
     )
     if not isinstance(raw, dict) or not isinstance(raw.get("variables"), list):
         raise InputError("a score is a JSON object with 'variables', and 'family' or 'scores'")
-    variables = tuple(_variable(part) for part in raw["variables"])
-    known = OF_FAMILY if "family" in raw else OF_TABLE
+    variables = tuple(_read_variable(part) for part in raw["variables"])
+    known = FAMILY_FIELDS if "family" in raw else TABLE_FIELDS
     odd = set(raw) - known
     if odd:
         raise InputError(f"a score has no field {shown(min(odd))}; it takes {listed(tuple(sorted(known)))}")
     if "family" not in raw:
-        return _table(Schema(variables), raw)
+        return _read_table(Schema(variables), raw)
     if not isinstance(raw["family"], str):
         raise InputError(f"'family' is the name of one: {listed(tuple(FAMILIES))}")
     if not isinstance(raw.get("parameters"), dict) or not isinstance(raw.get("open_ends", False), bool):
@@ -64,7 +72,7 @@ def read_score_file(text: str) -> Family | ScoreTable:
     return Family(raw["family"], variables, raw["parameters"], raw.get("points"), bound, open_ends, lipschitz)
 
 
-def _variable(part: Any) -> Variable:
+def _read_variable(part: Any) -> Variable:
     """One variable; bins may be a number."""
     if not isinstance(part, dict) or set(part) - {"name", "states", "bounds", "bins"} or "name" not in part:
         raise InputError("a variable of a score has a name, and states or bounds and bins")
@@ -77,26 +85,26 @@ def _variable(part: Any) -> Variable:
     return Variable(part["name"], part.get("states", ()), bounds=part.get("bounds"), bins=bins)
 
 
-def _table(schema: Schema, raw: Mapping[str, Any]) -> ScoreTable:
+def _read_table(schema: Schema, raw: Mapping[str, Any]) -> ScoreTable:
     """A table of scores."""
     network = Network.empty(schema)
-    candidates, scores = (_numbers(raw.get(name), name) for name in ("candidates", "scores"))
+    candidates, scores = (_read_numbers(raw.get(name), name) for name in ("candidates", "scores"))
     places = candidates[:, None] if candidates.ndim == 1 else candidates
-    span = _numbers(raw.get("range"), "range")
+    span = _read_numbers(raw.get("range"), "range")
     if span.shape != (2,) or not span[0] < span[1]:
         raise InputError("a score has a 'range', its lowest and its highest number")
     if scores.shape != (types_of(network), len(places)):
         raise InputError(f"'scores' has one row for each of {types_of(network):,} joint states, a number a candidate")
     low, high = span.tolist()
     steps = np.rint((np.clip(scores, low, high) - low) / (high - low) * STEPS).astype(np.int64)
-    base = _numbers(raw["base"], "base") if "base" in raw else np.zeros(len(places))
+    base = _read_numbers(raw["base"], "base") if "base" in raw else np.zeros(len(places))
     names = raw.get("names") or [f"z{at + 1}" for at in range(places.shape[1] if places.ndim == 2 else 0)]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise InputError("'names' is a list of the names of the candidates' numbers")
     return ScoreTable(network, tuple(names), places, base, steps, high - low)
 
 
-def _numbers(value: Any, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _read_numbers(value: Any, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
     """A list of numbers, or of lists of them."""
     try:
         found = np.array(value, np.float64)

@@ -23,9 +23,9 @@ import numpy.typing as npt
 import scipy
 
 from discreet.errors import InputError, listed, require, shown
-from discreet.model.arrays import number, numbers
+from discreet.model.arrays import Floats, Ints, freeze, number, numbers
 from discreet.model.network import Network
-from discreet.model.schema import Scope
+from discreet.model.schema import Scope, bin_ends
 from discreet.model.smooth_scores import smoothed
 
 __all__ = [
@@ -39,8 +39,6 @@ __all__ = [
     "types_of",
 ]
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 Types = Mapping[str, npt.NDArray[np.generic]]
 Function = Callable[[Types, Floats], npt.ArrayLike]
 """From types of records (for each variable an array: names of states, or middles of bins) and candidates, shape `(Z,
@@ -48,11 +46,11 @@ d)`, to scores of shape `(types, Z)`."""
 
 STEPS = 2**20
 """Steps from the lowest to the highest score of a record: scores are whole multiples of a millionth of their range."""
-TYPES = 2**13
+MOST_TYPES = 2**13
 """Most types of records of a table."""
 CANDIDATES = 2**13
 """Most candidates: an exact draw takes some ten microseconds for each of them."""
-CELLS = 2**23
+MOST_SCORE_CELLS = 2**23
 """Most cells of a table: 64 MiB."""
 WIDEST = 1e6
 """Largest range of scores, and of log weights, in nats: none of any use is wider."""
@@ -76,25 +74,28 @@ class ScoreTable:
     Raises:
         InputError: shapes that do not fit, steps out of their range, too many types or candidates, or numbers that are
             none.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> coin = Network((Variable("x", ("no", "yes")),), {"x": ()})
+        >>> table = ScoreTable(coin, ("z",), [[0.2], [0.8]], [0, 0], [[STEPS, 0], [0, STEPS]])
+        >>> table.scope, table.size
+        (('x',), 2)
     """
 
     network: Network
     names: tuple[str, ...]
     candidates: Floats
     base: Floats
-    steps: Integers
+    steps: Ints
     span: float = 1.0
     log_law: Floats | None = None
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what is no score."""
-        object.__setattr__(self, "names", tuple(self.names))
-        made = {"candidates": np.float64, "base": np.float64, "steps": np.int64, "log_law": np.float64}
-        for name, kind in made.items():
-            if getattr(self, name) is not None:
-                array = np.array(getattr(self, name), kind)
-                array.flags.writeable = False
-                object.__setattr__(self, name, array)
+        candidates, base = np.asarray(self.candidates, np.float64), np.asarray(self.base, np.float64)
+        freeze(self, names=tuple(self.names), candidates=candidates, base=base, steps=np.asarray(self.steps, np.int64))
+        freeze(self, log_law=None if self.log_law is None else np.asarray(self.log_law, np.float64))
         types, size = types_of(self.network), len(self.candidates)
         check_size(self.network, size)
         if self.candidates.shape != (size, len(self.names)) or not np.all(np.isfinite(self.candidates)):
@@ -113,7 +114,7 @@ class ScoreTable:
 
     @property
     def size(self) -> int:
-        """How many candidates there are."""
+        """Number of candidates."""
         return len(self.candidates)
 
     @property
@@ -178,13 +179,13 @@ def own_score(
     low, high = number(low, "the low end of a score's range"), number(high, "the high end of a score's range")
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InputError(f"a score needs a range from low to high, two finite numbers in this order, not {low}, {high}")
-    places = _candidates(candidates)
+    places = _shape_candidates(candidates)
     types = record_types(network)
     check_size(network, len(places))
-    scores = _asked(function, types, places)
+    scores = _ask_twice(function, types, places)
     steps = np.rint((np.clip(scores, low, high) - low) / (high - low) * STEPS)
     weights = np.zeros(len(places)) if base is None else numbers(base, "log weights of a base measure")
-    return ScoreTable(network, _named(names, places), places, weights, steps.astype(np.int64), high - low)
+    return ScoreTable(network, _name_numbers(names, places), places, weights, steps.astype(np.int64), high - low)
 
 
 def own_family(
@@ -209,8 +210,9 @@ def own_family(
         bound: nats between the likeliest and the unlikeliest candidate of a record: what is less likely counts as if it
             were just that unlikely. It makes draws cheaper and flatter. None for no clamp.
         lipschitz: nats for each unit of the one numeric variable that the records have: what a candidate's
-            log-likelihood changes faster by, beside what is common to all candidates, is cut, see `smoothed`. It makes
-            draws under a metric cheaper, and flatter where the constant is smaller than the family's. None for no cut.
+            log-likelihood changes faster by, beside what is common to all candidates, is lowered, see `smoothed`. It
+            makes draws under a metric cheaper, and flatter where the constant is smaller than the family's. None for no
+            such limit.
         names: of the parameters.
 
     Returns:
@@ -222,21 +224,28 @@ def own_family(
 
     Guarantee:
         None spent. A bound or a constant that is too small for the likelihood changes the posterior and never the
-        guarantee, which is computed from the table: the likelihood is clamped to the one and cut to the other. Under a
-        metric (`metric_width`) a constant L costs at most `2 L` for each unit of the variable, where the unit of the
-        promise is one or several of equally wide bins (as floats have their ends), and at most `2 L (unit + widest
-        bin)` in any case.
+        guarantee, which is computed from the table: the likelihood is clamped to the one and lowered to the other.
+        Under a metric (`metric_width`) a constant L costs at most `2 L` for each unit of the variable, where the unit
+        of the promise is one or several of equally wide bins (as floats have their ends), and at most `2 L (unit +
+        widest bin)` in any case.
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Algorithm 1. The constant is that of their Assumption 1, which holds for what
         is drawn from; of the prior's mass on parameters that are smoother nothing is asked, as Assumption 2 does.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> coin = Network((Variable("x", ("no", "yes")),), {"x": ()})
+        >>> chances = lambda t, z: np.log(np.where(t["x"][:, None] == "yes", z[:, 0], 1 - z[:, 0]))
+        >>> own_family(coin, chances, [0.2, 0.8]).law.round(3).tolist()
+        [[0.8, 0.2], [0.2, 0.8]]
     """
     _require_network(network)
-    places, types = _candidates(candidates), record_types(network)
+    places, types = _shape_candidates(candidates), record_types(network)
     check_size(network, len(places))
-    logs = _asked(log_likelihood, types, places, least=-math.inf)
+    logs = _ask_twice(log_likelihood, types, places, least=-math.inf)
     with np.errstate(invalid="ignore"):
-        logs = logs + _log_sizes(network)[:, None]
+        logs = logs + _find_log_sizes(network)[:, None]
         logs = logs - scipy.special.logsumexp(logs, axis=0)
     if np.any(np.isnan(logs)):
         raise InputError("under some candidate all types of records have a likelihood of 0; leave it out")
@@ -251,7 +260,7 @@ def own_family(
     if weights.shape != (len(places),) or not np.all((weights > 0) & np.isfinite(weights)):
         raise InputError("a prior has one weight greater than 0 for each candidate")
     base = np.log(weights / weights.sum())
-    return likelihood_table(network, _named(names, places), places, base, logs, (bound, lipschitz))
+    return likelihood_table(network, _name_numbers(names, places), places, base, logs, (bound, lipschitz))
 
 
 def likelihood_table(
@@ -309,46 +318,59 @@ def record_types(network: Network) -> dict[str, npt.NDArray[np.generic]]:
 
     Raises:
         InputError: too many, or a numeric variable without bins.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> study = Network.empty([Variable("ill", ("no", "yes")), Variable("age", bounds=(0, 90), bins=(30,))])
+        >>> record_types(study)["age"].tolist()
+        [15.0, 60.0, 15.0, 60.0]
     """
     check_size(network, 2)
-    columns = [_values(network, name) for name in network.nodes]
+    columns = [_list_values(network, name) for name in network.nodes]
     grids = np.meshgrid(*columns, indexing="ij")
     return {name: grid.ravel() for name, grid in zip(network.nodes, grids, strict=True)}
 
 
 def types_of(network: Network) -> int:
-    """How many types of records there are."""
+    """Number of types of records: joint states of the network.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> study = Network.empty([Variable("ill", ("no", "yes")), Variable("age", bounds=(0, 90), bins=(30,))])
+        >>> types_of(study)
+        4
+    """
     for name in network.nodes:
         if not network.schema[name].size:
             raise InputError(f"a score reads {shown(name)} by its states; give this variable bins")
     return math.prod(network.schema[name].size for name in network.nodes)
 
 
-def _values(network: Network, name: str) -> npt.NDArray[np.generic]:
+def _list_values(network: Network, name: str) -> npt.NDArray[np.generic]:
     """States of a variable, or middles of its bins."""
     variable = network.schema[name]
     if variable.bounds is None:
         return np.array(variable.states)
-    edges = np.array([variable.bounds[0], *variable.bins, variable.bounds[1]])
-    return np.asarray((edges[1:] + edges[:-1]) / 2)
+    ends = np.array(bin_ends(variable))
+    return np.asarray((ends[1:] + ends[:-1]) / 2)
 
 
-def _log_sizes(network: Network) -> Floats:
+def _find_log_sizes(network: Network) -> Floats:
     """Logarithm of each type's size: the product of the widths of its bins."""
     total = np.zeros(())
     for name in network.nodes:
         variable = network.schema[name]
-        edges = () if variable.bounds is None else (variable.bounds[0], *variable.bins, variable.bounds[1])
-        total = np.add.outer(total, np.log(np.diff(edges)) if edges else np.zeros(variable.size))
+        sizes = np.diff(bin_ends(variable)) if variable.numeric else np.ones(variable.size)
+        total = np.add.outer(total, np.log(sizes))
     return np.asarray(total.ravel())
 
 
-def _asked(function: Function, types: Types, candidates: Floats, least: float | None = None) -> Floats:
+def _ask_twice(function: Function, types: Types, candidates: Floats, least: float | None = None) -> Floats:
     """What a user's function says of all types, asked twice; it gets copies."""
     size = len(next(iter(types.values())))
     order = np.arange(size)[::-1]
-    first = _scores(function, types, candidates, size)
-    again = _scores(function, {name: values[order] for name, values in types.items()}, candidates, size)
+    first = _ask_once(function, types, candidates, size)
+    again = _ask_once(function, {name: values[order] for name, values in types.items()}, candidates, size)
     if not np.array_equal(first[order], again, equal_nan=True):
         raise InputError(
             "the score of a record changed when records were given in another order, or a second time; it must be a "
@@ -362,8 +384,8 @@ def _asked(function: Function, types: Types, candidates: Floats, least: float | 
     return first
 
 
-def _scores(function: Function, types: Types, candidates: Floats, size: int) -> Floats:
-    """One call."""
+def _ask_once(function: Function, types: Types, candidates: Floats, size: int) -> Floats:
+    """Ask the user's function once about all types."""
     try:
         found = np.array(function({name: values.copy() for name, values in types.items()}, candidates.copy()), float)
     except Exception as error:
@@ -380,13 +402,13 @@ def _require_network(network: object) -> None:
     require(isinstance(network, Network), "a score is over a Network: `Network.empty(schema)` makes one without arcs")
 
 
-def _candidates(candidates: npt.ArrayLike) -> Floats:
+def _shape_candidates(candidates: npt.ArrayLike) -> Floats:
     """Rows of numbers."""
     array = numbers(candidates, "candidates")
     return array[:, None] if array.ndim == 1 else array
 
 
-def _named(names: Scope, candidates: Floats) -> Scope:
+def _name_numbers(names: Scope, candidates: Floats) -> Scope:
     """Names of the candidates' numbers."""
     size = candidates.shape[1] if candidates.ndim == 2 else 0
     return tuple(names) or (("z",) if size == 1 else tuple(f"z{at + 1}" for at in range(size)))
@@ -405,8 +427,8 @@ def check_size(network: Network, candidates: int) -> None:
     types = types_of(network)
     if candidates < 2:
         raise InputError(f"there must be at least two candidates to choose from, got {candidates}")
-    if types > TYPES or candidates > CANDIDATES or types * candidates > CELLS:
+    if types > MOST_TYPES or candidates > CANDIDATES or types * candidates > MOST_SCORE_CELLS:
         raise InputError(
-            f"{types:,} types of records and {candidates:,} candidates are more than a table holds ({TYPES:,}, "
-            f"{CANDIDATES:,}, and {CELLS:,} cells); take fewer variables, wider bins or fewer candidates"
+            f"{types:,} types of records and {candidates:,} candidates are more than a table holds ({MOST_TYPES:,}, "
+            f"{CANDIDATES:,}, and {MOST_SCORE_CELLS:,} cells); take fewer variables, wider bins or fewer candidates"
         )

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 from discreet.model.network import Network
+from discreet.model.schema import bin_ends
 
 __all__ = ["smoothed"]
-
-Floats = npt.NDArray[np.float64]
 
 
 def smoothed(score: Floats, network: Network, lipschitz: float) -> Floats:
@@ -45,10 +44,8 @@ def smoothed(score: Floats, network: Network, lipschitz: float) -> Floats:
         raise InputError(
             f"a Lipschitz constant is a number of nats for each unit of the variable, greater than 0, not {lipschitz}"
         )
-    variable = network.variables[0]
-    assert variable.bounds is not None
-    edges = np.array([variable.bounds[0], *variable.bins, variable.bounds[1]], np.float64)
-    most = lipschitz * np.diff((edges[1:] + edges[:-1]) / 2)
+    ends = np.array(bin_ends(network.variables[0]))
+    most = lipschitz * np.diff((ends[1:] + ends[:-1]) / 2)
     changes = np.diff(score, axis=0)
     common = np.cumsum(np.append(0.0, (changes.max(axis=1) + changes.min(axis=1)) / 2))
     apart = score - common[:, None]

@@ -21,7 +21,7 @@ from discreet.model.network import Network
 
 __all__ = ["Array", "Tables"]
 
-MAKING = threading.RLock()
+TABLE_LOCK = threading.RLock()
 """Held while a table is made: a draw may need others', and their order must not depend on threads."""
 
 
@@ -40,6 +40,13 @@ class Tables(Mapping[str, Array]):
 
     Raises:
         InputError: a node is missing or unknown, or (when the node is read) the shape is not that of its family.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> network = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> theta = Tables(network, {"rain": [0.7, 0.3]})
+        >>> theta, theta["rain"].tolist(), theta.map(lambda array: 1 - array)["rain"].round(3).tolist()
+        (Tables(1 families), [0.7, 0.3], [0.3, 0.7])
     """
 
     __slots__ = ("_made", "_source", "draws", "network")
@@ -80,14 +87,22 @@ class Tables(Mapping[str, Array]):
             return self._made[node]
         if node not in self.network.schema:
             raise InputError(f"no table {shown(node)}: the network has no such node")
-        with MAKING:
+        with TABLE_LOCK:
             return self._made[node] if node in self._made else self._make(node)
 
     def __contains__(self, node: object) -> bool:
         return node in self.network.schema
 
     def get(self, node: str, default: Any = None) -> Any:
-        """The table of a node, or the default where there is no such node."""
+        """The table of a node, or a default.
+
+        Args:
+            node: its name.
+            default: for a node that the network has not.
+
+        Returns:
+            The array, or the default.
+        """
         if node not in self:
             return default
         return self[node]
@@ -171,11 +186,27 @@ class Tables(Mapping[str, Array]):
         return format_bif(self.bif(name=name, properties=properties))
 
     def write(self, path: str | Path, *, name: str = "unknown", properties: tuple[str, ...] = ()) -> None:
-        """Write what `text` returns to a file, packed by gzip if its name ends in `.gz`; errors as there."""
+        """Write the network with these probabilities to a BIF file, whole or not at all.
+
+        Args:
+            path: of the file; one that ends in `.gz` is packed by gzip.
+            name: of the network.
+            properties: as of `text`.
+
+        Raises:
+            InputError: as of `text`, or a place that cannot be written.
+        """
         write_bif(path, self.bif(name=name, properties=properties))
 
     def bif(self, *, name: str = "unknown", properties: tuple[str, ...] = ()) -> Bif:
-        """The network with these probabilities as a BIF file holds them; arguments as of `text`.
+        """The network with these probabilities as a BIF file holds them.
+
+        Args:
+            name: of the network.
+            properties: as of `text`.
+
+        Returns:
+            The content of a file.
 
         Raises:
             InputError: these are draws.

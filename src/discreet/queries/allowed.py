@@ -18,22 +18,21 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 from scipy.sparse import csr_array, hstack, vstack
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 from discreet.model.schema import Scope
 
 __all__ = ["Allowed", "allowed"]
 
-Floats = npt.NDArray[np.float64]
 
-MOST_CELLS, MOST_ROWS = 4096, 64
+MOST_BOUNDED_STATES, MOST_BOUNDED_ROWS = 4096, 64
 """Of a question's joint law, and rows of its answer: some milliseconds for each row and draw."""
-DRAWS = 40
+BOUNDED_DRAWS = 40
 """Of the margins: their own uncertainty is small beside what is not known at all."""
-IMPOSSIBLE = 1e-12
+LEAST_EVIDENCE = 1e-12
 """Probability of evidence from which a draw is left out."""
 
 
@@ -69,19 +68,23 @@ def allowed(
         InputError: too many states or rows.
     """
     sizes = law.shape[:-1]
-    if law[..., 0].size > MOST_CELLS or len(rows) > MOST_ROWS:
+    if law[..., 0].size > MOST_BOUNDED_STATES or len(rows) > MOST_BOUNDED_ROWS:
         raise InputError(
-            f"bounds that assume nothing are found for up to {MOST_CELLS:,} joint states and {MOST_ROWS} rows; "
-            "ask for fewer variables, or name their states"
+            f"bounds that assume nothing are found for up to {MOST_BOUNDED_STATES:,} joint states and "
+            f"{MOST_BOUNDED_ROWS} rows; ask for fewer variables, or name their states"
         )
     states = list(product(*map(range, sizes)))
-    sums = vstack([_sums(names, part, states) for part in parts]).tocsr()
-    given = _those(names, evidence, states)
+    sums = vstack([_make_sums(names, part, states) for part in parts]).tocsr()
+    given = _mark_states(names, evidence, states)
     found: list[Floats] = []
-    for draw in np.unique(np.linspace(0, law.shape[-1] - 1, DRAWS).astype(int)):
+    for draw in np.unique(np.linspace(0, law.shape[-1] - 1, BOUNDED_DRAWS).astype(int)):
         q = law[..., draw].ravel()
-        if q @ given > IMPOSSIBLE:
-            found.append(np.array([_ends(_those(names, {**row, **evidence}, states), given, sums, q) for row in rows]))
+        if q @ given > LEAST_EVIDENCE:
+            found.append(
+                np.array(
+                    [_solve_ends(_mark_states(names, {**row, **evidence}, states), given, sums, q) for row in rows]
+                )
+            )
     if not found:
         raise InputError("the evidence is impossible under every draw")
     tail = (1 - level) / 2
@@ -89,7 +92,7 @@ def allowed(
     return Allowed(np.quantile(ends[:, 0], tail, axis=-1), np.quantile(ends[:, 1], 1 - tail, axis=-1))
 
 
-def _sums(names: Sequence[str], part: Scope, states: Sequence[tuple[int, ...]]) -> csr_array:
+def _make_sums(names: Sequence[str], part: Scope, states: Sequence[tuple[int, ...]]) -> csr_array:
     """The matrix that sums cells of a joint law to those of a margin."""
     places = [names.index(name) for name in part]
     keys = [tuple(state[place] for place in places) for state in states]
@@ -97,13 +100,13 @@ def _sums(names: Sequence[str], part: Scope, states: Sequence[tuple[int, ...]]) 
     return csr_array((np.ones(len(keys)), ([index[key] for key in keys], range(len(keys)))), (len(index), len(keys)))
 
 
-def _those(names: Sequence[str], codes: Mapping[str, int], states: Sequence[tuple[int, ...]]) -> Floats:
+def _mark_states(names: Sequence[str], codes: Mapping[str, int], states: Sequence[tuple[int, ...]]) -> Floats:
     """1 for the joint states with these codes, else 0."""
     places = {names.index(name): code for name, code in codes.items()}
     return np.array([all(state[place] == code for place, code in places.items()) for state in states], np.float64)
 
 
-def _ends(wanted: Floats, given: Floats, sums: csr_array, q: Floats) -> tuple[float, float]:
+def _solve_ends(wanted: Floats, given: Floats, sums: csr_array, q: Floats) -> tuple[float, float]:
     """The least and the largest `wanted q / given q` of all laws with the margins of q."""
     margins = csr_array(-(sums @ q)[:, None])
     equal = vstack([hstack([sums, margins]), hstack([csr_array(given[None]), csr_array((1, 1))])])

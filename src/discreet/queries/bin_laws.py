@@ -25,20 +25,20 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError, shown
+from discreet.model.arrays import Floats
 from discreet.model.schema import Variable
 
 __all__ = ["BinLaw", "Inside", "check_inside"]
 
-Floats = npt.NDArray[np.float64]
 Inside = Literal["log-linear", "uniform"]
 """Law inside bins."""
-STEEPEST = 30.0
+STEEPEST_RISE = 30.0
 """Largest change of the logarithm of a density over one bin, either way: beside a bin that is all but empty."""
-FLATTEST = 1e-9
+FLATTEST_RISE = 1e-9
 """Smallest such change, so that nothing is divided by 0."""
-LEAST = 1e-300
+LEAST_SHARE = 1e-300
 """Share that stands for less, so that logarithms stay finite."""
-SERIES = 1e-3
+SERIES_RISE = 1e-3
 """Change below which the mean of a bin is the first term of its series: the next is 1e-12 of the bin's width."""
 
 
@@ -54,7 +54,7 @@ def check_inside(inside: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class BinLaw:
-    """Numbers whose bins have given shares.
+    """The law of a numeric variable whose bins have given shares.
 
     Args:
         variable: numeric, with bins.
@@ -68,7 +68,7 @@ class BinLaw:
 
     @cached_property
     def edges(self) -> Floats:
-        """Where bins begin, and where the last one ends."""
+        """Lower ends of the bins, and the upper end of the last."""
         return np.array(self.variable.edges)
 
     @property
@@ -97,13 +97,13 @@ class BinLaw:
         """Change of the logarithm of the density from the lower end of each bin to its upper, shape `(bins, draws)`."""
         width = np.diff(self.edges)[:, None]
         if self.inside == "uniform" or len(width) < 2:
-            return np.full((len(width), self.below.shape[1]), FLATTEST)
-        logs = np.log(np.maximum(np.diff(self.below, axis=0), LEAST)) - np.log(width)
+            return np.full((len(width), self.below.shape[1]), FLATTEST_RISE)
+        logs = np.log(np.maximum(np.diff(self.below, axis=0), LEAST_SHARE)) - np.log(width)
         slopes = np.diff(logs, axis=0) / ((width[1:] + width[:-1]) / 2)
         before, after = np.concatenate([slopes[:1], slopes]), np.concatenate([slopes, slopes[-1:]])
         with np.errstate(divide="ignore", invalid="ignore"):
             found = np.where(np.sign(before) == np.sign(after), 2 / (1 / before + 1 / after), 0.0) * width
-        return np.where(np.abs(found) < FLATTEST, FLATTEST, np.clip(found, -STEEPEST, STEEPEST))
+        return np.where(np.abs(found) < FLATTEST_RISE, FLATTEST_RISE, np.clip(found, -STEEPEST_RISE, STEEPEST_RISE))
 
     def up_to(self, number: float) -> Floats:
         """Share of numbers below one, shape `(draws,)`."""
@@ -114,24 +114,24 @@ class BinLaw:
         return np.asarray(self.below[bin] + (self.below[bin + 1] - self.below[bin]) * part)
 
     def means(self) -> Floats:
-        """Of the numbers in each bin, shape `(bins, draws)`."""
+        """Mean of the numbers in each bin, shape `(bins, draws)`."""
         width = np.diff(self.edges)[:, None]
-        means = self.edges[:-1, None] + width * (0.5 + _leaning(self.rises))
+        means = self.edges[:-1, None] + width * (0.5 + _find_lean(self.rises))
         if self.whole:  # less the mean of the fraction, which has the same slope
-            means -= 0.5 + _leaning(self.rises / width)
+            means -= 0.5 + _find_lean(self.rises / width)
         return np.asarray(means)
 
     def mean(self) -> Floats:
-        """Shape `(draws,)`."""
+        """Mean of the variable under every draw, shape `(draws,)`."""
         return np.asarray((np.diff(self.below, axis=0) * self.means()).sum(axis=0))
 
     def quantile(self, share: float) -> Floats:
         """The number below which such a share is, shape `(draws,)`: of whole numbers the first with it at or below."""
-        bins = self._bin_of(share)
+        bins = self._find_bins(share)
         columns = np.arange(len(bins))
         below, beyond = self.below[bins, columns], self.below[bins + 1, columns]
-        part = np.clip((share - below) / np.maximum(beyond - below, LEAST), 0.0, 1.0)
-        found = self.edges[bins] + np.diff(self.edges)[bins] * _place(part, self.rises[bins, columns])
+        part = np.clip((share - below) / np.maximum(beyond - below, LEAST_SHARE), 0.0, 1.0)
+        found = self.edges[bins] + np.diff(self.edges)[bins] * _invert_share(part, self.rises[bins, columns])
         # What a whole number ends with is the next one, but for rounding.
         return np.clip(np.ceil(found - 1e-9) - 1, self.lowest[bins], self.highest[bins]) if self.whole else found
 
@@ -142,7 +142,7 @@ class BinLaw:
 
     def quantile_ends(self, share: float) -> tuple[Floats, Floats]:
         """Smallest and largest such quantile that any law inside the bins allows."""
-        bins = self._bin_of(share)
+        bins = self._find_bins(share)
         return self.lowest[bins], self.highest[bins]
 
     def above(self, number: float, *, itself: bool) -> tuple[Floats, Floats, Floats]:
@@ -173,22 +173,22 @@ class BinLaw:
             int64 where they are whole, else float64.
         """
         low, width = self.edges[codes], np.diff(self.edges)[codes]
-        place = width * _place(rng.random(len(codes)), self.rises[codes, 0])
+        place = width * _invert_share(rng.random(len(codes)), self.rises[codes, 0])
         found = np.minimum(low + place, np.nextafter(low + width, low))  # the upper end belongs to the next bin
         return np.asarray(np.floor(found).astype(np.int64) if self.whole else found)
 
-    def _bin_of(self, share: float) -> npt.NDArray[np.intp]:
+    def _find_bins(self, share: float) -> npt.NDArray[np.intp]:
         """The bin in which the shares from below reach one, shape `(draws,)`."""
         reached = self.below[1:] >= share - 1e-12
         return np.asarray(np.argmax(reached, axis=0))
 
 
-def _place(part: Floats, rise: Floats) -> Floats:
-    """Where in a bin, from 0 to 1, a part of it is below."""
+def _invert_share(part: Floats, rise: Floats) -> Floats:
+    """Find the place in a bin, from 0 to 1, below which a part of its numbers lies."""
     return np.asarray(np.log1p(part * np.expm1(rise)) / rise)
 
 
-def _leaning(rise: Floats) -> Floats:
+def _find_lean(rise: Floats) -> Floats:
     """How far the mean of a bin is beyond its middle, in widths."""
-    large = np.where(np.abs(rise) < SERIES, 1.0, rise)
-    return np.where(np.abs(rise) < SERIES, rise / 12, 0.5 / np.tanh(large / 2) - 1 / large)
+    large = np.where(np.abs(rise) < SERIES_RISE, 1.0, rise)
+    return np.where(np.abs(rise) < SERIES_RISE, rise / 12, 0.5 / np.tanh(large / 2) - 1 / large)

@@ -14,24 +14,24 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
+from discreet.model.arrays import Floats
 from discreet.model.schema import Scope, Variable
 from discreet.queries.bin_laws import BinLaw, Inside
 from discreet.queries.given import Both
 
-__all__ = ["STATES", "Column", "ColumnLaw", "Moments", "column_moments", "covariance"]
+__all__ = ["MOST_JOINT_STATES", "Column", "ColumnLaw", "Moments", "column_moments", "covariance"]
 
-Floats = npt.NDArray[np.float64]
 
-STATES = 4096
+MOST_JOINT_STATES = 4096
 """Joint states of target and covariates up to which their joint law is taken whole, as `answer` does."""
-VALUES = 2**23
+MOST_LAW_VALUES = 2**23
 """Numbers of that law under all draws: 64 MiB."""
-SINGULAR = 1e-9
+SINGULAR_RATIO = 1e-9
 """Ratio of the least singular value of the columns' moments, in units of their deviations, to the largest, below which
 nothing tells their coefficients apart: rounding errors are 1e-16 of the largest."""
-PART = 0.25
+LEAST_LOADING = 0.25
 """Of the largest part in a combination that does not vary, above which a column is said to belong to it."""
-NEVER = 1e-300
+NEVER_SHARE = 1e-300
 """A law of numbers in bins for states that never are: it counts nothing."""
 
 
@@ -43,7 +43,7 @@ class Column:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of its coefficients."""
+        """Names of its coefficients."""
         if self.variable.numeric:
             return (self.variable.name,)
         return tuple(f"{self.variable.name}={state}" for state in self.variable.states[1:])
@@ -63,14 +63,14 @@ class Column:
         """Its expected columns in each state of another, shape `(others, columns, draws)`, of `P(other, own)`."""
         others, size, draws = law.shape
         total = law.sum(axis=1)
-        known = np.where(total[:, None] > 0, law, NEVER)
+        known = np.where(total[:, None] > 0, law, NEVER_SHARE)
         if self.variable.numeric:
             flat = known.transpose(1, 0, 2).reshape(size, others * draws)
             return BinLaw(self.variable, flat, inside).mean().reshape(others, 1, draws)
         return np.asarray(known[:, 1:] / known.sum(axis=1, keepdims=True))
 
 
-def _mean_given(law: Floats, values: Floats) -> Floats:
+def _average_given(law: Floats, values: Floats) -> Floats:
     """Expected values of a variable in each state of another, shape `(others, columns, draws)`, of `P(other, own)`."""
     total = law.sum(axis=1, keepdims=True)
     return np.asarray(np.einsum("skd,kcd->scd", law / np.where(total > 0, total, 1.0), values))
@@ -92,7 +92,7 @@ class ColumnLaw:
 
     @property
     def draws(self) -> int:
-        """How many."""
+        """Number of draws."""
         return self.both.given.cells.draws or 1
 
     @cached_property
@@ -100,7 +100,7 @@ class ColumnLaw:
         """`P(names)`, shape `(*sizes, draws)`; None of too many states."""
         given, tables = self.both.given, self.both.tables
         states = given.cells.network.cells(self.names)
-        if states > STATES or states * self.draws > VALUES:
+        if states > MOST_JOINT_STATES or states * self.draws > MOST_LAW_VALUES:
             return None
         law = given.whole(self.names)
         return law if tables is None else tables.without_bias(law, self.names)
@@ -108,14 +108,14 @@ class ColumnLaw:
     def of(self, *names: str) -> Floats:
         """The joint law of one or two of them, shape `(*sizes, draws)`."""
         if self.whole is None:
-            return self._of_pairs(names)
+            return self._find_in_pairs(names)
         axes = [self.names.index(name) for name in names]
         others = tuple(axis for axis in range(len(self.names)) if axis not in axes)
         summed: Floats = self.whole.sum(axis=others)
         return summed if axes == sorted(axes) else summed.swapaxes(0, 1)
 
-    def _of_pairs(self, names: tuple[str, ...]) -> Floats:
-        """The same where the joint law of all is too large."""
+    def _find_in_pairs(self, names: tuple[str, ...]) -> Floats:
+        """Find the law of one or two variables where the joint law of all is too large."""
         if len(names) == 1:
             pair = next(pair for pair in self._pairs if names[0] in pair)
             return np.asarray(self._pairs[pair].sum(axis=1 - pair.index(names[0])))
@@ -123,7 +123,7 @@ class ColumnLaw:
 
     @cached_property
     def _pairs(self) -> Mapping[tuple[str, ...], Floats]:
-        """Laws of all pairs."""
+        """The joint law of every pair of the variables."""
         given, tables = self.both.given, self.both.tables
         if tables is not None:
             return tables.pairs_without_bias(given.cells, self.names)
@@ -155,7 +155,7 @@ class Moments:
 
     @cached_property
     def _deviation(self) -> Floats:
-        """Of each column, shape `(draws, columns)`."""
+        """Standard deviation of each column, shape `(draws, columns)`."""
         return np.sqrt(np.maximum(np.diagonal(self.own, axis1=1, axis2=2), 0.0))
 
     @cached_property
@@ -166,28 +166,30 @@ class Moments:
         """
         still = np.asarray(~(self._deviation > 0))
         out = np.asarray(still.any(axis=-1))
-        spread, loads = np.linalg.eigh(self._scaled(self.own, out))
-        singular = np.linalg.svd(self._scaled(self.with_numbers, out), compute_uv=False)
-        flat = (spread[:, 0] < SINGULAR * spread[:, -1]) | (singular[:, -1] < SINGULAR * singular[:, 0])
+        spread, loads = np.linalg.eigh(self._scale_moments(self.own, out))
+        singular = np.linalg.svd(self._scale_moments(self.with_numbers, out), compute_uv=False)
+        flat = (spread[:, 0] < SINGULAR_RATIO * spread[:, -1]) | (singular[:, -1] < SINGULAR_RATIO * singular[:, 0])
         part = np.abs(loads[:, :, 0])
-        return np.asarray(still | (flat[:, None] & (part > PART * part.max(axis=-1, keepdims=True))))
+        return np.asarray(still | (flat[:, None] & (part > LEAST_LOADING * part.max(axis=-1, keepdims=True))))
 
     def slopes(self, products: Floats) -> Floats:
         """Solve `Cov(m, x) beta = products`, shape `(draws, columns)` each; NaN where coefficients are open."""
         out = np.asarray(self.open.any(axis=-1))
         units = np.where(out[:, None], 1.0, self._deviation)
-        found = np.linalg.solve(self._scaled(self.with_numbers, out), (products / units)[..., None])[..., 0] / units
+        found = (
+            np.linalg.solve(self._scale_moments(self.with_numbers, out), (products / units)[..., None])[..., 0] / units
+        )
         found[out] = np.nan
         return found
 
-    def _scaled(self, moments: Floats, out: npt.NDArray[np.bool_]) -> Floats:
+    def _scale_moments(self, moments: Floats, out: npt.NDArray[np.bool_]) -> Floats:
         """Covariances in units of the deviations; the identity for draws that are out."""
         units = np.where(out[:, None], 1.0, self._deviation)
         return np.where(out[:, None, None], np.eye(units.shape[-1]), moments / units[:, :, None] / units[:, None])
 
 
 def column_moments(law: ColumnLaw, covariates: Sequence[Column]) -> Moments:
-    """Of the covariates of a regression."""
+    """Covariances of the covariates of a regression under every draw."""
     ends = np.cumsum([0, *(len(column.names) for column in covariates)])
     own = np.zeros((law.draws, int(ends[-1]), int(ends[-1])))
     with_numbers, means = own.copy(), np.zeros(own.shape[:2])
@@ -198,7 +200,7 @@ def column_moments(law: ColumnLaw, covariates: Sequence[Column]) -> Moments:
         for j, other in enumerate(covariates[:i]):
             columns, pair = slice(ends[j], ends[j + 1]), law.of(one.variable.name, other.variable.name)
             turned, others = pair.swapaxes(0, 1), law.values(other)
-            own[:, rows, columns] = covariance(pair.sum(axis=1), values, _mean_given(pair, others))
+            own[:, rows, columns] = covariance(pair.sum(axis=1), values, _average_given(pair, others))
             own[:, columns, rows] = own[:, rows, columns].swapaxes(1, 2)
             with_numbers[:, rows, columns] = covariance(pair.sum(axis=1), values, other.given(pair, law.inside))
             with_numbers[:, columns, rows] = covariance(turned.sum(axis=1), others, one.given(turned, law.inside))
@@ -206,6 +208,11 @@ def column_moments(law: ColumnLaw, covariates: Sequence[Column]) -> Moments:
 
 
 def covariance(shares: Floats, one: Floats, other: Floats) -> Floats:
-    """Of two functions of a variable's state, `(states, columns, draws)` each; shape `(draws, columns, columns)`."""
+    """Covariances of two functions of a variable's state, shape `(draws, columns, columns)`.
+
+    Args:
+        shares: of the states, shape `(states, draws)`.
+        one, other: their values in each state, shape `(states, columns, draws)`.
+    """
     first, second = (part - np.einsum("sd,scd->cd", shares, part) for part in (one, other))
     return np.asarray(np.einsum("sad,sbd->dab", first * shares[:, None], second))

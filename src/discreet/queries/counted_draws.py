@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 from discreet.model.query_grammar import Query
 
 __all__ = ["counted", "refuse_impossible", "resampled", "those"]
 
-Floats = npt.NDArray[np.float64]
 
 MOST_LEFT_OUT = 0.5
 """Share of the draws above which an answer is refused: evidence that most of the posterior rules out is a mistake of
@@ -58,6 +58,11 @@ def refuse_impossible(impossible: int, draws: int, what: str) -> None:
 
 
 def resampled(weights: Floats) -> npt.NDArray[np.intp]:
-    """Positions at which draws that count alike would lie, each as often as its weight says, shape (draws,)."""
+    """Positions at which draws that count alike would lie, each as often as its weight says, shape (draws,).
+
+    Example:
+        >>> resampled(np.array([0.5, 0.25, 0.25, 0.0])).tolist()
+        [0, 0, 1, 2]
+    """
     steps = (np.arange(weights.size) + 0.5) / weights.size
     return np.searchsorted(np.cumsum(weights), steps * np.sum(weights)).clip(max=weights.size - 1)

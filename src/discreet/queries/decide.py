@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.inference import elimination
+from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.randomness import Seed
 from discreet.model.tables import Tables
@@ -28,9 +28,8 @@ from discreet.theory.bounds import response_error
 
 __all__ = ["Decision", "decide", "payoff"]
 
-Floats = npt.NDArray[np.float64]
 R = TypeVar("R")
-LARGEST = 1e100
+LARGEST_UTILITY = 1e100
 """Largest utility: sums and squares of such numbers are still floats."""
 
 
@@ -50,6 +49,13 @@ class Decision(Generic[R]):
             If not, it holds only for a query that was fixed before the draws, or anything that follows from them, were
             looked at.
         effective: number of independent draws that the bound counts.
+
+    Raises:
+        Nothing.
+
+    Example:
+        >>> print(Decision("wait", (), level=0.95, regret=0.02, failure=0.05, fresh=True, effective=1000))
+        wait: loses at most 0.02 but for a chance of 0.05, however the query was chosen
     """
 
     response: R
@@ -117,16 +123,26 @@ def decide(
         answers. Draws that depend on each other (chains, resampled ones) count as so many independent ones as tell
         means as well (`PosteriorDraws.effective`, and for chains that of every utility): close for chains that have
         mixed, but no theorem.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> from discreet.posterior.joint_draws import PosteriorDraws
+        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> posterior = PosteriorDraws(Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2))
+        >>> utility = payoff(rain, "P(rain)", {"umbrella": {"yes": 1, "no": 0.2}, "none": {"yes": 0, "no": 1}})
+        >>> found = decide(posterior, utility, ["umbrella", "none"])
+        >>> found.response, [round(row["mean"], 3) for row in found.rows]
+        ('none', [0.36, 0.8])
     """
     low, high = bounds
     if not responses or not low < high:
         raise InputError("a decision needs at least one response, and utilities between two different bounds")
-    if not -LARGEST <= low < high <= LARGEST:
-        raise InputError(f"utilities and payoffs lie within {LARGEST:g} of 0; state them in a larger unit")
+    if not -LARGEST_UTILITY <= low < high <= LARGEST_UTILITY:
+        raise InputError(f"utilities and payoffs lie within {LARGEST_UTILITY:g} of 0; state them in a larger unit")
     response_error(1, len(responses), queries, failure)  # what is refused is refused before draws are made
     check_level(level)
     asked = asked_draws(posterior, fresh, rng)
-    values = _values(
+    values = _find_utilities(
         asked.cells, utility.under(asked) if isinstance(utility, Payoff) else utility, responses, low, high
     )
     draws = values.shape[1]
@@ -145,7 +161,7 @@ def decide(
     return Decision(best, rows, level, min(regret, high - low), failure, asked is not posterior, worth)
 
 
-def _values(
+def _find_utilities(
     cells: Tables, utility: Callable[[Tables, R], Floats], responses: Sequence[R], low: float, high: float
 ) -> Floats:
     """Utilities of all responses under all draws, shape (responses, draws); refuse what is no utility."""
@@ -170,19 +186,19 @@ class Payoff:
     payoffs: Mapping[str, Floats]
 
     def __call__(self, cells: Tables, response: str) -> Floats:
-        """Shape (draws,), under probabilities of shape `(*parents, child, draws)`."""
+        """Expected payoff of a response under every draw, shape (draws,)."""
         schema = cells.network.schema
         evidence = {name: schema[name].code(state) for name, state in self.asked.evidence}
-        return self._mean(elimination.joint(cells, (self.asked.targets[0][0],), evidence), response)
+        return self._average_payoff(elimination.joint(cells, (self.asked.targets[0][0],), evidence), response)
 
     def under(self, posterior: Posterior) -> Callable[[Tables, Any], Floats]:
-        """The same with all that a posterior knows of the query, as `answer` has it, whatever the cells."""
+        """The payoff with all that a posterior knows of the query, as `answer` has it, whatever the cells."""
         target = (self.asked.targets[0][0],)
         law = both_given(posterior, self.asked.evidence, predictive=False).about(target, most=ROW_LIMIT)
         chances = law.given.joint(target)
-        return lambda _cells, response: self._mean(chances, response)
+        return lambda _cells, response: self._average_payoff(chances, response)
 
-    def _mean(self, chances: Floats, response: str) -> Floats:
+    def _average_payoff(self, chances: Floats, response: str) -> Floats:
         """Over the states, shape (states, draws)."""
         if response not in self.payoffs:
             raise InputError(f"no payoffs are given for response {response!r}")
@@ -202,6 +218,16 @@ def payoff(network: Network, query: str, table: Mapping[str, Mapping[str, float]
 
     Raises:
         InputError: another kind of query, or a response whose payoffs do not name every state once.
+
+    Guarantee:
+        None spent: reads the public network alone.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> utility = payoff(rain, "P(rain)", {"umbrella": {"yes": 1, "no": 0.2}, "none": {"yes": 0, "no": 1}})
+        >>> utility(Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2), "none").tolist()
+        [0.7, 0.9]
     """
     asked = parse_query(query, network.schema)
     if not isinstance(asked, Probability) or len(asked.targets) != 1 or asked.targets[0][1] is not None:

@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 from discreet.model.randomness import Seed
 from discreet.posterior.diagnostics import effective_size
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws
 
 __all__ = ["asked_draws", "best_response", "condition", "effective_draws", "refuse_outside", "renewable"]
 
-Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
 
 LEAST_DRAWS_OF_A_CHAIN = 8
@@ -42,6 +42,10 @@ def best_response(means: Floats) -> Integers:
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Algorithm 2.
+
+    Example:
+        >>> best_response(np.array([[0.2, 0.5], [0.4, 0.4]])).tolist()
+        [1, 0]
     """
     return np.asarray(means.argmax(axis=-1))
 

@@ -43,16 +43,16 @@ from discreet.theory.likelihood_sensitivity import record_loss
 
 __all__ = ["explain"]
 
-UNITS = (1, 2, 5, 10)
+TOLD_UNITS = (1, 2, 5, 10)
 """Of changes that are told, as far as a reading can change by them."""
-BELIEFS = (0.01, 0.5)
+TOLD_BELIEFS = (0.01, 0.5)
 """Of a sensitive fact before the release: rare, and even."""
-FALSE_ALARMS = (0.01, 0.05, 0.1, 0.25)
-ERROR = 0.05
+TOLD_FALSE_ALARMS = (0.01, 0.05, 0.1, 0.25)
+TEST_ERROR = 0.05
 """Rate of errors of a test that tells data sets apart, and probability with which a bound may fail."""
-BESIDE = 3.0
+CLEAR_DEVIATIONS = 3.0
 """Deviations of the noise that all cells of a row are above, for its second-order mean: the next term is a third."""
-CONCENTRATIONS = (0.25, 1.0)
+OTHER_CONCENTRATIONS = (0.25, 1.0)
 """Of the other priors: that of a curator who names none, and the uniform one."""
 
 
@@ -91,14 +91,24 @@ def explain(
         Kairouz, Oh and Viswanath (2015) for tests, at `k epsilon` for k units of a metric; Zhang et al. (AAAI 2016),
         Theorem 1, Dimitrakakis et al. (JMLR 2017), Definition 2, Theorems 7 and 13, Chowdhury et al. (ICML 2020),
         equations (7) and (8) and Theorem 4.2, all as corrected in docs/theory.md.
+
+    Example:
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> tossed = dc.tools.count_codes(coin, {"coin": [0, 1, 1, 0, 1]})
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
+        >>> made = dc.simulate(dc.laplace(), tossed, dc.Dirichlet.uniform(coin), promise, rng=1)
+        >>> told = explain(made)
+        >>> told.promise.value, told.promise.private, round(told.telling.distance, 2)
+        (1.0, False, 0.46)
     """
     rng = as_generator(rng)
     check_level(level)
     if not (draws > 0 and rows > 0):
         raise InputError(f"an explanation needs at least one draw and one row, got {draws} and {rows}")
     by_change = release.guarantee.relation is Relation.METRIC
-    promise = _changes(release) if by_change else _promise(release)
-    telling = None if by_change else _telling(release)
+    promise = _describe_changes(release) if by_change else _describe_promise(release)
+    telling = None if by_change else _describe_telling(release)
     asked = [queries] if isinstance(queries, str) else list(queries)
     if release.over_design:
         note = "over a design: what answers depend on, and other priors, are told of networks only"
@@ -112,7 +122,7 @@ def explain(
     parsed = [parse_query(text, release.network.schema) for text in asked]
     for query in parsed:
         check_names(query, release.network.schema)
-    divergence, notes = _divergence(release)
+    divergence, notes = _describe_divergence(release)
     told = [query.bins if isinstance(query, NumberQuery) else query for query in parsed]
     probabilities = [query for query in told if isinstance(query, Probability)]
     others = [query for query in told if not isinstance(query, Probability)]
@@ -131,28 +141,28 @@ def explain(
             notes += [f"{query}: {prior_only_words(unknown)}"] if unknown else []
         except InputError as error:
             notes.append(f"{query}: {str(error).removeprefix(f'{query}: ')}")
-    priors = _other_priors(release, posterior, probabilities, level, rng)
+    priors = _ask_other_priors(release, posterior, probabilities, level, rng)
     return Explanation(promise, telling, divergence, tuple(found), priors, tuple(notes))
 
 
-def _promise(release: Release) -> Promise:
+def _describe_promise(release: Release) -> Promise:
     """What can be learned of a record."""
     guarantee = release.guarantee
     epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
-    presence, value = (epsilon if guarantee.relation is Relation.ADD_REMOVE else None), _of_values(guarantee)
+    presence, value = (epsilon if guarantee.relation is Relation.ADD_REMOVE else None), _convert_to_values(guarantee)
     nats = None if value is None else float(value.epsilon)
-    beliefs = {prior: (_moved(prior, presence), _moved(prior, nats)) for prior in BELIEFS}
+    beliefs = {prior: (_move_belief(prior, presence), _move_belief(prior, nats)) for prior in TOLD_BELIEFS}
     value_delta = 1.0 if value is None else float(value.delta)
     named = (str(guarantee), str(guarantee.relation), guarantee.unit, release.private)
     return Promise(*named, presence, nats, delta, value_delta, beliefs)
 
 
-def _moved(prior: float, nats: float | None) -> float | None:
+def _move_belief(prior: float, nats: float | None) -> float | None:
     """The largest that a belief can become, where something is promised."""
     return None if nats is None else moved_belief(prior, nats)
 
 
-def _of_values(guarantee: Guarantee) -> Guarantee | None:
+def _convert_to_values(guarantee: Guarantee) -> Guarantee | None:
     """The promise for two values of one record: removing the one, adding the other."""
     if guarantee.relation is not Relation.ADD_REMOVE:
         return guarantee
@@ -161,64 +171,64 @@ def _of_values(guarantee: Guarantee) -> Guarantee | None:
     return None
 
 
-def _changes(release: Release) -> Changes:
+def _describe_changes(release: Release) -> Changes:
     """What a change of some units can change: `k epsilon` for k of them."""
     guarantee, epsilon = release.guarantee, float(release.guarantee.epsilon)
     ranges = [] if release.over_design else [each.bounds for each in release.network.variables if each.bounds]
     widest = max(
         (math.ceil((Fraction(high) - Fraction(low)) / guarantee.unit_amount) for low, high in ranges), default=None
     )
-    told = UNITS if widest is None else sorted({min(units, widest) for units in (*UNITS, widest)})
+    told = TOLD_UNITS if widest is None else sorted({min(units, widest) for units in (*TOLD_UNITS, widest)})
     named = (str(guarantee), str(guarantee.relation), guarantee.unit, release.private)
-    changes = tuple(_change(units, units * epsilon) for units in told)
-    necessary = least_distinguishable(epsilon / 2, 1, ERROR)
-    needed, meant = records_to_tell(ERROR, epsilon, 0.0), tuple(release.unit_lines)
-    return Changes(*named, changes, widest, ERROR, needed, necessary, meant)
+    changes = tuple(_describe_change(units, units * epsilon) for units in told)
+    necessary = least_distinguishable(epsilon / 2, 1, TEST_ERROR)
+    needed, meant = records_to_tell(TEST_ERROR, epsilon, 0.0), tuple(release.unit_lines)
+    return Changes(*named, changes, widest, TEST_ERROR, needed, necessary, meant)
 
 
-def _change(units: int, nats: float) -> Change:
+def _describe_change(units: int, nats: float) -> Change:
     """What so many nats can change."""
-    beliefs = {prior: moved_belief(prior, nats) for prior in BELIEFS}
-    misses = {alarms: least_misses(alarms, nats, 0.0) for alarms in FALSE_ALARMS}
+    beliefs = {prior: moved_belief(prior, nats) for prior in TOLD_BELIEFS}
+    misses = {alarms: least_misses(alarms, nats, 0.0) for alarms in TOLD_FALSE_ALARMS}
     return Change(units, nats, beliefs, best_distance(nats, 0.0), misses)
 
 
-def _telling(release: Release) -> Telling:
+def _describe_telling(release: Release) -> Telling:
     """How well data sets can be told apart that differ in one unit."""
     epsilon, delta = float(release.guarantee.epsilon), float(release.guarantee.delta)
-    misses = {alarms: least_misses(alarms, epsilon, delta) for alarms in FALSE_ALARMS}
-    units = records_to_tell(ERROR, epsilon, delta)
+    misses = {alarms: least_misses(alarms, epsilon, delta) for alarms in TOLD_FALSE_ALARMS}
+    units = records_to_tell(TEST_ERROR, epsilon, delta)
     # A pure epsilon is 2 L for each record.
-    necessary = None if delta else least_distinguishable(epsilon / 2, 1, ERROR)
+    necessary = None if delta else least_distinguishable(epsilon / 2, 1, TEST_ERROR)
     payload = release.told
     number, together = None, None
     if isinstance(payload, ParameterDraws) and not delta:
-        number, together = payload.draws, _drawn_distance(epsilon, payload.total)
+        number, together = payload.draws, _bound_distance_of_draws(epsilon, payload.total)
     unit, distance = release.guarantee.unit, best_distance(epsilon, delta)
-    return Telling(unit, distance, misses, ERROR, units, necessary, number, together)
+    return Telling(unit, distance, misses, TEST_ERROR, units, necessary, number, together)
 
 
-def _drawn_distance(epsilon: float, total: NoisyTotal | None) -> float:
+def _bound_distance_of_draws(epsilon: float, total: NoisyTotal | None) -> float:
     """Largest total variation of draws, and of a number of records beside them: sums of errors multiply at least."""
     told = 0.0 if total is None else min(1 / total.scale, epsilon)
     return 1 - (1 - range_distance(epsilon - told)) * (1 - best_distance(told, 0.0))
 
 
-def _divergence(release: Release) -> tuple[Divergence | None, list[str]]:
+def _describe_divergence(release: Release) -> tuple[Divergence | None, list[str]]:
     """How far posteriors are apart, or why that cannot be told."""
     network, payload, relation = release.network, release.told, release.guarantee.relation
     if isinstance(payload, ParameterDraws) and payload.floors:
         moved = range_divergence(payload.temper * record_loss(network, payload.floors, relation))
-        return Divergence(moved, None, True, None, ERROR, {}, 0.0, 0, 0, ()), []
+        return Divergence(moved, None, True, None, TEST_ERROR, {}, 0.0, 0, 0, ()), []
     if isinstance(release.calibration, ScoredNoise):
         # Of a family it is the posterior in which a record counts so much.
         moved = range_divergence(release.calibration.rate * release.policy.steps * release.calibration.width / STEPS)
         record, change = (None, moved) if relation is Relation.METRIC else (moved, None)
-        return Divergence(record, change, True, None, ERROR, {}, 0.0, 0, 0, ()), []
+        return Divergence(record, change, True, None, TEST_ERROR, {}, 0.0, 0, 0, ()), []
     record = None if relation is Relation.METRIC else record_divergence(release.dirichlet, relation)
     parts = release.measurements
     if not parts or not poolable(parts):
-        return Divergence(record, None, False, None, ERROR, {}, 0.0, 0, 0, ()), []
+        return Divergence(record, None, False, None, TEST_ERROR, {}, 0.0, 0, 0, ()), []
     margins = pooled_margins(network, parts, release.records)
     most = np.inf if release.records is None else float(release.records)
     telling = [node for node in network.nodes if network.schema[node].size > 1]
@@ -229,22 +239,27 @@ def _divergence(release: Release) -> tuple[Divergence | None, list[str]]:
         family, parents, alpha = network.family(node), network.parents[node], release.dirichlet.alpha[node]
         deviation = margins.deviation(family)
         # Cutting at 0, and at what is public, brings counts nearer to the exact ones.
-        counts, bound = np.clip(margins.table(family), 0, most), largest_error(deviation, ERROR / cells, whole=True)
+        counts, bound = (
+            np.clip(margins.table(family), 0, most),
+            largest_error(deviation, TEST_ERROR / cells, whole=True),
+        )
         limits[node] = float(divergence_limits(alpha, counts, bound, most).sum())
-        clear = (counts >= BESIDE * deviation).all(axis=-1)
+        clear = (counts >= CLEAR_DEVIATIONS * deviation).all(axis=-1)
         means = expected_divergences(alpha + counts, deviation**2, margins.deviation(parents) ** 2)
         expected, large, rows = expected + float(means[clear].sum()), large + int(clear.sum()), rows + clear.size
     ordered = dict(sorted(limits.items(), key=lambda pair: -pair[1]))
     missing = tuple(node for node in telling if node not in limits)
-    return Divergence(record, None, False, sum(limits.values()), ERROR, ordered, expected, large, rows, missing), []
+    return Divergence(
+        record, None, False, sum(limits.values()), TEST_ERROR, ordered, expected, large, rows, missing
+    ), []
 
 
-def _other_priors(
+def _ask_other_priors(
     release: Release, posterior: PosteriorDraws, queries: Sequence[Probability], level: float, rng: np.random.Generator
 ) -> tuple[OtherPrior, ...]:
     """Answers under the prior that a reader has without asking, and under others."""
     found = []
-    readings = list(_readings(release, posterior, rng))
+    readings = list(_read_under_priors(release, posterior, rng))
     for query in queries:
         for label, believed in readings:
             with suppress(InputError):  # impossible evidence, which is noted already
@@ -254,7 +269,7 @@ def _other_priors(
     return tuple(found)
 
 
-def _readings(
+def _read_under_priors(
     release: Release, posterior: PosteriorDraws, rng: np.random.Generator
 ) -> Iterator[tuple[str, PosteriorDraws]]:
     """The posterior, and those under other priors that were drawn likewise; a prior that is the curator's but once."""
@@ -263,7 +278,7 @@ def _readings(
         return
     learned, own = learned_prior(release, None) and posterior.method == "pooled", release.dirichlet.alpha
     yield "learned from the release" if learned else "the curator's", posterior
-    for concentration in CONCENTRATIONS:
+    for concentration in OTHER_CONCENTRATIONS:
         prior = Dirichlet.uniform(release.network, concentration)
         if learned or any(not np.array_equal(own[node], table) for node, table in prior.alpha.items()):
             draws, method = posterior.cells.draws or 1, cast(Method, posterior.method)

@@ -17,7 +17,7 @@ __all__ = ["Change", "Changes", "Divergence", "Explanation", "OtherPrior", "Prom
 SHOWN_TABLES = 4
 """Tables that are named of those that an answer depends on, and families of those that the noise moves most."""
 
-ROUGH = 0.8
+ROUGH_CORRELATION = 0.8
 """Squared correlation of the first order with an answer, below which its shares are called rough."""
 
 
@@ -49,16 +49,16 @@ class Promise:
     beliefs: Mapping[float, tuple[float | None, float | None]]
 
     def lines(self) -> Iterator[str]:
-        """In words."""
+        """Say in words what can be learned of one record."""
         yield f"What can be learned of one {self.unit} ({self.guarantee})"
         if not self.private:
             yield "  this is a simulation, which protects nobody; a private release of the same kind would promise:"
         named = ((self.presence, 0, self.delta, "whether it is there"), (self.value, 1, self.value_delta, "its values"))
         for nats, place, delta, what in named:
             if nats is not None:
-                told = [f"{_chance(prior)} becomes {_most(ends[place])}" for prior, ends in self.beliefs.items()]
+                beliefs = _write_beliefs({prior: ends[place] for prior, ends in self.beliefs.items()})
                 tail = f"; with probability {delta:.3g} anything may be told" if delta else ""
-                yield f"  {what}: odds move by a factor of at most {_factor(nats)}. A belief of {listed(told)}{tail}"
+                yield f"  {what}: odds move by a factor of at most {_write_factor(nats)}. A belief of {beliefs}{tail}"
         if self.value is None:
             yield "  its values: nothing is promised: for a record removed and another added the delta is too large"
         yield "  by somebody who knows all others; what it says of everybody is learned without the record, too"
@@ -90,11 +90,10 @@ class Telling:
     draws_distance: float | None
 
     def lines(self) -> Iterator[str]:
-        """In words."""
+        """Say in words how well data sets can be told apart."""
         yield f"How well two data sets can be told apart that differ in one {self.unit}"
         yield f"  false alarms and misses of the best test sum to {1 - self.distance:.3g} at least; a coin's to 1"
-        rates = [f"{100 * miss:.3g} % at {100 * alarms:g} %" for alarms, miss in self.misses.items()]
-        yield f"  least misses by false alarms: {listed(rates)}"
+        yield f"  least misses by false alarms: {_write_misses(self.misses)}"
         if self.draws is not None and self.draws_distance is not None:
             drawn = f"{self.draws} posterior draws together" if self.draws > 1 else "a posterior draw"
             yield f"  holding {drawn}, it tells less: errors sum to {1 - self.draws_distance:.3g} at least"
@@ -154,30 +153,27 @@ class Changes:
     meant: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """In words."""
+        """Say in words what a change of readings can change."""
         yield f"What can be learned of a change in one reading ({self.guarantee})"
         if not self.private:
             yield "  this is a simulation, which hides nothing; a private release of the same kind would promise:"
         yield from (f"  {line}" for line in self.meant)
         yield f"  one unit: {self.unit}; whether a reading was this one, or one that is at most so many units from it:"
         for change in self.changes:
-            told = [f"{_chance(prior)} becomes {_most(end)}" for prior, end in change.beliefs.items()]
-            moved = f"odds move by a factor of at most {_factor(change.nats)}"
-            yield f"  {_units(change.units)}: {moved}. A belief of {listed(told)}"
+            moved = f"odds move by a factor of at most {_write_factor(change.nats)}"
+            yield f"  {_write_units(change.units)}: {moved}. A belief of {_write_beliefs(change.beliefs)}"
         yield "  by somebody who knows all else; units of several changes add up"
         if self.widest is not None:
-            most = f"{_units(self.widest)} and odds by {_factor(self.changes[-1].nats)}"
+            most = f"{_write_units(self.widest)} and odds by {_write_factor(self.changes[-1].nats)}"
             yield f"  no record and no person is protected: a reading may change by {most}"
         yield ""
         yield "How well two data sets can be told apart that differ by changes in readings"
         for change in self.changes:
-            rates = [f"{100 * miss:.3g} % at {100 * alarms:g} %" for alarms, miss in change.misses.items()]
             errors = f"false alarms and misses of the best test sum to {1 - change.distance:.3g} at least"
-            yield f"  {_units(change.units)}: {errors} (total variation {change.distance:.3g} at most);"
-            yield f"    least misses by false alarms: {listed(rates)}"
-        needs = (
-            f"  to err at most {100 * self.error:g} % on either side they must differ by {_units(self.units)} or more"
-        )
+            yield f"  {_write_units(change.units)}: {errors} (total variation {change.distance:.3g} at most);"
+            yield f"    least misses by false alarms: {_write_misses(change.misses)}"
+        units = _write_units(self.units)
+        needs = f"  to err at most {100 * self.error:g} % on either side they must differ by {units} or more"
         yield f"{needs}, for any test;"
         yield f"  who compares shares of posterior draws needs {self.necessary:.3g} (a necessary condition)"
 
@@ -211,7 +207,7 @@ class Divergence:
     unmeasured: tuple[str, ...]
 
     def lines(self) -> Iterator[str]:
-        """In words."""
+        """Say in words how far posteriors are apart."""
         yield "How far posteriors are apart (Kullback-Leibler divergence, nats, over all rows)"
         what = "law of a draw" if self.trimmed else "posterior that sees the records"
         for moved, by in ((self.record, "one record"), (self.change, "a change of one unit in one reading")):
@@ -257,6 +253,14 @@ class Explanation:
         dependences: of each query.
         priors: answers under several priors of the rows, query by query.
         notes: what does not apply to this release, and why.
+
+    Raises:
+        Nothing.
+
+    Example:
+        >>> promise = Promise("epsilon 1", "replace", "record", True, None, 1.0, 0.0, 0.0, {0.5: (None, 0.73)})
+        >>> print(str(Explanation(promise, None, None, (), (), ())).splitlines()[1].strip())
+        its values: odds move by a factor of at most 2.72 (e^1). A belief of 1 in 2 becomes at most 73 %
     """
 
     promise: Promise | Changes
@@ -267,73 +271,84 @@ class Explanation:
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
-        """All of it in words."""
+        """The whole explanation in words."""
         parts = [self.promise.lines()]
         parts += [] if self.telling is None else [self.telling.lines()]
         parts += [] if self.divergence is None else [self.divergence.lines()]
-        parts += [self._asked(found) for found in self.dependences]
+        parts += [self._describe_answer(found) for found in self.dependences]
         parts += [iter(self.notes)] if self.notes else []
         return "\n\n".join("\n".join(part) for part in parts)
 
     def document(self) -> dict[str, object]:
-        """As JSON takes it."""
+        """All parts as values that JSON takes.
+
+        Returns:
+            An object by the names of the fields.
+        """
         return asdict(self)
 
-    def _asked(self, found: Dependence) -> Iterator[str]:
+    def _describe_answer(self, found: Dependence) -> Iterator[str]:
         """What an answer depends on, and what other priors would say."""
         yield f"What {found.query} depends on (the network taken as it is)"
-        tables = [f"{node} {_percent(part)}" for node, part in list(found.tables.items())[:SHOWN_TABLES]]
-        noise = "" if found.noise is None else f"; {_percent(found.noise)} is privacy noise, the rest sampling"
+        tables = [f"{node} {_write_percent(part)}" for node, part in list(found.tables.items())[:SHOWN_TABLES]]
+        noise = "" if found.noise is None else f"; {_write_percent(found.noise)} is privacy noise, the rest sampling"
         yield f"  its variance by tables: {listed(tables)}{noise}"
-        if found.explained < ROUGH:
-            yield f"  shares are rough: the first order, of which they are, explains {_percent(found.explained)} of it"
+        if found.explained < ROUGH_CORRELATION:
+            explained = _write_percent(found.explained)
+            yield f"  shares are rough: the first order, of which they are, explains {explained} of it"
         for row in found.rows:
-            blame = "" if row.noise is None else f", {_percent(row.noise)} as noise"
-            yield f"  {row.entry} = {row.mean:.4g}: its row has {_percent(row.variance)} of the variance{blame};"
-            ends = f"{_target(row.target)} goes from {row.low:.4g} to {row.high:.4g}"
+            blame = "" if row.noise is None else f", {_write_percent(row.noise)} as noise"
+            yield f"  {row.entry} = {row.mean:.4g}: its row has {_write_percent(row.variance)} of the variance{blame};"
+            ends = f"{_write_target(row.target)} goes from {row.low:.4g} to {row.high:.4g}"
             yield f"    from {row.lower:.4g} to {row.upper:.4g}, its interval, {ends} (slope {row.slope:.3g})"
         for other in self.priors:
             if other.query == found.query:
-                yield f"  prior of rows {other.prior}: {listed([_interval(row) for row in other.rows[:SHOWN_TABLES]])}"
+                rows = listed([_write_interval(row) for row in other.rows[:SHOWN_TABLES]])
+                yield f"  prior of rows {other.prior}: {rows}"
         if found.record is not None:
             made = found.record
-            moved = f"{_target(made.target)} from {made.before:.4g} to {made.after:.4g}"
+            moved = f"{_write_target(made.target)} from {made.before:.4g} to {made.after:.4g}"
             yield f"  the prior's record that would move it most, one more in {made.entry}: {moved}"
 
 
-def _factor(nats: float) -> str:
+def _write_factor(nats: float) -> str:
     """exp(nats) in words."""
     return f"{math.exp(nats):.3g} (e^{nats:.4g})" if nats < 14 else f"e^{nats:.4g}"
 
 
-def _units(number: int) -> str:
+def _write_units(number: int) -> str:
     """So many units."""
     return f"{number:,} unit{'' if number == 1 else 's'}"
 
 
-def _chance(prior: float) -> str:
-    """A probability as odds."""
-    return f"1 in {1 / prior:.4g}"
+def _write_beliefs(beliefs: Mapping[float, float | None]) -> str:
+    """What each belief before the release can become, in words."""
+    return listed([f"1 in {1 / prior:.4g} becomes {_write_most(most)}" for prior, most in beliefs.items()])
 
 
-def _most(belief: float | None) -> str:
+def _write_misses(misses: Mapping[float, float]) -> str:
+    """The least rates of misses by rates of false alarms, in words."""
+    return listed([f"{100 * miss:.3g} % at {100 * alarms:g} %" for alarms, miss in misses.items()])
+
+
+def _write_most(belief: float | None) -> str:
     """The largest that a belief can become."""
     if belief is None:
         return "anything"
-    return "almost sure" if belief > 0.9995 else f"at most {_percent(belief)}"
+    return "almost sure" if belief > 0.9995 else f"at most {_write_percent(belief)}"
 
 
-def _percent(share: float) -> str:
+def _write_percent(share: float) -> str:
     """A share as percent."""
     return f"{100 * share:.0f} %" if abs(share) >= 0.0995 else f"{100 * share:.2g} %"
 
 
-def _interval(row: Mapping[str, object]) -> str:
+def _write_interval(row: Mapping[str, object]) -> str:
     """A state of an answer with its mean and interval."""
-    return f"{_target(row['state'])} {row['mean']:.4g} ({row['lower']:.4g} to {row['upper']:.4g})"
+    return f"{_write_target(row['state'])} {row['mean']:.4g} ({row['lower']:.4g} to {row['upper']:.4g})"
 
 
-def _target(state: object) -> str:
+def _write_target(state: object) -> str:
     """A joint state of the answer."""
     assert isinstance(state, Mapping)
     return ", ".join(f"{name}={value}" for name, value in state.items())

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from discreet.inference import elimination
 from discreet.inference.weighted_records import Sampling, log_weight, weighted_laws
+from discreet.model.arrays import Floats
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.basis import Basis
@@ -20,16 +21,15 @@ from discreet.posterior.pooled.table_draws import TableDraws
 
 __all__ = ["Both", "Given", "both_given"]
 
-Floats = npt.NDArray[np.float64]
 
 Kind = TypeVar("Kind", bound=np.generic)
 
-MUCH = 2**24
+LARGE_WORK = 2**24
 """Cells times draws from which on half the time is worth a second look: tens of milliseconds."""
-ROUNDED, FAR = 1e-5, 0.1
+ROUNDING_ERROR, MOST_ERROR_SHARE = 1e-5, 0.1
 """Relative error of a law in single precision (of cliques of 2^17 entries 3e-6 at most was seen), and the part of the
 draws' own error that it may have."""
-TWINS, EVERY = 320, 3
+LEAST_TWINS, TWIN_STEP = 320, 3
 """That are read at least, if there are as many: they tell the part of the noise within about .05. And of how many draws
 one is read otherwise: twins then cost a third of the draws."""
 
@@ -49,9 +49,9 @@ class Given:
     @cached_property
     def marginals(self) -> dict[str, Floats]:
         """`P(X | evidence)` of every other variable, shape `(size, draws)`."""
-        if self._much(elimination.marginals_cost(self.cells.network, self.evidence)):
+        if self._is_large(elimination.marginals_cost(self.cells.network, self.evidence)):
             rough = elimination.marginals(self.cells, self.evidence, dtype=np.float32)
-            found = {name: _fine(law) for name, law in rough.items()}
+            found = {name: _normalise_rough(law) for name, law in rough.items()}
             fine = {name: law for name, law in found.items() if law is not None}
             if len(fine) == len(found):
                 return fine
@@ -74,8 +74,8 @@ class Given:
         alone = len(targets) == 1 and not also
         if alone and len(elimination.requisite(network, targets, evidence)) == len(network.nodes):
             return self.marginals[targets[0]]
-        if self._much(elimination.joint_cost(network, targets, evidence)):
-            fine = _fine(elimination.joint(self.cells, targets, evidence, dtype=np.float32))
+        if self._is_large(elimination.joint_cost(network, targets, evidence)):
+            fine = _normalise_rough(elimination.joint(self.cells, targets, evidence, dtype=np.float32))
             if fine is not None:
                 return fine
         return elimination.joint(self.cells, targets, evidence)
@@ -91,12 +91,12 @@ class Given:
                 np.exp(elimination.log_probability(self.cells, {**self.evidence, **states}) - self.log_evidence)
             )
 
-    def _much(self, cells: int) -> bool:
+    def _is_large(self, cells: int) -> bool:
         """Whether a question that works on so many cells for each draw is worth asking in single precision first."""
-        return cells * (self.cells.draws or 1) > MUCH
+        return cells * (self.cells.draws or 1) > LARGE_WORK
 
 
-def _fine(law: npt.NDArray[np.float32]) -> Floats | None:
+def _normalise_rough(law: npt.NDArray[np.float32]) -> Floats | None:
     """A law in single precision as one that sums to 1, shape `(*sizes, draws)`.
 
     Errors of the work are relative to each probability: of one near 1 what is lost is as small as the rest.
@@ -106,14 +106,14 @@ def _fine(law: npt.NDArray[np.float32]) -> Floats | None:
     """
     exact = law.astype(np.float64)
     exact /= exact.sum(axis=tuple(range(exact.ndim - 1)))
-    error = ROUNDED * np.minimum(exact.mean(axis=-1), 1 - exact.mean(axis=-1))
-    seen = error > FAR * exact.std(axis=-1) / exact.shape[-1] ** 0.5
+    error = ROUNDING_ERROR * np.minimum(exact.mean(axis=-1), 1 - exact.mean(axis=-1))
+    seen = error > MOST_ERROR_SHARE * exact.std(axis=-1) / exact.shape[-1] ** 0.5
     return None if seen.any() or np.isnan(error).any() else exact
 
 
 @dataclass(frozen=True, eq=False)
 class _Tabled(Given):
-    """The same from a joint law of all variables of the question.
+    """Draws given evidence, from a joint law of all variables of the question.
 
     Args:
         names: of the question's variables.
@@ -123,7 +123,7 @@ class _Tabled(Given):
     names: tuple[str, ...]
     law: Floats
 
-    def _of(self, states: Mapping[str, int], targets: Sequence[str] = ()) -> Floats:
+    def _sum_out(self, states: Mapping[str, int], targets: Sequence[str] = ()) -> Floats:
         """`P(targets, states)`, shape `(*sizes, draws)`."""
         part = self.law[tuple(states.get(name, slice(None)) for name in self.names)]
         left = [name for name in self.names if name not in states]
@@ -135,27 +135,27 @@ class _Tabled(Given):
     def log_evidence(self) -> Floats:
         """See `Given`."""
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self._of(self.evidence)))
+            return np.asarray(np.log(self._sum_out(self.evidence)))
 
     def joint(self, targets: Sequence[str], also: Mapping[str, int] | None = None) -> Floats:
         """See `Given`."""
         states = {**self.evidence, **(also or {})}
         with np.errstate(invalid="ignore"):
-            return np.asarray(self._of(states, targets) / self._of(states))
+            return np.asarray(self._sum_out(states, targets) / self._sum_out(states))
 
     def whole(self, names: Sequence[str]) -> Floats:
         """See `Given`."""
-        return self._of({}, names)
+        return self._sum_out({}, names)
 
     def probability(self, states: Mapping[str, int]) -> Floats:
         """See `Given`."""
         with np.errstate(invalid="ignore"):
-            return np.asarray(self._of({**self.evidence, **states}) / self._of(self.evidence))
+            return np.asarray(self._sum_out({**self.evidence, **states}) / self._sum_out(self.evidence))
 
 
 @dataclass(frozen=True, eq=False)
 class _Sampled(_Tabled):
-    """The same where exact inference is out of reach, from records that were made up under every draw.
+    """Draws given evidence where exact inference is out of reach: laws of records made up under every draw.
 
     Args:
         names: of the targets.
@@ -181,7 +181,7 @@ class Both:
 
     Args:
         given: the draws.
-        twin: twins of some of them, one in every `step`, where the posterior has twins and draws count alike.
+        twin: twin draws of some of them, one in every `step`, where the posterior has some and draws count alike.
         predictive: whether they count by the probability of the evidence under them.
         basis: what was measured; None where nobody knows.
         tables: what was measured beyond the network's families; None where that is not read.
@@ -207,7 +207,7 @@ class Both:
 
     @cached_property
     def weights(self) -> Floats | None:
-        """Of the draws, shape `(draws,)`, the largest 1; None where they count alike."""
+        """Weight of each draw, shape `(draws,)`, the largest 1; None where they count alike."""
         if not self.predictive:
             return None
         log = self.given.log_evidence
@@ -246,7 +246,7 @@ class Both:
         return replace(self, given=_Tabled(self.given.cells, self.given.evidence, names, law), twin=twin)
 
     def sampled(self, scopes: Sequence[Scope]) -> list[Both]:
-        """For each of some sets of targets the same with its law by importance sampling, and no twins.
+        """Find the law of each of some sets of targets by importance sampling; there are no twin draws then.
 
         Raises:
             InputError: the evidence is too rare to be sampled.
@@ -266,7 +266,7 @@ class Both:
 
 
 def both_given(posterior: Posterior, evidence: Sequence[tuple[str, str]], predictive: bool) -> Both:
-    """Draws and twins; a posterior of another kind need not know of twins.
+    """Draws of a posterior given evidence, with twin draws where the posterior has some.
 
     Args:
         posterior: to be asked.
@@ -286,7 +286,7 @@ def both_given(posterior: Posterior, evidence: Sequence[tuple[str, str]], predic
     if predictive or drawn.twins is None:
         return Both(given, None, predictive, drawn.basis, drawn.tables)
     draws = drawn.cells.draws or 1
-    step = min(max(1, draws // TWINS), EVERY)
+    step = min(max(1, draws // LEAST_TWINS), TWIN_STEP)
     picked = np.arange(0, draws, step)
     twin = Given(drawn.twins.of_draws(picked), codes)
     effective = drawn.effective() * picked.size / draws

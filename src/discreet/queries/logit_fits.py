@@ -11,19 +11,19 @@ class has the chance 0) it stands for "at least": such a coefficient ends near l
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+
+from discreet.model.arrays import Floats
 
 __all__ = ["logit_fits"]
 
-Floats = npt.NDArray[np.float64]
 
 RIDGE = 1e-6
 """Of the squared standardised coefficients, in shares of the records."""
-STEPS, HALVINGS = 100, 40
+NEWTON_STEPS, STEP_HALVINGS = 100, 40
 """Of Newton's method at most: six to ten are usual, thirty where classes are parted."""
-FARTHEST = 50.0
+FARTHEST_LOG_ODDS = 50.0
 """Log odds beyond which weights below 0 lead, where there are any: classes that a state parts end at a third of it."""
-CLOSE, ROUNDING = 1e-7, 1e-14
+LAST_CHANGE, LEAST_FALL = 1e-7, 1e-14
 """Change of any point's log odds by a step that is the last: those that follow are the square of it; and of a mean log
 likelihood that is no change."""
 
@@ -50,30 +50,30 @@ def logit_fits(columns: Floats, weights: Floats, hits: Floats) -> Floats:
     deviation[still] = 1.0
     z = np.concatenate([off / deviation[:, None], np.ones((*weights.shape, 1))], axis=-1)
     found, left = np.zeros((len(z), z.shape[-1])), np.flatnonzero(~still)
-    for _ in range(STEPS):
+    for _ in range(NEWTON_STEPS):
         if not left.size:
             break
-        found[left], change = _step(z[left], weights[left], hits[left], found[left])
-        left = left[~(change <= CLOSE) & np.isfinite(change)]
+        found[left], change = _take_step(z[left], weights[left], hits[left], found[left])
+        left = left[~(change <= LAST_CHANGE) & np.isfinite(change)]
     found[left] = found[still] = np.nan
     improper = ((hits < 0) | (hits > weights)).any(axis=-1)
-    found[improper & (np.abs(np.einsum("dkp,dp->dk", z, found)).max(axis=-1) > FARTHEST)] = np.nan
+    found[improper & (np.abs(np.einsum("dkp,dp->dk", z, found)).max(axis=-1) > FARTHEST_LOG_ODDS)] = np.nan
     slopes = found[:, :-1] / deviation
     return np.column_stack([slopes, found[:, -1] - (slopes * mean).sum(axis=-1)])
 
 
-def _step(z: Floats, weights: Floats, hits: Floats, at: Floats) -> tuple[Floats, Floats]:
+def _take_step(z: Floats, weights: Floats, hits: Floats, at: Floats) -> tuple[Floats, Floats]:
     """The next coefficients under each draw, and the largest change of a point's log odds."""
     eta = np.einsum("dkp,dp->dk", z, at)
     shares = 1 / (1 + np.exp(-np.clip(eta, -500, 500)))
     gradient = np.einsum("dkp,dk->dp", z, hits - weights * shares) - RIDGE * at
     curved = (z * (weights * shares * (1 - shares))[..., None]).swapaxes(-1, -2) @ z + RIDGE * np.eye(z.shape[-1])
     step = np.linalg.solve(curved, gradient[..., None])[..., 0]
-    along, before = np.einsum("dkp,dp->dk", z, step), _height(eta, weights, hits, at)
+    along, before = np.einsum("dkp,dp->dk", z, step), _find_height(eta, weights, hits, at)
     length = np.ones(len(z))
-    for _ in range(HALVINGS):
+    for _ in range(STEP_HALVINGS):
         tried = at + length[:, None] * step
-        falls = _height(eta + length[:, None] * along, weights, hits, tried) < before - ROUNDING
+        falls = _find_height(eta + length[:, None] * along, weights, hits, tried) < before - LEAST_FALL
         if not falls.any():
             break
         length[falls] /= 2
@@ -82,6 +82,6 @@ def _step(z: Floats, weights: Floats, hits: Floats, at: Floats) -> tuple[Floats,
     return at + length[:, None] * step, length * np.abs(along).max(axis=-1)
 
 
-def _height(eta: Floats, weights: Floats, hits: Floats, at: Floats) -> Floats:
+def _find_height(eta: Floats, weights: Floats, hits: Floats, at: Floats) -> Floats:
     """What is maximised, shape `(draws,)`."""
     return np.asarray((hits * eta - weights * np.logaddexp(0, eta)).sum(axis=-1) - RIDGE * (at**2).sum(-1) / 2)

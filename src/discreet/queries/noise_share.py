@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+
+from discreet.model.arrays import Floats
 
 __all__ = ["noise_share"]
 
-Floats = npt.NDArray[np.float64]
 
-ROUNDING = 1e-12
+ROUNDING_DEVIATION = 1e-12
 """Standard deviation of a probability that is taken for a rounding error."""
 
 
@@ -33,6 +33,11 @@ def noise_share(draws: Floats, twins: Floats, effective: float | None = None) ->
         mean and variance are pooled over draws and twins. The error is by the delta method: with x and y a draw and its
         twin less the mean, v the variance and r the part, each pair moves the estimate by
         `(x y - r (x^2 + y^2) / 2) / v`, over the number of pairs.
+
+    Example:
+        >>> draws = np.array([0.1, 0.2, 0.3, 0.4])
+        >>> float(noise_share(draws, draws)[0]), float(noise_share(draws, draws[::-1])[0])
+        (1.0, 0.0)
     """
     known = ~np.isnan(draws + twins).reshape(-1, draws.shape[-1]).any(axis=0)
     if known.sum() < 2:
@@ -43,12 +48,12 @@ def noise_share(draws: Floats, twins: Floats, effective: float | None = None) ->
     one, other = one - middle, other - middle
     products, squares = one * other, (one**2 + other**2) / 2
     variance = np.asarray(squares.mean(axis=-1))
-    share = _ratio(products.mean(axis=-1), variance)
+    share = _divide_by_variance(products.mean(axis=-1), variance)
     moved = (products - share[..., None] * squares).std(axis=-1)
     independent = one.shape[-1] * min(1.0, (effective or draws.shape[-1]) / draws.shape[-1])
-    return np.asarray(np.clip(share, 0.0, 1.0)), _ratio(moved, variance) / np.sqrt(independent)
+    return np.asarray(np.clip(share, 0.0, 1.0)), _divide_by_variance(moved, variance) / np.sqrt(independent)
 
 
-def _ratio(number: Floats, variance: Floats) -> Floats:
+def _divide_by_variance(number: Floats, variance: Floats) -> Floats:
     """The number over the variance, 0 where nothing varies."""
-    return np.asarray(np.divide(number, variance, out=np.zeros(variance.shape), where=variance > ROUNDING**2))
+    return np.asarray(np.divide(number, variance, out=np.zeros(variance.shape), where=variance > ROUNDING_DEVIATION**2))

@@ -9,16 +9,14 @@ the law is. It is as wide as a typical bin. The interval under the law that is t
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from discreet.model.arrays import Floats
 from discreet.model.query_grammar import NumberQuery
 from discreet.queries.bin_laws import BinLaw
 from discreet.queries.counted_draws import resampled
 from discreet.queries.credible import credible_interval
 
 __all__ = ["number_draws", "number_row"]
-
-Floats = npt.NDArray[np.float64]
 
 
 def number_draws(asked: NumberQuery, law: BinLaw) -> tuple[Floats, Floats, Floats]:

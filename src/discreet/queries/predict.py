@@ -21,6 +21,7 @@ from pyarrow.interchange import from_dataframe
 
 from discreet.errors import InputError
 from discreet.inference import elimination
+from discreet.model.arrays import Floats
 from discreet.model.frames import arrow_column, arrow_table, guarded
 from discreet.model.network import Network
 from discreet.model.schema import Variable
@@ -32,7 +33,6 @@ from discreet.queries.query import Probability, answer
 
 __all__ = ["Prediction", "predict"]
 
-Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int32]
 Positions = npt.NDArray[np.intp]
 
@@ -55,6 +55,15 @@ class Prediction:
             they are left out of its numbers.
         basis: for every record what its numbers rest on, with the variables that it shows, as `Answer.basis` has it;
             empty where the posterior was not made from a release.
+
+    Raises:
+        Nothing.
+
+    Example:
+        >>> ends = np.array([[0.8, 0.2]]), np.array([[0.7, 0.1]]), np.array([[0.9, 0.3]])
+        >>> found = Prediction("lung", ("yes", "no"), 0.95, *ends, left_out=np.zeros(1))
+        >>> found.most_probable, found.table().column_names[:3]
+        (('yes',), ['lung', 'P(lung=yes)', 'P(lung=yes) lower'])
     """
 
     target: str
@@ -119,6 +128,9 @@ def predict(posterior: Posterior, records: Any, target: str, *, level: float = 0
         InputError: an unknown target or column, a value that is no state, evidence that is impossible, a level outside
             (0, 1), or a network too large for exact inference. Records are named by their position, counted from 0.
 
+    Guarantee:
+        None spent: reads the posterior, and records of the analyst's own.
+
     Source:
         Lauritzen et al. (1990) for the evidence that matters; see `inference.requisite`.
 
@@ -137,7 +149,7 @@ def predict(posterior: Posterior, records: Any, target: str, *, level: float = 0
     network, cells = drawn.network, drawn.cells
     tables, basis = (drawn.tables, drawn.basis) if isinstance(drawn, PosteriorDraws) else (None, None)
     states = network.schema[target].states
-    evidence = _evidence(records, network, target)
+    evidence = _read_evidence(records, network, target)
     ends = np.empty((3, len(evidence.codes), len(states)))
     impossible = np.zeros(len(evidence.codes), np.int64)
     questions: dict[tuple[tuple[str, ...], frozenset[str]], list[Positions]] = {}
@@ -149,20 +161,20 @@ def predict(posterior: Posterior, records: Any, target: str, *, level: float = 0
             read = law is not None or tables is None or not tables.say(about)
             marks[positions] = basis.of(about, given=observed, read=read)[0]
         if law is not None:
-            ends[:, positions], impossible[positions] = _of_law(law, evidence.of(observed, positions), level)
+            ends[:, positions], impossible[positions] = _predict_from_law(law, evidence.of(observed, positions), level)
             continue
         nodes = frozenset(elimination.requisite(network, (target,), observed))
         matters = {name for node in nodes for name in network.family(node)}
         questions.setdefault((tuple(name for name in observed if name in matters), nodes), []).append(positions)
         if not all(np.all(cells[node]) for node in network.ancestors(observed) - nodes):
-            impossible[positions] = _impossible(cells, observed, evidence.of(observed, positions))
+            impossible[positions] = _count_impossible(cells, observed, evidence.of(observed, positions))
     for (names, nodes), parts in questions.items():
         positions = np.concatenate(parts)
         rows = evidence.of(names, positions)
-        ends[:, positions], counts = _predicted(cells, target, nodes, names, rows, level)
+        ends[:, positions], counts = _predict_alike(cells, target, nodes, names, rows, level)
         impossible[positions] = np.maximum(impossible[positions], counts)
     for row, positions in evidence.alike(np.flatnonzero(impossible)):
-        ends[:, positions] = _with_impossible(posterior, target, row, positions, level)
+        ends[:, positions] = _predict_with_impossible(posterior, target, row, positions, level)
     mean, lower, upper = ends
     left_out, known = impossible / (cells.draws or 1), () if basis is None else tuple(marks.tolist())
     return Prediction(target, states, level, mean, lower, upper, left_out, known)
@@ -199,16 +211,16 @@ class _Evidence:
 
     def patterns(self) -> Iterator[tuple[tuple[str, ...], Positions]]:
         """Observed variables, and the positions of the records that show just these."""
-        shown, of_record = _distinct(self.codes != MISSING)
+        shown, of_record = _find_distinct(self.codes != MISSING)
         ends = np.cumsum(np.bincount(of_record, minlength=len(shown)))
         positions_of = np.split(np.argsort(of_record, kind="stable"), ends)
         for shows, positions in zip(shown, positions_of, strict=False):  # the last part is empty
             yield tuple(name for name, there in zip(self.names, shows, strict=True) if there), positions
 
 
-def _evidence(records: Any, network: Network, target: str) -> _Evidence:
+def _read_evidence(records: Any, network: Network, target: str) -> _Evidence:
     """Any table of evidence; the target's column is left out."""
-    table = _table(records, target)
+    table = _read_table(records, target)
     names = [name for name in table.column_names if name != target]
     unknown = [name for name in names if name not in network.schema]
     if unknown:
@@ -223,17 +235,17 @@ def _evidence(records: Any, network: Network, target: str) -> _Evidence:
     codes = np.empty((table.num_rows, len(seen)), np.int32)
     for position, name in enumerate(seen):
         variable, column = network.schema[name], table.column(name)
-        codes[:, position] = guarded(partial(_codes, variable, column), f"column {name!r} cannot be read")
+        codes[:, position] = guarded(partial(_encode, variable, column), f"column {name!r} cannot be read")
         _refuse_values(codes[:, position], variable)
     return _Evidence(seen, codes)
 
 
-def _table(records: Any, target: str) -> pa.Table:
+def _read_table(records: Any, target: str) -> pa.Table:
     """Any table as Arrow; the index of a data frame is no column of it."""
     if isinstance(records, Mapping):
         columns = {
             str(name): guarded(
-                partial(_column, values, name != target), f"column {name!r} is no sequence of values of one kind"
+                partial(_read_column, values, name != target), f"column {name!r} is no sequence of values of one kind"
             )
             for name, values in records.items()
         }
@@ -254,7 +266,7 @@ def _table(records: Any, target: str) -> pa.Table:
     return table.drop_columns([name for name in index if isinstance(name, str) and name in table.column_names])
 
 
-def _column(values: Any, read: bool) -> pa.ChunkedArray:
+def _read_column(values: Any, read: bool) -> pa.ChunkedArray:
     """One column of a mapping; of one that is not read, the length."""
     if isinstance(values, str | bytes):
         raise TypeError
@@ -265,7 +277,7 @@ def _column(values: Any, read: bool) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(values, from_pandas=True)])
 
 
-def _codes(variable: Variable, column: pa.ChunkedArray) -> Codes:
+def _encode(variable: Variable, column: pa.ChunkedArray) -> Codes:
     """Positions of states, or one of the codes above, shape (records,)."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -275,22 +287,22 @@ def _codes(variable: Variable, column: pa.ChunkedArray) -> Codes:
         # Frames give a column without a value any type.
         return np.full(len(column), MISSING, np.int32)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        found = _matches(column.cast(pa.string()), pa.array(variable.states, pa.string()))
+        found = _match_states(column.cast(pa.string()), pa.array(variable.states, pa.string()))
     elif pa.types.is_boolean(kind) and {state.lower() for state in variable.states} <= {"true", "false"}:
-        found = _matches(column, pa.array([state.lower() == "true" for state in variable.states]))
+        found = _match_states(column, pa.array([state.lower() == "true" for state in variable.states]))
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        found = _number_codes(variable, column.cast(pa.float64(), safe=False).fill_null(math.nan).to_numpy())
+        found = _encode_numbers(variable, column.cast(pa.float64(), safe=False).fill_null(math.nan).to_numpy())
     else:
         raise InputError(f"column {variable.name!r} must hold the states of its variable, but has type {kind}")
     return np.where(absent, MISSING, found).astype(np.int32)
 
 
-def _matches(column: pa.ChunkedArray, states: pa.Array) -> npt.NDArray[np.int64]:
+def _match_states(column: pa.ChunkedArray, states: pa.Array) -> npt.NDArray[np.int64]:
     """Position of each value among the states."""
     return np.asarray(pc.fill_null(pc.index_in(column, value_set=states), UNKNOWN).to_numpy(), np.int64)
 
 
-def _number_codes(variable: Variable, numbers: Floats) -> npt.NDArray[np.int64]:
+def _encode_numbers(variable: Variable, numbers: Floats) -> npt.NDArray[np.int64]:
     """Bins are closed below, the last one on both sides; states that are numbers are compared as numbers."""
     if variable.bounds is not None:
         inside = (numbers >= variable.bounds[0]) & (numbers <= variable.bounds[1])
@@ -323,7 +335,7 @@ def _refuse_values(codes: Codes, variable: Variable) -> None:
 # --------------------------------------------------------------------------------------------------------- answers
 
 
-def _distinct(rows: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Positions]:
+def _find_distinct(rows: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Positions]:
     """Rows without repetitions, and the position of every row among them."""
     if not rows.size:
         return rows[:1], np.zeros(len(rows), np.intp)
@@ -331,7 +343,7 @@ def _distinct(rows: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Positions]:
     return found, inverse.reshape(-1)
 
 
-def _predicted(
+def _predict_alike(
     cells: Tables, target: str, nodes: frozenset[str], names: tuple[str, ...], rows: Codes, level: float
 ) -> tuple[Floats, npt.NDArray[np.int64]]:
     """What records that ask the same question get.
@@ -348,10 +360,10 @@ def _predicted(
         Means, lower and upper ends, shape (3, records, states), and for each record the number of draws under which
         its evidence is impossible.
     """
-    distinct, of_record = _distinct(rows)
+    distinct, of_record = _find_distinct(rows)
     cost = elimination.joint_cost(cells.network, (target,), dict.fromkeys(names, 0))
     ends, impossible = [], []
-    for part, evidence in _blocks(cells, nodes, names, distinct, cost):
+    for part, evidence in _make_blocks(cells, nodes, names, distinct, cost):
         # As `answer` does it, so that the two agree to the last bit.
         if len(nodes) == len(cells.network.nodes):
             draws = elimination.marginals(part, evidence)[target]
@@ -364,9 +376,9 @@ def _predicted(
     return np.concatenate(ends, axis=2)[:, :, of_record].swapaxes(1, 2), np.concatenate(impossible)[of_record]
 
 
-def _of_law(law: Floats, rows: Codes, level: float) -> tuple[Floats, npt.NDArray[np.int64]]:
-    """The same from the joint law of the target and all that is observed, shape `(states, *sizes, draws)`."""
-    distinct, of_record = _distinct(rows)
+def _predict_from_law(law: Floats, rows: Codes, level: float) -> tuple[Floats, npt.NDArray[np.int64]]:
+    """Predict from the joint law of the target and all that is observed, shape `(states, *sizes, draws)`."""
+    distinct, of_record = _find_distinct(rows)
     ends, impossible = np.empty((3, len(distinct), len(law))), np.zeros(len(distinct), np.int64)
     for index, codes in enumerate(distinct):
         part = law[(slice(None), *codes)]
@@ -378,17 +390,17 @@ def _of_law(law: Floats, rows: Codes, level: float) -> tuple[Floats, npt.NDArray
     return ends[:, of_record], impossible[of_record]
 
 
-def _impossible(cells: Tables, observed: tuple[str, ...], rows: Codes) -> npt.NDArray[np.int64]:
+def _count_impossible(cells: Tables, observed: tuple[str, ...], rows: Codes) -> npt.NDArray[np.int64]:
     """Number of draws under which all that a record shows is impossible, shape (records,)."""
-    distinct, of_record = _distinct(rows)
+    distinct, of_record = _find_distinct(rows)
     counts = []
-    for part, evidence in _blocks(cells, cells.network.ancestors(observed), observed, distinct, 0):
+    for part, evidence in _make_blocks(cells, cells.network.ancestors(observed), observed, distinct, 0):
         log = elimination.log_probability(part, evidence)
         counts.append(np.isneginf(log).reshape(-1, cells.draws or 1).sum(axis=1))
     return np.asarray(np.concatenate(counts)[of_record])
 
 
-def _with_impossible(
+def _predict_with_impossible(
     posterior: Posterior, target: str, shown: Mapping[str, int], positions: Positions, level: float
 ) -> Floats:
     """Ends of a record whose evidence some draws make impossible, shape (3, 1, states), as `answer` has them."""
@@ -410,7 +422,7 @@ def _with_impossible(
 # ----------------------------------------------------------------------------------------------------------- blocks
 
 
-def _blocks(
+def _make_blocks(
     cells: Tables, nodes: Iterable[str], names: tuple[str, ...], distinct: Codes, cost: int
 ) -> Iterator[tuple[Tables, dict[str, int]]]:
     """Distinct records in blocks that fit into the memory of a chunk.
@@ -434,10 +446,10 @@ def _blocks(
         if len(block) == 1:
             yield cells, dict(zip(names, block[0].tolist(), strict=True))
         else:
-            yield _joined(cells, nodes, dict(zip(names, block.T, strict=True))), dict.fromkeys(names, 0)
+            yield _join_tables(cells, nodes, dict(zip(names, block.T, strict=True))), dict.fromkeys(names, 0)
 
 
-def _joined(cells: Tables, nodes: Iterable[str], codes: Mapping[str, Codes]) -> Tables:
+def _join_tables(cells: Tables, nodes: Iterable[str], codes: Mapping[str, Codes]) -> Tables:
     """Tables of some nodes for several records: each has one state of every observed variable, its own."""
     network, draws, chosen = cells.network, cells.draws or 1, frozenset(nodes)
     records = len(next(iter(codes.values())))
@@ -450,12 +462,12 @@ def _joined(cells: Tables, nodes: Iterable[str], codes: Mapping[str, Codes]) -> 
     def table(node: str) -> Floats:
         if node not in chosen:
             return np.ones((1, records * draws))
-        return _side_by_side(cells[node], network.family(node), codes, records)
+        return _put_side_by_side(cells[node], network.family(node), codes, records)
 
     return Tables(joined, table, draws=records * draws)
 
 
-def _side_by_side(table: Floats, family: Sequence[str], codes: Mapping[str, Codes], records: int) -> Floats:
+def _put_side_by_side(table: Floats, family: Sequence[str], codes: Mapping[str, Codes], records: int) -> Floats:
     """The slices of a table for all records, side by side on the last axis; observed variables keep an axis of one.
 
     The other axes keep their order in memory, too: it decides in which order a sum is rounded.

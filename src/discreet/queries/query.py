@@ -13,11 +13,11 @@ from types import MappingProxyType
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import QUOTED_CHARACTERS, InputError, shown
 from discreet.inference import elimination
 from discreet.inference.weighted_records import Sampling
+from discreet.model.arrays import Floats
 from discreet.model.query_grammar import Explanation, NumberQuery, Probability, Query, check_names, parse_query
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
@@ -41,7 +41,6 @@ __all__ = [
     "parse_query",
 ]
 
-Floats = npt.NDArray[np.float64]
 Row = Mapping[str, object]
 Assume = Literal["network", "robust", "nothing"]
 """What is believed of variables that no table holds together."""
@@ -79,6 +78,15 @@ class Answer:
         inside: of numbers, the law inside bins by which the mean and "law_lower" and "law_upper" are.
         sampling: where exact inference is out of reach: how many records were made up under each draw, what they are
             worth, the standard error of the means, and by how much intervals are wider for it. None: exact.
+
+    Raises:
+        Nothing.
+
+    Example:
+        >>> row = {"state": {"rain": "yes"}, "mean": 0.3, "lower": 0.2, "upper": 0.4, "noise": 0.5, "noise_error": 0.1}
+        >>> found = Answer("P(rain=yes)", "marginal", 0.95, (row,), basis="measured")
+        >>> found.rows[0]["mean"], found.unit
+        (0.3, 'probability')
     """
 
     query: str
@@ -135,10 +143,21 @@ def answer(
             rare to be sampled where exact inference is out of reach, or, predictive, evidence that leaves
             fewer than twenty effective draws; something to assume of a posterior that believes its network, or
             "nothing" for an explanation, a predictive answer, or more rows than bounds are found for.
+
+    Guarantee:
+        None spent: reads the posterior.
+
+    Example:
+        >>> from discreet import Network, Tables, Variable
+        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> posterior = PosteriorDraws(Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2))
+        >>> found = answer(posterior, "P(rain=yes)")
+        >>> round(found.rows[0]["mean"], 3), found.kind
+        (0.2, 'marginal')
     """
     check_level(level)
     check_inside(inside)
-    asked = _read(query, posterior.network.schema)
+    asked = _read_query(query, posterior.network.schema)
     both = both_given(_assuming(posterior, assume, predictive), asked.evidence, predictive)
     return _answer(asked, both, level, inside, nothing=assume == "nothing")
 
@@ -170,6 +189,16 @@ def answer_many(
 
     Raises:
         InputError: as in `answer`; the message has the position of the query, counted from 1, and its text.
+
+    Guarantee:
+        None spent: reads the posterior.
+
+    Example:
+        >>> from discreet import Network, Tables, Variable
+        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> posterior = PosteriorDraws(Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2))
+        >>> [round(found.rows[0]["mean"], 3) for found in answer_many(posterior, ["P(rain=yes)", "P(rain=no)"])]
+        [0.2, 0.8]
     """
     check_level(level)
     check_inside(inside)
@@ -177,8 +206,8 @@ def answer_many(
         raise InputError("answer_many takes a list of queries; answer takes one")
     groups: dict[tuple[tuple[str, str], ...], dict[str, tuple[Query, list[int]]]] = {}
     for position, query in enumerate(queries):
-        with _named(position, query):
-            asked = _read(query, posterior.network.schema)
+        with _name_query(position, query):
+            asked = _read_query(query, posterior.network.schema)
         group = groups.setdefault(tuple(sorted(asked.evidence)), {})
         group.setdefault(str(asked), (asked, []))[1].append(position)
     answers: dict[int, Answer] = {}
@@ -186,7 +215,7 @@ def answer_many(
     for evidence, group in groups.items():
         both = both_given(believed, evidence, predictive)
         for asked, positions in group.values():
-            with _named(positions[0], asked):
+            with _name_query(positions[0], asked):
                 found = _answer(asked, both, level, inside, nothing=assume == "nothing")
                 answers |= dict.fromkeys(positions, found)
     return tuple(answers[position] for position in range(len(answers)))
@@ -213,6 +242,16 @@ def marginals(
     Raises:
         InputError: unknown or impossible evidence, a level outside (0, 1), or evidence that is too rare to be sampled
             where exact inference is out of reach.
+
+    Guarantee:
+        None spent: reads the posterior.
+
+    Example:
+        >>> from discreet import Network, Tables, Variable
+        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> posterior = PosteriorDraws(Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2))
+        >>> [(row["state"], round(row["mean"], 3)) for row in marginals(posterior)[0].rows]
+        [({'rain': 'no'}, 0.8), ({'rain': 'yes'}, 0.2)]
     """
     check_level(level)
     schema = posterior.network.schema
@@ -223,24 +262,24 @@ def marginals(
         sampled = both.sampled([(name,) for name in left])
         queries = [Probability(((name, None),), tuple(evidence.items())) for name in left]
         each = zip(queries, sampled, said, strict=True)
-        return tuple(_probability(asked, replace(own, read=not moved), level) for asked, own, moved in each)
+        return tuple(_answer_probability(asked, replace(own, read=not moved), level) for asked, own, moved in each)
     answers = []
     for name, draws in both.given.marginals.items():
         asked = Probability(((name, None),), tuple(evidence.items()))
         own = both.about((name,), most=ROW_LIMIT)
         if own is not both:
-            answers.append(_probability(asked, own, level))
+            answers.append(_answer_probability(asked, own, level))
             continue
         states = [{name: state} for state in schema[name].states]
         twins = None if both.twin is None else both.twin.marginals[name]
-        answers.append(_summarised(asked, states, draws, twins, both, level))
+        answers.append(_summarise(asked, states, draws, twins, both, level))
     return tuple(answers)
 
 
 # ------------------------------------------------------------------------------------------------------------ rows
 
 
-def _read(query: str | Query, schema: Schema) -> Query:
+def _read_query(query: str | Query, schema: Schema) -> Query:
     """A query that fits the schema."""
     if not isinstance(query, str | Query):
         raise InputError(f"a query is text or a parsed query, not a {type(query).__name__}")
@@ -250,7 +289,7 @@ def _read(query: str | Query, schema: Schema) -> Query:
 
 
 @contextmanager
-def _named(position: int, query: object) -> Iterator[None]:
+def _name_query(position: int, query: object) -> Iterator[None]:
     """Say in an error which query of a list is at fault, once."""
     try:
         yield
@@ -280,20 +319,20 @@ def _answer(asked: Query, both: Both, level: float, inside: Inside, *, nothing: 
         case Probability():
             ratio = any(state is not None for _, state in asked.targets)
             about = both.about((name for name, _ in asked.targets), most=ROW_LIMIT, ratio=ratio)
-            found = _probability(asked, about, level)
-            return _bounded(asked, about, found) if nothing and found.basis != "measured" else found
+            found = _answer_probability(asked, about, level)
+            return _bound_answer(asked, about, found) if nothing and found.basis != "measured" else found
         case NumberQuery() if nothing:
             raise InputError(f"{asked}: bounds that assume nothing are of probabilities of states; ask for P(...)")
         case NumberQuery():
-            return _number(asked, both.about((asked.variable,), most=ROW_LIMIT), level, inside)
+            return _answer_number(asked, both.about((asked.variable,), most=ROW_LIMIT), level, inside)
         case Explanation() if nothing:
             raise InputError(f"{asked}: bounds that assume nothing are of probabilities; ask for P(...)")
         case Explanation():
             targets = asked.targets or tuple(name for name in schema.names if name not in both.given.evidence)
-            return _explanation(asked, targets, both.about(targets, most=ROW_LIMIT), level)
+            return _answer_explanation(asked, targets, both.about(targets, most=ROW_LIMIT), level)
 
 
-def _probability(asked: Probability, both: Both, level: float) -> Answer:
+def _answer_probability(asked: Probability, both: Both, level: float) -> Answer:
     """One row for each joint state asked for."""
     network = both.given.cells.network
     size = network.cells(name for name, state in asked.targets if state is None)
@@ -304,12 +343,12 @@ def _probability(asked: Probability, both: Both, level: float) -> Answer:
     listed = [[state] if state is not None else network.schema[name].states for name, state in asked.targets]
     names = [name for name, _ in asked.targets]
     states = [dict(zip(names, row, strict=True)) for row in product(*listed)]
-    draws = _probability_draws(asked, both.given)
-    twins = None if both.twin is None else _probability_draws(asked, both.twin)
-    return _summarised(asked, states, draws, twins, both, level)
+    draws = _draw_probabilities(asked, both.given)
+    twins = None if both.twin is None else _draw_probabilities(asked, both.twin)
+    return _summarise(asked, states, draws, twins, both, level)
 
 
-def _bounded(asked: Probability, both: Both, found: Answer) -> Answer:
+def _bound_answer(asked: Probability, both: Both, found: Answer) -> Answer:
     """The answer with the interval of all that measured margins allow."""
     given, schema = both.given, both.given.cells.network.schema
     assert both.tables is not None
@@ -322,7 +361,7 @@ def _bounded(asked: Probability, both: Both, found: Answer) -> Answer:
     return replace(found, rows=tuple(wide))
 
 
-def _probability_draws(asked: Probability, given: Given) -> Floats:
+def _draw_probabilities(asked: Probability, given: Given) -> Floats:
     """P(free, fixed | evidence) = P(free | fixed, evidence) P(fixed | evidence), draw by draw; (states, draws)."""
     schema = given.cells.network.schema
     fixed = {name: schema[name].code(state) for name, state in asked.targets if state is not None}
@@ -338,11 +377,11 @@ def _probability_draws(asked: Probability, given: Given) -> Floats:
     return np.asarray(np.nan_to_num(table.reshape(-1, table.shape[-1])) * draws)
 
 
-def _explanation(asked: Explanation, targets: Sequence[str], both: Both, level: float) -> Answer:
+def _answer_explanation(asked: Explanation, targets: Sequence[str], both: Both, level: float) -> Answer:
     """The best joint state on average, and those that most draws favour."""
     given, twin = both.given, both.twin
     schema = given.cells.network.schema
-    table = _whole_joint(given, targets)
+    table = _find_joint(given, targets)
     if table is None:
         found = elimination.explanations(given.cells, targets, given.evidence, weights=both.weights)
         codes = [tuple(part.states[name] for name in targets) for part in found]
@@ -356,15 +395,15 @@ def _explanation(asked: Explanation, targets: Sequence[str], both: Both, level: 
             means, shares = kept.mean(axis=-1), np.bincount(best_of, minlength=len(table)) / best_of.size
         else:
             means, shares = kept @ weights, np.bincount(best_of, weights, minlength=len(table))
-        listed = _leading(means, shares)
+        listed = _pick_leading(means, shares)
         codes = list(zip(*np.unravel_index(listed, [schema[name].size for name in targets]), strict=True))
         draws, best = table[listed], shares[listed].tolist()
         twins = None if twin is None else twin.joint(targets).reshape(len(table), -1)[listed]
     states = [{name: schema[name].states[code] for name, code in zip(targets, row, strict=True)} for row in codes]
-    return _summarised(asked, states, draws, twins, both, level, best)
+    return _summarise(asked, states, draws, twins, both, level, best)
 
 
-def _whole_joint(given: Given, targets: Sequence[str]) -> Floats | None:
+def _find_joint(given: Given, targets: Sequence[str]) -> Floats | None:
     """The joint of the targets, shape (states, draws); None where it is too large."""
     if given.cells.network.cells(targets) <= ROW_LIMIT:
         with suppress(InputError):
@@ -373,14 +412,14 @@ def _whole_joint(given: Given, targets: Sequence[str]) -> Floats | None:
     return None
 
 
-def _leading(means: Floats, shares: Floats) -> list[int]:
+def _pick_leading(means: Floats, shares: Floats) -> list[int]:
     """Positions of the best on average and of those that most draws favour, by decreasing mean."""
     first = int(means.argmax())
     favoured = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0 and i != first]
     return sorted([first, *favoured[: elimination.CANDIDATES - 1]], key=lambda i: (-means[i], i))
 
 
-def _summarised(
+def _summarise(
     asked: Query,
     states: Sequence[Mapping[str, str]],
     draws: Floats,
@@ -420,11 +459,11 @@ def _resting(found: Answer, asked: Query, names: set[str], both: Both) -> Answer
     return replace(found, basis=basis, unmeasured=unmeasured, prior_only=prior_only)
 
 
-def _number(asked: NumberQuery, both: Both, level: float, inside: Inside) -> Answer:
+def _answer_number(asked: NumberQuery, both: Both, level: float, inside: Inside) -> Answer:
     """A mean, a quantile or a share of a numeric variable."""
     variable = both.given.cells.network.schema[asked.variable]
-    draws = _probability_draws(asked.bins, both.given)
-    twins = None if both.twin is None else _probability_draws(asked.bins, both.twin)
+    draws = _draw_probabilities(asked.bins, both.given)
+    twins = None if both.twin is None else _draw_probabilities(asked.bins, both.twin)
     possible, weights = counted(asked, draws, both.weights)
     law = BinLaw(variable, those(draws, possible), inside)
     row = number_row(asked, law, level, weights, alike=both.weights is None)

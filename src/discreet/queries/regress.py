@@ -28,29 +28,29 @@ import numpy.typing as npt
 
 from discreet.errors import InputError, listed, shown
 from discreet.inference.drawn_points import drawn_points
+from discreet.model.arrays import Floats
 from discreet.model.limits import repeated
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws
 from discreet.queries.bin_laws import Inside, check_inside
-from discreet.queries.column_moments import STATES, Column, ColumnLaw, Moments, column_moments, covariance
+from discreet.queries.column_moments import MOST_JOINT_STATES, Column, ColumnLaw, Moments, column_moments, covariance
 from discreet.queries.credible import check_level
 from discreet.queries.given import both_given
 from discreet.queries.logit_fits import logit_fits
 
 __all__ = ["Kind", "Regression", "regress"]
 
-Floats = npt.NDArray[np.float64]
 Kind = Literal["linear", "logistic"]
 Assume = Literal["network", "robust"]
 Points = tuple[slice, Floats, Floats, Floats]
 """Which draws; columns `(draws, points, columns)`; weights of the points, and those of the second state in them."""
 
-POINTS = 2**13
+MADE_UP_POINTS = 2**13
 """Made-up records of each draw where it is not; see `drawn_points`."""
-COEFFICIENTS = 128
+MOST_COEFFICIENTS = 128
 """Most of one regression: their moments fill 128 MiB with a thousand draws."""
-VALUES = 2**22
+MOST_POINT_VALUES = 2**22
 """Numbers of the columns of points that are held at once: 32 MiB."""
 LEFT_OUT = 0.5
 """Share of draws that leave coefficients open beyond which a regression is refused, as for evidence."""
@@ -73,6 +73,15 @@ class Regression:
         basis: what it rests on, as of an `Answer`; None where nobody knows.
         unmeasured: pairs of its variables that lie in no table, at most 20.
         prior_only: what it needs and nothing measured, as of an `Answer`.
+
+    Raises:
+        Nothing.
+
+    Example:
+        >>> slopes = np.array([[0.3, 0.1], [0.5, 0.1]])
+        >>> found = Regression("lung", ("smoke",), "linear", ("smoke=yes", "intercept"), slopes)
+        >>> found.mean().round(3).tolist(), found.rows()[0]["name"]
+        ([0.4, 0.1], 'smoke=yes')
     """
 
     target: str
@@ -90,7 +99,11 @@ class Regression:
         self.coefficients.flags.writeable = False
 
     def mean(self) -> Floats:
-        """Posterior means, shape `(names,)`."""
+        """Posterior means of the coefficients.
+
+        Returns:
+            float64, shape `(names,)`.
+        """
         return np.asarray(self.coefficients.mean(axis=0))
 
     def interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
@@ -179,12 +192,12 @@ def regress(
     """
     check_inside(inside)
     schema = posterior.network.schema
-    names = _checked(schema, target, on, kind)
+    names = _check_covariates(schema, target, on, kind)
     both = both_given(_assuming(posterior, assume), (), predictive=False)
-    law = ColumnLaw(both.about((target, *names), most=STATES), (*names, target), inside)
+    law = ColumnLaw(both.about((target, *names), most=MOST_JOINT_STATES), (*names, target), inside)
     covariates = [Column(schema[name]) for name in names]
     moments = column_moments(law, covariates)
-    drawn = (_linear if kind == "linear" else _logistic)(law, moments, covariates, Column(schema[target]))
+    drawn = (_fit_linear if kind == "linear" else _fit_logistic)(law, moments, covariates, Column(schema[target]))
     told = [part for column in covariates for part in column.names]
     known = np.asarray(np.isfinite(drawn).all(axis=-1))
     left_out = float(1 - known.mean())
@@ -203,7 +216,7 @@ def regress(
 # ---------------------------------------------------------------------------------------------- what can be regressed
 
 
-def _checked(schema: Schema, target: str, on: Sequence[str], kind: str) -> Scope:
+def _check_covariates(schema: Schema, target: str, on: Sequence[str], kind: str) -> Scope:
     """The covariates of a regression that can be."""
     if kind not in get_args(Kind):
         raise InputError(f"a regression is {' or '.join(get_args(Kind))}, not {shown(kind)}")
@@ -225,8 +238,8 @@ def _checked(schema: Schema, target: str, on: Sequence[str], kind: str) -> Scope
         wanted = "two states" if kind == "logistic" else "numbers with bounds and bins, or two states"
         raise InputError(f"a {kind} regression needs a target of {wanted}; {shown(target)} has {own.size} states")
     size = sum(len(Column(schema[name]).names) for name in names)
-    if size > COEFFICIENTS:
-        raise InputError(f"a regression has at most {COEFFICIENTS} coefficients, this one would have {size:,}")
+    if size > MOST_COEFFICIENTS:
+        raise InputError(f"a regression has at most {MOST_COEFFICIENTS} coefficients, this one would have {size:,}")
     return names
 
 
@@ -253,15 +266,15 @@ def _resting(found: Regression, law: ColumnLaw) -> Regression:
 # -------------------------------------------------------------------------------------------------- coefficients
 
 
-def _linear(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Floats:
+def _fit_linear(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Floats:
     """Least squares, shape `(draws, columns + 1)`, the intercept last; NaN where they are open."""
-    slopes = moments.slopes(_products(law, covariates, target))
+    slopes = moments.slopes(_covary_with_target(law, covariates, target))
     shares = law.singles[target.variable.name]
     middle = (shares * law.values(target)[:, 0]).sum(axis=0)
     return np.column_stack([slopes, middle - (slopes * moments.means).sum(axis=-1)])
 
 
-def _products(law: ColumnLaw, covariates: Sequence[Column], target: Column) -> Floats:
+def _covary_with_target(law: ColumnLaw, covariates: Sequence[Column], target: Column) -> Floats:
     """Covariances of the columns with the target, shape `(draws, columns)`."""
     products = []
     for column in covariates:
@@ -270,14 +283,18 @@ def _products(law: ColumnLaw, covariates: Sequence[Column], target: Column) -> F
     return np.concatenate(products, axis=-1)
 
 
-def _logistic(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Floats:
-    """As `_linear`, of the population's maximum likelihood: at the means of bins, and then of the numbers.
+def _fit_logistic(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Floats:
+    """Maximum likelihood of the population, shaped as `_fit_linear`: at the means of bins, then of the numbers.
 
     The linear predictor of the numbers is `x beta`; what the bins tell of it, as far as it is linear in m, is `m gamma`
     with `Cov(m, x) beta = Cov(m, m) gamma`.
     """
     at_means = np.full((law.draws, moments.means.shape[-1] + 1), np.nan)
-    points = _states(law, covariates, target) if law.whole is not None else _drawn(law, moments, covariates, target)
+    points = (
+        _list_states(law, covariates, target)
+        if law.whole is not None
+        else _draw_points(law, moments, covariates, target)
+    )
     for part, columns, weights, hits in points:
         at_means[part] = logit_fits(columns, weights, hits)
     gamma = at_means[:, :-1]
@@ -285,7 +302,7 @@ def _logistic(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], ta
     return np.column_stack([slopes, at_means[:, -1] + ((gamma - slopes) * moments.means).sum(axis=-1)])
 
 
-def _states(law: ColumnLaw, covariates: Sequence[Column], target: Column) -> Iterator[Points]:
+def _list_states(law: ColumnLaw, covariates: Sequence[Column], target: Column) -> Iterator[Points]:
     """The joint states of the covariates as points: exact."""
     whole = law.whole
     assert whole is not None and target.variable.size == 2
@@ -293,16 +310,16 @@ def _states(law: ColumnLaw, covariates: Sequence[Column], target: Column) -> Ite
     laws = whole.reshape(-1, 2, law.draws)
     codes = np.indices(sizes).reshape(len(sizes), -1)
     values = [law.values(column) for column in covariates]
-    size = max(1, VALUES // (len(laws) * (columns + 1)))
+    size = max(1, MOST_POINT_VALUES // (len(laws) * (columns + 1)))
     for start in range(0, law.draws, size):
         part = slice(start, min(start + size, law.draws))
         weights = laws[..., part].sum(axis=1).T
         parts = [np.moveaxis(value[..., part], -1, 0)[:, own] for value, own in zip(values, codes, strict=True)]
-        hits = _possible(laws[:, 1, part].T, weights, covariates, codes)
+        hits = _clip_hits(laws[:, 1, part].T, weights, covariates, codes)
         yield part, np.concatenate(parts, axis=-1), weights, hits
 
 
-def _possible(
+def _clip_hits(
     hits: Floats, weights: Floats, covariates: Sequence[Column], codes: Iterable[npt.NDArray[np.integer]]
 ) -> Floats:
     """Weights of the second class, in each categorical state not below 0 in all nor above the state's own.
@@ -319,25 +336,25 @@ def _possible(
     return hits
 
 
-def _drawn(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Iterator[Points]:
+def _draw_points(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Iterator[Points]:
     """Made-up records as points, with chances moved by what the linear regression is by what tables tell of pairs."""
     values, names = [law.values(column) for column in covariates], [column.variable.name for column in covariates]
-    moved = _slopes_at_means(law, moments, covariates, target)
+    moved = _find_slopes_at_means(law, moments, covariates, target)
     if law.both.tables is not None:
         plain = replace(law, both=replace(law.both, tables=None))
-        moved = moved - _slopes_at_means(plain, column_moments(plain, covariates), covariates, target)
+        moved = moved - _find_slopes_at_means(plain, column_moments(plain, covariates), covariates, target)
     else:
         moved = np.zeros_like(moved)
-    for part, codes, chances in drawn_points(law.both.given.cells, target.variable.name, names, POINTS):
+    for part, codes, chances in drawn_points(law.both.given.cells, target.variable.name, names, MADE_UP_POINTS):
         at = np.arange(len(chances))[:, None]
         tables = [np.moveaxis(value[..., part], -1, 0) for value in values]
         columns = np.concatenate([table[at, codes[name]] for table, name in zip(tables, names, strict=True)], axis=-1)
         off = columns - columns.mean(axis=1, keepdims=True)
-        hits = (chances + np.einsum("dkp,dp->dk", off, np.nan_to_num(moved[part]))) / POINTS
-        weights = np.full_like(chances, 1 / POINTS)
-        yield part, columns, weights, _possible(hits, weights, covariates, [codes[name] for name in names])
+        hits = (chances + np.einsum("dkp,dp->dk", off, np.nan_to_num(moved[part]))) / MADE_UP_POINTS
+        weights = np.full_like(chances, 1 / MADE_UP_POINTS)
+        yield part, columns, weights, _clip_hits(hits, weights, covariates, [codes[name] for name in names])
 
 
-def _slopes_at_means(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Floats:
+def _find_slopes_at_means(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Floats:
     """Slopes of the linear regression on the means of bins, shape `(draws, columns)`."""
-    return replace(moments, with_numbers=moments.own).slopes(_products(law, covariates, target))
+    return replace(moments, with_numbers=moments.own).slopes(_covary_with_target(law, covariates, target))

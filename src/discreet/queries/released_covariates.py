@@ -35,6 +35,15 @@ def released_covariates(
 
     Guarantee:
         None spent: reads what was released.
+
+    Example:
+        >>> from discreet import Network, Tables, Variable
+        >>> from discreet.results import PosteriorDraws
+        >>> age = Variable("age", bounds=(0, 90), bins=(30, 60))
+        >>> posterior = PosteriorDraws(Tables(Network.empty([age]), {"age": np.full((3, 2), 1 / 3)}, draws=2))
+        >>> design = Design((Variable("age", bounds=(0, 90)),))
+        >>> released_covariates(posterior, design, rng=1, points=100).points.shape
+        (100, 2)
     """
     rng = as_generator(rng)
     schema = posterior.network.schema

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import Posterior
 from discreet.queries.decide import Decision, decide
@@ -26,7 +26,6 @@ from discreet.theory.number_losses import NumberLoss
 
 __all__ = ["Responder"]
 
-Floats = npt.NDArray[np.float64]
 R = TypeVar("R")
 
 
@@ -58,6 +57,15 @@ class Responder:
     Source:
         Dimitrakakis et al. (JMLR 2017), Algorithm 2 and Lemma 11, corrected for queries that depend on answers; for the
         bounds see `decide` and `theory/number_losses.py`.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> from discreet.results import PosteriorDraws
+        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> posterior = PosteriorDraws(Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2))
+        >>> responder = Responder(posterior, quantities=["P(rain=yes)"])
+        >>> round(responder.number("P(rain=yes)", "squared").response, 3), len(responder.answers)
+        (0.2, 1)
     """
 
     def __init__(
@@ -101,14 +109,33 @@ class Responder:
         level: float = 0.95,
         bounds: tuple[float, float] = (0.0, 1.0),
     ) -> Decision[R]:
-        """The response of the largest expected utility; arguments, errors and source as `decide`."""
+        """Choose the response of the largest expected utility.
+
+        Args:
+            utility: as of `decide`.
+            responses: at least one.
+            level: posterior probability of each interval.
+            bounds: smallest and largest utility there can be.
+
+        Returns:
+            The decision, whose bound holds together with those of all other answers.
+
+        Raises:
+            InputError: draws that are all there are, more answers than were announced, or as `decide`.
+        """
         if self._quantities:
             raise InputError(
                 "these draws are all there are, and a query that may depend on answers has no bound from them; ask "
                 "`decide` with the number of queries, all fixed before the draws were looked at"
             )
         found = decide(
-            self.posterior, utility, responses, level=level, bounds=bounds, failure=self._part(), rng=self._next()
+            self.posterior,
+            utility,
+            responses,
+            level=level,
+            bounds=bounds,
+            failure=self._share_failure(),
+            rng=self._spawn_generator(),
         )
         self._answers.append(found)  # type: ignore[arg-type]
         return found
@@ -121,21 +148,34 @@ class Responder:
         level: float = 0.95,
         bounds: tuple[float, float] = (0.0, 1.0),
     ) -> NumberDecision:
-        """The number of the least expected loss; arguments, errors and source as `decide_number`."""
+        """Name the number of the least expected loss.
+
+        Args:
+            quantity: as of `decide_number`; one of those that were named, where there are any.
+            loss: as of `decide_number`.
+            level: posterior probability of the interval.
+            bounds: smallest and largest value of the quantity.
+
+        Returns:
+            The decision, whose bound holds together with those of all other answers.
+
+        Raises:
+            InputError: a quantity that was not named, more answers than were announced, or as `decide_number`.
+        """
         if self._quantities and quantity not in self._quantities:
             raise InputError(
                 "these draws are all there are, and this quantity was not named before they were looked at; it has no "
                 "bound from them"
             )
         # All losses of one quantity rest on one band of its distribution: they need one part together.
-        part = self.failure / len(self._quantities) if self._quantities else self._part()
+        part = self.failure / len(self._quantities) if self._quantities else self._share_failure()
         found = decide_number(
-            self.posterior, quantity, loss, level=level, bounds=bounds, failure=part, rng=self._next()
+            self.posterior, quantity, loss, level=level, bounds=bounds, failure=part, rng=self._spawn_generator()
         )
         self._answers.append(found)
         return found
 
-    def _part(self) -> float:
+    def _share_failure(self) -> float:
         """What the next answer has of the failure."""
         number = len(self._answers) + 1
         if self.queries is None:
@@ -144,6 +184,6 @@ class Responder:
             raise InputError(f"the sequence was to have {self.queries} queries, and has had them; make another one")
         return self.failure / self.queries
 
-    def _next(self) -> np.random.Generator | None:
+    def _spawn_generator(self) -> np.random.Generator | None:
         """Source of the next answer's draws."""
         return None if self._rng is None else self._rng.spawn(1)[0]

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.inference.elimination import joint
+from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.query_grammar import Probability, asked_cells
 from discreet.model.tables import Tables
@@ -24,13 +25,12 @@ from discreet.theory.query_error import RowEffects, row_effects
 
 __all__ = ["Dependence", "PseudoRecord", "RowShare", "dependence"]
 
-Floats = npt.NDArray[np.float64]
 
-ROUNDING = 1e-24
+ROUNDING_VARIANCE = 1e-24
 """Variance of a probability that is taken for a rounding error."""
-TIE = 1e-9
+TIE_TOLERANCE = 1e-9
 """Relative difference of two effects that is taken for one: the first state of several is named."""
-LEAST_PART = 1e-6
+LEAST_SHOWN_SHARE = 1e-6
 """Of the variance: a row of less is not shown."""
 
 
@@ -68,7 +68,7 @@ class RowShare:
     @property
     def entry(self) -> str:
         """The entry as a query."""
-        return _text(self.node, self.state, self.given)
+        return _write_entry(self.node, self.state, self.given)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class PseudoRecord:
     @property
     def entry(self) -> str:
         """The cell as a query."""
-        return _text(self.node, self.state, self.given)
+        return _write_entry(self.node, self.state, self.given)
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def dependence(posterior: PosteriorDraws, query: Probability, *, level: float, r
         (
             (float(part[row]), node, row)
             for node, (part, _) in parts.items()
-            for row in np.flatnonzero(np.abs(part) > LEAST_PART).tolist()
+            for row in np.flatnonzero(np.abs(part) > LEAST_SHOWN_SHARE).tolist()
         ),
         key=lambda found: -abs(found[0]),
     )
@@ -186,37 +186,37 @@ class _Asked:
     level: float
 
     def parts(self, query: Probability) -> tuple[dict[str, tuple[Floats, Floats | None]], float | None, float]:
-        """By node each row's part of the variance, and the noise's of it; the noise's in all; what the sum explains."""
+        """Each row's part of the variance and the noise's of it, by node; the noise's in all; what the sum explains."""
         sides = [side for side in (self.posterior.cells, self.posterior.twins) if side is not None]
         totals = [
-            _centred(sum((self._moves(node, side).sum(axis=0) for node in self.effects.weights), np.zeros(1)))
+            _centre(sum((self._find_moves(node, side).sum(axis=0) for node in self.effects.weights), np.zeros(1)))
             for side in sides
         ]
         variance = float(np.mean([(total**2).mean(axis=-1).sum() for total in totals]))
-        if not variance > ROUNDING:
+        if not variance > ROUNDING_VARIANCE:
             raise InputError(f"{query}: no draw of the tables moves this answer")
         found: dict[str, tuple[Floats, Floats | None]] = {}
         for node in self.effects.weights:
-            moves = [self._moves(node, side) for side in sides]
-            own = np.mean([_shared(*both) for both in zip(moves, totals, strict=True)], axis=0) / variance
+            moves = [self._find_moves(node, side) for side in sides]
+            own = np.mean([_covary(*both) for both in zip(moves, totals, strict=True)], axis=0) / variance
             # A twin has the same counts: what a row has in common with the twin's sum is what is not known of them.
-            noise = [_shared(*both) / variance for both in zip(moves, totals[::-1], strict=True)]
+            noise = [_covary(*both) / variance for both in zip(moves, totals[::-1], strict=True)]
             found[node] = (own, np.mean(noise, axis=0) if len(sides) > 1 else None)
         noise_of_all = float((totals[0] * totals[1]).mean(axis=-1).sum() / variance) if len(sides) > 1 else None
-        return found, noise_of_all, _squared_correlation(totals[0], self._answers(query))
+        return found, noise_of_all, _correlate_squared(totals[0], self._find_answers(query))
 
-    def _moves(self, node: str, cells: Tables) -> Floats:
+    def _find_moves(self, node: str, cells: Tables) -> Floats:
         """What each row of a table moves the answer by, to first order; shape (rows, states asked for, draws)."""
         table = cells[node] - self.theta[node][..., None]
         gradient = self.effects.gradient(node).reshape(-1, table.shape[-2], self.effects.value.size)[..., self.kept]
         return np.asarray(np.einsum("rcd,rck->rkd", table.reshape(-1, *table.shape[-2:]), gradient, optimize=True))
 
-    def _answers(self, query: Probability) -> Floats:
+    def _find_answers(self, query: Probability) -> Floats:
         """The answer under every draw, less its mean; shape (states asked for, draws)."""
         schema = self.posterior.network.schema
         evidence = {name: schema[name].code(state) for name, state in query.evidence}
         table = joint(self.posterior.cells, [name for name, _ in query.targets], evidence)
-        return _centred(table.reshape(-1, table.shape[-1])[self.kept])
+        return _centre(table.reshape(-1, table.shape[-1])[self.kept])
 
     def share(
         self, node: str, row: int, variance: float, noise: float | None, states: list[dict[str, int]]
@@ -227,7 +227,7 @@ class _Asked:
         draws = self.posterior.cells[node].reshape(-1, size, self.posterior.cells.draws or 1)[row]
         lower, upper = credible_interval(draws, self.level)
         theta = self.theta[node].reshape(-1, size)[row]
-        place = self._parents(node, row)
+        place = self._decode_row(node, row)
         best: tuple[float, int, int, float, float] | None = None
         for code in range(size):
             if theta[code] < 1:
@@ -235,17 +235,17 @@ class _Asked:
                     self.effects.moved(node, (*place, code), (end - theta[code]) / (1 - theta[code])).ravel()[self.kept]
                     for end in (lower[code], upper[code])
                 )
-                target = _first_largest(high - low)
+                target = _find_first_largest(high - low)
                 reach = abs(float(high[target] - low[target]))
-                if best is None or reach > best[0] * (1 + TIE):
+                if best is None or reach > best[0] * (1 + TIE_TOLERANCE):
                     best = (reach, code, target, float(low[target]), float(high[target]))
         assert best is not None  # no row has two certain states
         _, code, target, low_end, high_end = best
         slope = self.effects.gradient(node)[(*place, code)].ravel()[self.kept[target]] / (1 - theta[code])
         numbers = (float(theta[code]), float(lower[code]), float(upper[code]), float(slope), low_end, high_end)
-        named = _named(network, node, place)
+        named = _name_parents(network, node, place)
         state = network.schema[node].states[code]
-        return RowShare(node, named, variance, noise, state, *numbers, _states(network, states[target]))
+        return RowShare(node, named, variance, noise, state, *numbers, _name_states(network, states[target]))
 
     def record(self, states: list[dict[str, int]]) -> PseudoRecord | None:
         """The made-up record that moves the answer most, in a row that is worth as many as its draws say."""
@@ -256,55 +256,55 @@ class _Asked:
             spread = self.posterior.cells[node].var(axis=-1).sum(axis=-1, keepdims=True)
             told = (theta * (1 - theta)).sum(axis=-1, keepdims=True)
             # A Dirichlet row of sum A has variances theta (1 - theta) / (A + 1); of one record more s is 1 / (A + 1).
-            share = np.divide(spread, told, where=told > ROUNDING, out=np.zeros(told.shape)).clip(max=1)
+            share = np.divide(spread, told, where=told > ROUNDING_VARIANCE, out=np.zeros(told.shape)).clip(max=1)
             moved = self.effects.moved(node, ..., share).reshape(*theta.shape, -1)[..., self.kept]
             reach = np.abs(moved - before)
-            if reach.max() > best * (1 + TIE):
+            if reach.max() > best * (1 + TIE_TOLERANCE):
                 best = float(reach.max())
-                *cell, target = np.unravel_index(_first_largest(reach.ravel()), reach.shape)
-                named = _named(network, node, tuple(map(int, cell[:-1])))
+                *cell, target = np.unravel_index(_find_first_largest(reach.ravel()), reach.shape)
+                named = _name_parents(network, node, tuple(map(int, cell[:-1])))
                 ends = float(before[target]), float(moved[(*cell, target)])
                 state = network.schema[node].states[cell[-1]]
-                found = PseudoRecord(node, state, named, _states(network, states[int(target)]), *ends)
+                found = PseudoRecord(node, state, named, _name_states(network, states[int(target)]), *ends)
         return found
 
-    def _parents(self, node: str, row: int) -> tuple[int, ...]:
+    def _decode_row(self, node: str, row: int) -> tuple[int, ...]:
         """Codes of the parents' states of a row."""
         return tuple(int(code) for code in np.unravel_index(row, self.posterior.network.shape(node)[:-1]))
 
 
-def _centred(draws: Floats) -> Floats:
-    """Less the mean over draws; draws that make the evidence impossible count as the mean."""
+def _centre(draws: Floats) -> Floats:
+    """Subtract the mean over draws; draws that make the evidence impossible count as the mean."""
     return np.asarray(np.nan_to_num(draws - np.nanmean(draws, axis=-1, keepdims=True)))
 
 
-def _shared(part: Floats, total: Floats) -> Floats:
+def _covary(part: Floats, total: Floats) -> Floats:
     """Covariance of each row's part with the whole, summed over states; shape (rows,)."""
     return np.asarray(np.einsum("rkd,kd->r", part, total) / total.shape[-1])
 
 
-def _first_largest(changes: Floats) -> int:
+def _find_first_largest(changes: Floats) -> int:
     """Position of the largest change, the first of several that are equal but for rounding."""
     sizes = np.abs(changes)
-    return int(np.argmax(sizes >= sizes.max() * (1 - TIE)))
+    return int(np.argmax(sizes >= sizes.max() * (1 - TIE_TOLERANCE)))
 
 
-def _squared_correlation(one: Floats, other: Floats) -> float:
-    """Of all states together."""
+def _correlate_squared(one: Floats, other: Floats) -> float:
+    """Squared correlation of two answers, over all states together."""
     both = float((one**2).sum() * (other**2).sum())
     return float((one * other).sum()) ** 2 / both if both > 0 else 1.0
 
 
-def _named(network: Network, node: str, place: tuple[int, ...]) -> dict[str, str]:
+def _name_parents(network: Network, node: str, place: tuple[int, ...]) -> dict[str, str]:
     """A row's parents by name and state."""
-    return _states(network, dict(zip(network.parents[node], place, strict=True)))
+    return _name_states(network, dict(zip(network.parents[node], place, strict=True)))
 
 
-def _states(network: Network, codes: Mapping[str, int]) -> dict[str, str]:
+def _name_states(network: Network, codes: Mapping[str, int]) -> dict[str, str]:
     """States by name."""
     return {name: network.schema[name].states[code] for name, code in codes.items()}
 
 
-def _text(node: str, state: str, given: Mapping[str, str]) -> str:
+def _write_entry(node: str, state: str, given: Mapping[str, str]) -> str:
     """An entry of a table as a query."""
     return str(Probability(((node, state),), tuple(given.items())))

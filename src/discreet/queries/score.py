@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 from discreet.model.design import GRID, Design
 from discreet.model.network import Network
 from discreet.model.randomness import Seed, as_generator
@@ -38,15 +38,14 @@ from discreet.releases.release import Release
 __all__ = ["STATES", "Metric", "Score", "accuracy_network", "error_design", "read_score"]
 
 Metric = Literal["accuracy", "mean absolute error"]
-Floats = npt.NDArray[np.float64]
 
 STATES = ("wrong", "right")
 """States of the one variable of an accuracy, "prediction"."""
-ERROR = "absolute error"
+ERROR_FEATURE = "absolute error"
 """Name of the one feature of a mean absolute error."""
-PROPOSALS, MOST_PROPOSALS = 2**15, 2**21
+BATCH_PROPOSALS, MOST_PROPOSALS = 2**15, 2**21
 """Of a batch, and in all: a second."""
-ENOUGH = 1000.0
+LEAST_EFFECTIVE_PROPOSALS = 1000.0
 """Effective proposals that are resampled; with fewer the noise has left next to nothing."""
 
 
@@ -62,6 +61,18 @@ class Score:
         lower, upper: ends of the interval, which counts the sampling error and the noise.
         level: posterior probability of the interval.
         release: what was published; `save` it, and `read_score` reads the score back.
+
+    Raises:
+        Nothing.
+
+    Example:
+        >>> import discreet as dc
+        >>> right = dc.tools.count_codes(accuracy_network(), {"prediction": [0] * 20 + [1] * 80})
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
+        >>> prior = dc.Dirichlet.uniform(accuracy_network(), 1.0)
+        >>> released = dc.simulate(dc.laplace(), right, prior, promise, rng=1)
+        >>> Score("accuracy", 0.8, 0.7, 0.9, 0.95, released)
+        Score(metric='accuracy', mean=0.8, lower=0.7, upper=0.9, level=0.95)
     """
 
     metric: Metric
@@ -86,7 +97,7 @@ def error_design(width: float) -> Design:
     Returns:
         A design without target, with a constant feature: its moments are the two sums.
     """
-    return Design((Variable(ERROR, bounds=(0.0, width)),))
+    return Design((Variable(ERROR_FEATURE, bounds=(0.0, width)),))
 
 
 def read_score(release: Release, *, level: float = 0.95, draws: int = 1000, rng: Seed = None) -> Score:
@@ -106,6 +117,16 @@ def read_score(release: Release, *, level: float = 0.95, draws: int = 1000, rng:
 
     Guarantee:
         None spent: reads the release alone.
+
+    Example:
+        >>> import discreet as dc
+        >>> right = dc.tools.count_codes(accuracy_network(), {"prediction": [0] * 20 + [1] * 80})
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
+        >>> prior = dc.Dirichlet.uniform(accuracy_network(), 1.0)
+        >>> released = dc.simulate(dc.laplace(), right, prior, promise, rng=1)
+        >>> found = read_score(released, rng=2)
+        >>> found.metric, 0.5 < found.lower < found.mean < found.upper < 1
+        ('accuracy', True)
     """
     rng = as_generator(rng)
     require_level(level, draws)
@@ -113,7 +134,7 @@ def read_score(release: Release, *, level: float = 0.95, draws: int = 1000, rng:
         design = release.design
         bounds = design.features[0].bounds
         if bounds is not None and design == error_design(bounds[1]):
-            return _error(release, release.payload, bounds[1], level, draws, rng)
+            return _read_error(release, release.payload, bounds[1], level, draws, rng)
     elif not release.over_design and release.network == accuracy_network():
         posterior = noise_aware(release, draws=draws, rng=rng, prior=release.dirichlet, method="pooled")
         right = posterior.cells["prediction"][STATES.index("right")]
@@ -122,29 +143,29 @@ def read_score(release: Release, *, level: float = 0.95, draws: int = 1000, rng:
     raise InputError("this release is not of a score; release_score makes those")
 
 
-def _error(
+def _read_error(
     release: Release, payload: NoisyMoments, width: float, level: float, draws: int, rng: np.random.Generator
 ) -> Score:
     """Mean absolute error; the grid may have moved every error by half of its step, which the interval counts."""
-    shares = (1 + _mean_draws(payload, release.records, draws, rng)) / 2
+    shares = (1 + _draw_means(payload, release.records, draws, rng)) / 2
     lower, upper = credible_interval(shares, level)
     half_step = 1 / (4 * GRID)
     ends = (width * max(float(lower) - half_step, 0.0), width * min(float(upper) + half_step, 1.0))
     return Score("mean absolute error", width * float(shares.mean()), *ends, level, release)
 
 
-def _mean_draws(payload: NoisyMoments, records: int | None, draws: int, rng: np.random.Generator) -> Floats:
+def _draw_means(payload: NoisyMoments, records: int | None, draws: int, rng: np.random.Generator) -> Floats:
     """Draws of the mean of u, shape (draws,); of its prior where nothing that the noise can have hidden fits."""
     means, weights = np.empty(0), np.empty(0)
-    for _ in range(MOST_PROPOSALS // PROPOSALS):
-        mean, weight = _proposed(payload, records, rng)
+    for _ in range(MOST_PROPOSALS // BATCH_PROPOSALS):
+        mean, weight = _propose_means(payload, records, rng)
         means, weights = np.concatenate([means, mean]), np.concatenate([weights, weight])
-        if weights.any() and weights.sum() ** 2 >= ENOUGH * (weights**2).sum():
+        if weights.any() and weights.sum() ** 2 >= LEAST_EFFECTIVE_PROPOSALS * (weights**2).sum():
             return rng.choice(means, draws, p=weights / weights.sum())
     return np.cos(rng.uniform(0, np.pi, draws))
 
 
-def _proposed(payload: NoisyMoments, records: int | None, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _propose_means(payload: NoisyMoments, records: int | None, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Means of the law that the noise leaves possible, and their weights.
 
     Given the radius of the noise every sum lies within it of what was published. Between these ends the number of
@@ -152,7 +173,7 @@ def _proposed(payload: NoisyMoments, records: int | None, rng: np.random.Generat
     No sum exceeds the number, so that the radius is at least their distance: it is drawn from there.
     """
     dimension, largest = len(payload.values), float(np.abs(payload.sums[-2:]).max())
-    excess = rng.gamma(dimension + 1, payload.sums_scale, PROPOSALS)
+    excess = rng.gamma(dimension + 1, payload.sums_scale, BATCH_PROPOSALS)
     weight = excess**-dimension
     if records is None:
         published = float(payload.sums[0])
@@ -163,11 +184,11 @@ def _proposed(payload: NoisyMoments, records: int | None, rng: np.random.Generat
         weight = weight * (most - least)
     else:
         radius = excess + max(largest - records, 0.0)
-        number = np.full(PROPOSALS, float(records))
-    turns = np.arccos(_between_ends(payload.sums[-1], radius, number))
+        number = np.full(BATCH_PROPOSALS, float(records))
+    turns = np.arccos(_bound_means(payload.sums[-1], radius, number))
     turn = rng.uniform(turns[1], turns[0])
     mean = np.cos(turn)
-    squares = np.maximum((_between_ends(payload.sums[-2], radius, number) + 1) / 2, mean**2)
+    squares = np.maximum((_bound_means(payload.sums[-2], radius, number) + 1) / 2, mean**2)
     variance = rng.uniform(squares[0], squares[1]) - mean**2
     room = np.maximum(1 - mean**2, np.finfo(float).tiny)  # for the variance: none where all errors are the greatest
     weight = weight * (turns[0] - turns[1]) * (squares[1] - squares[0]) / room
@@ -176,6 +197,6 @@ def _proposed(payload: NoisyMoments, records: int | None, rng: np.random.Generat
     return expected[kept], weight[kept]
 
 
-def _between_ends(published: float, radius: Floats, number: Floats) -> Floats:
+def _bound_means(published: float, radius: Floats, number: Floats) -> Floats:
     """The least and the greatest mean of so many numbers in [-1, 1] whose sum was published, shape (2, proposals)."""
     return np.clip(np.stack([published - radius, published + radius]) / number, -1, 1)

@@ -54,10 +54,19 @@ def simulate_records(theta: Tables, n: int, *, rng: Seed = None) -> pa.Table:
 
     Raises:
         InputError: a negative number of records.
+
+    Guarantee:
+        None spent: reads the probabilities alone.
+
+    Example:
+        >>> from discreet import Network
+        >>> network = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> simulate_records(Tables(network, {"rain": [0.0, 1.0]}), 2, rng=1)["rain"].to_pylist()
+        ['yes', 'yes']
     """
     rng = as_generator(rng)
-    laws = _number_laws(theta)
-    return pa.Table.from_batches([_batch(theta.network.schema, sample_codes(theta, n, rng), laws, rng)])
+    laws = _find_number_laws(theta)
+    return pa.Table.from_batches([_make_batch(theta.network.schema, sample_codes(theta, n, rng), laws, rng)])
 
 
 def sample(
@@ -91,7 +100,7 @@ def sample(
         Rubin (1993), fully synthetic data; Raghunathan, Reiter and Rubin (2003).
 
     Example:
-        >>> from discreet import Dirichlet, Network, PosteriorDraws, Variable
+        >>> from discreet import Dirichlet, Network
         >>> network = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
         >>> rng = np.random.default_rng(1)
         >>> posterior = PosteriorDraws(Dirichlet.uniform(network).draw(100, rng=rng))
@@ -107,25 +116,27 @@ def sample(
         raise InputError(
             f"every synthetic set needs a draw of its own: asked for {sets} sets, the posterior has {have} draws"
         )
-    laws = _laws(posterior, None if sets is None else rng.permutation(have)[:sets])
+    laws = _list_laws(posterior, None if sets is None else rng.permutation(have)[:sets])
     own = rng.spawn(sets or 1)
-    return tuple(_stream(raked_law(*law, each), n, each, block) for law, each in zip(laws, own, strict=True))
+    return tuple(_make_stream(raked_law(*law, each), n, each, block) for law, each in zip(laws, own, strict=True))
 
 
-def _laws(posterior: Posterior, picked: npt.NDArray[np.intp] | None) -> Iterator[tuple[Tables, Wanted]]:
-    """For some of the joint draws, or for their mean: rows of a network, and what tables say beyond it."""
+def _list_laws(posterior: Posterior, picked: npt.NDArray[np.intp] | None) -> Iterator[tuple[Tables, Wanted]]:
+    """List the rows of a network, and what tables say beyond it, for some joint draws or for their mean."""
     wide = joint_draws(posterior)
     cells, tables = wide.cells, wide.tables if isinstance(wide, PosteriorDraws) else None
     nodes = cells.network.nodes
     beyond = {} if tables is None else {node: tables.rows_beyond(cells, node, picked) for node in nodes}
     for at, draw in enumerate([None] if picked is None else picked):
         theta = (
-            _mean(cells) if draw is None else Tables(cells.network, {node: cells[node][..., draw] for node in nodes})
+            _average_tables(cells)
+            if draw is None
+            else Tables(cells.network, {node: cells[node][..., draw] for node in nodes})
         )
         yield theta, {node: {scope: rows[..., at] for scope, rows in of.items()} for node, of in beyond.items() if of}
 
 
-def _mean(cells: Tables) -> Tables:
+def _average_tables(cells: Tables) -> Tables:
     """Rows of the mean of all draws' joint laws: of the mean joint law of each family."""
 
     def rows(node: str) -> Array:
@@ -142,16 +153,16 @@ def _mean(cells: Tables) -> Tables:
     return Tables(cells.network, rows)
 
 
-def _stream(law: RakedLaw, n: int, rng: np.random.Generator, block: int) -> pa.RecordBatchReader:
+def _make_stream(law: RakedLaw, n: int, rng: np.random.Generator, block: int) -> pa.RecordBatchReader:
     """Records of one set, made block by block as they are read."""
-    schema, laws = law.network.schema, _number_laws(law.theta)
+    schema, laws = law.network.schema, _find_number_laws(law.theta)
     blocks = raked_blocks(law, n, rng, min(block, max(1, BLOCK_VALUES // len(schema))))
     return pa.RecordBatchReader.from_batches(
-        _arrow_schema(schema), (_batch(schema, codes, laws, rng) for codes in blocks)
+        _make_arrow_schema(schema), (_make_batch(schema, codes, laws, rng) for codes in blocks)
     )
 
 
-def _arrow_schema(schema: Schema) -> pa.Schema:
+def _make_arrow_schema(schema: Schema) -> pa.Schema:
     """Text for states, int64 or float64 for numbers."""
     kinds = {"integer": pa.int64(), "real": pa.float64()}
     return pa.schema(
@@ -159,8 +170,8 @@ def _arrow_schema(schema: Schema) -> pa.Schema:
     )
 
 
-def _number_laws(theta: Tables) -> dict[str, BinLaw]:
-    """Of each numeric variable how its numbers lie, by the shares of its bins; evenly where these are out of reach."""
+def _find_number_laws(theta: Tables) -> dict[str, BinLaw]:
+    """Find how the numbers of each variable lie in its bins; evenly where the shares of bins are out of reach."""
     found = dict[str, BinLaw]()
     one = Tables(theta.network, lambda node: theta[node][..., None], draws=1)
     for variable in theta.network.schema:
@@ -173,15 +184,15 @@ def _number_laws(theta: Tables) -> dict[str, BinLaw]:
     return found
 
 
-def _batch(
+def _make_batch(
     schema: Schema, codes: dict[str, Array], laws: Mapping[str, BinLaw], rng: np.random.Generator
 ) -> pa.RecordBatch:
     """Codes as a batch of records."""
-    columns = [_column(variable, codes[variable.name], laws, rng) for variable in schema]
-    return pa.RecordBatch.from_arrays(columns, schema=_arrow_schema(schema))
+    columns = [_make_column(variable, codes[variable.name], laws, rng) for variable in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=_make_arrow_schema(schema))
 
 
-def _column(variable: Variable, codes: Array, laws: Mapping[str, BinLaw], rng: np.random.Generator) -> pa.Array:
+def _make_column(variable: Variable, codes: Array, laws: Mapping[str, BinLaw], rng: np.random.Generator) -> pa.Array:
     """Names of states, or numbers in their bins; NULL where a value is missing."""
     gap = None if variable.missing is None else codes == len(variable.values)
     if variable.name not in laws:
@@ -236,6 +247,15 @@ def write_records(
     Raises:
         InputError: an unknown suffix, a file of this name that is not to be replaced, a file that cannot be written, or
             a column that CSV cannot name.
+
+    Guarantee:
+        None spent: the records are made up.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     write_records(pa.table({"rain": ["no", "yes"]}).to_reader(), f"{folder}/made.csv")
+        2
     """
     target, kind = Path(path), format_of(path)
     temporary = target.parent / f".{target.name}.{secrets.token_hex(4)}.part"
@@ -280,7 +300,7 @@ def stream_records(
         InputError: an unknown format, or a column that CSV cannot name.
     """
     written = 0
-    with _writer(sink, records.schema, kind) as writer:
+    with _open_writer(sink, records.schema, kind) as writer:
         for batch in records:
             writer.write_batch(batch)
             written += batch.num_rows
@@ -288,7 +308,7 @@ def stream_records(
     return written
 
 
-def _writer(sink: BinaryIO, schema: pa.Schema, kind: str) -> Any:
+def _open_writer(sink: BinaryIO, schema: pa.Schema, kind: str) -> Any:
     """Arrow's writer of a format."""
     match kind:
         case "parquet":

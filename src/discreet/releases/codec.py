@@ -46,6 +46,7 @@ __all__ = [
     "Scoped",
     "Whole",
     "all_positive",
+    "check_part",
     "decode",
     "encode",
     "kind",
@@ -67,7 +68,12 @@ Budget = Annotated[str, pydantic.Field(pattern=r"^[0-9]+(\.[0-9]+|/[0-9]+)?$")]
 
 
 def all_positive(*numbers: float | None) -> bool:
-    """Whether numbers, where there are any, are positive and finite."""
+    """Whether numbers, where there are any, are positive and finite.
+
+    Example:
+        >>> all_positive(1.0, None), all_positive(0.0)
+        (True, False)
+    """
     return all(number is None or 0 < number < math.inf for number in numbers)
 
 
@@ -80,6 +86,36 @@ class Part(pydantic.BaseModel):
     """Fields are those listed, and no others."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+
+P = TypeVar("P", bound=Part)
+
+
+def check_part(part: type[P], raw: object, what: str) -> P:
+    """What a file says, checked by the model of its form.
+
+    Args:
+        part: the model.
+        raw: what the JSON text says.
+        what: the file, and "is damaged at" or another word before the place of a fault.
+
+    Returns:
+        The part.
+
+    Raises:
+        InputError: the first fault, with its place.
+
+    Example:
+        >>> check_part(Part, {"odd": 1}, "the file, at")
+        Traceback (most recent call last):
+        ...
+        discreet.errors.InputError: the file, at 'odd': Extra inputs are not permitted
+    """
+    try:
+        return part.model_validate(raw)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise InputError(f"{what} {shown('.'.join(map(str, first['loc'])))}: {first['msg']}") from None
 
 
 # -------------------------------------------------------------------------------------------------- fields of one kind
@@ -121,22 +157,22 @@ def shaped(network: Network, node: str, flat: Array, draws: int | None = None) -
     return flat.reshape(shape)
 
 
-def _same(value: Any, *_over: Any) -> Any:
-    """What it is."""
+def _keep(value: Any, *_over: Any) -> Any:
+    """Keep a value as it is."""
     return value
 
 
-def _flat(tables: Mapping[str, Array]) -> dict[str, Any]:
+def _flatten(tables: Mapping[str, Array]) -> dict[str, Any]:
     """Tables as lists."""
     return {node: table.ravel().tolist() for node, table in tables.items()}
 
 
-def _budget(text: str, _over: Over) -> Fraction:
+def _read_budget(text: str, _over: Over) -> Fraction:
     """An exact budget."""
     return as_rational(text, "epsilon")
 
 
-def _budgets(texts: Iterable[str]) -> list[Fraction]:
+def _read_budgets(texts: Iterable[str]) -> list[Fraction]:
     """Exact budgets that will be added up: their sum shall not have millions of digits."""
     found = [as_rational(text, "epsilon") for text in texts]
     digits = sum(len(str(denominator)) for denominator in {part.denominator for part in found})
@@ -144,7 +180,7 @@ def _budgets(texts: Iterable[str]) -> list[Fraction]:
     return found
 
 
-def _matrix(rows: list[list[float]], _over: Over) -> Array:
+def _read_matrix(rows: list[list[float]], _over: Over) -> Array:
     """Rows of equal length; of which length, the class says."""
     if not rows or any(len(row) != len(rows[0]) for row in rows):
         raise InputError("a matrix needs at least one row, and equally many numbers in each")
@@ -155,7 +191,7 @@ CountTables = Annotated[
     Mapping[str, Array],
     Form(
         dict[str, Items[Integer]],
-        _flat,
+        _flatten,
         lambda raw, network: {node: shaped(network, node, np.array(flat, np.int64)) for node, flat in raw.items()},
     ),
 ]
@@ -164,65 +200,65 @@ Probabilities = Annotated[
     Tables,
     Form(
         dict[str, Items[Unit]],
-        _flat,
+        _flatten,
         lambda raw, network: Tables(
             network, {node: shaped(network, node, np.array(flat)) for node, flat in raw.items()}
         ),
     ),
 ]
 """Tables of probabilities of a whole network."""
-FlatTables = Annotated[Mapping[str, Array], Form(dict[str, Items[Unit]], _flat, _same)]
+FlatTables = Annotated[Mapping[str, Array], Form(dict[str, Items[Unit]], _flatten, _keep)]
 """Tables of probabilities that stay flat when they are read."""
 Integers = Annotated[Array, Form(Items[Integer], np.ndarray.tolist, lambda raw, _: np.array(raw, np.int64))]
 """A list of integers."""
 Numbers = Annotated[Array, Form(Items[Finite], np.ndarray.tolist, lambda raw, _: np.array(raw, np.float64))]
 """A list of numbers."""
-Matrix = Annotated[Array, Form(Items[Items[Finite]], np.ndarray.tolist, _matrix)]
+Matrix = Annotated[Array, Form(Items[Items[Finite]], np.ndarray.tolist, _read_matrix)]
 """Rows of equally many numbers."""
 
 
-def _list_of(part: Any) -> Any:
+def _make_list_type(part: Any) -> Any:
     """What pydantic takes for a list."""
     return Annotated[list[part], pydantic.Field(fail_fast=True)]
 
 
-def _named(part: Any) -> Any:
+def _make_mapping_type(part: Any) -> Any:
     """What pydantic takes for a mapping from names."""
     return dict[str, part]
 
 
-def _form(hint: Any) -> Form:
+def _find_form(hint: Any) -> Form:
     """How values of an annotated type stand in a document."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return next((note for note in inner if isinstance(note, Form)), Form(hint, _same, _same))
+        return next((note for note in inner if isinstance(note, Form)), Form(hint, _keep, _keep))
     if hint is Fraction:
-        return Form(Budget, as_text, _budget)
+        return Form(Budget, as_text, _read_budget)
     if isinstance(hint, type) and is_dataclass(hint):
         return Form(_KINDS[hint].part, encode, lambda raw, over: decode(raw, over))
     if origin in (Union, types.UnionType):
-        one = _form(next(part for part in inner if part is not type(None)))
+        one = _find_form(next(part for part in inner if part is not type(None)))
         return Form(
             one.part | None,
             lambda value: None if value is None else one.write(value),
             lambda raw, over: None if raw is None else one.read(raw, over),
         )
     if origin is tuple:
-        one = _form(inner[0])
+        one = _find_form(inner[0])
         return Form(
-            _list_of(one.part),
+            _make_list_type(one.part),
             lambda values: [one.write(value) for value in values],
             lambda raw, over: tuple(one.read(part, over) for part in raw),
         )
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        one = _form(inner[1])
+        one = _find_form(inner[1])
         exact = inner[1] is Fraction
         return Form(
-            _named(one.part),
+            _make_mapping_type(one.part),
             lambda values: {name: one.write(value) for name, value in values.items()},
-            lambda raw, _: dict(zip(raw, _budgets(raw.values()), strict=True)) if exact else raw,
+            lambda raw, _: dict(zip(raw, _read_budgets(raw.values()), strict=True)) if exact else raw,
         )
-    return Form(hint, _same, _same)
+    return Form(hint, _keep, _keep)
 
 
 # ------------------------------------------------------------------------------------------------------------- kinds
@@ -302,7 +338,7 @@ def kind(
         over = next((part.name for part in fields(cls) if hints[part.name] in (Network, Design)), "")
         names = order or tuple(part.name for part in fields(cls) if part.name != over)
         forms = {
-            attribute: ((renamed or {}).get(attribute, attribute), _form(_hint(cls, hints, attribute)))
+            attribute: ((renamed or {}).get(attribute, attribute), _find_form(_find_hint(cls, hints, attribute)))
             for attribute in names
             if scoped is None or attribute != scoped.name
         }
@@ -314,7 +350,7 @@ def kind(
             parts["kind"] = (Literal[name] | None, None) if unnamed else (Literal[name], ...)
         for attribute in names:
             if scoped is not None and attribute == scoped.name:
-                parts[attribute] = (_list_of(_entry(scoped, hints)), ...)
+                parts[attribute] = (_make_list_type(_make_entry(scoped, hints)), ...)
             else:
                 called, form = forms[attribute]
                 parts[called] = (form.part, None if type(None) in get_args(form.part) else ...)
@@ -325,27 +361,27 @@ def kind(
     return register
 
 
-def _hint(cls: type, hints: Mapping[str, Any], attribute: str) -> Any:
+def _find_hint(cls: type, hints: Mapping[str, Any], attribute: str) -> Any:
     """The type of a field or property."""
     if attribute in hints:
         return hints[attribute]
     return get_type_hints(getattr(cls, attribute).fget, include_extras=True)["return"]
 
 
-def _entry(scoped: Scoped, hints: Mapping[str, Any]) -> type[Part]:
+def _make_entry(scoped: Scoped, hints: Mapping[str, Any]) -> type[Part]:
     """What pydantic takes for one set of variables."""
     parts: dict[str, Any] = {"variables": (Items[str], ...)}
     for field, called in scoped.columns.items():
-        part = _column(hints[field]).part
+        part = _find_column_form(hints[field]).part
         parts[called] = (part | None, None) if field in scoped.partial else (part, ...)
     made: type[Part] = pydantic.create_model(scoped.entry, __base__=Part, **parts)
     return made
 
 
-def _column(hint: Any) -> Form:
+def _find_column_form(hint: Any) -> Form:
     """The form of one value of a mapping over sets of variables; arrays get their axes later."""
     value = get_args(hint)[1]
-    return Form(Items[Integer], lambda array: array.ravel().tolist(), _same) if value is Array else _form(value)
+    return Form(Items[Integer], lambda array: array.ravel().tolist(), _keep) if value is Array else _find_form(value)
 
 
 def union_of(classes: Iterable[type]) -> Any:
@@ -361,10 +397,10 @@ def union_of(classes: Iterable[type]) -> Any:
     if all(one.part.model_fields["kind"].is_required() for one in known):
         return Annotated[reduce(or_, (one.part for one in known)), pydantic.Field(discriminator="kind")]
     tagged = (Annotated[one.part, pydantic.Tag(one.name)] for one in known)
-    return Annotated[reduce(or_, tagged), pydantic.Discriminator(_kind)]
+    return Annotated[reduce(or_, tagged), pydantic.Discriminator(_find_kind)]
 
 
-def _kind(value: Any) -> Any:
+def _find_kind(value: Any) -> Any:
     """The kind of a calibration; the first documents had one kind only and did not name it."""
     found = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
     return found or "table_noise"
@@ -387,7 +423,7 @@ def encode(value: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"kind": known.name} if named is not None and named.is_required() else {}
     for attribute in known.order:
         if known.scoped is not None and attribute == known.scoped.name:
-            found[attribute] = _entries(value, known.scoped)
+            found[attribute] = _write_entries(value, known.scoped)
         else:
             called, form = known.forms[attribute]
             found[called] = form.write(getattr(value, attribute))
@@ -418,10 +454,12 @@ def decode(part: Part, over: Over) -> Any:
     return cls(**given)
 
 
-def _entries(value: Any, scoped: Scoped) -> list[dict[str, Any]]:
+def _write_entries(value: Any, scoped: Scoped) -> list[dict[str, Any]]:
     """Mappings over sets of variables as one list."""
     hints = get_type_hints(type(value), include_extras=True)
-    columns = {called: (getattr(value, field), _column(hints[field])) for field, called in scoped.columns.items()}
+    columns = {
+        called: (getattr(value, field), _find_column_form(hints[field])) for field, called in scoped.columns.items()
+    }
     whole = next(field for field in scoped.columns if field not in scoped.partial)
     return [
         {
@@ -445,14 +483,14 @@ def _read_scoped(entries: list[Any], scoped: Scoped, cls: type, over: Any) -> di
             found[field] = {scope: part for scope, part in zip(scopes, column, strict=True) if part is not None}
             continue
         if value is Array:
-            column = [_array(over, scope, flat, scoped.less) for scope, flat in zip(scopes, column, strict=True)]
+            column = [_shape_array(over, scope, flat, scoped.less) for scope, flat in zip(scopes, column, strict=True)]
         elif value is Fraction:
-            column = _budgets(column)
+            column = _read_budgets(column)
         found[field] = dict(zip(scopes, column, strict=True))
     return found
 
 
-def _array(network: Network, scope: Scope, flat: list[int], less: int) -> Array:
+def _shape_array(network: Network, scope: Scope, flat: list[int], less: int) -> Array:
     """A flat table over a set of variables with its axes; one that no machine can hold is refused."""
     sizes = tuple(network.schema[name].size for name in scope)
     table_cells(sizes)

@@ -50,6 +50,15 @@ class Combined(Document):
     Raises:
         InputError: no release, different networks, a release that is there twice, two public numbers of records of one
             data set, or counts that are not those of records.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> from discreet.releases.external_figures import StatedNoise, measured
+        >>> network = Network((Variable("sex", ("f", "m")),), {"sex": ()})
+        >>> exact = StatedNoise("rounded", 1)
+        >>> census = measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
+        >>> Combined(((census,),)).records
+        (1000,)
     """
 
     what: ClassVar[str] = "release"
@@ -174,7 +183,7 @@ class Combined(Document):
         Raises:
             InputError: not JSON, of another format or version, or damaged.
         """
-        return _combined(read_json(text, "the combined file", DOCUMENT_BYTES), free_cells(len(text)))
+        return _read_combined(read_json(text, "the combined file", DOCUMENT_BYTES), free_cells(len(text)))
 
 
 Evidence = Release | External | Combined
@@ -196,9 +205,24 @@ def combine(*parts: Evidence, data: Literal["same", "different"], public: Tables
     Raises:
         InputError: another word for `data`, "same" of parts that hold several data sets, or as `Combined`.
 
+    Guarantee:
+        None spent: reads what was released. `Combined.guarantees` has what all releases together promise.
+
     Source:
         Williams and McSherry (2010), equation 4 and Figure 3b, with the latent records shared by releases on the same
         data set.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> from discreet.releases.external_figures import StatedNoise, measured
+        >>> network = Network((Variable("sex", ("f", "m")),), {"sex": ()})
+        >>> exact = StatedNoise("rounded", 1)
+        >>> census = measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
+        >>> noise = StatedNoise("laplace", 2)
+        >>> survey = measured([48.5, 51.2], network, ["sex"], noise, guarantee=None, source="a survey")
+        >>> both = combine(census, survey, data="different")
+        >>> len(both.data_sets), both.records
+        (2, (1000, None))
     """
     if data not in ("same", "different"):
         raise InputError(f"releases measured the 'same' data or 'different' data, not {shown(data)}")
@@ -214,7 +238,29 @@ def combine(*parts: Evidence, data: Literal["same", "different"], public: Tables
 
 
 def evidence_of(part: Evidence) -> Combined:
-    """One release or document of figures as combined evidence, or what is combined already."""
+    """One release or document of figures as combined evidence, or what is combined already.
+
+    Args:
+        part: a release, a document of figures by others, or what `combine` returned.
+
+    Returns:
+        Combined evidence of one data set; what is combined already as it is.
+
+    Raises:
+        InputError: anything else.
+
+    Guarantee:
+        None spent: reads what was released alone.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> from discreet.releases.external_figures import StatedNoise, measured
+        >>> network = Network((Variable("sex", ("f", "m")),), {"sex": ()})
+        >>> exact = StatedNoise("rounded", 1)
+        >>> census = measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
+        >>> evidence_of(census).parts == (census,)
+        True
+    """
     if isinstance(part, Combined):
         return part
     if not isinstance(part, Release | External):
@@ -233,6 +279,21 @@ def load(path: str | Path) -> Evidence:
 
     Raises:
         InputError: no such file, none of these, or damaged.
+
+    Guarantee:
+        None spent: reads what was released alone.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> from discreet.releases.external_figures import StatedNoise, measured
+        >>> network = Network((Variable("sex", ("f", "m")),), {"sex": ()})
+        >>> exact = StatedNoise("rounded", 1)
+        >>> census = measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     census.save(f"{folder}/census.json")
+        ...     load(f"{folder}/census.json").records
+        1000
     """
     return loads(read_text(path, "release", DOCUMENT_BYTES))
 
@@ -240,26 +301,44 @@ def load(path: str | Path) -> Evidence:
 def loads(text: str) -> Evidence:
     """Read a release, figures by others, or combined releases from JSON text.
 
+    Args:
+        text: JSON, as `dumps` of any of them returns it.
+
+    Returns:
+        What the text holds.
+
     Raises:
         InputError: none of these, or damaged.
+
+    Guarantee:
+        None spent: reads what was released alone.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> from discreet.releases.external_figures import StatedNoise, measured
+        >>> network = Network((Variable("sex", ("f", "m")),), {"sex": ()})
+        >>> exact = StatedNoise("rounded", 1)
+        >>> census = measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
+        >>> loads(census.dumps()).source
+        'census 2021'
     """
     raw = read_json(text, "the release", DOCUMENT_BYTES)
     cells = free_cells(len(text))
     if isinstance(raw, dict) and raw.get("format") == FORMAT:
-        return _combined(raw, cells)
+        return _read_combined(raw, cells)
     if isinstance(raw, dict) and raw.get("format") not in (RELEASE_FORMAT, EXTERNAL_FORMAT):
         formats = ", ".join(map(repr, (RELEASE_FORMAT, EXTERNAL_FORMAT, FORMAT)))
         raise InputError(f"not a release: the field 'format' must be one of {formats}")
-    return _part(raw, cells)
+    return _read_part(raw, cells)
 
 
-def _part(raw: Any, cells: int) -> Release | External:
+def _read_part(raw: Any, cells: int) -> Release | External:
     """A release or figures by others from a document that was JSON."""
     external = isinstance(raw, dict) and raw.get("format") == EXTERNAL_FORMAT
     return read_external(raw, cells) if external else read_release(raw, cells)
 
 
-def _combined(raw: Any, cells: int) -> Combined:
+def _read_combined(raw: Any, cells: int) -> Combined:
     """Combined releases from a document that was JSON, whose tables may have so many cells together."""
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
         raise InputError(f"no combined releases: the field 'format' must be {FORMAT!r}")
@@ -275,7 +354,7 @@ def _combined(raw: Any, cells: int) -> Combined:
     if not count:
         raise InputError("the combined file is damaged at 'data_sets': it has no release")
     # All are over one network and list the cells that they measured, so each has its part of the characters.
-    releases = tuple(tuple(_part(part, cells // count) for part in parts) for parts in sets)
+    releases = tuple(tuple(_read_part(part, cells // count) for part in parts) for parts in sets)
     network = next(part for parts in releases for part in parts).network
     return Combined(releases, None if raw["public"] is None else _read_public(raw["public"], network))
 

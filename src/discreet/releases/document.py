@@ -23,7 +23,7 @@ from discreet.model.origin import Learned
 from discreet.model.randomness import Seed
 from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Guarantee, as_text
-from discreet.releases.codec import Budget, Count, Finite, Flag, Items, Part, Positive
+from discreet.releases.codec import Budget, Count, Finite, Flag, Items, Part, Positive, check_part
 
 if TYPE_CHECKING:
     from discreet.posterior.joint_draws import PosteriorDraws
@@ -94,7 +94,7 @@ class Document(ABC):
             >>> made = dc.simulate(dc.planned(), tossed, dc.Dirichlet.uniform(coin), promise, rng=1)
             >>> answer = made.posterior(rng=2).answer("P(coin=heads)")
             >>> row = answer.rows[0]
-            >>> 0 < row["lower"] < row["mean"] < row["upper"] < 1
+            >>> 0 <= row["lower"] < row["mean"] < row["upper"] <= 1
             True
         """
         found: PosteriorDraws = readers.noise_aware(self, draws=draws, rng=rng)
@@ -218,8 +218,8 @@ def read_network(part: NetworkPart) -> Network:
 def write_design(design: Design) -> dict[str, Any]:
     """Design to document."""
     found = {
-        "features": [_column(variable) for variable in design.features],
-        "target": None if design.target is None else _column(design.target),
+        "features": [_write_column(variable) for variable in design.features],
+        "target": None if design.target is None else _write_column(design.target),
         "norm": design.norm,
         "intercept": design.intercept,
         "counted": design.counted or None,
@@ -235,9 +235,11 @@ def read_design(part: DesignPart) -> Design:
         InputError: no design, or more of anything than a file may declare.
     """
     check_states(column.states or () for column in (*part.features, *([part.target] if part.target else [])))
-    target = None if part.target is None else _variable(part.target)
+    target = None if part.target is None else _read_variable(part.target)
     groups = tuple(map(tuple, part.groups or ()))
-    return Design(tuple(map(_variable, part.features)), target, part.norm, part.intercept, groups, bool(part.counted))
+    return Design(
+        tuple(map(_read_variable, part.features)), target, part.norm, part.intercept, groups, bool(part.counted)
+    )
 
 
 def read_design_file(path: str | Path) -> Design:
@@ -256,16 +258,14 @@ def read_design_file(path: str | Path) -> Design:
     """
     what = f"design {shown_path(path)}"
     raw = read_json(read_text(path, "design", NETWORK_BYTES), what, NETWORK_BYTES)
+    part = check_part(DesignPart, raw, f"{what}, at")
     try:
-        return read_design(DesignPart.model_validate(raw))
-    except pydantic.ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise InputError(f"{what}, at {shown('.'.join(map(str, first['loc'])))}: {first['msg']}") from None
+        return read_design(part)
     except InputError as error:
         raise InputError(f"{what}: {error}") from None
 
 
-def _column(variable: Variable) -> dict[str, Any]:
+def _write_column(variable: Variable) -> dict[str, Any]:
     """Variable of a design to document."""
     states = {"states": list(variable.states)} if variable.states else {}
     typed = {"type": variable.type} if variable.type != "real" else {}
@@ -273,6 +273,6 @@ def _column(variable: Variable) -> dict[str, Any]:
     return {"name": variable.name, **states, **bounds, **typed}
 
 
-def _variable(part: _Column) -> Variable:
+def _read_variable(part: _Column) -> Variable:
     """Document to variable."""
     return Variable(part.name, tuple(part.states or ()), bounds=part.bounds, type=part.type or "real")

@@ -29,9 +29,9 @@ from discreet.releases.measurement import NoiseLaw
 
 __all__ = ["measured_cells", "measured_mbi"]
 
-FIGURES = ("count", "value")
+FIGURE_COLUMNS = ("count", "value")
 """Columns that may have the figures."""
-SCALE = "scale"
+SCALE_COLUMN = "scale"
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,9 @@ def measured_cells(
         InputError: no such file, no column of figures, a column or state that the network does not have, a cell that is
             listed twice, what is no number, or as `measured`.
 
+    Guarantee:
+        None given: the source's is quoted. None spent: reads no records.
+
     Example:
         >>> from discreet.model.schema import Variable
         >>> network = Network((Variable("sex", ("f", "m")),), {"sex": ()})
@@ -83,14 +86,14 @@ def measured_cells(
         [51.2, 48.5]
     """
     path = isinstance(cells, str | Path)
-    columns = _of_csv(cells) if path else _of_frame(cells)
+    columns = _read_csv(cells) if path else _read_frame(cells)
     try:
-        found = _listed(columns, network)
-        stated = _stated(noise, found.scales)
-        parts = [_measured(network, found, law, rows, guarantee, source) for law, rows in stated.items()]
+        found = _read_cells(columns, network)
+        stated = _group_by_noise(noise, found.scales)
+        parts = [_measure_rows(network, found, law, rows, guarantee, source) for law, rows in stated.items()]
     except InputError as error:
         raise InputError(f"cells {shown_path(cells)}: {error}" if path else str(error)) from None
-    return reduce(_together, parts)
+    return reduce(_merge, parts)
 
 
 def measured_mbi(
@@ -117,6 +120,18 @@ def measured_mbi(
 
     Raises:
         InputError: none, an object without these attributes, another query, or as `measured`.
+
+    Guarantee:
+        None given: the source's is quoted. None spent: reads no records.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> from discreet.model.schema import Variable
+        >>> network = Network((Variable("sex", ("f", "m")),), {"sex": ()})
+        >>> part = SimpleNamespace(noisy_measurement=[51.2, 48.5], clique=("sex",), stddev=2.0)
+        >>> found = measured_mbi([part], network, "gaussian", guarantee=None, source="mbi")
+        >>> found.measurements[0].scope, found.measurements[0].scale
+        (('sex',), 2.0)
     """
     require(law in ("gaussian", "laplace", "discrete_gaussian"), "the law of mbi's noise is gaussian or laplace")
     parts = []
@@ -128,21 +143,21 @@ def measured_mbi(
         require(unknown is None, f"the network has no variable {shown(unknown)}")
         sizes = tuple(network.schema[name].size for name in scope)
         noise = StatedNoise(law, float(part.stddev) / (math.sqrt(2) if law == "laplace" else 1.0))
-        rows = _query_rows(getattr(part, "query", None), table_cells(sizes))
+        rows = _read_query_rows(getattr(part, "query", None), table_cells(sizes))
         if rows is None:
             require(figures.size == math.prod(sizes), f"the marginal of ({listed(scope)}) has another number of cells")
             figures = figures.reshape(sizes)
         parts.append(measured(figures, network, scope, noise, guarantee=guarantee, source=source, weights=rows))
     require(bool(parts), "there is no measurement")
-    return reduce(_together, parts)
+    return reduce(_merge, parts)
 
 
-def _together(one: External, other: External) -> External:
+def _merge(one: External, other: External) -> External:
     """Both documents, of one source, as one."""
     return replace(one, measurements=(*one.measurements, *other.measurements))
 
 
-def _query_rows(query: Any, cells: int) -> np.ndarray[Any, np.dtype[np.float64]] | None:
+def _read_query_rows(query: Any, cells: int) -> np.ndarray[Any, np.dtype[np.float64]] | None:
     """What each cell adds to the numbers of a query of mbi, shape (numbers, cells); None where they are the cells."""
     named = {type(query).__name__, getattr(query, "__name__", "")}
     if query is None or named & {"DatavectorQuery", "datavector"}:
@@ -160,7 +175,7 @@ def _query_rows(query: Any, cells: int) -> np.ndarray[Any, np.dtype[np.float64]]
 # ---------------------------------------------------------------------------------------------------------- the cells
 
 
-def _of_csv(path: str | Path) -> dict[str, list[Any]]:
+def _read_csv(path: str | Path) -> dict[str, list[Any]]:
     """Columns of a CSV file by their names."""
     text = read_text(path, "cells", NETWORK_BYTES)
     try:
@@ -175,7 +190,7 @@ def _of_csv(path: str | Path) -> dict[str, list[Any]]:
     return {name: [row[place] for row in body] for place, name in enumerate(header)}
 
 
-def _of_frame(frame: Any) -> dict[str, list[Any]]:
+def _read_frame(frame: Any) -> dict[str, list[Any]]:
     """Columns of a data frame by their names."""
     require(hasattr(frame, "__arrow_c_stream__"), "cells are the path of a CSV file or a data frame")
     table = guarded(lambda: arrow_table(frame), "the data frame cannot be read")
@@ -184,15 +199,17 @@ def _of_frame(frame: Any) -> dict[str, list[Any]]:
     return {name: table.column(name).to_pylist() for name in table.column_names}
 
 
-def _listed(columns: Mapping[str, Sequence[Any]], network: Network) -> _Cells:
+def _read_cells(columns: Mapping[str, Sequence[Any]], network: Network) -> _Cells:
     """The cells that columns list."""
     scope = tuple(name for name in columns if name in network.schema)
     others = [name for name in columns if name not in network.schema]
-    named = [name for name in others if name in FIGURES]
-    require(len(named) == 1, f"one column {' or '.join(FIGURES)} with the figures was expected, beside variables")
-    odd = next((name for name in others if name not in (*FIGURES, SCALE)), None)
+    named = [name for name in others if name in FIGURE_COLUMNS]
+    require(
+        len(named) == 1, f"one column {' or '.join(FIGURE_COLUMNS)} with the figures was expected, beside variables"
+    )
+    odd = next((name for name in others if name not in (*FIGURE_COLUMNS, SCALE_COLUMN)), None)
     require(odd is None, f"the network has no variable {shown(odd)}")
-    figures = _floats(columns[named[0]], named[0])
+    figures = _read_floats(columns[named[0]], named[0])
     require(bool(figures), "no cell is listed")
     sizes = [network.schema[name].size for name in scope]
     table_cells(sizes)
@@ -206,10 +223,15 @@ def _listed(columns: Mapping[str, Sequence[Any]], network: Network) -> _Cells:
         codes = codes * size + np.array(found)
     twice = len(np.unique(codes)) < len(codes)
     require(not twice, "a cell is listed twice: name each combination of states once")
-    return _Cells(scope, codes.tolist(), figures, _floats(columns[SCALE], SCALE) if SCALE in others else None)
+    return _Cells(
+        scope,
+        codes.tolist(),
+        figures,
+        _read_floats(columns[SCALE_COLUMN], SCALE_COLUMN) if SCALE_COLUMN in others else None,
+    )
 
 
-def _floats(column: Sequence[Any], name: str) -> list[float]:
+def _read_floats(column: Sequence[Any], name: str) -> list[float]:
     """Finite numbers of a column."""
     try:
         found = [float(value) for value in column]
@@ -219,7 +241,7 @@ def _floats(column: Sequence[Any], name: str) -> list[float]:
     return found
 
 
-def _stated(noise: StatedNoise | NoiseLaw, scales: Sequence[float] | None) -> dict[StatedNoise, list[int]]:
+def _group_by_noise(noise: StatedNoise | NoiseLaw, scales: Sequence[float] | None) -> dict[StatedNoise, list[int]]:
     """Which rows have which noise."""
     if isinstance(noise, StatedNoise):
         require(scales is None, "the scale is given twice: leave out the column 'scale', or name the law alone")
@@ -231,7 +253,7 @@ def _stated(noise: StatedNoise | NoiseLaw, scales: Sequence[float] | None) -> di
     return found
 
 
-def _measured(
+def _measure_rows(
     network: Network,
     cells: _Cells,
     noise: StatedNoise,

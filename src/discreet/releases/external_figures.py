@@ -32,7 +32,7 @@ from discreet.model.limits import DOCUMENT_BYTES, FREE_CELLS, PARENTS, at_most, 
 from discreet.model.network import Network
 from discreet.model.schema import table_cells
 from discreet.privacy.guarantee import Guarantee
-from discreet.releases.codec import Finite, Items, Part, Positive
+from discreet.releases.codec import Finite, Items, Part, Positive, check_part
 from discreet.releases.document import (
     Document,
     GuaranteePart,
@@ -48,10 +48,10 @@ __all__ = ["FORMAT", "External", "ExternalPart", "StatedNoise", "measured", "rea
 
 FORMAT = "discreet-external"
 VERSION = 1
-LARGEST = 2.0**60
+LARGEST_FIGURE = 2.0**60
 """Sums of figures up to here stay within 64 bits."""
-LAWS: tuple[NoiseLaw, ...] = ("laplace", "gaussian", "discrete_laplace", "discrete_gaussian", "rounded")
-NAMES = {
+NOISE_LAWS: tuple[NoiseLaw, ...] = ("laplace", "gaussian", "discrete_laplace", "discrete_gaussian", "rounded")
+LAW_WORDS = {
     "laplace": "Laplace noise of scale",
     "gaussian": "Gaussian noise of deviation",
     "discrete_laplace": "discrete Laplace noise of scale",
@@ -85,7 +85,7 @@ class StatedNoise:
 
     def __post_init__(self) -> None:
         """Refuse what is no law."""
-        require(self.law in LAWS, f"noise is one of {listed(LAWS)}, not {shown(self.law)}")
+        require(self.law in NOISE_LAWS, f"noise is one of {listed(NOISE_LAWS)}, not {shown(self.law)}")
         try:
             object.__setattr__(self, "scale", float(self.scale))
         except (TypeError, ValueError):
@@ -106,6 +106,14 @@ class External(Document):
 
     Raises:
         InputError: no measurement, no source, or tables that say two numbers of records exactly.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> network = Network((Variable("sex", ("f", "m")),), {"sex": ()})
+        >>> exact = StatedNoise("rounded", 1)
+        >>> census = measured([510, 490], network, ["sex"], exact, guarantee=None, source="a census")
+        >>> census.also([1003.5], [], StatedNoise("laplace", 2), weights=[1]).records
+        1000
     """
 
     network: Network
@@ -130,8 +138,21 @@ class External(Document):
     def also(
         self, values: npt.ArrayLike, over: Sequence[str], noise: StatedNoise, weights: npt.ArrayLike | None = None
     ) -> External:
-        """The document with one more table by the same source on the same records; arguments as for `measured`."""
-        more = _measurement(self.network, values, over, noise, weights)
+        """Add one more table by the same source on the same records.
+
+        Args:
+            values: as of `measured`, and so the others.
+            over: names of its variables.
+            noise: its law.
+            weights: None for a table of all entries.
+
+        Returns:
+            A new document.
+
+        Raises:
+            InputError: as of `measured`, or another exact number of records.
+        """
+        more = _make_measurement(self.network, values, over, noise, weights)
         return replace(self, measurements=(*self.measurements, more))
 
     @cached_property
@@ -157,10 +178,14 @@ class External(Document):
         return f"guaranteed by {self.source}, not by this package: {self.guarantee}"
 
     def summary(self) -> str:
-        """What was measured, and how large the noise is: one line."""
+        """What was measured, and how large the noise is.
+
+        Returns:
+            One line.
+        """
         laws = dict.fromkeys(part.noise for part in self.measurements)
         scales = {law: [part.scale or 0.0 for part in self.measurements if part.noise == law] for law in laws}
-        told = "; ".join(f"{NAMES[law]} {spread(scales[law])}" for law in laws)
+        told = "; ".join(f"{LAW_WORDS[law]} {spread(scales[law])}" for law in laws)
         scopes = listed(f"({', '.join(part.scope)})" for part in self.measurements)
         return f"tables over {scopes}: {told} records"
 
@@ -174,7 +199,7 @@ class External(Document):
         words = write_guarantee(promise) if isinstance(promise, Guarantee) else promise
         head = {"format": FORMAT, "version": VERSION, "source": self.source, "guarantee": words}
         network = json.dumps(write_network(self.network), ensure_ascii=False)
-        parts = ",\n".join(json.dumps(_document(part), ensure_ascii=False) for part in self.measurements)
+        parts = ",\n".join(json.dumps(_write_measurement(part), ensure_ascii=False) for part in self.measurements)
         start = json.dumps(head, ensure_ascii=False)[:-1]
         return f'{start},\n"network": {network},\n"measurements": [\n{parts}\n]}}\n'
 
@@ -195,7 +220,17 @@ class External(Document):
 
     @staticmethod
     def load(path: str | Path) -> External:
-        """Read a document from a file, as `save` wrote it; see `loads`."""
+        """Read a document from a file.
+
+        Args:
+            path: as `save` wrote it.
+
+        Returns:
+            The figures.
+
+        Raises:
+            InputError: no such file, or as `loads`.
+        """
         return External.loads(read_text(path, "document", DOCUMENT_BYTES))
 
 
@@ -249,10 +284,10 @@ def measured(
         (1000, 'public figures of census 2021, which promise nothing')
     """
     require(isinstance(network, Network), "figures by others are over variables of a Network")
-    return External(network, (_measurement(network, values, over, noise, weights),), guarantee, source)
+    return External(network, (_make_measurement(network, values, over, noise, weights),), guarantee, source)
 
 
-def _measurement(
+def _make_measurement(
     network: Network, values: npt.ArrayLike, over: Sequence[str], noise: StatedNoise, weights: npt.ArrayLike | None
 ) -> Measurement:
     """Figures in the form that all readers take, once they are what they must be."""
@@ -264,12 +299,12 @@ def _measurement(
     require(repeated(scope) is None, f"a table names {shown(repeated(scope))} twice")
     sizes = tuple(network.schema[name].size for name in scope)
     cells = table_cells(sizes)
-    numbers = _numbers(values, f"figures over ({listed(scope)})")
+    numbers = _read_numbers(values, f"figures over ({listed(scope)})")
     if weights is None:
         require(numbers.shape == sizes, f"figures over ({listed(scope)}) have shape {sizes}, not {numbers.shape}")
         rows = None
     else:
-        rows = _numbers(weights, f"weights over ({listed(scope)})")
+        rows = _read_numbers(weights, f"weights over ({listed(scope)})")
         require(numbers.ndim == 1 and numbers.size > 0, "weighted sums are a list of numbers, at least one")
         shape = (numbers.size, *sizes)
         require(rows.shape in (shape, (numbers.size, cells)), f"the weights have shape {shape}, not {rows.shape}")
@@ -279,11 +314,13 @@ def _measurement(
     found = Measurement(scope, read_only(numbers), noise.scale, noise.law, weights=rows)
     whole = noise.law.startswith("discrete") or (noise.law == "rounded" and found.whole and not found.reach)
     if whole and not (found.whole and np.all(numbers == np.rint(numbers))):
-        raise InputError(f"figures with {NAMES[noise.law]} {noise.scale:g} are whole numbers, and so are their weights")
+        raise InputError(
+            f"figures with {LAW_WORDS[noise.law]} {noise.scale:g} are whole numbers, and so are their weights"
+        )
     return found
 
 
-def _numbers(values: npt.ArrayLike, what: str) -> Array:
+def _read_numbers(values: npt.ArrayLike, what: str) -> Array:
     """Finite numbers, float64, none beyond 2^60."""
     try:
         found = np.asarray(values)
@@ -292,7 +329,7 @@ def _numbers(values: npt.ArrayLike, what: str) -> Array:
         kept = None
     if kept is None:
         raise InputError(f"{what} are an array of numbers")
-    require(bool(np.all(np.abs(kept) <= LARGEST)), f"{what} are finite numbers, none beyond 2^60")
+    require(bool(np.all(np.abs(kept) <= LARGEST_FIGURE)), f"{what} are finite numbers, none beyond 2^60")
     return kept
 
 
@@ -339,45 +376,40 @@ def read_external(raw: Any, cells: int) -> External:
         raise InputError(f"no figures by others: the field 'format' must be {FORMAT!r}")
     if type(raw.get("version")) is not int or raw["version"] != VERSION:
         raise InputError(f"the document of figures by others is of another version; this package reads {VERSION}")
+    part = check_part(ExternalPart, raw, "the document of figures is damaged at")
     try:
-        part = ExternalPart.model_validate(raw)
-    except pydantic.ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise InputError(f"the document of figures is damaged at {shown(place)}: {first['msg']}") from None
-    try:
-        return _external(part, cells)
+        return _read_figures(part, cells)
     except InputError as error:
         raise InputError(f"the document of figures is damaged: {error}") from None
 
 
-def _external(part: ExternalPart, cells: int) -> External:
+def _read_figures(part: ExternalPart, cells: int) -> External:
     """Document to figures; what pydantic cannot see is checked by the types themselves."""
     network = read_network(part.network)
     at_most(cells, sum(network.cells(network.family(node)) for node in network.nodes), "cells of all tables")
     promise = part.guarantee
     words = read_guarantee(promise) if isinstance(promise, GuaranteePart) else promise
-    found = tuple(_read(network, figures) for figures in part.measurements)
+    found = tuple(_read_measurement(network, figures) for figures in part.measurements)
     return External(network, found, words, part.source)
 
 
-def _read(network: Network, part: _Figures) -> Measurement:
+def _read_measurement(network: Network, part: _Figures) -> Measurement:
     """One measurement of a document."""
     at_most(PARENTS, part.variables, "variables of a table")
     noise, values = StatedNoise(part.noise.law, part.noise.scale), np.array(part.values, np.float64)
     if part.weights is not None:
         if any(len(row) != len(part.weights[0]) for row in part.weights):
             raise InputError("the sums of a table have equally many weights")
-        return _measurement(network, values, part.variables, noise, np.array(part.weights, np.float64))
+        return _make_measurement(network, values, part.variables, noise, np.array(part.weights, np.float64))
     unknown = next((name for name in part.variables if name not in network.schema), None)
     require(unknown is None, f"the network has no variable {shown(unknown)}")
     sizes = tuple(network.schema[name].size for name in part.variables)
     fits = math.prod(sizes) == values.size
     require(fits, f"the table over ({listed(part.variables)}) has {values.size} cells, not those of its variables")
-    return _measurement(network, values.reshape(sizes), part.variables, noise, None)
+    return _make_measurement(network, values.reshape(sizes), part.variables, noise, None)
 
 
-def _document(part: Measurement) -> dict[str, Any]:
+def _write_measurement(part: Measurement) -> dict[str, Any]:
     """One measurement as JSON values."""
     found = {
         "variables": list(part.scope),

@@ -10,11 +10,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, Self, assert_never
+from fractions import Fraction
+from typing import Literal, Self, assert_never, cast
 
 import numpy as np
 
 from discreet.model.arrays import Floats, Ints
+from discreet.model.design import Design
+from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Relation
 
@@ -25,6 +28,7 @@ __all__ = [
     "Measurement",
     "NoiseLaw",
     "Released",
+    "Reported",
     "Scores",
     "Star",
     "laplace_variance",
@@ -46,12 +50,22 @@ multiple of the scale."""
 
 
 def laplace_variance(scale: float) -> float:
-    """Variance of discrete Laplace noise: `2 q / (1 - q)^2` with `q = exp(-1 / scale)`."""
+    """Variance of discrete Laplace noise: `2 q / (1 - q)^2` with `q = exp(-1 / scale)`.
+
+    Example:
+        >>> round(laplace_variance(10.0) / (2 * 10.0**2), 3)
+        0.999
+    """
     return 2 * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2
 
 
 def noise_variance(noise: CellNoise, scale: float) -> float:
-    """Variance of the noise in a cell; of discrete Gaussian noise a bound, Canonne et al. (2020), Corollary 9."""
+    """Variance of the noise in a cell; of discrete Gaussian noise a bound, Canonne et al. (2020), Corollary 9.
+
+    Example:
+        >>> noise_variance("discrete_gaussian", 3.0)
+        9.0
+    """
     match noise:
         case "discrete_laplace":
             return laplace_variance(scale)
@@ -106,7 +120,7 @@ class Measurement:
 
     @property
     def variance(self) -> float:
-        """Of independent noise in one number; noise that never shows still leaves a proper weight."""
+        """Variance of independent noise in one number; noise that never shows still leaves a proper weight."""
         if self.scale is None:
             return KNOWN
         match self.noise:
@@ -180,13 +194,34 @@ class Scores:
 
 
 def spread(values: Iterable[float]) -> str:
-    """One number for a line of text, or the smallest and the largest."""
+    """One number for a line of text, or the smallest and the largest.
+
+    Example:
+        >>> spread([2.0, 2.0]), spread([3.0, 2.0])
+        ('2', '2 to 3')
+    """
     found = sorted(set(values))
     return f"{found[0]:.4g}" if len(found) == 1 else f"{found[0]:.4g} to {found[-1]:.4g}"
 
 
+class Reported:
+    """A calibration that states what all of it costs, as the noise's own privacy map reports it."""
+
+    reported: Fraction
+
+    @property
+    def total(self) -> Fraction:
+        """Epsilon of the whole release, rounded up; at the guarantee's delta where that is not 0."""
+        return self.reported
+
+
 class Released(ABC):
     """What every kind of payload answers: what it measured, and whether it is what a calibration describes."""
+
+    @property
+    def over(self) -> Network | Design:
+        """The network, or the design, that the payload is over."""
+        return cast("Network | Design", getattr(self, "design" if hasattr(self, "design") else "network"))
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:

@@ -169,7 +169,7 @@ class RecordsPolicy:
         return [kept, how]
 
     def document(self) -> dict[str, Any]:
-        """Its part of a release; what nobody asked for is left out."""
+        """The policy as a part of a release; what nobody asked for is left out."""
         asked = {field.name: getattr(self, field.name) for field in fields(self)}
         defaults = {field.name: field.default for field in fields(self) if field.default is not MISSING}
         return {name: value for name, value in asked.items() if name not in defaults or value != defaults[name]}

@@ -79,6 +79,18 @@ class Release(Document):
 
     Raises:
         InputError: parts that do not belong together, or a number of records under ADD_REMOVE, where it is private.
+
+    Guarantee:
+        `guarantee`, and nothing where `private` is False. Reading, saving and loading spend nothing.
+
+    Example:
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> tossed = dc.tools.count_codes(coin, {"coin": [0, 1, 1, 0, 1]})
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
+        >>> made = dc.simulate(dc.laplace(), tossed, dc.Dirichlet.uniform(coin), promise, rng=1)
+        >>> made.mechanism, made.private, Release.loads(made.dumps()).id == made.id
+        ('laplace', False, True)
     """
 
     what: ClassVar[str] = "release"
@@ -219,7 +231,7 @@ class Release(Document):
         Returns:
             Text that `loads` reads back as an equal release.
         """
-        return _lines(_document(self), depth=3) + "\n"
+        return _write_lines(_write_document(self), depth=3) + "\n"
 
     @staticmethod
     def loads(text: str) -> Release:
@@ -309,11 +321,11 @@ def read_release(raw: Any, cells: int) -> Release:
         named = repr(version)[:20] if isinstance(version, str | int | None) else f"a {type(version).__name__}"
         raise InputError(f"the release has version {named}; this package reads version {VERSION}")
     try:
-        return _design_release(raw) if "design" in raw else _release(raw, cells)
+        return _read_design_release(raw) if "design" in raw else _read_network_release(raw, cells)
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = _place(raw, first["loc"], first["type"])
-        reason = first["msg"].replace(" found using _kind()", "")
+        place = _find_place(raw, first["loc"], first["type"])
+        reason = first["msg"].replace(" found using _find_kind()", "")
         raise InputError(f"the release is damaged at {shown(place)}: {reason}") from None
     except InputError as error:
         raise InputError(f"the release is damaged: {error}") from None
@@ -329,7 +341,7 @@ def release_schema() -> str:
     return json.dumps(either.json_schema(), indent=2, sort_keys=True) + "\n"
 
 
-def _document(release: Release) -> dict[str, Any]:
+def _write_document(release: Release) -> dict[str, Any]:
     """Release to document."""
     guarantee, policy, prior = release.guarantee, release.policy, release.prior
     records = {} if release.records is None else {"count": release.records}
@@ -337,7 +349,7 @@ def _document(release: Release) -> dict[str, Any]:
     if isinstance(prior, Normal):
         over = {"design": write_design(prior.design), "prior": {"deviation": prior.deviation}}
     else:
-        alpha = {node: _compact(alpha) for node, alpha in prior.alpha.items()}
+        alpha = {node: _compress_alpha(alpha) for node, alpha in prior.alpha.items()}
         over = {"network": write_network(prior.network), "prior": alpha}
     return {
         "format": FORMAT,
@@ -354,40 +366,40 @@ def _document(release: Release) -> dict[str, Any]:
     }
 
 
-def _release(raw: object, cells: int) -> Release:
+def _read_network_release(raw: object, cells: int) -> Release:
     """Document over a network to release; what pydantic cannot see is checked by the types themselves."""
     document = _Document.model_validate(raw)
     network = read_network(document.network)
     if set(document.prior) != set(network.nodes):
         raise InputError("'prior' must name every node of the network once")
     at_most(cells, sum(network.cells(network.family(node)) for node in network.nodes), "cells of all tables")
-    alpha = {node: _full(network, node, document.prior[node]) for node in network.nodes}
+    alpha = {node: _expand_alpha(network, node, document.prior[node]) for node in network.nodes}
     return Release(
-        **_head(document),
+        **_read_head(document),
         prior=Dirichlet(Tables(network, alpha)),
         calibration=decode(document.calibration, network),
         payload=decode(document.payload, network),
     )
 
 
-def _design_release(raw: object) -> Release:
+def _read_design_release(raw: object) -> Release:
     """Document over a design to release."""
     document = _DesignDocument.model_validate(raw)
     design = read_design(document.design)
     return Release(
-        **_head(document),
+        **_read_head(document),
         prior=Normal(design, document.prior.deviation),
         calibration=decode(document.calibration, design),
         payload=decode(document.payload, design),
     )
 
 
-def _head(document: _Head) -> dict[str, Any]:
+def _read_head(document: _Head) -> dict[str, Any]:
     """What all releases have, from a document."""
     check_name(document.mechanism, "the mechanism")
     return {
         "id": document.id,
-        "date": _day(document.date),
+        "date": _read_day(document.date),
         "private": document.private,
         "guarantee": read_guarantee(document.guarantee),
         "mechanism": document.mechanism,
@@ -396,31 +408,32 @@ def _head(document: _Head) -> dict[str, Any]:
     }
 
 
-def _compact(alpha: Array) -> float | list[float]:
+def _compress_alpha(alpha: Array) -> float | list[float]:
     """One number where all concentrations of a node are equal."""
     flat = alpha.ravel()
     return float(flat[0]) if np.all(flat == flat[0]) else [float(value) for value in flat]
 
 
-def _full(network: Network, node: str, alpha: float | list[float]) -> Array:
-    """The inverse of `_compact`."""
+def _expand_alpha(network: Network, node: str, alpha: float | list[float]) -> Array:
+    """The inverse of `_compress_alpha`."""
     if isinstance(alpha, list):
         return shaped(network, node, np.array(alpha, np.float64))
     return np.full(network.shape(node), alpha)
 
 
-def _lines(value: object, *, depth: int, indent: int = 0) -> str:
+def _write_lines(value: object, *, depth: int, indent: int = 0) -> str:
     """JSON with one line for each entry of the outer objects, and everything deeper on one line."""
     if not isinstance(value, dict) or depth == 0:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     pad = " " * (indent + 1)
     inner = (
-        f"{pad}{json.dumps(key)}: {_lines(part, depth=depth - 1, indent=indent + 1)}" for key, part in value.items()
+        f"{pad}{json.dumps(key)}: {_write_lines(part, depth=depth - 1, indent=indent + 1)}"
+        for key, part in value.items()
     )
     return "{\n" + ",\n".join(inner) + "\n" + " " * indent + "}"
 
 
-def _place(document: object, steps: tuple[int | str, ...], fault: str) -> str:
+def _find_place(document: object, steps: tuple[int | str, ...], fault: str) -> str:
     """Where in the document a fault is: pydantic's steps to it, without the names that it gives to kinds of a union."""
     kept, part = [], document
     for step in steps:
@@ -431,7 +444,7 @@ def _place(document: object, steps: tuple[int | str, ...], fault: str) -> str:
     return ".".join([*kept, *map(str, absent.get(fault, ()))])
 
 
-def _day(text: str) -> date:
+def _read_day(text: str) -> date:
     """A day of the calendar."""
     try:
         return date.fromisoformat(text)

@@ -28,6 +28,10 @@ def pairs_beyond(pairs: Iterable[Scope], tables: Iterable[Scope]) -> tuple[Scope
     Args:
         pairs: of names.
         tables: sets of names.
+
+    Example:
+        >>> pairs_beyond([("a", "b"), ("a", "c")], [("a", "b", "d")])
+        (('a', 'c'),)
     """
     held = {frozenset(pair) for scope in tables for pair in combinations(scope, 2)}
     return tuple(pair for pair in pairs if frozenset(pair) not in held)
@@ -60,6 +64,12 @@ class AuditNoise:
 
     Raises:
         InputError: budgets that are not positive, a total with a scale and no cost, or Gaussian noise in part.
+
+    Example:
+        >>> once = {("rain",): Fraction(1)}
+        >>> plan = PlannedNoise("discrete_laplace", 1, once, {("rain",): 1.0}, Fraction(1), {"rain": 1.0})
+        >>> AuditNoise(plan, plan, 1000, None, None, Fraction(1, 4), selection=Fraction(1, 2), sensitivity=1).total
+        Fraction(5, 4)
     """
 
     plan: PlannedNoise
@@ -94,6 +104,9 @@ class AuditNoise:
 
         Returns:
             Epsilon of Laplace noise, rho of Gaussian noise.
+
+        Raises:
+            InputError: Gaussian noise that this calibration does not know.
         """
         if gaussian:
             loss = self.rho_chosen if chosen else self.rho
@@ -103,7 +116,14 @@ class AuditNoise:
         return self.second * (1 - self.selection if chosen else 1)
 
     def choice_scale(self, rounds: int) -> Fraction:
-        """Scale at which pairs are chosen, records: so many choices cost together their part of the second stage."""
+        """Scale at which pairs are chosen, so that all choices together cost their part of the second stage.
+
+        Args:
+            rounds: how many choices, one after the other.
+
+        Returns:
+            Unit: records.
+        """
         return 2 * self.sensitivity * rounds / (self.selection * self.second)
 
     @property
@@ -139,6 +159,17 @@ class AuditedTables(Released):
     Raises:
         InputError: pairs that are none, or lie in a table of the first stage, tables of other shapes, a scale without
             pairs, or more chosen than there are.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> names = ("rain", "wet")
+        >>> network = Network.empty([Variable(name, ("no", "yes")) for name in names])
+        >>> tables = {(name,): np.array([3, 7]) for name in names}
+        >>> first = NoisyTables(network, tables, dict.fromkeys(tables, 2.0), "discrete_laplace")
+        >>> pairs = {names: np.array([[2, 1], [0, 6]])}
+        >>> audited = AuditedTables(network, first, pairs, scale=4.0, chosen=0, total=None)
+        >>> [part.scope for part in audited.measurements]
+        [('rain',), ('wet',), ('rain', 'wet')]
     """
 
     network: Network
@@ -163,13 +194,8 @@ class AuditedTables(Released):
         require(0 <= self.chosen <= len(self.pairs), "no more pairs can be chosen than there are")
 
     @property
-    def over(self) -> Network:
-        """The network."""
-        return self.network
-
-    @property
     def law(self) -> CellNoise:
-        """Of the noise on pairs."""
+        """Law of the noise on pairs."""
         return self.noise or "discrete_laplace"
 
     @property

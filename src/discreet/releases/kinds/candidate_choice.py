@@ -12,14 +12,14 @@ from discreet.model.network import Network
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Count, Positive, Probabilities, all_positive, kind
 from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
-from discreet.releases.measurement import Released, Scores
+from discreet.releases.measurement import Released, Reported, Scores
 
 __all__ = ["Choice", "Selection"]
 
 
 @kind("selection")
 @dataclass(frozen=True)
-class Selection:
+class Selection(Reported):
     """A choice among finitely many candidates, `P(c) ~ exp(log-likelihood of c / scale)`.
 
     Args:
@@ -45,11 +45,6 @@ class Selection:
         )
         require(self.reported > 0, "a calibration needs a report greater than 0")
 
-    @property
-    def total(self) -> Fraction:
-        """Epsilon of the release."""
-        return self.reported
-
 
 @kind("choice", order=("index", "total", "candidates"))
 @dataclass(frozen=True, eq=False)
@@ -63,6 +58,14 @@ class Choice(Released):
 
     Raises:
         InputError: fewer than two candidates, over different networks, or an index that names none.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> from discreet.model.tables import Tables
+        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> choice = Choice((Tables(rain, {"rain": [0.2, 0.8]}), Tables(rain, {"rain": [0.8, 0.2]})), index=1)
+        >>> choice.candidates[choice.index]["rain"].tolist()
+        [0.8, 0.2]
     """
 
     candidates: tuple[Probabilities, ...]
@@ -84,11 +87,6 @@ class Choice(Released):
     def network(self) -> Network:
         """The network of the candidates."""
         return self.candidates[0].network
-
-    @property
-    def over(self) -> Network:
-        """The network."""
-        return self.network
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""

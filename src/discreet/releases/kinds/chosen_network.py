@@ -10,7 +10,7 @@ from discreet.errors import InputError, require
 from discreet.model.arrays import freeze
 from discreet.model.network import Network
 from discreet.releases.codec import Positive, Whole, all_positive, kind
-from discreet.releases.measurement import Released
+from discreet.releases.measurement import Released, Reported
 
 __all__ = ["ChosenNetwork", "StructureNoise"]
 
@@ -20,7 +20,7 @@ Arc = tuple[str, ...]
 
 @kind("structure_noise")
 @dataclass(frozen=True)
-class StructureNoise:
+class StructureNoise(Reported):
     """Choices of a node with its parents, round by round, `P(c) ~ exp(score of c / scale)`.
 
     Args:
@@ -56,11 +56,6 @@ class StructureNoise:
         require(0 < cost <= self.reported, "the rounds cost more than is reported")
         require(all(len(arc) == 2 for arc in (*self.required, *self.forbidden)), "an arc is a parent and a child")
 
-    @property
-    def total(self) -> Fraction:
-        """Epsilon of all rounds."""
-        return self.reported
-
 
 @kind("chosen_network", order=("parents",))
 @dataclass(frozen=True, eq=False)
@@ -73,6 +68,12 @@ class ChosenNetwork(Released):
 
     Raises:
         InputError: arcs in the network itself, or parents that make no network of its variables.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> variables = Network.empty([Variable(name, ("no", "yes")) for name in ("rain", "wet")])
+        >>> ChosenNetwork(variables, {"rain": (), "wet": ("rain",)}).chosen.arcs
+        (('rain', 'wet'),)
     """
 
     network: Network
@@ -84,11 +85,6 @@ class ChosenNetwork(Released):
         if self.network.arcs:
             raise InputError("a choice of arcs is over variables without any")
         freeze(self, parents=self.chosen.parents)
-
-    @property
-    def over(self) -> Network:
-        """The network without arcs."""
-        return self.network
 
     @property
     def chosen(self) -> Network:

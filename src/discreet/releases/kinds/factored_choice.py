@@ -18,13 +18,13 @@ from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Count, Finite, Matrix, Numbers, Positive, all_positive, kind
 from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
-from discreet.releases.measurement import Released
+from discreet.releases.measurement import Released, Reported
 
 __all__ = ["FactorKind", "FactoredChoice", "FactoredNoise"]
 
 FactorKind = Literal["direction", "categorical", "own"]
 """What the score of a record is: a likelihood, or a function of the curator's own, clamped to a range."""
-PARAMETERS: Mapping[str, set[str]] = {
+FACTOR_PARAMETERS: Mapping[str, set[str]] = {
     "direction": {"noise_variance", "tau"},
     "categorical": {"floor"},
     "own": {"low", "high"},
@@ -34,7 +34,7 @@ PARAMETERS: Mapping[str, set[str]] = {
 
 @kind("factored_noise")
 @dataclass(frozen=True)
-class FactoredNoise:
+class FactoredNoise(Reported):
     """A choice among candidates, `P(z) ~ exp(base_z + rate sum_i f(z, x_i))` with f between 0 and 1.
 
     Args:
@@ -56,11 +56,6 @@ class FactoredNoise:
             all_positive(self.rate, self.total_scale), "a calibration needs a positive, finite rate and noise scale"
         )
         require(self.reported > 0, "a calibration needs a report greater than 0")
-
-    @property
-    def total(self) -> Fraction:
-        """Epsilon of the release."""
-        return self.reported
 
 
 @kind(
@@ -86,6 +81,13 @@ class FactoredChoice(Released):
         InputError: fewer than two candidates, an index that names none, numbers that are not finite, a design that has
             a target or intercept or another number of features, other parameters than f has, a range that is none, or
             another number of weights.
+
+    Example:
+        >>> ward = Design((Variable("ward", bounds=(0, 1)),), intercept=False)
+        >>> candidates = np.array([[0.2, 0.8], [0.8, 0.2]])
+        >>> choice = FactoredChoice(ward, "categorical", candidates, {"floor": 0.1}, index=1, rate=0.5, total=None)
+        >>> choice.states_network.schema["ward"].states
+        ('0', '1')
     """
 
     design: Design
@@ -105,8 +107,8 @@ class FactoredChoice(Released):
             "a choice needs at least two candidates, each a row of finite numbers",
         )
         require(0 <= self.index < len(self.candidates), "the chosen candidate is not in the list")
-        require(self.kind in PARAMETERS, "a factor is of kind 'direction', 'categorical' or 'own'")
-        wanted = PARAMETERS[self.kind]
+        require(self.kind in FACTOR_PARAMETERS, "a factor is of kind 'direction', 'categorical' or 'own'")
+        wanted = FACTOR_PARAMETERS[self.kind]
         require(set(self.parameters) == wanted, f"a {self.kind} factor has the parameters {', '.join(sorted(wanted))}")
         require(
             all_positive(self.rate) and all(math.isfinite(value) for value in self.parameters.values()),
@@ -127,13 +129,8 @@ class FactoredChoice(Released):
         )
 
     @property
-    def over(self) -> Design:
-        """The design."""
-        return self.design
-
-    @property
     def states_network(self) -> Network:
-        """Of a categorical factor: its one variable, whose states are the whole numbers from 0."""
+        """The network of a categorical factor's one variable, whose states are the whole numbers from 0."""
         require(self.kind == "categorical", "only a choice by a categorical factor is of states of a variable")
         name = self.design.names[0]
         return Network((Variable(name, tuple(map(str, range(self.candidates.shape[1])))),), {name: ()})

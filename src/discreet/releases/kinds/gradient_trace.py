@@ -22,7 +22,7 @@ from discreet.releases.kinds.noisy_sums import (
     total_line,
     total_scale,
 )
-from discreet.releases.measurement import Released, spread
+from discreet.releases.measurement import Released, Reported, spread
 
 __all__ = ["BITS", "CurvatureNoise", "GradientTrace", "NoisyCurvature", "ObjectiveNoise"]
 
@@ -51,14 +51,14 @@ class CurvatureNoise:
 
     def __post_init__(self) -> None:
         """Refuse what is no calibration."""
-        object.__setattr__(self, "scales", tuple(self.scales))
+        freeze(self, scales=tuple(self.scales))
         require(self.sensitivity > 0 and self.reported > 0, "a curvature needs a positive sensitivity and loss")
         require_scales(self.scales)
 
 
 @kind("objective_noise")
 @dataclass(frozen=True)
-class ObjectiveNoise:
+class ObjectiveNoise(Reported):
     """A random linear term in a regularised objective, and a little noise on its minimiser.
 
     Args:
@@ -105,11 +105,6 @@ class ObjectiveNoise:
         shared = self.rho is None or self.measured is None or self.measured.reported < self.rho
         require(shared, "the curvature's part of a zero-concentrated loss is less than the whole")
 
-    @property
-    def total(self) -> Fraction:
-        """Epsilon of the release."""
-        return self.reported
-
 
 @kind(None)
 @dataclass(frozen=True, eq=False)
@@ -130,13 +125,12 @@ class NoisyCurvature:
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
-        freeze(self, values=np.asarray(self.values))
-        object.__setattr__(self, "scales", tuple(self.scales))
+        freeze(self, values=np.asarray(self.values), scales=tuple(self.scales))
         require(self.values.dtype == np.int64 and self.values.ndim == 1, "a curvature is whole numbers of 64 bits")
         require_scales(self.scales)
 
     def parts(self, design: Design) -> tuple[Array, Array, Array]:
-        """Its three vectors, a row for each pair of outputs; shape (pairs, sums).
+        """The three vectors of the curvature, a row for each pair of outputs; shape (pairs, sums).
 
         Raises:
             InputError: it has not as many sums as this design has.
@@ -151,7 +145,7 @@ class NoisyCurvature:
 
     def per_unit(self, steps: int) -> NoisyCurvature:
         """A curvature of units that count so many records each."""
-        scales = tuple(None if scale is None else scale / steps for scale in self.scales)
+        scales = tuple(scale and scale / steps for scale in self.scales)
         return NoisyCurvature(np.rint(self.values / steps).astype(np.int64), scales)
 
 
@@ -182,6 +176,13 @@ class GradientTrace(Released):
     Raises:
         InputError: a target that is a number or none, numbers that are not finite, other shapes, or a scale that is not
             positive and finite.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> design = Design((Variable("age", bounds=(0, 90)),), Variable("ill", ("no", "yes")))
+        >>> point = np.zeros((1, 2))
+        >>> GradientTrace(design, point, point + 3.5, scale=2.0, weights=point[0], total=None).over.weights
+        2
     """
 
     design: Design
@@ -213,17 +214,19 @@ class GradientTrace(Released):
             self.curvature.parts(self.design)
 
     @property
-    def over(self) -> Design:
-        """The design."""
-        return self.design
-
-    @property
     def variance(self) -> float:
-        """Of the noise on one number of a gradient."""
+        """Variance of the noise on one number of a gradient."""
         return self.scale**2 if self.normal else k_norm_variance(self.design.weights, self.scale, self.design.shape)
 
     def curvature_variances(self, unit: float) -> tuple[float, ...]:
-        """Of the noise on one sum of each of the curvature's vectors, where sums are in such a unit."""
+        """Variance of the noise on one sum of each vector of the curvature.
+
+        Args:
+            unit: of the sums.
+
+        Returns:
+            A weight, means and squares, products; 0 where there are none.
+        """
         assert self.curvature is not None
         return tuple(
             0.0

@@ -14,14 +14,14 @@ from discreet.model.arrays import Array, freeze
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.releases.codec import Count, Flag, Positive, Scoped, Whole, all_positive, kind
-from discreet.releases.measurement import NO_NOISE, Measurement, Released
+from discreet.releases.measurement import NO_NOISE, Measurement, Released, Reported
 
 __all__ = ["CoefficientNoise", "NoisyCoefficients"]
 
 
 @kind("coefficient_noise")
 @dataclass(frozen=True)
-class CoefficientNoise:
+class CoefficientNoise(Reported):
     """Discrete Laplace noise of one scale on every integer contrast of the families' tables.
 
     Args:
@@ -51,11 +51,6 @@ class CoefficientNoise:
         sizes = all_positive(self.scale) and self.shift >= 0
         require(sizes, "a calibration needs a positive, finite noise scale and no negative shift")
 
-    @property
-    def total(self) -> Fraction:
-        """Epsilon of all contrasts together."""
-        return self.reported
-
 
 @kind(
     "noisy_coefficients",
@@ -76,6 +71,14 @@ class NoisyCoefficients(Released):
 
     Raises:
         InputError: a component is missing, unknown, of another shape or not of integers; a scale or shift out of range.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> parts = {(): np.array(103), ("rain",): np.array([-40])}
+        >>> noisy = NoisyCoefficients(rain, parts, scale=2.0, shift=3, noisy_total=True)
+        >>> [(part.scope, part.values.tolist()) for part in noisy.measurements]
+        [((), 100), (('rain',), [-40])]
     """
 
     network: Network
@@ -105,11 +108,6 @@ class NoisyCoefficients(Released):
                 )
         if not (0 < self.scale < NO_NOISE and self.shift >= 0):
             raise InputError("noisy contrasts need a positive noise scale below 2^63 and no negative shift")
-
-    @property
-    def over(self) -> Network:
-        """The network."""
-        return self.network
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:

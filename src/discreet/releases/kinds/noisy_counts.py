@@ -17,7 +17,7 @@ from discreet.model.arrays import Array, freeze, margin
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.releases.codec import CountTables, Positive, Whole, all_positive, kind
-from discreet.releases.measurement import NO_NOISE, CellNoise, Measurement, Released, spread
+from discreet.releases.measurement import NO_NOISE, CellNoise, Measurement, Released, Reported, spread
 
 __all__ = ["CountedTables", "GaussianNoise", "NoisyCounts", "TableNoise"]
 
@@ -62,7 +62,7 @@ class TableNoise:
 
 @kind("gaussian_noise")
 @dataclass(frozen=True)
-class GaussianNoise:
+class GaussianNoise(Reported):
     """Discrete Gaussian noise of one scale on every cell of some families' tables.
 
     Args:
@@ -86,11 +86,6 @@ class GaussianNoise:
         require(losses, "a calibration needs positive sensitivity and losses")
         require(all_positive(self.scale), "a calibration needs a positive, finite noise scale")
 
-    @property
-    def total(self) -> Fraction:
-        """Epsilon at the guarantee's delta."""
-        return self.reported
-
 
 class CountedTables(Released):
     """Tables of noisy counts by some name, and which of them tells a family.
@@ -106,11 +101,6 @@ class CountedTables(Released):
     @abstractmethod
     def scope(self, name: Any) -> Scope:
         """Variables of a table, in the order of its axes."""
-
-    @property
-    def over(self) -> Network:
-        """The network."""
-        return self.network
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
@@ -150,7 +140,7 @@ class CountedTables(Released):
         return margin(self.tables[source], self.scope(source), self.network.family(node))
 
     def terms(self, node: str) -> int:
-        """How many noise terms are in each cell of `table(node)`."""
+        """Number of noise terms in each entry of `table(node)`."""
         return self.tables[self.source(node)].size // math.prod(self.network.shape(node))
 
 
@@ -169,6 +159,13 @@ class NoisyCounts(CountedTables):
     Raises:
         InputError: tables that are not integers or have another shape than their family, a family that no table holds,
             or a scale that is not a positive, finite number.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> noisy = NoisyCounts(rain, {"rain": np.array([-1, 7])}, {"rain": 2.0})
+        >>> noisy.table("rain").tolist(), noisy.terms("rain")
+        ([-1, 7], 1)
     """
 
     network: Network

@@ -14,7 +14,7 @@ from discreet.model.arrays import Floats, freeze
 from discreet.model.design import GRID, Design, Shape
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Flag, Integer, Integers, Positive, Whole, all_positive, kind
-from discreet.releases.measurement import Released
+from discreet.releases.measurement import Released, Reported
 
 __all__ = [
     "GROUPS",
@@ -41,13 +41,17 @@ def k_norm_variance(size: int, scale: float, shape: Shape) -> float:
 
     The radius is Gamma(size + 1), or Gamma(size) for the ball; a coordinate of a point in the unit cube has the mean
     square 1/3, on the unit sphere 1 / size. Coordinates of a diamond are independent Laplace variates.
+
+    Example:
+        >>> k_norm_variance(3, 1.0, "diamond"), k_norm_variance(3, 1.0, "ball")
+        (2.0, 4.0)
     """
     return scale**2 * {"cube": (size + 1) * (size + 2) / 3, "ball": size + 1, "diamond": 2}[shape]
 
 
 @kind("vector_noise")
 @dataclass(frozen=True)
-class VectorNoise:
+class VectorNoise(Reported):
     """Noise on whole vectors of sums, by the norm of the design's shape.
 
     Args:
@@ -75,11 +79,6 @@ class VectorNoise:
         )
         require(all_positive(self.scale, self.total_scale), "a calibration needs positive, finite noise scales")
 
-    @property
-    def total(self) -> Fraction:
-        """Epsilon of all vectors."""
-        return self.reported
-
 
 @kind(None)
 @dataclass(frozen=True)
@@ -92,6 +91,10 @@ class NoisyTotal:
 
     Raises:
         InputError: a scale that is not positive and finite.
+
+    Example:
+        >>> NoisyTotal(103, 4.0).per_unit(2)
+        NoisyTotal(value=52, scale=2.0)
     """
 
     value: Integer
@@ -102,7 +105,14 @@ class NoisyTotal:
         require(all_positive(self.scale), "a noisy number of records needs a positive, finite noise scale")
 
     def per_unit(self, steps: int) -> NoisyTotal:
-        """A number of units that count so many records each."""
+        """The same said of units that count so many records each.
+
+        Args:
+            steps: at least 1.
+
+        Returns:
+            A number of units.
+        """
         return NoisyTotal(round(self.value / steps), self.scale / steps)
 
 
@@ -116,9 +126,39 @@ def total_scale(total: NoisyTotal | None) -> float | None:
     return None if total is None else total.scale
 
 
+class SummedProducts(Released):
+    """Sums of products of a design's coordinates and target, in steps of `1 / GRID^2`, with noise."""
+
+    design: Design
+    values: Integers
+    noisy_total: Flag
+
+    @property
+    def sums(self) -> Floats:
+        """The values as sums of products of coordinates."""
+        return np.asarray(self.values / GRID**2)
+
+    def counts_records(self, relation: Relation) -> bool:
+        """See `Released`."""
+        return self.noisy_total != relation.public_number
+
+    def _freeze_values(self, what: str) -> None:
+        """Freeze the values, then refuse another number of them than the design has sums, or other numbers."""
+        freeze(self, values=np.asarray(self.values))
+        wanted = (self.design.moment_count + self.noisy_total,)
+        require(
+            self.values.dtype == np.int64 and self.values.shape == wanted,
+            f"{what} of this design are {wanted[0]} whole numbers of 64 bits",
+        )
+
+    def _round_per_unit(self, steps: int) -> Integers:
+        """The values said of units that count so many records each."""
+        return np.rint(self.values / steps).astype(np.int64)
+
+
 @kind("noisy_moments", order=("scale", "noisy_total", "values"))
 @dataclass(frozen=True, eq=False)
-class NoisyMoments(Released):
+class NoisyMoments(SummedProducts):
     """Sums of products of the design's coordinates and target plus cube noise, `P(k) ~ exp(-max |k_i| / scale)`.
 
     Args:
@@ -131,6 +171,13 @@ class NoisyMoments(Released):
     Raises:
         InputError: values that are not integers, or not one for each sum, a scale that is not positive and finite, or a
             target of classes or counts.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> age = Design((Variable("age", bounds=(0, 90)),))
+        >>> noisy = NoisyMoments(age, np.array([GRID**2, -GRID**2]), scale=1000.0, noisy_total=False)
+        >>> noisy.sums.tolist()
+        [1.0, -1.0]
     """
 
     design: Design
@@ -140,25 +187,10 @@ class NoisyMoments(Released):
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
-        freeze(self, values=np.asarray(self.values))
-        wanted = (self.design.moment_count + self.noisy_total,)
-        require(
-            self.values.dtype == np.int64 and self.values.shape == wanted,
-            f"noisy moments of this design are {wanted[0]} whole numbers of 64 bits",
-        )
+        self._freeze_values("noisy moments")
         require(all_positive(self.scale), "noisy moments need a positive, finite noise scale")
         summed = self.design.predicts in ("number", "nothing")
         require(summed, "noisy moments need a design with a numeric target that is no count, or none")
-
-    @property
-    def over(self) -> Design:
-        """The design."""
-        return self.design
-
-    @property
-    def sums(self) -> Floats:
-        """The values as sums of products of coordinates."""
-        return np.asarray(self.values / GRID**2)
 
     @property
     def sums_scale(self) -> float:
@@ -172,8 +204,7 @@ class NoisyMoments(Released):
 
     def per_unit(self, steps: int) -> NoisyMoments:
         """See `Released`."""
-        values = np.rint(self.values / steps).astype(np.int64)
-        return replace(self, values=values, scale=self.scale / steps)
+        return replace(self, values=self._round_per_unit(steps), scale=self.scale / steps)
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""
@@ -187,10 +218,6 @@ class NoisyMoments(Released):
         if not isinstance(calibration, VectorNoise):
             return False
         return (calibration.scale, calibration.rounds, calibration.total_scale) == (self.scale, 1, None)
-
-    def counts_records(self, relation: Relation) -> bool:
-        """See `Released`."""
-        return self.noisy_total != relation.public_number
 
 
 # -------------------------------------------------------------------------------------------------- moments in groups
@@ -219,7 +246,7 @@ def groups_of(design: Design, *, noisy_total: bool) -> Integers:
 
 @kind("group_noise")
 @dataclass(frozen=True)
-class GroupNoise:
+class GroupNoise(Reported):
     """Noise on second moments in groups.
 
     Args:
@@ -242,21 +269,16 @@ class GroupNoise:
 
     def __post_init__(self) -> None:
         """Refuse what is no calibration."""
-        object.__setattr__(self, "scales", tuple(self.scales))
+        freeze(self, scales=tuple(self.scales))
         require(self.sensitivity > 0 and self.reported > 0, "a calibration needs a sensitivity and a loss")
         require(len(self.scales) == len(GROUPS), f"moments have {len(GROUPS)} groups, each with a noise scale")
         require(all_positive(*self.scales), "a calibration needs positive, finite noise scales")
         require((self.rho is not None) == (self.noise == "discrete_gaussian"), "Gaussian noise has a loss rho")
 
-    @property
-    def total(self) -> Fraction:
-        """Epsilon of all groups."""
-        return self.reported
-
 
 @kind("grouped_moments", order=("noise", "scales", "noisy_total", "values"))
 @dataclass(frozen=True, eq=False)
-class GroupedMoments(Released):
+class GroupedMoments(SummedProducts):
     """Sums of products of the design's coordinates and target, with noise by groups.
 
     Args:
@@ -268,6 +290,13 @@ class GroupedMoments(Released):
     Raises:
         InputError: values that are not integers, or not one for each sum, scales that are not those of the groups, or
             no numeric target.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> design = Design((Variable("age", bounds=(0, 90)),), Variable("income", bounds=(0, 1000)))
+        >>> noisy = GroupedMoments(design, np.zeros(5, np.int64), "cube", (900.0, 1000.0, None), noisy_total=False)
+        >>> [GROUPS[group] for group in noisy.groups]
+        ['features', 'features', 'features', 'target', 'target']
     """
 
     design: Design
@@ -278,14 +307,9 @@ class GroupedMoments(Released):
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
-        freeze(self, values=np.asarray(self.values))
-        object.__setattr__(self, "scales", tuple(self.scales))
+        freeze(self, scales=tuple(self.scales))
         require(self.design.predicts == "number", "moments in groups need a design with a numeric target")
-        wanted = (self.design.moment_count + self.noisy_total,)
-        require(
-            self.values.dtype == np.int64 and self.values.shape == wanted,
-            f"moments of this design are {wanted[0]} whole numbers of 64 bits",
-        )
+        self._freeze_values("moments")
         require(
             len(self.scales) == len(GROUPS) and all_drawn(*self.scales),
             "moments in groups need a noise scale for each group, one that whole numbers of 64 bits can have",
@@ -297,16 +321,6 @@ class GroupedMoments(Released):
     def groups(self) -> Integers:
         """Position in `GROUPS` of each value."""
         return groups_of(self.design, noisy_total=self.noisy_total)
-
-    @property
-    def over(self) -> Design:
-        """The design."""
-        return self.design
-
-    @property
-    def sums(self) -> Floats:
-        """The values as sums of products of coordinates."""
-        return np.asarray(self.values / GRID**2)
 
     @property
     def variances(self) -> Floats:
@@ -324,9 +338,8 @@ class GroupedMoments(Released):
 
     def per_unit(self, steps: int) -> GroupedMoments:
         """See `Released`."""
-        values = np.rint(self.values / steps).astype(np.int64)
-        scales = tuple(None if scale is None else scale / steps for scale in self.scales)
-        return replace(self, values=values, scales=scales)
+        scales = tuple(scale and scale / steps for scale in self.scales)
+        return replace(self, values=self._round_per_unit(steps), scales=scales)
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""
@@ -341,7 +354,3 @@ class GroupedMoments(Released):
             self.noise,
             self.scales,
         )
-
-    def counts_records(self, relation: Relation) -> bool:
-        """See `Released`."""
-        return self.noisy_total != relation.public_number

@@ -48,6 +48,13 @@ class PlannedNoise:
     Raises:
         InputError: no such noise, a number is not positive and finite, or a star of one table, without shared
             variables, of several budgets or scales, or with Gaussian noise.
+
+    Example:
+        >>> budgets = {("rain",): Fraction(1, 3), ("wet",): Fraction(2, 3)}
+        >>> scales = {("rain",): 3.0, ("wet",): 1.5}
+        >>> noise = PlannedNoise("discrete_laplace", 1, budgets, scales, Fraction(1), {"rain": 3.0, "wet": 1.5})
+        >>> noise.total, noise.scopes
+        (Fraction(1, 1), (('rain',), ('wet',)))
     """
 
     noise: CellNoise
@@ -114,6 +121,14 @@ class NoisyTables(CountedTables):
         InputError: a set that names an unknown variable or has another order, tables that are not integers or have
             another shape than their variables, a variable that no table holds, a scale that is not a positive, finite
             number, or a star that is none, or whose tables do not agree on the variables they share.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> rain, wet = (Variable(name, ("no", "yes")) for name in ("rain", "wet"))
+        >>> network = Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> counts = {("rain", "wet"): np.array([[6, 1], [-1, 4]])}
+        >>> NoisyTables(network, counts, {("rain", "wet"): 2.0}, "discrete_laplace").table("rain").tolist()
+        [7, 3]
     """
 
     network: Network
@@ -157,7 +172,7 @@ class NoisyTables(CountedTables):
 
     @property
     def _stars(self) -> list[Star]:
-        """All of them."""
+        """All stars, by number."""
         found = []
         for scopes in star_scopes(self.stars):
             shared = tuple(name for name in scopes[0] if all(name in scope for scope in scopes))
@@ -176,7 +191,7 @@ class NoisyTables(CountedTables):
 
     @property
     def cut(self) -> dict[str, Scope]:
-        """Of each family that no table holds the largest part that one does; see `cut_families`."""
+        """Families that no table holds, each with the largest part that one does; see `cut_families`."""
         return cut_families(self.network, self.tables)
 
     def scope(self, name: Scope) -> Scope:
@@ -210,7 +225,7 @@ class NoisyTables(CountedTables):
 
 
 def cut_families(network: Network, scopes: Iterable[Scope]) -> dict[str, Scope]:
-    """Of each family that no table holds the largest part that one does; arguments as for `measured_part`."""
+    """Families that no table holds, each with the largest part that one does; arguments as for `measured_part`."""
     parts = {node: measured_part(network, scopes, node) for node in network.nodes}
     return {node: part for node, part in parts.items() if len(part) < len(network.family(node))}
 
@@ -239,6 +254,10 @@ def star_scopes(stars: Mapping[Scope, int]) -> list[tuple[Scope, ...]]:
 
     Returns:
         Sets of variables, in the order of the mapping.
+
+    Example:
+        >>> star_scopes({("a", "b"): 1, ("a", "c"): 1})
+        [(('a', 'b'), ('a', 'c'))]
     """
     found: dict[int, list[Scope]] = {}
     for scope, number in stars.items():

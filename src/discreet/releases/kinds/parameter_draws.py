@@ -15,14 +15,14 @@ from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import FlatTables, Positive, Whole, all_positive, kind, shaped
 from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
-from discreet.releases.measurement import Released, spread
+from discreet.releases.measurement import Released, Reported, spread
 
 __all__ = ["ParameterDraws", "Tempering", "Trimming"]
 
 
 @kind("trimming")
 @dataclass(frozen=True)
-class Trimming:
+class Trimming(Reported):
     """Draws from a tempered posterior whose probabilities lie on a public grid above a floor.
 
     Args:
@@ -57,15 +57,10 @@ class Trimming:
             "a calibration needs one grid for each floor",
         )
 
-    @property
-    def total(self) -> Fraction:
-        """Epsilon of the release."""
-        return self.reported
-
 
 @kind("tempering")
 @dataclass(frozen=True)
-class Tempering:
+class Tempering(Reported):
     """Draws from a tempered, untrimmed posterior, rounded to a public grid; for a guarantee with delta.
 
     Args:
@@ -91,11 +86,6 @@ class Tempering:
         require(numbers, "a calibration needs draws, digits and a report greater than 0")
         require(all_positive(self.temper, self.total_scale), "a calibration needs a positive temper and noise")
 
-    @property
-    def total(self) -> Fraction:
-        """Epsilon at the guarantee's delta."""
-        return self.reported
-
 
 @kind("parameter_draws", order=("draws", "temper", "floors", "total", "tables"))
 @dataclass(frozen=True, eq=False)
@@ -110,6 +100,12 @@ class ParameterDraws(Released):
 
     Raises:
         InputError: tables without draws, or rows that are no probabilities.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> ParameterDraws(Tables(rain, {"rain": [[0.7, 0.6], [0.3, 0.4]]}, draws=2), temper=0.5, floors={}).draws
+        2
     """
 
     cells: Tables
@@ -139,7 +135,19 @@ class ParameterDraws(Released):
         total: NoisyTotal | None,
         tables: Mapping[str, Array],
     ) -> ParameterDraws:
-        """From flat tables, whose last axis is the draws."""
+        """Make the payload of what a document has.
+
+        Args:
+            network: of the document.
+            draws, temper, floors, total: as of the class.
+            tables: flat, by node, draws fastest.
+
+        Returns:
+            The payload.
+
+        Raises:
+            InputError: what the class refuses, or tables of another size.
+        """
         cells = {node: shaped(network, node, np.array(flat), draws) for node, flat in tables.items()}
         return cls(Tables(network, cells, draws=draws), temper, floors, total)
 
@@ -149,13 +157,8 @@ class ParameterDraws(Released):
         return self.cells.network
 
     @property
-    def over(self) -> Network:
-        """The network."""
-        return self.network
-
-    @property
     def draws(self) -> Whole:
-        """How many there are."""
+        """Number of draws."""
         return self.cells.draws or 0
 
     @property

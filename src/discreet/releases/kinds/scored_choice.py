@@ -26,7 +26,7 @@ from discreet.releases.codec import (
     kind,
 )
 from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
-from discreet.releases.measurement import Released, Scores
+from discreet.releases.measurement import Released, Reported, Scores
 
 __all__ = ["ScoredChoice", "ScoredNoise", "require_fits"]
 
@@ -52,7 +52,7 @@ def require_fits(score: Family | ScoreTable) -> None:
 
 @kind("scored_noise")
 @dataclass(frozen=True)
-class ScoredNoise:
+class ScoredNoise(Reported):
     """Draws among candidates, `P(z) ~ exp(base_z + rate sum_i s(x_i, z))` with s between 0 and 1.
 
     Args:
@@ -76,11 +76,6 @@ class ScoredNoise:
         """Refuse what is no calibration."""
         require(all_positive(self.rate, self.total_scale), "a calibration needs a positive, finite rate and scale")
         require(self.reported > 0, "a calibration needs a report greater than 0")
-
-    @property
-    def total(self) -> Fraction:
-        """Epsilon of the release."""
-        return self.reported
 
 
 @kind(None)
@@ -122,6 +117,12 @@ class ScoredChoice(Released):
 
     Raises:
         InputError: no draws, an index that names no candidate, or a table that is too large for a document.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> calls = Family("bernoulli", (Variable("called", ("no", "yes")),), {"floor": 0.1}, points=9)
+        >>> ScoredChoice(calls, np.array([2]), rate=0.5, total=None).chosen.round(3).tolist()
+        [[0.3]]
     """
 
     score: Family | ScoreTable
@@ -150,7 +151,19 @@ class ScoredChoice(Released):
         table: TablePart | None,
         indices: Array,
     ) -> ScoredChoice:
-        """From what a document has."""
+        """Make the payload of what a document has.
+
+        Args:
+            network: of the document.
+            rate, total, indices: as of the class.
+            family, table: one of them; the score.
+
+        Returns:
+            The payload.
+
+        Raises:
+            InputError: what the class refuses, both a family and a table, or neither.
+        """
         if (family is None) == (table is None):
             raise InputError("a choice has either a family or a table of scores")
         score: Family | ScoreTable
@@ -171,13 +184,8 @@ class ScoredChoice(Released):
         return cls(score, indices, rate, total)
 
     @property
-    def over(self) -> Network:
-        """The variables of the records' types."""
-        return self.score.network
-
-    @property
     def network(self) -> Network:
-        """The same."""
+        """The variables that the records' types are made of."""
         return self.score.network
 
     @property
@@ -187,7 +195,7 @@ class ScoredChoice(Released):
 
     @property
     def family(self) -> FamilyPart | None:
-        """For a document."""
+        """The family as a document has it; None where the score is a table."""
         score = self.score
         if not isinstance(score, Family):
             return None
@@ -196,7 +204,7 @@ class ScoredChoice(Released):
 
     @property
     def table(self) -> TablePart | None:
-        """For a document."""
+        """The table as a document has it; None where the score is a family."""
         score = self.score
         if isinstance(score, Family):
             return None

@@ -60,6 +60,14 @@ class TwoStageCounts(Released):
 
     Raises:
         InputError: stages over different networks or families, or a probability outside (0, 1].
+
+    Example:
+        >>> import numpy as np
+        >>> from discreet.model.schema import Variable
+        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> first, second = (NoisyCounts(rain, {"rain": np.array([3, 7])}, {"rain": scale}) for scale in (9.0, 2.0))
+        >>> [part.sampling for part in TwoStageCounts(first, second, Fraction(1, 2)).measurements]
+        [None, 0.5]
     """
 
     first: NoisyCounts
@@ -77,11 +85,6 @@ class TwoStageCounts(Released):
     def network(self) -> Network:
         """The network whose families were counted."""
         return self.second.network
-
-    @property
-    def over(self) -> Network:
-        """The network."""
-        return self.network
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:

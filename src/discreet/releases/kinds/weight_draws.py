@@ -11,14 +11,14 @@ from discreet.errors import require
 from discreet.model.arrays import freeze
 from discreet.model.design import Design
 from discreet.releases.codec import Matrix, Positive, Whole, all_positive, kind
-from discreet.releases.measurement import Released
+from discreet.releases.measurement import Released, Reported
 
 __all__ = ["Truncation", "WeightDraws"]
 
 
 @kind("truncation")
 @dataclass(frozen=True)
-class Truncation:
+class Truncation(Reported):
     """Draws of weights from a tempered posterior on a ball.
 
     Args:
@@ -50,11 +50,6 @@ class Truncation:
             self.draws > 0 and self.digits > 0 and self.reported > 0, "a calibration needs draws, digits and a report"
         )
 
-    @property
-    def total(self) -> Fraction:
-        """Epsilon of all draws."""
-        return self.reported
-
 
 @kind("weight_draws", order=("variance", "radius", "temper", "weights"))
 @dataclass(frozen=True, eq=False)
@@ -70,6 +65,12 @@ class WeightDraws(Released):
 
     Raises:
         InputError: no draws, numbers that are not finite, or settings that are not positive.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> design = Design((Variable("age", bounds=(0, 90)),), Variable("income", bounds=(0, 1000)))
+        >>> WeightDraws(design, np.zeros((3, 2)), variance=0.1, radius=2.0, temper=0.5).summary(None)
+        '3 draws of all weights from the posterior of 0.5 times the records, no longer than 2'
     """
 
     design: Design
@@ -91,11 +92,6 @@ class WeightDraws(Released):
             bool(np.all(np.isfinite(self.weights))) and all(all_positive(part) for part in settings),
             "draws of weights need finite numbers and a positive variance, radius and temper",
         )
-
-    @property
-    def over(self) -> Design:
-        """The design."""
-        return self.design
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""
