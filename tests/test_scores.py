@@ -27,7 +27,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 import discreet as dc
-from discreet.estimators import folds, scores
+from discreet.estimators import folds
+from discreet.estimators import private_scores as scores
 from discreet.mechanisms.noise import ExactNoise
 from discreet.queries.credible import credible_interval
 from discreet.queries.score import accuracy_network

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError
@@ -18,7 +17,7 @@ from discreet.estimators.accounts import promised
 from discreet.estimators.contract import (
     PrivateEstimator,
     columns_of,
-    generator,
+    generator_after,
     read_given,
     refuse_options,
     require_drawable,
@@ -27,12 +26,11 @@ from discreet.estimators.contract import (
 from discreet.estimators.declared_designs import (
     by_column,
     declared_features,
-    describe,
+    of_release,
     scaled_blocks,
-    written_bounds,
 )
 from discreet.estimators.drawn_later import DrawnLater
-from discreet.mechanisms.crossing import release
+from discreet.mechanisms.crossing import DesignMechanism, release, statistic_of
 from discreet.mechanisms.factored import factored
 from discreet.mechanisms.noisy_moments import noisy_moments
 from discreet.model.design import GRID, Design, Normal
@@ -41,7 +39,7 @@ from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.release import Release
-from discreet.sensitive.moments import moment_sensitivity, sum_moments
+from discreet.sensitive.moments import moment_sensitivity
 from discreet.sensitive.rows import Rows
 from discreet.theory.factors import DirectionFactor, spread_candidates
 
@@ -59,6 +57,7 @@ DIRECTIONS, LENGTHS, NOISE_VARIANCE, TAU, PRIOR_DEVIATION = 12, (0.1, 0.2, 0.4),
 """Of a choice; for others there is `PrivatePrincipalDirection`."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
     """Principal components under differential privacy, with a posterior.
 
@@ -113,32 +112,17 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         True
     """
 
-    def __init__(
-        self,
-        *,
-        n_components: int | None = None,
-        bounds: tuple[Any, Any] | Mapping[str, Any] | None = None,
-        guarantee: Guarantee | None = None,
-        account: Account | None = None,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        method: str = "auto",
-        centred: bool = False,
-        draws: int = 1000,
-        random_state: Any = None,
-        one_record_a_unit: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.bounds = bounds
-        self.guarantee = guarantee
-        self.account = account
-        self.epsilon = epsilon
-        self.delta = delta
-        self.method = method
-        self.centred = centred
-        self.draws = draws
-        self.random_state = random_state
-        self.one_record_a_unit = one_record_a_unit
+    n_components: int | None = None
+    bounds: tuple[Any, Any] | Mapping[str, Any] | None = None
+    guarantee: Guarantee | None = None
+    account: Account | None = None
+    epsilon: Number | None = None
+    delta: Number | None = None
+    method: str = "auto"
+    centred: bool = False
+    draws: int = 1000
+    random_state: Any = None
+    one_record_a_unit: bool = False
 
     def fit(self, X: Any, y: Any = None, *, table: str | None = None, **options: Any) -> Self:
         """Sum, charge the account, release, and estimate; the posterior is drawn when it is asked for.
@@ -161,14 +145,14 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         guarantee, account = promised(self)
         if self.method not in METHODS:
             raise InputError(f"method is 'auto', 'moments' or 'directions', not {self.method!r}")
-        later = DrawnLater(whole_number(self.draws, "draws", 100), self.random_state, reader=component_draws)
+        later = self._plan_draws()
         given = read_given(self, X, None, table=table)
         design = Design(declared_features(self.bounds, given))
         require_drawable(self.draws, design.size**2)
         columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
         rows = given.rows(design, columns, None, self.one_record_a_unit)
-        by_choice = self.method == "directions" or (self.method == "auto" and self._chooses(rows, guarantee))
-        number = self._number(given.width, by_choice)
+        by_choice = self.method == "directions" or (self.method == "auto" and self._is_choice(rows, guarantee))
+        number = self._count_components(given.width, by_choice)
         if by_choice:
             design = replace(design, intercept=False)
             rows = given.rows(design, columns, None, self.one_record_a_unit)
@@ -177,13 +161,13 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         prior = Normal(design, PRIOR_DEVIATION)
         if by_choice:
             candidates = spread_candidates(design.size, DIRECTIONS, LENGTHS)
-            factor = DirectionFactor(candidates, NOISE_VARIANCE, TAU)
-            released = release(factored(factor), rows, prior, guarantee, account=account)
+            mechanism: DesignMechanism[Any, Any] = factored(DirectionFactor(candidates, NOISE_VARIANCE, TAU))
         else:
-            released = release(noisy_moments(), sum_moments(rows), prior, guarantee, account=account)
+            mechanism = noisy_moments()
+        released = release(mechanism, statistic_of(mechanism, rows, design), prior, guarantee, account=account)
         given.describe(self)
         self._columns = columns
-        return self._read(released, later, number)
+        return self._keep(released, later, number)
 
     @classmethod
     def from_release(
@@ -215,25 +199,23 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         if not chosen and release.mechanism != "noisy_moments":
             raise InputError("this release is not of principal components")
         most = 1 if chosen else len(design.features)
-        made = cls(
+        made = of_release(
+            cls,
+            release,
+            bounds,
             n_components=n_components,
-            bounds=written_bounds(design, bounds),
-            guarantee=release.guarantee,
             method="directions" if chosen else "moments",
             draws=draws,
             random_state=random_state,
         )
-        number = _at_most(most if n_components is None else n_components, most)
-        describe(made, design)
-        later = DrawnLater(whole_number(draws, "draws", 100), random_state, reader=component_draws)
-        return made._read(release, later, number)
+        number = _require_at_most(most if n_components is None else n_components, most)
+        return made._keep(release, made._plan_draws(), number)
 
     @property
     def posterior_(self) -> ComponentPosterior:
         """Draws of the covariance, made when they are first asked for."""
         check_is_fitted(self, "release_")
-        found: ComponentPosterior = self._later.drawn(self.release_)
-        return found
+        return self._later.drawn(self.release_)  # type: ignore[no-any-return]
 
     def sample_posterior(self, draws: int, *, random_state: Any = None) -> ComponentPosterior:
         """Fresh draws of the covariance.
@@ -248,8 +230,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         Raises:
             InputError: too few draws.
         """
-        check_is_fitted(self, "release_")
-        rng = generator(self.random_state if random_state is None else random_state)
+        rng = generator_after(self, random_state)
         return component_draws(self.release_, draws=whole_number(draws, "draws", 100), rng=rng)
 
     def components_interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
@@ -333,23 +314,16 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
     @property
     def _n_features_out(self) -> int:
-        """Components."""
+        """Number of components, as scikit-learn's mixin asks for it."""
         return int(self.n_components_)
 
     @property
     def _spectrum(self) -> Spectrum:
-        """The estimate: of moments made at the fit, of a choice from the posterior when it is first asked for."""
+        """The estimate of the axes: of moments at once, of a choice from the posterior when it is first asked for."""
         check_is_fitted(self, "release_")
-        found: Spectrum = self.posterior_.spectrum() if self._at_once is None else self._at_once
-        return found
+        return self.posterior_.spectrum() if self._at_once is None else self._at_once
 
-    def __sklearn_tags__(self) -> Tags:
-        """No two fits are alike, whatever the random state."""
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = tags.input_tags.sparse = True
-        return tags
-
-    def _chooses(self, rows: Rows, guarantee: Guarantee) -> bool:
+    def _is_choice(self, rows: Rows, guarantee: Guarantee) -> bool:
         """Whether "auto" chooses among directions: by what is public."""
         records, size = rows.records, len(rows.design.features)
         if not (self.centred and self.n_components == 1 and guarantee.relation.public_number and 2 <= size <= WIDEST):
@@ -358,23 +332,27 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         deviation = moment_sensitivity(guarantee.relation) / GRID**2 * math.sqrt((sums + 1) * (sums + 2) / 3)
         return bool(2 * math.sqrt(size) * deviation > HIDDEN * records * float(guarantee.epsilon))
 
-    def _number(self, size: int, by_choice: bool) -> int:
-        """Components, checked."""
+    def _count_components(self, size: int, by_choice: bool) -> int:
+        """Check how many components there can be."""
         if by_choice:
             if size < 2:
                 raise InputError("a direction needs at least two features; X has 1 feature(s), n_features = 1")
-            return _at_most(1 if self.n_components is None else self.n_components, 1)
-        return _at_most(size if self.n_components is None else self.n_components, size)
+            return _require_at_most(1 if self.n_components is None else self.n_components, 1)
+        return _require_at_most(size if self.n_components is None else self.n_components, size)
 
-    def _read(self, released: Release, later: DrawnLater, number: int) -> Self:
-        """The release, and what scikit-learn's users look for."""
+    def _plan_draws(self) -> DrawnLater:
+        """Plan the draws; nothing that happens to the random state after a fit can change them."""
+        return DrawnLater(whole_number(self.draws, "draws", 100), self.random_state, reader=component_draws)
+
+    def _keep(self, released: Release, later: DrawnLater, number: int) -> Self:
+        """Set what a fit leaves: the release, its draws, and the estimate, which moments have at once."""
         at_once = None if isinstance(released.payload, FactoredChoice) else quick_components(released)
         self.release_, self._later, self.n_components_, self._at_once = released, later, number, at_once
         return self
 
 
-def _at_most(number: Any, most: int) -> int:
-    """A number of components."""
+def _require_at_most(number: Any, most: int) -> int:
+    """Check a number of components."""
     found = whole_number(number, "n_components", 1)
     if found > most:
         raise InputError(

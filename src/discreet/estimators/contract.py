@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
-from sklearn.utils import get_tags
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from discreet.errors import InputError, listed
 from discreet.estimators.columns import codes_of, indicated, refuse_standardised, sparse_format, with_categories
@@ -38,6 +38,7 @@ __all__ = [
     "columns_of",
     "generated_names",
     "generator",
+    "generator_after",
     "read_features",
     "read_given",
     "read_target",
@@ -110,6 +111,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         # scikit-learn's own, which looks up even more, would be refused itself.
         return [name for name in object.__dir__(self) if name not in refused and (name in late or hasattr(self, name))]
 
+    def __sklearn_tags__(self) -> Tags:
+        """No two fits are alike, whatever the random state; sparse records are read but where a subclass says so."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = tags.input_tags.sparse = True
+        return tags
+
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """The inverse."""
         state = dict(state)
@@ -139,6 +146,24 @@ def generator(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31, size=4))
     raise InputError("random_state is None, a whole number that is not negative, or a generator of numpy")
+
+
+def generator_after(estimator: BaseEstimator, random_state: Any) -> np.random.Generator:
+    """The generator of a fitted estimator's fresh draws.
+
+    Args:
+        estimator: fitted.
+        random_state: as of `generator`; None takes the estimator's own.
+
+    Returns:
+        A generator.
+
+    Raises:
+        NotFittedError: of scikit-learn, an estimator that is not fitted.
+        InputError: an odd random state.
+    """
+    check_is_fitted(estimator, "release_")
+    return generator(estimator.random_state if random_state is None else random_state)
 
 
 def refuse_options(options: Mapping[str, Any]) -> None:
@@ -322,16 +347,16 @@ def read_given(
     dtype = np.float64 if numeric and mixed is None else None
     alone = y is None and not supervised
     taken = {"dtype": dtype, "accept_sparse": sparse_format(estimator, mixed)}
-    read = _sanitised(lambda: validate_data(reader, X, "no_validation" if alone else y, **taken), "X or y")
+    read = _read_quietly(lambda: validate_data(reader, X, "no_validation" if alone else y, **taken), "X or y")
     names = tuple(reader.feature_names_in_) if hasattr(reader, "feature_names_in_") else None
     X, y = (read, None) if alone else read
     if isinstance(estimator, PrivateEstimator) and getattr(estimator, "scored_records", "private") == "private":
         refuse_standardised(X)
     given = Given(X, y, names, (names, X.shape[1]), None)
-    return given if mixed is None else _indicated(given, mixed, grouped=grouped(mixed))
+    return given if mixed is None else _put_indicators(given, mixed, grouped=grouped(mixed))
 
 
-def _indicated(given: Given, declared: tuple[Variable, ...], *, grouped: bool) -> Given:
+def _put_indicators(given: Given, declared: tuple[Variable, ...], *, grouped: bool) -> Given:
     """Indicators in the place of categories, in the order of X's columns."""
     found = columns_of([variable.name for variable in declared], given, by_name=True)
     ordered = tuple(declared[position] for position in np.argsort(found))
@@ -357,7 +382,7 @@ def read_features(estimator: BaseEstimator, X: Any, *, numeric: bool = True) -> 
     declared = getattr(estimator, "_mixed", None) if numeric else None
     dtype = np.float64 if numeric and declared is None else None
     taken = {"dtype": dtype, "accept_sparse": numeric and sparse_format(estimator, declared)}
-    read = _sanitised(lambda: validate_data(estimator, X, reset=False, **taken), "X")
+    read = _read_quietly(lambda: validate_data(estimator, X, reset=False, **taken), "X")
     return read if declared is None else indicated(declared, read, grouped=bool(estimator.release_.design.groups))
 
 
@@ -377,12 +402,12 @@ def read_target(estimator: BaseEstimator, y: Any, records: int, *, numeric: bool
         InputError: they cannot be read, are missing or infinite, or are more or fewer than the records. No message has
             a value or a number of records.
     """
-    read = np.asarray(_sanitised(lambda: column_or_1d(y), "y"))
+    read = np.asarray(_read_quietly(lambda: column_or_1d(y), "y"))
     if len(read) != records:
         raise InputError("X and y have different numbers of records")
     if not numeric:
         return read
-    numbers: Floats = _sanitised(lambda: read.astype(np.float64), "y")
+    numbers: Floats = _read_quietly(lambda: read.astype(np.float64), "y")
     if not np.isfinite(numbers).all():
         raise InputError("y contains NaN, inf or a number too large; leave such records out")
     return numbers
@@ -433,7 +458,7 @@ def class_labels(classes: Any) -> Values:
     if classes is None or isinstance(classes, str):
         raise InputError("fit needs classes=(...): the labels that y may hold are declared, never read off the records")
     listed = list(classes)
-    labels = _sanitised(lambda: np.array(listed), "classes")
+    labels = _read_quietly(lambda: np.array(listed), "classes")
     textual = {isinstance(label, str) for label in listed}
     if labels.ndim != 1 or labels.dtype.kind not in "biufU" or len(textual) != 1:
         raise InputError("classes are a list of labels, all text or all numbers")
@@ -445,7 +470,7 @@ def class_labels(classes: Any) -> Values:
     return distinct
 
 
-def _sanitised(read: Callable[[], T], name: str) -> T:
+def _read_quietly(read: Callable[[], T], name: str) -> T:
     """What `read` returns, under a name; the text of a foreign exception may quote a record and is not shown."""
     try:
         # A warning of an overflow in a sum would be a word about records.
@@ -455,12 +480,12 @@ def _sanitised(read: Callable[[], T], name: str) -> T:
         raise
     except Exception as error:
         kind: type[InputError] = InputTypeError if isinstance(error, TypeError) else InputError
-        said = _public(str(error), name)
+        said = _translate_message(str(error), name)
     # Raised outside the handler: an exception raised inside would carry the other one as its context.
     raise kind(said)
 
 
-def _public(message: str, name: str) -> str:
+def _translate_message(message: str, name: str) -> str:
     """What of a message of scikit-learn may be shown."""
     for pattern in SHOWN:
         if found := re.match(pattern, message):

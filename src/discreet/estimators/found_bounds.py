@@ -240,7 +240,7 @@ def describe_found(estimator: Any, found: FoundBounds | None) -> None:
             "coefficients and intervals are of the clipped columns, and not of the columns themselves: declare wider "
             "bounds",
             ClippedWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

@@ -7,7 +7,7 @@ the probabilities then classifies, with intervals. What is particular to scikit-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -31,7 +31,7 @@ from discreet.estimators.contract import (
     class_labels,
     columns_of,
     generated_names,
-    generator,
+    generator_after,
     read_features,
     read_given,
     refuse_options,
@@ -73,6 +73,7 @@ UNREAD = "map_estimate"
 """The mechanism whose choice among candidates no noise-aware posterior can read."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     """Differentially private naive Bayes classifier for categorical and binned numeric features.
 
@@ -128,38 +129,20 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         0
     """
 
-    def __init__(
-        self,
-        *,
-        classes: Sequence[Any] | None = None,
-        features: Sequence[Variable] | None = None,
-        bounds: tuple[Any, Any] | Mapping[str, Any] | None = None,
-        bins: int = 6,
-        mechanism: str | Mechanism[Any] = "planned",
-        guarantee: Guarantee | None = None,
-        account: Account | None = None,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        scored_records: ScoredRecords = "private",
-        draws: int = 1000,
-        target: str = "class",
-        random_state: Any = None,
-        one_record_a_unit: bool = False,
-    ) -> None:
-        self.classes = classes
-        self.features = features
-        self.bounds = bounds
-        self.bins = bins
-        self.mechanism = mechanism
-        self.guarantee = guarantee
-        self.account = account
-        self.epsilon = epsilon
-        self.delta = delta
-        self.scored_records = scored_records
-        self.draws = draws
-        self.target = target
-        self.random_state = random_state
-        self.one_record_a_unit = one_record_a_unit
+    classes: Sequence[Any] | None = None
+    features: Sequence[Variable] | None = None
+    bounds: tuple[Any, Any] | Mapping[str, Any] | None = None
+    bins: int = 6
+    mechanism: str | Mechanism[Any] = "planned"
+    guarantee: Guarantee | None = None
+    account: Account | None = None
+    epsilon: Number | None = None
+    delta: Number | None = None
+    scored_records: ScoredRecords = "private"
+    draws: int = 1000
+    target: str = "class"
+    random_state: Any = None
+    one_record_a_unit: bool = False
 
     def fit(
         self, X: Any, y: Any = None, *, target: str | None = None, table: str | None = None, **options: Any
@@ -252,8 +235,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             DiscreetError: as of `noise_aware`.
         """
         check_is_fitted(self, "release_")
-        found: PosteriorDraws = self._later.drawn(self.release_)
-        return found
+        return self._later.drawn(self.release_)  # type: ignore[no-any-return]
 
     def sample_posterior(self, draws: int, *, random_state: Any = None) -> Tables:
         """Fresh joint draws of P(class) and P(feature | class).
@@ -268,8 +250,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         Raises:
             InputError: no draws.
         """
-        check_is_fitted(self, "release_")
-        rng = generator(self.random_state if random_state is None else random_state)
+        rng = generator_after(self, random_state)
         draws = whole_number(draws, "draws", 1)
         return noise_aware(self.release_, draws=draws, rng=rng, trust_network=True).cells
 
@@ -331,9 +312,9 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         return lower, upper
 
     def __sklearn_tags__(self) -> Tags:
-        """No two fits are alike, whatever the random state; columns of names are read where they are declared."""
+        """Columns of names are read where they are declared."""
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
+        tags.input_tags.sparse = False
         tags.input_tags.categorical = any(not feature.numeric for feature in _variables(self.features))
         tags.input_tags.string = tags.input_tags.categorical
         return tags
