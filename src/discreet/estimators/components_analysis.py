@@ -47,14 +47,14 @@ __all__ = ["PrivatePCA"]
 
 Floats = npt.NDArray[np.float64]
 
-HIDDEN = 0.1
+HIDDEN_VARIANCE = 0.1
 """Scaled variance: where noise alone would show as much, "auto" chooses. Set on seeds 0 to 3 of three sets of
 `bench.components` and confirmed on their seeds 100 to 107."""
-WIDEST = 6
+MOST_CHOICE_FEATURES = 6
 """Features up to which that was measured."""
 METHODS = ("auto", "moments", "directions")
 DIRECTIONS, LENGTHS, NOISE_VARIANCE, TAU, PRIOR_DEVIATION = 12, (0.1, 0.2, 0.4), 0.01, 4.0, 0.5
-"""Of a choice; for others there is `PrivatePrincipalDirection`."""
+"""What is chosen among, and by which law; other values are options of `PrivatePrincipalDirection`."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -94,6 +94,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         posterior_: draws of the covariance in scaled coordinates, in the order of `release_.design.names`; drawn when
             it is first looked at.
         n_components_, n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
+
+    Raises:
+        Nothing: `fit` looks at arguments, as scikit-learn has it.
 
     Guarantee:
         Each `fit` is one release and promises `guarantee`; see `noisy_moments` and `factored`.
@@ -250,7 +253,17 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         return by_column(lower, self._columns), by_column(upper, self._columns)
 
     def explained_variance_interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Intervals of the variances along the components, shape (n_components,) each; as `components_interval`."""
+        """Intervals of the variances along the components, in scaled coordinates.
+
+        Args:
+            level: posterior probability of each interval, between 0 and 1.
+
+        Returns:
+            (lower, upper), shape (n_components,) each, as `explained_variance_`.
+
+        Raises:
+            InputError: as `components_interval`.
+        """
         return self.posterior_.tails(self.posterior_.variances(self.n_components_), level)
 
     @property
@@ -260,18 +273,18 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
     @property
     def explained_variance_(self) -> Floats:
-        """Along the components, shape (n_components,)."""
+        """Variances along the components, in scaled coordinates, shape (n_components,)."""
         return self._spectrum.variances[: self.n_components_]
 
     @property
     def explained_variance_ratio_(self) -> Floats:
-        """Shares of the sum over all axes, shape (n_components,)."""
+        """Variances along the components as shares of the sum over all axes, shape (n_components,)."""
         total = float(self._spectrum.variances.sum())
         return self.explained_variance_ / total if total > 0 else np.zeros(self.n_components_)
 
     @property
     def mean_(self) -> Floats:
-        """Of the features, in the units of the columns, shape (features,)."""
+        """Means of the features, in the units of the columns, shape (features,)."""
         design = self.release_.design
         return by_column(design.middles + design.vectors(self._spectrum.mean), self._columns)
 
@@ -326,11 +339,16 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
     def _is_choice(self, rows: Rows, guarantee: Guarantee) -> bool:
         """Whether "auto" chooses among directions: by what is public."""
         records, size = rows.records, len(rows.design.features)
-        if not (self.centred and self.n_components == 1 and guarantee.relation.public_number and 2 <= size <= WIDEST):
+        if not (
+            self.centred
+            and self.n_components == 1
+            and guarantee.relation.public_number
+            and 2 <= size <= MOST_CHOICE_FEATURES
+        ):
             return False
         sums = size * (size + 3) // 2
         deviation = moment_sensitivity(guarantee.relation) / GRID**2 * math.sqrt((sums + 1) * (sums + 2) / 3)
-        return bool(2 * math.sqrt(size) * deviation > HIDDEN * records * float(guarantee.epsilon))
+        return bool(2 * math.sqrt(size) * deviation > HIDDEN_VARIANCE * records * float(guarantee.epsilon))
 
     def _count_components(self, size: int, by_choice: bool) -> int:
         """Check how many components there can be."""

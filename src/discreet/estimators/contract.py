@@ -57,14 +57,14 @@ MOST_DRAWN_NUMBERS = 2**27
 """Most numbers of one posterior, draws times probabilities or weights: 1 GiB, refused before anything is charged."""
 RELEASES = {"release_", "bounds_release_"}
 """Attributes that hold a release, or None."""
-SHOWN = (
+SHOWN_MESSAGES = (
     r"X has \d+ features, but \w+ is expecting \d+ features as input",
     r"(?s)The feature names should match those that were passed during fit.*",
     r"This \w+ estimator requires y to be passed, but the target y is None",
     r"(?s)Sparse data was passed.*",
 )
 """How messages begin that are of the analyst's own columns, or of nothing but the call: shown as they stand."""
-REPLACED = (
+REPLACED_MESSAGES = (
     (r"could not convert|Unable to convert", "{name} holds text in a numeric column; declare its states"),
     (r"(float|int)\(\) argument must be", "argument must be a string or a number; {name} holds something else"),
     (r"Input X contains", "X contains NaN, inf or a number too large; leave such records out"),
@@ -138,6 +138,10 @@ def generator(random_state: Any) -> np.random.Generator:
 
     Raises:
         InputError: something else.
+
+    Example:
+        >>> generator(3).integers(10**9) == generator(3).integers(10**9)
+        np.True_
     """
     if random_state is None or (isinstance(random_state, Integral) and int(random_state) >= 0):
         return np.random.default_rng(None if random_state is None else int(random_state))
@@ -195,6 +199,10 @@ def yes_or_no(value: Any, name: str) -> bool:
 
     Raises:
         InputError: neither True nor False, nor 1 nor 0 as a grid of settings may hold.
+
+    Example:
+        >>> yes_or_no(1, "curvature")
+        True
     """
     if isinstance(value, (bool, np.bool_, Integral)) and value in (0, 1):
         return bool(value)
@@ -215,6 +223,11 @@ def whole_number(value: Any, name: str, least: int, most: int | None = None) -> 
 
     Raises:
         InputError: no whole number, a smaller or a larger one.
+
+    Example:
+        >>> whole_number(0, "draws", 1)
+        Traceback (most recent call last):
+        discreet.errors.InputError: draws is a whole number, at least 1
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise InputError(f"{name} is a whole number, at least {least}")
@@ -232,6 +245,11 @@ def require_drawable(draws: int, numbers: int) -> None:
 
     Raises:
         InputError: more than 2^27 numbers together, which are 1 GiB.
+
+    Example:
+        >>> require_drawable(1000, 10**6)
+        Traceback (most recent call last):
+        discreet.errors.InputError: draws of 1,000,000 numbers each: at most 134 draws fit into 1 GiB; ask for ...
     """
     if draws * numbers > MOST_DRAWN_NUMBERS:
         raise InputError(
@@ -357,7 +375,7 @@ def read_given(
 
 
 def _put_indicators(given: Given, declared: tuple[Variable, ...], *, grouped: bool) -> Given:
-    """Indicators in the place of categories, in the order of X's columns."""
+    """Put indicators in the place of categories, in the order of X's columns."""
     found = columns_of([variable.name for variable in declared], given, by_name=True)
     ordered = tuple(declared[position] for position in np.argsort(found))
     names = None if given.names is None else tuple(one.name for one in features_of(ordered, grouped=grouped))
@@ -414,7 +432,12 @@ def read_target(estimator: BaseEstimator, y: Any, records: int, *, numeric: bool
 
 
 def generated_names(width: int) -> tuple[str, ...]:
-    """Names of features that have none."""
+    """Names of features that have none.
+
+    Example:
+        >>> generated_names(3)
+        ('x0', 'x1', 'x2')
+    """
     return tuple(f"x{position}" for position in range(width))
 
 
@@ -454,6 +477,10 @@ def class_labels(classes: Any) -> Values:
 
     Raises:
         InputError: none, labels of several types, repeated or continuous ones.
+
+    Example:
+        >>> class_labels(["well", "ill"]).tolist()
+        ['ill', 'well']
     """
     if classes is None or isinstance(classes, str):
         raise InputError("fit needs classes=(...): the labels that y may hold are declared, never read off the records")
@@ -471,7 +498,7 @@ def class_labels(classes: Any) -> Values:
 
 
 def _read_quietly(read: Callable[[], T], name: str) -> T:
-    """What `read` returns, under a name; the text of a foreign exception may quote a record and is not shown."""
+    """Call `read`, under a name; the text of a foreign exception may quote a record and is not shown."""
     try:
         # A warning of an overflow in a sum would be a word about records.
         with np.errstate(all="ignore"):
@@ -486,11 +513,11 @@ def _read_quietly(read: Callable[[], T], name: str) -> T:
 
 
 def _translate_message(message: str, name: str) -> str:
-    """What of a message of scikit-learn may be shown."""
-    for pattern in SHOWN:
+    """Translate a message of scikit-learn into what may be shown of it."""
+    for pattern in SHOWN_MESSAGES:
         if found := re.match(pattern, message):
             return found.group().removesuffix(".")
-    for pattern, said in REPLACED:
+    for pattern, said in REPLACED_MESSAGES:
         if re.match(pattern, message):
             return said.format(name=name)
     return f"{name} cannot be read; the message of the reader may quote a record and is not shown"

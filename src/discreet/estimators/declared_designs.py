@@ -38,7 +38,7 @@ Floats = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.intp]
 E = TypeVar("E", bound=BaseEstimator)
 
-SPARSE_NUMBERS = 2**22
+SPARSE_BLOCK_NUMBERS = 2**22
 """Numbers of a block of sparse records, which is made dense to be predicted: 32 MiB."""
 
 
@@ -83,6 +83,10 @@ def positive_number(value: Any, name: str) -> float:
 
     Raises:
         InputError: no number, or one that is not finite and greater than 0.
+
+    Example:
+        >>> positive_number(2, "radius")
+        2.0
     """
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
         raise InputError(f"{name} is a finite number greater than 0")
@@ -101,6 +105,10 @@ def inner_products(coordinates: Floats, weights: Floats) -> Floats:
 
     Returns:
         Shape (records,).
+
+    Example:
+        >>> inner_products(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([10.0, 1.0])).tolist()
+        [12.0, 34.0]
     """
     total = np.zeros(len(coordinates))
     for column, weight in zip(coordinates.T, weights.tolist(), strict=True):
@@ -117,6 +125,10 @@ def by_column(values: Floats, columns: Positions) -> Floats:
 
     Returns:
         Same shape.
+
+    Example:
+        >>> by_column(np.array([0.1, 0.2, 0.3]), np.array([2, 0, 1])).tolist()  # the first feature is the third column
+        [0.2, 0.3, 0.1]
     """
     return values[..., np.argsort(columns)]
 
@@ -127,7 +139,12 @@ def target_name(given: Given | GivenTable, name: str, features: Sequence[Variabl
 
 
 def unused_name(name: str, features: Sequence[Variable]) -> str:
-    """A name for the target that no feature has."""
+    """A name for the target that no feature has.
+
+    Example:
+        >>> unused_name("target", [Variable("age", bounds=(0, 120)), Variable("target", bounds=(0, 1))])
+        'target_'
+    """
     taken = {variable.name for variable in features}
     while name in taken:
         name += "_"
@@ -174,7 +191,7 @@ def scaled_blocks(estimator: BaseEstimator, X: Any) -> Iterator[Floats]:
     """
     check_is_fitted(estimator, "release_")
     read, design = read_features(estimator, X), estimator.release_.design
-    step = SPARSE_NUMBERS // design.size if issparse(read) else read.shape[0]
+    step = SPARSE_BLOCK_NUMBERS // design.size if issparse(read) else read.shape[0]
     for start in range(0, read.shape[0], max(step, 1)):
         part = read[start : start + max(step, 1)]
         yield design.scaled((part.toarray() if issparse(part) else part)[:, estimator._columns])

@@ -91,6 +91,9 @@ class PrivateLinearRegression(RegressorMixin, Regression):  # type: ignore[misc]
             values outside of them with intervals; None where there was none.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
+    Raises:
+        Nothing: `fit` looks at arguments, as scikit-learn has it.
+
     Guarantee:
         Each `fit` is one release, or two whose guarantees sum to `guarantee` (`found_bounds.py`); see
         `grouped_moments`, `noisy_moments` and `truncated_posterior`. The last is drawn by a floating-point sampler.

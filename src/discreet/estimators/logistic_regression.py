@@ -37,7 +37,7 @@ from discreet.sensitive.rows import Rows
 __all__ = ["PrivateLogisticRegression", "chosen_method"]
 
 METHODS = ("auto", "objective", "one_shot", "gradients")
-ONE_SHOT_LIMIT = 250.0
+ONE_SHOT_RECORDS = 250.0
 """Records times epsilon for each feature below which one noisy vector beats objective perturbation, where covariates
 are declared symmetric; see `chosen_method`."""
 
@@ -60,8 +60,14 @@ def chosen_method(*, epsilon: float, records: int, features: int, symmetric: boo
 
     Returns:
         "one_shot" if symmetric and `records epsilon < 250 features`, else "objective".
+
+    Example:
+        >>> chosen_method(epsilon=0.1, records=1000, features=2, symmetric=True)
+        'one_shot'
+        >>> chosen_method(epsilon=1, records=1000, features=2, symmetric=True)
+        'objective'
     """
-    return "one_shot" if symmetric and records * epsilon < ONE_SHOT_LIMIT * features else "objective"
+    return "one_shot" if symmetric and records * epsilon < ONE_SHOT_RECORDS * features else "objective"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -122,6 +128,9 @@ class PrivateLogisticRegression(ClassifierMixin, Regression):  # type: ignore[mi
         bounds_release_, found_bounds_, clipped_: of the first release, by column: bounds in use, and noisy numbers of
             values outside of them with intervals; None where there was none.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
+
+    Raises:
+        Nothing: `fit` looks at arguments, as scikit-learn has it.
 
     Guarantee:
         Each `fit` is one release, or two whose guarantees sum to `guarantee` (`found_bounds.py`); see
@@ -235,7 +244,17 @@ class PrivateLogisticRegression(ClassifierMixin, Regression):  # type: ignore[mi
         return found[0] if len(found) == 1 else found.T
 
     def predict(self, X: Any) -> Values:
-        """The likeliest class of each record by the log odds, shape (records,); errors as above."""
+        """The likeliest class of each record by the log odds.
+
+        Args:
+            X: as in `fit`; nothing is charged.
+
+        Returns:
+            Labels, shape (records,).
+
+        Raises:
+            InputError: as `decision_function`.
+        """
         odds = self._predict_linearly(X)
         best = (odds[0] > 0).astype(np.intp) if len(odds) == 1 else odds.argmax(axis=0)
         found: Values = self.classes_[best]

@@ -68,6 +68,9 @@ class PrivatePoissonRegression(RegressorMixin, Regression):  # type: ignore[misc
         bounds_release_, found_bounds_, clipped_: of the first release, as of `PrivateLinearRegression`.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
+    Raises:
+        Nothing: `fit` looks at arguments, as scikit-learn has it.
+
     Guarantee:
         Each `fit` is one release, or two whose guarantees sum to `guarantee` (`found_bounds.py`); see
         `objective_perturbation`. It does not rest on exact real arithmetic.

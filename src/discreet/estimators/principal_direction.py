@@ -81,6 +81,9 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             columns, shape (1, features); `transform` uses it.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
+    Raises:
+        Nothing: `fit` looks at arguments, as scikit-learn has it.
+
     Guarantee:
         Each `fit` is one release and promises `guarantee`; see `factored`.
 
