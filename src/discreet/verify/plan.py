@@ -96,7 +96,7 @@ def plan(
     Over a network noisy statistics are read by the noise-aware posterior's mean, released draws and choices as they
     are. Over a design features fill their bounds evenly, or their ball; a numeric target is linear in them with a
     residual of deviation 0.2, the log odds of a class are linear, features without a target lie along an axis; weights
-    are random. Moments are read by their posterior's mean, gradients by the weights that they lead to. Mechanisms that have
+    are random. Moments are read by their posterior's mean, gradients by the weights that they lead to. Mechanisms with
     no use for a delta are simulated without it, at the same epsilon.
 
     Args:
