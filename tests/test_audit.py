@@ -29,7 +29,7 @@ from discreet.mechanisms.posterior_sampler import posterior_sampler
 from discreet.theory.lattice import LatticeLaw
 from discreet.verify import audit as auditing
 from discreet.verify import tiny_data
-from discreet.verify.losses import _credited
+from discreet.verify.losses import _may_credit
 from enumeration import SIDES, Pair, among, choice_loss, gaussian_delta, noise_loss, picked_loss, told_delta
 from flawed import (
     ADD_REMOVE,
@@ -160,7 +160,7 @@ def test_independent_draws_cost_alike(draws: int) -> None:
 
 def test_weights_that_underflow_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A crowd of 760 nats: grid points whose weight is 0 for one data set and not for its neighbour."""
-    monkeypatch.setattr(tiny_data, "PEAK", 760.0)
+    monkeypatch.setattr(tiny_data, "PEAK_NATS", 760.0)
     for epsilon in (20, 60):
         findings = dc.audit(posterior_sampler(), promise(epsilon, ADD_REMOVE), {"coin": COIN, **FAMILIES}, most=1)
         assert all(0.4 * epsilon < finding.measured <= epsilon for finding in findings)
@@ -201,7 +201,7 @@ def test_what_is_measured_is_what_enumeration_finds(name: str, monkeypatch: pyte
             expected = picked_loss(flaw.make(), network, guarantee, pairs, 1)
         case _:
             expected = choice_loss(flaw.make(), network, guarantee, pairs)
-    monkeypatch.setattr(auditing, "STEPS", 1)
+    monkeypatch.setattr(auditing, "ENUMERATED_STEPS", 1)
     monkeypatch.setattr(auditing, "neighbours", lambda *_: iter(pairs))
     (finding,) = dc.audit(flaw.make(), guarantee, {"tiny": network})
     assert finding.measured == pytest.approx(expected, rel=1e-7)
@@ -290,12 +290,12 @@ def test_a_number_beside_draws_adds_its_loss_to_the_bound(monkeypatch: pytest.Mo
     seeded(monkeypatch, 18)
     prior, pairs, asked = dc.Dirichlet.uniform(COIN), {((), ((0,),)): 1}, promise(1, ADD_REMOVE, "0.01")
     own = replace(posterior_sampler().calibrate(COIN, prior, asked), temper=1.0, total_scale=2.0)
-    bound = auditing._largest_bound(posterior_sampler(), own, prior, pairs, asked)
+    bound = auditing._bound_loss(posterior_sampler(), own, prior, pairs, asked)
     assert told_delta(ADD_REMOVE, float(prior.alpha["a"].min()), own, 1.0, bound) > 0.01
-    monkeypatch.setattr(auditing, "_statistical", lambda *given: given[-1])
+    monkeypatch.setattr(auditing, "_bound_pair", lambda *given: given[-1])
     for scale, wanted in ((2.0, 0.5 + 0.02), (None, 0.01)):
         own = replace(own, total_scale=scale)
-        assert auditing._largest_bound(posterior_sampler(), own, prior, pairs, asked) == pytest.approx(wanted)
+        assert auditing._bound_loss(posterior_sampler(), own, prior, pairs, asked) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
@@ -393,7 +393,7 @@ def test_gaussian_noise_gets_a_delta(run: Run) -> None:
     assert {part["delta"] for part in json.loads(out)["findings"]} == {"0.000001"}
 
 
-def test_a_delta_makes_the_sampler_statistical(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_delta_makes_the_sampler_bound_pair(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     seeded(monkeypatch, 20)
     code, out, _ = run("posterior_sampler", "--delta", "1e-6", "--records", "1", "--relation", "add-remove")
     assert code == 0
@@ -416,8 +416,8 @@ def test_rows_that_depend_on_each_other_are_a_leak_and_no_loss() -> None:
 def test_a_coin_counts_if_it_sends_a_row_anywhere_alike(chance: tuple[float, ...], credited: bool) -> None:
     """Two points, both reached by the coin with half a chance each, or not."""
     log: Any = SimpleNamespace(astray=tuple((0, math.log(part)) for part in chance), rows=({(0,): 0.0, (1,): 0.0},))
-    assert _credited(log, log, 0) is credited
-    assert not _credited(log, SimpleNamespace(astray=None, rows=log.rows), 0)  # type: ignore[arg-type]
+    assert _may_credit(log, log, 0) is credited
+    assert not _may_credit(log, SimpleNamespace(astray=None, rows=log.rows), 0)  # type: ignore[arg-type]
 
 
 @every("turned", [False, True])
@@ -432,7 +432,7 @@ def test_the_bound_looks_at_two_neighbours_both_ways(turned: bool) -> None:
 
     pair: Any = ((), ((0,),))
     calibration = posterior_sampler().calibrate(COIN, prior, guarantee)
-    looked = auditing._statistical(
+    looked = auditing._bound_pair(
         replace(posterior_sampler(), draw=draw), calibration, prior, pair[::-1] if turned else pair, 1e-4
     )
     assert looked > 2
@@ -449,7 +449,7 @@ def test_the_bound_counts_other_draws_than_those_that_it_chose_by() -> None:
 
     calibration = posterior_sampler().calibrate(COIN, prior, guarantee)
     odd = replace(posterior_sampler(), draw=draw)
-    assert auditing._statistical(odd, calibration, prior, ((), ((0,),)), 1e-4) == 0
+    assert auditing._bound_pair(odd, calibration, prior, ((), ((0,),)), 1e-4) == 0
 
 
 @every("name", DISHONEST)
@@ -461,7 +461,7 @@ def test_every_dishonest_draw_is_found(name: str) -> None:
 
 def test_a_coin_that_is_ignored_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A crowd of 760 nats, where weights underflow: only a coin that is heeded keeps the promise."""
-    monkeypatch.setattr(tiny_data, "PEAK", 760.0)
+    monkeypatch.setattr(tiny_data, "PEAK_NATS", 760.0)
     honest = posterior_sampler()
     ignored = by_source(honest, Coinless)
     with_coin, without = (
@@ -477,7 +477,7 @@ def test_an_exact_mean_in_place_of_draws_is_measured(monkeypatch: pytest.MonkeyP
     seeded(monkeypatch, 21)
     mechanism, prior, guarantee = exact_means(), dc.Dirichlet.uniform(COIN), promise(1, ADD_REMOVE, "1e-4")
     own = mechanism.calibrate(COIN, prior, guarantee)
-    assert auditing._statistical(mechanism, own, prior, ((), ((0,),)), 1e-4) > 5
+    assert auditing._bound_pair(mechanism, own, prior, ((), ((0,),)), 1e-4) > 5
 
 
 def test_a_calibration_of_an_unknown_kind_is_refused() -> None:

@@ -14,7 +14,7 @@ import discreet as dc
 from discreet.mechanisms import MECHANISMS, mechanisms_over
 from discreet.releases.kinds.weight_draws import Truncation
 from discreet.verify import tiny_data
-from discreet.verify.densities import CELLS, truncation_loss
+from discreet.verify.densities import BALL_STEPS, truncation_loss
 from discreet.verify.losses import length
 from flawed import ADD_REMOVE, REPLACE, for_adding, misdrawn, promise, recalibrated
 
@@ -161,7 +161,7 @@ def test_a_posterior_in_a_ball_is_looked_at_up_to_its_edge() -> None:
     assert isinstance(calibration, Truncation)
     data = {(): np.empty((0, 2)), ((1.0, 1.0),): np.ones((1, 2))}
     rows = {key: dc.designs.read_rows(over, table[:, :1], table[:, 1]) for key, table in data.items()}
-    theta = np.linspace(-calibration.radius, calibration.radius, CELLS + 1)
+    theta = np.linspace(-calibration.radius, calibration.radius, BALL_STEPS + 1)
     flat = np.exp(-(theta**2) / 2)
     tilted = flat * np.exp(-calibration.temper / (2 * calibration.variance) * (1 - theta) ** 2)
     ratio = np.log(tilted / tilted.sum()) - np.log(flat / flat.sum())

@@ -28,7 +28,7 @@ from discreet.theory.audit_size import (
     prefers_gaussian,
 )
 from discreet.verify.audit import audit
-from discreet.verify.losses import _gaussian_epsilon
+from discreet.verify.losses import _solve_epsilon
 from enumeration import Scripted, among, numbers
 from folding import every
 from tiny import Record, all_records, counts_of, network_of
@@ -496,7 +496,7 @@ def test_gaussian_noise_on_pairs_spends_its_part(relation: dc.Relation, chosen: 
     epsilon = float(noise.second * (1 - noise.selection if chosen else 1))
     assert noise.delta == Fraction(1, 200)
     steps = (1,) * (number * moved)
-    exact = _gaussian_epsilon(((scale, steps),), epsilon, float(noise.delta))
+    exact = _solve_epsilon(((scale, steps),), epsilon, float(noise.delta))
     assert 0.7 * epsilon < exact <= epsilon
     assert noise.total <= guarantee.epsilon
 

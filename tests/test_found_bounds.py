@@ -14,7 +14,7 @@ import pytest
 import discreet as dc
 from discreet.estimators import found_bounds
 from discreet.estimators.contract import Given
-from discreet.estimators.found_bounds import CELLS, ClippedWarning
+from discreet.estimators.found_bounds import HISTOGRAM_CELLS, ClippedWarning
 from discreet.estimators.given_table import GivenTable
 from discreet.mechanisms.noise import ExactNoise
 
@@ -24,7 +24,7 @@ DESIGN = dc.Design(
     (dc.Variable("a", bounds=(0, 30)), dc.Variable("b", bounds=(-1, 1))), dc.Variable("y", bounds=(0, 9))
 )
 NETWORK = dc.Network(
-    tuple(found_bounds._cells(variable) for variable in DESIGN.schema), dict.fromkeys(("a", "b", "y"), ())
+    tuple(found_bounds._cut_into_cells(variable) for variable in DESIGN.schema), dict.fromkeys(("a", "b", "y"), ())
 )
 
 
@@ -64,8 +64,8 @@ Make = Callable[..., Any]
 
 
 def histograms(table: np.ndarray) -> dict[str, np.ndarray]:
-    rows = dc.designs.read_rows(found_bounds._widened(DESIGN), table[:, :2], table[:, 2])
-    return dict(found_bounds._histograms(rows, NETWORK).tables)
+    rows = dc.designs.read_rows(found_bounds._widen_design(DESIGN), table[:, :2], table[:, 2])
+    return dict(found_bounds._count_histograms(rows, NETWORK).tables)
 
 
 @pytest.mark.parametrize(("relation", "most"), [("add-remove", 1), ("replace", 2)])
@@ -83,7 +83,7 @@ def test_a_record_moves_each_histogram_by_one_cell(relation: str, most: int) -> 
 
 def test_ends_of_the_bounds_are_inside_and_what_is_beyond_is_not() -> None:
     lower, upper = np.array([0.0, -1.0, 0.0]), np.array([30.0, 1.0, 9.0])
-    step = (upper - lower) / (CELLS - 2)
+    step = (upper - lower) / (HISTOGRAM_CELLS - 2)
     found = histograms(np.array([lower, upper, lower - step / 100, upper + step / 100, upper * 1e300]))
     for table in found.values():
         assert (table[0], table[1], table[-2], table[-1], table.sum()) == (1, 1, 1, 2, 5)
@@ -113,7 +113,7 @@ def test_two_charges_are_what_was_asked_and_each_comes_before_its_noise(
 
     def watched(whole: Callable[..., Any]) -> Callable[..., Any]:
         def drawn(noise: Any, values: Any, *arguments: Any, **options: Any) -> Any:
-            seen.add((np.size(values) == CELLS * len(estimator_columns), len(estimator.account.charges())))
+            seen.add((np.size(values) == HISTOGRAM_CELLS * len(estimator_columns), len(estimator.account.charges())))
             return whole(noise, values, *arguments, **options)
 
         return drawn
@@ -241,7 +241,7 @@ def test_bounds_are_found_in_the_release_alone(make: Make, labelled: Any) -> Non
     target = dc.Variable("target", bounds=(-50, 50)) if make is linear else dc.Variable("class", ("False", "True"))
     read = dc.Release.loads(fitted.bounds_release_.dumps())
     assert any(table.sum() != len(y) for table in read.payload.tables.values())
-    again = found_bounds._found(read, dc.Design(tuple(columns), target))
+    again = found_bounds._read_bounds(read, dc.Design(tuple(columns), target))
     assert dict(again.clipped) == fitted.clipped_
     assert {name: one.bounds for name, one in again.clipped.items()} == fitted.found_bounds_
     used = {variable.name: variable.bounds for variable in fitted.release_.design.schema if variable.numeric}
@@ -282,14 +282,14 @@ def test_narrow_bounds_are_better_where_bounds_are_wide() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_cells_that_are_kept_hold_nearly_all_and_are_the_fewest(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    table = np.zeros(CELLS)
-    start, end = sorted(rng.choice(np.arange(1, CELLS), 2, replace=False))
+    table = np.zeros(HISTOGRAM_CELLS)
+    start, end = sorted(rng.choice(np.arange(1, HISTOGRAM_CELLS), 2, replace=False))
     table[start:end] = rng.integers(50, 100, end - start)
     low, high = found_bounds.occupied(table, table.sum(), 0.0)
-    assert 1 <= low < high <= CELLS - 1
-    assert table[low:high].sum() >= (1 - found_bounds.LEFT_OUT) * table.sum()
-    wide = (end - start) * found_bounds.GAIN > CELLS - 2
-    assert (low, high) == ((1, CELLS - 1) if wide else (start, end))
+    assert 1 <= low < high <= HISTOGRAM_CELLS - 1
+    assert table[low:high].sum() >= (1 - found_bounds.LEFT_OUT_SHARE) * table.sum()
+    wide = (end - start) * found_bounds.LEAST_NARROWING > HISTOGRAM_CELLS - 2
+    assert (low, high) == ((1, HISTOGRAM_CELLS - 1) if wide else (start, end))
 
 
 def test_bounds_of_whole_numbers_stay_whole_and_categories_stay_as_they_are() -> None:
@@ -320,11 +320,12 @@ def test_tables_are_counted_like_arrays(tmp_path: Path) -> None:
     frame.to_parquet(tmp_path / "records.parquet")
     bounds = {"a": (0, 30), "b": (-1, 1)}
     columns = tuple(dc.Variable(name, bounds=pair) for name, pair in bounds.items())
-    wide = found_bounds._widened(DESIGN)
+    wide = found_bounds._widen_design(DESIGN)
     array = Given(frame[["a", "b"]].to_numpy(), y, None, (None, 2), None).rows(wide, np.arange(2), None, False)
     table = GivenTable(tmp_path / "records.parquet", None, "y", columns, False, DESIGN.target)
     one, two = (
-        found_bounds._histograms(rows, NETWORK).tables for rows in (array, table.rows(wide, np.arange(2), None, False))
+        found_bounds._count_histograms(rows, NETWORK).tables
+        for rows in (array, table.rows(wide, np.arange(2), None, False))
     )
     assert all(np.array_equal(one[name], two[name]) for name in one)
 
@@ -348,6 +349,6 @@ def test_intervals_of_what_is_clipped_hold() -> None:
     rng, scale = np.random.default_rng(1), 40.0
     for cells in (1, 2, 10):
         noise = rng.laplace(0, scale, (4000, cells)).sum(axis=1)
-        ends = np.array([found_bounds._interval(5000 + one, cells, scale * 2**0.5, 3.0) for one in noise])
+        ends = np.array([found_bounds._bound_number(5000 + one, cells, scale * 2**0.5, 3.0) for one in noise])
         held = np.mean((ends[:, 0] <= 5000) & (ends[:, 1] >= 5000))
         assert 0.937 < held < 0.963

@@ -97,7 +97,7 @@ def test_a_rate_twice_too_large_is_refuted_in_many_bins() -> None:
 
 def test_what_is_measured_is_what_enumeration_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     """All pairs of readings on a grid of sixteenths, beside up to two others, by the laws of the draw."""
-    monkeypatch.setattr(tiny_data, "CROWD", 0)
+    monkeypatch.setattr(tiny_data, "CROWD_RECORDS", 0)
     family = dc.scores.Family("exponential", (dc.Variable.binned("x", (0, 3), 6),), {"low": 0.2, "high": 3}, 5)
     mechanism, asked = dc.scored(family), promise("0.75 minutes in one wait")
     rate = mechanism.calibrate(family.network, dc.Dirichlet.uniform(family.network), asked).rate

@@ -72,7 +72,7 @@ def made_up(features: int, draws: int, seed: int, classes: int = 3, states: int 
     rng = np.random.default_rng(seed)
     variables = [dc.Variable(f"x{j}", bounds=(0, states), bins=range(1, states)) for j in range(features)]
     names = tuple(f"c{k}" for k in range(classes))
-    network = module._star("class", np.array(names), variables)
+    network = module._make_star("class", np.array(names), variables)
     codes = {node: rng.integers(0, network.schema[node].size, 50) for node in network.nodes}
     release = dc.simulate(
         dc.laplace(), dc.tools.count_codes(network, codes), dc.Dirichlet.uniform(network), PROMISE, rng=rng
@@ -218,7 +218,7 @@ def test_intervals_cover_the_true_probabilities(runs: int) -> None:
     """
     rng = np.random.default_rng(7)
     variables = [dc.Variable(f"x{j}", bounds=(0, 3), bins=(1, 2)) for j in range(4)]
-    network = module._star("class", np.array(["a", "b"]), variables)
+    network = module._make_star("class", np.array(["a", "b"]), variables)
     inside = []
     for _ in range(runs):
         true = dc.Tables(

@@ -39,7 +39,7 @@ Codes = npt.NDArray[np.intp]
 
 EXAMPLE = "bounds={'age': (0, 120), 'sex': ('f', 'm')}"
 """What a declaration looks like, for messages: names of the caller's own frame may be those of a record."""
-ROUNDED = 1e-9
+ROUNDING = 1e-9
 """How far rounding may move a mean or a deviation of columns that were standardised."""
 
 
@@ -55,6 +55,10 @@ def declared_bounds(bounds: Any, width: int) -> tuple[tuple[float, float], ...]:
 
     Raises:
         InputError: not of this form, not finite, or not lower < upper.
+
+    Example:
+        >>> declared_bounds((0, [10, 2]), 2)
+        ((0.0, 10.0), (0.0, 2.0))
     """
     try:
         lower, upper = (np.broadcast_to(np.asarray(end, np.float64), (width,)) for end in bounds)
@@ -80,6 +84,10 @@ def declared_pair(bounds: Any, what: str) -> tuple[float, float]:
 
     Raises:
         InputError: something else, not finite, or not lower < upper.
+
+    Example:
+        >>> declared_pair((0, 120), "bounds of age")
+        (0.0, 120.0)
     """
     wrong = False
     try:
@@ -103,6 +111,10 @@ def declared_columns(bounds: Mapping[str, Any]) -> tuple[Variable, ...]:
 
     Raises:
         InputError: something else; the message names the column.
+
+    Example:
+        >>> [(column.name, column.size) for column in declared_columns({"age": (0, 120), "sex": ("f", "m")})]
+        [('age', 0), ('sex', 2)]
     """
     columns = []
     for name, declared in bounds.items():
@@ -115,7 +127,12 @@ def declared_columns(bounds: Mapping[str, Any]) -> tuple[Variable, ...]:
 
 
 def with_categories(bounds: Any) -> tuple[Variable, ...] | None:
-    """Columns that were declared by name, where some of them are categories."""
+    """Columns that were declared by name, where some of them are categories; else None.
+
+    Example:
+        >>> with_categories({"age": (0, 120)}) is None
+        True
+    """
     declared = declared_columns(bounds) if isinstance(bounds, Mapping) else ()
     return declared if any(not variable.numeric for variable in declared) else None
 
@@ -141,6 +158,10 @@ def codes_of(values: Values, keys: Mapping[Any, int], refusal: str) -> Codes:
 
     Raises:
         InputError: with `refusal`.
+
+    Example:
+        >>> codes_of(np.array(["b", "a", "b"]), {"a": 0, "b": 1}, "neither a nor b").tolist()
+        [1, 0, 1]
     """
     try:
         found = np.fromiter((keys.get(value, -1) for value in values.tolist()), np.intp, len(values))
@@ -164,11 +185,15 @@ def variable_codes(variable: Variable, values: Values) -> Codes:
 
     Raises:
         InputError: a value that is missing, infinite, or none of the states; the message names the column.
+
+    Example:
+        >>> variable_codes(Variable("age", bounds=(0, 100), bins=(18, 65)), np.array([3, 18, 130])).tolist()
+        [0, 1, 2]
     """
     if variable.bounds is not None:
-        return np.searchsorted(variable.bins, _numbers(variable, values), side="right")
+        return np.searchsorted(variable.bins, _read_numbers(variable, values), side="right")
     refusal = f"column {variable.name!r} holds a value that is missing or none of its states: "
-    return codes_of(values, _keys(variable), refusal + listed(variable.states))
+    return codes_of(values, _list_keys(variable), refusal + listed(variable.states))
 
 
 def indicated(columns: Sequence[Variable], X: Values, *, grouped: bool = False) -> Any:
@@ -185,11 +210,16 @@ def indicated(columns: Sequence[Variable], X: Values, *, grouped: bool = False) 
 
     Raises:
         InputError: a value that is missing, infinite, no number, or no category; the message names the column.
+
+    Example:
+        >>> columns = declared_columns({"age": (0, 120), "ward": ("A", "B", "C")})
+        >>> indicated(columns, np.array([[40, "A"], [50, "C"]], object)).tolist()  # the first ward is compared with
+        [[40.0, 0.0, 0.0], [50.0, 0.0, 1.0]]
     """
     parts: list[Any] = []
     for variable, values in zip(columns, X.T, strict=True):
         if variable.numeric:
-            parts.append(_numbers(variable, values)[:, None])
+            parts.append(_read_numbers(variable, values)[:, None])
         else:
             codes, first = variable_codes(variable, values), first_state(variable, grouped=grouped)
             if grouped:
@@ -221,8 +251,8 @@ def refuse_standardised(X: Values) -> None:
     with np.errstate(all="ignore"):
         means, variances = mean_variance_axis(X, 0) if issparse(X) else (X.mean(axis=0), X.std(axis=0) ** 2)
         deviations = np.sqrt(variances)
-        constant = deviations < ROUNDED
-        told = np.all(np.abs(means) < ROUNDED) and np.all(constant | (np.abs(deviations - 1) < ROUNDED))
+        constant = deviations < ROUNDING
+        told = np.all(np.abs(means) < ROUNDING) and np.all(constant | (np.abs(deviations - 1) < ROUNDING))
     if told and not constant.all() and (issparse(X) or not np.all(np.abs(X) == 1)):
         raise InputError(
             "every column has mean 0 and deviation 1: a StandardScaler has read them off private records, which no "
@@ -231,8 +261,8 @@ def refuse_standardised(X: Values) -> None:
         )
 
 
-def _numbers(variable: Variable, values: Values) -> Floats:
-    """Finite numbers; what is none is refused without being shown."""
+def _read_numbers(variable: Variable, values: Values) -> Floats:
+    """Read finite numbers; what is none is refused without being shown."""
     try:
         numbers = values.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -242,8 +272,8 @@ def _numbers(variable: Variable, values: Values) -> Floats:
     return numbers
 
 
-def _keys(variable: Variable) -> dict[Any, int]:
-    """Position of every value that stands for a state: its name, its number, or its logical value."""
+def _list_keys(variable: Variable) -> dict[Any, int]:
+    """List the position of every value that stands for a state: its name, its number, or its logical value."""
     named: dict[Any, int] = {state: code for code, state in enumerate(variable.states)}
     if {state.lower() for state in named} <= {"true", "false"}:
         return named | {state.lower() == "true": code for state, code in named.items()}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError
@@ -18,7 +17,7 @@ from discreet.estimators.accounts import promised
 from discreet.estimators.contract import (
     PrivateEstimator,
     columns_of,
-    generator,
+    generator_after,
     read_given,
     refuse_options,
     require_drawable,
@@ -27,12 +26,11 @@ from discreet.estimators.contract import (
 from discreet.estimators.declared_designs import (
     by_column,
     declared_features,
-    describe,
+    of_release,
     scaled_blocks,
-    written_bounds,
 )
 from discreet.estimators.drawn_later import DrawnLater
-from discreet.mechanisms.crossing import release
+from discreet.mechanisms.crossing import DesignMechanism, release, statistic_of
 from discreet.mechanisms.factored import factored
 from discreet.mechanisms.noisy_moments import noisy_moments
 from discreet.model.design import GRID, Design, Normal
@@ -41,7 +39,7 @@ from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.release import Release
-from discreet.sensitive.moments import moment_sensitivity, sum_moments
+from discreet.sensitive.moments import moment_sensitivity
 from discreet.sensitive.rows import Rows
 from discreet.theory.factors import DirectionFactor, spread_candidates
 
@@ -49,16 +47,17 @@ __all__ = ["PrivatePCA"]
 
 Floats = npt.NDArray[np.float64]
 
-HIDDEN = 0.1
+HIDDEN_VARIANCE = 0.1
 """Scaled variance: where noise alone would show as much, "auto" chooses. Set on seeds 0 to 3 of three sets of
 `bench.components` and confirmed on their seeds 100 to 107."""
-WIDEST = 6
+MOST_CHOICE_FEATURES = 6
 """Features up to which that was measured."""
 METHODS = ("auto", "moments", "directions")
 DIRECTIONS, LENGTHS, NOISE_VARIANCE, TAU, PRIOR_DEVIATION = 12, (0.1, 0.2, 0.4), 0.01, 4.0, 0.5
-"""Of a choice; for others there is `PrivatePrincipalDirection`."""
+"""What is chosen among, and by which law; other values are options of `PrivatePrincipalDirection`."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
     """Principal components under differential privacy, with a posterior.
 
@@ -96,6 +95,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             it is first looked at.
         n_components_, n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
+    Raises:
+        Nothing: `fit` looks at arguments, as scikit-learn has it.
+
     Guarantee:
         Each `fit` is one release and promises `guarantee`; see `noisy_moments` and `factored`.
 
@@ -113,32 +115,17 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         True
     """
 
-    def __init__(
-        self,
-        *,
-        n_components: int | None = None,
-        bounds: tuple[Any, Any] | Mapping[str, Any] | None = None,
-        guarantee: Guarantee | None = None,
-        account: Account | None = None,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        method: str = "auto",
-        centred: bool = False,
-        draws: int = 1000,
-        random_state: Any = None,
-        one_record_a_unit: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.bounds = bounds
-        self.guarantee = guarantee
-        self.account = account
-        self.epsilon = epsilon
-        self.delta = delta
-        self.method = method
-        self.centred = centred
-        self.draws = draws
-        self.random_state = random_state
-        self.one_record_a_unit = one_record_a_unit
+    n_components: int | None = None
+    bounds: tuple[Any, Any] | Mapping[str, Any] | None = None
+    guarantee: Guarantee | None = None
+    account: Account | None = None
+    epsilon: Number | None = None
+    delta: Number | None = None
+    method: str = "auto"
+    centred: bool = False
+    draws: int = 1000
+    random_state: Any = None
+    one_record_a_unit: bool = False
 
     def fit(self, X: Any, y: Any = None, *, table: str | None = None, **options: Any) -> Self:
         """Sum, charge the account, release, and estimate; the posterior is drawn when it is asked for.
@@ -161,14 +148,14 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         guarantee, account = promised(self)
         if self.method not in METHODS:
             raise InputError(f"method is 'auto', 'moments' or 'directions', not {self.method!r}")
-        later = DrawnLater(whole_number(self.draws, "draws", 100), self.random_state, reader=component_draws)
+        later = self._plan_draws()
         given = read_given(self, X, None, table=table)
         design = Design(declared_features(self.bounds, given))
         require_drawable(self.draws, design.size**2)
         columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
         rows = given.rows(design, columns, None, self.one_record_a_unit)
-        by_choice = self.method == "directions" or (self.method == "auto" and self._chooses(rows, guarantee))
-        number = self._number(given.width, by_choice)
+        by_choice = self.method == "directions" or (self.method == "auto" and self._is_choice(rows, guarantee))
+        number = self._count_components(given.width, by_choice)
         if by_choice:
             design = replace(design, intercept=False)
             rows = given.rows(design, columns, None, self.one_record_a_unit)
@@ -177,13 +164,13 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         prior = Normal(design, PRIOR_DEVIATION)
         if by_choice:
             candidates = spread_candidates(design.size, DIRECTIONS, LENGTHS)
-            factor = DirectionFactor(candidates, NOISE_VARIANCE, TAU)
-            released = release(factored(factor), rows, prior, guarantee, account=account)
+            mechanism: DesignMechanism[Any, Any] = factored(DirectionFactor(candidates, NOISE_VARIANCE, TAU))
         else:
-            released = release(noisy_moments(), sum_moments(rows), prior, guarantee, account=account)
+            mechanism = noisy_moments()
+        released = release(mechanism, statistic_of(mechanism, rows, design), prior, guarantee, account=account)
         given.describe(self)
         self._columns = columns
-        return self._read(released, later, number)
+        return self._keep(released, later, number)
 
     @classmethod
     def from_release(
@@ -215,25 +202,23 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         if not chosen and release.mechanism != "noisy_moments":
             raise InputError("this release is not of principal components")
         most = 1 if chosen else len(design.features)
-        made = cls(
+        made = of_release(
+            cls,
+            release,
+            bounds,
             n_components=n_components,
-            bounds=written_bounds(design, bounds),
-            guarantee=release.guarantee,
             method="directions" if chosen else "moments",
             draws=draws,
             random_state=random_state,
         )
-        number = _at_most(most if n_components is None else n_components, most)
-        describe(made, design)
-        later = DrawnLater(whole_number(draws, "draws", 100), random_state, reader=component_draws)
-        return made._read(release, later, number)
+        number = _require_at_most(most if n_components is None else n_components, most)
+        return made._keep(release, made._plan_draws(), number)
 
     @property
     def posterior_(self) -> ComponentPosterior:
         """Draws of the covariance, made when they are first asked for."""
         check_is_fitted(self, "release_")
-        found: ComponentPosterior = self._later.drawn(self.release_)
-        return found
+        return self._later.drawn(self.release_)  # type: ignore[no-any-return]
 
     def sample_posterior(self, draws: int, *, random_state: Any = None) -> ComponentPosterior:
         """Fresh draws of the covariance.
@@ -248,8 +233,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         Raises:
             InputError: too few draws.
         """
-        check_is_fitted(self, "release_")
-        rng = generator(self.random_state if random_state is None else random_state)
+        rng = generator_after(self, random_state)
         return component_draws(self.release_, draws=whole_number(draws, "draws", 100), rng=rng)
 
     def components_interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
@@ -269,7 +253,17 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         return by_column(lower, self._columns), by_column(upper, self._columns)
 
     def explained_variance_interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Intervals of the variances along the components, shape (n_components,) each; as `components_interval`."""
+        """Intervals of the variances along the components, in scaled coordinates.
+
+        Args:
+            level: posterior probability of each interval, between 0 and 1.
+
+        Returns:
+            (lower, upper), shape (n_components,) each, as `explained_variance_`.
+
+        Raises:
+            InputError: as `components_interval`.
+        """
         return self.posterior_.tails(self.posterior_.variances(self.n_components_), level)
 
     @property
@@ -279,18 +273,18 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
     @property
     def explained_variance_(self) -> Floats:
-        """Along the components, shape (n_components,)."""
+        """Variances along the components, in scaled coordinates, shape (n_components,)."""
         return self._spectrum.variances[: self.n_components_]
 
     @property
     def explained_variance_ratio_(self) -> Floats:
-        """Shares of the sum over all axes, shape (n_components,)."""
+        """Variances along the components as shares of the sum over all axes, shape (n_components,)."""
         total = float(self._spectrum.variances.sum())
         return self.explained_variance_ / total if total > 0 else np.zeros(self.n_components_)
 
     @property
     def mean_(self) -> Floats:
-        """Of the features, in the units of the columns, shape (features,)."""
+        """Means of the features, in the units of the columns, shape (features,)."""
         design = self.release_.design
         return by_column(design.middles + design.vectors(self._spectrum.mean), self._columns)
 
@@ -333,48 +327,50 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
     @property
     def _n_features_out(self) -> int:
-        """Components."""
+        """Number of components, as scikit-learn's mixin asks for it."""
         return int(self.n_components_)
 
     @property
     def _spectrum(self) -> Spectrum:
-        """The estimate: of moments made at the fit, of a choice from the posterior when it is first asked for."""
+        """The estimate of the axes: of moments at once, of a choice from the posterior when it is first asked for."""
         check_is_fitted(self, "release_")
-        found: Spectrum = self.posterior_.spectrum() if self._at_once is None else self._at_once
-        return found
+        return self.posterior_.spectrum() if self._at_once is None else self._at_once
 
-    def __sklearn_tags__(self) -> Tags:
-        """No two fits are alike, whatever the random state."""
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = tags.input_tags.sparse = True
-        return tags
-
-    def _chooses(self, rows: Rows, guarantee: Guarantee) -> bool:
+    def _is_choice(self, rows: Rows, guarantee: Guarantee) -> bool:
         """Whether "auto" chooses among directions: by what is public."""
         records, size = rows.records, len(rows.design.features)
-        if not (self.centred and self.n_components == 1 and guarantee.relation.public_number and 2 <= size <= WIDEST):
+        if not (
+            self.centred
+            and self.n_components == 1
+            and guarantee.relation.public_number
+            and 2 <= size <= MOST_CHOICE_FEATURES
+        ):
             return False
         sums = size * (size + 3) // 2
         deviation = moment_sensitivity(guarantee.relation) / GRID**2 * math.sqrt((sums + 1) * (sums + 2) / 3)
-        return bool(2 * math.sqrt(size) * deviation > HIDDEN * records * float(guarantee.epsilon))
+        return bool(2 * math.sqrt(size) * deviation > HIDDEN_VARIANCE * records * float(guarantee.epsilon))
 
-    def _number(self, size: int, by_choice: bool) -> int:
-        """Components, checked."""
+    def _count_components(self, size: int, by_choice: bool) -> int:
+        """Check how many components there can be."""
         if by_choice:
             if size < 2:
                 raise InputError("a direction needs at least two features; X has 1 feature(s), n_features = 1")
-            return _at_most(1 if self.n_components is None else self.n_components, 1)
-        return _at_most(size if self.n_components is None else self.n_components, size)
+            return _require_at_most(1 if self.n_components is None else self.n_components, 1)
+        return _require_at_most(size if self.n_components is None else self.n_components, size)
 
-    def _read(self, released: Release, later: DrawnLater, number: int) -> Self:
-        """The release, and what scikit-learn's users look for."""
+    def _plan_draws(self) -> DrawnLater:
+        """Plan the draws; nothing that happens to the random state after a fit can change them."""
+        return DrawnLater(whole_number(self.draws, "draws", 100), self.random_state, reader=component_draws)
+
+    def _keep(self, released: Release, later: DrawnLater, number: int) -> Self:
+        """Set what a fit leaves: the release, its draws, and the estimate, which moments have at once."""
         at_once = None if isinstance(released.payload, FactoredChoice) else quick_components(released)
         self.release_, self._later, self.n_components_, self._at_once = released, later, number, at_once
         return self
 
 
-def _at_most(number: Any, most: int) -> int:
-    """A number of components."""
+def _require_at_most(number: Any, most: int) -> int:
+    """Check a number of components."""
     found = whole_number(number, "n_components", 1)
     if found > most:
         raise InputError(

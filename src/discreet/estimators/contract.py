@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
-from sklearn.utils import get_tags
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from discreet.errors import InputError, listed
 from discreet.estimators.columns import codes_of, indicated, refuse_standardised, sparse_format, with_categories
@@ -38,6 +38,7 @@ __all__ = [
     "columns_of",
     "generated_names",
     "generator",
+    "generator_after",
     "read_features",
     "read_given",
     "read_target",
@@ -56,14 +57,14 @@ MOST_DRAWN_NUMBERS = 2**27
 """Most numbers of one posterior, draws times probabilities or weights: 1 GiB, refused before anything is charged."""
 RELEASES = {"release_", "bounds_release_"}
 """Attributes that hold a release, or None."""
-SHOWN = (
+SHOWN_MESSAGES = (
     r"X has \d+ features, but \w+ is expecting \d+ features as input",
     r"(?s)The feature names should match those that were passed during fit.*",
     r"This \w+ estimator requires y to be passed, but the target y is None",
     r"(?s)Sparse data was passed.*",
 )
 """How messages begin that are of the analyst's own columns, or of nothing but the call: shown as they stand."""
-REPLACED = (
+REPLACED_MESSAGES = (
     (r"could not convert|Unable to convert", "{name} holds text in a numeric column; declare its states"),
     (r"(float|int)\(\) argument must be", "argument must be a string or a number; {name} holds something else"),
     (r"Input X contains", "X contains NaN, inf or a number too large; leave such records out"),
@@ -110,6 +111,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         # scikit-learn's own, which looks up even more, would be refused itself.
         return [name for name in object.__dir__(self) if name not in refused and (name in late or hasattr(self, name))]
 
+    def __sklearn_tags__(self) -> Tags:
+        """No two fits are alike, whatever the random state; sparse records are read but where a subclass says so."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = tags.input_tags.sparse = True
+        return tags
+
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """The inverse."""
         state = dict(state)
@@ -131,6 +138,10 @@ def generator(random_state: Any) -> np.random.Generator:
 
     Raises:
         InputError: something else.
+
+    Example:
+        >>> generator(3).integers(10**9) == generator(3).integers(10**9)
+        np.True_
     """
     if random_state is None or (isinstance(random_state, Integral) and int(random_state) >= 0):
         return np.random.default_rng(None if random_state is None else int(random_state))
@@ -139,6 +150,24 @@ def generator(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31, size=4))
     raise InputError("random_state is None, a whole number that is not negative, or a generator of numpy")
+
+
+def generator_after(estimator: BaseEstimator, random_state: Any) -> np.random.Generator:
+    """The generator of a fitted estimator's fresh draws.
+
+    Args:
+        estimator: fitted.
+        random_state: as of `generator`; None takes the estimator's own.
+
+    Returns:
+        A generator.
+
+    Raises:
+        NotFittedError: of scikit-learn, an estimator that is not fitted.
+        InputError: an odd random state.
+    """
+    check_is_fitted(estimator, "release_")
+    return generator(estimator.random_state if random_state is None else random_state)
 
 
 def refuse_options(options: Mapping[str, Any]) -> None:
@@ -170,6 +199,10 @@ def yes_or_no(value: Any, name: str) -> bool:
 
     Raises:
         InputError: neither True nor False, nor 1 nor 0 as a grid of settings may hold.
+
+    Example:
+        >>> yes_or_no(1, "curvature")
+        True
     """
     if isinstance(value, (bool, np.bool_, Integral)) and value in (0, 1):
         return bool(value)
@@ -190,6 +223,11 @@ def whole_number(value: Any, name: str, least: int, most: int | None = None) -> 
 
     Raises:
         InputError: no whole number, a smaller or a larger one.
+
+    Example:
+        >>> whole_number(0, "draws", 1)
+        Traceback (most recent call last):
+        discreet.errors.InputError: draws is a whole number, at least 1
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise InputError(f"{name} is a whole number, at least {least}")
@@ -207,6 +245,11 @@ def require_drawable(draws: int, numbers: int) -> None:
 
     Raises:
         InputError: more than 2^27 numbers together, which are 1 GiB.
+
+    Example:
+        >>> require_drawable(1000, 10**6)
+        Traceback (most recent call last):
+        discreet.errors.InputError: draws of 1,000,000 numbers each: at most 134 draws fit into 1 GiB; ask for ...
     """
     if draws * numbers > MOST_DRAWN_NUMBERS:
         raise InputError(
@@ -322,17 +365,17 @@ def read_given(
     dtype = np.float64 if numeric and mixed is None else None
     alone = y is None and not supervised
     taken = {"dtype": dtype, "accept_sparse": sparse_format(estimator, mixed)}
-    read = _sanitised(lambda: validate_data(reader, X, "no_validation" if alone else y, **taken), "X or y")
+    read = _read_quietly(lambda: validate_data(reader, X, "no_validation" if alone else y, **taken), "X or y")
     names = tuple(reader.feature_names_in_) if hasattr(reader, "feature_names_in_") else None
     X, y = (read, None) if alone else read
     if isinstance(estimator, PrivateEstimator) and getattr(estimator, "scored_records", "private") == "private":
         refuse_standardised(X)
     given = Given(X, y, names, (names, X.shape[1]), None)
-    return given if mixed is None else _indicated(given, mixed, grouped=grouped(mixed))
+    return given if mixed is None else _put_indicators(given, mixed, grouped=grouped(mixed))
 
 
-def _indicated(given: Given, declared: tuple[Variable, ...], *, grouped: bool) -> Given:
-    """Indicators in the place of categories, in the order of X's columns."""
+def _put_indicators(given: Given, declared: tuple[Variable, ...], *, grouped: bool) -> Given:
+    """Put indicators in the place of categories, in the order of X's columns."""
     found = columns_of([variable.name for variable in declared], given, by_name=True)
     ordered = tuple(declared[position] for position in np.argsort(found))
     names = None if given.names is None else tuple(one.name for one in features_of(ordered, grouped=grouped))
@@ -357,7 +400,7 @@ def read_features(estimator: BaseEstimator, X: Any, *, numeric: bool = True) -> 
     declared = getattr(estimator, "_mixed", None) if numeric else None
     dtype = np.float64 if numeric and declared is None else None
     taken = {"dtype": dtype, "accept_sparse": numeric and sparse_format(estimator, declared)}
-    read = _sanitised(lambda: validate_data(estimator, X, reset=False, **taken), "X")
+    read = _read_quietly(lambda: validate_data(estimator, X, reset=False, **taken), "X")
     return read if declared is None else indicated(declared, read, grouped=bool(estimator.release_.design.groups))
 
 
@@ -377,19 +420,24 @@ def read_target(estimator: BaseEstimator, y: Any, records: int, *, numeric: bool
         InputError: they cannot be read, are missing or infinite, or are more or fewer than the records. No message has
             a value or a number of records.
     """
-    read = np.asarray(_sanitised(lambda: column_or_1d(y), "y"))
+    read = np.asarray(_read_quietly(lambda: column_or_1d(y), "y"))
     if len(read) != records:
         raise InputError("X and y have different numbers of records")
     if not numeric:
         return read
-    numbers: Floats = _sanitised(lambda: read.astype(np.float64), "y")
+    numbers: Floats = _read_quietly(lambda: read.astype(np.float64), "y")
     if not np.isfinite(numbers).all():
         raise InputError("y contains NaN, inf or a number too large; leave such records out")
     return numbers
 
 
 def generated_names(width: int) -> tuple[str, ...]:
-    """Names of features that have none."""
+    """Names of features that have none.
+
+    Example:
+        >>> generated_names(3)
+        ('x0', 'x1', 'x2')
+    """
     return tuple(f"x{position}" for position in range(width))
 
 
@@ -429,11 +477,15 @@ def class_labels(classes: Any) -> Values:
 
     Raises:
         InputError: none, labels of several types, repeated or continuous ones.
+
+    Example:
+        >>> class_labels(["well", "ill"]).tolist()
+        ['ill', 'well']
     """
     if classes is None or isinstance(classes, str):
         raise InputError("fit needs classes=(...): the labels that y may hold are declared, never read off the records")
     listed = list(classes)
-    labels = _sanitised(lambda: np.array(listed), "classes")
+    labels = _read_quietly(lambda: np.array(listed), "classes")
     textual = {isinstance(label, str) for label in listed}
     if labels.ndim != 1 or labels.dtype.kind not in "biufU" or len(textual) != 1:
         raise InputError("classes are a list of labels, all text or all numbers")
@@ -445,8 +497,8 @@ def class_labels(classes: Any) -> Values:
     return distinct
 
 
-def _sanitised(read: Callable[[], T], name: str) -> T:
-    """What `read` returns, under a name; the text of a foreign exception may quote a record and is not shown."""
+def _read_quietly(read: Callable[[], T], name: str) -> T:
+    """Call `read`, under a name; the text of a foreign exception may quote a record and is not shown."""
     try:
         # A warning of an overflow in a sum would be a word about records.
         with np.errstate(all="ignore"):
@@ -455,17 +507,17 @@ def _sanitised(read: Callable[[], T], name: str) -> T:
         raise
     except Exception as error:
         kind: type[InputError] = InputTypeError if isinstance(error, TypeError) else InputError
-        said = _public(str(error), name)
+        said = _translate_message(str(error), name)
     # Raised outside the handler: an exception raised inside would carry the other one as its context.
     raise kind(said)
 
 
-def _public(message: str, name: str) -> str:
-    """What of a message of scikit-learn may be shown."""
-    for pattern in SHOWN:
+def _translate_message(message: str, name: str) -> str:
+    """Translate a message of scikit-learn into what may be shown of it."""
+    for pattern in SHOWN_MESSAGES:
         if found := re.match(pattern, message):
             return found.group().removesuffix(".")
-    for pattern, said in REPLACED:
+    for pattern, said in REPLACED_MESSAGES:
         if re.match(pattern, message):
             return said.format(name=name)
     return f"{name} cannot be read; the message of the reader may quote a record and is not shown"

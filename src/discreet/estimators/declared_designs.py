@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError, listed
 from discreet.estimators.columns import EXAMPLE, declared_bounds, declared_columns
@@ -19,12 +20,13 @@ from discreet.estimators.given_table import GivenTable
 from discreet.model.design import Design
 from discreet.model.indicators import features_of
 from discreet.model.schema import Variable
+from discreet.releases.release import Release
 
 __all__ = [
     "by_column",
     "declared_features",
-    "describe",
     "inner_products",
+    "of_release",
     "positive_number",
     "scaled_blocks",
     "target_name",
@@ -34,8 +36,9 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.intp]
+E = TypeVar("E", bound=BaseEstimator)
 
-SPARSE_NUMBERS = 2**22
+SPARSE_BLOCK_NUMBERS = 2**22
 """Numbers of a block of sparse records, which is made dense to be predicted: 32 MiB."""
 
 
@@ -80,6 +83,10 @@ def positive_number(value: Any, name: str) -> float:
 
     Raises:
         InputError: no number, or one that is not finite and greater than 0.
+
+    Example:
+        >>> positive_number(2, "radius")
+        2.0
     """
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
         raise InputError(f"{name} is a finite number greater than 0")
@@ -98,6 +105,10 @@ def inner_products(coordinates: Floats, weights: Floats) -> Floats:
 
     Returns:
         Shape (records,).
+
+    Example:
+        >>> inner_products(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([10.0, 1.0])).tolist()
+        [12.0, 34.0]
     """
     total = np.zeros(len(coordinates))
     for column, weight in zip(coordinates.T, weights.tolist(), strict=True):
@@ -114,6 +125,10 @@ def by_column(values: Floats, columns: Positions) -> Floats:
 
     Returns:
         Same shape.
+
+    Example:
+        >>> by_column(np.array([0.1, 0.2, 0.3]), np.array([2, 0, 1])).tolist()  # the first feature is the third column
+        [0.2, 0.3, 0.1]
     """
     return values[..., np.argsort(columns)]
 
@@ -124,7 +139,12 @@ def target_name(given: Given | GivenTable, name: str, features: Sequence[Variabl
 
 
 def unused_name(name: str, features: Sequence[Variable]) -> str:
-    """A name for the target that no feature has."""
+    """A name for the target that no feature has.
+
+    Example:
+        >>> unused_name("target", [Variable("age", bounds=(0, 120)), Variable("target", bounds=(0, 1))])
+        'target_'
+    """
     taken = {variable.name for variable in features}
     while name in taken:
         name += "_"
@@ -167,19 +187,37 @@ def scaled_blocks(estimator: BaseEstimator, X: Any) -> Iterator[Floats]:
 
     Raises:
         InputError: other columns than those of the fit.
+        NotFittedError: of scikit-learn, an estimator that is not fitted.
     """
+    check_is_fitted(estimator, "release_")
     read, design = read_features(estimator, X), estimator.release_.design
-    step = SPARSE_NUMBERS // design.size if issparse(read) else read.shape[0]
+    step = SPARSE_BLOCK_NUMBERS // design.size if issparse(read) else read.shape[0]
     for start in range(0, read.shape[0], max(step, 1)):
         part = read[start : start + max(step, 1)]
         yield design.scaled((part.toarray() if issparse(part) else part)[:, estimator._columns])
 
 
-def describe(estimator: BaseEstimator, design: Design) -> None:
-    """Set what scikit-learn keeps of the columns, for an estimator that was made of a release."""
-    named = isinstance(estimator.bounds, Mapping)
-    columns = declared_columns(estimator.bounds) if named else design.features
-    estimator.n_features_in_, estimator._columns = len(columns), np.arange(len(design.features))
-    estimator._mixed = None if all(variable.numeric for variable in columns) else columns
+def of_release(kind: type[E], release: Release, bounds: Mapping[str, Any] | None, **arguments: Any) -> E:
+    """An estimator of a release alone: its arguments, and what scikit-learn keeps of the columns.
+
+    Args:
+        kind: of the estimator.
+        release: over a design.
+        bounds: as of `written_bounds`.
+        arguments: of the constructor, beside the bounds and the guarantee.
+
+    Returns:
+        The estimator, which has not kept the release yet.
+
+    Raises:
+        InputError: bounds of other features than those of the release.
+    """
+    design = release.design
+    made: E = kind(bounds=written_bounds(design, bounds), guarantee=release.guarantee, **arguments)
+    named = isinstance(made.bounds, Mapping)
+    columns = declared_columns(made.bounds) if named else design.features
+    made.n_features_in_, made._columns = len(columns), np.arange(len(design.features))
+    made._mixed = None if all(variable.numeric for variable in columns) else columns
     if named:
-        estimator.feature_names_in_ = np.array([variable.name for variable in columns], object)
+        made.feature_names_in_ = np.array([variable.name for variable in columns], object)
+    return made

@@ -16,7 +16,7 @@ from discreet.releases.release import Release
 
 __all__ = ["DrawnLater"]
 
-stored = late("discreet.posterior.stored")
+stored_draws = late("discreet.posterior.stored")
 """Few estimators are pickled."""
 
 
@@ -56,15 +56,17 @@ class DrawnLater:
 
     def packed(self) -> DrawnLater:
         """The same for a pickle: draws of a network, if they were drawn, as a file of them."""
-        return self._with(stored.to_bytes) if isinstance(vars(self).get("_found"), PosteriorDraws) else self
+        return (
+            self._change_draws(stored_draws.to_bytes) if isinstance(vars(self).get("_found"), PosteriorDraws) else self
+        )
 
     def unpacked(self, release: Release) -> DrawnLater:
         """The inverse; draws then are of this release, whatever the file says that they were made of."""
         reading = isinstance(vars(self).get("_found"), bytes)
-        return self._with(lambda raw: stored.from_bytes(raw, evidence=release)) if reading else self
+        return self._change_draws(lambda raw: stored_draws.from_bytes(raw, evidence=release)) if reading else self
 
-    def _with(self, change: Callable[[Any], Any]) -> DrawnLater:
-        """A copy whose draws are put in another form."""
+    def _change_draws(self, change: Callable[[Any], Any]) -> DrawnLater:
+        """Make a copy whose draws are in another form."""
         other = copy.copy(self)
         vars(other)["_found"] = change(vars(self)["_found"])
         return other

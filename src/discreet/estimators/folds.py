@@ -54,7 +54,17 @@ class IndependentFolds:
         whole_number(self.folds, "folds", 2)
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Number of folds; nothing that is given is read."""
+        """Number of folds, as scikit-learn asks for it.
+
+        Args:
+            X, y, groups: not read.
+
+        Returns:
+            The number.
+
+        Raises:
+            Nothing: it was checked.
+        """
         return self.folds
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Positions, Positions]]:
@@ -65,8 +75,11 @@ class IndependentFolds:
             y: not read.
             groups: not read.
 
-        Yields:
-            Two arrays that share no position and together have all.
+        Returns:
+            An iterator over pairs of arrays that share no position and together have all.
+
+        Raises:
+            TypeError: of scikit-learn, something that has no number of records.
         """
         # 64 bits modulo a few folds: uneven by less than 1e-18, and independent of every record in any case.
         coins = np.frombuffer(os.urandom(8 * _num_samples(X)), np.uint64) % np.uint64(self.folds)

@@ -46,26 +46,26 @@ from discreet.sensitive.rows import Rows
 
 __all__ = ["BoundsSearch", "Clipped", "ClippedWarning", "FoundBounds", "describe_found", "plan_search"]
 
-CELLS = 32
-"""Of a histogram, the two outside the bounds among them."""
-STEPS = 2 * GRID // CELLS
-"""Of the grid in a cell."""
-SHARES = (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))
-"""Of the guarantee, of which "auto" takes the first that is enough."""
-ENOUGH, MOST = 0.02, 0.06
+HISTOGRAM_CELLS = 32
+"""Cells of a histogram, the two outside the bounds among them."""
+CELL_STEPS = 2 * GRID // HISTOGRAM_CELLS
+"""Steps of a design's grid in a cell of a histogram."""
+GUARANTEE_SHARES = (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))
+"""Shares of the guarantee, of which "auto" takes the first that is enough."""
+ENOUGH_NOISE, MOST_NOISE = 0.02, 0.06
 """Deviation of the noise in a cell, for each record: "auto" takes the first share with at most the one, or the last if
 it has at most the other, beyond which no bounds are narrowed. Set, like all constants here, on laws and seeds of their
 own, but that the second was .1 until two of the sets in docs/estimators.md lost by it."""
-UNKNOWN = Fraction(1, 10)
+SHARE_WITHOUT_RECORDS = Fraction(1, 10)
 """Share that "auto" takes where nobody says how many records to expect."""
-LEFT_OUT = 0.005
+LEFT_OUT_SHARE = 0.005
 """Share of the records that may be left out."""
-GAIN = 1.5
+LEAST_NARROWING = 1.5
 """How much narrower bounds must become to be taken."""
-SUBSTANTIAL, SURELY = 0.02, 6.0
+SUBSTANTIAL_SHARE, SURE_DEVIATIONS = 0.02, 6.0
 """Share of a column outside of its declared bounds, and deviations of the noise more, from which on there is a
 warning."""
-FINE = 1e-9
+LEAST_RELATIVE_WIDTH = 1e-9
 """Least width of bounds that are searched, for the size of the numbers."""
 NORMAL_TAIL = 1.959964
 """Deviations of an interval of 95 %."""
@@ -75,17 +75,37 @@ Integers = npt.NDArray[np.int64]
 
 
 class ClippedWarning(UserWarning):
-    """A substantial part of a column lies outside of its bounds: coefficients are those of the clipped columns."""
+    """Warning that much of a column lies outside of its bounds: coefficients are those of the clipped columns.
+
+    Raises:
+        Nothing: it is a warning, by which `fit` ends well.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings(action="ignore", category=ClippedWarning):
+        ...     pass  # estimator.fit(...), where it is known and meant that columns are clipped
+    """
 
 
 @dataclass(frozen=True)
 class Clipped:
-    """How much of a column lies outside of the bounds in use, and is moved to the nearest: noisy numbers of records.
+    """Noisy numbers of the records whose value in a column lies outside of the bounds in use, and is moved to them.
 
     Args:
         bounds: in use, in the unit of the column.
-        below, above: released numbers, which noise may make negative.
-        below_interval, above_interval: of 95 %, which count the noise, from 0 up.
+        below, above: released numbers of records, which noise may make negative.
+        below_interval, above_interval: intervals of 95 % of the true numbers, from 0 up, which count the noise.
+
+    Raises:
+        Nothing: a fit makes it, and looks at what it is made of.
+
+    Guarantee:
+        None spent beyond the first release of the fit, of which it is a function.
+
+    Example:
+        >>> ages = Clipped((18, 90), below=-2, below_interval=(0, 6.5), above=40, above_interval=(31.5, 48.5))
+        >>> ages.above_interval[0] > 0  # surely some are older than 90
+        True
     """
 
     bounds: tuple[float, float]
@@ -97,7 +117,7 @@ class Clipped:
 
 @dataclass(frozen=True)
 class FoundBounds:
-    """What a first release told.
+    """Bounds of columns that a first release told, with what lies outside of them.
 
     Args:
         release: of the histograms.
@@ -112,7 +132,7 @@ class FoundBounds:
 
 @dataclass(frozen=True)
 class BoundsSearch:
-    """A first release that is planned: all of it is public.
+    """Plan of a first release, of histograms by which bounds are narrowed: all of it is public.
 
     Args:
         variables: of the histograms; cells at both ends are outside of the declared bounds.
@@ -163,12 +183,12 @@ class BoundsSearch:
         network = Network(self.variables, {variable.name: () for variable in self.variables})
         if isinstance(given, GivenTable):
             given = replace(given, target_column=design.target)
-        counts = _histograms(given.rows(_widened(design), *options), network)
+        counts = _count_histograms(given.rows(_widen_design(design), *options), network)
         # A request is charged once: this release has a key of its own.
         paying = replace(account, request=f"{account.request}, bounds") if account.request else account
         released = release(self.mechanism, counts, Dirichlet.uniform(network), self.guarantee, account=paying)
-        found = _found(released, design)
-        narrowed = _narrowed(design, {name: one.bounds for name, one in found.clipped.items()})
+        found = _read_bounds(released, design)
+        narrowed = _narrow_design(design, {name: one.bounds for name, one in found.clipped.items()})
         if narrowed == design:
             return found, rows
         rows = given.rows(narrowed, *options)
@@ -204,14 +224,14 @@ def plan_search(
     if share is not None and fixed is not None:
         raise InputError(f"find_bounds would move the bounds, which must stay: {fixed}")
     records = rows.records if guarantee.relation.public_number else declared
-    variables = tuple(_cells(variable) for variable in _searched(rows.design, given))
+    variables = tuple(_cut_into_cells(variable) for variable in _list_searched(rows.design, given))
     if not variables or fixed is not None:
         return None
     if share is None and records is None:
-        share = UNKNOWN
-    for part in SHARES if share is None else (share,):
-        mechanism, first, deviation = _cheapest(variables, guarantee, part, rows)
-        most = MOST if part == SHARES[-1] else ENOUGH
+        share = SHARE_WITHOUT_RECORDS
+    for part in GUARANTEE_SHARES if share is None else (share,):
+        mechanism, first, deviation = _choose_mechanism(variables, guarantee, part, rows)
+        most = MOST_NOISE if part == GUARANTEE_SHARES[-1] else ENOUGH_NOISE
         if share is not None or deviation <= most * (records or 0):
             rest = Guarantee(
                 epsilon=guarantee.epsilon - first.epsilon,
@@ -240,57 +260,57 @@ def describe_found(estimator: Any, found: FoundBounds | None) -> None:
             "coefficients and intervals are of the clipped columns, and not of the columns themselves: declare wider "
             "bounds",
             ClippedWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
 # --------------------------------------------------------------------------------------------------------- before
 
 
-def _searched(design: Design, given: Given | GivenTable) -> list[Variable]:
-    """Numeric columns: features that are no indicators, and the target, unless it is a count."""
+def _list_searched(design: Design, given: Given | GivenTable) -> list[Variable]:
+    """List numeric columns: features that are no indicators, and the target, unless it is a count."""
     columns = given.columns if isinstance(given, GivenTable) else given.declared
     names = {design.features[at].name for at in design.alone}
     names &= names if columns is None else {column.name for column in columns if column.numeric}
     target = [design.target] if design.target is not None and design.predicts == "number" else []
-    return [one for one in (*(f for f in design.features if f.name in names), *target) if _divisible(one)]
+    return [one for one in (*(f for f in design.features if f.name in names), *target) if _is_divisible(one)]
 
 
-def _divisible(variable: Variable) -> bool:
+def _is_divisible(variable: Variable) -> bool:
     """Whether floats tell the edges of a column's cells apart."""
-    lower, upper = _wider(variable.bounds or (0, 0))
-    return math.isfinite(upper - lower) and upper - lower > FINE * max(abs(lower), abs(upper))
+    lower, upper = _widen_bounds(variable.bounds or (0, 0))
+    return math.isfinite(upper - lower) and upper - lower > LEAST_RELATIVE_WIDTH * max(abs(lower), abs(upper))
 
 
-def _cells(variable: Variable) -> Variable:
-    """The bins of a column: equal ones of its bounds, and one on each side."""
+def _cut_into_cells(variable: Variable) -> Variable:
+    """Cut a column into bins: equal ones of its bounds, and one on each side."""
     assert variable.bounds is not None
-    binned = Variable.binned(variable.name, _wider(variable.bounds), CELLS)
+    binned = Variable.binned(variable.name, _widen_bounds(variable.bounds), HISTOGRAM_CELLS)
     return replace(binned, states=("below", *binned.states[1:-1], "above"))
 
 
-def _wider(bounds: tuple[float, float]) -> tuple[float, float]:
-    """Bounds with a cell more on each side."""
-    width = (bounds[1] / (CELLS - 2)) - (bounds[0] / (CELLS - 2))
+def _widen_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
+    """Widen bounds by a cell on each side."""
+    width = (bounds[1] / (HISTOGRAM_CELLS - 2)) - (bounds[0] / (HISTOGRAM_CELLS - 2))
     return bounds[0] - width, bounds[1] + width
 
 
-def _widened(design: Design) -> Design:
-    """A design in whose grid cells are whole steps, and what is outside of the declared bounds is seen."""
+def _widen_design(design: Design) -> Design:
+    """Widen a design to one in whose grid cells are whole steps, and what is outside of the declared bounds is seen."""
 
     def moved(variable: Variable) -> Variable:
-        wide = variable.bounds is not None and _divisible(variable)
-        return Variable(variable.name, bounds=_wider(variable.bounds or (0, 1))) if wide else variable
+        wide = variable.bounds is not None and _is_divisible(variable)
+        return Variable(variable.name, bounds=_widen_bounds(variable.bounds or (0, 1))) if wide else variable
 
     target = moved(design.target) if design.target is not None and design.predicts == "number" else design.target
     features = tuple(moved(one) if at in design.alone else one for at, one in enumerate(design.features))
     return replace(design, features=features, target=target, norm=None, intercept=False)
 
 
-def _cheapest(
+def _choose_mechanism(
     variables: Sequence[Variable], guarantee: Guarantee, share: Fraction, rows: Rows
 ) -> tuple[Mechanism[Any], Guarantee, float]:
-    """The mechanism with least noise for a share: it, what it promises, and its deviation in a cell, in records."""
+    """Choose the mechanism of least noise for a share; return it, its promise, and its deviation in records."""
     network = Network(tuple(variables), {variable.name: () for variable in variables})
     found, mechanisms = [], list[tuple[Mechanism[Any], Fraction]]([(laplace(), Fraction(0))])
     for mechanism, delta in (*mechanisms, (gaussian(), share * guarantee.delta)):
@@ -300,13 +320,13 @@ def _cheapest(
             epsilon=share * guarantee.epsilon, delta=delta, relation=guarantee.relation, unit=guarantee.unit
         )
         noise = calibrate(mechanism, Dirichlet.uniform(network), first, rows.policy)
-        found.append((_deviation(noise), mechanism, first))
+        found.append((_measure_noise(noise), mechanism, first))
     deviation, mechanism, first = min(found, key=lambda one: one[0])
     return mechanism, first, deviation
 
 
-def _deviation(noise: TableNoise | GaussianNoise) -> float:
-    """Of the noise in a cell, in records."""
+def _measure_noise(noise: TableNoise | GaussianNoise) -> float:
+    """Measure the standard deviation of the noise in a cell, in records."""
     if isinstance(noise, GaussianNoise):
         return noise.scale
     return math.sqrt(noise_variance("discrete_laplace", max(noise.scales.values())))
@@ -315,50 +335,50 @@ def _deviation(noise: TableNoise | GaussianNoise) -> float:
 # ------------------------------------------------------------------------------------------------------- the records
 
 
-def _histograms(rows: Rows, network: Network) -> Counts:
-    """Private counts of each column's cells."""
-    tables = {name: np.zeros(CELLS, np.int64) for name in network.nodes}
+def _count_histograms(rows: Rows, network: Network) -> Counts:
+    """Count the records in each cell of each column, privately."""
+    tables = {name: np.zeros(HISTOGRAM_CELLS, np.int64) for name in network.nodes}
     # A number at the upper bound is inside.
-    edges = np.arange(1, CELLS) * STEPS - GRID
+    edges = np.arange(1, HISTOGRAM_CELLS) * CELL_STEPS - GRID
     edges[-1] += 1
     for coordinates, target in rows.blocks():
         columns = dict(zip(rows.design.names, coordinates.T, strict=False))
         if rows.design.target is not None:
             columns[rows.design.target.name] = target
         for name, table in tables.items():
-            table += np.bincount(np.searchsorted(edges, columns[name], side="right"), minlength=CELLS)
+            table += np.bincount(np.searchsorted(edges, columns[name], side="right"), minlength=HISTOGRAM_CELLS)
     return Counts(Tables(network, tables), rows.policy)
 
 
 # ------------------------------------------------------------------------------------------- what the release tells
 
 
-def _found(released: Release, design: Design) -> FoundBounds:
-    """Bounds and numbers of clipped values: of the release alone."""
+def _read_bounds(released: Release, design: Design) -> FoundBounds:
+    """Read bounds and numbers of clipped values, off the release alone."""
     payload = released.payload
     assert isinstance(payload, NoisyCounts)
     tables = {name: np.asarray(table, np.float64) for name, table in payload.tables.items()}
     deviation = math.sqrt(noise_variance(payload.noise, max(payload.scales.values())))
     public = released.records if released.policy.steps == 1 else None
     records = public or max(float(np.mean([table.sum() for table in tables.values()])), 1.0)
-    unsure = 0.0 if public else CELLS / len(tables)
+    unsure = 0.0 if public else HISTOGRAM_CELLS / len(tables)
     excess = 3.0 if payload.noise == "discrete_laplace" else 0.0
     clipped, outside = dict[str, Clipped](), dict[str, float]()
     for variable in design.schema:
         if variable.name not in tables:
             continue
         table = tables[variable.name]
-        low, high = occupied(table, records, unsure) if deviation <= MOST * records else (1, CELLS - 1)
+        low, high = occupied(table, records, unsure) if deviation <= MOST_NOISE * records else (1, HISTOGRAM_CELLS - 1)
         below, above = float(table[:low].sum()), float(table[high:].sum())
         clipped[variable.name] = Clipped(
-            _edges(variable, low, high),
+            _find_edges(variable, low, high),
             round(below),
-            _interval(below, low, deviation, excess),
+            _bound_number(below, low, deviation, excess),
             round(above),
-            _interval(above, CELLS - high, deviation, excess),
+            _bound_number(above, HISTOGRAM_CELLS - high, deviation, excess),
         )
         share = (table[0] + table[-1]) / records
-        if share - SURELY * deviation * math.sqrt(2) / records > SUBSTANTIAL:
+        if share - SURE_DEVIATIONS * deviation * math.sqrt(2) / records > SUBSTANTIAL_SHARE:
             outside[variable.name] = float(share)
     return FoundBounds(released, clipped, outside)
 
@@ -370,7 +390,7 @@ def occupied(table: Floats, records: float, unsure: float) -> tuple[int, int]:
     inside; the two are weighted by their noise.
 
     Args:
-        table: noisy numbers of records, shape (CELLS,), the first and the last outside of the declared bounds.
+        table: noisy numbers of records, shape (HISTOGRAM_CELLS,), the first and the last outside of the bounds.
         records: in all.
         unsure: variance of the number of records, in units of that of a cell.
 
@@ -378,38 +398,38 @@ def occupied(table: Floats, records: float, unsure: float) -> tuple[int, int]:
         The first of the cells, and the one after the last, inside the declared bounds; all of these where no others are
         much fewer.
     """
-    low, high = (1 + position for position in np.triu_indices(CELLS - 1, 1))
+    low, high = (1 + position for position in np.triu_indices(HISTOGRAM_CELLS - 1, 1))
     ends = np.concatenate([[0.0], np.cumsum(table)])
     inside, within = ends[high] - ends[low], high - low
-    outer, inner = 1 / (CELLS - within), 1 / (within + unsure)
+    outer, inner = 1 / (HISTOGRAM_CELLS - within), 1 / (within + unsure)
     left_out = (outer * (ends[-1] - inside) + inner * (records - inside)) / (outer + inner)
-    held = (left_out <= LEFT_OUT * records) & (within * GAIN <= CELLS - 2)
+    held = (left_out <= LEFT_OUT_SHARE * records) & (within * LEAST_NARROWING <= HISTOGRAM_CELLS - 2)
     if not held.any():
-        return 1, CELLS - 1
+        return 1, HISTOGRAM_CELLS - 1
     best = min(np.flatnonzero(held).tolist(), key=lambda at: (within[at], left_out[at]))
     return int(low[best]), int(high[best])
 
 
-def _edges(variable: Variable, low: int, high: int) -> tuple[float, float]:
-    """Bounds of cells in the unit of a column; of whole numbers the whole ones around them."""
+def _find_edges(variable: Variable, low: int, high: int) -> tuple[float, float]:
+    """Find bounds of cells in the unit of a column; of whole numbers the whole ones around them."""
     assert variable.bounds is not None
     lower, upper = variable.bounds
-    cuts = Variable.binned(variable.name, (lower, upper), CELLS - 2).edges
+    cuts = Variable.binned(variable.name, (lower, upper), HISTOGRAM_CELLS - 2).edges
     found = cuts[low - 1], cuts[high - 1]
     if variable.type == "integer":
         found = max(lower, math.floor(found[0])), min(upper, math.ceil(found[1]))
     return found
 
 
-def _interval(number: float, cells: int, deviation: float, excess: float) -> tuple[float, float]:
-    """A sum of cells without its noise: by its deviation and its kurtosis (Cornish and Fisher 1938)."""
+def _bound_number(number: float, cells: int, deviation: float, excess: float) -> tuple[float, float]:
+    """Bound a sum of cells without its noise: by its deviation and its kurtosis (Cornish and Fisher 1938)."""
     tail = NORMAL_TAIL + (NORMAL_TAIL**3 - 3 * NORMAL_TAIL) * excess / cells / 24
     reach = tail * deviation * math.sqrt(cells)
     return max(number - reach, 0.0), max(number + reach, 0.0)
 
 
-def _narrowed(design: Design, bounds: Mapping[str, tuple[float, float]]) -> Design:
-    """The design with other bounds of some columns."""
+def _narrow_design(design: Design, bounds: Mapping[str, tuple[float, float]]) -> Design:
+    """Put other bounds of some columns into a design."""
 
     def moved(variable: Variable) -> Variable:
         return replace(variable, bounds=bounds[variable.name]) if variable.name in bounds else variable

@@ -154,7 +154,7 @@ class GivenTable:
         if isinstance(self.source, Records):
             if self.table is not None:
                 raise InputError("records are of a table already: leave out table=")
-            return _in_order(self.source, target)
+            return _put_in_order(self.source, target)
         return read_records(
             self.source, schema, table=self.table, out_of_bounds="clip", one_record_a_unit=self.one_record_a_unit
         )
@@ -177,8 +177,8 @@ class GivenTable:
         estimator._mixed = None if all(variable.numeric for variable in self.columns) else self.columns
 
 
-def _in_order(records: Records, target: Variable | None) -> Records:
-    """The same records, the states of their target in the order of the estimator's classes."""
+def _put_in_order(records: Records, target: Variable | None) -> Records:
+    """Put the states of their target in the order of the estimator's classes."""
     names = records.schema.names
     if target is None or target.name not in names:
         return records

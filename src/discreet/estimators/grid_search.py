@@ -80,6 +80,9 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         score_: the released score, with an interval; see `read_score`.
         classes_, n_features_in_, feature_names_in_, and methods such as predict_proba: of the chosen estimator.
 
+    Raises:
+        Nothing: `fit` looks at arguments, as scikit-learn has it.
+
     Guarantee:
         `fit` promises the estimator's guarantee for `best_estimator_`, `best_params_` and `score_` together, if the
         number of tries stays unknown: do not publish how long a search took, nor let anybody watch it. Intervals of the
@@ -135,7 +138,7 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
             DiscreetError: the chosen fit could not be read, as noise left too little of it. That was paid for.
         """
         refuse_options(options)
-        settings = self._settings()
+        settings = self._list_settings()
         guarantee, account = promised(self.estimator)
         tries = self.tries if self.tries is None else whole_number(self.tries, "tries", 1, MOST_TRIES)
         plan = SearchPlan.of(guarantee, len(settings), tries)
@@ -144,14 +147,14 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         if is_table(X, y):
             raise InputError("a search takes an array or a frame X beside y: a table would be read again for every try")
         self._rehearse(plan, settings[0], X, y)
-        judged = _coins(_num_samples(X), self.holdout)
+        judged = _toss_coins(_num_samples(X), self.holdout)
         part = KeptRecords(X, y, ~judged)
         for setting in settings:
             self._rehearse(plan, setting, part, None)
         target = read_target(self.estimator, y, len(judged), numeric=is_regressor(self.estimator))[judged]
 
         def attempt(place: int, paid: Account) -> tuple[int, tuple[Any, Values] | None]:
-            return _attempt(self._estimator(plan, settings[place], paid, seed), part, target)
+            return _attempt(self._make_estimator(plan, settings[place], paid, seed), part, target)
 
         number, place, chosen = search(plan, attempt, account)
         if chosen is None:
@@ -170,14 +173,36 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         return self
 
     def predict(self, X: Any) -> Values:
-        """Predictions of the chosen estimator; arguments and errors as its own."""
+        """Predict by the chosen estimator.
+
+        Args:
+            X: as in `fit`; nothing is charged.
+
+        Returns:
+            What the estimator's own `predict` does, shape (records,).
+
+        Raises:
+            InputError: other columns than those of the fit.
+        """
         check_is_fitted(self, "best_estimator_")
         predicted: Values = self.best_estimator_.predict(X)
         return predicted
 
     @available_if(lambda self: getattr(self.estimator, "scored_records", "private") == "public")  # type: ignore[untyped-decorator]
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The chosen estimator's own `score`, which is of records that were declared public only."""
+        """The chosen estimator's own `score`, which is of records that were declared public only.
+
+        Args:
+            X: as in `fit`.
+            y: labels or targets, shape (records,).
+            sample_weight: of each record.
+
+        Returns:
+            Its accuracy or R2.
+
+        Raises:
+            InputError: as of that `score`.
+        """
         check_is_fitted(self, "best_estimator_")
         return float(self.best_estimator_.score(X, y, sample_weight))
 
@@ -209,8 +234,8 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         tags.non_deterministic = True
         return tags
 
-    def _settings(self) -> list[dict[str, Any]]:
-        """All settings of the grid, in scikit-learn's order."""
+    def _list_settings(self) -> list[dict[str, Any]]:
+        """List all settings of the grid, in scikit-learn's order."""
         estimator = self.estimator
         if not isinstance(estimator, PrivateEstimator) or not (is_classifier(estimator) or is_regressor(estimator)):
             raise InputError("a search needs a private classifier or regression of this package, and no pipeline")
@@ -225,30 +250,30 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
             )
         return settings
 
-    def _estimator(self, plan: SearchPlan, setting: Mapping[str, Any], account: Account, seed: int) -> Any:
-        """An estimator of one setting that spends its share from an account of its own."""
+    def _make_estimator(self, plan: SearchPlan, setting: Mapping[str, Any], account: Account, seed: int) -> Any:
+        """Make an estimator of one setting that spends its share from an account of its own."""
         arguments = {**self.estimator.get_params(deep=False), **setting}
         paying = dict(zip(PAYING, (plan.fit, account, None, None, seed), strict=True))
         return type(self.estimator)(**{**arguments, **paying})
 
     def _rehearse(self, plan: SearchPlan, setting: Mapping[str, Any], X: Any, y: Any) -> None:
-        """All that a fit refuses, refused before anything is charged: it stops at an account that cannot pay."""
+        """Refuse all that a fit refuses, before anything is charged: it stops at an account that cannot pay."""
         try:
-            self._estimator(plan, setting, unpaid(plan.fit), 0).fit(X, y)
+            self._make_estimator(plan, setting, unpaid(plan.fit), 0).fit(X, y)
         except BudgetError:
             return
         raise DiscreetError("a rehearsal was fitted, which an account that cannot pay should have stopped")
 
 
-def _coins(records: int, holdout: Any) -> Flags:
-    """Which records settings are judged on: a coin of 64 bits for each, from the operating system."""
+def _toss_coins(records: int, holdout: Any) -> Flags:
+    """Toss which records settings are judged on: a coin of 64 bits for each, from the operating system."""
     if isinstance(holdout, bool) or not isinstance(holdout, Real) or not 0 < float(holdout) < 1:
         raise InputError("holdout is a share of the records, greater than 0 and less than 1")
     return np.frombuffer(os.urandom(8 * records), np.uint64) < np.uint64(int(float(holdout) * 2**64))
 
 
 def _attempt(estimator: Any, part: KeptRecords, target: Values) -> tuple[int, tuple[Any, Values] | None]:
-    """One try: its gain, and the fitted estimator with what it predicts for the records that it is judged on.
+    """Make one try: its gain, and the fitted estimator with what it predicts for the records that it is judged on.
 
     Whatever goes wrong after the release is a function of it, but must not be seen: it would tell of one try among
     many. The same holds of warnings.

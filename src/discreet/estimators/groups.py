@@ -58,7 +58,7 @@ def declared_groups(groups: Any, columns: Sequence[Variable]) -> Groups:
 
 
 def written_groups(groups: Groups, columns: Sequence[Variable] | None) -> list[list[int]] | None:
-    """Groups of a design as the constructor takes them.
+    """Groups of a release's design as the constructor takes them.
 
     Args:
         groups: of a release.
@@ -66,6 +66,10 @@ def written_groups(groups: Groups, columns: Sequence[Variable] | None) -> list[l
 
     Returns:
         Positions of columns; None where there are none but of states.
+
+    Example:
+        >>> written_groups(((0, 4), (1, 2, 3)), None)
+        [[0, 4], [1, 2, 3]]
     """
     if columns is None:
         return [list(group) for group in groups] or None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,22 +13,18 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 
 from discreet.errors import InputError
-from discreet.estimators.accounts import promised
 from discreet.estimators.columns import declared_columns
 from discreet.estimators.contract import (
     class_labels,
-    refuse_options,
     whole_number,
     yes_or_no,
 )
-from discreet.estimators.declared_designs import describe, positive_number, written_bounds
-from discreet.estimators.found_bounds import describe_found
-from discreet.estimators.gradient_regression import GradientRegression, expected_records, trace_of
+from discreet.estimators.declared_designs import of_release
 from discreet.estimators.groups import written_groups
 from discreet.estimators.public_records import ScoredRecords, of_public_records
+from discreet.estimators.regressions import Regression, expected_records, perturb_objective, trace_of
 from discreet.mechanisms.crossing import DesignMechanism
 from discreet.mechanisms.noisy_gradients import noisy_gradients
-from discreet.mechanisms.objective_perturbation import objective_perturbation
 from discreet.model.design import Design
 from discreet.model.schema import Variable
 from discreet.posterior.design.laws import Law
@@ -35,11 +32,12 @@ from discreet.posterior.design.weight_posterior import PublicRecords, require_kn
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.releases.release import Release
+from discreet.sensitive.rows import Rows
 
 __all__ = ["PrivateLogisticRegression", "chosen_method"]
 
 METHODS = ("auto", "objective", "one_shot", "gradients")
-ONE_SHOT_LIMIT = 250.0
+ONE_SHOT_RECORDS = 250.0
 """Records times epsilon for each feature below which one noisy vector beats objective perturbation, where covariates
 are declared symmetric; see `chosen_method`."""
 
@@ -62,11 +60,18 @@ def chosen_method(*, epsilon: float, records: int, features: int, symmetric: boo
 
     Returns:
         "one_shot" if symmetric and `records epsilon < 250 features`, else "objective".
+
+    Example:
+        >>> chosen_method(epsilon=0.1, records=1000, features=2, symmetric=True)
+        'one_shot'
+        >>> chosen_method(epsilon=1, records=1000, features=2, symmetric=True)
+        'objective'
     """
-    return "one_shot" if symmetric and records * epsilon < ONE_SHOT_LIMIT * features else "objective"
+    return "one_shot" if symmetric and records * epsilon < ONE_SHOT_RECORDS * features else "objective"
 
 
-class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: ignore[misc]
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateLogisticRegression(ClassifierMixin, Regression):  # type: ignore[misc]
     """Logistic regression of two or more classes under differential privacy; an intercept is always fitted.
 
     Features are moved from their public bounds to [-1, 1]; numbers outside are moved to the nearest bound.
@@ -124,6 +129,9 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
             values outside of them with intervals; None where there was none.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
+    Raises:
+        Nothing: `fit` looks at arguments, as scikit-learn has it.
+
     Guarantee:
         Each `fit` is one release, or two whose guarantees sum to `guarantee` (`found_bounds.py`); see
         `objective_perturbation` and `noisy_gradients`. Neither rests on exact real arithmetic.
@@ -142,92 +150,28 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
         ['ill', 'well']
     """
 
-    def __init__(
-        self,
-        *,
-        classes: Sequence[Any] | None = None,
-        bounds: tuple[Any, Any] | Mapping[str, Any] | None = None,
-        guarantee: Guarantee | None = None,
-        account: Account | None = None,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        groups: Sequence[Sequence[Any]] | None = None,
-        norm: float | None = None,
-        records: int | None = None,
-        symmetric: bool = False,
-        method: str = "auto",
-        steps: int = 2,
-        regularisation: float | None = None,
-        curvature: bool = True,
-        prior_deviation: float = 2.5,
-        covariates: Law | None = None,
-        public_records: PublicRecords | None = None,
-        scored_records: ScoredRecords = "private",
-        draws: int = 1000,
-        random_state: Any = None,
-        one_record_a_unit: bool = False,
-        find_bounds: Number | str | None = "auto",
-    ) -> None:
-        self.classes = classes
-        self.bounds = bounds
-        self.guarantee = guarantee
-        self.account = account
-        self.epsilon = epsilon
-        self.delta = delta
-        self.groups = groups
-        self.norm = norm
-        self.records = records
-        self.symmetric = symmetric
-        self.method = method
-        self.steps = steps
-        self.regularisation = regularisation
-        self.curvature = curvature
-        self.prior_deviation = prior_deviation
-        self.covariates = covariates
-        self.public_records = public_records
-        self.scored_records = scored_records
-        self.draws = draws
-        self.random_state = random_state
-        self.one_record_a_unit = one_record_a_unit
-        self.find_bounds = find_bounds
-
-    def fit(
-        self, X: Any, y: Any = None, *, target: str | None = None, table: str | None = None, **options: Any
-    ) -> Self:
-        """Charge the account and release; the posterior is drawn when it is asked for.
-
-        Args:
-            X: array or frame of numbers, shape (records, features); or a table: a path or glob, a URL, an Arrow, Ibis
-                or Spark table, a frame with the target in it, or `Records`.
-            y: declared labels, shape (records,).
-            target: name of the column of a table that is predicted; y is then left out.
-            table: name of the table where X is the URL of a database.
-            options: none is taken; sample weights are refused by an error of ours.
-
-        Returns:
-            The estimator.
-
-        Raises:
-            InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
-            BudgetError: the account cannot pay; nothing is charged, unless others empty it between two releases.
-        """
-        refuse_options(options)
-        promise, labels = promised(self), class_labels(self.classes)
-        if len(labels) < 2:
-            raise InputError("a classifier needs at least two classes; one class leaves nothing to tell apart")
-        states = tuple(str(label) for label in labels.tolist())
-        released, found = self._released(
-            X,
-            y,
-            (target, table),
-            promise,
-            predicted=Variable("class", states),
-            labels=labels,
-            mechanism=self._mechanism,
-        )
-        self._read(released, labels)
-        describe_found(self, found)
-        return self
+    classes: Sequence[Any] | None = None
+    bounds: tuple[Any, Any] | Mapping[str, Any] | None = None
+    guarantee: Guarantee | None = None
+    account: Account | None = None
+    epsilon: Number | None = None
+    delta: Number | None = None
+    groups: Sequence[Sequence[Any]] | None = None
+    norm: float | None = None
+    records: int | None = None
+    symmetric: bool = False
+    method: str = "auto"
+    steps: int = 2
+    regularisation: float | None = None
+    curvature: bool = True
+    prior_deviation: float = 2.5
+    covariates: Law | None = None
+    public_records: PublicRecords | None = None
+    scored_records: ScoredRecords = "private"
+    draws: int = 1000
+    random_state: Any = None
+    one_record_a_unit: bool = False
+    find_bounds: Number | str | None = "auto"
 
     @classmethod
     def from_release(
@@ -267,10 +211,11 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
             raise InputError(f"the classes of the release are called {', '.join(states)}")
         # In the release's order: the second is the one whose log odds the weights are.
         labels = np.array([named[state] for state in states])
-        made = cls(
+        made = of_release(
+            cls,
+            release,
+            bounds,
             classes=tuple(labels.tolist()),
-            bounds=written_bounds(design, bounds),
-            guarantee=release.guarantee,
             groups=written_groups(design.groups, None if bounds is None else declared_columns(bounds)),
             norm=design.norm,
             prior_deviation=release.normal.deviation,
@@ -280,9 +225,8 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
             draws=draws,
             random_state=random_state,
         )
-        describe(made, design)
-        describe_found(made, None)
-        return made._read(release, labels)
+        made._keep(release, labels)
+        return made
 
     def decision_function(self, X: Any) -> Floats:
         """Log odds by `coef_` and `intercept_`.
@@ -296,12 +240,22 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
         Raises:
             InputError: other columns than those of the fit.
         """
-        found = self._predictors(X)
+        found = self._predict_linearly(X)
         return found[0] if len(found) == 1 else found.T
 
     def predict(self, X: Any) -> Values:
-        """The likeliest class of each record by the log odds, shape (records,); errors as above."""
-        odds = self._predictors(X)
+        """The likeliest class of each record by the log odds.
+
+        Args:
+            X: as in `fit`; nothing is charged.
+
+        Returns:
+            Labels, shape (records,).
+
+        Raises:
+            InputError: as `decision_function`.
+        """
+        odds = self._predict_linearly(X)
         best = (odds[0] > 0).astype(np.intp) if len(odds) == 1 else odds.argmax(axis=0)
         found: Values = self.classes_[best]
         return found
@@ -335,7 +289,7 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
         Raises:
             InputError: as `decision_function`.
         """
-        return np.asarray(_shares(self._predictors(X)[None])[0].T)
+        return np.asarray(_share_out(self._predict_linearly(X)[None])[0].T)
 
     def predict_interval(self, X: Any, *, level: float = 0.95) -> tuple[Floats, Floats]:
         """Intervals of P(class | features), which count the sampling error and the noise.
@@ -350,40 +304,46 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
         Raises:
             InputError: as `sample_posterior`, a level outside (0, 1), or too few draws for it.
         """
-        lower, upper = self._mean_tails(X, level, _shares)
+        lower, upper = self._bound_means(X, level, _share_out)
         return lower.T, upper.T
 
-    def _known(self) -> dict[str, Any]:
-        """What was declared of the features' law and of public records, where the curvature was not measured."""
+    def _reading_options(self) -> dict[str, Any]:
+        """List what was declared of the features' law and of public records, where the curvature was not measured."""
         covariates = self.covariates
         if covariates is None and self.symmetric and trace_of(self.release_).curvature is None:
             covariates = uniform_law(self.release_.design)
         return {"covariates": covariates, "public": self.public_records}
 
-    def _require(self, design: Design) -> None:
+    def _require(self, rows: Rows, guarantee: Guarantee) -> None:
         """Refuse a law of other features."""
-        require_known(design, self.covariates, self.public_records)
+        require_known(rows.design, self.covariates, self.public_records)
 
     def __sklearn_tags__(self) -> Tags:
-        """No two fits are alike, whatever the random state; noise may leave little of a fit."""
+        """Noise may leave little of a fit."""
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = tags.input_tags.sparse = True
         tags.classifier_tags.poor_score = True
         return tags
 
-    def _lawless(self) -> bool:
+    def _has_no_law(self) -> bool:
         """Whether nothing is declared of the features' law, and the objective is perturbed."""
         laws = self.symmetric or self.covariates is not None or self.public_records is not None
         return self.method in ("auto", "objective") and not laws
 
-    def _fixed(self) -> str | None:
-        """Why the bounds must stay, where they must."""
-        if self._lawless() and self.norm is None:
+    def _say_why_fixed(self) -> str | None:
+        """Say why found bounds cannot stand for the declared ones, where they cannot."""
+        if self._has_no_law() and self.norm is None:
             return None
         return "norm, symmetric, covariates, public_records and gradients go by features that are scaled by the bounds"
 
-    def _mechanism(self, guarantee: Guarantee, counted: int, design: Design) -> DesignMechanism[Any, Any]:
-        """The mechanism that was asked for, or the rule's."""
+    def _declare_target(self) -> tuple[Variable, Values]:
+        """Check the classes; the labels that y may hold are their states."""
+        labels = class_labels(self.classes)
+        if len(labels) < 2:
+            raise InputError("a classifier needs at least two classes; one class leaves nothing to tell apart")
+        return Variable("class", tuple(str(label) for label in labels.tolist())), labels
+
+    def _make_mechanism(self, guarantee: Guarantee, counted: int, design: Design) -> DesignMechanism[Any, Any]:
+        """Make the mechanism that was asked for, or the rule's."""
         if self.method not in METHODS:
             raise InputError(f"method is one of {', '.join(METHODS)}, not {self.method!r}")
         scaled = self.method not in ("auto", "objective") or bool(self.symmetric) or self.regularisation is not None
@@ -402,21 +362,12 @@ class PrivateLogisticRegression(ClassifierMixin, GradientRegression):  # type: i
                 epsilon=float(guarantee.epsilon), records=records, features=len(design.features), symmetric=known
             )
         if method == "objective":
-            given = self.regularisation
-            convexity = None if given is None else positive_number(given, "regularisation")
-            curvature = int(yes_or_no(self.curvature, "curvature"))
-            return objective_perturbation(records=records, regularisation=convexity, curvature=curvature)
+            return perturb_objective(self, records)
         return noisy_gradients(1 if method == "one_shot" else whole_number(self.steps, "steps", 1), records=records)
 
-    def _read(self, released: Release, labels: Values) -> Self:
-        """The release, and what scikit-learn's users look for."""
-        self._keep(released)
-        self.classes_ = labels
-        return self
 
-
-def _shares(odds: Floats) -> Floats:
-    """Probabilities of all classes, shape (draws, classes, records), by log odds of the second one or of each."""
+def _share_out(odds: Floats) -> Floats:
+    """Turn log odds, of the second class or of each, into probabilities of shape (draws, classes, records)."""
     if odds.shape[1] > 1:
         return np.asarray(softmax(odds, axis=1))
     second = expit(odds)

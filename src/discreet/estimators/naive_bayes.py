@@ -7,7 +7,7 @@ the probabilities then classifies, with intervals. What is particular to scikit-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -31,7 +31,7 @@ from discreet.estimators.contract import (
     class_labels,
     columns_of,
     generated_names,
-    generator,
+    generator_after,
     read_features,
     read_given,
     refuse_options,
@@ -67,12 +67,13 @@ MOST_BINS = 2**20
 """Most bins of all features together: their names and cut points take some 100 MB."""
 BLOCK_BYTES = 2**25
 """Of the probabilities of a block of records under all draws."""
-LEAST = 5e-324
+LEAST_PROBABILITY = 5e-324
 """Stands for a probability of zero, whose logarithm would make a record impossible under every class."""
-UNREAD = "map_estimate"
+UNREADABLE = "map_estimate"
 """The mechanism whose choice among candidates no noise-aware posterior can read."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     """Differentially private naive Bayes classifier for categorical and binned numeric features.
 
@@ -106,6 +107,9 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         classes_: the declared labels, sorted.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
+    Raises:
+        Nothing: `fit` looks at arguments, as scikit-learn has it.
+
     Guarantee:
         Each `fit` is one release on the given records and promises `guarantee`, by the mechanism's own proof: a record,
         once clipped and binned by public numbers, adds one to one cell of each table. Everything else is made of the
@@ -128,38 +132,20 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         0
     """
 
-    def __init__(
-        self,
-        *,
-        classes: Sequence[Any] | None = None,
-        features: Sequence[Variable] | None = None,
-        bounds: tuple[Any, Any] | Mapping[str, Any] | None = None,
-        bins: int = 6,
-        mechanism: str | Mechanism[Any] = "planned",
-        guarantee: Guarantee | None = None,
-        account: Account | None = None,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        scored_records: ScoredRecords = "private",
-        draws: int = 1000,
-        target: str = "class",
-        random_state: Any = None,
-        one_record_a_unit: bool = False,
-    ) -> None:
-        self.classes = classes
-        self.features = features
-        self.bounds = bounds
-        self.bins = bins
-        self.mechanism = mechanism
-        self.guarantee = guarantee
-        self.account = account
-        self.epsilon = epsilon
-        self.delta = delta
-        self.scored_records = scored_records
-        self.draws = draws
-        self.target = target
-        self.random_state = random_state
-        self.one_record_a_unit = one_record_a_unit
+    classes: Sequence[Any] | None = None
+    features: Sequence[Variable] | None = None
+    bounds: tuple[Any, Any] | Mapping[str, Any] | None = None
+    bins: int = 6
+    mechanism: str | Mechanism[Any] = "planned"
+    guarantee: Guarantee | None = None
+    account: Account | None = None
+    epsilon: Number | None = None
+    delta: Number | None = None
+    scored_records: ScoredRecords = "private"
+    draws: int = 1000
+    target: str = "class"
+    random_state: Any = None
+    one_record_a_unit: bool = False
 
     def fit(
         self, X: Any, y: Any = None, *, target: str | None = None, table: str | None = None, **options: Any
@@ -185,21 +171,21 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         """
         refuse_options(options)
         guarantee, account = promised(self)
-        mechanism, draws = _mechanism(self.mechanism), whole_number(self.draws, "draws", 1)
-        later = _later(draws, self.random_state)
+        mechanism, draws = _make_mechanism(self.mechanism), whole_number(self.draws, "draws", 1)
+        later = _plan_draws(draws, self.random_state)
         labels = class_labels(self.classes)
-        declared = self._declared(X)
+        declared = self._declare_features(X)
         numeric = declared is None or all(variable.numeric for variable in declared)
         given = read_given(self, X, y, target=target, table=table, numeric=numeric)
         if isinstance(given, GivenTable):
             given = replace(given, columns=given.columns if declared is None else declared)
             variables, columns = given.columns, np.arange(len(given.columns))
         else:
-            variables = self._bounded(given.width) if declared is None else declared
+            variables = self._bound_features(given.width) if declared is None else declared
             columns = columns_of([variable.name for variable in variables], given, by_name=declared is not None)
         require_drawable(draws, len(labels) * (1 + sum(variable.size for variable in variables)))
-        network = _star(given.target or self.target, labels, variables)
-        counts = self._counts(network, given, columns, labels, mechanism.scopes(network))
+        network = _make_star(given.target or self.target, labels, variables)
+        counts = self._count_given(network, given, columns, labels, mechanism.scopes(network))
         released = release(mechanism, counts, Dirichlet.uniform(network), guarantee, account=account)
         given.describe(self)
         self.release_, self.classes_, self._columns, self._later = released, labels, columns, later
@@ -223,7 +209,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         Raises:
             InputError: a network of another shape, or labels of other names.
         """
-        target, *names = _star_names(release.network)
+        target, *names = _list_star(release.network)
         states, features = release.network.schema[target].states, tuple(map(release.network.schema.__getitem__, names))
         labels = class_labels(states if classes is None else classes)
         if sorted(map(str, labels.tolist())) != sorted(states):
@@ -241,7 +227,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         made.n_features_in_ = len(names)
         if tuple(names) != generated_names(len(names)):
             made.feature_names_in_ = np.array(names, object)
-        made._later = _later(whole_number(draws, "draws", 1), random_state)
+        made._later = _plan_draws(whole_number(draws, "draws", 1), random_state)
         return made
 
     @property
@@ -252,8 +238,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             DiscreetError: as of `noise_aware`.
         """
         check_is_fitted(self, "release_")
-        found: PosteriorDraws = self._later.drawn(self.release_)
-        return found
+        return self._later.drawn(self.release_)  # type: ignore[no-any-return]
 
     def sample_posterior(self, draws: int, *, random_state: Any = None) -> Tables:
         """Fresh joint draws of P(class) and P(feature | class).
@@ -268,13 +253,22 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         Raises:
             InputError: no draws.
         """
-        check_is_fitted(self, "release_")
-        rng = generator(self.random_state if random_state is None else random_state)
+        rng = generator_after(self, random_state)
         draws = whole_number(draws, "draws", 1)
         return noise_aware(self.release_, draws=draws, rng=rng, trust_network=True).cells
 
     def predict(self, X: Any) -> Values:
-        """The class of the largest posterior mean for each record, shape (records,); errors as in `predict_proba`."""
+        """The class of the largest posterior mean for each record.
+
+        Args:
+            X: as in `fit`; nothing is charged.
+
+        Returns:
+            Labels, shape (records,).
+
+        Raises:
+            InputError: as `predict_proba`.
+        """
         probabilities = self.predict_proba(X)
         labels: Values = self.classes_[probabilities.argmax(axis=1)]
         return labels
@@ -308,7 +302,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         Raises:
             InputError: other columns than those of the fit, or a value that is no state.
         """
-        (mean,) = self._summarised(X, lambda probabilities: (probabilities.mean(axis=-1),))
+        (mean,) = self._summarise(X, lambda probabilities: (probabilities.mean(axis=-1),))
         return mean
 
     def predict_interval(self, X: Any, *, level: float = 0.95) -> tuple[Floats, Floats]:
@@ -327,31 +321,31 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         Raises:
             InputError: as `predict_proba`, or a level outside (0, 1).
         """
-        lower, upper = self._summarised(X, lambda probabilities: credible_interval(probabilities, level))
+        lower, upper = self._summarise(X, lambda probabilities: credible_interval(probabilities, level))
         return lower, upper
 
     def __sklearn_tags__(self) -> Tags:
-        """No two fits are alike, whatever the random state; columns of names are read where they are declared."""
+        """Columns of names are read where they are declared."""
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
-        tags.input_tags.categorical = any(not feature.numeric for feature in _variables(self.features))
+        tags.input_tags.sparse = False
+        tags.input_tags.categorical = any(not feature.numeric for feature in _read_variables(self.features))
         tags.input_tags.string = tags.input_tags.categorical
         return tags
 
     # ------------------------------------------------------------------------------------------------ features
 
-    def _counts(
+    def _count_given(
         self, network: Network, given: Given | GivenTable, columns: Codes, labels: Values, scopes: Iterable[Scope]
     ) -> Counts:
-        """Counts of records in memory, or of a table where it is."""
+        """Count records in memory, or a table where it is."""
         if isinstance(given, GivenTable):
-            target, *_ = _star_names(network)
+            target, *_ = _list_star(network)
             return count(given.records(given.columns, network.schema[target]), network, tuple(scopes))
-        counts = _counted(network, given.X[:, columns], given.y, labels, scopes)
+        counts = _count_codes(network, given.X[:, columns], given.y, labels, scopes)
         return replace(counts, policy=RecordsPolicy("error", "clip", one_record_a_unit=self.one_record_a_unit))
 
-    def _declared(self, X: Any) -> tuple[Variable, ...] | None:
-        """The features that were declared; None where a pair of bounds or the schema of `Records` stands for them."""
+    def _declare_features(self, X: Any) -> tuple[Variable, ...] | None:
+        """List the declared features; None where a pair of bounds or the schema of `Records` stands for them."""
         if isinstance(X, Records) and self.features is None and self.bounds is None:
             return None
         if (self.features is None) == (self.bounds is None):
@@ -361,42 +355,42 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             )
         if self.bounds is not None and not isinstance(self.bounds, Mapping):
             return None
-        features = _variables(self.features) if self.bounds is None else declared_columns(self.bounds)
+        features = _read_variables(self.features) if self.bounds is None else declared_columns(self.bounds)
         if not features:
             raise InputError("features are a list of Variable(name, states) and Variable(name, bounds=..., bins=...)")
         _require_room(self.bins, sum(feature.numeric and feature.size < 2 for feature in features))
-        return tuple(_binned(feature, self.bins) for feature in features)
+        return tuple(_bin(feature, self.bins) for feature in features)
 
-    def _bounded(self, width: int) -> tuple[Variable, ...]:
-        """Numeric features between the bounds, as many as there are columns."""
+    def _bound_features(self, width: int) -> tuple[Variable, ...]:
+        """Make numeric features between the bounds, as many as there are columns."""
         _require_room(self.bins, width)
         names = generated_names(width)
         pairs = declared_bounds(self.bounds, width)
-        return tuple(_binned(Variable(name, bounds=pair), self.bins) for name, pair in zip(names, pairs, strict=True))
+        return tuple(_bin(Variable(name, bounds=pair), self.bins) for name, pair in zip(names, pairs, strict=True))
 
     # ------------------------------------------------------------------------------------------------ prediction
 
-    def _summarised(self, X: Any, summary: Callable[[Floats], tuple[Floats, ...]]) -> tuple[Floats, ...]:
-        """What a summary over draws makes of each record; records that look the same are computed once."""
+    def _summarise(self, X: Any, summary: Callable[[Floats], tuple[Floats, ...]]) -> tuple[Floats, ...]:
+        """Apply a summary over draws to each record; records that look the same are computed once."""
         check_is_fitted(self, "release_")
         network = self.release_.network
-        target, *names = _star_names(network)
+        target, *names = _list_star(network)
         variables = tuple(map(network.schema.__getitem__, names))
         X = read_features(self, X, numeric=all(variable.numeric for variable in variables))
-        codes = _feature_codes(variables, X[:, self._columns])
+        codes = _code_features(variables, X[:, self._columns])
         distinct, of_record = np.unique(codes, axis=0, return_inverse=True)
         order = np.array([network.schema[target].code(str(label)) for label in self.classes_])
-        parts = [summary(block[:, order]) for block in _probabilities(self.posterior_.cells, distinct)]
+        parts = [summary(block[:, order]) for block in _classify_blocks(self.posterior_.cells, distinct)]
         return tuple(np.concatenate(part)[of_record.reshape(-1)] for part in zip(*parts, strict=True))
 
 
-def _later(draws: int, random_state: Any) -> DrawnLater:
-    """The posterior of a star, which is what the estimator assumes."""
+def _plan_draws(draws: int, random_state: Any) -> DrawnLater:
+    """Plan the posterior of a star, which is what the estimator assumes."""
     return DrawnLater(draws, random_state, reader=noise_aware, trust_network=True)
 
 
-def _probabilities(cells: Tables, codes: Codes) -> Iterator[Floats]:
-    """P(class | features) under each draw: `pi_c prod_f theta_f[c, x_f]`, normalised over the classes.
+def _classify_blocks(cells: Tables, codes: Codes) -> Iterator[Floats]:
+    """Compute P(class | features) under each draw: `pi_c prod_f theta_f[c, x_f]`, normalised over the classes.
 
     Logarithms are added: with a learned prior, products of a few dozen entries are too small for floating point.
 
@@ -407,9 +401,9 @@ def _probabilities(cells: Tables, codes: Codes) -> Iterator[Floats]:
     Yields:
         Shape (records, classes, draws), for block after block of records.
     """
-    target, *names = _star_names(cells.network)
-    prior = np.log(np.maximum(cells[target], LEAST))
-    logs = [np.ascontiguousarray(np.log(np.maximum(cells[name], LEAST)).swapaxes(0, 1)) for name in names]
+    target, *names = _list_star(cells.network)
+    prior = np.log(np.maximum(cells[target], LEAST_PROBABILITY))
+    logs = [np.ascontiguousarray(np.log(np.maximum(cells[name], LEAST_PROBABILITY)).swapaxes(0, 1)) for name in names]
     size = max(1, BLOCK_BYTES // prior.nbytes)
     for start in range(0, len(codes), size):
         block = np.repeat(prior[None], len(codes[start : start + size]), axis=0)
@@ -424,15 +418,15 @@ def _probabilities(cells: Tables, codes: Codes) -> Iterator[Floats]:
 # -------------------------------------------------------------------------------------------------------- the network
 
 
-def _star(target: str, labels: Values, variables: Sequence[Variable]) -> Network:
-    """The class as the parent of every feature."""
+def _make_star(target: str, labels: Values, variables: Sequence[Variable]) -> Network:
+    """Make the network in which the class is the parent of every feature."""
     states = tuple(str(label) for label in labels.tolist())
     parents: dict[str, tuple[str, ...]] = {variable.name: (target,) for variable in variables}
     return Network((Variable(target, states), *variables), {**parents, target: ()})
 
 
-def _star_names(network: Network) -> list[str]:
-    """The class, then the features in their order."""
+def _list_star(network: Network) -> list[str]:
+    """List the class, then the features in their order."""
     roots = [name for name in network.nodes if not network.parents[name]]
     rest = [name for name in network.nodes if name not in roots[:1]]
     if not rest or any(network.parents[name] != (roots[0],) for name in rest):
@@ -440,14 +434,14 @@ def _star_names(network: Network) -> list[str]:
     return [roots[0], *rest]
 
 
-def _variables(features: Any) -> tuple[Variable, ...]:
-    """Declared features; none where they are something else, which `fit` refuses."""
+def _read_variables(features: Any) -> tuple[Variable, ...]:
+    """List declared features; none where they are something else, which `fit` refuses."""
     listed = tuple(features) if isinstance(features, Iterable) else ()
     return listed if all(isinstance(feature, Variable) for feature in listed) else ()
 
 
-def _binned(feature: Variable, bins: int) -> Variable:
-    """A numeric feature without cut points gets equally wide bins."""
+def _bin(feature: Variable, bins: int) -> Variable:
+    """Give a numeric feature without cut points equally wide bins."""
     if feature.bounds is None or feature.size > 1:
         return feature
     return Variable(
@@ -461,9 +455,9 @@ def _require_room(bins: Any, features: int) -> None:
         whole_number(bins, "bins", 2, MOST_BINS // features)
 
 
-def _mechanism(mechanism: Any) -> Mechanism[Any]:
-    """The mechanism by name, or as it is."""
-    read = {name: entry for name, entry in mechanisms_over("network").items() if name != UNREAD}
+def _make_mechanism(mechanism: Any) -> Mechanism[Any]:
+    """Make the mechanism of a name, or take it as it is."""
+    read = {name: entry for name, entry in mechanisms_over("network").items() if name != UNREADABLE}
     if isinstance(mechanism, str) and mechanism in read:
         # The class is in every table: of two features the classifier believes that they are independent given it.
         mechanism = read[mechanism](audit=0) if mechanism == "planned" else read[mechanism]()
@@ -476,19 +470,19 @@ def _mechanism(mechanism: Any) -> Mechanism[Any]:
 # -------------------------------------------------------------------------------------------------------- records
 
 
-def _counted(network: Network, X: Values, y: Any, labels: Values, scopes: Iterable[Scope]) -> Counts:
-    """Counts of the class and of every feature beside it; numbers out of bounds are in the outer bins."""
-    target, *names = _star_names(network)
+def _count_codes(network: Network, X: Values, y: Any, labels: Values, scopes: Iterable[Scope]) -> Counts:
+    """Count the class, and every feature beside it; numbers out of bounds are in the outer bins."""
+    target, *names = _list_star(network)
     shown = ", ".join(network.schema[target].states[:12])
     refusal = f"Unknown label type: y holds a label that is none of the declared classes: {shown}"
     classes = codes_of(y, {label: code for code, label in enumerate(labels.tolist())}, refusal)
-    features = _feature_codes(tuple(map(network.schema.__getitem__, names)), X)
+    features = _code_features(tuple(map(network.schema.__getitem__, names)), X)
     codes: Mapping[str, Codes] = {target: classes, **dict(zip(names, features.T, strict=True))}
     return count_codes(network, codes, scopes)
 
 
-def _feature_codes(variables: Sequence[Variable], X: Values) -> Codes:
-    """Positions of bins and states, shape (records, features)."""
+def _code_features(variables: Sequence[Variable], X: Values) -> Codes:
+    """Find positions of bins and states, shape (records, features)."""
     codes = np.empty(X.shape, np.intp)
     for position, variable in enumerate(variables):
         codes[:, position] = variable_codes(variable, X[:, position])

@@ -50,7 +50,7 @@ def check_pipeline(pipeline: P) -> P:
         discreet.errors.InputError: step 'standardscaler' (StandardScaler) learns from the records, which no budget ...
     """
     steps: list[tuple[str, Any]] = list(pipeline.steps) if isinstance(pipeline, Pipeline) else [("it", pipeline)]
-    learning = [f"{name!r} ({type(step).__name__})" for name, step in _learning(steps[:-1])]
+    learning = [f"{name!r} ({type(step).__name__})" for name, step in _find_learning(steps[:-1])]
     if learning:
         raise InputError(
             f"step {listed(learning)} learns from the records, which no budget pays for: put "
@@ -62,8 +62,8 @@ def check_pipeline(pipeline: P) -> P:
     return pipeline
 
 
-def _learning(steps: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Steps that learn, by name, those inside of others among them."""
+def _find_learning(steps: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Find steps that learn, by name, those inside of others among them."""
     for name, step in steps:
         if step is None or isinstance(step, str | PublicScaler):
             continue
@@ -77,4 +77,4 @@ def _learning(steps: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
             if get_tags(step).requires_fit:
                 yield name, step
             continue
-        yield from ((f"{name}.{part}", one) for part, one in _learning(inner))
+        yield from ((f"{name}.{part}", one) for part, one in _find_learning(inner))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,16 +13,12 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.utils import Tags
 
 from discreet.errors import InputError
-from discreet.estimators.accounts import promised
 from discreet.estimators.columns import declared_columns, declared_pair
-from discreet.estimators.contract import refuse_options, yes_or_no
-from discreet.estimators.declared_designs import describe, positive_number, written_bounds
-from discreet.estimators.found_bounds import describe_found
-from discreet.estimators.gradient_regression import GradientRegression, expected_records, trace_of
+from discreet.estimators.declared_designs import of_release
 from discreet.estimators.groups import written_groups
 from discreet.estimators.public_records import ScoredRecords, of_public_records
+from discreet.estimators.regressions import Regression, expected_records, perturb_objective, trace_of
 from discreet.mechanisms.crossing import DesignMechanism
-from discreet.mechanisms.objective_perturbation import objective_perturbation
 from discreet.model.design import Design
 from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Guarantee, Number
@@ -33,7 +30,8 @@ __all__ = ["PrivatePoissonRegression"]
 Floats = npt.NDArray[np.float64]
 
 
-class PrivatePoissonRegression(RegressorMixin, GradientRegression):  # type: ignore[misc]
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivatePoissonRegression(RegressorMixin, Regression):  # type: ignore[misc]
     """Poisson regression of counts under differential privacy, with a log link; an intercept is always fitted.
 
     Features are moved from their public bounds to [-1, 1]; numbers outside, and counts above their bound, are moved to
@@ -70,6 +68,9 @@ class PrivatePoissonRegression(RegressorMixin, GradientRegression):  # type: ign
         bounds_release_, found_bounds_, clipped_: of the first release, as of `PrivateLinearRegression`.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
+    Raises:
+        Nothing: `fit` looks at arguments, as scikit-learn has it.
+
     Guarantee:
         Each `fit` is one release, or two whose guarantees sum to `guarantee` (`found_bounds.py`); see
         `objective_perturbation`. It does not rest on exact real arithmetic.
@@ -92,74 +93,24 @@ class PrivatePoissonRegression(RegressorMixin, GradientRegression):  # type: ign
         (True, True)
     """
 
-    def __init__(
-        self,
-        *,
-        bounds: tuple[Any, Any] | Mapping[str, Any] | None = None,
-        target_bounds: tuple[float, float] | None = None,
-        guarantee: Guarantee | None = None,
-        account: Account | None = None,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        groups: Sequence[Sequence[Any]] | None = None,
-        norm: float | None = None,
-        records: int | None = None,
-        regularisation: float | None = None,
-        curvature: bool = True,
-        scored_records: ScoredRecords = "private",
-        draws: int = 1000,
-        random_state: Any = None,
-        one_record_a_unit: bool = False,
-        find_bounds: Number | str | None = "auto",
-    ) -> None:
-        self.bounds = bounds
-        self.target_bounds = target_bounds
-        self.guarantee = guarantee
-        self.account = account
-        self.epsilon = epsilon
-        self.delta = delta
-        self.groups = groups
-        self.norm = norm
-        self.records = records
-        self.regularisation = regularisation
-        self.curvature = curvature
-        self.scored_records = scored_records
-        self.draws = draws
-        self.random_state = random_state
-        self.one_record_a_unit = one_record_a_unit
-        self.find_bounds = find_bounds
+    bounds: tuple[Any, Any] | Mapping[str, Any] | None = None
+    target_bounds: tuple[float, float] | None = None
+    guarantee: Guarantee | None = None
+    account: Account | None = None
+    epsilon: Number | None = None
+    delta: Number | None = None
+    groups: Sequence[Sequence[Any]] | None = None
+    norm: float | None = None
+    records: int | None = None
+    regularisation: float | None = None
+    curvature: bool = True
+    scored_records: ScoredRecords = "private"
+    draws: int = 1000
+    random_state: Any = None
+    one_record_a_unit: bool = False
+    find_bounds: Number | str | None = "auto"
 
-    def fit(
-        self, X: Any, y: Any = None, *, target: str | None = None, table: str | None = None, **options: Any
-    ) -> Self:
-        """Charge the account and release; the posterior is drawn when it is asked for.
-
-        Args:
-            X: array or frame of numbers, shape (records, features); or a table: a path or glob, a URL, an Arrow, Ibis
-                or Spark table, a frame with the target in it, or `Records`.
-            y: counts, whole numbers that are not negative, shape (records,).
-            target: name of the column of a table that is predicted; y is then left out.
-            table: name of the table where X is the URL of a database.
-            options: none is taken; sample weights are refused by an error of ours.
-
-        Returns:
-            The estimator.
-
-        Raises:
-            InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
-            BudgetError: the account cannot pay; nothing is charged.
-        """
-        refuse_options(options)
-        promise = promised(self)
-        if self.target_bounds is None:
-            raise InputError("fit needs target_bounds=(0, upper), of the counts: never read off records")
-        counts = Variable("target", bounds=declared_pair(self.target_bounds, "target_bounds"))
-        released, found = self._released(
-            X, y, (target, table), promise, predicted=counts, labels=None, mechanism=self._mechanism
-        )
-        self._keep(released)
-        describe_found(self, found)
-        return self
+    _counted = True
 
     @classmethod
     def from_release(
@@ -187,17 +138,16 @@ class PrivatePoissonRegression(RegressorMixin, GradientRegression):  # type: ign
         design = trace_of(release).design
         if not design.counted or design.target is None:
             raise InputError("this release is of a regression of classes: PrivateLogisticRegression reads it")
-        made = cls(
-            bounds=written_bounds(design, bounds),
+        made = of_release(
+            cls,
+            release,
+            bounds,
             target_bounds=design.target.bounds,
-            guarantee=release.guarantee,
             groups=written_groups(design.groups, None if bounds is None else declared_columns(bounds)),
             norm=design.norm,
             draws=draws,
             random_state=random_state,
         )
-        describe(made, design)
-        describe_found(made, None)
         made._keep(release)
         return made
 
@@ -213,7 +163,7 @@ class PrivatePoissonRegression(RegressorMixin, GradientRegression):  # type: ign
         Raises:
             InputError: other columns than those of the fit.
         """
-        return self._means(self._predictors(X)[0])
+        return self._expect_counts(self._predict_linearly(X)[0])
 
     @of_public_records
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -245,32 +195,29 @@ class PrivatePoissonRegression(RegressorMixin, GradientRegression):  # type: ign
         Raises:
             InputError: as `predict`, a level outside (0, 1), or too few draws for it.
         """
-        lower, upper = self._mean_tails(X, level, self._means)
+        lower, upper = self._bound_means(X, level, self._expect_counts)
         return lower[0], upper[0]
 
     def __sklearn_tags__(self) -> Tags:
-        """Counts; no two fits are alike, whatever the random state; noise may leave little of a fit."""
+        """Targets are counts, and noise may leave little of a fit."""
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = tags.input_tags.sparse = True
         tags.target_tags.positive_only = True
         tags.regressor_tags.poor_score = True
         return tags
 
-    def _keep(self, released: Release) -> None:
-        """One linear predictor, whose coefficients are a vector, as scikit-learn has them."""
-        super()._keep(released)
-        self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
+    def _declare_target(self) -> tuple[Variable, None]:
+        """Check the bounds of the counts."""
+        if self.target_bounds is None:
+            raise InputError("fit needs target_bounds=(0, upper), of the counts: never read off records")
+        return Variable("target", bounds=declared_pair(self.target_bounds, "target_bounds")), None
 
-    def _means(self, logs: Floats) -> Floats:
-        """Expected counts, which are no larger than their bound."""
+    def _expect_counts(self, logs: Floats) -> Floats:
+        """Compute expected counts, which are no larger than their bound."""
         design = self.release_.design
         assert design.target is not None and design.target.bounds is not None
         return np.asarray(np.exp(np.minimum(logs, np.log(design.target.bounds[1]))))
 
-    def _mechanism(self, guarantee: Guarantee, counted: int, design: Design) -> DesignMechanism[Any, Any]:
-        """Objective perturbation, scaled as declared."""
-        given = self.regularisation
-        records = expected_records(self.records, guarantee, counted, scaled=given is not None)
-        convexity = None if given is None else positive_number(given, "regularisation")
-        curvature = int(yes_or_no(self.curvature, "curvature"))
-        return objective_perturbation(records=records, regularisation=convexity, curvature=curvature)
+    def _make_mechanism(self, guarantee: Guarantee, counted: int, design: Design) -> DesignMechanism[Any, Any]:
+        """Make an objective perturbation, scaled as declared."""
+        scaled = self.regularisation is not None
+        return perturb_objective(self, expected_records(self.records, guarantee, counted, scaled=scaled))

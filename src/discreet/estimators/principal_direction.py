@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError
@@ -16,7 +16,7 @@ from discreet.estimators.accounts import promised
 from discreet.estimators.contract import (
     PrivateEstimator,
     columns_of,
-    generator,
+    generator_after,
     read_given,
     refuse_options,
     require_drawable,
@@ -25,10 +25,9 @@ from discreet.estimators.contract import (
 from discreet.estimators.declared_designs import (
     by_column,
     declared_features,
-    describe,
+    of_release,
     positive_number,
     scaled_blocks,
-    written_bounds,
 )
 from discreet.estimators.drawn_later import DrawnLater
 from discreet.mechanisms.crossing import release
@@ -47,6 +46,7 @@ __all__ = ["PrivatePrincipalDirection"]
 Floats = npt.NDArray[np.float64]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
     """The direction along which records spread most, under differential privacy, with a posterior.
 
@@ -81,6 +81,9 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             columns, shape (1, features); `transform` uses it.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
 
+    Raises:
+        Nothing: `fit` looks at arguments, as scikit-learn has it.
+
     Guarantee:
         Each `fit` is one release and promises `guarantee`; see `factored`.
 
@@ -98,38 +101,20 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         True
     """
 
-    def __init__(
-        self,
-        *,
-        bounds: tuple[Any, Any] | Mapping[str, Any] | None = None,
-        guarantee: Guarantee | None = None,
-        account: Account | None = None,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        directions: int = 12,
-        lengths: tuple[float, ...] = (0.1, 0.2, 0.4),
-        noise_variance: float = 0.01,
-        tau: float = 4.0,
-        likelihood: Method = "clt",
-        prior_deviation: float = 0.5,
-        draws: int = 1000,
-        random_state: Any = None,
-        one_record_a_unit: bool = False,
-    ) -> None:
-        self.bounds = bounds
-        self.guarantee = guarantee
-        self.account = account
-        self.epsilon = epsilon
-        self.delta = delta
-        self.directions = directions
-        self.lengths = lengths
-        self.noise_variance = noise_variance
-        self.tau = tau
-        self.likelihood = likelihood
-        self.prior_deviation = prior_deviation
-        self.draws = draws
-        self.random_state = random_state
-        self.one_record_a_unit = one_record_a_unit
+    bounds: tuple[Any, Any] | Mapping[str, Any] | None = None
+    guarantee: Guarantee | None = None
+    account: Account | None = None
+    epsilon: Number | None = None
+    delta: Number | None = None
+    directions: int = 12
+    lengths: tuple[float, ...] = (0.1, 0.2, 0.4)
+    noise_variance: float = 0.01
+    tau: float = 4.0
+    likelihood: Method = "clt"
+    prior_deviation: float = 0.5
+    draws: int = 1000
+    random_state: Any = None
+    one_record_a_unit: bool = False
 
     def fit(self, X: Any, y: Any = None, *, table: str | None = None, **options: Any) -> Self:
         """Charge the account and choose; the posterior is drawn when it is first needed.
@@ -149,9 +134,8 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         """
         refuse_options(options)
         guarantee, account = promised(self)
-        later = DrawnLater(whole_number(self.draws, "draws", 100), self.random_state, likelihood=self.likelihood)
+        later = self._plan_draws()
         given = read_given(self, X, None, table=table)
-        _require_likelihood(self.likelihood)
         features = declared_features(self.bounds, given)
         if len(features) < 2:
             raise InputError("a direction needs at least two features; X has 1 feature(s), n_features = 1")
@@ -160,7 +144,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         columns = columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping))
         number = whole_number(self.directions, "directions", 2)
         factor = DirectionFactor(
-            spread_candidates(len(features), number, _lengths(self.lengths)),
+            spread_candidates(len(features), number, _list_lengths(self.lengths)),
             positive_number(self.noise_variance, "noise_variance"),
             positive_number(self.tau, "tau"),
         )
@@ -197,13 +181,13 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Raises:
             InputError: a release of something else.
         """
-        design, payload = release.design, release.payload
+        payload = release.payload
         if not isinstance(payload, FactoredChoice) or payload.kind != "direction":
             raise InputError("this release is not of a principal direction")
-        _require_likelihood(likelihood)
-        made = cls(
-            bounds=written_bounds(design, bounds),
-            guarantee=release.guarantee,
+        made = of_release(
+            cls,
+            release,
+            bounds,
             likelihood=likelihood,
             noise_variance=payload.parameters["noise_variance"],
             tau=payload.parameters["tau"],
@@ -211,9 +195,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             draws=draws,
             random_state=random_state,
         )
-        describe(made, design)
-        made.release_ = release
-        made._later = DrawnLater(whole_number(draws, "draws", 100), random_state, likelihood=likelihood)
+        made.release_, made._later = release, made._plan_draws()
         return made
 
     @property
@@ -240,8 +222,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Raises:
             InputError: too few draws.
         """
-        check_is_fitted(self, "release_")
-        rng = generator(self.random_state if random_state is None else random_state)
+        rng = generator_after(self, random_state)
         number = whole_number(draws, "draws", 100)
         return read_weights(self.release_, draws=number, rng=rng, likelihood=self.likelihood)
 
@@ -263,24 +244,18 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     @property
     def _n_features_out(self) -> int:
-        """One component."""
+        """Number of components, as scikit-learn's mixin asks for it."""
         return 1
 
-    def __sklearn_tags__(self) -> Tags:
-        """No two fits are alike, whatever the random state."""
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = tags.input_tags.sparse = True
-        return tags
+    def _plan_draws(self) -> DrawnLater:
+        """Plan the draws; nothing that happens to the random state after a fit can change them."""
+        if self.likelihood not in ("clt", "lower", "upper"):
+            raise InputError(f"likelihood is 'clt', 'lower' or 'upper', not {self.likelihood!r}")
+        return DrawnLater(whole_number(self.draws, "draws", 100), self.random_state, likelihood=self.likelihood)
 
 
-def _require_likelihood(likelihood: Any) -> None:
-    """Refuse a likelihood that there is not, when it is named and not when the posterior is drawn."""
-    if likelihood not in ("clt", "lower", "upper"):
-        raise InputError(f"likelihood is 'clt', 'lower' or 'upper', not {likelihood!r}")
-
-
-def _lengths(lengths: Any) -> list[float]:
-    """Lengths of candidates, which were declared."""
+def _list_lengths(lengths: Any) -> list[float]:
+    """List the lengths of candidates, which were declared."""
     if not isinstance(lengths, Iterable) or isinstance(lengths, str):
         raise InputError("lengths are a list of finite numbers greater than 0")
     return [positive_number(length, "each of lengths") for length in lengths]

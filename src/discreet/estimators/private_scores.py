@@ -110,7 +110,7 @@ def release_score(
     rng, number = generator(random_state), whole_number(draws, "draws", 2)
     require_drawable(number, 2)
     require_level(level, number)
-    fitted = _private(estimator)
+    fitted = _find_private(estimator)
     predicted = np.asarray(estimator.predict(X))
     target = read_target(fitted, y, len(predicted), numeric=is_regressor(fitted))
     released = release_hits(fitted, predicted, target, guarantee, account)
@@ -125,6 +125,17 @@ class PrivateScorer:
         guarantee: what each call promises and costs.
         account: pays; None takes the estimator's.
         draws: of the posterior of each score.
+
+    Raises:
+        Nothing: `private_scorer` looks at the arguments, and each call raises what `release_score` does.
+
+    Guarantee:
+        `guarantee` for each call.
+
+    Example:
+        >>> promise = Guarantee(epsilon="0.1", delta=0, relation="add-remove", unit="record")
+        >>> PrivateScorer(promise, None, draws=200).draws
+        200
     """
 
     guarantee: Guarantee
@@ -137,7 +148,7 @@ class PrivateScorer:
         Returns:
             The posterior mean of the accuracy, or less that of the mean absolute error: greater is better.
         """
-        account = self.account or paying(_private(estimator))
+        account = self.account or paying(_find_private(estimator))
         score = release_score(estimator, X, y, guarantee=self.guarantee, account=account, draws=self.draws)
         return score.mean if score.metric == "accuracy" else -score.mean
 
@@ -175,8 +186,8 @@ def private_scorer(guarantee: Guarantee, account: Account | None = None, *, draw
     return PrivateScorer(guarantee, account, whole_number(draws, "draws", 40))
 
 
-def _private(estimator: Any) -> PrivateEstimator:
-    """The private estimator itself, or the last step of a pipeline whose other steps learn nothing."""
+def _find_private(estimator: Any) -> PrivateEstimator:
+    """Find the private estimator itself, or the last step of a pipeline whose other steps learn nothing."""
     steps = [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [estimator]
     if not all(isinstance(step, PublicScaler) or step in (None, "passthrough") for step in steps[:-1]):
         raise InputError("a score needs a pipeline in which nothing but PublicScaler stands before the estimator")
@@ -246,9 +257,9 @@ def gains(fitted: Any, predicted: Values, target: Values) -> Codes:
         InputError: a label that was not declared.
     """
     if not is_regressor(fitted):
-        return np.where(_right(fitted, predicted, target), FULL_GAIN, 0)
+        return np.where(_judge(fitted, predicted, target), FULL_GAIN, 0)
     # Of candidates that found bounds of their own, errors are told by those that were declared for all.
-    errors, width = _errors(declared_pair(fitted.target_bounds, "target_bounds"), predicted, target)
+    errors, width = _measure_errors(declared_pair(fitted.target_bounds, "target_bounds"), predicted, target)
     return np.clip(FULL_GAIN * (1 - errors / width), 0, FULL_GAIN).astype(np.intp)
 
 
@@ -258,16 +269,18 @@ def _require_readable(guarantee: Guarantee) -> None:
         raise InputError(f"a score needs an epsilon of at least {LEAST_EPSILON:g}; below it says nothing")
 
 
-def _right(fitted: Any, predicted: Values, target: Values) -> npt.NDArray[np.bool_]:
-    """Whether each prediction is right."""
+def _judge(fitted: Any, predicted: Values, target: Values) -> npt.NDArray[np.bool_]:
+    """Judge whether each prediction is right."""
     labels = fitted.classes_.tolist()
     refusal = f"y holds a label that is none of the declared classes: {', '.join(map(str, labels[:12]))}"
     position = {label: code for code, label in enumerate(labels)}
     return np.asarray(codes_of(target, position, refusal) == codes_of(predicted, position, refusal))
 
 
-def _errors(bounds: tuple[float, float], predicted: Values, target: Values) -> tuple[npt.NDArray[np.float64], float]:
-    """Absolute errors, at most the width of a target's bounds, and that width."""
+def _measure_errors(
+    bounds: tuple[float, float], predicted: Values, target: Values
+) -> tuple[npt.NDArray[np.float64], float]:
+    """Measure absolute errors, at most the width of a target's bounds, and that width."""
     lower, upper = bounds
     # A target far out overflows to infinity, which is clipped; a warning would be a word about a record.
     with np.errstate(over="ignore"):
@@ -277,8 +290,8 @@ def _errors(bounds: tuple[float, float], predicted: Values, target: Values) -> t
 def _release_accuracy(
     fitted: Any, predicted: Values, target: Values, guarantee: Guarantee, account: Account
 ) -> Release:
-    """Counts of wrong and right predictions."""
-    right = _right(fitted, predicted, target)
+    """Release counts of wrong and right predictions."""
+    right = _judge(fitted, predicted, target)
     network = accuracy_network()
     counts = count_codes(network, {"prediction": right.astype(np.intp)})
     counts = replace(counts, policy=replace(counts.policy, one_record_a_unit=fitted.one_record_a_unit))
@@ -286,8 +299,8 @@ def _release_accuracy(
 
 
 def _release_error(fitted: Any, predicted: Values, target: Values, guarantee: Guarantee, account: Account) -> Release:
-    """Sums of absolute errors and of their squares."""
-    errors, width = _errors(fitted.release_.design.target.bounds, predicted, target)
+    """Release sums of absolute errors and of their squares."""
+    errors, width = _measure_errors(fitted.release_.design.target.bounds, predicted, target)
     design = error_design(width)
     statistic = sum_moments(read_rows(design, errors[:, None], one_record_a_unit=fitted.one_record_a_unit))
     return release(noisy_moments(), statistic, Normal(design, 1.0), guarantee, account=account)

@@ -26,6 +26,9 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     Args:
         bounds: `(lower, upper)`, numbers or one for each feature, in the features' unit; required.
 
+    Raises:
+        Nothing: `fit` looks at arguments, as scikit-learn has it.
+
     Guarantee:
         None spent: every record is mapped by public numbers alone.
 

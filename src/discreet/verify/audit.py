@@ -55,7 +55,7 @@ from discreet.sensitive.rows import read_rows
 from discreet.verify.changed_readings import changed_readings
 from discreet.verify.densities import objective_loss, truncation_loss
 from discreet.verify.losses import loss, refuse_leaks
-from discreet.verify.script import SCRIPTS, Answers, Leak, Log, logged, numbers
+from discreet.verify.script import NOISE_SCRIPTS, Answers, Leak, Log, logged, numbers
 from discreet.verify.tiny_data import (
     FEW_KINDS,
     MOST_KINDS,
@@ -82,25 +82,25 @@ Pairs = Mapping[tuple[Any, Any], int]
 
 ONE_RECORD = RecordsPolicy("error", "error")
 """Every record is a unit."""
-MOST_RECORDS = 3
+MOST_AUDITED_RECORDS = 3
 """Records of the larger of two neighbouring data sets."""
-STEPS = 4
+ENUMERATED_STEPS = 4
 """Grid steps of a row while it is enumerated: the promise does not depend on them."""
-SAMPLES = 20_000
+BOUND_DRAWS = 20_000
 """Draws from each of two data sets for a statistical bound."""
 CONFIDENCE = 1 - 1e-6
-"""Of a statistical bound: the chance that it exceeds the truth is one in a million."""
-LEAST_HITS = 200
+"""Probability that a statistical bound holds: it exceeds the truth once in a million times."""
+LEAST_DRAWS_BEYOND = 200
 """Draws beyond a threshold that is considered: further out a bound is too loose to tell anything."""
-MOST_CHOICES = 8
+MOST_FOLLOWED_CHOICES = 8
 """Answers to a choice that are followed to what is released."""
-EXTREMES = 2
+BOUNDED_PAIRS = 2
 """Pairs of data sets for a statistical bound."""
-SLACK = 1e-7
+FLOAT_SLACK = 1e-7
 """Log ratios are computed in floating point; mechanisms keep more than this back where they are not exact either."""
 VECTOR_SLACK = 1e-12
 """The same for noise on vectors, whose losses are quotients of whole numbers: one step of a sensitivity is seen."""
-BOUND = f"at least, {100 * CONFIDENCE:.4f} % sure"
+BOUND_WORDS = f"at least, {100 * CONFIDENCE:.4f} % sure"
 """What kind of check a statistical bound is."""
 
 
@@ -121,6 +121,16 @@ class Finding:
         slack: nats by which `measured` may be off, as a sum of floats.
         leak: what depends on the records although the noise is held fixed, or what makes the draw impossible to
             follow; empty where nothing does.
+
+    Raises:
+        Nothing: `audit` makes it.
+
+    Example:
+        >>> promise = Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
+        >>> Finding("one coin", promise, measured=1.0, exact=True, pairs=12).holds
+        True
+        >>> Finding("one coin", promise, measured=2.0, exact=False, pairs=12).holds  # a bound that refutes the promise
+        False
     """
 
     network: str
@@ -130,7 +140,7 @@ class Finding:
     pairs: int
     leak: str = ""
     how: str = "exactly"
-    slack: float = SLACK
+    slack: float = FLOAT_SLACK
 
     @property
     def holds(self) -> bool:
@@ -143,7 +153,7 @@ def audit(
     guarantee: Guarantee,
     networks: Mapping[str, Network] | Mapping[str, Design] | None = None,
     *,
-    most: int = MOST_RECORDS,
+    most: int = MOST_AUDITED_RECORDS,
     policy: RecordsPolicy = ONE_RECORD,
 ) -> tuple[Finding, ...]:
     """Measure a mechanism's loss on all neighbouring data sets of tiny networks or designs.
@@ -165,14 +175,25 @@ def audit(
     Raises:
         InputError: the mechanism refuses the guarantee, or takes randomness in a way that cannot be followed; or, under
             a metric, no numeric variable with bins.
+
+    Guarantee:
+        None spent, none given: data sets are made up. A finding can refute what a mechanism promises; what holds on
+        tiny data sets is evidence for others, and no proof.
+
+    Example:
+        >>> from discreet.mechanisms.laplace import laplace
+        >>> promise = Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> (finding,) = audit(laplace(), promise, {"one coin": audit_networks()["one coin"]}, most=1)
+        >>> finding.holds, finding.exact, round(finding.measured, 6)
+        (True, True, 1.0)
     """
     check_relation(mechanism, guarantee)
-    given = _taken(mechanism, guarantee) if networks is None else networks
-    return tuple(_finding(mechanism, name, over, guarantee, most, policy) for name, over in given.items())
+    given = _list_taken(mechanism, guarantee) if networks is None else networks
+    return tuple(_audit_one(mechanism, name, over, guarantee, most, policy) for name, over in given.items())
 
 
-def _taken(mechanism: Mechanism[Any, Any, Any, Any], guarantee: Guarantee) -> dict[str, Network | Design]:
-    """The networks or designs that a mechanism takes with its options, which may name nodes that others do not have."""
+def _list_taken(mechanism: Mechanism[Any, Any, Any, Any], guarantee: Guarantee) -> dict[str, Network | Design]:
+    """List the networks or designs that a mechanism takes with its options, which may name nodes."""
     entry = MECHANISMS.get(mechanism.name)
     own: Mapping[str, Network | Design] = audit_choices() if entry and entry.chooses else audit_networks()
     if guarantee.relation is Relation.METRIC:
@@ -194,7 +215,7 @@ def _taken(mechanism: Mechanism[Any, Any, Any, Any], guarantee: Guarantee) -> di
     return found
 
 
-def _finding(
+def _audit_one(
     mechanism: Mechanism[Any, Any, Any, Any],
     name: str,
     over: Network | Design,
@@ -202,7 +223,7 @@ def _finding(
     most: int,
     policy: RecordsPolicy,
 ) -> Finding:
-    """One network or design."""
+    """Audit one network or design."""
     prior = Dirichlet.uniform(over) if isinstance(over, Network) else Normal(over, 1.0)
     policy.check(guarantee)
     # What it says that it spends is no evidence: a bug may be there.
@@ -221,47 +242,47 @@ def _finding(
         measured_loss, how = _measure(mechanism, calibration, prior, apart, guarantee)
     except Leak as leak:
         return Finding(name, guarantee, math.inf, exact=True, pairs=len(apart), leak=str(leak))
-    slack = VECTOR_SLACK if isinstance(calibration, VectorNoise | GroupNoise) else SLACK
+    slack = VECTOR_SLACK if isinstance(calibration, VectorNoise | GroupNoise) else FLOAT_SLACK
     return Finding(name, guarantee, measured_loss, exact=how == "exactly", pairs=len(apart), how=how, slack=slack)
 
 
 def _measure(
     mechanism: Mechanism[Any, Any, Any, Any], calibration: Any, prior: Any, pairs: Pairs, guarantee: Guarantee
 ) -> tuple[float, str]:
-    """The largest loss, and what kind of check found it."""
+    """Measure the largest loss; return it, and what kind of check found it."""
     # Every kind of calibration has its place here: one that is forgotten would be followed as if it had no rows.
     match calibration:
         case TableNoise() | GaussianNoise() | CoefficientNoise() | Selection() | Stages():
-            return _largest_loss(mechanism, calibration, prior, pairs, guarantee, 1, None), "exactly"
+            return _measure_loss(mechanism, calibration, prior, pairs, guarantee, 1, None), "exactly"
         case PlannedNoise() | AuditNoise() | FactoredNoise() | StructureNoise() | ScoredNoise():
-            return _largest_loss(mechanism, calibration, prior, pairs, guarantee, 1, None), "exactly"
+            return _measure_loss(mechanism, calibration, prior, pairs, guarantee, 1, None), "exactly"
         case VectorNoise() | GroupNoise():
-            return _largest_loss(mechanism, calibration, prior, pairs, guarantee, 1, None), "exactly"
+            return _measure_loss(mechanism, calibration, prior, pairs, guarantee, 1, None), "exactly"
         case Trimming():
             # Independent draws cost alike: one is enumerated, on a coarse grid. What only the real draws and grid do is
             # run once, without a loss.
-            steps = dict.fromkeys(calibration.resolution, STEPS)
+            steps = dict.fromkeys(calibration.resolution, ENUMERATED_STEPS)
             followed = replace(calibration, resolution=steps, draws=1)
             draws = calibration.draws
-            return _largest_loss(mechanism, followed, prior, pairs, guarantee, draws, calibration), "exactly"
+            return _measure_loss(mechanism, followed, prior, pairs, guarantee, draws, calibration), "exactly"
         case Tempering():
-            exact = _largest_loss(mechanism, calibration, prior, pairs, guarantee, 1, None)
-            return max(exact, _largest_bound(mechanism, calibration, prior, pairs, guarantee)), BOUND
+            exact = _measure_loss(mechanism, calibration, prior, pairs, guarantee, 1, None)
+            return max(exact, _bound_loss(mechanism, calibration, prior, pairs, guarantee)), BOUND_WORDS
         case Truncation():
             statistics = {data: read_rows(prior.design, *columns_of(prior.design, data)) for data in set(chain(*pairs))}
             stated = truncation_loss(calibration, prior, statistics, pairs)
-            bound = _largest_bound(mechanism, calibration, prior, pairs, guarantee)
-            return max(stated, bound), f"density as stated; draws {BOUND}"
+            bound = _bound_loss(mechanism, calibration, prior, pairs, guarantee)
+            return max(stated, bound), f"density as stated; draws {BOUND_WORDS}"
         case ObjectiveNoise():
             few = {pair: units for pair, units in pairs.items() if max(map(len, pair)) <= 2}
-            _largest_loss(mechanism, calibration, prior, few, guarantee, 0, None)
+            _measure_loss(mechanism, calibration, prior, few, guarantee, 0, None)
             found = {data: statistic_from(mechanism, prior.design, data) for data in set(chain(*pairs))}
             return objective_loss(mechanism, calibration, prior, found, pairs, guarantee), "densities at points"
         case _:
             raise InputError(f"the audit does not know calibrations of type {type(calibration).__name__}")
 
 
-def _largest_loss(
+def _measure_loss(
     mechanism: Mechanism[Any, Any, Any, Any],
     calibration: Any,
     prior: Dirichlet | Normal,
@@ -270,7 +291,9 @@ def _largest_loss(
     draws: int,
     real: Any,
 ) -> float:
-    """Over all pairs and scripts; data sets of the same counts are looked at once. Without draws only leaks are.
+    """Measure the largest loss over all pairs and scripts; without draws only leaks are looked for.
+
+    Data sets of the same counts are looked at once.
 
     A loss counts for each unit of its pair. How much noise is asked for may not depend on answers, or what is released
     was chosen among them; but where that is the mechanism's own rule (`AuditNoise`): then every script is charged for
@@ -278,7 +301,7 @@ def _largest_loss(
     """
     epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
     known = {data: statistic_from(mechanism, prior.over, data) for data in {data for pair in pairs for data in pair}}
-    keys = {data: _key(data, counts) for data, counts in known.items()}
+    keys = {data: _make_key(data, counts) for data, counts in known.items()}
     different = {(keys[one], keys[other]): units for (one, other), units in pairs.items() if keys[one] != keys[other]}
     by_key = {keys[data]: counts for data, counts in known.items()}
     largest = 0.0
@@ -298,14 +321,14 @@ def _largest_loss(
             for (one, other), units in different.items()
         )
         largest = max(largest, *losses) if different else largest
-        asked = _asked_alike(logs, None if isinstance(calibration, AuditNoise) else asked)
+        asked = _refuse_other_questions(logs, None if isinstance(calibration, AuditNoise) else asked)
         if number == 0:
-            scripts += _other_answers(logs.values())
+            scripts += _list_other_answers(logs.values())
     return largest
 
 
-def _asked_alike(logs: Mapping[Any, Log], asked: dict[Any, Any] | None) -> dict[Any, Any]:
-    """How much noise was asked for of each data set; refused where that is not as before, or the mechanism failed."""
+def _refuse_other_questions(logs: Mapping[Any, Log], asked: dict[Any, Any] | None) -> dict[Any, Any]:
+    """Refuse noise that is not asked for as before, and a mechanism that fails; return how much was asked for."""
     raised = next((log.raised for log in logs.values() if log.raised), None)
     if raised:
         # All neighbours agree, or it would be a leak.
@@ -316,59 +339,59 @@ def _asked_alike(logs: Mapping[Any, Log], asked: dict[Any, Any] | None) -> dict[
     return cells
 
 
-def _key(data: Any, counts: Any) -> Any:
-    """What is the same of data sets that no mechanism can tell apart."""
+def _make_key(data: Any, counts: Any) -> Any:
+    """Make a key that is the same of data sets that no mechanism can tell apart."""
     return numbers((counts.tables, counts.joints)) if isinstance(counts, Counts) else tuple(sorted(data))
 
 
-def _other_answers(logs: Iterable[Log]) -> list[Answers]:
-    """What else the scripts answer: other noise, and each of what was to be chosen among."""
+def _list_other_answers(logs: Iterable[Log]) -> list[Answers]:
+    """List what else the scripts answer: other noise, and each of what was to be chosen among."""
     sources = [log.source for log in logs]
-    kinds = range(1, SCRIPTS) if any(source.scripted for source in sources) else ()
+    kinds = range(1, NOISE_SCRIPTS) if any(source.scripted for source in sources) else ()
     widest = max((len(choice) for source in sources for choice in source.choices), default=1)
-    widest = min(widest, MOST_CHOICES)
+    widest = min(widest, MOST_FOLLOWED_CHOICES)
     return [*(Answers(noise=kind) for kind in kinds), *(Answers(choice=index) for index in range(1, widest))]
 
 
 # -------------------------------------------------------------------------------------------- statistical bounds
 
 
-def _largest_bound(
+def _bound_loss(
     mechanism: Mechanism[Any, Any, Any, Any], calibration: Any, prior: Any, pairs: Pairs, guarantee: Guarantee
 ) -> float:
-    """Over a few pairs, for each unit: the fewest records, and a crowd of equal ones."""
+    """Bound the loss from below over a few pairs, for each unit: the fewest records, and a crowd of equal ones."""
     most, delta, scripted = 0.0, float(guarantee.delta), isinstance(calibration, Tempering)
     for pair, units in (list(pairs.items())[place] for place in (0, -1)):
         # A noisy number of records beside the draws adds its loss, which it attains with a probability above one half.
-        beside = _largest_loss(mechanism, calibration, prior, {pair: 1}, guarantee, 1, None) if scripted else 0.0
-        bound = _statistical(mechanism, calibration, prior, pair, 2 * delta if beside else delta)
+        beside = _measure_loss(mechanism, calibration, prior, {pair: 1}, guarantee, 1, None) if scripted else 0.0
+        bound = _bound_pair(mechanism, calibration, prior, pair, 2 * delta if beside else delta)
         most = max(most, (beside + bound) / units)
     return most
 
 
-def _statistical(
+def _bound_pair(
     mechanism: Mechanism[Any, Any, Any, Any],
     calibration: Any,
     prior: Dirichlet | Normal,
     pair: tuple[Any, Any],
     delta: float,
 ) -> float:
-    """A lower bound of epsilon at delta, from draws of both data sets: half of them find an event, the others count."""
+    """Bound epsilon at delta from below, by draws of both data sets: half of them find an event, the others count."""
     outputs, besides = [], set()
     for data in pair:
-        many = replace(calibration, draws=calibration.draws * SAMPLES)
+        many = replace(calibration, draws=calibration.draws * BOUND_DRAWS)
         payload: Any = mechanism.draw(statistic_from(mechanism, prior.over, data), prior, many, ExactNoise())
         if isinstance(payload, WeightDraws):
             cells = [payload.weights.T]
             besides.add(numbers(replace(payload, weights=np.zeros_like(payload.weights))))
         else:
             cells = [payload.cells[node] for node in payload.network.nodes]
-        outputs.append(np.concatenate([part.reshape(-1, SAMPLES, calibration.draws).sum(axis=2) for part in cells]))
+        outputs.append(np.concatenate([part.reshape(-1, BOUND_DRAWS, calibration.draws).sum(axis=2) for part in cells]))
     if len(besides) > 1:
         raise Leak("what is released beside the draws depends on the records")
     best = 0.0
-    half = SAMPLES // 2
-    each = (1 - CONFIDENCE) / (EXTREMES * 4 * len(outputs[0]))
+    half = BOUND_DRAWS // 2
+    each = (1 - CONFIDENCE) / (BOUNDED_PAIRS * 4 * len(outputs[0]))
 
     def bounds(hits: Integers, others: Integers) -> Floats:
         """Lower bounds of epsilon from so many draws beyond a threshold (Clopper and Pearson); -inf for none."""
@@ -384,7 +407,7 @@ def _statistical(
                 # The raw ratio is largest far out, where nothing is sure: what counts is what can be shown.
                 ahead = half - np.searchsorted(np.sort(sign * one[:half]), grid)
                 behind = half - np.searchsorted(np.sort(sign * other[:half]), grid)
-                at = grid[np.argmax(np.where(ahead >= LEAST_HITS, bounds(ahead, behind), -np.inf))]
+                at = grid[np.argmax(np.where(ahead >= LEAST_DRAWS_BEYOND, bounds(ahead, behind), -np.inf))]
                 hits, others = np.sum(sign * one[half:] >= at), np.sum(sign * other[half:] >= at)
                 best = max(best, float(bounds(hits, others)))
     return best

@@ -37,11 +37,11 @@ Pairs = Iterable[tuple[Any, Any]]
 Sums = Sequence[tuple[Integers, ...]]
 """Vectors of a curvature at each of some weights."""
 
-LINE = (-1e3, -30.0, -3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0, 30.0, 1e3)
+COMPARED_WEIGHTS = (-1e3, -30.0, -3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0, 30.0, 1e3)
 """Weights of one coordinate at which densities are compared."""
-SHORT_LINE = (-30.0, -1.0, 0.0, 1.0, 30.0)
+FEWER_COMPARED_WEIGHTS = (-30.0, -1.0, 0.0, 1.0, 30.0)
 """The same, where there are more than two weights."""
-CELLS = 40
+BALL_STEPS = 40
 """Steps of a grid across a ball."""
 
 
@@ -57,11 +57,11 @@ def truncation_loss(calibration: Truncation, prior: Normal, rows: Mapping[Any, R
     Returns:
         Nats.
     """
-    line = np.linspace(-calibration.radius, calibration.radius, CELLS + 1)
+    line = np.linspace(-calibration.radius, calibration.radius, BALL_STEPS + 1)
     points = np.array(list(product(line, repeat=prior.design.size)))
     points = points[np.linalg.norm(points, axis=1) <= calibration.radius * (1 + 1e-12)]
     if prior.design.size == 2:
-        turn = np.linspace(0, 2 * np.pi, 2 * CELLS)
+        turn = np.linspace(0, 2 * np.pi, 2 * BALL_STEPS)
         points = np.concatenate([points, calibration.radius * np.column_stack([np.cos(turn), np.sin(turn)])])
     logs = {}
     for key, each in rows.items():
@@ -101,17 +101,17 @@ def objective_loss(
         Leak: the draw finds something else than the minimum.
     """
     response, weights = response_of(prior.design), prior.design.weights
-    points = np.array(list(product(LINE if weights < 3 else SHORT_LINE, repeat=weights)))
+    points = np.array(list(product(COMPARED_WEIGHTS if weights < 3 else FEWER_COMPARED_WEIGHTS, repeat=weights)))
     inner = [at for at, point in enumerate(points) if 0 < np.abs(point).max() <= 1]
     logs: dict[Any, Asked] = {}
     asked: list[tuple[Any, ...]] = []
     costs = []
     for key, statistic in statistics.items():
-        tilts, volumes = _minima(statistic, response, points, calibration.regularisation)
+        tilts, volumes = _find_minima(statistic, response, points, calibration.regularisation)
         at = inner[len(logs) % len(inner)]
         script = Script(Answers(), first=tilts[at])
         mechanism.draw(statistic, prior, calibration, script)
-        (zeros, (steps, polish, cube), *measured), scale, shape = _asked(script, calibration)
+        (zeros, (steps, polish, cube), *measured), scale, shape = _list_asked(script, calibration)
         off = np.abs(steps - points[at] / calibration.polish_step).max()
         if np.any(zeros) or cube != "cube" or off > POLISH_ERROR:
             raise Leak("what is found is not the minimum of the objective that is stated")
@@ -122,11 +122,15 @@ def objective_loss(
         logs[key] = Asked(tilts, volumes, sums, scale, shape)
     if calibration.rho:
         corners = corners_of(prior.design, guarantee.relation) + bool(asked)
-        found = [_gaussian(logs[one], logs[other], asked, float(guarantee.delta) / corners) for one, other in pairs]
+        found = [
+            _solve_gaussian(logs[one], logs[other], asked, float(guarantee.delta) / corners) for one, other in pairs
+        ]
     else:
         # The curvature is measured at the weights that came out, so that its loss adds to theirs at each point.
         found = [
-            float(np.max(np.abs(logs[one].density - logs[other].density) + _moved(logs[one], logs[other], asked)))
+            float(
+                np.max(np.abs(logs[one].density - logs[other].density) + _measure_moves(logs[one], logs[other], asked))
+            )
             for one, other in pairs
         ]
     return float(max(costs) + max(found))
@@ -155,8 +159,8 @@ class Asked:
         return self.volumes - np.array([length(tilt, self.shape) for tilt in self.tilts]) / self.scale
 
 
-def _asked(script: Script, calibration: ObjectiveNoise) -> tuple[list[Any], float, Shape]:
-    """The vectors that noise was put on, the first without its scale, and that and its shape."""
+def _list_asked(script: Script, calibration: ObjectiveNoise) -> tuple[list[Any], float, Shape]:
+    """List the vectors that noise was put on, the first without its scale, and that and its shape."""
     if calibration.rho:
         (zeros, scale), *measured = script.gaussian
         return [zeros, *script.vectors, *measured], scale, "ball"
@@ -164,8 +168,8 @@ def _asked(script: Script, calibration: ObjectiveNoise) -> tuple[list[Any], floa
     return [zeros, *others], scale, shape
 
 
-def _minima(statistic: Any, response: Response, points: Floats, convexity: float) -> tuple[Integers, Floats]:
-    """The noise whose minimum each point is, and the logarithm of the determinant there; by formulas of their own."""
+def _find_minima(statistic: Any, response: Response, points: Floats, convexity: float) -> tuple[Integers, Floats]:
+    """Find the noise whose minimum each point is, and the log determinant there, by formulas of their own."""
     v, y = statistic.rows.coordinates / GRID, response.observed(statistic.rows.target)
     count, weights, outputs = len(points), points.shape[1], response.outputs
     a = np.moveaxis(points.reshape(count, outputs, -1) @ v.T, 1, 0)
@@ -180,8 +184,8 @@ def _minima(statistic: Any, response: Response, points: Floats, convexity: float
     return tilts, np.linalg.slogdet(curvatures + convexity * np.eye(weights))[1]
 
 
-def _moved(one: Asked, other: Asked, asked: Sequence[tuple[Any, ...]]) -> Floats:
-    """Losses of K-norm noise on the vectors of two curvatures at each point; 0 where none is measured."""
+def _measure_moves(one: Asked, other: Asked, asked: Sequence[tuple[Any, ...]]) -> Floats:
+    """Measure losses of K-norm noise on the vectors of two curvatures at each point; 0 where none is measured."""
     found = [
         sum(
             float(np.abs(a - b).sum() if shape == "diamond" else np.abs(a - b).max(initial=0)) / scale
@@ -192,8 +196,8 @@ def _moved(one: Asked, other: Asked, asked: Sequence[tuple[Any, ...]]) -> Floats
     return np.array(found or [0.0])
 
 
-def _gaussian(one: Asked, other: Asked, asked: Sequence[tuple[Any, ...]], delta: float) -> float:
-    """Epsilon at delta of Gaussian noise on the longest move at any point, and the largest change of density."""
+def _solve_gaussian(one: Asked, other: Asked, asked: Sequence[tuple[Any, ...]], delta: float) -> float:
+    """Find epsilon at delta of Gaussian noise on the longest move at any point, and the largest change of density."""
     squares = (((one.tilts - other.tilts) / one.scale) ** 2).sum(axis=1)
     for at, (a, b) in enumerate(zip(one.sums, other.sums, strict=True)):
         squares[at] += sum(float((((u - w) / scale) ** 2).sum()) for u, w, (scale,) in zip(a, b, asked, strict=False))

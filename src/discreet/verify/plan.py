@@ -39,12 +39,13 @@ __all__ = ["SAMPLING_ALONE", "Expected", "plan"]
 
 Floats = npt.NDArray[np.float64]
 
-MOST_MADE_UP = 100_000_000
+MOST_PLANNED_RECORDS = 100_000_000
 """Records of a plan; each takes eight bytes for every node."""
 SAMPLING_ALONE = "(no privacy)"
 """Row of the error that is left without any noise: records are a sample, too."""
-DRAWS = 200
-RESIDUAL = 0.2
+PLAN_DRAWS = 200
+"""Draws of a posterior whose mean a plan takes for the answer."""
+RESIDUAL_DEVIATION = 0.2
 """Deviation of a made-up target, or of features from their axis, in the design's coordinates."""
 LEAST_CONVEXITY = 1e-3
 """Regularisation of made-up classes, and the length of the gradient at their minimum: theirs may be apart."""
@@ -52,7 +53,7 @@ LEAST_CONVEXITY = 1e-3
 
 @dataclass(frozen=True)
 class Expected:
-    """The error of one mechanism, averaged over made-up data sets.
+    """Error of one mechanism, averaged over made-up data sets.
 
     Args:
         mechanism: its name.
@@ -62,6 +63,14 @@ class Expected:
         marginals: mean absolute error of the probabilities of single variables; over a design of predictions.
         errors: standard errors of the two.
         refused: why there are no numbers; None where there are.
+
+    Raises:
+        Nothing: `plan` makes it.
+
+    Example:
+        >>> alone = Expected(SAMPLING_ALONE, None, cells=0.011, marginals=0.004, errors=(0.001, 0.001))
+        >>> alone.refused is None
+        True
     """
 
     mechanism: str
@@ -86,8 +95,8 @@ def plan(
 
     Over a network noisy statistics are read by the noise-aware posterior's mean, released draws and choices as they
     are. Over a design features fill their bounds evenly, or their ball; a numeric target is linear in them with a
-    residual of `RESIDUAL`, the log odds of a class are linear, features without a target lie along an axis; weights are
-    random. Moments are read by their posterior's mean, gradients by the weights that they lead to. Mechanisms that have
+    residual of deviation 0.2, the log odds of a class are linear, features without a target lie along an axis; weights
+    are random. Moments are read by their posterior's mean, gradients by the weights that they lead to. Mechanisms with
     no use for a delta are simulated without it, at the same epsilon.
 
     Args:
@@ -108,24 +117,33 @@ def plan(
 
     Guarantee:
         None spent, none given: no record is read.
+
+    Example:
+        >>> from discreet.mechanisms.grouped_moments import grouped_moments
+        >>> from discreet.model.schema import Variable
+        >>> line = Design((Variable("x", bounds=(-1, 1)),), Variable("y", bounds=(-1, 1)))
+        >>> promise = Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> alone, noisy = plan(line, promise, 1000, rng=0, mechanisms={"moments": grouped_moments()})
+        >>> alone.mechanism, noisy.mechanism, 0 < noisy.cells < 0.5  # of weights, which are numbers around 1
+        ('(no privacy)', 'moments', True)
     """
     rng = as_generator(rng)
     drawn = isinstance(world, Tables) and world.draws is not None
-    if drawn or repeats < 1 or not 0 < records <= MOST_MADE_UP:
+    if drawn or repeats < 1 or not 0 < records <= MOST_PLANNED_RECORDS:
         raise InputError(
             "a comparison needs one table for each node, at least one record and one repeat, and at most "
-            f"{MOST_MADE_UP:,} records: they are made up in memory"
+            f"{MOST_PLANNED_RECORDS:,} records: they are made up in memory"
         )
     if mechanisms is None:
         fit = mechanisms_over("network") if isinstance(world, Tables) else mechanisms_over("design", world.predicts)
         mechanisms = {name: entry.example for name, entry in fit.items()}
     if isinstance(world, Design):
         believed = Normal(world, 1.0) if prior is None else prior
-        return _compared(mechanisms, believed, guarantee, lambda: _over_design(world, records, rng), repeats, rng)
+        return _compare(mechanisms, believed, guarantee, lambda: _make_up_for_design(world, records, rng), repeats, rng)
     believed = Dirichlet.uniform(world.network) if prior is None else prior
-    truth = _marginals(world)
-    return _compared(
-        mechanisms, believed, guarantee, lambda: _over_network(world, truth, believed, records, rng), repeats, rng
+    truth = _compute_marginals(world)
+    return _compare(
+        mechanisms, believed, guarantee, lambda: _make_up_records(world, truth, believed, records, rng), repeats, rng
     )
 
 
@@ -137,7 +155,7 @@ _MadeUp = tuple[
 """Made-up records: their statistic for a mechanism, the errors of reading them without noise, those of a release."""
 
 
-def _compared(
+def _compare(
     chosen: Mapping[str, Mechanism[Any, Any, Any, Any]],
     believed: Dirichlet | Normal,
     guarantee: Guarantee,
@@ -145,13 +163,13 @@ def _compared(
     repeats: int,
     rng: np.random.Generator,
 ) -> tuple[Expected, ...]:
-    """The errors of all mechanisms, on the same data sets."""
+    """Measure the errors of all mechanisms, on the same data sets."""
     errors: dict[str, list[tuple[float, float]]] = {SAMPLING_ALONE: [], **{name: [] for name in chosen}}
     promised: dict[str, Guarantee] = {}
     refused: dict[str, str] = {}
     for name, mechanism in chosen.items():
         try:
-            promised[name] = _promise(mechanism, believed, guarantee)
+            promised[name] = _choose_promise(mechanism, believed, guarantee)
         except InputError as error:
             refused[name] = str(error)
     for _ in range(repeats):
@@ -165,19 +183,19 @@ def _compared(
                 refused[name] = str(error)
         promised = {name: promise for name, promise in promised.items() if name not in refused}
     return tuple(
-        _expected(name, promised.get(name), [] if name in refused else found, refused.get(name))
+        _average(name, promised.get(name), [] if name in refused else found, refused.get(name))
         for name, found in errors.items()
     )
 
 
-def _over_network(
+def _make_up_records(
     theta: Tables, truth: Mapping[str, Floats], believed: Any, records: int, rng: np.random.Generator
 ) -> _MadeUp:
-    """Records made up from a network's probabilities."""
+    """Make up records from a network's probabilities."""
 
     def read(release: Release) -> tuple[float, float]:
         reader = plug_in if isinstance(release.payload, ParameterDraws) else noise_aware
-        return _errors(reader(release, draws=DRAWS, rng=rng).mean(), theta, truth)
+        return _measure_errors(reader(release, draws=PLAN_DRAWS, rng=rng).mean(), theta, truth)
 
     codes = sample_codes(theta, records, rng)
     counts = count_codes(theta.network, codes, ())
@@ -186,21 +204,27 @@ def _over_network(
         scopes = tuple(mechanism.scopes(theta.network))
         return count_codes(theta.network, codes, scopes) if scopes else counts
 
-    return of, _errors(believed.updated(counts.tables).mean(), theta, truth), read
+    return of, _measure_errors(believed.updated(counts.tables).mean(), theta, truth), read
 
 
-def _over_design(design: Design, records: int, rng: np.random.Generator) -> _MadeUp:
-    """Records made up from a design's random weights."""
-    rows, truth = _made_up_rows(design, records, rng)
+def _make_up_for_design(design: Design, records: int, rng: np.random.Generator) -> _MadeUp:
+    """Make up records from a design's random weights."""
+    rows, truth = _make_up_rows(design, records, rng)
 
     def read(release: Release) -> tuple[float, float]:
-        return _weight_errors(_point(release, rng), truth, rows)
+        return _measure_weight_errors(_read_weights(release, rng), truth, rows)
 
-    return lambda mechanism: statistic_of(mechanism, rows, design), _weight_errors(_fitted(rows), truth, rows), read
+    return (
+        lambda mechanism: statistic_of(mechanism, rows, design),
+        _measure_weight_errors(_fit_openly(rows), truth, rows),
+        read,
+    )
 
 
-def _promise(mechanism: Mechanism[Any, Any, Any, Any], prior: Dirichlet | Normal, guarantee: Guarantee) -> Guarantee:
-    """The guarantee, without its delta where the mechanism has no use for one."""
+def _choose_promise(
+    mechanism: Mechanism[Any, Any, Any, Any], prior: Dirichlet | Normal, guarantee: Guarantee
+) -> Guarantee:
+    """Take the guarantee, without its delta where the mechanism has no use for one."""
     try:
         mechanism.calibrate(prior.over, prior, guarantee)
         return guarantee
@@ -212,14 +236,14 @@ def _promise(mechanism: Mechanism[Any, Any, Any, Any], prior: Dirichlet | Normal
     return pure
 
 
-def _made_up_rows(design: Design, records: int, rng: np.random.Generator) -> tuple[Rows, Floats]:
-    """Records of a design, and the weights or the axis that made them."""
+def _make_up_rows(design: Design, records: int, rng: np.random.Generator) -> tuple[Rows, Floats]:
+    """Make up records of a design; return them, and the weights or the axis that made them."""
     wide, target = len(design.features), design.target
     lower, upper = np.array([variable.bounds for variable in design.features], np.float64).T
     inside = rng.uniform(-1, 1, (records, wide))
     if target is None:
         axis = rng.normal(size=wide)
-        inside = (rng.uniform(-1, 1, records)[:, None] * axis + RESIDUAL * inside) / np.abs(axis).max()
+        inside = (rng.uniform(-1, 1, records)[:, None] * axis + RESIDUAL_DEVIATION * inside) / np.abs(axis).max()
     features = lower / 2 + upper / 2 + np.clip(inside, -1, 1) * (upper / 2 - lower / 2)
     for group in design.groups:
         # A record has each of the group's states, or none of them, alike often.
@@ -229,15 +253,17 @@ def _made_up_rows(design: Design, records: int, rng: np.random.Generator) -> tup
     scaled = design.scaled(features)
     truth = rng.normal(size=design.size)
     if design.predicts != "number":
-        return _made_up_targets(design, features, scaled, rng)
+        return _make_up_targets(design, features, scaled, rng)
     truth *= 0.5 / np.abs(scaled * truth).sum(axis=1).max()
-    return read_rows(design, features, design.predicted(scaled @ truth + RESIDUAL * rng.normal(size=records))), truth
+    return read_rows(
+        design, features, design.predicted(scaled @ truth + RESIDUAL_DEVIATION * rng.normal(size=records))
+    ), truth
 
 
-def _made_up_targets(design: Design, features: Floats, scaled: Floats, rng: np.random.Generator) -> tuple[Rows, Floats]:
-    """Classes or counts by random weights, which of several classes sum to 0 over them."""
+def _make_up_targets(design: Design, features: Floats, scaled: Floats, rng: np.random.Generator) -> tuple[Rows, Floats]:
+    """Make up classes or counts by random weights, which of several classes sum to 0 over them."""
     truth = centred(rng.normal(size=design.weights), design.outputs)
-    means = _means(design, scaled, truth)
+    means = _expect_targets(design, scaled, truth)
     assert design.target is not None
     if design.counted:
         assert design.target.bounds is not None
@@ -247,13 +273,13 @@ def _made_up_targets(design: Design, features: Floats, scaled: Floats, rng: np.r
     return read_rows(design, features, np.array(design.target.states)[drawn]), truth
 
 
-def _means(design: Design, scaled: Floats, weights: Floats) -> Floats:
-    """Expected targets of records, shape (outputs, records), on [0, 1]."""
+def _expect_targets(design: Design, scaled: Floats, weights: Floats) -> Floats:
+    """Compute expected targets of records, shape (outputs, records), on [0, 1]."""
     return response_of(design).means(weights.reshape(design.outputs, -1) @ scaled.T)
 
 
-def _fitted(rows: Rows) -> Floats:
-    """The weights, or the axis, of records without privacy: least squares, most likely weights, leading eigenvector."""
+def _fit_openly(rows: Rows) -> Floats:
+    """Fit weights, or an axis, without privacy: least squares, most likely weights, leading eigenvector."""
     design = rows.design
     if design.predicts not in ("number", "nothing"):
         found = minimiser(sum_gradients(rows), np.zeros(design.weights), LEAST_CONVEXITY, LEAST_CONVEXITY)
@@ -264,8 +290,8 @@ def _fitted(rows: Rows) -> Floats:
     return np.asarray(np.linalg.lstsq(v, rows.target / GRID, rcond=None)[0])
 
 
-def _point(release: Release, rng: np.random.Generator) -> Floats:
-    """One set of weights, or an axis, from a release."""
+def _read_weights(release: Release, rng: np.random.Generator) -> Floats:
+    """Read one set of weights, or an axis, off a release."""
     match release.payload:
         case GradientTrace() as payload:
             return quick_estimate(release)
@@ -274,11 +300,11 @@ def _point(release: Release, rng: np.random.Generator) -> Floats:
         case NoisyMoments(design=Design(target=None)):
             raise InputError("moments without a target predict nothing; their noise is in the calibration")
         case _:
-            return read_weights(release, draws=DRAWS, rng=rng).mean()
+            return read_weights(release, draws=PLAN_DRAWS, rng=rng).mean()
 
 
-def _weight_errors(found: Floats, truth: Floats, rows: Rows) -> tuple[float, float]:
-    """Mean absolute errors of weights, and of predictions; of an axis, of unit vectors of the same direction."""
+def _measure_weight_errors(found: Floats, truth: Floats, rows: Rows) -> tuple[float, float]:
+    """Measure mean absolute errors of weights, and of predictions; of an axis those of unit vectors."""
     v, target = rows.coordinates / GRID, rows.design.target
     if target is None:
         found, truth = (axis / np.linalg.norm(axis) for axis in (found, truth))
@@ -287,12 +313,12 @@ def _weight_errors(found: Floats, truth: Floats, rows: Rows) -> tuple[float, flo
     if rows.design.predicts == "number":
         before, after = v @ truth, v @ found
     else:
-        before, after = (_means(rows.design, v, part) for part in (truth, found))
+        before, after = (_expect_targets(rows.design, v, part) for part in (truth, found))
     return float(np.abs(found - truth).mean()), float(np.abs(after - before).mean())
 
 
-def _marginals(theta: Tables) -> dict[str, Floats]:
-    """Probabilities of single variables; none where exact inference is out of reach."""
+def _compute_marginals(theta: Tables) -> dict[str, Floats]:
+    """Compute probabilities of single variables; none where exact inference is out of reach."""
     single = Tables(theta.network, {node: table[..., None] for node, table in theta.items()}, draws=1)
     try:
         return elimination.marginals(single, {})
@@ -300,18 +326,16 @@ def _marginals(theta: Tables) -> dict[str, Floats]:
         return {}
 
 
-def _errors(estimate: Tables, theta: Tables, truth: Mapping[str, Floats]) -> tuple[float, float]:
-    """Mean absolute errors of table entries and of marginals."""
+def _measure_errors(estimate: Tables, theta: Tables, truth: Mapping[str, Floats]) -> tuple[float, float]:
+    """Measure mean absolute errors of table entries and of marginals."""
     cells = float(np.mean([np.abs(estimate[node] - theta[node]).mean() for node in theta]))
-    found = _marginals(estimate) if truth else {}
+    found = _compute_marginals(estimate) if truth else {}
     gaps = [np.abs(found[node] - truth[node]).mean() for node in found]
     return cells, float(np.mean(gaps)) if gaps else float("nan")
 
 
-def _expected(
-    name: str, guarantee: Guarantee | None, found: list[tuple[float, float]], refused: str | None
-) -> Expected:
-    """Means and standard errors."""
+def _average(name: str, guarantee: Guarantee | None, found: list[tuple[float, float]], refused: str | None) -> Expected:
+    """Average errors over data sets, with standard errors."""
     if not found:
         nothing = float("nan")
         return Expected(name, guarantee, nothing, nothing, (nothing, nothing), refused)

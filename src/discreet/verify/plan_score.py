@@ -16,7 +16,7 @@ from discreet.model.score_tables import STEPS, ScoreTable
 from discreet.privacy.guarantee import Guarantee
 from discreet.releases.kinds.scored_choice import ScoredChoice, ScoredNoise
 from discreet.sensitive.counts import count_codes
-from discreet.verify.plan import MOST_MADE_UP, SAMPLING_ALONE
+from discreet.verify.plan import MOST_PLANNED_RECORDS, SAMPLING_ALONE
 
 __all__ = ["ExpectedDraw", "plan_score"]
 
@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ExpectedDraw:
-    """The error of what is drawn, averaged over made-up data sets.
+    """Error of what is drawn, averaged over made-up data sets.
 
     Args:
         mechanism: its name, or `SAMPLING_ALONE`.
@@ -33,6 +33,14 @@ class ExpectedDraw:
         errors: mean absolute error of each parameter, in its own unit; or what a record's score, in the unit of the
             score, is lower by on average than under the best candidate. Shape (names,).
         spread: standard errors of the same.
+
+    Raises:
+        Nothing: `plan_score` makes it.
+
+    Example:
+        >>> drawn = ExpectedDraw("sampled", ("rate",), np.array([0.2]), np.array([0.05]))
+        >>> dict(zip(drawn.names, drawn.errors.tolist(), strict=True))
+        {'rate': 0.2}
     """
 
     mechanism: str
@@ -73,13 +81,26 @@ def plan_score(
 
     Guarantee:
         None spent, none given: no record is read.
+
+    Example:
+        >>> from discreet.mechanisms.scored import scored
+        >>> from discreet.model.network import Network
+        >>> from discreet.model.schema import Variable
+        >>> coin = Network.empty([Variable("coin", ("heads", "tails"))])
+        >>> likelier = ScoreTable(coin, ("side",), [[0], [1]], [0, 0], [[STEPS, 0], [0, STEPS]])
+        >>> promise = Guarantee(epsilon=5, delta=0, relation="add-remove", unit="record")
+        >>> alone, drawn = plan_score(scored(likelier), likelier, promise, 1000, rng=0)
+        >>> drawn.names, bool(drawn.errors[0] < 0.01)
+        (('score',), True)
     """
     rng = as_generator(rng)
-    if repeats < 1 or not 0 < records <= MOST_MADE_UP:
-        raise InputError(f"a plan needs one repeat, and from 1 to {MOST_MADE_UP:,} records: they are made up in memory")
+    if repeats < 1 or not 0 < records <= MOST_PLANNED_RECORDS:
+        raise InputError(
+            f"a plan needs one repeat, and from 1 to {MOST_PLANNED_RECORDS:,} records: they are made up in memory"
+        )
     prior = Dirichlet.uniform(score.network)
     mechanism.calibrate(score.network, prior, guarantee)
-    found = np.array([_once(mechanism, score, guarantee, records, rng) for _ in range(repeats)])
+    found = np.array([_plan_once(mechanism, score, guarantee, records, rng) for _ in range(repeats)])
     names = ("score",) if score.log_law is None else score.names
     nothing = np.full(found.shape[1:], np.nan)
     spread = found.std(axis=0, ddof=1) / np.sqrt(repeats) if repeats > 1 else nothing
@@ -90,10 +111,10 @@ def plan_score(
     return alone, drawn
 
 
-def _once(
+def _plan_once(
     mechanism: Mechanism[ScoredNoise], score: ScoreTable, guarantee: Guarantee, records: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Errors without privacy, and of draws, on one made-up data set."""
+    """Measure errors without privacy, and of draws, on one made-up data set."""
     types = len(score.steps)
     truth = None if score.log_law is None else int(rng.choice(score.size, p=softmax(score.base)))
     chances = rng.dirichlet(np.ones(types)) if truth is None else score.law[:, truth]

@@ -20,23 +20,23 @@ from discreet.model.design import Normal, Shape
 from discreet.model.dirichlet import Dirichlet
 from discreet.releases.kinds.parameter_draws import Tempering
 
-__all__ = ["SCRIPTS", "Answers", "Leak", "Log", "Lost", "Script", "logged", "numbers"]
+__all__ = ["NOISE_SCRIPTS", "Answers", "Leak", "Log", "Lost", "Script", "logged", "numbers"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-SCRIPTS = 5
-"""Scripts of noise: none, a little on both sides, much on both sides, much above, much below. A second stage, or what
-is released, may depend on the answers of the first."""
-LARGEST_POWER = 40
+NOISE_SCRIPTS = 5
+"""Number of scripts of noise: none, a little on both sides, much on both sides, much above, much below. A second
+stage, or what is released, may depend on the answers of the first."""
+MOST_NOISE_BITS = 40
 """Much noise is a power of two, at most this one."""
-MOST_CALLS = 1000
+MOST_NOISE_CALLS = 1000
 """Calls for noise in one draw: whoever asks for more waits for an answer that he likes."""
-SCRAMBLES = 1
+SCRAMBLED_RUNS = 1
 """Runs in which every row, and every draw of a row, takes a path of its own."""
-TAG = 2**40
+TAG_DIGIT = 2**40
 """Counts of a sample carry a tag of the sample above this digit."""
-TAGS = 2**20, 2**22
+TAG_RANGE = 2**20, 2**22
 """From where to where tags are drawn: their sums and multiples are then hardly ever tags."""
 
 
@@ -53,7 +53,7 @@ class Answers:
     """What a script answers, the same for every data set.
 
     Args:
-        noise: kind of noisy numbers, 0 to SCRIPTS - 1.
+        noise: kind of noisy numbers, 0 to NOISE_SCRIPTS - 1.
         choice: index of every choice, as far as there is one.
     """
 
@@ -107,26 +107,26 @@ class Script:
         return (*plain, sum(table.size for tables, _ in self.stars for table in tables))
 
     def _answer(self, shape: tuple[int, ...]) -> Integers:
-        """The same for every data set."""
+        """Make an answer that is the same for every data set."""
         calls = len(self.laplace) + len(self.gaussian) + len(self.vectors) + len(self.stars)
-        if calls > MOST_CALLS:
+        if calls > MOST_NOISE_CALLS:
             raise Leak("noise is asked for again and again, until an answer suits")
         kind = self.answers.noise
         rng = np.random.default_rng([kind, calls])
         if kind < 2:
             return rng.integers(-3 * kind, 3 * kind + 1, shape)
         signs = rng.choice([-1, 1], shape) if kind == 2 else np.full(shape, 1 if kind == 3 else -1)
-        return np.asarray(signs * 2 ** rng.integers(0, LARGEST_POWER + 1, shape), np.int64)
+        return np.asarray(signs * 2 ** rng.integers(0, MOST_NOISE_BITS + 1, shape), np.int64)
 
     def discrete_laplace(self, values: Integers, scale: float) -> Integers:
         """Log, and answer."""
-        counts, shares = self._untagged(values)
+        counts, shares = self._remove_tags(values)
         self.laplace.append((counts, scale, shares))
         return self._answer(values.shape)
 
     def discrete_gaussian(self, values: Integers, scale: float) -> Integers:
         """Log, and answer."""
-        counts, shares = self._untagged(values)
+        counts, shares = self._remove_tags(values)
         if set(shares) != {Fraction(1)}:
             raise Lost("the audit cannot follow Gaussian noise on a sample of the records")
         self.gaussian.append((counts, scale))
@@ -135,20 +135,22 @@ class Script:
 
     def thin(self, values: Integers, probability: Fraction) -> Integers:
         """Nothing is drawn: every count is marked as one of a sample of its own."""
-        tags = np.random.default_rng([self.tagging, self.thinned]).choice(TAGS[1] - TAGS[0], values.size, replace=False)
-        tags += TAGS[0]
+        tags = np.random.default_rng([self.tagging, self.thinned]).choice(
+            TAG_RANGE[1] - TAG_RANGE[0], values.size, replace=False
+        )
+        tags += TAG_RANGE[0]
         self.thinned += values.size
         self.samples |= dict.fromkeys(tags.tolist(), probability)
-        return values + TAG * tags.reshape(values.shape)
+        return values + TAG_DIGIT * tags.reshape(values.shape)
 
-    def _untagged(self, values: Integers) -> tuple[Integers, tuple[Fraction, ...]]:
-        """Counts as they were before sampling, and each one's probability."""
-        tags = (values + TAG // 2) // TAG
+    def _remove_tags(self, values: Integers) -> tuple[Integers, tuple[Fraction, ...]]:
+        """Find counts as they were before sampling, and each one's probability."""
+        tags = (values + TAG_DIGIT // 2) // TAG_DIGIT
         found = [self.samples.pop(tag, None) if tag else Fraction(1) for tag in tags.ravel().tolist()]
         shares = tuple(share for share in found if share is not None)
         if len(shares) < len(found):
             raise Lost("the audit cannot follow a sample of the records that is used twice or summed")
-        return values - TAG * tags, shares
+        return values - TAG_DIGIT * tags, shares
 
     def noisy_max(self, scores: Floats, scale: float) -> int:
         """Log the probabilities."""
@@ -268,14 +270,14 @@ def logged(
 
     def run(name: Any, source: Script, by: Any = calibration) -> Script:
         nonlocal raised
-        released[name], failure = _released(mechanism, prior, counts, by, source)
+        released[name], failure = _draw_release(mechanism, prior, counts, by, source)
         raised = raised or failure
         return source
 
     todo: list[tuple[int, ...]] = [()]
     while todo:
         path = todo.pop()
-        source = run(path, _fresh(first, path) if path else first)
+        source = run(path, _restart(first, path) if path else first)
         rows += [{} for _ in range(len(source.rows) - len(rows))]
         for row, picks in zip(rows, source.rows, strict=False):
             row[tuple(answer for _, answer, _ in picks)] = sum(log for _, _, log in picks)
@@ -284,27 +286,27 @@ def logged(
             width = max(picks[place][0] for picks in source.rows if len(picks) > place)
             todo += [(*path, *(0,) * (place - len(path)), answer) for answer in range(1, width)]
     picking, furthest = any(first.rows), max(released)
-    for seed in range(1, SCRAMBLES + 1) if picking else ():
+    for seed in range(1, SCRAMBLED_RUNS + 1) if picking else ():
         source = run(("scrambled", seed), Script(answers, continuous=continuous, scramble=seed))
         _refuse_tied_rows(rows, source)
     if real is not None:
         run("real", Script(answers, continuous=continuous, scramble=1), real)
     if again:
         source = run("again", Script(answers, continuous=continuous, tagging=1))
-        if released["again"] != released[()] or _asked(source) != _asked(first):
+        if released["again"] != released[()] or _list_asked(source) != _list_asked(first):
             raise Leak("the same answers do not give the same release: other randomness, or a sample without noise")
-    astray = _astray(run, first, furthest, released) if picking and first.coins and not raised else None
+    astray = _follow_strays(run, first, furthest, released) if picking and first.coins and not raised else None
     return Log(first, released, tuple(rows), astray, raised)
 
 
-def _released(
+def _draw_release(
     mechanism: Mechanism[Any, Any, Any, Any],
     prior: Dirichlet | Normal,
     counts: Statistic,
     calibration: Any,
     source: Script,
 ) -> tuple[Any, str]:
-    """Numbers of the payload, or the exception in its place."""
+    """Draw a release; return the numbers of its payload, or the exception in their place."""
     try:
         payload: Any = mechanism.draw(counts, prior, calibration, source)
     except (Leak, Lost):
@@ -327,17 +329,17 @@ def _refuse_tied_rows(rows: list[dict[tuple[int, ...], float]], source: Script) 
         raise Leak("what is picked for a row depends on the answers for another")
 
 
-def _astray(
+def _follow_strays(
     run: Callable[[Any, Script], Script],
     first: Script,
     furthest: tuple[int, ...],
     released: Mapping[Any, Any],
 ) -> tuple[Any, ...] | None:
-    """What rows do when their coin comes up: the coin counts only where they are then drawn anew, and released."""
+    """Follow what rows do when their coin comes up: it counts only where they are then drawn anew, and released."""
     lengths = tuple(map(len, first.rows))
     found: list[Any] = []
     for path in (furthest, ()):
-        source = run(("astray", path), replace(_fresh(first, path), astray=lengths))
+        source = run(("astray", path), replace(_restart(first, path), astray=lengths))
         if released["astray", path] != released[path] or len(source.rows) != len(lengths):
             return None
         for row, (length, picks) in enumerate(zip(lengths[:-1], source.rows[1:], strict=True)):
@@ -347,13 +349,13 @@ def _astray(
     return tuple(found)
 
 
-def _fresh(source: Script, path: tuple[int, ...]) -> Script:
-    """A script of the same answers along another path, with nothing logged."""
+def _restart(source: Script, path: tuple[int, ...]) -> Script:
+    """Start a script of the same answers along another path, with nothing logged."""
     return Script(source.answers, path, source.continuous)
 
 
-def _asked(source: Script) -> Any:
-    """All that was asked along one path."""
+def _list_asked(source: Script) -> Any:
+    """List all that was asked along one path."""
     laplace = [(values.tolist(), scale, shares) for values, scale, shares in source.laplace]
     gaussian = [(values.tolist(), scale) for values, scale in source.gaussian]
     vectors = [(values.tolist(), scale, shape) for values, scale, shape in source.vectors]
@@ -363,7 +365,12 @@ def _asked(source: Script) -> Any:
 
 
 def numbers(value: Any) -> Any:
-    """The numbers of a payload or of tables, as nested tuples."""
+    """The numbers of a payload or of tables, as nested tuples.
+
+    Example:
+        >>> numbers({"rate": (1, 2.5)})
+        (('rate', (1, 2.5)),)
+    """
     if isinstance(value, np.ndarray):
         return (value.shape, value.tobytes())
     if isinstance(value, Mapping):

@@ -46,19 +46,19 @@ Record = tuple[Any, ...]
 Unit = tuple[Record, ...]
 """The records of one unit of protection, each as often as it counts."""
 
-CROWD = 300
+CROWD_RECORDS = 300
 """Equal records that some neighbours share: much data, but no more than an exact law of their sample needs."""
-PEAK = 35.0
+PEAK_NATS = 35.0
 """Nats by which a crowd raises a row of a posterior: draws reveal most when it is sharp, but not so sharp that only the
 coin of 2^-64 (44 nats) leaves the peak."""
-MOST_CROWD = 10_000
-"""Beyond it a crowd takes long to count."""
-FEWER = 3
+MOST_CROWD_RECORDS = 10_000
+"""Most equal records of a crowd: beyond it one takes long to count."""
+CROWD_RATIO = 3
 """So many times smaller is a second crowd: it sharpens rows that the first one does not reach."""
 FEW_KINDS = 3
-"""The same beside a reading that changes, where it has more bins than that."""
-FEW = 30
-"""The same for a mechanism that is told how many records to expect."""
+"""Kinds of records beside a reading that changes, where it has more bins than that."""
+SMALL_CROWD_RECORDS = 30
+"""Equal records of a crowd for a mechanism that is told how many records to expect."""
 MOST_KINDS = 12
 """Kinds of records, or of units, that make data sets."""
 
@@ -66,19 +66,19 @@ MOST_KINDS = 12
 def audit_networks() -> dict[str, Network]:
     """The networks of the audit: every shape of family that matters, with two and three states."""
     return {
-        "one coin": _network({"a": 2}),
-        "a -> b": _network({"a": 2, "b": 2}, "a>b"),
-        "a -> b, three states": _network({"a": 2, "b": 3}, "a>b"),
-        "a -> b -> c": _network({"a": 2, "b": 2, "c": 2}, "a>b b>c"),
-        "a -> c <- b": _network({"a": 2, "b": 2, "c": 2}, "a>c b>c"),
+        "one coin": _make_network({"a": 2}),
+        "a -> b": _make_network({"a": 2, "b": 2}, "a>b"),
+        "a -> b, three states": _make_network({"a": 2, "b": 3}, "a>b"),
+        "a -> b -> c": _make_network({"a": 2, "b": 2, "c": 2}, "a>b b>c"),
+        "a -> c <- b": _make_network({"a": 2, "b": 2, "c": 2}, "a>c b>c"),
     }
 
 
 def audit_choices() -> dict[str, Network]:
     """The variables that a network is chosen over in the audit."""
     return {
-        "three coins": _network({"a": 2, "b": 2, "c": 2}),
-        "coin, three states, coin": _network({"a": 2, "b": 3, "c": 2}),
+        "three coins": _make_network({"a": 2, "b": 2, "c": 2}),
+        "coin, three states, coin": _make_network({"a": 2, "b": 3, "c": 2}),
     }
 
 
@@ -105,15 +105,15 @@ def audit_designs() -> dict[str, Design]:
     }
 
 
-def _network(sizes: dict[str, int], arcs: str = "") -> Network:
-    """A network from the number of states of each node and arcs such as "a>b b>c"."""
+def _make_network(sizes: dict[str, int], arcs: str = "") -> Network:
+    """Make a network from the number of states of each node and arcs such as "a>b b>c"."""
     pairs = [arc.split(">") for arc in arcs.split()]
     variables = tuple(Variable(node, tuple(f"s{code}" for code in range(size))) for node, size in sizes.items())
     return Network(variables, {node: tuple(parent for parent, child in pairs if child == node) for node in sizes})
 
 
-def _counts(network: Network, records: Iterable[Record]) -> Counts:
-    """Counts of the families and of whole records, one kind of record at a time."""
+def _count(network: Network, records: Iterable[Record]) -> Counts:
+    """Count the families and of whole records, one kind of record at a time."""
     tables = {node: np.zeros(network.shape(node), np.int64) for node in network.nodes}
     whole = np.zeros(tuple(variable.size for variable in network.schema), np.int64)
     for record, times in Counter(records).items():
@@ -127,7 +127,7 @@ def _counts(network: Network, records: Iterable[Record]) -> Counts:
 def statistic_from(mechanism: Mechanism[Any, Any, Any, Any], over: Network | Design, data: Iterable[Any]) -> Statistic:
     """What the mechanism draws from, of some records."""
     if isinstance(over, Network):
-        return _counts(over, data)
+        return _count(over, data)
     return statistic_of(mechanism, read_rows(over, *columns_of(over, data)), over)
 
 
@@ -139,9 +139,9 @@ def columns_of(design: Design, data: Iterable[Any]) -> tuple[Floats, list[Any] |
 
 
 def kinds_of(over: Network | Design, most: int = MOST_KINDS) -> list[Record]:
-    """Every record of a network; of a design those it takes at the corners of its bounds, in the middle, and more."""
+    """Kinds of records: all of a network; of a design those at the corners of its bounds, in the middle, and more."""
     if isinstance(over, Network):
-        return _evenly(list(product(*(range(variable.size) for variable in over.variables))), most)
+        return _thin_out(list(product(*(range(variable.size) for variable in over.variables))), most)
     bounds = [variable.bounds for variable in over.features if variable.bounds is not None]
     corners = (place for place in product(*bounds) if all(sum(place[at] for at in group) <= 1 for group in over.groups))
     places = [*corners, tuple(middle if at in over.alone else 0.0 for at, middle in enumerate(over.middles.tolist()))]
@@ -152,11 +152,11 @@ def kinds_of(over: Network | Design, most: int = MOST_KINDS) -> list[Record]:
     target = over.target
     ends = [()] if target is None else [(value,) for value in target.bounds or target.states]
     found = [(*place, *end) for place in places for end in ends]
-    return found if most == MOST_KINDS else _evenly(found, most)
+    return found if most == MOST_KINDS else _thin_out(found, most)
 
 
-def _evenly(every: list[Record], most: int) -> list[Record]:
-    """Of many, some that lie evenly among them, the first and the last: the pairs of a hundred kinds are thousands."""
+def _thin_out(every: list[Record], most: int) -> list[Record]:
+    """Keep, of many, some that lie evenly among them: pairs of a hundred kinds are thousands."""
     return [every[at * (len(every) - 1) // (most - 1)] for at in range(most)] if len(every) > most else every
 
 
@@ -164,7 +164,9 @@ def rests_of(records: list[Record], most: int, crowd: int) -> Iterator[tuple[Rec
     """The records that two neighbours share: a few, or a crowd or two."""
     small = (rest for size in range(most) for rest in combinations_with_replacement(records, size))
     crowds = (
-        (records[0],) * size + (record,) * (size // FEWER) for size in (crowd // FEWER, crowd) for record in records
+        (records[0],) * size + (record,) * (size // CROWD_RATIO)
+        for size in (crowd // CROWD_RATIO, crowd)
+        for record in records
     )
     yield from chain(small, crowds)
 
@@ -204,6 +206,6 @@ def neighbours(
 def crowd_of(over: Network | Design, calibration: Any) -> int:
     """How many equal records make a crowd; so many that a trimmed posterior has a peak."""
     if not isinstance(calibration, Trimming) or not isinstance(over, Network):
-        return FEW if isinstance(calibration, ObjectiveNoise) else CROWD
+        return SMALL_CROWD_RECORDS if isinstance(calibration, ObjectiveNoise) else CROWD_RECORDS
     ranges = (log_range(over.schema[node].size, floor) for node, floor in calibration.floors.items())
-    return min(math.ceil(PEAK / (calibration.temper * min(filter(None, ranges), default=1.0))), MOST_CROWD)
+    return min(math.ceil(PEAK_NATS / (calibration.temper * min(filter(None, ranges), default=1.0))), MOST_CROWD_RECORDS)

@@ -1,0 +1,347 @@
+"""What private regressions share: one fit, one reading of its release, intervals of coefficients and predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError
+from discreet.estimators.accounts import promised
+from discreet.estimators.columns import declared_columns
+from discreet.estimators.contract import (
+    Given,
+    PrivateEstimator,
+    columns_of,
+    generator,
+    generator_after,
+    read_given,
+    refuse_options,
+    require_drawable,
+    whole_number,
+    yes_or_no,
+)
+from discreet.estimators.declared_designs import (
+    by_column,
+    declared_features,
+    inner_products,
+    positive_number,
+    scaled_blocks,
+    target_name,
+)
+from discreet.estimators.drawn_later import DrawnLater
+from discreet.estimators.found_bounds import FoundBounds, describe_found, plan_search
+from discreet.estimators.given_table import GivenTable
+from discreet.estimators.groups import declared_groups
+from discreet.mechanisms.crossing import DesignMechanism, release, statistic_of
+from discreet.mechanisms.objective_perturbation import objective_perturbation
+from discreet.model.design import Design, Normal
+from discreet.model.indicators import worth_groups
+from discreet.model.schema import Variable
+from discreet.posterior.design.weight_posterior import (
+    WeightPosterior,
+    quick_estimate,
+    read_weights,
+    require_level,
+    tails,
+)
+from discreet.privacy.guarantee import Guarantee
+from discreet.releases.kinds.gradient_trace import GradientTrace
+from discreet.releases.release import Release
+from discreet.sensitive.rows import Rows
+
+__all__ = ["Regression", "expected_records", "perturb_objective", "trace_of"]
+
+EXPECTED_RECORDS = 10**6
+"""Records that are expected where nothing is scaled by their number. Rounding of so many is hidden by noise that moves
+a weight by a thousandth, up to 30 features."""
+INTERVAL_NUMBERS = 2**24
+"""Numbers that are held at once on the way to intervals: 128 MiB."""
+
+Floats = npt.NDArray[np.float64]
+Values = npt.NDArray[Any]
+
+
+class Regression(PrivateEstimator):
+    """Abstract: a regression, whose release holds weights, moments or gradients over a design.
+
+    A subclass has the arguments `bounds`, `find_bounds`, `records`, `draws`, `random_state` and `one_record_a_unit`,
+    and perhaps some of those that have a value here. Its methods `_declare_target` and `_make_mechanism` say what it
+    predicts and how that is released.
+    """
+
+    prior_deviation: float = 2.5
+    fit_intercept: bool = True
+    groups: Any = None
+    norm: float | None = None
+    _counted = False
+
+    def fit(
+        self, X: Any, y: Any = None, *, target: str | None = None, table: str | None = None, **options: Any
+    ) -> Self:
+        """Charge the account, release, and estimate the coefficients; the posterior is drawn when it is asked for.
+
+        Args:
+            X: array or frame of numbers, shape (records, features); or a table: a path or glob, a URL, an Arrow, Ibis
+                or Spark table, a frame with the target in it, or `Records`.
+            y: numbers, counts or declared labels, shape (records,).
+            target: name of the column of a table that is predicted; y is then left out.
+            table: name of the table where X is the URL of a database.
+            options: none is taken; sample weights are refused by an error of ours.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            InputError: an argument that is missing or wrong, or records that do not fit; nothing is charged.
+            BudgetError: the account cannot pay; nothing is charged, unless others empty it between two releases.
+        """
+        refuse_options(options)
+        guarantee, account = promised(self)
+        predicted, labels = self._declare_target()
+        later = self._plan_draws()
+        given = read_given(self, X, y, target=target, table=table, grouped=self._are_grouped)
+        design = self._make_design(given, predicted)
+        require_drawable(self.draws, design.weights)
+        reading = (columns_of(design.names, given, by_name=isinstance(self.bounds, Mapping)), labels)
+        rows = given.rows(design, *reading, self.one_record_a_unit)
+        self._require(rows, guarantee)
+        search, found = plan_search(self, rows, given, guarantee, fixed=self._say_why_fixed()), None
+        if search is not None:
+            guarantee = search.rest
+        mechanism = self._make_mechanism(guarantee, rows.records, design)
+        deviation = positive_number(self.prior_deviation, "prior_deviation")
+        if search is not None:
+            then = mechanism, Normal(design, deviation)
+            found, rows = search.run(rows, given, (*reading, self.one_record_a_unit), then, account)
+        statistic = statistic_of(mechanism, rows, rows.design)
+        released = release(mechanism, statistic, Normal(rows.design, deviation), guarantee, account=account)
+        given.describe(self)
+        self._columns = reading[0]
+        self._keep(released, labels, later, found)
+        return self
+
+    def _declare_target(self) -> tuple[Variable, Values | None]:
+        """Check what was declared of the target: its states or bounds, and the labels that y may hold, if it has any.
+
+        Its name stands for that of a table's column, where there is none.
+        """
+        raise NotImplementedError
+
+    def _make_mechanism(self, guarantee: Guarantee, counted: int, design: Design) -> DesignMechanism[Any, Any]:
+        """Make the mechanism that was asked for.
+
+        Args:
+            guarantee: of the fit's release.
+            counted: number of records; only what is public may depend on it.
+            design: public.
+        """
+        raise NotImplementedError
+
+    def _plan_draws(self) -> DrawnLater | None:
+        """Refuse an odd random state or number of draws while nothing is charged; plan draws that intervals share."""
+        generator(self.random_state)
+        whole_number(self.draws, "draws", 2)
+        return None
+
+    def _require(self, rows: Rows, guarantee: Guarantee) -> None:
+        """Refuse, before anything is charged, what a posterior will not take."""
+
+    def _say_why_fixed(self) -> str | None:
+        """Say why found bounds cannot stand for the declared ones; None where they can."""
+        return None if self.norm is None else "a norm is one of features that are scaled by the bounds"
+
+    def _make_design(self, given: Given | GivenTable, predicted: Variable) -> Design:
+        """Put together what is public: the columns' names, their bounds, and the target that was declared."""
+        features = declared_features(self.bounds, given)
+        norm = None if self.norm is None else positive_number(self.norm, "norm")
+        target = Variable(target_name(given, predicted.name, features), predicted.states, bounds=predicted.bounds)
+        columns = features
+        if isinstance(given, GivenTable):
+            columns = given.columns
+        elif isinstance(self.bounds, Mapping):
+            columns = declared_columns(self.bounds)
+        groups = declared_groups(self.groups, columns) if given.grouped or self.groups else ()
+        intercept = yes_or_no(self.fit_intercept, "fit_intercept")
+        return Design(features, target, norm, intercept, groups=groups, counted=self._counted)
+
+    def _are_grouped(self, columns: tuple[Variable, ...]) -> bool:
+        """Whether states stand in groups: by what is declared alone, and where no law of the features is."""
+        return bool(self.groups) or (self._has_no_law() and self.norm is None and worth_groups(columns))
+
+    def _has_no_law(self) -> bool:
+        """Whether nothing is declared of the features' law."""
+        return True
+
+    def _keep(
+        self,
+        released: Release,
+        labels: Values | None = None,
+        later: DrawnLater | None = None,
+        found: FoundBounds | None = None,
+    ) -> None:
+        """Set what a fit leaves: the release, its draws, the bounds that a first one found, and the estimate."""
+        design = released.design
+        self.release_, self._weights = released, quick_estimate(released).reshape(design.outputs, design.size)
+        slopes, intercepts = design.slopes(self._weights)
+        self.coef_, self.intercept_ = by_column(slopes, self._columns), intercepts
+        if labels is None:  # one linear predictor, whose coefficients are a vector, as scikit-learn has them
+            self.coef_, self.intercept_ = self.coef_[0], intercepts[0]
+        else:
+            self.classes_ = labels
+        if later is not None:
+            self._later = later
+        describe_found(self, found)
+
+    def sample_posterior(self, draws: int, *, random_state: Any = None) -> WeightPosterior:
+        """Draw the weights afresh, given everything that was released.
+
+        Args:
+            draws: how many.
+            random_state: None takes the estimator's own.
+
+        Returns:
+            The posterior, in scaled coordinates; `posterior.slopes` has the columns' units.
+
+        Raises:
+            InputError: no draws, no law of the features where one is needed, or chains that did not meet.
+        """
+        rng = generator_after(self, random_state)
+        return read_weights(self.release_, draws=whole_number(draws, "draws", 1), rng=rng, **self._reading_options())
+
+    def _reading_options(self) -> dict[str, Any]:
+        """List what the posterior is told beside the release."""
+        return {}
+
+    def coef_interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Credible intervals of the coefficients, in the units of the columns.
+
+        They are of columns that are clipped to the bounds in use (see `clipped_`).
+
+        Args:
+            level: posterior probability of each, between 0 and 1.
+
+        Returns:
+            (lower, upper), of the shape of `coef_` each, in its order.
+
+        Raises:
+            InputError: as `sample_posterior`, a level outside (0, 1), too few draws for it, or an extra that is not
+                installed.
+        """
+        posterior = self._draw_for(level)
+        lower, upper = posterior.tails(by_column(posterior.slopes[0], self._columns), level)
+        return lower.reshape(self.coef_.shape), upper.reshape(self.coef_.shape)
+
+    def intercept_interval(self, *, level: float = 0.95) -> tuple[Any, Any]:
+        """Credible interval of the intercept, or of each class's.
+
+        Args:
+            level: posterior probability of each, between 0 and 1.
+
+        Returns:
+            (lower, upper), of the shape of `intercept_` each.
+
+        Raises:
+            InputError: as `coef_interval`.
+        """
+        posterior = self._draw_for(level)
+        lower, upper = posterior.tails(posterior.slopes[1], level)
+        shape = np.shape(self.intercept_)
+        return lower.reshape(shape)[()], upper.reshape(shape)[()]
+
+    def _draw_for(self, level: float) -> WeightPosterior:
+        """Draw the posterior for an interval; a level that its draws cannot tell is refused first."""
+        draws = whole_number(self.draws, "draws", 2)
+        require_level(level, draws)
+        return self.sample_posterior(draws)
+
+    def _predict_linearly(self, X: Any) -> Floats:
+        """Compute linear predictors by the estimate, shape (outputs, records), of each record by itself."""
+        blocks = [[inner_products(block, each) for each in self._weights] for block in scaled_blocks(self, X)]
+        return np.concatenate(blocks, axis=1)
+
+    def _bound_means(self, X: Any, level: float, means: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
+        """Compute intervals of what records' linear predictors mean.
+
+        Args:
+            X: as in `fit`.
+            level: of each.
+            means: of predictors, shape (draws, outputs, records), the same shape.
+
+        Returns:
+            (lower, upper), shape (outputs, records) each.
+        """
+        blocks, posterior = list(scaled_blocks(self, X)), self._draw_for(level)
+        drawn = posterior.weights.reshape(len(posterior.weights), -1, posterior.design.size)
+        step = max(1, INTERVAL_NUMBERS // (drawn.shape[0] * drawn.shape[1]))
+        intervals = [
+            np.array(tails(means(drawn @ block[start : start + step].T), level))
+            for block in blocks
+            for start in range(0, len(block), step)
+        ]
+        lower, upper = np.concatenate(intervals, axis=2)
+        return lower, upper
+
+
+def expected_records(declared: Any, guarantee: Guarantee, counted: int, *, scaled: bool) -> int:
+    """The public number of records that a mechanism is told.
+
+    Args:
+        declared: of the constructor, or None.
+        guarantee: whose relation says whether the counted number is public.
+        counted: number of records.
+        scaled: whether anything is scaled by the number; if not, that of many records will do.
+
+    Returns:
+        The number.
+
+    Raises:
+        InputError: it is private, and has to be declared.
+
+    Example:
+        >>> promise = Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> expected_records(None, promise, 812, scaled=False)  # private: the counted number has no effect
+        1000000
+        >>> expected_records(500, promise, 812, scaled=True)
+        500
+    """
+    if declared is not None:
+        return whole_number(declared, "records", 1)
+    if guarantee.relation.public_number:
+        return counted
+    if scaled:
+        raise InputError(
+            "an add-remove guarantee keeps the number of records private: declare records=..., a public number of "
+            "about that size"
+        )
+    return EXPECTED_RECORDS
+
+
+def perturb_objective(estimator: Any, records: int) -> DesignMechanism[Any, Any]:
+    """The mechanism `objective_perturbation`, as an estimator's `regularisation` and `curvature` have it.
+
+    Args:
+        estimator: with both arguments.
+        records: public number of them that is expected.
+
+    Returns:
+        The mechanism.
+
+    Raises:
+        InputError: a regularisation that is not finite and greater than 0, or a curvature that is neither True nor
+            False.
+    """
+    convexity = estimator.regularisation
+    if convexity is not None:
+        convexity = positive_number(convexity, "regularisation")
+    curvature = int(yes_or_no(estimator.curvature, "curvature"))
+    return objective_perturbation(records=records, regularisation=convexity, curvature=curvature)
+
+
+def trace_of(release: Release) -> GradientTrace:
+    """The gradients that a logistic or Poisson regression released; any other release is an InputError."""
+    if not isinstance(release.payload, GradientTrace):
+        raise InputError("this release is not of a logistic or Poisson regression: it holds no gradients")
+    return release.payload
