@@ -84,25 +84,27 @@ class Entry:
         for text in options:
             name, equals, value = text.partition("=")
             if name not in self.options or not equals:
-                raise InputError(f"{shown(text)} is no option of {self.name!r}; it takes {self._takes()}")
+                raise InputError(f"{shown(text)} is no option of {self.name!r}; it takes {self._list_options()}")
             given[name] = value
         for name in self.needed:
             if name not in given:
-                raise InputError(f"{self.name!r} needs the option {name}=...; it takes {self._takes()}")
+                raise InputError(f"{self.name!r} needs the option {name}=...; it takes {self._list_options()}")
         kinds = inspect.signature(self.make).parameters
-        return self.make(**{name: _value(name, text, kinds[name].annotation) for name, text in given.items()}, **more)
+        return self.make(
+            **{name: _read_option(name, text, kinds[name].annotation) for name, text in given.items()}, **more
+        )
 
     @property
     def example(self) -> Mechanism[Any, Any, Any, Any]:
         """The mechanism with its default options, and with values that stand for those without a default."""
         return self.from_text((), self.needed)
 
-    def _takes(self) -> str:
+    def _list_options(self) -> str:
         """Its options, for an error."""
         return ", ".join(f"{name}=..." for name in self.options) or "none"
 
 
-def _value(name: str, text: str, kind: str) -> Any:
+def _read_option(name: str, text: str, kind: str) -> Any:
     """The value of an option as the mechanism declares it: whole, a float, or text that the mechanism reads itself."""
     try:
         return int(text) if kind.startswith("int") else float(text) if kind.startswith("float") else text

@@ -104,7 +104,7 @@ def allocated(
             thinned = statistic.tables
         seen = NoisyCounts(network, noisy_tables(thinned, scales, noise.discrete_laplace), scales)
         shares = table_shares(seen, weights, float(probability))
-        budgets = _budgets(shares, calibration.second_epsilon, even)
+        budgets = _split_budget(shares, calibration.second_epsilon, even)
         second = table_noise(budgets, calibration.first.sensitivity)
         tables = noisy_tables(statistic.tables, second.scales, noise.discrete_laplace)
         return TwoStageCounts(seen, NoisyCounts(network, tables, second.scales), probability)
@@ -165,12 +165,14 @@ def node_weights(seen: NoisyCounts, rule: Rule, probability: float) -> dict[str,
             weights[node] = float((spread / rows[..., 0]).sum())
         else:
             error = theta * np.sqrt(1 / rows**2 + 1 / counts**2)
-            shape = (network.heights[node] + 1) * (network.out_degree(node) + 1) * (_influence(network, node) + 1)
+            shape = (
+                (network.heights[node] + 1) * (network.out_degree(node) + 1) * (_compute_influence(network, node) + 1)
+            )
             weights[node] = float(shape * error.mean())
     return weights
 
 
-def _influence(network: Network, node: str) -> float:
+def _compute_influence(network: Network, node: str) -> float:
     """Equation 7: `1 / rows` times the mean over children of `1 / states`; 0 for leaves."""
     children = network.children(node)
     if not children:
@@ -180,7 +182,7 @@ def _influence(network: Network, node: str) -> float:
     )
 
 
-def _budgets(shares: Mapping[str, float], epsilon: Fraction, even: Fraction) -> dict[str, Fraction]:
+def _split_budget(shares: Mapping[str, float], epsilon: Fraction, even: Fraction) -> dict[str, Fraction]:
     """Exact budgets that sum to at most epsilon: shares are rounded down to multiples of 2^-40."""
     steps = 2**40
     return {

@@ -55,10 +55,10 @@ def geometric(noise: IntegerNoise, number: int, scale: float) -> Integers:
 def coin(entropy: Entropy, exponent: Fraction) -> bool:
     """True with probability exp(-exponent), exactly (Canonne, Kamath and Steinke, Algorithm 1)."""
     whole, rest = divmod(exponent, 1)
-    return all(_short_coin(entropy, Fraction(1)) for _ in range(whole)) and _short_coin(entropy, rest)
+    return all(_toss_short_coin(entropy, Fraction(1)) for _ in range(whole)) and _toss_short_coin(entropy, rest)
 
 
-def _short_coin(entropy: Entropy, exponent: Fraction) -> bool:
+def _toss_short_coin(entropy: Entropy, exponent: Fraction) -> bool:
     """The same for an exponent x of at most 1: coins of probability x / n, n = 1, 2, ..; the first 0 at an odd n."""
     n = 1
     while below(entropy, n * exponent.denominator) < exponent.numerator:

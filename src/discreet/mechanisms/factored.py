@@ -26,7 +26,7 @@ from discreet.theory.factors import CategoricalFactor, DirectionFactor, Factor
 
 __all__ = ["factored"]
 
-BLOCK = 2**14
+FACTOR_BLOCK = 2**14
 """Records whose factors are in memory at once."""
 
 
@@ -63,17 +63,17 @@ def factored(factor: Factor | OwnFactor | str) -> DesignMechanism[FactoredNoise,
         raise InputError(
             "a factor is a DirectionFactor, a CategoricalFactor, or what `own_factor` makes of a function of yours"
         )
-    kind, parameters = _description(factor)
+    kind, parameters = _describe_factor(factor)
     base = factor.base if isinstance(factor, OwnFactor) else None
     weights = [Fraction(0)] * len(factor.candidates) if base is None else [Fraction(weight) for weight in base.tolist()]
 
     def calibrate(design: Design, prior: Normal, guarantee: Guarantee) -> FactoredNoise:
         _require_fit(factor, design)
-        return FactoredNoise(*affordable_rate("factored", _width(factor, guarantee.relation), guarantee))
+        return FactoredNoise(*affordable_rate("factored", _find_width(factor, guarantee.relation), guarantee))
 
     def draw(statistic: Rows | ScoreSums, prior: Normal, calibration: FactoredNoise, noise: Noise) -> FactoredChoice:
         unit = Fraction(calibration.rate) / STEPS
-        sums = _sums(factor, statistic)
+        sums = _sum_factors(factor, statistic)
         exponents = [weight + unit * total for weight, total in zip(weights, sums, strict=True)]
         return FactoredChoice(
             design=statistic.over,
@@ -119,28 +119,28 @@ def _read_factor(text: str) -> Factor:
         raise InputError(f"the factor is none: {error}") from None
 
 
-def _width(factor: Factor | OwnFactor, relation: Relation) -> Fraction:
+def _find_width(factor: Factor | OwnFactor, relation: Relation) -> Fraction:
     """Most that one record changes the difference of two candidates' scores, in whole units."""
     if isinstance(factor, OwnFactor):
         return Fraction(relation.by_record(1, 2))
     return Fraction(factor.width(relation), STEPS)
 
 
-def _sums(factor: Factor | OwnFactor, statistic: Rows | ScoreSums) -> Sequence[int]:
+def _sum_factors(factor: Factor | OwnFactor, statistic: Rows | ScoreSums) -> Sequence[int]:
     """Sums of the records' factors, in whole steps."""
     if isinstance(statistic, ScoreSums) or isinstance(factor, OwnFactor):
         assert isinstance(statistic, ScoreSums), "the mechanism declares its statistic"
         return statistic.values
     total = np.zeros(len(factor.candidates), np.int64)
     for coordinates, _ in statistic.blocks():
-        for start in range(0, len(coordinates), BLOCK):
-            part = coordinates[start : start + BLOCK]
-            steps = factor.steps(_codes(factor, part) if isinstance(factor, CategoricalFactor) else part / GRID)
+        for start in range(0, len(coordinates), FACTOR_BLOCK):
+            part = coordinates[start : start + FACTOR_BLOCK]
+            steps = factor.steps(_find_codes(factor, part) if isinstance(factor, CategoricalFactor) else part / GRID)
             total += steps.sum(axis=0)
     return [int(score) for score in total]
 
 
-def _codes(factor: CategoricalFactor, coordinates: Integers) -> Integers:
+def _find_codes(factor: CategoricalFactor, coordinates: Integers) -> Integers:
     """Codes of states from coordinates between -1 and 1, which stand for 0 to the number of states less 1."""
     largest = factor.candidates.shape[1] - 1
     return np.asarray(np.rint((coordinates / GRID + 1) / 2 * largest), np.int64)
@@ -168,7 +168,7 @@ def _require_fit(factor: Factor | OwnFactor, design: Design) -> None:
         raise InputError(f"the factor's records have {wanted} numbers, the design's {len(design.features)}")
 
 
-def _description(factor: Factor | OwnFactor) -> tuple[FactorKind, dict[str, float]]:
+def _describe_factor(factor: Factor | OwnFactor) -> tuple[FactorKind, dict[str, float]]:
     """What a reader needs to make the factor again."""
     match factor:
         case DirectionFactor():

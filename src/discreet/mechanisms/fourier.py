@@ -24,7 +24,7 @@ from discreet.theory.contrasts import coefficients, stealth_shift
 
 __all__ = ["fourier"]
 
-SEED = 0
+SHIFT_SEED = 0
 """Of the Monte Carlo for the shift: it sees no data, and a calibration must come out the same each time."""
 
 
@@ -61,7 +61,7 @@ def fourier(*, stealth: float | None = None) -> Mechanism[CoefficientNoise]:
         noisy_total = not guarantee.relation.public_number
         shift = 0
         if stealth is not None:
-            rng = np.random.default_rng(SEED)
+            rng = np.random.default_rng(SHIFT_SEED)
             shift = stealth_shift(network, scale, stealth, noisy_total=noisy_total, rng=rng)
         return CoefficientNoise(max(bound.l1, 1), bound.exact, scale, shift, noisy_total, reported)
 

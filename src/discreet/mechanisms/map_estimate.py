@@ -31,7 +31,7 @@ from discreet.theory.likelihood_sensitivity import widest_range
 
 __all__ = ["map_estimate"]
 
-LOG_RANGE = math.log(9)
+SUPPORT_LOG_RANGE = math.log(9)
 """Log range of a row's probabilities on the trimmed support: a coin between 0.1 and 0.9."""
 STEPS_PER_NAT = 2**30
 """Log-probabilities of candidates are whole multiples of 2^-30: likelihoods are then sums of whole numbers."""
@@ -72,7 +72,7 @@ def map_estimate(
         McSherry and Talwar (2007); Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Algorithm 3 and its correction.
     """
     if candidates is None:
-        return _on_the_simplex(floor)
+        return _draw_from_simplex(floor)
     if isinstance(candidates, str):
         candidates = [Tables.read(name.strip()) for name in candidates.split(",") if name.strip()]
     if floor is not None:
@@ -89,16 +89,16 @@ def map_estimate(
                 raise InputError(f"a candidate's rows of {node!r} are no probabilities")
     if any(not np.all(array > 0) for part in candidates for array in part.values()):
         raise InputError("every probability of a candidate must be greater than 0: one record could rule it out")
-    return _among(tuple(candidates))
+    return _choose_among(tuple(candidates))
 
 
-def _on_the_simplex(floor: float | None) -> Mechanism[Trimming | Selection]:
+def _draw_from_simplex(floor: float | None) -> Mechanism[Trimming | Selection]:
     """The tempered sampler, one draw, without a limit on the temper."""
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> Trimming:
         if guarantee.delta:
             raise InputError("map_estimate keeps a pure guarantee; ask for delta 0")
-        return trimming(network, guarantee, 1, temper=None, floor=floor, rule=(math.inf, LOG_RANGE))
+        return trimming(network, guarantee, 1, temper=None, floor=floor, rule=(math.inf, SUPPORT_LOG_RANGE))
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: Trimming | Selection, noise: Noise) -> ParameterDraws:
         assert isinstance(calibration, Trimming)
@@ -107,10 +107,10 @@ def _on_the_simplex(floor: float | None) -> Mechanism[Trimming | Selection]:
     return Mechanism("map_estimate", calibrate, draw)
 
 
-def _among(candidates: tuple[Tables, ...]) -> Mechanism[Trimming | Selection]:
+def _choose_among(candidates: tuple[Tables, ...]) -> Mechanism[Trimming | Selection]:
     """The exponential mechanism over a list."""
     network = candidates[0].network
-    logs = {node: _steps(np.log([part[node] for part in candidates])) for node in network.nodes}
+    logs = {node: _round_to_steps(np.log([part[node] for part in candidates])) for node in network.nodes}
 
     def calibrate(over: Network, prior: Dirichlet, guarantee: Guarantee) -> Selection:
         if over != network:
@@ -136,6 +136,6 @@ def _among(candidates: tuple[Tables, ...]) -> Mechanism[Trimming | Selection]:
     return Mechanism("map_estimate", calibrate, draw, only=network)
 
 
-def _steps(logs: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def _round_to_steps(logs: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Log-probabilities in whole steps: public rounding, the same for all data sets."""
     return np.rint(logs * STEPS_PER_NAT).astype(np.int64)

@@ -49,7 +49,7 @@ enable_features("contrib")
 
 SCALE_LIMIT = 2.0**52
 """Largest noise scale: 1,000 scales still lie within 64-bit integers, where the sampler would saturate."""
-EPSILON_LIMIT = 500
+GAUSSIAN_EPSILON_LIMIT = 500
 """Largest epsilon for Gaussian noise: beyond it the conversion overflows, and nobody is protected."""
 COIN_BLOCK = 2**20
 """Coins that are tossed at once: 4 MiB."""
@@ -138,11 +138,11 @@ class ExactNoise:
 
     def discrete_laplace(self, values: Integers, scale: float) -> Integers:
         """See `Noise`; additionally refuses counts of more than 2^53."""
-        return _added(_laplace(scale), values)
+        return _add_noise(_make_laplace(scale), values)
 
     def discrete_gaussian(self, values: Integers, scale: float) -> Integers:
         """See `Noise`; additionally refuses counts of more than 2^53."""
-        return _added(_gaussian(scale), values)
+        return _add_noise(_make_gaussian(scale), values)
 
     def k_norm(self, values: Integers, scale: float, shape: Shape) -> Integers:
         """See `Noise`; additionally refuses counts of more than 2^53, and scales that `k_norm_noise` refuses."""
@@ -153,12 +153,12 @@ class ExactNoise:
         """See `Noise`; additionally refuses counts of more than 2^53, and stars that `star_noise` refuses."""
         for table in tables:
             _require_counts(table)
-        return _with_star_noise(self, os.urandom, tables, scale)
+        return _add_star_noise(self, os.urandom, tables, scale)
 
     def thin(self, values: Integers, probability: Fraction) -> Integers:
         """See `Noise`: one coin of 32 bits for each record; a probability between two coins counts as the smaller."""
         heads = math.floor(probability * 2**32)
-        kept = [sum(int(np.count_nonzero(coins < heads)) for coins in _coins(int(n))) for n in values.ravel()]
+        kept = [sum(int(np.count_nonzero(coins < heads)) for coins in _toss_coins(int(n))) for n in values.ravel()]
         return np.array(kept, np.int64).reshape(values.shape)
 
     def noisy_max(self, scores: Floats, scale: float) -> int:
@@ -245,7 +245,7 @@ class SimulatedNoise:
 
     def star(self, tables: Sequence[Integers], scale: float) -> list[Integers]:
         """See `Noise`: the same sampler, from this generator's bytes."""
-        return _with_star_noise(self, self.rng.bytes, tables, scale)
+        return _add_star_noise(self, self.rng.bytes, tables, scale)
 
     def thin(self, values: Integers, probability: Fraction) -> Integers:
         """See `Noise`."""
@@ -332,22 +332,24 @@ def deviation_for(squared_sensitivity: int, guarantee: Guarantee) -> tuple[float
     """
     if not guarantee.delta > 0:
         raise InputError("Gaussian noise needs a guarantee with a delta greater than 0, such as 1e-6")
-    distance = _root(squared_sensitivity)
+    distance = _round_root_up(squared_sensitivity)
     delta = float(guarantee.delta)
     while Fraction(delta) > guarantee.delta:
         delta = math.nextafter(delta, 0)
 
     def profile(scale: float) -> Any:
-        return make_zCDP_to_approxDP(_gaussian(scale)).map(distance)
+        return make_zCDP_to_approxDP(_make_gaussian(scale)).map(distance)
 
     def kept(scale: float) -> bool:
         # Delta at epsilon says the same as epsilon at delta, which takes OpenDP a search of its own, 20 times slower.
         return bool(profile(scale).delta(float(guarantee.epsilon)) <= delta)
 
-    if guarantee.epsilon > EPSILON_LIMIT:
-        raise InputError(f"an epsilon above {EPSILON_LIMIT} with a delta promises nothing; ask for a smaller one")
+    if guarantee.epsilon > GAUSSIAN_EPSILON_LIMIT:
+        raise InputError(
+            f"an epsilon above {GAUSSIAN_EPSILON_LIMIT} with a delta promises nothing; ask for a smaller one"
+        )
     # Between these rho is from 500 to nothing; where it is larger still, OpenDP's conversion would overflow.
-    low, high = distance / math.sqrt(2 * EPSILON_LIMIT), SCALE_LIMIT
+    low, high = distance / math.sqrt(2 * GAUSSIAN_EPSILON_LIMIT), SCALE_LIMIT
     if not kept(high):
         raise InputError("epsilon is too small: the noise would exceed 64-bit integers; ask for more than 1e-15 a cell")
     while high > low * (1 + 1e-9):
@@ -356,7 +358,7 @@ def deviation_for(squared_sensitivity: int, guarantee: Guarantee) -> tuple[float
     while (reported := Fraction(profile(high).epsilon(delta))) > guarantee.epsilon:
         high *= 1 + 1e-9
     # Where delta alone would do, the conversion reports an epsilon of 0; what was asked is then the better bound.
-    return high, Fraction(_gaussian(high).map(distance)), reported or guarantee.epsilon
+    return high, Fraction(_make_gaussian(high).map(distance)), reported or guarantee.epsilon
 
 
 def deviation_within(squared_sensitivity: int, rho: Fraction) -> tuple[float, Fraction]:
@@ -382,19 +384,19 @@ def deviation_within(squared_sensitivity: int, rho: Fraction) -> tuple[float, Fr
     exact = squared_sensitivity / (2 * rho)
     if exact > SCALE_LIMIT**2:
         raise InputError("a budget is too small: the noise would exceed 64-bit integers; ask for a larger epsilon")
-    distance, scale = _root(squared_sensitivity), math.sqrt(exact)
-    while (reported := Fraction(_gaussian(scale).map(distance))) > rho:
+    distance, scale = _round_root_up(squared_sensitivity), math.sqrt(exact)
+    while (reported := Fraction(_make_gaussian(scale).map(distance))) > rho:
         scale = math.nextafter(scale, math.inf)
     return scale, reported
 
 
-def _with_star_noise(noise: Noise, entropy: Entropy, tables: Sequence[Integers], scale: float) -> list[Integers]:
+def _add_star_noise(noise: Noise, entropy: Entropy, tables: Sequence[Integers], scale: float) -> list[Integers]:
     """Tables of a star with their noise."""
     drawn = star_noise(noise, entropy, len(tables[0]), [table.shape[1] for table in tables], scale)
     return [table + added for table, added in zip(tables, drawn, strict=True)]
 
 
-def _root(squared: int) -> float:
+def _round_root_up(squared: int) -> float:
     """The root of a whole number, rounded up: OpenDP takes L2 distances as floats."""
     root = math.sqrt(squared)
     while Fraction(root) ** 2 < squared:
@@ -412,20 +414,20 @@ def privacy_map(scale: float, distance: int) -> Fraction:
     Returns:
         The report, exactly.
     """
-    return Fraction(_laplace(scale).map(distance))
+    return Fraction(_make_laplace(scale).map(distance))
 
 
-def _laplace(scale: float) -> Any:
+def _make_laplace(scale: float) -> Any:
     """OpenDP's measurement: int64 vectors, L1 distance, pure differential privacy."""
     return make_laplace(vector_domain(atom_domain(T="i64")), l1_distance(T="i64"), scale)
 
 
-def _gaussian(scale: float) -> Any:
+def _make_gaussian(scale: float) -> Any:
     """OpenDP's measurement: int64 vectors, L2 distance, zero-concentrated differential privacy."""
     return make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), scale)
 
 
-def _added(measurement: Any, values: Integers) -> Integers:
+def _add_noise(measurement: Any, values: Integers) -> Integers:
     """One vector call."""
     _require_counts(values)
     noisy = measurement(np.ascontiguousarray(values).ravel().tolist())
@@ -438,7 +440,7 @@ def _require_counts(values: Integers) -> None:
         raise InputError(f"a count is larger than {COUNT_LIMIT:,}, where 64-bit noise would saturate")
 
 
-def _coins(number: int) -> Iterator[npt.NDArray[np.uint32]]:
+def _toss_coins(number: int) -> Iterator[npt.NDArray[np.uint32]]:
     """Uniform 32-bit numbers from the operating system, in blocks."""
     for start in range(0, number, COIN_BLOCK):
         yield np.frombuffer(os.urandom(4 * min(COIN_BLOCK, number - start)), np.uint32)

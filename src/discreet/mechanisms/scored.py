@@ -34,7 +34,7 @@ SMALLEST_RATE = 1e-12
 """Smallest rate: below it a choice says nothing of ten million records."""
 RATE_LIMIT = 500.0
 """Largest rate: beyond it nobody is protected, and weights overflow."""
-ROUNDING = Fraction(1, 10**12)
+RATE_ROUNDING = Fraction(1, 10**12)
 """Relative error of the rate and of its inverse, floats."""
 DRAWS_LIMIT = 10_000
 """Most draws of one release."""
@@ -99,7 +99,7 @@ def scoring(name: str, score: ScoreTable | Family | str, draws: int, temper: flo
         return ScoredNoise(rate, width, draws, scale, reported)
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: ScoredNoise, noise: Noise) -> ScoredChoice:
-        sums = _sums(statistic.joint(table.scope).ravel(), table.steps)
+        sums = _sum_scores(statistic.joint(table.scope).ravel(), table.steps)
         unit = Fraction(calibration.rate) / STEPS
         indices = drawn([unit * total + Fraction(base) for total, base in zip(sums, table.base.tolist(), strict=True)],
                         calibration.draws, noise)  # fmt: skip
@@ -137,13 +137,13 @@ def affordable_rate(
     if not width > 0:
         raise InputError("the candidates are all the same for every record; there is nothing to choose")
     left, scale, cost = total_noise(guarantee)
-    exact = left * (1 - 2 * ROUNDING) / (width * draws)
+    exact = left * (1 - 2 * RATE_ROUNDING) / (width * draws)
     if most is None and exact > RATE_LIMIT:
         raise InputError(f"epsilon is too large: the weight of one record would exceed {RATE_LIMIT:g} nats")
     rate = float(exact if most is None else min(exact, Fraction(most)))
     if not rate >= SMALLEST_RATE:
         raise InputError(f"epsilon is too small: the weight of one record would be below {SMALLEST_RATE:g} nats")
-    return rate, scale, draws * Fraction(rate) * width * (1 + ROUNDING) + cost
+    return rate, scale, draws * Fraction(rate) * width * (1 + RATE_ROUNDING) + cost
 
 
 def drawn(weights: Sequence[Fraction], draws: int, noise: Noise) -> Ints:
@@ -152,7 +152,7 @@ def drawn(weights: Sequence[Fraction], draws: int, noise: Noise) -> Ints:
     return noise.choose([best - weight for weight in weights], draws)
 
 
-def _sums(counts: Ints, steps: Ints) -> list[int]:
+def _sum_scores(counts: Ints, steps: Ints) -> list[int]:
     """Sums of the records' scores, exactly: counts are cut in two, as their products with steps have up to 73 bits."""
     high, low = (counts >> 26) @ steps, (counts & (2**26 - 1)) @ steps
     return [(int(h) << 26) + int(l) for h, l in zip(high.tolist(), low.tolist(), strict=True)]

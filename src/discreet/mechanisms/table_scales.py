@@ -47,7 +47,7 @@ def laplace_scales(epsilons: Mapping[Key, Fraction], moved: int) -> tuple[dict[K
     """
     scales: dict[Key, float] = {}
     reported = Fraction()
-    for budget, keys in _groups(epsilons).items():
+    for budget, keys in _group_by_value(epsilons).items():
         scale, report = scale_for(moved * len(keys), budget * len(keys))
         scales |= dict.fromkeys(keys, scale)
         reported += report
@@ -68,7 +68,7 @@ def noisy_tables(
         Noisy tables.
     """
     noisy = dict[Key, Array]()
-    for scale, keys in _groups(scales).items():
+    for scale, keys in _group_by_value(scales).items():
         flat = np.concatenate([counts[key].ravel() for key in keys])
         ends = np.cumsum([counts[key].size for key in keys])[:-1]
         for key, part in zip(keys, np.split(add(flat, scale), ends), strict=True):
@@ -106,7 +106,7 @@ def pure_only(name: str, guarantee: Guarantee) -> None:
         raise InputError(f"{name} noise keeps a pure guarantee; ask for delta 0, or use the mechanism 'gaussian'")
 
 
-def _groups(values: Mapping[Key, Value]) -> dict[Value, list[Key]]:
+def _group_by_value(values: Mapping[Key, Value]) -> dict[Value, list[Key]]:
     """Keys by equal value, in order."""
     groups: dict[Value, list[Key]] = {}
     for key, value in values.items():

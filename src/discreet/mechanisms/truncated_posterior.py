@@ -25,9 +25,9 @@ from discreet.theory.truncated_normal import sampler_loss, truncated_normal
 
 __all__ = ["truncated_posterior"]
 
-DIGITS = 6
+WEIGHT_DIGITS = 6
 """Decimal digits of a weight that are released."""
-ROUNDING = Fraction(1, 10**9)
+SAMPLER_ROUNDING = Fraction(1, 10**9)
 """Relative error of the loss in floating point, and more."""
 SETTING_LIMIT = 1e12
 """Largest variance and radius, and inverse of the smallest: their squares and ratios stay far from a float's ends."""
@@ -79,15 +79,19 @@ def truncated_posterior(
         length = math.nextafter(math.sqrt(design.squared_length), math.inf)
         loss = sampler_loss(float(radius), length, 1.0, float(variance), guarantee.relation)
         budget = guarantee.epsilon / draws
-        temper = 1.0 if budget * (1 - 2 * ROUNDING) >= Fraction(loss) else float(budget * (1 - 2 * ROUNDING)) / loss
+        temper = (
+            1.0
+            if budget * (1 - 2 * SAMPLER_ROUNDING) >= Fraction(loss)
+            else float(budget * (1 - 2 * SAMPLER_ROUNDING)) / loss
+        )
         if not temper > 0:
             raise InputError("epsilon is too small: the likelihood would be tempered to nothing")
-        reported = draws * Fraction(temper) * Fraction(loss) * (1 + ROUNDING)
-        return Truncation(float(radius), float(variance), temper, draws, DIGITS, reported)
+        reported = draws * Fraction(temper) * Fraction(loss) * (1 + SAMPLER_ROUNDING)
+        return Truncation(float(radius), float(variance), temper, draws, WEIGHT_DIGITS, reported)
 
     def draw(statistic: Moments, prior: Normal, calibration: Truncation, noise: Noise) -> WeightDraws:
         design = statistic.over
-        products, crossed = _products(statistic)
+        products, crossed = _recover_products(statistic)
         weight = calibration.temper / calibration.variance
         weights = truncated_normal(
             weight * products + np.eye(design.size) / prior.deviation**2,
@@ -103,7 +107,7 @@ def truncated_posterior(
     return Mechanism("truncated_posterior", calibrate, draw, Moments, several=False)
 
 
-def _products(statistic: Moments) -> tuple[Floats, Floats]:
+def _recover_products(statistic: Moments) -> tuple[Floats, Floats]:
     """Sums of products of coordinates, shape `(size, size)`, and with the target, shape `(size,)`."""
     design, records = statistic.over, statistic.records
     wide = np.zeros((design.size + 1, design.size + 1))

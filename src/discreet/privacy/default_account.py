@@ -43,18 +43,18 @@ def default_account() -> Account:
             "a ledger in memory forgets what was spent: let DISCREET_LEDGER name a file, such as "
             "sqlite:///budget.db, or give account="
         )
-    account = _found(ledger)
+    account = _open_or_find(ledger)
     limit = account.limit
     if (limit.relation, limit.unit) != (DEFAULT_LIMIT.relation, DEFAULT_LIMIT.unit):
         raise InputError(
             f"account {DEFAULT_ACCOUNT!r} of ledger {shown_path(ledger.place)} was opened for another relation or unit "
             f"than {DEFAULT_LIMIT.relation} of a {DEFAULT_LIMIT.unit}: give account=, and epsilon= is then meant for it"
         )
-    _tell(ledger.place, str(limit))
+    _warn_once(ledger.place, str(limit))
     return account
 
 
-def _found(ledger: Ledger) -> Account:
+def _open_or_find(ledger: Ledger) -> Account:
     """The account, opened where it is not."""
     if DEFAULT_ACCOUNT not in ledger.names():
         try:
@@ -67,7 +67,7 @@ def _found(ledger: Ledger) -> Account:
 
 
 @cache
-def _tell(place: str, limit: str) -> None:
+def _warn_once(place: str, limit: str) -> None:
     """Say what is spent from, once in a process."""
     warnings.warn(
         f"fits without account= spend from account {DEFAULT_ACCOUNT!r} of ledger {shown_path(place)}, one for all "

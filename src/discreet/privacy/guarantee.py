@@ -157,7 +157,7 @@ class Guarantee:
             if not begins_with_amount(unit):
                 raise InputError(
                     f"the unit of a metric is the change that has distance 1, an amount and what changes by it, such "
-                    f"as '1 mmHg in one reading', not {_shown(unit)}"
+                    f"as '1 mmHg in one reading', not {_show(unit)}"
                 )
 
     @property
@@ -206,20 +206,20 @@ def as_rational(value: Number, name: str) -> Fraction:
     """
     try:
         if isinstance(value, str):
-            return _from_text(value)
+            return _parse_text(value)
         if isinstance(value, Decimal):
-            return _from_text(str(value))
+            return _parse_text(str(value))
         if isinstance(value, Rational) and not isinstance(value, bool):
             # Integers of numpy would wrap around in later sums.
-            return _bounded(Fraction(int(value.numerator), int(value.denominator)))
+            return _refuse_long(Fraction(int(value.numerator), int(value.denominator)))
         if type(value).__name__ in ("bool", "bool_"):
             raise ValueError
-        return _from_text(repr(float(value)))
+        return _parse_text(repr(float(value)))
     except (ValueError, TypeError, OverflowError, ZeroDivisionError):
-        raise InputError(f"{name} must be a finite number such as 0.1, got {_shown(value)}") from None
+        raise InputError(f"{name} must be a finite number such as 0.1, got {_show(value)}") from None
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     """The value for an error, where it can be printed."""
     try:
         return repr(value)[:40]
@@ -227,15 +227,15 @@ def _shown(value: object) -> str:
         return f"a {type(value).__name__} with too many digits"
 
 
-def _from_text(text: str) -> Fraction:
+def _parse_text(text: str) -> Fraction:
     """Decimal text or a fraction, refused before a long exponent makes it a number of millions of digits."""
     exponent = re.search(r"[eE]([+-]?\d+)\s*$", text)
     if len(text) > 3 * DIGITS_LIMIT or (exponent is not None and len(exponent[1]) > 4):
         raise ValueError
-    return _bounded(Fraction(text))
+    return _refuse_long(Fraction(text))
 
 
-def _bounded(value: Fraction) -> Fraction:
+def _refuse_long(value: Fraction) -> Fraction:
     """Refuse what could not be printed."""
     if max(value.numerator.bit_length(), value.denominator.bit_length()) > 3 * DIGITS_LIMIT:
         raise ValueError
@@ -329,7 +329,7 @@ def convert(guarantee: Guarantee, relation: Relation) -> Guarantee:
         )
     if guarantee.relation is Relation.REPLACE:
         raise InputError("a guarantee for replacing a record promises nothing for adding or removing one")
-    delta = guarantee.delta and guarantee.delta * (1 + _exp_above(guarantee.epsilon))
+    delta = guarantee.delta and guarantee.delta * (1 + _round_exp_up(guarantee.epsilon))
     if delta >= 1:
         raise InputError(
             "the guarantee, converted to replacing a record, has a delta of 1 or more and promises nothing"
@@ -362,7 +362,9 @@ def for_each(guarantee: Guarantee, number: int) -> Guarantee:
     if number == 1:
         return guarantee
     epsilon = guarantee.epsilon / number
-    delta = guarantee.delta and _below(guarantee.delta / sum(_exp_above(epsilon * each) for each in range(number)))
+    delta = guarantee.delta and _round_down(
+        guarantee.delta / sum(_round_exp_up(epsilon * each) for each in range(number))
+    )
     return Guarantee(epsilon=epsilon, delta=delta, relation=guarantee.relation, unit=guarantee.unit)
 
 
@@ -390,7 +392,7 @@ def amplified(epsilon: Fraction, probability: Fraction) -> Fraction:
     _check_sampling(epsilon, probability)
     if probability == 1:
         return epsilon
-    return _log1p(probability * (_exp_above(epsilon) - 1), decimal.ROUND_CEILING)
+    return _round_log1p(probability * (_round_exp_up(epsilon) - 1), decimal.ROUND_CEILING)
 
 
 def before_sampling(epsilon: Fraction, probability: Fraction) -> Fraction:
@@ -409,13 +411,13 @@ def before_sampling(epsilon: Fraction, probability: Fraction) -> Fraction:
     _check_sampling(epsilon, probability)
     if probability == 1:
         return epsilon
-    below = _exp_above(epsilon) * (1 - Fraction(1, 10**28)) - 1
-    found = _log1p(below / probability, decimal.ROUND_FLOOR) if below > 0 else below
+    below = _round_exp_up(epsilon) * (1 - Fraction(1, 10**28)) - 1
+    found = _round_log1p(below / probability, decimal.ROUND_FLOOR) if below > 0 else below
     while found > 0 and amplified(found, probability) > epsilon:
         found *= 1 - Fraction(1, 10**25)
     if not found > 0:
         raise InputError("epsilon is too small to be spent on a sample")
-    return _log_rounded(found)
+    return _shorten_down(found)
 
 
 def _check_sampling(epsilon: Fraction, probability: Fraction) -> None:
@@ -426,7 +428,7 @@ def _check_sampling(epsilon: Fraction, probability: Fraction) -> None:
         raise InputError("an epsilon greater than 0 is needed")
 
 
-def _log1p(value: Fraction, rounding: str) -> Fraction:
+def _round_log1p(value: Fraction, rounding: str) -> Fraction:
     """A rational next to log(1 + value), on the side that the rounding says."""
     context = decimal.Context(prec=60, rounding=rounding)
     inside = context.divide(Decimal((1 + value).numerator), Decimal((1 + value).denominator))
@@ -434,18 +436,18 @@ def _log1p(value: Fraction, rounding: str) -> Fraction:
     return Fraction(context.next_plus(log) if rounding == decimal.ROUND_CEILING else context.next_minus(log))
 
 
-def _log_rounded(value: Fraction) -> Fraction:
+def _shorten_down(value: Fraction) -> Fraction:
     """Not more than the value, with a denominator that is short."""
     return Fraction(math.floor(value * 10**30), 10**30) if value * 10**12 > 1 else value
 
 
-def _below(value: Fraction) -> Fraction:
+def _round_down(value: Fraction) -> Fraction:
     """Not more than a value between 0 and 1, by 1e-30 of it at most, with a denominator that is short."""
     places = 30 + max(len(str(value.denominator)) - len(str(value.numerator)), 0)
     return Fraction(math.floor(value * 10**places), 10**places)
 
 
-def _exp_above(value: Fraction) -> Fraction:
+def _round_exp_up(value: Fraction) -> Fraction:
     """A rational at least exp(value), and at most a relative 1e-30 above it."""
     if value > 1000:
         raise InputError("an epsilon above 1,000 is too large to convert a delta; such a guarantee promises nothing")

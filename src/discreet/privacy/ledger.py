@@ -45,9 +45,9 @@ class Ledger:
         self._database = Database(url)
         self._books: Books = SqliteBooks() if self._database.sqlite else PostgresBooks()
         self._limits: dict[str, Guarantee] = {}
-        version = self._read(self._found)
+        version = self._read(self._find_version)
         if version is None:
-            version = self._asked(lambda: self._database.make(self._made))
+            version = self._run_in_words(lambda: self._database.make(self._make_tables))
         if version != VERSION:
             raise InputError(
                 f"ledger {shown_address(url)} has version {version}, and this program version {VERSION}: "
@@ -111,7 +111,7 @@ class Ledger:
             found = self._books.first(connection, name) if name in self._books.names(connection) else None
             return found if found is not None and found.is_for(draft) else None
 
-        self._asked(lambda: self._database.write(add, settled, name), name)
+        self._run_in_words(lambda: self._database.write(add, settled, name), name)
         return Account(self, name)
 
     def account(self, name: str, *, purpose: str = "", request: str = "") -> Account:
@@ -173,27 +173,27 @@ class Ledger:
 
     def _read(self, work: Callable[[sa.Connection], T], name: str = "") -> T:
         """Read in one transaction; refusals in words."""
-        return self._asked(lambda: self._database.read(work), name)
+        return self._run_in_words(lambda: self._database.read(work), name)
 
-    def _opened(self, connection: sa.Connection, name: str) -> Guarantee:
+    def _find_limit(self, connection: sa.Connection, name: str) -> Guarantee:
         """The limit that an account was opened with, which never changes: read once."""
         if name not in self._limits:
             self._limits[name] = limit_of(self._books.first(connection, name))
         return self._limits[name]
 
-    def _found(self, connection: sa.Connection) -> int | None:
+    def _find_version(self, connection: sa.Connection) -> int | None:
         """The version of the tables, in a database that can be relied on."""
         self._books.require_safe(connection)
         return self._books.version(connection)
 
-    def _made(self, connection: sa.Connection) -> int:
+    def _make_tables(self, connection: sa.Connection) -> int:
         """The version of the tables, made unless another process was faster."""
         found = self._books.version(connection)
         if found is None:
             self._books.make(connection)
         return VERSION if found is None else found
 
-    def _asked(self, work: Callable[[], T], name: str = "") -> T:
+    def _run_in_words(self, work: Callable[[], T], name: str = "") -> T:
         """Whatever the work returns; refusals in words."""
         try:
             return work()
@@ -245,13 +245,13 @@ class Account:
         Raises:
             InputError: the account is not open, or somebody tampered with its last entry or its balance.
         """
-        return self._read(lambda connection: self._state(connection)[0])
+        return self._read(lambda connection: self._find_state(connection)[0])
 
     def shares(self) -> dict[str, Balance]:
         """Balances of the people ("person NAME") and purposes ("purpose TEXT") that have a limit of their own."""
 
         def read(connection: sa.Connection) -> dict[str, Balance]:
-            whole = self._state(connection)[0]
+            whole = self._find_state(connection)[0]
             shares = self._books.shares(connection, self.name)
             return {
                 subject: balance_of(whole.limit, share)
@@ -281,7 +281,7 @@ class Account:
             InputError: the account is not open, or something in it is not what follows from what stands before it; the
                 message names the first entry that does not fit.
         """
-        return self._read(self._verified)[-1]
+        return self._read(self._verify_all)[-1]
 
     def export(self) -> dict[str, object]:
         """All entries, verified, as a document of JSON that `verify_export` checks without the database."""
@@ -289,7 +289,7 @@ class Account:
             "format": "discreet ledger account",
             "version": VERSION,
             "account": self.name,
-            "entries": [asdict(entry) for entry in self._read(self._verified)],
+            "entries": [asdict(entry) for entry in self._read(self._verify_all)],
         }
 
     def check(self, guarantee: Guarantee) -> None:
@@ -305,12 +305,12 @@ class Account:
         refuse_other(guarantee, Guarantee, "what is to be spent")
 
         def read(connection: sa.Connection) -> None:
-            _, last, held = self._state(connection)
+            _, last, held = self._find_state(connection)
             draft = replace(self._draft(connection, "r", "m", guarantee), who=self._books.user(connection))
             found = (self._books.share(connection, self.name, subject) for subject in subjects_of(draft)[1:])
             following(last, {"": held, **{share.subject: share for share in found if share is not None}}, draft)
 
-        self._paying(lambda: self.ledger._database.read(read), guarantee)
+        self._pay(lambda: self.ledger._database.read(read), guarantee)
 
     def charge(self, release: str, mechanism: str, guarantee: Guarantee, *, anew: bool = False) -> Balance:
         """Spend, in one transaction, or change nothing.
@@ -342,15 +342,15 @@ class Account:
 
         def spend(connection: sa.Connection) -> tuple[Entry, Balance]:
             made = self._books.append(connection, self._draft(connection, release, mechanism, guarantee))
-            return made, self._after(connection, made)
+            return made, self._find_balance(connection, made)
 
         def settled(connection: sa.Connection) -> tuple[Entry, Balance] | None:
             made = self._books.settled(connection, self.name, release)
             asked = self._draft(connection, release, mechanism, guarantee)
             # Another's charge under the same id is not this one.
-            return (made, self._after(connection, made)) if made is not None and made.is_for(asked) else None
+            return (made, self._find_balance(connection, made)) if made is not None and made.is_for(asked) else None
 
-        made, balance = self._paying(lambda: self.ledger._database.write(spend, settled, release), guarantee)
+        made, balance = self._pay(lambda: self.ledger._database.write(spend, settled, release), guarantee)
         if anew and made.release != release:
             raise InputError(
                 f"request {shown(self.request)} was charged before, for release {made.release}: look for its output, "
@@ -380,7 +380,7 @@ class Account:
             raise InputError(
                 f"account {shown(self.name)} is for {own.relation} and one {own.unit}; so is each limit in it"
             )
-        self._written(Entry(self.name, 0, "limited", epsilon=str(limit.epsilon), delta=str(limit.delta), subject=whose))
+        self._write(Entry(self.name, 0, "limited", epsilon=str(limit.epsilon), delta=str(limit.delta), subject=whose))
 
     def close(self) -> None:
         """Close the account, for good: nothing can be charged any more.
@@ -388,7 +388,7 @@ class Account:
         Raises:
             InputError: it is closed already.
         """
-        self._written(Entry(self.name, 0, "closed"))
+        self._write(Entry(self.name, 0, "closed"))
 
     # ------------------------------------------------------------------------------------------------------- helpers
 
@@ -401,7 +401,7 @@ class Account:
         """Read in one transaction; refusals in words."""
         return self.ledger._read(work, self.name)
 
-    def _written(self, draft: Entry) -> None:
+    def _write(self, draft: Entry) -> None:
         """Write an entry that charges nothing."""
 
         def settled(connection: sa.Connection) -> Entry | None:
@@ -412,24 +412,24 @@ class Account:
         def add(connection: sa.Connection) -> Entry:
             return self._books.append(connection, draft)
 
-        self.ledger._asked(lambda: self.ledger._database.write(add, settled, self.name), self.name)
+        self.ledger._run_in_words(lambda: self.ledger._database.write(add, settled, self.name), self.name)
 
-    def _paying(self, work: Callable[[], T], guarantee: Guarantee) -> T:
+    def _pay(self, work: Callable[[], T], guarantee: Guarantee) -> T:
         """Whatever the work returns; what goes beyond a limit with the figures of that limit."""
         try:
             return work()
         except Refusal as refusal:
             found = refusal
         if found.reason == "limit":
-            raise self._read(lambda connection: self._beyond(connection, found.detail, guarantee))
+            raise self._read(lambda connection: self._explain_limit(connection, found.detail, guarantee))
         raise in_words(found, self.name, shown_address(self.ledger.url))
 
-    def _beyond(self, connection: sa.Connection, subject: str, guarantee: Guarantee) -> BudgetError:
+    def _explain_limit(self, connection: sa.Connection, subject: str, guarantee: Guarantee) -> BudgetError:
         """The error for a price beyond the limit of a subject."""
-        own = self.ledger._opened(connection, self.name)
+        own = self.ledger._find_limit(connection, self.name)
         share = self._books.share(connection, self.name, subject)
         assert share is not None, "it refused"
-        balance, price = balance_of(own, share), self._price(own, guarantee)
+        balance, price = balance_of(own, share), self._convert_price(own, guarantee)
         whose = f" for {subject}" if subject else ""
         return BudgetError(
             f"account {shown(self.name)} cannot pay{whose}: epsilon asked {as_text(price.epsilon)}, "
@@ -438,32 +438,32 @@ class Account:
             f"left {as_text(balance.delta_left)}; nothing was charged"
         )
 
-    def _after(self, connection: sa.Connection, made: Entry) -> Balance:
+    def _find_balance(self, connection: sa.Connection, made: Entry) -> Balance:
         """The balance that a charge of this transaction left; that of a request made before is today's."""
-        own, share = self.ledger._opened(connection, self.name), self._books.share(connection, self.name, "")
+        own, share = self.ledger._find_limit(connection, self.name), self._books.share(connection, self.name, "")
         assert share is not None, f"entry {made.sequence} was made"
         return balance_of(own, share)
 
     def _draft(self, connection: sa.Connection, release: str, mechanism: str, guarantee: Guarantee) -> Entry:
         """A charge, in the account's relation."""
-        price = self._price(self.ledger._opened(connection, self.name), guarantee)
+        price = self._convert_price(self.ledger._find_limit(connection, self.name), guarantee)
         return Entry(
             self.name, 0, "charged", release, mechanism, str(price.epsilon), str(price.delta), purpose=self.purpose,
             request=self.request,
         )  # fmt: skip
 
-    def _state(self, connection: sa.Connection) -> tuple[Balance, Entry, Share]:
+    def _find_state(self, connection: sa.Connection) -> tuple[Balance, Entry, Share]:
         """The balance, its last entry, and the row that says it, inside a transaction."""
         share, last = self._books.account_share(connection, self.name)
-        balance = balance_of(self.ledger._opened(connection, self.name), share)
+        balance = balance_of(self.ledger._find_limit(connection, self.name), share)
         return replace(balance, closed=last.kind == "closed"), last, share
 
-    def _verified(self, connection: sa.Connection) -> tuple[Entry, ...]:
+    def _verify_all(self, connection: sa.Connection) -> tuple[Entry, ...]:
         """All entries, verified."""
         self._books.first(connection, self.name)
         return verify(self._books.entries(connection, self.name), self._books.shares(connection, self.name))
 
-    def _price(self, limit: Guarantee, guarantee: Guarantee) -> Guarantee:
+    def _convert_price(self, limit: Guarantee, guarantee: Guarantee) -> Guarantee:
         """What the account pays for a guarantee, in its own relation."""
         if Relation.METRIC in (guarantee.relation, limit.relation) and guarantee.relation is not limit.relation:
             raise InputError(

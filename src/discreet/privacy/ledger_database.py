@@ -31,7 +31,7 @@ T = TypeVar("T")
 WAIT_S = 60
 """Seconds to wait for another process's transaction before giving up, and that one may stand idle inside its own."""
 
-TRIES = 10
+TRANSACTION_TRIES = 10
 """Attempts at a transaction that the server broke off because of another; the pauses between them add up to 2 s."""
 
 ADDRESS_LIMIT = 2_000
@@ -58,10 +58,10 @@ POSTGRESQL_ARGUMENTS = frozenset({
 
 # The driver leaves BEGIN to us: its own would start too late to serialise readers that then write. EXTRA also writes
 # the folder: without it a power cut can bring back the journal of a charge that was committed, and undo it.
-SQLITE = ("PRAGMA synchronous = EXTRA", "BEGIN IMMEDIATE")
+WRITING_SQLITE = ("PRAGMA synchronous = EXTRA", "BEGIN IMMEDIATE")
 
 READING_SQLITE = ("BEGIN",)
-MOUNTS = "/proc/self/mountinfo"
+MOUNTS_FILE = "/proc/self/mountinfo"
 """Where Linux says which file systems are mounted."""
 
 NETWORK_SYSTEMS = frozenset({
@@ -70,7 +70,7 @@ NETWORK_SYSTEMS = frozenset({
 })  # fmt: skip
 """File systems whose locks and writes do not hold what SQLite needs of them."""
 
-MAKING = "SELECT pg_advisory_xact_lock(7306926)"
+MAKING_LOCK = "SELECT pg_advisory_xact_lock(7306926)"
 """One process at a time makes the tables; the number is arbitrary and ours."""
 
 _gate = threading.RLock()
@@ -116,7 +116,7 @@ class Database:
     def __init__(self, url: str) -> None:
         self._shown = shown_address(url)
         self._process = os.getpid()
-        address = _checked(url)
+        address = _check_address(url)
         self._sqlite = address.get_backend_name() == "sqlite"
         self._memory = self._sqlite and address.database in (None, "", ":memory:")
         if self._memory:
@@ -124,10 +124,10 @@ class Database:
             query = {"mode": "memory", "cache": "shared", "uri": "true"}
             address = address.set(database=f"file:discreet-{secrets.token_hex(16)}", query=query)
         else:
-            address = _resolved(address) if self._sqlite else address
+            address = _resolve_path(address) if self._sqlite else address
             self.place = str(address.database) if self._sqlite else _render(address)
             self.url = address.render_as_string(hide_password=False)
-        self._engine = _engine(address, self._sqlite)
+        self._engine = _make_engine(address, self._sqlite)
         if self._memory:
             self._alive = self._engine.connect()  # the database lasts as long as one connection to it
         elif self._sqlite:
@@ -154,7 +154,7 @@ class Database:
         Raises:
             InputError: the database failed.
         """
-        return self._certain(READING_SQLITE if self._sqlite else (_settings(),), work)
+        return self._transact_certainly(READING_SQLITE if self._sqlite else (_settings(),), work)
 
     def write(
         self, work: Callable[[sa.Connection], T], settled: Callable[[sa.Connection], T | None], known_as: str
@@ -201,14 +201,14 @@ class Database:
         Raises:
             InputError: the database failed; nothing was made.
         """
-        return self._certain(SQLITE if self._sqlite else (_settings(), MAKING), work)
+        return self._transact_certainly(WRITING_SQLITE if self._sqlite else (_settings(), MAKING_LOCK), work)
 
     @property
     def _alone(self) -> tuple[str, ...]:
         """What opens a transaction that writes."""
-        return SQLITE if self._sqlite else (_settings(),)
+        return WRITING_SQLITE if self._sqlite else (_settings(),)
 
-    def _certain(self, opening: tuple[str, ...], work: Callable[[sa.Connection], T]) -> T:
+    def _transact_certainly(self, opening: tuple[str, ...], work: Callable[[sa.Connection], T]) -> T:
         """A transaction that charges nothing, however it ends."""
         try:
             return self._transact(opening, work)
@@ -223,7 +223,7 @@ class Database:
                 "the ledger sqlite:// is in the memory of another process; use a file, sqlite:///budget.db"
             )
         lost, reason = False, ""
-        for turn in range(TRIES):
+        for turn in range(TRANSACTION_TRIES):
             try:
                 return self._attempt(opening, work)
             except _BrokenOffError as error:
@@ -247,11 +247,11 @@ class Database:
             try:
                 connection = self._engine.connect()
             except sa.exc.DBAPIError as error:
-                failure = self._failure(error, committing)
+                failure = self._describe_failure(error, committing)
             except ValueError:  # a name that no server can have
                 failure = InputError(f"cannot understand the address {self._shown}; try sqlite:///budget.db")
             else:
-                cursors, end = self._endings(connection)
+                cursors, end = self._collect_endings(connection)
                 try:
                     for statement in opening:
                         connection.exec_driver_sql(statement)
@@ -261,7 +261,7 @@ class Database:
                     self._worked = clean = True
                     return found
                 except sa.exc.DBAPIError as error:
-                    failure = self._failure(error, committing)
+                    failure = self._describe_failure(error, committing)
                 except UnicodeDecodeError:  # of the driver, while it reads
                     failure = InputError(f"ledger {self._shown} is damaged: a text in it is none; nothing was charged")
                 finally:
@@ -277,7 +277,7 @@ class Database:
                         connection.close()
         raise failure
 
-    def _endings(self, connection: sa.Connection) -> tuple[list[Callable[[], object]], Callable[[], object]]:
+    def _collect_endings(self, connection: sa.Connection) -> tuple[list[Callable[[], object]], Callable[[], object]]:
         """What gives back all locks: a growing list that closes cursors, and the end of an unfinished transaction."""
         raw = connection.connection.driver_connection
         if raw is None:
@@ -285,7 +285,7 @@ class Database:
         cursors: list[Callable[[], object]] = connection.info.setdefault("cursors", [])
         return cursors, raw.rollback if self._sqlite else raw.pgconn.finish
 
-    def _failure(self, error: sa.exc.DBAPIError, committing: bool) -> Exception:
+    def _describe_failure(self, error: sa.exc.DBAPIError, committing: bool) -> Exception:
         """An error of ours for one of the database's."""
         reason = " ".join(str(error.orig).split())[:REASON_LIMIT]
         state = getattr(error.orig, "sqlstate", None)
@@ -328,7 +328,7 @@ def _settings() -> str:
     )
 
 
-def _checked(url: str) -> sa.URL:
+def _check_address(url: str) -> sa.URL:
     """The address, if nothing in it can weaken the ledger."""
     if not isinstance(url, str):
         raise InputError(f"the address of a ledger is text such as sqlite:///budget.db, not {type(url).__name__}")
@@ -358,15 +358,15 @@ def _checked(url: str) -> sa.URL:
     return address.set(drivername="postgresql+psycopg" if backend == "postgresql" else "sqlite+pysqlite")
 
 
-def _resolved(address: sa.URL) -> sa.URL:
+def _resolve_path(address: sa.URL) -> sa.URL:
     """The address with the whole path of its file, which stays the same when the process moves to another folder."""
     try:
         return address.set(database=str(Path(address.database or "").resolve()))
     except (OSError, RuntimeError, ValueError):  # a circle of links, a character that no path has
-        raise InputError(f"the path of ledger {_shortened(_render(address))} leads nowhere; name a file") from None
+        raise InputError(f"the path of ledger {_shorten(_render(address))} leads nowhere; name a file") from None
 
 
-def _engine(address: sa.URL, sqlite: bool) -> sa.Engine:
+def _make_engine(address: sa.URL, sqlite: bool) -> sa.Engine:
     """Connections to the address, each of them new."""
     options: dict[str, object] = {"timeout": WAIT_S, "isolation_level": None, "check_same_thread": False}
     if not sqlite:
@@ -382,10 +382,10 @@ def _engine(address: sa.URL, sqlite: bool) -> sa.Engine:
             hide_parameters=True,
         )
     except ModuleNotFoundError as error:
-        raise InputError(f"ledger {_shortened(_render(address))} needs the package {error.name}; install it") from None
+        raise InputError(f"ledger {_shorten(_render(address))} needs the package {error.name}; install it") from None
     except (sa.exc.ArgumentError, ValueError, TypeError):
         raise InputError(
-            f"cannot understand the address {_shortened(_render(address))}; try sqlite:///budget.db"
+            f"cannot understand the address {_shorten(_render(address))}; try sqlite:///budget.db"
         ) from None
     if sqlite:
         sa.event.listen(engine, "before_cursor_execute", _note_cursor)
@@ -416,7 +416,7 @@ def _create_private(path: str) -> None:
 def _refuse_network(path: str) -> None:
     """Refuse a file on a file system of a network, where that can be told: two machines may both hold its lock."""
     try:
-        mounts = Path(MOUNTS).read_text().splitlines()
+        mounts = Path(MOUNTS_FILE).read_text().splitlines()
     except OSError:
         return
     found = {}
@@ -426,7 +426,7 @@ def _refuse_network(path: str) -> None:
     kind = found[max((place for place in found if Path(path).is_relative_to(place)), key=len, default="/")]
     if kind in NETWORK_SYSTEMS:
         raise InputError(
-            f"ledger {_shortened(path)} is on a network file system ({kind}), whose locks do not hold what a ledger "
+            f"ledger {_shorten(path)} is on a network file system ({kind}), whose locks do not hold what a ledger "
             "needs: take a file on a disk of this machine, or PostgreSQL"
         )
 
@@ -434,7 +434,7 @@ def _refuse_network(path: str) -> None:
 def shown_address(url: str) -> str:
     """An address for a message: without its password and arguments, its middle left out where it is long."""
     try:
-        return _shortened(_render(sa.make_url(url)))
+        return _shorten(_render(sa.make_url(url)))
     except (sa.exc.ArgumentError, ValueError):
         return "of the ledger"  # it may hold a password, and we cannot tell where
 
@@ -444,7 +444,7 @@ def _render(address: sa.URL) -> str:
     return address.set(query={}).render_as_string(hide_password=True)
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     """At most so many characters of it as a message may repeat, all on one line."""
     text = text if text.isprintable() else repr(text)[1:-1]
     if len(text) <= SHOWN_LIMIT:

@@ -92,7 +92,7 @@ class Entry:
 
     def sealed(self, before: str) -> Entry:
         """The entry with its digest, behind an entry with the digest `before`; empty for the first."""
-        return replace(self, digest=_digest(before, *map(str, astuple(self)[:-1])))
+        return replace(self, digest=_hash_texts(before, *map(str, astuple(self)[:-1])))
 
     def is_for(self, draft: Entry) -> bool:
         """Whether it is what a draft asked for, whoever made it and when."""
@@ -141,7 +141,7 @@ class Share:
 
     def sealed(self) -> Share:
         """The balance with its seal."""
-        return replace(self, seal=_digest(*map(str, astuple(self)[:-1])))
+        return replace(self, seal=_hash_texts(*map(str, astuple(self)[:-1])))
 
     @property
     def sums(self) -> tuple[Fraction, Fraction]:
@@ -184,7 +184,7 @@ def following(last: Entry | None, shares: Mapping[str, Share], draft: Entry) -> 
     if last is not None and last.kind == "closed":
         raise Refusal("closed")
     held = [shares.get(subject, Share(draft.account, subject)) for subject in subjects_of(draft)]
-    totals = [_totals(share, draft) for share in held]
+    totals = [_add_up(share, draft) for share in held]
     if draft.kind == "limited":
         _refuse_rise(held, draft)
     spent = totals[0]
@@ -205,7 +205,7 @@ def following(last: Entry | None, shares: Mapping[str, Share], draft: Entry) -> 
     return made, tuple(changed)
 
 
-def _totals(share: Share, draft: Entry) -> tuple[Fraction, Fraction]:
+def _add_up(share: Share, draft: Entry) -> tuple[Fraction, Fraction]:
     """Sums of a balance after a draft, if it fits."""
     if draft.kind != "charged":
         return share.sums
@@ -315,7 +315,7 @@ def verify_document(document: Any) -> Entry:
     return verify(entries)[-1]
 
 
-def _digest(*parts: str) -> str:
+def _hash_texts(*parts: str) -> str:
     """SHA-256 of texts, each behind its length in bytes."""
     texts = (part.encode() for part in parts)
     return hashlib.sha256(b"".join(b"%d:%s" % (len(text), text) for text in texts)).hexdigest()

@@ -15,7 +15,7 @@ __all__ = ["in_words", "likeness", "refuse_illegible", "refuse_other"]
 
 NAME_LIMIT = 80
 """Most characters of a new name: what a message quotes whole."""
-ALIKE = str.maketrans(
+ALIKE_LETTERS = str.maketrans(
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u043a\u043c\u0442\u0432\u043d\u03bf\u03b1\u03bd\u03c1",
     "aeopcyxijskmtbhoavp",
 )
@@ -57,7 +57,7 @@ def in_words(refusal: Refusal, name: str, address: str) -> InputError:
 def likeness(name: object) -> str:
     """What names have in common that are taken for each other: capitals, blanks, and letters of other scripts."""
     text = unicodedata.normalize("NFKC", name if isinstance(name, str) else "")
-    return "".join(text.casefold().translate(ALIKE).split())
+    return "".join(text.casefold().translate(ALIKE_LETTERS).split())
 
 
 def refuse_other(value: object, kind: type, what: str) -> None:

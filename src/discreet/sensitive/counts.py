@@ -80,7 +80,9 @@ class Counts:
         for scope, joint in self.joints.items():
             for node in scope:
                 family = self.network.family(node)
-                if set(family) <= set(scope) and not np.array_equal(_margin({scope: joint}, family), self.tables[node]):
+                if set(family) <= set(scope) and not np.array_equal(
+                    _sum_out({scope: joint}, family), self.tables[node]
+                ):
                     raise InputError(f"the counts over {scope} disagree with those of the family of {node!r}")
 
     def __repr__(self) -> str:
@@ -117,7 +119,7 @@ class Counts:
             InputError: some set lies in no family and in no set of `joints`.
         """
         for scope in scopes:
-            if scope not in self._held and not any(set(scope) <= set(other) for other in self._held):
+            if scope not in self._by_scope and not any(set(scope) <= set(other) for other in self._by_scope):
                 raise InputError(
                     f"no table that was counted holds the variables {', '.join(map(repr, scope[:5]))} together; make "
                     "the counts with `count` or `count_codes`, for the network of the release"
@@ -136,10 +138,10 @@ class Counts:
             InputError: no table holds the set.
         """
         self.require([scope])
-        return _margin(self._held, scope)
+        return _sum_out(self._by_scope, scope)
 
     @cached_property
-    def _held(self) -> dict[Scope, Array]:
+    def _by_scope(self) -> dict[Scope, Array]:
         """All tables by their variables."""
         return {**{self.network.family(node): table for node, table in self.tables.items()}, **self.joints}
 
@@ -189,14 +191,17 @@ def count(
                 f"the table over {listed(scope)} has {network.cells(scope):,} cells, more than the limit of "
                 f"{cell_limit:,}; ask for a smaller one, or raise the limit"
             )
-    tables, faulty = _tables(
-        records, network, network.cover_sets(wanted=(*_planned(network), *more)), progress or (lambda _done, _all: None)
+    tables, faulty = _count_tables(
+        records,
+        network,
+        network.cover_sets(wanted=(*_list_planned(network), *more)),
+        progress or (lambda _done, _all: None),
     )
     refuse_faulty(name for name in network.nodes if name in faulty)
-    return _counts(network, tables, records.policy, more)
+    return _make_counts(network, tables, records.policy, more)
 
 
-def _tables(
+def _count_tables(
     records: Records, network: Network, covers: tuple[Scope, ...], report: Callable[[int, int], None]
 ) -> tuple[Mapping[Scope, Array], Collection[str]]:
     """The tables of the cover sets, and the columns at fault: counted in one pass here, where that can be, or there."""
@@ -241,27 +246,27 @@ def count_codes(network: Network, codes: Mapping[str, npt.ArrayLike], scopes: It
         if len(column) and not (column.min() >= 0 and column.max() < network.schema[node].size):
             raise InputError(f"column {node!r} holds a code that is no state")
     tables, more = {}, all_pairs(network) if scopes is None else tuple(scopes)
-    for scope in (*_planned(network), *more):
+    for scope in (*_list_planned(network), *more):
         tables[scope] = np.zeros(tuple(network.schema[name].size for name in scope), np.int64)
         np.add.at(tables[scope], tuple(columns[name].astype(np.intp) for name in scope), 1)
-    return _counts(network, tables, RecordsPolicy("error", "error"), more)
+    return _make_counts(network, tables, RecordsPolicy("error", "error"), more)
 
 
-def _planned(network: Network) -> tuple[Scope, ...]:
+def _list_planned(network: Network) -> tuple[Scope, ...]:
     """Sets of variables that `planned` may measure; every family lies in one."""
     return tuple(scope for group in star_cover(network) for scope in group)
 
 
-def _counts(
+def _make_counts(
     network: Network, tables: Mapping[Scope, Array], policy: RecordsPolicy, more: Iterable[Scope] = ()
 ) -> Counts:
     """Families, what may be planned, and some more, from tables that hold them."""
-    joints = {scope: _margin(tables, scope) for scope in (*_planned(network), *more)}
-    families = {node: _margin(joints, network.family(node)) for node in network.nodes}
+    joints = {scope: _sum_out(tables, scope) for scope in (*_list_planned(network), *more)}
+    families = {node: _sum_out(joints, network.family(node)) for node in network.nodes}
     return Counts(Tables(network, families), policy, joints)
 
 
-def _margin(tables: Mapping[Scope, Array], scope: Scope) -> Array:
+def _sum_out(tables: Mapping[Scope, Array], scope: Scope) -> Array:
     """A table over some variables, in their order, from the smallest table that holds them all."""
     if scope in tables:
         return tables[scope]

@@ -50,7 +50,7 @@ def draft_schema(
             column = without(column, absent, numbers_too=True, exact=exact)
         values = arrow(expression.select(value=column).distinct().limit(most_states + 2))["value"].drop_null()
         if len(values) <= most_states:
-            drafts.append({"name": name, "states": _in_order(map(_spelled, values.to_pylist()))})
+            drafts.append({"name": name, "states": _sort_states(map(_spell, values.to_pylist()))})
             continue
         numeric = number(column)
         cuts = arrow(
@@ -76,7 +76,7 @@ def draft_schema(
     return {"variables": drafts}
 
 
-def _in_order(states: Iterable[str]) -> list[str]:
+def _sort_states(states: Iterable[str]) -> list[str]:
     """States by number if all are numbers, else by letter."""
     listed = list(states)
     if all(map(is_number, listed)):
@@ -84,7 +84,7 @@ def _in_order(states: Iterable[str]) -> list[str]:
     return sorted(listed)
 
 
-def _spelled(value: object) -> str:
+def _spell(value: object) -> str:
     """A value of a sample as the name of a state."""
     if isinstance(value, bool):
         return str(value).lower()

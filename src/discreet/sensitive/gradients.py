@@ -30,7 +30,7 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 
-PIECE = 2**12
+GRADIENT_PIECE = 2**12
 """Records of a block that are computed with at once: what is made of them stays in a processor's cache."""
 
 
@@ -83,7 +83,7 @@ class Gradients:
         """
         total = np.zeros(len(theta), np.int64)
         for coordinates, target in self.rows.blocks():
-            p = self.response.means(_predictors(coordinates, theta))[0]
+            p = self.response.means(_predict(coordinates, theta))[0]
             total += np.rint((target - p)[:, None] * coordinates).astype(np.int64).sum(axis=0)
         return total
 
@@ -120,9 +120,11 @@ class Gradients:
         cost, parts = 0.0, []
         curvature = np.zeros((outputs, size, outputs, size))
         for coordinates, target in self.rows.blocks():
-            for start in range(0, len(target), PIECE):
-                v = np.multiply(coordinates[start : start + PIECE].T, 1 / GRID, order="C")  # exact: a power of two
-                y, high, low = response.observed(target[start : start + PIECE]), upper @ v, lower @ v
+            for start in range(0, len(target), GRADIENT_PIECE):
+                v = np.multiply(
+                    coordinates[start : start + GRADIENT_PIECE].T, 1 / GRID, order="C"
+                )  # exact: a power of two
+                y, high, low = response.observed(target[start : start + GRADIENT_PIECE]), upper @ v, lower @ v
                 if outputs > 1:
                     # Only distances from the largest count, and those of the upper parts are exact.
                     first = high.argmax(axis=0)[None]
@@ -165,7 +167,7 @@ class Gradients:
         few = np.zeros((pairs, 1 + width * linear + len(alone)), np.int64)
         many = np.zeros((pairs, width, width), np.int64)
         for coordinates, _ in self.rows.blocks():
-            p, u = response.means(_predictors(coordinates, theta)), coordinates[:, :width].astype(np.float64)
+            p, u = response.means(_predict(coordinates, theta)), coordinates[:, :width].astype(np.float64)
             squares = 2 * u[:, alone] * u[:, alone] / GRID - GRID
             told = np.column_stack([np.full((len(u), 1), float(GRID)), *([u] if linear else []), squares])
             for pair, slope in enumerate(response.slopes(p)):
@@ -220,7 +222,7 @@ def sum_gradients(rows: Rows) -> Gradients:
     return Gradients(rows)
 
 
-def _predictors(coordinates: Integers, theta: Floats) -> Floats:
+def _predict(coordinates: Integers, theta: Floats) -> Floats:
     """Linear predictors, shape (outputs, records), to the last bit the same whatever the other records are."""
     weights = theta.reshape(-1, coordinates.shape[1]) / GRID
     found = np.zeros((len(weights), len(coordinates)))
@@ -245,7 +247,7 @@ def gradient_sensitivity(design: Design, relation: Relation) -> int:
         Steps of the grid: `design.reach` under ADD_REMOVE, twice that under REPLACE; of more than two classes the
         Euclidean norm is `sqrt(2)` times as long.
     """
-    reach = _euclidean(design) if design.shape == "ball" else design.reach
+    reach = _bound_length(design) if design.shape == "ball" else design.reach
     return relation.by_record(reach, 2 * reach)
 
 
@@ -255,7 +257,7 @@ def squared_gradient_sensitivity(design: Design, relation: Relation) -> int:
     return relation.by_record(most, 4 * most)
 
 
-def _euclidean(design: Design) -> int:
+def _bound_length(design: Design) -> int:
     """Longest gradient of a record, in steps of the grid, rounded up."""
     return math.isqrt(squared_gradient_sensitivity(design, Relation.ADD_REMOVE) - 1) + 1
 

@@ -155,7 +155,7 @@ def read_records(
     policy = RecordsPolicy(
         missing, out_of_bounds, unit_column, max_records, weights, one_record_a_unit, order_column, selection
     )
-    columns = schema if order_column is None else _one_slice(schema)
+    columns = schema if order_column is None else _take_one_slice(schema)
     absent = markers(na_values, columns)
     beside = [name for name in dict.fromkeys((unit_column, order_column)) if name is not None and name not in columns]
     expression, exact, local = open_source(source, table, (*columns.names, *beside))
@@ -185,7 +185,7 @@ def read_records(
     return Records(expression, schema, policy, exact, unit, local)
 
 
-def _one_slice(schema: Schema) -> Schema:
+def _take_one_slice(schema: Schema) -> Schema:
     """The variables of one record, of a schema that has some of the record before it, too."""
     found = {variable.name: variable for variable in schema if not variable.name.startswith(PREVIOUS)}
     if len(found) == len(schema):
@@ -258,15 +258,15 @@ def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
     """
     column = records.table[variable.name]
     if variable.numeric:
-        return _bin_codes(
+        return _code_bins(
             column, variable, clip=records.policy.out_of_bounds == "clip", gap=missing_code(records.policy, variable)
         )
     absent = is_missing(column)
-    value, keys = _comparable(column, variable), _keys(column, variable)
-    if _textual(column, variable) and not records.bytewise:
+    value, keys = _make_comparable(column, variable), _list_keys(column, variable)
+    if _is_text(column, variable) and not records.bytewise:
         value, keys = bytewise(column), [bytewise(ibis.literal(state)) for state in variable.states]
     cases = [(value == key, code) for code, key in enumerate(keys)]
-    if _textual(column, variable):
+    if _is_text(column, variable):
         spelled = other_spellings(variable).items()
         cases += [(matches(column, pattern(spelling)), code) for spelling, code in spelled]
     return ibis.cases((absent, missing_code(records.policy, variable)), *cases, else_=UNKNOWN)
@@ -331,7 +331,7 @@ def grouping(records: Records, variable: Variable) -> ir.Column:
         grouping codes), else its codes. Where states have other spellings, there may be more texts than states.
     """
     column = records.table[variable.name]
-    if not _textual(column, variable):
+    if not _is_text(column, variable):
         return codes(records, variable)
     if not records.bytewise and engine_of(records.table) not in TEXT:
         return codes(records, variable)
@@ -407,17 +407,17 @@ def without(column: ir.Column, texts: Sequence[str], *, numbers_too: bool, exact
     return says_so.ifelse(ibis.null(column.type()), column)
 
 
-def _textual(column: ir.Column, variable: Variable) -> bool:
+def _is_text(column: ir.Column, variable: Variable) -> bool:
     """Whether the column's own values are the states' names."""
     return not variable.numeric and column.type().is_string()
 
 
-def _comparable(column: ir.Column, variable: Variable) -> ir.Column:
+def _make_comparable(column: ir.Column, variable: Variable) -> ir.Column:
     """The column as what its states are compared with."""
     return column.cast("float64") if column.type().is_numeric() else column
 
 
-def _keys(column: ir.Column, variable: Variable) -> Iterable[object]:
+def _list_keys(column: ir.Column, variable: Variable) -> Iterable[object]:
     """What each state looks like in the column."""
     if column.type().is_numeric():
         return [float(state) for state in variable.values]
@@ -426,7 +426,7 @@ def _keys(column: ir.Column, variable: Variable) -> Iterable[object]:
     return variable.states
 
 
-def _bin_codes(column: ir.Column, variable: Variable, *, clip: bool, gap: int) -> ir.IntegerColumn:
+def _code_bins(column: ir.Column, variable: Variable, *, clip: bool, gap: int) -> ir.IntegerColumn:
     """Position of the bin of a number: bins are closed below, the last one on both sides."""
     assert variable.bounds is not None
     lo, hi = variable.bounds

@@ -71,7 +71,7 @@ def score_sums(rows: Rows, factor: OwnFactor) -> ScoreSums:
     if rows.design != factor.design:
         raise InputError("the score is over another design than the records")
     total = np.zeros(len(factor.candidates), object)
-    for records, counts in _distinct(rows):
+    for records, counts in _list_distinct(rows):
         first = [factor.steps(record) for record in records]
         again = [factor.steps(record) for record in reversed(records)]
         if not all(np.array_equal(one, other) for one, other in zip(first, reversed(again), strict=True)):
@@ -83,7 +83,7 @@ def score_sums(rows: Rows, factor: OwnFactor) -> ScoreSums:
     return ScoreSums(factor, tuple(int(value) for value in total), rows.records, rows.policy)
 
 
-def _distinct(rows: Rows) -> Iterator[tuple[list[dict[str, np.ndarray]], Integers]]:
+def _list_distinct(rows: Rows) -> Iterator[tuple[list[dict[str, np.ndarray]], Integers]]:
     """Of each block the records that differ, in an order that says nothing, and how often each is there."""
     for coordinates, target in rows.blocks():
         if not len(coordinates):

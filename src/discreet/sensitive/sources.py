@@ -40,7 +40,7 @@ SERVERS = (
     "mysql", "oracle", "postgres", "postgresql", "risingwave", "sc", "singlestoredb", "snowflake", "spark", "trino",
 )  # fmt: skip
 """Other databases that Ibis reads; what it runs in this process (such as `datafusion`) would spill as it likes."""
-HINTS = {
+FAILURE_HINTS = {
     "AnalysisException": "has its session been stopped, and are there such a catalog, schema and table?",
     "ArrowInvalid": "is it whole, and if it is CSV, has every row as many fields as the header?",
     "AttributeError": "if it is of Spark, has its session been stopped?",
@@ -100,9 +100,9 @@ def open_source(
     Raises:
         InputError: the source cannot be opened, or a column is not there or there twice.
     """
-    foreign = isinstance(source, ir.Table) or is_spark_frame(source) or _scheme(source) not in (None, *STORES)
+    foreign = isinstance(source, ir.Table) or is_spark_frame(source) or _find_scheme(source) not in (None, *STORES)
     names = None if wanted is None else tuple(wanted)
-    found, blocks = _guarded(lambda: _open(source, table, names), "the records cannot be read")
+    found, blocks = _guard(lambda: _open(source, table, names), "the records cannot be read")
     if foreign:
         engine = engine_of(found) or "this engine"
         require_known(engine)
@@ -113,7 +113,7 @@ def open_source(
 
 def guarded_read(read: Callable[[], T]) -> T:
     """Read records; a failure is an `InputError` without a value."""
-    return _guarded(read, UNREADABLE)
+    return _guard(read, UNREADABLE)
 
 
 def arrow(expression: ir.Table) -> pa.Table:
@@ -144,9 +144,9 @@ def arrow_blocks(expression: ir.Table, size: int) -> Iterator[pa.Table]:
     Raises:
         InputError: as of `arrow`.
     """
-    batches = _guarded(lambda: _batches(expression, size), UNREADABLE)
+    batches = _guard(lambda: _read_batches(expression, size), UNREADABLE)
     rest = expression.schema().to_pyarrow().empty_table()
-    while (batch := _guarded(partial(next, batches, None), UNREADABLE)) is not None:
+    while (batch := _guard(partial(next, batches, None), UNREADABLE)) is not None:
         rest = pa.concat_tables([rest, pa.Table.from_batches([batch])])
         while len(rest) >= size:
             yield rest.slice(0, size)
@@ -154,7 +154,7 @@ def arrow_blocks(expression: ir.Table, size: int) -> Iterator[pa.Table]:
     yield rest
 
 
-def _batches(expression: ir.Table, size: int) -> Iterator[pa.RecordBatch]:
+def _read_batches(expression: ir.Table, size: int) -> Iterator[pa.RecordBatch]:
     """What an engine returns of numbers, as it comes: Ibis would read all rows of SQLite or of Spark at once."""
     engine, schema = expression.get_backend(), expression.schema().to_pyarrow()
     if engine.name not in (*EMBEDDED, "pyspark"):
@@ -170,49 +170,51 @@ def _batches(expression: ir.Table, size: int) -> Iterator[pa.RecordBatch]:
     return (pa.RecordBatch.from_arrays(part, schema=schema) for part in columns)
 
 
-def _guarded(read: Callable[[], T], failure: str, hint: str = "look at it with a tool of your own.") -> T:
+def _guard(read: Callable[[], T], failure: str, hint: str = "look at it with a tool of your own.") -> T:
     """`guarded`, with what to look at; `hint` stands for kinds of failure of which nothing is known."""
     note = "The engine's own message may quote a record and is not shown"
-    return guarded(read, failure, lambda kind: f"; {HINTS.get(kind, hint)} {note}")
+    return guarded(read, failure, lambda kind: f"; {FAILURE_HINTS.get(kind, hint)} {note}")
 
 
-def _scheme(source: Any) -> str | None:
+def _find_scheme(source: Any) -> str | None:
     """What a URL begins with; None for anything else."""
     return source.partition("://")[0] if isinstance(source, str) and "://" in source else None
 
 
 def _open(source: Any, table: str | None, wanted: tuple[str, ...] | None) -> tuple[ir.Table, BlockReader | None]:
     """The Ibis table of any source, and how to read it in blocks."""
-    scheme = _scheme(source)
+    scheme = _find_scheme(source)
     if scheme not in (None, *STORES):
-        return _columns(_connect(source, table), wanted), None
+        return _select_columns(_connect(source, table), wanted), None
     if table is not None:
         raise InputError("only a database URL takes the name of a table")
     if scheme is not None:
-        return _guarded(partial(open_store, open_engine(), source, wanted), "the records cannot be read", STORE_HINT)
+        return _guard(partial(open_store, open_engine(), source, wanted), "the records cannot be read", STORE_HINT)
     if isinstance(source, ir.Table):
-        return _columns(source if _is_bound(source) else open_engine().create_view("records", source), wanted), None
+        return _select_columns(
+            source if _is_bound(source) else open_engine().create_view("records", source), wanted
+        ), None
     if isinstance(source, str | Path):
         return open_file(open_engine(), str(source), wanted)
     if hasattr(source, "read"):
-        return _in_memory(parse_csv(source, wanted))
+        return _view_in_memory(parse_csv(source, wanted))
     if is_dataset(source):
         return open_dataset(open_engine(), source, wanted)
     if is_spark_frame(source):
-        return _columns(spark_table(source), wanted), None
+        return _select_columns(spark_table(source), wanted), None
     if hasattr(source, "__arrow_c_stream__"):
-        frame = _guarded(
+        frame = _guard(
             partial(arrow_table, source),
             "the frame cannot be read",
             "are its columns' names text and all different, and their values of one type each?",
         )
-        return _in_memory(frame.select(positions(frame.column_names, wanted)))
+        return _view_in_memory(frame.select(positions(frame.column_names, wanted)))
     raise InputError(
         f"cannot read records from a {type(source).__name__}; give a path, a frame, an Arrow table or a URL"
     )
 
 
-def _columns(table: ir.Table, wanted: tuple[str, ...] | None) -> ir.Table:
+def _select_columns(table: ir.Table, wanted: tuple[str, ...] | None) -> ir.Table:
     """The columns that are wanted of a table of Ibis."""
     return table.select(*[table.columns[at] for at in positions(table.columns, wanted)])
 
@@ -236,10 +238,10 @@ def _connect(url: str, table: str | None) -> ir.Table:
         )
     if table is None:
         raise InputError("a database URL needs the name of its table")
-    base = _guarded(
+    base = _guard(
         lambda: _open_base(kind, place) if kind in EMBEDDED else _open_server(f"{kind}://{place}", kind),
         "the database cannot be opened",
-        HINTS["IOException"] if kind in EMBEDDED else SERVER_HINT,
+        FAILURE_HINTS["IOException"] if kind in EMBEDDED else SERVER_HINT,
     )
     return _find_table(base, table)
 
@@ -290,7 +292,7 @@ def _open_base(kind: str, place: str) -> Any:
     raise InputError("reading from sqlite needs its driver; install discreet[sqlite]")
 
 
-def _in_memory(table: pa.Table) -> tuple[ir.Table, BlockReader]:
+def _view_in_memory(table: pa.Table) -> tuple[ir.Table, BlockReader]:
     """An Arrow table as a view of an engine of its own, and in blocks."""
     view = open_engine().create_view("records", ibis.memtable(table))
 

@@ -101,7 +101,7 @@ def divergence_limits(alpha: npt.ArrayLike, counts: npt.ArrayLike, noise: float,
     if not (np.all(exact >= 0) and np.all(exact <= most) and np.all(np.isfinite(exact))):
         raise InputError(f"counts must be finite, at least 0 and at most {most}")
     boxes = (exact, np.clip(exact - noise, 0, most), np.clip(exact + noise, 0, most))
-    return _row_limits(*((prior + box).reshape(-1, prior.shape[-1]) for box in boxes)).reshape(prior.shape[:-1])
+    return _limit_rows(*((prior + box).reshape(-1, prior.shape[-1]) for box in boxes)).reshape(prior.shape[:-1])
 
 
 def posterior_divergence_limit(prior: Dirichlet, counts: Tables, noise: Mapping[str, float], most: float) -> float:
@@ -129,7 +129,7 @@ def posterior_divergence_limit(prior: Dirichlet, counts: Tables, noise: Mapping[
     return math.fsum(float(divergence_limits(alpha, counts[node], noise[node], most).sum()) for node, alpha in tables)
 
 
-def _row_limits(a: Floats, low: Floats, high: Floats) -> Floats:
+def _limit_rows(a: Floats, low: Floats, high: Floats) -> Floats:
     """Maximum, or a bound on it, of `KL(Dir(a) || Dir(b))` over `low <= b <= high`; rows by states."""
     # KL = (terms of a) + sum_k h_k(b_k) - ln Gamma(sum_k b_k), with h_k(b) = ln Gamma(b) - b slope_k.
     total = a.sum(axis=-1)

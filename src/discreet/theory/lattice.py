@@ -27,11 +27,11 @@ __all__ = ["LatticeLaw", "lattice_law", "resolution_for"]
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-FINE = 2048
+BINARY_STEPS = 2048
 """Steps of the grid for two states: finer than any noise that is worth its name."""
-COARSE = 768
+SHARED_STEPS = 768
 """Steps for K > 2 states, in all: the sums cost the square of the steps for each state."""
-FEWEST = 128
+LEAST_STEPS = 128
 
 
 def resolution_for(size: int) -> int:
@@ -41,7 +41,7 @@ def resolution_for(size: int) -> int:
         >>> resolution_for(2), resolution_for(3), resolution_for(40)
         (2048, 256, 128)
     """
-    return FINE if size <= 2 else max(COARSE // size, FEWEST)
+    return BINARY_STEPS if size <= 2 else max(SHARED_STEPS // size, LEAST_STEPS)
 
 
 @dataclass(frozen=True, eq=False)

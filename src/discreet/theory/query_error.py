@@ -128,7 +128,7 @@ def row_effects(theta: Tables, targets: Sequence[str], evidence: Mapping[str, in
     log_evidence = log_probability(base, evidence)
     weights, certain = {}, {}
     for node in nodes:
-        changed = _with_certain_cells(theta, node)
+        changed = _make_cells_certain(theta, node)
         weights[node] = np.exp(log_probability(changed, evidence) - log_evidence).reshape(network.shape(node))
         answers = np.moveaxis(np.nan_to_num(joint(changed, targets, evidence)), -1, 0)
         certain[node] = answers.reshape(*network.shape(node), *value.shape)
@@ -157,7 +157,7 @@ def query_gradient(theta: Tables, targets: Sequence[str], evidence: Mapping[str,
     return {node: effects.gradient(node) for node in theta.network.nodes}
 
 
-def _with_certain_cells(theta: Tables, node: str) -> Tables:
+def _make_cells_certain(theta: Tables, node: str) -> Tables:
     """Draws of the tables: one for each cell of a node, in which that cell is certain in its row."""
     shape = theta.network.shape(node)
     draws = math.prod(shape)

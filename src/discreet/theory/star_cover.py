@@ -32,13 +32,13 @@ Group = tuple[Scope, ...]
 """Tables that are released with noise that agrees on what all of them share; or one table."""
 Names = frozenset[str]
 
-DIGITS = 10
+GAIN_DECIMALS = 10
 """Decimals to which gains are compared: what is equal but for rounding is a tie, and the first pair wins it."""
-FEW = 128
+FEW_TABLES = 128
 """Tables among which pairs are looked at that share nothing: small ones may be better as one."""
-MANY = 32
+MANY_TABLES = 32
 """Tables around one variable beyond which not every pair of them is looked at."""
-SMALL = 6
+SMALL_STAR = 6
 """Tables of a star among which all pairs may become one."""
 
 
@@ -119,7 +119,7 @@ def star_cover(
     """
     position = {name: index for index, name in enumerate(network.nodes)}
     families = [frozenset(network.family(node)) for node in network.nodes]
-    found = _merged(_Tables(network, inside), families, dimensions)
+    found = _merge_greedily(_Tables(network, inside), families, dimensions)
     ordered = [[tuple(sorted(scope, key=position.__getitem__)) for scope in group.tables] for group in found]
     # A table of two merged ones may hold what a third was made for, in another group as well.
     read = readers(network, dict.fromkeys(scope for group in ordered for scope in group))
@@ -191,13 +191,13 @@ class _Tables:
         return _Group(tables, families, math.sqrt(self.cost(tables, families, dimensions)))
 
 
-def _merged(tables: _Tables, families: Sequence[Names], dimensions: int) -> list[_Group]:
+def _merge_greedily(tables: _Tables, families: Sequence[Names], dimensions: int) -> list[_Group]:
     """Greedy merging: always the pair that gains most.
 
     What a pair gains is found when its turn comes. Until then it stands in the queue with the most that a part of it
     gained, which is hardly ever more than what it gains itself: a star's next table is cheaper than the one before.
     """
-    alive = dict(enumerate(_alone(tables, families, dimensions)))
+    alive = dict(enumerate(_start_alone(tables, families, dimensions)))
     partners: dict[int, dict[int, float]] = {index: {} for index in alive}
     queue: list[tuple[float, int, int, _Group | None]] = []
 
@@ -210,10 +210,10 @@ def _merged(tables: _Tables, families: Sequence[Names], dimensions: int) -> list
             partners[other].pop(one, None)
 
     def evaluate(one: int, other: int) -> None:
-        best = _best(tables, alive[one], alive[other], dimensions)
-        offer(one, other, round(alive[one].root + alive[other].root - best.root, DIGITS), best)
+        best = _merge_two(tables, alive[one], alive[other], dimensions)
+        offer(one, other, round(alive[one].root + alive[other].root - best.root, GAIN_DECIMALS), best)
 
-    for one, other in _pairs(tables, alive):
+    for one, other in _list_pairs(tables, alive):
         evaluate(one, other)
     while queue:
         _, one, other, group = heapq.heappop(queue)
@@ -233,7 +233,7 @@ def _merged(tables: _Tables, families: Sequence[Names], dimensions: int) -> list
     return list(alive.values())
 
 
-def _alone(tables: _Tables, families: Sequence[Names], dimensions: int) -> list[_Group]:
+def _start_alone(tables: _Tables, families: Sequence[Names], dimensions: int) -> list[_Group]:
     """A group for every family that lies in no other."""
     whole = [family for family in dict.fromkeys(families) if not any(family < other for other in families)]
     served: dict[Names, list[Names]] = {table: [] for table in whole}
@@ -242,12 +242,12 @@ def _alone(tables: _Tables, families: Sequence[Names], dimensions: int) -> list[
     return [tables.group((table,), tuple(served[table]), dimensions) for table in whole]
 
 
-def _pairs(tables: _Tables, groups: Mapping[int, _Group]) -> list[tuple[int, int]]:
+def _list_pairs(tables: _Tables, groups: Mapping[int, _Group]) -> list[tuple[int, int]]:
     """Which to look at: all of few tables; of many those that share a variable.
 
     Where very many share one, each stands beside the next of its size: stars grow from there.
     """
-    if len(groups) <= FEW:
+    if len(groups) <= FEW_TABLES:
         return list(combinations(groups, 2))
     holders: dict[str, list[int]] = {}
     for index, group in sorted(groups.items(), key=lambda pair: tables.cells(pair[1].tables[0])):
@@ -255,43 +255,43 @@ def _pairs(tables: _Tables, groups: Mapping[int, _Group]) -> list[tuple[int, int
             holders.setdefault(name, []).append(index)
     found: set[tuple[int, int]] = set()
     for held in holders.values():
-        found.update(combinations(sorted(held), 2) if len(held) <= MANY else pairwise(held))
+        found.update(combinations(sorted(held), 2) if len(held) <= MANY_TABLES else pairwise(held))
     return sorted((min(pair), max(pair)) for pair in found)
 
 
-def _best(tables: _Tables, one: _Group, other: _Group, dimensions: int) -> _Group:
+def _merge_two(tables: _Tables, one: _Group, other: _Group, dimensions: int) -> _Group:
     """The cheapest group of two."""
     families = one.families + other.families
     best = min(
-        (tables.group(each, families, dimensions) for each in _ways(tables, one.tables, other.tables)),
-        key=lambda group: round(group.root, DIGITS),
+        (tables.group(each, families, dimensions) for each in _list_ways(tables, one.tables, other.tables)),
+        key=lambda group: round(group.root, GAIN_DECIMALS),
     )
     while len(best.tables) > 2:
         closer = min(
-            (tables.group(each, families, dimensions) for each in _closer(tables, best.tables)),
-            key=lambda group: round(group.root, DIGITS),
+            (tables.group(each, families, dimensions) for each in _list_closer(tables, best.tables)),
+            key=lambda group: round(group.root, GAIN_DECIMALS),
             default=best,
         )
-        if not closer.root < best.root - 10**-DIGITS:
+        if not closer.root < best.root - 10**-GAIN_DECIMALS:
             break
         best = closer
     return best
 
 
-def _ways(tables: _Tables, one: tuple[Names, ...], other: tuple[Names, ...]) -> Iterator[tuple[Names, ...]]:
+def _list_ways(tables: _Tables, one: tuple[Names, ...], other: tuple[Names, ...]) -> Iterator[tuple[Names, ...]]:
     """Side by side, and with a table of one and a table of the other made one."""
-    yield _beside(one, other)
+    yield _put_beside(one, other)
     shared = frozenset.intersection(*one, *other)
-    few = len(one) + len(other) <= SMALL
+    few = len(one) + len(other) <= SMALL_STAR
     for a, first in enumerate(one):
         for b, second in enumerate(other):
             # In a large star tables with nothing in common but what all share are hardly ever better as one.
             if (few or first & second > shared) and tables.may_merge(first, second):
-                rest = _beside(one[:a] + one[a + 1 :], other[:b] + other[b + 1 :])
-                yield _beside(rest, (first | second,))
+                rest = _put_beside(one[:a] + one[a + 1 :], other[:b] + other[b + 1 :])
+                yield _put_beside(rest, (first | second,))
 
 
-def _closer(tables: _Tables, group: tuple[Names, ...]) -> Iterator[tuple[Names, ...]]:
+def _list_closer(tables: _Tables, group: tuple[Names, ...]) -> Iterator[tuple[Names, ...]]:
     """With two tables of the group made one that share more than all do."""
     shared = frozenset.intersection(*group)
     holders: dict[str, list[int]] = {}
@@ -300,10 +300,10 @@ def _closer(tables: _Tables, group: tuple[Names, ...]) -> Iterator[tuple[Names, 
             holders.setdefault(name, []).append(index)
     for a, b in sorted({pair for held in holders.values() for pair in combinations(held, 2)}):
         if tables.may_merge(group[a], group[b]):
-            yield _beside([table for at, table in enumerate(group) if at not in (a, b)], (group[a] | group[b],))
+            yield _put_beside([table for at, table in enumerate(group) if at not in (a, b)], (group[a] | group[b],))
 
 
-def _beside(one: Sequence[Names], other: Sequence[Names]) -> tuple[Names, ...]:
+def _put_beside(one: Sequence[Names], other: Sequence[Names]) -> tuple[Names, ...]:
     """Tables of two groups, without those that lie in one of the other."""
     held = [table for table in one if not any(table <= each for each in other)]
     return (*held, *(table for table in other if not any(table < each for each in held)))

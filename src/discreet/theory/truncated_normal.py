@@ -40,13 +40,13 @@ Floats = npt.NDArray[np.float64]
 Source = Callable[[int], Floats]
 """From a number to so many independent variates."""
 
-BATCH = 1024
+LEAST_BATCH = 1024
 """Fewest proposals at a time."""
 LARGEST_BATCH = 65536
 """Most proposals at a time."""
-SYMMETRY = 1e-9
+SYMMETRY_TOLERANCE = 1e-9
 """Asymmetry, and negative eigenvalues, relative to the largest entry, that are taken for rounding."""
-REACH = 45.0
+SEARCH_NATS = 45.0
 """Nats below its upper bound down to which alpha is searched; any alpha is exact, some are slow."""
 
 
@@ -91,13 +91,13 @@ def truncated_normal(
     """
     if draws < 0:
         raise InputError("the number of draws must not be negative")
-    envelope = _envelope(*_checked(precision, shift, radius))
+    envelope = _find_envelope(*_check_law(precision, shift, radius))
     found: list[Floats] = []
     missing, tried, kept = draws, 0, 0
     while missing > 0:
         rate = max(kept, 1) / max(tried, 1)
-        size = int(min(max(1.2 * missing / rate if tried else 2 * missing, BATCH), LARGEST_BATCH))
-        points, log_chance = _proposals(envelope, size, normals, uniforms)
+        size = int(min(max(1.2 * missing / rate if tried else 2 * missing, LEAST_BATCH), LARGEST_BATCH))
+        points, log_chance = _propose(envelope, size, normals, uniforms)
         # log1p(-u) is the logarithm of a uniform variate in (0, 1].
         accepted = points[np.log1p(-uniforms(len(points))) < log_chance]
         found.append(accepted[:missing])
@@ -128,13 +128,13 @@ def expected_tries(
     """
     if proposals < 1:
         raise InputError("the number of proposals must be at least 1")
-    envelope = _envelope(*_checked(precision, shift, radius))
-    _, log_chance = _proposals(envelope, proposals, rng.standard_normal, rng.random)
+    envelope = _find_envelope(*_check_law(precision, shift, radius))
+    _, log_chance = _propose(envelope, proposals, rng.standard_normal, rng.random)
     chance = float(np.exp(log_chance).sum()) / proposals
     return 1 / chance if chance > 0 else math.inf
 
 
-def _checked(precision: npt.ArrayLike, shift: npt.ArrayLike, radius: float) -> tuple[Floats, Floats, float]:
+def _check_law(precision: npt.ArrayLike, shift: npt.ArrayLike, radius: float) -> tuple[Floats, Floats, float]:
     """The arguments as arrays, refused if they are not a law on a ball."""
     matrix, vector = np.asarray(precision, np.float64), np.asarray(shift, np.float64)
     if vector.ndim != 1 or vector.size == 0 or matrix.shape != (vector.size, vector.size):
@@ -143,7 +143,7 @@ def _checked(precision: npt.ArrayLike, shift: npt.ArrayLike, radius: float) -> t
         )
     if not (np.isfinite(matrix).all() and np.isfinite(vector).all()):
         raise InputError("the precision and the shift must be finite")
-    if np.abs(matrix - matrix.T).max() > SYMMETRY * np.abs(matrix).max():
+    if np.abs(matrix - matrix.T).max() > SYMMETRY_TOLERANCE * np.abs(matrix).max():
         raise InputError("the precision must be symmetric")
     if not 0 < radius < math.inf:
         raise InputError("the radius must be positive and finite")
@@ -196,13 +196,15 @@ class _Envelope:
     alpha: float
 
 
-def _envelope(precision: Floats, shift: Floats, radius: float) -> _Envelope:
+def _find_envelope(precision: Floats, shift: Floats, radius: float) -> _Envelope:
     """The envelope with the highest acceptance."""
-    mode = _mode(precision, shift, radius)
+    mode = _find_mode(precision, shift, radius)
     # With this alpha E||w||^2 <= R^2 already, so the optimum is below.
     top = math.log(np.linalg.norm(shift) / radius + len(shift) / radius**2)
     # By its full name scipy.optimize is loaded here, and not with every command.
-    best = scipy.optimize.minimize_scalar(lambda x: mode.cost(math.exp(x)), bounds=(top - REACH, top), method="bounded")
+    best = scipy.optimize.minimize_scalar(
+        lambda x: mode.cost(math.exp(x)), bounds=(top - SEARCH_NATS, top), method="bounded"
+    )
     alpha = math.exp(best.x)
     eigenvalues = mode.eigenvalues
     if eigenvalues[0] > np.finfo(float).eps * eigenvalues[-1] and mode.cost(0.0) <= mode.cost(alpha):
@@ -210,10 +212,10 @@ def _envelope(precision: Floats, shift: Floats, radius: float) -> _Envelope:
     return _Envelope(mode, alpha)
 
 
-def _mode(precision: Floats, shift: Floats, radius: float) -> _Mode:
+def _find_mode(precision: Floats, shift: Floats, radius: float) -> _Mode:
     """The point of the ball where the density is highest."""
     eigenvalues, axes = np.linalg.eigh((precision + precision.T) / 2)
-    if eigenvalues[0] < -SYMMETRY * np.abs(precision).max():
+    if eigenvalues[0] < -SYMMETRY_TOLERANCE * np.abs(precision).max():
         raise InputError("the precision must not have a negative eigenvalue")
     eigenvalues, length = np.maximum(eigenvalues, 0.0), float(np.linalg.norm(shift))
     if length <= np.finfo(float).tiny * max(1.0, radius):
@@ -226,15 +228,15 @@ def _mode(precision: Floats, shift: Floats, radius: float) -> _Mode:
         found: Floats = unit / (eigenvalues / highest + math.exp(x))
         return found
 
-    norm = float(np.linalg.norm(point(-REACH)))
+    norm = float(np.linalg.norm(point(-SEARCH_NATS)))
     if norm < 1:
-        return _Mode(axes, eigenvalues, point(-REACH) / norm, norm * radius, radius - norm * radius, 0.0)
-    x = scipy.optimize.brentq(lambda x: math.log(np.linalg.norm(point(x))), -REACH, 1e-9, xtol=1e-15)
+        return _Mode(axes, eigenvalues, point(-SEARCH_NATS) / norm, norm * radius, radius - norm * radius, 0.0)
+    x = scipy.optimize.brentq(lambda x: math.log(np.linalg.norm(point(x))), -SEARCH_NATS, 1e-9, xtol=1e-15)
     direction = point(x) / np.linalg.norm(point(x))
     return _Mode(axes, eigenvalues, direction, radius, 0.0, highest * math.exp(x))
 
 
-def _proposals(envelope: _Envelope, size: int, normals: Source, uniforms: Source) -> tuple[Floats, Floats]:
+def _propose(envelope: _Envelope, size: int, normals: Source, uniforms: Source) -> tuple[Floats, Floats]:
     """Proposals out of `size` tries, and the logarithms of their chances of being accepted.
 
     The part along the mode comes first, by rejection of its own; the rest follows given that part. Fewer than `size`
@@ -242,7 +244,7 @@ def _proposals(envelope: _Envelope, size: int, normals: Source, uniforms: Source
     """
     mode, variance = envelope.mode, envelope.mode.variance(envelope.alpha)
     spread, bound = mode.along(envelope.alpha)
-    step = mode.gap - spread * _depths(bound, size, normals, uniforms)
+    step = mode.gap - spread * _draw_depths(bound, size, normals, uniforms)
     free = np.sqrt(variance) * np.reshape(normals(len(step) * len(variance)), (-1, len(variance)))
     slope = variance * mode.direction / spread**2
     offset = free + np.outer(step - free @ mode.direction, slope)
@@ -251,7 +253,7 @@ def _proposals(envelope: _Envelope, size: int, normals: Source, uniforms: Source
     return points, np.where(inside >= 0, -envelope.alpha * inside / 2, -np.inf)
 
 
-def _depths(bound: float, size: int, normals: Source, uniforms: Source) -> Floats:
+def _draw_depths(bound: float, size: int, normals: Source, uniforms: Source) -> Floats:
     """Distances below `bound` of standard normal variates that are less, from `size` tries, of which half succeed.
 
     In the tail the distance is proposed as an exponential variate (Robert 1995).
