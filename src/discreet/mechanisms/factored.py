@@ -56,6 +56,15 @@ def factored(factor: Factor | OwnFactor | str) -> DesignMechanism[FactoredNoise,
     Source:
         Williams and McSherry (NIPS 2010), Section 2, with the range of a factor in place of twice its largest value;
         McSherry and Talwar (2007).
+
+    Example:
+        >>> import discreet as dc
+        >>> axes = dc.scores.DirectionFactor(dc.scores.spread_candidates(2, 4, [0.7]), noise_variance=0.25, tau=2.0)
+        >>> plane = dc.Design((dc.Variable("x", bounds=(-1, 1)), dc.Variable("y", bounds=(-1, 1))), intercept=False)
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> noise = dc.factored(axes).calibrate(plane, dc.designs.Normal(plane, 1.0), promise)
+        >>> 0.9 < noise.rate < 1, noise.total <= 1  # 1/20 of epsilon tells how many records there are
+        (True, True)
     """
     if isinstance(factor, str):
         factor = _read_factor(factor)
@@ -96,7 +105,7 @@ def factored(factor: Factor | OwnFactor | str) -> DesignMechanism[FactoredNoise,
 
 
 def _read_factor(text: str) -> Factor:
-    """A factor from JSON, or from a file of it."""
+    """Read a factor from JSON, or from a file of it."""
     document = read_json(
         text if text.lstrip().startswith("{") else read_text(text, "factor", NETWORK_BYTES), "factor", NETWORK_BYTES
     )
@@ -120,14 +129,14 @@ def _read_factor(text: str) -> Factor:
 
 
 def _find_width(factor: Factor | OwnFactor, relation: Relation) -> Fraction:
-    """Most that one record changes the difference of two candidates' scores, in whole units."""
+    """Bound how far one record changes the difference of two candidates' scores, in whole units."""
     if isinstance(factor, OwnFactor):
         return Fraction(relation.by_record(1, 2))
     return Fraction(factor.width(relation), STEPS)
 
 
 def _sum_factors(factor: Factor | OwnFactor, statistic: Rows | ScoreSums) -> Sequence[int]:
-    """Sums of the records' factors, in whole steps."""
+    """Sum the records' factors, in whole steps; the sums are private."""
     if isinstance(statistic, ScoreSums) or isinstance(factor, OwnFactor):
         assert isinstance(statistic, ScoreSums), "the mechanism declares its statistic"
         return statistic.values
@@ -141,7 +150,7 @@ def _sum_factors(factor: Factor | OwnFactor, statistic: Rows | ScoreSums) -> Seq
 
 
 def _find_codes(factor: CategoricalFactor, coordinates: Integers) -> Integers:
-    """Codes of states from coordinates between -1 and 1, which stand for 0 to the number of states less 1."""
+    """Recover codes of states from coordinates between -1 and 1, which stand for 0 to the number of states less 1."""
     largest = factor.candidates.shape[1] - 1
     return np.asarray(np.rint((coordinates / GRID + 1) / 2 * largest), np.int64)
 
@@ -169,7 +178,7 @@ def _require_fit(factor: Factor | OwnFactor, design: Design) -> None:
 
 
 def _describe_factor(factor: Factor | OwnFactor) -> tuple[FactorKind, dict[str, float]]:
-    """What a reader needs to make the factor again."""
+    """List what a reader needs to make the factor again."""
     match factor:
         case DirectionFactor():
             return "direction", {"noise_variance": factor.noise_variance, "tau": factor.tau}

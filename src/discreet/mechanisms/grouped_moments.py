@@ -47,6 +47,14 @@ def grouped_moments() -> DesignMechanism[GroupNoise, Moments]:
     Source:
         Hardt and Talwar (2010), Theorem 4.1, with the cube as the body; Canonne, Kamath and Steinke (2020), Theorem 4
         and Proposition 12; Wang (UAI 2018) for noise on moments of a regression. The split is derived above.
+
+    Example:
+        >>> import discreet as dc
+        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> noise = dc.grouped_moments().calibrate(stay, dc.designs.Normal(stay, 1.0), promise)
+        >>> noise.noise, len(noise.scales), noise.total <= 1
+        ('cube', 3, True)
     """
 
     def calibrate(design: Design, prior: Normal, guarantee: Guarantee) -> GroupNoise:
@@ -85,7 +93,7 @@ def grouped_moments() -> DesignMechanism[GroupNoise, Moments]:
 
 
 def _calibrate_gaussian(sizes: list[int], sensitivity: int, guarantee: Guarantee) -> GroupNoise:
-    """Discrete Gaussian noise: a zero-concentrated loss, split among the groups."""
+    """Calibrate discrete Gaussian noise: a zero-concentrated loss, split among the groups."""
     _, rho, reported = deviation_for(1, guarantee)
     found = [
         deviation_within(size * sensitivity**2, share * rho) if size else (None, Fraction(0))
@@ -96,7 +104,7 @@ def _calibrate_gaussian(sizes: list[int], sensitivity: int, guarantee: Guarantee
 
 
 def _split_budget(sizes: list[int], *, power: int) -> list[Fraction]:
-    """Parts of the budget for each group; 0 for one without sums.
+    """Split the budget among the groups; 0 for one without sums.
 
     Args:
         sizes: sums of each.

@@ -128,7 +128,7 @@ def k_norm_noise(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: f
 
 
 def _count_scales(dimension: int, shape: Shape) -> int:
-    """Scales that an entry is within, about: the radius of a cube or a ball grows with its coordinates."""
+    """Count the scales that an entry is within, about: the radius of a cube or a ball grows with its coordinates."""
     return 2 if shape == "diamond" else dimension + 1
 
 
@@ -141,7 +141,7 @@ def _require_shape(dimension: int, shape: str) -> None:
 
 
 def _draw_radius(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float) -> int:
-    """A radius with `P(r) ~ (2 r + 1)^d q^r`: as many vectors as the cube of radius r has, each with weight q^r.
+    """Draw a radius with `P(r) ~ (2 r + 1)^d q^r`: as many vectors as the cube of radius r has, each with weight q^r.
 
     With d uniform U_i in [0, 1) and d + 1 geometric G_i (`P(g) ~ q^g`), let `J = round(U_1 + .. + U_d)`, accepted with
     probability q^J, and r = J + G_0 + .. + G_d. The weight of (U, G) is then q^r. The X_i = U_i + G_i, i >= 1, run
@@ -157,7 +157,7 @@ def _draw_radius(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: f
 
 
 def _draw_ball(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float) -> Integers:
-    """A vector with the law of the ball: a radius, and d Gaussians that are accepted so as to be even within it.
+    """Draw a vector with the law of the ball: a radius, and d Gaussians that are accepted so as to be even within it.
 
     The radius r has weight `(r + 1/2)^d q^r` (`_draw_radius`), the Gaussians k of standard deviation s have
     `exp(-||k||^2 / (2 s^2)) / Z^d`, and a pair with `||k|| <= r` is accepted with probability
@@ -184,7 +184,7 @@ def _draw_ball(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: flo
 
 
 def _draw_rounded_sum(entropy: Entropy, number: int) -> int:
-    """The sum of uniform reals in [0, 1), rounded to the nearest integer, from as many of their bits as it takes."""
+    """Draw the sum of uniform reals in [0, 1), rounded to the nearest integer, from as many bits as it takes."""
     known, bits = 0, 0
     while True:
         known = (known << 64) + int(sum(words(entropy, number).tolist()))
@@ -196,7 +196,7 @@ def _draw_rounded_sum(entropy: Entropy, number: int) -> int:
 
 
 def _draw_cube(entropy: Entropy, number: int, radius: int) -> Integers:
-    """Independent integers, uniform on -radius..radius; radius below 2^62."""
+    """Draw independent integers, uniform on -radius..radius; radius below 2^62."""
     largest = np.uint64(2 * radius)
     unused = np.uint64(64 - max((2 * radius).bit_length(), 1))
     kept = np.empty(0, np.uint64)

@@ -2,7 +2,8 @@
 
 Corrected: the printed score is a posterior density with a bound on total variation as its sensitivity, which is not
 private. The score here is the log-likelihood, whose sensitivity is the range of one record's log-likelihood over the
-support; on the trimmed simplex the mechanism is then the tempered posterior sampler, with a temper that may exceed 1.
+support; on the trimmed simplex the mechanism is then the tempered posterior sampler, whose tempering exponent may
+exceed 1.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def map_estimate(
             all weigh alike a priori. Text names BIF files of them, with commas between. None draws every row from the
             trimmed simplex on a public grid.
         floor: smallest probability of the trimmed simplex, the same for all nodes; None takes the log range log 9 for
-            every node (0.1 for two states). A higher floor buys a larger temper. Not with candidates.
+            every node (0.1 for two states). A higher floor buys a larger tempering exponent. Not with candidates.
 
     Returns:
         The mechanism.
@@ -62,14 +63,25 @@ def map_estimate(
 
     Guarantee:
         Pure epsilon. Under ADD_REMOVE 1/20 of it goes to the number of records, which the posterior needs. On the
-        simplex: see `posterior_sampler`, with temper `epsilon / (2 sum_i L_i)` under REPLACE and, of what the number
-        leaves, `epsilon / sum_i L_i` under ADD_REMOVE. Among candidates: let w_c be `exp(log p(D | c) / scale)`, so
-        that `1 / P(c) = sum_d w_d / w_c`. One record changes the difference of two candidates' log-likelihoods by at
-        most the sensitivity R, so every term of the sum, and with them P(c), by a factor of at most `exp(R / scale)`.
+        simplex: see `posterior_sampler`, with the tempering exponent `epsilon / (2 sum_i L_i)` under REPLACE and, of
+        what the number leaves, `epsilon / sum_i L_i` under ADD_REMOVE. Among candidates: let w_c be
+        `exp(log p(D | c) / scale)`, so that `1 / P(c) = sum_d w_d / w_c`. One record changes the difference of two
+        candidates' log-likelihoods by at most the sensitivity R, so every term of the sum, and with them P(c), by a
+        factor of at most `exp(R / scale)`.
         The draw is that of `scored`: exact integer arithmetic.
 
     Source:
         McSherry and Talwar (2007); Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Algorithm 3 and its correction.
+
+    Example:
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> dry, damp = (dc.Tables(network, {"rain": [p, 1 - p], "wet": [[0.9, 0.1], [0.2, 0.8]]}) for p in (0.8, 0.4))
+        >>> choice = dc.map_estimate([dry, damp]).calibrate(network, dc.Dirichlet.uniform(network), promise)
+        >>> 1 < choice.sensitivity < 1.1, choice.total <= 1  # the larger of log(.8 / .4) and log(.6 / .2)
+        (True, True)
     """
     if candidates is None:
         return _draw_from_simplex(floor)
@@ -93,7 +105,7 @@ def map_estimate(
 
 
 def _draw_from_simplex(floor: float | None) -> Mechanism[Trimming | Selection]:
-    """The tempered sampler, one draw, without a limit on the temper."""
+    """Make the mechanism without candidates: the tempered sampler, one draw, whose tempering exponent has no limit."""
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> Trimming:
         if guarantee.delta:
@@ -108,7 +120,7 @@ def _draw_from_simplex(floor: float | None) -> Mechanism[Trimming | Selection]:
 
 
 def _choose_among(candidates: tuple[Tables, ...]) -> Mechanism[Trimming | Selection]:
-    """The exponential mechanism over a list."""
+    """Make the mechanism over a list of candidates: the exponential mechanism."""
     network = candidates[0].network
     logs = {node: _round_to_steps(np.log([part[node] for part in candidates])) for node in network.nodes}
 
@@ -137,5 +149,5 @@ def _choose_among(candidates: tuple[Tables, ...]) -> Mechanism[Trimming | Select
 
 
 def _round_to_steps(logs: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Log-probabilities in whole steps: public rounding, the same for all data sets."""
+    """Round log-probabilities to whole steps: public rounding, the same for all data sets."""
     return np.rint(logs * STEPS_PER_NAT).astype(np.int64)

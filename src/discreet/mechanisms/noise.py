@@ -281,7 +281,7 @@ class SimulatedNoise:
 
 @lru_cache(maxsize=1024)
 def scale_for(sensitivity: int, epsilon: Fraction) -> tuple[float, Fraction]:
-    """The smallest discrete Laplace scale whose privacy map reports at most a budget.
+    """Find the smallest discrete Laplace scale whose privacy map reports at most a budget.
 
     Args:
         sensitivity: L1, in records.
@@ -313,7 +313,7 @@ def scale_for(sensitivity: int, epsilon: Fraction) -> tuple[float, Fraction]:
 
 
 def deviation_for(squared_sensitivity: int, guarantee: Guarantee) -> tuple[float, Fraction, Fraction]:
-    """The smallest discrete Gaussian scale that keeps a guarantee with delta.
+    """Find the smallest discrete Gaussian scale that keeps a guarantee with delta.
 
     Args:
         squared_sensitivity: L2 squared, in records squared.
@@ -329,6 +329,12 @@ def deviation_for(squared_sensitivity: int, guarantee: Guarantee) -> tuple[float
     Source:
         Canonne, Kamath and Steinke (2020), Theorem 4 (the discrete Gaussian is zCDP) and Proposition 12 (the tight
         conversion), in OpenDP's implementation.
+
+    Example:
+        >>> promise = Guarantee(epsilon=1, delta="1e-6", relation="add-remove", unit="record")
+        >>> scale, rho, epsilon = deviation_for(1, promise)
+        >>> 4 < scale < 5, rho < epsilon <= 1
+        (True, True)
     """
     if not guarantee.delta > 0:
         raise InputError("Gaussian noise needs a guarantee with a delta greater than 0, such as 1e-6")
@@ -362,7 +368,7 @@ def deviation_for(squared_sensitivity: int, guarantee: Guarantee) -> tuple[float
 
 
 def deviation_within(squared_sensitivity: int, rho: Fraction) -> tuple[float, Fraction]:
-    """The smallest discrete Gaussian scale whose privacy map reports at most a zero-concentrated loss.
+    """Find the smallest discrete Gaussian scale whose privacy map reports at most a zero-concentrated loss.
 
     Args:
         squared_sensitivity: L2 squared, in records squared.
@@ -391,13 +397,13 @@ def deviation_within(squared_sensitivity: int, rho: Fraction) -> tuple[float, Fr
 
 
 def _add_star_noise(noise: Noise, entropy: Entropy, tables: Sequence[Integers], scale: float) -> list[Integers]:
-    """Tables of a star with their noise."""
+    """Add star noise to the tables of a star."""
     drawn = star_noise(noise, entropy, len(tables[0]), [table.shape[1] for table in tables], scale)
     return [table + added for table, added in zip(tables, drawn, strict=True)]
 
 
 def _round_root_up(squared: int) -> float:
-    """The root of a whole number, rounded up: OpenDP takes L2 distances as floats."""
+    """Take the root of a whole number, rounded up: OpenDP takes L2 distances as floats."""
     root = math.sqrt(squared)
     while Fraction(root) ** 2 < squared:
         root = math.nextafter(root, math.inf)
@@ -405,7 +411,7 @@ def _round_root_up(squared: int) -> float:
 
 
 def privacy_map(scale: float, distance: int) -> Fraction:
-    """Epsilon that the noise gives between vectors at an L1 distance, as OpenDP's own map reports it.
+    """Epsilon that discrete Laplace noise gives between vectors at an L1 distance, as OpenDP's own map reports it.
 
     Args:
         scale: of the noise, records.
@@ -413,22 +419,26 @@ def privacy_map(scale: float, distance: int) -> Fraction:
 
     Returns:
         The report, exactly.
+
+    Example:
+        >>> privacy_map(2.0, 1)
+        Fraction(1, 2)
     """
     return Fraction(_make_laplace(scale).map(distance))
 
 
 def _make_laplace(scale: float) -> Any:
-    """OpenDP's measurement: int64 vectors, L1 distance, pure differential privacy."""
+    """Make OpenDP's measurement for int64 vectors, L1 distance and pure differential privacy."""
     return make_laplace(vector_domain(atom_domain(T="i64")), l1_distance(T="i64"), scale)
 
 
 def _make_gaussian(scale: float) -> Any:
-    """OpenDP's measurement: int64 vectors, L2 distance, zero-concentrated differential privacy."""
+    """Make OpenDP's measurement for int64 vectors, L2 distance and zero-concentrated differential privacy."""
     return make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), scale)
 
 
 def _add_noise(measurement: Any, values: Integers) -> Integers:
-    """One vector call."""
+    """Add noise to all entries by one vector call."""
     _require_counts(values)
     noisy = measurement(np.ascontiguousarray(values).ravel().tolist())
     return np.array(noisy, np.int64).reshape(values.shape)
@@ -441,6 +451,6 @@ def _require_counts(values: Integers) -> None:
 
 
 def _toss_coins(number: int) -> Iterator[npt.NDArray[np.uint32]]:
-    """Uniform 32-bit numbers from the operating system, in blocks."""
+    """Draw uniform 32-bit numbers from the operating system, in blocks."""
     for start in range(0, number, COIN_BLOCK):
         yield np.frombuffer(os.urandom(4 * min(COIN_BLOCK, number - start)), np.uint32)

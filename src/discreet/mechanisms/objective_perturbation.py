@@ -32,9 +32,9 @@ Proof of the guarantee, in three steps.
    it as said; a record's part of the gradient is off by less than `(40 + 8 (K - 1) + m^2 (1 + |w|_1) 2^-40) 2^-53`, m
    the weights of an output (`Gradients.expansion`). `_bound_rounding` sums that over n = RECORDS_EXCESS times as
    many records as expected, more than which are refused, and for |b| up to `_bound_tilt`. A longer b, whose
-   probability is below 1e-41 for any d, is where the argument ends: a cube's radius is a sum of d + 1 geometric variates
-   and at most d, as is a ball's but for its cells, and a diamond's absolute sum is one of d of them. By Chernoff's bound
-   each is at most
+   probability is below 1e-41 for any d, is where the argument ends: a cube's radius is a sum of d + 1 geometric
+   variates and at most d, as is a ball's but for its cells, and a diamond's absolute sum is one of d of them. By
+   Chernoff's bound each is at most
    x = 2 n + 200 scales, n = d + 1, but with a probability of `exp(-(x - n - n log(x / n)))`; and of Gaussian noise no
    coordinate is beyond 15 deviations.
 
@@ -170,6 +170,14 @@ def objective_perturbation(
         Chaudhuri, Monteleoni and Sarwate (2011), Algorithm 2 and Theorem 9, with the norm of the bounds, one curvature
         term where they have two, and steps 2 and 3. Kifer, Smith and Thakurta (2012) and Redberg, Koskela and Wang
         (2023) for Gaussian noise; the polytope is derived here.
+
+    Example:
+        >>> import discreet as dc
+        >>> ill = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> noise = dc.objective_perturbation(records=1000).calibrate(ill, dc.designs.Normal(ill, 1.0), promise)
+        >>> noise.regularisation > 0, noise.rho, noise.total <= 1  # no rho: K-norm noise keeps a pure promise
+        (True, None, True)
     """
     require_records(records)
     if curvature not in (0, 1):
@@ -224,7 +232,7 @@ def objective_perturbation(
 def _calibrate_noise(
     design: Design, guarantee: Guarantee, records: int, regularisation: float | None, *, measured: bool
 ) -> ObjectiveNoise:
-    """Shares of epsilon, and the noise that each buys; with a delta that of Gaussian noise, where it is less."""
+    """Split epsilon and find the noise that each share buys; with a delta that of Gaussian noise, where it is less."""
     convexity = None if regularisation is None else records * regularisation * float(design.squared_length)
 
     def with_noise(*, normal: bool) -> ObjectiveNoise:
@@ -244,7 +252,7 @@ def _calibrate_noise(
 def _calibrate_with(
     design: Design, guarantee: Guarantee, records: int, convexity: float | None, *, measured: bool, normal: bool
 ) -> ObjectiveNoise:
-    """With K-norm or Gaussian noise, and a regularisation that is given or the rule's."""
+    """Calibrate with K-norm or with Gaussian noise, and a regularisation that is given or is that of the rule."""
     response, length, size = response_of(design), float(design.squared_length), design.weights
     left, total_scale, total_cost = total_noise(guarantee)
     second, rho, measured_cost = None, None, Fraction(0)
@@ -289,7 +297,7 @@ def _calibrate_with(
 
 
 def _bound_lattice_move(design: Design, relation: Relation) -> int:
-    """Most by which a record moves k, in the norm of the design's shape: step 2."""
+    """Bound how far a record moves k, in the norm of the design's shape: step 2."""
     size = design.weights
     rounded = {"cube": 1, "ball": math.isqrt(size - 1) + 1, "diamond": size}[design.shape]
     steps: int = gradient_sensitivity(design, relation) * 2**BITS // GRID
@@ -297,7 +305,7 @@ def _bound_lattice_move(design: Design, relation: Relation) -> int:
 
 
 def corners_of(design: Design, relation: Relation) -> int:
-    """Vertices of what a neighbour can change of a record's part of the gradient, without 0.
+    """Count the vertices of what a neighbour can change of a record's part of the gradient, without 0.
 
     Args:
         design: public.
@@ -311,7 +319,7 @@ def corners_of(design: Design, relation: Relation) -> int:
 
 
 def _find_rho(design: Design, guarantee: Guarantee, epsilon: Fraction, *, measured: bool, hidden: Fraction) -> Rho:
-    """Zero-concentrated loss of Gaussian noise, and the epsilon that it and the lattice take of what is left.
+    """Find the zero-concentrated loss of Gaussian noise, and the epsilon that it and the lattice take of what is left.
 
     The slack of the lattice is that of less noise than is then taken, so that it is no smaller. `hidden` is what the
     noise that hides the minimum costs, which is a factor of delta, too.
@@ -343,7 +351,7 @@ def _find_rho(design: Design, guarantee: Guarantee, epsilon: Fraction, *, measur
 def _calibrate_gaussian(
     design: Design, relation: Relation, rho: Fraction, *, measured: bool
 ) -> tuple[int, float, CurvatureNoise | None]:
-    """Discrete Gaussian noise on the linear term and the curvature: (sensitivity and deviation of the term, rest)."""
+    """Calibrate Gaussian noise on the linear term and the curvature: (sensitivity and deviation of the term, rest)."""
     squared = squared_gradient_sensitivity(design, relation) * (2**BITS // GRID) ** 2
     share = CURVATURE_BUDGET * rho if measured else Fraction(0)
     scale, _ = deviation_within(squared, rho - share)
@@ -361,7 +369,7 @@ def _calibrate_gaussian(
 
 
 def _calibrate_curvature(design: Design, relation: Relation, share: Fraction) -> CurvatureNoise:
-    """K-norm noise on the vectors of a curvature, each of the shape that has the least."""
+    """Calibrate K-norm noise on the vectors of a curvature, each of the shape that has the least."""
     found = []
     for part, its in zip(design.curvature, _split_curvature(design, normal=False), strict=True):
         sensitivity = curvature_sensitivity(relation, part)
@@ -373,7 +381,7 @@ def _calibrate_curvature(design: Design, relation: Relation, share: Fraction) ->
 
 
 def _split_curvature(design: Design, *, normal: bool) -> tuple[Fraction, Fraction, Fraction]:
-    """Parts of a budget for each vector of a curvature.
+    """Split a budget among the vectors of a curvature.
 
     The deviation of K-norm noise goes as a vector's width over its epsilon: beside the weight's own part, shares make
     the sum of the squared deviations least, of which that of means and squares counts `PRODUCTS_RATIO^-3` times. They
@@ -387,7 +395,7 @@ def _split_curvature(design: Design, *, normal: bool) -> tuple[Fraction, Fractio
 
 
 def _draw_tilt(design: Design, calibration: ObjectiveNoise, noise: Noise) -> Integers:
-    """The random linear term, in steps of its lattice."""
+    """Draw the random linear term, in steps of its lattice."""
     zeros = np.zeros(design.weights, np.int64)
     if calibration.rho:
         return noise.discrete_gaussian(zeros, calibration.scale)
@@ -397,7 +405,7 @@ def _draw_tilt(design: Design, calibration: ObjectiveNoise, noise: Noise) -> Int
 def _blur_curvature(
     statistic: Gradients, weights: Floats, calibration: ObjectiveNoise, noise: Noise
 ) -> NoisyCurvature | None:
-    """The curvature at released weights, where it is measured."""
+    """Add noise to the curvature at released weights, where it is measured."""
     if calibration.measured is None:
         return None
     scales, over = calibration.measured.scales, statistic.over.curvature
@@ -413,7 +421,7 @@ def _blur_curvature(
 
 
 def _bound_tilt(design: Design, scale: float, *, normal: bool) -> float:
-    """Length of b that is exceeded with a probability below 1e-41: see step 3."""
+    """Bound the length of b but for a probability below 1e-41: see step 3."""
     size = design.weights
     if normal:
         return TAIL_DEVIATIONS * math.sqrt(size) * scale * 2.0**-BITS
@@ -422,7 +430,7 @@ def _bound_tilt(design: Design, scale: float, *, normal: bool) -> float:
 
 
 def _bound_rounding(records: int, design: Design, convexity: float, scale: float, *, normal: bool) -> float:
-    """How far a computed gradient can be off: see step 3."""
+    """Bound how far a computed gradient can be off: see step 3."""
     most, size, several = RECORDS_EXCESS * records, design.weights, 1 + (design.outputs > 1)
     tilt = _bound_tilt(design, scale, normal=normal)
     longest = math.sqrt(2 * most * response_of(design).height / convexity) + 2 * tilt / convexity
@@ -432,7 +440,7 @@ def _bound_rounding(records: int, design: Design, convexity: float, scale: float
 
 
 def minimiser(statistic: Gradients, tilt: Floats, convexity: float, tolerance: float) -> Floats:
-    """Newton's method with halved steps, from the minimum over the first block of many, if that is lower than 0.
+    """Minimise the tilted objective by Newton's method with halved steps; many records begin at the minimum over some.
 
     Weights are pairs of floats on the way: where features are nearly alike and weights large, one step of a float moves
     the gradient by more than the tolerance, and no other weights would be found.
@@ -475,7 +483,7 @@ def minimiser(statistic: Gradients, tilt: Floats, convexity: float, tolerance: f
 
 
 def _add_exactly(one: Floats, other: Floats) -> tuple[Floats, Floats]:
-    """A sum as the nearest floats and what these leave of it, exactly (Knuth)."""
+    """Add floats exactly: the nearest floats to a sum, and what these leave of it (Knuth)."""
     found = one + other
     added = found - one
     return found, (one - (found - added)) + (other - added)
@@ -484,7 +492,7 @@ def _add_exactly(one: Floats, other: Floats) -> tuple[Floats, Floats]:
 def _expand(
     statistic: Gradients, w: Floats, rest: Floats, tilt: Floats, convexity: float
 ) -> tuple[float, Floats, Floats]:
-    """J, its gradient and its curvature at w and what floats leave of it."""
+    """Compute J, its gradient and its curvature at w and what floats leave of it."""
     cost, slope, curvature = statistic.expansion(w, rest)
     value = cost + convexity * float(w @ w) / 2 + float(tilt @ w)
     return value, slope + convexity * w + convexity * rest + tilt, curvature + convexity * np.eye(len(w))

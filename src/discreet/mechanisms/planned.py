@@ -47,14 +47,14 @@ from discreet.theory.audit_size import (
 __all__ = ["choice_scale", "planned"]
 
 PAIRS_SHARE, PAIRS_SHARE_WITHOUT_ARCS = Fraction(1, 5), Fraction(4, 5)
-"""Of epsilon, for pairs. Without arcs, on one real table, shares of 0.5 to 0.9 differed by a tenth in error, and 0.2
-had nearly twice their error."""
+"""Shares of epsilon for pairs, of networks with and without arcs. Without arcs, on one real table, shares of 0.5 to 0.9
+differed by a tenth in error, and 0.2 had nearly twice their error."""
 PILOT_SHARE = Fraction(1, 100)
-"""Of epsilon, for the number of records where it is private: a hundredth of a pair more or less for each."""
+"""Share of epsilon for the number of records, where it is private: a hundredth of a pair more or less for each."""
 LEAST_CELL_RECORDS = 0.5
 """Records that every cell of the first stage has at least, while pairs are chosen."""
 SCALE_ENLARGEMENT = 1e-12
-"""By which a scale of choices is enlarged: scores are whole numbers, and only the scale is a float."""
+"""Relative enlargement of a scale of choices: scores are whole numbers, and only the scale is a float."""
 
 
 def planned(
@@ -99,6 +99,17 @@ def planned(
     Source:
         `table_plan` has those of its noise; Dwork and Roth (2014), Theorems 3.6, 3.10 and Section 3.5; McSherry and
         Talwar (2007); Hardt, Ligett and McSherry (2012) for choosing what a model misjudges most.
+
+    Example:
+        The noise of one table that holds both families, all of epsilon on it; nothing is spent by looking:
+
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> noise = dc.planned().calibrate(network, dc.Dirichlet.uniform(network), promise)
+        >>> dict(noise.scales), noise.total
+        ({('rain', 'wet'): 1.0}, Fraction(1, 1))
     """
     given = None if audit is None else as_rational(audit, "audit")
     if given is not None and not 0 <= given < 1:
@@ -151,7 +162,7 @@ def _calibrate_stages(
     share: Fraction,
     records: int | None,
 ) -> AuditNoise | PlannedNoise:
-    """Noise of both stages, or of the plan alone where there is nothing to audit or too little to do it by."""
+    """Calibrate both stages, or the plan alone where there is nothing to audit or too little to do it by."""
     network, second, moved = prior.over, share * guarantee.epsilon, cells_moved(guarantee.relation)
     largest = pairs_beyond(wanted, map(network.family, network.nodes))
     if not largest:
@@ -195,7 +206,7 @@ def _calibrate_stages(
 def _try_gaussian(
     guarantee: Guarantee, second: Fraction, moved: int, candidates: int
 ) -> tuple[Fraction, Fraction, Fraction] | tuple[None, None, None]:
-    """Delta of the pairs' noise and its losses without and with a choice, where Gaussian noise on them is less."""
+    """Find delta of the pairs' noise and its losses without and with a choice, where Gaussian noise on them is less."""
     if guarantee.delta:
         half = replace(guarantee, delta=guarantee.delta / 2)
         with suppress(InputError):  # Gaussian noise cannot keep this guarantee; Laplace noise can
@@ -209,12 +220,12 @@ def _try_gaussian(
 
 
 def _size_audit(calibration: AuditNoise, records: float, candidates: int) -> Audit:
-    """How many of the candidates are measured, and by which law of noise."""
+    """Decide how many of the candidates are measured, and by which law of noise."""
     return audit_of(records, candidates, calibration.second, calibration.rho, calibration.sensitivity)
 
 
 def _find_pair_scale(pairs: Sequence[Scope], budget: Fraction, calibration: AuditNoise, *, gaussian: bool) -> float:
-    """Scale of the noise on some pairs, each of which has such a budget."""
+    """Find the scale of the noise on some pairs, each of which has such a budget."""
     if gaussian:
         return deviation_within(calibration.sensitivity, budget)[0]
     scales, _ = laplace_scales(dict.fromkeys(pairs, budget), calibration.sensitivity)
@@ -222,7 +233,7 @@ def _find_pair_scale(pairs: Sequence[Scope], budget: Fraction, calibration: Audi
 
 
 def choice_scale(calibration: AuditNoise, rounds: int) -> float:
-    """Scale at which pairs are chosen: all rounds together cost at most their part of the second stage.
+    """Find the scale at which pairs are chosen: all rounds together cost at most their part of the second stage.
 
     Args:
         calibration: of the release.
@@ -232,7 +243,7 @@ def choice_scale(calibration: AuditNoise, rounds: int) -> float:
 
 
 def _require_tables(payload: object) -> NoisyTables:
-    """A plan's payload."""
+    """Take a plan's payload for what it is, noisy tables."""
     assert isinstance(payload, NoisyTables)
     return payload
 
@@ -245,7 +256,7 @@ def _pick_pairs(
     calibration: AuditNoise,
     noise: Noise,
 ) -> tuple[list[Scope], list[Scope]]:
-    """Pairs to measure: those that were chosen by misfit, and those taken at random, or all."""
+    """Pick the pairs to measure: those that were chosen by misfit, and those taken at random, or all."""
     rounds, left = chosen_pairs(number, len(candidates)), list(candidates)
     if number == len(left):
         return [], left
@@ -261,14 +272,14 @@ def _pick_pairs(
 
 
 def _expect_counts(first: NoisyTables, pairs: Sequence[Scope]) -> Mapping[Scope, Array]:
-    """Counts of some pairs that the network and the first stage's tables expect, whole numbers; nothing is private."""
+    """Predict counts of some pairs, in whole numbers, from the first stage's tables; nothing of them is private."""
     total = max(float(np.median([table.sum() for table in first.tables.values()])), 1.0)
     theta = Tables(first.network, {node: _estimate_rows(first, node) for node in first.network.nodes})
     return {pair: np.rint(total * law).astype(np.int64) for pair, law in pair_laws(theta, pairs).items()}
 
 
 def _estimate_rows(first: NoisyTables, node: str) -> Array:
-    """Rough probabilities of a family from the first stage; parents that were not measured with it change nothing."""
+    """Estimate probabilities of a family from the first stage; parents not measured with it change nothing."""
     network, part = first.network, measured_part(first.network, first.tables, node)
     held = min((scope for scope in first.tables if set(part) <= set(scope)), key=lambda scope: first.tables[scope].size)
     counts = np.maximum(margin(first.tables[held], held, part), LEAST_CELL_RECORDS)

@@ -65,7 +65,7 @@ def posterior_sampler(
 
     Args:
         draws: joint draws of all rows; they share the budget.
-        temper: tau, the weight of a record; at most 1 unless given here.
+        temper: tau, the tempering exponent, which is the weight of a record; at most 1 unless given here.
         floor: w, the same for all nodes; less than 1 / K for each.
         given: nodes whose law is not modelled, such as the state before in a Markov chain whose records are
             transitions; names, or text with commas between them. Their rows are trimmed to the uniform one: they cost
@@ -92,6 +92,17 @@ def posterior_sampler(
     Source:
         Dimitrakakis et al. (JMLR 2017), Theorem 8.1, Corollary 10, and the Markov chain after Lemma 24; Zhang et al.
         (AAAI 2016), Section on posterior sampling; Geumlek, Song and Chaudhuri (2017) for Renyi accounting.
+
+    Example:
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> law = dc.posterior_sampler(draws=2).calibrate(network, dc.Dirichlet.uniform(network), promise)
+        >>> law.draws, 0 < law.temper < 1, law.total <= 1
+        (2, True, True)
+        >>> round(law.floors["wet"], 6)  # every probability is drawn from 1/4 to 3/4
+        0.25
     """
     if isinstance(draws, bool) or not isinstance(draws, int) or not draws > 0:
         raise InputError(f"a posterior sampler needs at least one draw, a whole number, got {draws}")
@@ -123,7 +134,7 @@ def posterior_sampler(
 
 
 def _read_names(given: str | Sequence[str]) -> tuple[str, ...]:
-    """Names of nodes, from text with commas between them or from a list."""
+    """Read names of nodes, from text with commas between them or from a list."""
     if isinstance(given, str):
         return tuple(part.strip() for part in given.split(",") if part.strip())
     if not isinstance(given, Iterable) or not all(isinstance(name, str) for name in given):
@@ -141,7 +152,7 @@ def trimming(
     rule: tuple[float, float] = (1.0, RULE_LOG_RANGE),
     given: Sequence[str] = (),
 ) -> Trimming:
-    """Floors and temper for a pure guarantee.
+    """Calibrate a trimmed posterior: floors and tempering exponent for a pure guarantee.
 
     Args:
         network: public.
@@ -203,7 +214,7 @@ def refuse_vast(guarantee: Guarantee) -> None:
 
 
 def draw_rows(statistic: Counts, prior: Dirichlet, calibration: Trimming, noise: Noise) -> ParameterDraws:
-    """Draw every row from its law on the grid, and tell the number of records where that is private."""
+    """Draw every row from its law on the grid, and release the number of records where that is private."""
     network, draws = statistic.network, calibration.draws
     cells: dict[str, Array] = {}
     for node in network.nodes:
@@ -227,7 +238,7 @@ def draw_rows(statistic: Counts, prior: Dirichlet, calibration: Trimming, noise:
 
 
 def _draw_untrimmed(statistic: Counts, prior: Dirichlet, calibration: Tempering, noise: Noise) -> ParameterDraws:
-    """Draw every row from its Dirichlet law and round it, and tell the number of records where that is private."""
+    """Draw every row from its Dirichlet law and round it, and release the number of records where that is private."""
     network, draws = statistic.network, calibration.draws
     cells: dict[str, Array] = {}
     for node in network.nodes:

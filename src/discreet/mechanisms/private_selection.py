@@ -58,6 +58,7 @@ LEDGER_NAME = "private_selection"
 FULL_GAIN = 2**16
 """The gain that one record can give to a try, in the whole parts that gains are summed in."""
 MOST_TRIES = 10_000
+"""Most tries of a search, and most candidates: each try may be a fit."""
 TRIES_PER_CANDIDATE = 8
 """Most tries for each: a candidate is left out of `1 - (1 - 1 / m) ^ K` with probability 1 / 8, from the law of K."""
 SEARCH_PRICE = 3
@@ -140,7 +141,7 @@ class SearchPlan:
 
 
 def choose_try(entropy: Entropy, gains: Sequence[int], plan: SearchPlan) -> int:
-    """One of the tries, by the exponential mechanism in integer arithmetic.
+    """Choose one of the tries, by the exponential mechanism in integer arithmetic.
 
     Args:
         entropy: independent bytes.
@@ -159,12 +160,12 @@ def choose_try(entropy: Entropy, gains: Sequence[int], plan: SearchPlan) -> int:
 
 
 def prepaid(guarantee: Guarantee) -> Account:
-    """An account in memory for one release of what was paid for already; gone with what refers to it."""
+    """Make an account in memory for one release of what was paid for already; gone with what refers to it."""
     return Ledger("sqlite://").open("prepaid", guarantee)
 
 
 def unpaid(guarantee: Guarantee) -> Account:
-    """An account that refuses a guarantee, so that a release stops where all is checked and nothing done."""
+    """Make an account that refuses a guarantee, so that a release stops where all is checked and nothing done."""
     return prepaid(for_each(guarantee, 2))
 
 

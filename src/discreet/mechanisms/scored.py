@@ -66,12 +66,25 @@ def scored(score: ScoreTable | Family | str, draws: int = 1) -> Mechanism[Scored
     Source:
         McSherry and Talwar (2007); Williams and McSherry (NIPS 2010), Section 2; Dimitrakakis et al. (JMLR 2017),
         Algorithm 1; Zhang et al. (AAAI 2016), Algorithm 3, corrected.
+
+    Example:
+        >>> import discreet as dc
+        >>> ages = dc.Network.empty(dc.Schema((dc.Variable("age", bounds=(0, 100), bins=(25, 50, 75)),)))
+        >>> near = lambda t, z: -abs(t["age"][:, None] - z[:, 0])
+        >>> nearest = dc.scores.own_score(ages, near, [20, 60], low=-50, high=0)
+        >>> mechanism = dc.scored(nearest)
+        >>> mechanism.only == ages
+        True
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> noise = mechanism.calibrate(ages, dc.Dirichlet.uniform(ages), promise)
+        >>> noise.draws, noise.rate > 0, noise.total <= 1
+        (1, True, True)
     """
     return scoring("scored", score, draws, None)
 
 
 def scoring(name: str, score: ScoreTable | Family | str, draws: int, temper: float | None) -> Mechanism[ScoredNoise]:
-    """The same, with a limit on the rate.
+    """Make the mechanism of `scored` or `sampled`, with a limit on the rate.
 
     Args:
         name: of the mechanism.
@@ -117,7 +130,7 @@ def scoring(name: str, score: ScoreTable | Family | str, draws: int, temper: flo
 def affordable_rate(
     name: str, width: Fraction, guarantee: Guarantee, draws: int = 1, most: float | None = None
 ) -> tuple[float, float | None, Fraction]:
-    """The largest rate of an exponential mechanism that a budget buys, after the number of records has its share.
+    """Find the largest rate of an exponential mechanism that a budget buys, after the number of records has its share.
 
     Args:
         name: of the mechanism, for errors.
@@ -147,12 +160,12 @@ def affordable_rate(
 
 
 def drawn(weights: Sequence[Fraction], draws: int, noise: Noise) -> Ints:
-    """Indices with `P(z) ~ exp(weights[z])`, independent given the weights; shape (draws,)."""
+    """Draw indices with `P(z) ~ exp(weights[z])`, independent given the weights; shape (draws,)."""
     best = max(weights)
     return noise.choose([best - weight for weight in weights], draws)
 
 
 def _sum_scores(counts: Ints, steps: Ints) -> list[int]:
-    """Sums of the records' scores, exactly: counts are cut in two, as their products with steps have up to 73 bits."""
+    """Sum the records' scores exactly: counts are split in two, as their products with steps have up to 73 bits."""
     high, low = (counts >> 26) @ steps, (counts & (2**26 - 1)) @ steps
     return [(int(h) << 26) + int(l) for h, l in zip(high.tolist(), low.tolist(), strict=True)]

@@ -77,16 +77,23 @@ ENCLOSURE_BITS = 128
 
 
 def dimensions(lengths: Sequence[int]) -> int:
-    """Free numbers of a block: what its rows sum to, and of each row all cells but one.
+    """Count the free numbers of a block: what its rows sum to, and of each row all cells but one.
 
     Args:
         lengths: cells of a row of each table.
+
+    Returns:
+        At least 1.
+
+    Example:
+        >>> dimensions([2, 3])
+        4
     """
     return 1 + sum(length - 1 for length in lengths)
 
 
 def star_scale(moved: int, epsilon: Fraction, lengths: Sequence[int]) -> tuple[float, Fraction]:
-    """The smallest scale of star noise that keeps a budget.
+    """Find the smallest scale of star noise that keeps a budget.
 
     Args:
         moved: by how much neighbours' tables can differ in the norm: 1 where a record is added or removed, 2 where one
@@ -159,7 +166,7 @@ def star_noise(
 
 
 def _require_star(lengths: Sequence[int], scale: float) -> None:
-    """Refuse what cannot be drawn in time, or does not fit into 64 bits."""
+    """Refuse a star that cannot be drawn in time, or whose noise does not fit into 64 bits."""
     if not lengths or min(lengths) < 1:
         raise InputError("a star needs tables, with rows of at least one cell")
     size = dimensions(lengths)
@@ -202,7 +209,7 @@ class _Law:
 
 @lru_cache(maxsize=256)
 def _tabulate_law(lengths: tuple[int, ...], scale: float) -> _Law:
-    """That of one star at one scale."""
+    """Tabulate the law of i, `h_i q^i`, for one star at one scale."""
     exact, found = Fraction(scale), _count_numerators(lengths)
     bits = ENCLOSURE_BITS + 3 * math.ceil(len(found) / exact) // 2
     uppers = [exponential_bounds(i / exact, bits)[1] for i, _ in found]
@@ -212,7 +219,7 @@ def _tabulate_law(lengths: tuple[int, ...], scale: float) -> _Law:
 
 @lru_cache(maxsize=256)
 def _count_numerators(lengths: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """(i, h_i) wherever h_i is positive, from H(0), .., H(d)."""
+    """Compute (i, h_i) wherever h_i is positive, from H(0), .., H(d)."""
     size = dimensions(lengths)
     counts = [sum(_count_rows(lengths, a, n - a) for a in range(n + 1)) for n in range(size + 1)]
     signed = [(-1) ** k * math.comb(size + 1, k) for k in range(size + 1)]
@@ -223,7 +230,7 @@ def _count_numerators(lengths: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
 
 
 def _count_rows(lengths: Sequence[int], a: int, b: int) -> int:
-    """How many collections of rows there are, one row for each table: the product of the B of the docstring's (2)."""
+    """Count the collections of rows, one row for each table: the product of the B of the docstring's (2)."""
     product, known = 1, dict[int, int]()
     for length in lengths:
         if length not in known:
@@ -233,14 +240,14 @@ def _count_rows(lengths: Sequence[int], a: int, b: int) -> int:
 
 
 def _list_terms(free: int, a: int, b: int) -> Iterator[int]:
-    """The terms of (2), each from the one before it, for `free` = m - 1."""
+    """List the terms of (2), for `free` = m - 1."""
     n = a + b
     for k in range(min(free // 2, a, b) + 1):
         yield math.comb(n + free - 2 * k, n) * math.comb(a, k) * math.comb(b, k)
 
 
 def _draw_positive(entropy: Entropy, lengths: Sequence[int], n: int) -> int:
-    """Draw a given n."""
+    """Draw a, what the positive entries of a row sum to at most, given n."""
     most = _count_rows(lengths, n // 2, n - n // 2)
     while True:
         a = below(entropy, n + 1)
@@ -249,7 +256,7 @@ def _draw_positive(entropy: Entropy, lengths: Sequence[int], n: int) -> int:
 
 
 def _draw_row(entropy: Entropy, length: int, a: int, b: int) -> list[int]:
-    """A uniform row of so many cells: positive entries sum to at most a, negative ones to at least -b, all to a - b."""
+    """Draw a uniform row of cells: positive entries sum to at most a, negative ones to at least -b, all to a - b."""
     free = length - 1
     weights = [math.comb(free, j) * math.comb(a, j) * math.comb(b + free - j, b) for j in range(free + 1)]
     positive = pick(entropy, weights)

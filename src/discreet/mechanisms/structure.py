@@ -36,7 +36,7 @@ SETS_LIMIT = 10_000
 CELLS_IN_ALL = 2**24
 """Most cells of all their tables together."""
 SCALE_ENLARGEMENT = 1e-12
-"""By which the scale is enlarged: scores are floats without rounding, and only the scale is rounded."""
+"""Relative enlargement of the scale: scores are floats without rounding, and only the scale is rounded."""
 
 Candidate = tuple[str, Scope]
 """A node, and its parents in the schema's order."""
@@ -84,6 +84,15 @@ def structure(
     Source:
         McSherry and Talwar (2007), Theorem 6; Zhang, Cormode, Procopiuc, Srivastava and Xiao (PrivBayes, TODS 2017),
         Algorithm 4 and the score R; Dwork and Roth (2014), Theorem 3.16 for the composition.
+
+    Example:
+        >>> import discreet as dc
+        >>> schema = dc.Schema(tuple(dc.Variable(name, ("no", "yes")) for name in ("rain", "wet", "slip")))
+        >>> empty = dc.Network.empty(schema)
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> tree = dc.structure(1, first=("rain",)).calibrate(empty, dc.Dirichlet.uniform(empty), promise)
+        >>> tree.rounds, tree.first, tree.total <= 1  # "wet" and "slip" are placed by noisy choices
+        (2, ('rain',), True)
     """
     if not (max_parents >= 1 and max_cells >= 1):
         raise InputError("a family needs room: max_parents and max_cells are at least 1")
@@ -122,7 +131,7 @@ def structure(
 
 
 def _draw_network(given: _Rules, statistic: Counts, calibration: StructureNoise, noise: Noise) -> ChosenNetwork:
-    """The nodes one after the other, each with its parents."""
+    """Choose the nodes one after the other, each with its parents."""
     placed: dict[str, Scope] = {}
     scores: dict[Candidate, float] = {}
     while len(placed) < len(given.network.nodes):
@@ -136,7 +145,7 @@ def _draw_network(given: _Rules, statistic: Counts, calibration: StructureNoise,
 
 
 def _count_family(statistic: Counts, candidate: Candidate) -> Ints:
-    """The counts of a family, the node's axis last."""
+    """Take the counts of a family, the node's axis last."""
     node, parents = candidate
     scope = statistic.network.ordered((*parents, node))
     return np.asarray(np.moveaxis(statistic.joint(scope), scope.index(node), -1))
@@ -147,7 +156,7 @@ def _count_family(statistic: Counts, candidate: Candidate) -> Ints:
 
 @dataclass(frozen=True)
 class _Rules:
-    """What the network may be; no record is seen.
+    """What the chosen network may be: public rules, for which no record is seen.
 
     Args:
         network: the variables, without arcs.
@@ -187,7 +196,7 @@ class _Rules:
                 yield from ((node, self.network.ordered(parents)) for parents in self._list_largest(node, fixed, free))
 
     def _list_largest(self, node: str, fixed: set[str], free: Sequence[str]) -> list[set[str]]:
-        """The sets of parents of a node that have some, fit the limits and lie in no other such set."""
+        """List the sets of parents of a node that have some, fit the limits and lie in no other such set."""
         found: list[set[str]] = []
         for size in range(min(self.max_parents - len(fixed), len(free)), -1, -1):
             larger = [parents for parents in found if len(parents) > len(fixed) + size]
@@ -203,7 +212,7 @@ class _Rules:
 
     @property
     def rounds(self) -> int:
-        """Rounds that may have an alternative: those known to have one; all, once one of several nodes may follow."""
+        """Number of rounds that may have an alternative: those known to; all, once one of several nodes may follow."""
         placed: Scope = ()
         choices = 0
         while len(placed) < len(self.network.nodes):
@@ -219,7 +228,7 @@ class _Rules:
 def _make_rules(
     network: Network, max_parents: int, max_cells: int, required: Arcs, forbidden: Arcs, first: Scope
 ) -> _Rules:
-    """The rules, refused where no network keeps them or where there are too many candidates."""
+    """Make the rules, refused where no network keeps them or where there are too many candidates."""
     if network.arcs:
         raise InputError("structure chooses all arcs: give it the network without any, Network.empty(schema)")
     fixed = _read_parents(required, network.schema, "required")
@@ -252,19 +261,19 @@ def _make_rules(
 
 
 def _read_parents(arcs: Arcs, schema: Schema, what: str) -> Mapping[str, Scope]:
-    """The parents that some arcs give."""
+    """Read the parents that some arcs give."""
     if isinstance(arcs, str):
         return parents_in(arcs, schema, where=f"{what} arcs")
     return parents_of(arcs, schema, lambda index: f"{what} arc {index + 1}")
 
 
 def _list_arcs(parents: Mapping[str, Scope]) -> tuple[tuple[str, str], ...]:
-    """All arcs, (parent, child)."""
+    """List all arcs, (parent, child)."""
     return tuple((parent, node) for node, family in parents.items() for parent in family)
 
 
 def _choose_first(nodes: Scope, fixed: Mapping[str, Scope], barred: Mapping[str, Scope]) -> Scope:
-    """Nodes into which no arc may lead, in the schema's order; else the first without a required parent."""
+    """Choose the nodes into which no arc may lead, in the schema's order; else the first without a required parent."""
     found = tuple(node for node in nodes if len(barred[node]) == len(nodes) - 1)
     return found or next((node,) for node in nodes if not fixed[node])
 

@@ -44,7 +44,7 @@ __all__ = ["in_digits", "laplace_plan", "table_plan"]
 BUDGET_STEPS = 10**12
 """Budgets are multiples of the guarantee's part in so many: they print as decimals, and next to nothing is lost."""
 PLAN_ROUNDS = 6
-"""Of sizes and plans that follow from each other: two are enough on the networks at hand."""
+"""Most rounds of sizes and plans that follow from each other: two are enough on the networks at hand."""
 DENOMINATOR_LIMIT = 10**30
 """Budgets with a larger denominator are rounded down, so that their parts can be written into a release."""
 LEAST_ERROR = 1e-200
@@ -115,7 +115,7 @@ def table_plan(*, workload: Sequence[str | Query] | None, records: int | None) -
 def _list_plans(
     network: Network, prior: Dirichlet, guarantee: Guarantee, queries: Sequence[str | Query] | None
 ) -> Iterator[PlannedNoise]:
-    """The forms that a release may take."""
+    """List the forms that a release may take."""
 
     def shares(groups: Sequence[Group], noise: Literal["laplace", "gaussian"]) -> dict[Group, float]:
         if queries is None:
@@ -139,7 +139,7 @@ def _list_plans(
 
 
 def _leave_out_large(network: Network, plan: PlannedNoise, guarantee: Guarantee, records: int) -> PlannedNoise:
-    """The plan, or one of the same form whose large families are measured without some of their parents."""
+    """Keep the plan, or measure its large families without some of their parents."""
     if _sum_errors(network, plan) <= NOISY_ROW_ERROR * records * len(network.nodes):
         return plan
     moved, counted = cells_moved(guarantee.relation), tuple(scope for group in star_cover(network) for scope in group)
@@ -162,12 +162,12 @@ def _leave_out_large(network: Network, plan: PlannedNoise, guarantee: Guarantee,
 
 
 def _count_groups(plan: PlannedNoise) -> int:
-    """Parts that the budget goes to."""
+    """Count the parts that the budget goes to."""
     return len(plan.budgets) - len(plan.stars) + len(set(plan.stars.values()))
 
 
 def _add_star_noise(joints: Mapping[Scope, Array], scale: float, noise: Noise) -> dict[Scope, Array]:
-    """The tables of a star with noise that agrees on what they share."""
+    """Add noise to the tables of a star that agrees on what they share."""
     star = tuple(joints)
     shared = shared_by(star)
     noisy = noise.star([by_rows(joints[scope], scope, shared) for scope in star], scale)
@@ -175,7 +175,7 @@ def _add_star_noise(joints: Mapping[Scope, Array], scale: float, noise: Noise) -
 
 
 def laplace_plan(network: Network, shares: Mapping[Group, float], epsilon: Fraction, moved: int) -> PlannedNoise:
-    """A plan with discrete Laplace noise: epsilon goes to the stars, and to the tables beside them, by their shares.
+    """Plan discrete Laplace noise: epsilon goes to the stars, and to the tables beside them, by their shares.
 
     Args:
         network: public.
@@ -210,7 +210,7 @@ def laplace_plan(network: Network, shares: Mapping[Group, float], epsilon: Fract
 def _plan_gaussian(
     network: Network, shares: Mapping[Group, float], rho: Fraction, reported: Fraction, moved: int
 ) -> PlannedNoise:
-    """Discrete Gaussian noise; rho, which keeps the guarantee, goes to the tables by their shares."""
+    """Plan discrete Gaussian noise; rho, which keeps the guarantee, goes to the tables by their shares."""
     budgets = {scope: part for (scope,), part in _split_budget(shares, rho).items()}
     scales = {scope: deviation_within(moved, budget)[0] for scope, budget in budgets.items()}
     expected = _expect_errors(network, _find_table_blurs("discrete_gaussian", scales))
@@ -218,7 +218,7 @@ def _plan_gaussian(
 
 
 def _split_budget(shares: Mapping[Group, float], whole: Fraction) -> dict[Group, Fraction]:
-    """Exact parts of a budget, proportional to the shares and rounded down: together at most the whole."""
+    """Split a budget exactly, proportional to the shares and rounded down: together at most the whole."""
     if whole.denominator > DENOMINATOR_LIMIT:
         whole = in_digits(whole)
     exact = {group: Fraction(share) for group, share in shares.items()}
@@ -230,26 +230,37 @@ def _split_budget(shares: Mapping[Group, float], whole: Fraction) -> dict[Group,
 
 
 def in_digits(rho: Fraction) -> Fraction:
-    """A loss rounded down to 13 or 14 digits: its parts then print as decimals."""
+    """Round a loss down to 13 or 14 digits, so that its parts print as decimals.
+
+    Args:
+        rho: greater than 0.
+
+    Returns:
+        At most rho.
+
+    Example:
+        >>> in_digits(Fraction(1, 3))
+        Fraction(3333333333333, 10000000000000)
+    """
     # Numbers of digits: a float would underflow.
     unit = Fraction(10) ** (len(str(rho.numerator)) - len(str(rho.denominator)) - 13)
     return math.floor(rho / unit) * unit
 
 
 def _find_blurs(network: Network, plan: PlannedNoise) -> dict[Scope, Blur]:
-    """What the noise of a plan does to each table; records squared."""
+    """Find what the noise of a plan does to each table; records squared."""
     alone = {scope: scale for scope, scale in plan.scales.items() if scope not in plan.stars}
     stars = {star: plan.scales[star[0]] for star in star_scopes(plan.stars)}
     return _find_table_blurs(plan.noise, alone) | _find_group_blurs(network, stars)
 
 
 def _find_table_blurs(noise: CellNoise, scales: Mapping[Scope, float]) -> dict[Scope, Blur]:
-    """Of independent noise in every cell."""
+    """Find what independent noise in every cell does to each table; records squared."""
     return {scope: Blur(max(noise_variance(noise, scale), LEAST_ERROR)) for scope, scale in scales.items()}
 
 
 def _find_group_blurs(network: Network, scales: Mapping[Group, float]) -> dict[Scope, Blur]:
-    """Of Laplace noise on tables alone, and of stars."""
+    """Find what Laplace noise does to tables alone, and to those of stars; records squared."""
     blurs = _find_table_blurs(
         "discrete_laplace", {group[0]: scale for group, scale in scales.items() if len(group) == 1}
     )
@@ -261,7 +272,7 @@ def _find_group_blurs(network: Network, scales: Mapping[Group, float]) -> dict[S
 
 
 def _expect_laplace_error(scale: float) -> float:
-    """Its mean absolute value, `2 q / (1 - q^2)`; records."""
+    """Mean absolute value of discrete Laplace noise, `2 q / (1 - q^2)`; records."""
     return max(-2 * math.exp(-1 / scale) / math.expm1(-2 / scale), LEAST_ERROR)
 
 
@@ -273,5 +284,5 @@ def _expect_errors(network: Network, blurs: Mapping[Scope, Blur]) -> dict[str, f
 
 
 def _sum_errors(network: Network, plan: PlannedNoise) -> float:
-    """Expected absolute error of all families' cells together; records."""
+    """Sum the expected absolute errors of all families' cells; records."""
     return sum(network.cells(network.family(node)) * error for node, error in plan.expected.items())

@@ -22,18 +22,32 @@ Value = TypeVar("Value", Fraction, float)
 
 
 def even_budgets(network: Network, epsilon: Fraction) -> Mapping[str, Fraction]:
-    """The same share for every family that lies in no other: the tables of the others are sums of theirs."""
+    """Give the same share to every family that lies in no other: the tables of the others are sums of theirs.
+
+    Args:
+        network: public.
+        epsilon: of all tables together.
+
+    Returns:
+        Budgets by node.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> bits = tuple(Variable(name, ("no", "yes")) for name in "ab")
+        >>> dict(even_budgets(Network(bits, {"a": (), "b": ()}), Fraction(1)))
+        {'a': Fraction(1, 2), 'b': Fraction(1, 2)}
+    """
     return dict.fromkeys(network.maximal_families, epsilon / len(network.maximal_families))
 
 
 def table_noise(epsilons: Mapping[str, Fraction], moved: int) -> TableNoise:
-    """Discrete Laplace noise for the budgets of families' tables; arguments and errors as in `laplace_scales`."""
+    """Calibrate discrete Laplace noise for the budgets of families' tables; the rest is as in `laplace_scales`."""
     scales, reported = laplace_scales(epsilons, moved)
     return TableNoise(moved, epsilons, scales, reported)
 
 
 def laplace_scales(epsilons: Mapping[Key, Fraction], moved: int) -> tuple[dict[Key, float], Fraction]:
-    """Discrete Laplace scales for the tables' budgets.
+    """Find the discrete Laplace scales that keep the tables' budgets.
 
     Args:
         epsilons: exact budget of each measured table.
@@ -44,6 +58,10 @@ def laplace_scales(epsilons: Mapping[Key, Fraction], moved: int) -> tuple[dict[K
 
     Raises:
         InputError: a budget so small or so large that no scale is left.
+
+    Example:
+        >>> laplace_scales({"a": Fraction(1, 2), "b": Fraction(1, 4)}, 1)
+        ({'a': 2.0, 'b': 4.0}, Fraction(3, 4))
     """
     scales: dict[Key, float] = {}
     reported = Fraction()
@@ -57,7 +75,9 @@ def laplace_scales(epsilons: Mapping[Key, Fraction], moved: int) -> tuple[dict[K
 def noisy_tables(
     counts: Mapping[Key, Array], scales: Mapping[Key, float], add: Callable[[Integers, float], Integers]
 ) -> dict[Key, Array]:
-    """Tables with noise, one vector call for all of equal scale: a call's length is public, and its time tells least.
+    """Add noise to tables, in one vector call for all of equal scale.
+
+    A call's length is public, so that its time tells least.
 
     Args:
         counts: private.
@@ -66,6 +86,10 @@ def noisy_tables(
 
     Returns:
         Noisy tables.
+
+    Example:
+        >>> noisy_tables({"a": np.array([3, 4])}, {"a": 2.0}, lambda values, scale: values + 1)["a"].tolist()
+        [4, 5]
     """
     noisy = dict[Key, Array]()
     for scale, keys in _group_by_value(scales).items():
@@ -77,7 +101,7 @@ def noisy_tables(
 
 
 def checked_budgets(network: Network, shares: Mapping[str, Fraction], limit: Fraction) -> Mapping[str, Fraction]:
-    """Budgets that a user gave for each table, in the network's order.
+    """Check the budgets that a user gave for each table, and put them into the network's order.
 
     Raises:
         InputError: a family that lies in no other has none, an unknown node has one, or they are not positive or sum
@@ -107,7 +131,7 @@ def pure_only(name: str, guarantee: Guarantee) -> None:
 
 
 def _group_by_value(values: Mapping[Key, Value]) -> dict[Value, list[Key]]:
-    """Keys by equal value, in order."""
+    """Group keys by equal value, in order."""
     groups: dict[Value, list[Key]] = {}
     for key, value in values.items():
         groups.setdefault(value, []).append(key)

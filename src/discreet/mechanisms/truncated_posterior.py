@@ -1,4 +1,4 @@
-"""Posterior sampling for linear regression: draws of the weights under a prior cut to a ball (Zhang et al., Figure 2).
+"""Posterior sampling for linear regression: draws of weights under a prior on a ball (Zhang et al., Figure 2).
 
 The whole guarantee comes from the ball: inside it the likelihoods of two records differ by a bounded factor. Printed
 experiments use a ball of ten prior deviations, which promises little; here the ball is chosen, and the likelihood is
@@ -42,8 +42,8 @@ def truncated_posterior(
 ) -> DesignMechanism[Truncation, Moments]:
     """Draws of a linear regression's weights from `likelihood^tau times prior` on the ball `|w| <= radius`.
 
-    Everything is in the design's coordinates: features and target between -1 and 1. The temper tau is 1 where the
-    budget allows it, else what the budget buys.
+    Everything is in the design's coordinates: features and target between -1 and 1. The tempering exponent tau is 1
+    where the budget allows it, else what the budget buys.
 
     Args:
         draws: joint draws of all weights; they share the budget.
@@ -65,6 +65,14 @@ def truncated_posterior(
     Source:
         Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Section on linear regression; Dimitrakakis et al. (JMLR 2017),
         Theorem 8.1; the loss in closed form is `theory/truncated_normal.py`'s.
+
+    Example:
+        >>> import discreet as dc
+        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> law = dc.truncated_posterior(variance=0.04).calibrate(stay, dc.designs.Normal(stay, 1.0), promise)
+        >>> 0 < law.temper < 1, law.radius, law.total <= 1
+        (True, 1.0, True)
     """
     if isinstance(draws, bool) or not isinstance(draws, int) or not 1 <= draws <= DRAWS_LIMIT:
         raise InputError(f"a truncated posterior needs from 1 to {DRAWS_LIMIT:,} draws, got {draws}")
@@ -108,7 +116,7 @@ def truncated_posterior(
 
 
 def _recover_products(statistic: Moments) -> tuple[Floats, Floats]:
-    """Sums of products of coordinates, shape `(size, size)`, and with the target, shape `(size,)`."""
+    """Recover sums of products of coordinates, shape `(size, size)`, and with the target, shape `(size,)`."""
     design, records = statistic.over, statistic.records
     wide = np.zeros((design.size + 1, design.size + 1))
     for (i, j), value in zip(design.moments, statistic.values.tolist(), strict=True):

@@ -17,14 +17,26 @@ from discreet.privacy.settings import ledger_address
 __all__ = ["DEFAULT_ACCOUNT", "DEFAULT_LIMIT", "DefaultAccountWarning", "default_account"]
 
 DEFAULT_ACCOUNT = "default"
-"""Its name."""
+"""Name of the default account."""
 DEFAULT_LIMIT = Guarantee(epsilon=3, delta="0.000001", relation=Relation.ADD_REMOVE, unit="record")
 """All that may ever be spent from it: three fits of epsilon 1. Odds about one record then change by a factor of 20 at
 most; whoever wants more says so, and opens an account."""
 
 
 class DefaultAccountWarning(UserWarning):
-    """A fit spends from the default account; told once in a process, with the ledger and the limit."""
+    """A fit spends from the default account; told once in a process, with the ledger and the limit.
+
+    Args:
+        message: what is spent from, and how to name an account instead.
+
+    Raises:
+        Nothing: it is a warning; `warnings.simplefilter("error", DefaultAccountWarning)` makes an error of it.
+
+    Example:
+        >>> import discreet as dc
+        >>> issubclass(dc.tools.DefaultAccountWarning, UserWarning)
+        True
+    """
 
 
 def default_account() -> Account:
@@ -36,6 +48,13 @@ def default_account() -> Account:
     Raises:
         InputError: the ledger cannot be opened, lives in memory, or has an account of this name for another relation or
             unit.
+
+    Guarantee:
+        None spent: it opens an account and charges nothing.
+
+    Example:
+        >>> print(DEFAULT_LIMIT)  # what the account is opened with
+        epsilon 3, delta 0.000001, add-remove one record
     """
     ledger = Ledger(ledger_address())
     if ledger.place == ":memory:":
@@ -55,7 +74,7 @@ def default_account() -> Account:
 
 
 def _open_or_find(ledger: Ledger) -> Account:
-    """The account, opened where it is not."""
+    """Find the account, opened where it is not."""
     if DEFAULT_ACCOUNT not in ledger.names():
         try:
             return ledger.open(DEFAULT_ACCOUNT, DEFAULT_LIMIT)

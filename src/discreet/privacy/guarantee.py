@@ -46,12 +46,22 @@ DIGITS_LIMIT = 1200
 
 
 class Relation(StrEnum):
-    """Which data sets count as neighbours, or how far apart two of them are.
+    """Which data sets count as neighbours, or, for METRIC, how far apart two of them are.
 
     ADD_REMOVE: one has one record more than the other; the number of records is private.
     REPLACE: they differ in one record; the number of records is public.
     METRIC: any two of one size, at a distance in the guarantee's unit; the number of records is public. What is
         promised falls with the distance, so it hides small changes and protects no record as a whole.
+
+    Args:
+        value: "add-remove", "replace" or "metric"; underscores and capitals are taken, too.
+
+    Raises:
+        InputError: another text, by name.
+
+    Example:
+        >>> Relation("add_remove") is Relation.ADD_REMOVE, Relation.REPLACE.public_number
+        (True, True)
     """
 
     ADD_REMOVE = "add-remove"
@@ -183,7 +193,18 @@ class Guarantee:
 
 
 def begins_with_amount(unit: str) -> bool:
-    """Whether a unit begins with an amount greater than 0, as that of a metric does and that of records must not."""
+    """Tell whether a unit begins with an amount above 0, as that of a metric does and that of records must not.
+
+    Args:
+        unit: of protection, or of change.
+
+    Returns:
+        True for a metric's.
+
+    Example:
+        >>> begins_with_amount("1 mmHg in one reading"), begins_with_amount("record")
+        (True, False)
+    """
     return re.match(r"\s*(?=[\d.]*[1-9])\d*\.?\d+\s+\S", unit) is not None
 
 
@@ -220,7 +241,7 @@ def as_rational(value: Number, name: str) -> Fraction:
 
 
 def _show(value: object) -> str:
-    """The value for an error, where it can be printed."""
+    """Print a value for an error, where it can be printed."""
     try:
         return repr(value)[:40]
     except ValueError:
@@ -228,7 +249,7 @@ def _show(value: object) -> str:
 
 
 def _parse_text(text: str) -> Fraction:
-    """Decimal text or a fraction, refused before a long exponent makes it a number of millions of digits."""
+    """Parse decimal text or a fraction; a long exponent is refused before it makes a number of millions of digits."""
     exponent = re.search(r"[eE]([+-]?\d+)\s*$", text)
     if len(text) > 3 * DIGITS_LIMIT or (exponent is not None and len(exponent[1]) > 4):
         raise ValueError
@@ -269,7 +290,7 @@ def as_text(value: Fraction) -> str:
 
 
 def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """What several releases on the same records promise together: epsilons and deltas add up.
+    """Add up what several releases on the same records promise: epsilons and deltas sum.
 
     Args:
         guarantees: at least one; all for the same relation and unit (`convert` them first).
@@ -280,8 +301,17 @@ def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
     Raises:
         InputError: none given, or they differ in relation or unit.
 
+    Guarantee:
+        The sum holds for all of the releases together, if each was drawn on its own or knew the others' outputs only.
+
     Source:
         Dwork and Roth (2014), Theorem 3.16 (basic composition); it holds for every pair of data sets, hence for METRIC.
+
+    Example:
+        >>> import discreet as dc
+        >>> promise = dc.Guarantee(epsilon="0.5", delta=0, relation="add-remove", unit="record")
+        >>> dc.tools.compose([promise, promise]).epsilon
+        Fraction(1, 1)
     """
     parts = list(guarantees)
     if not parts:
@@ -317,8 +347,17 @@ def convert(guarantee: Guarantee, relation: Relation) -> Guarantee:
     Raises:
         InputError: from REPLACE to ADD_REMOVE, from or to METRIC, or a delta that would be 1 or more.
 
+    Guarantee:
+        What is returned follows from what was given, for the same releases; nothing more is spent.
+
     Source:
         Dwork and Roth (2014), Theorem 2.2 (group privacy), for groups of two.
+
+    Example:
+        >>> import discreet as dc
+        >>> promise = dc.Guarantee(epsilon="0.5", delta=0, relation="add-remove", unit="record")
+        >>> print(dc.tools.convert(promise, dc.Relation.REPLACE))
+        epsilon 1, replace one record
     """
     if guarantee.relation is relation:
         return guarantee
@@ -338,7 +377,7 @@ def convert(guarantee: Guarantee, relation: Relation) -> Guarantee:
 
 
 def for_each(guarantee: Guarantee, number: int) -> Guarantee:
-    """What may be promised for one record, so that a unit with so many of them has the promise that is wanted.
+    """Find what may be promised for one record, so that a unit with so many of them has the promise that is wanted.
 
     If adding or removing (or replacing) one record moves probabilities by `(e, d)`, then k of them, one after the
     other, move them by `(k e, (1 + exp(e) + ... + exp((k - 1) e)) d)`. So each gets epsilon / k, exactly, and delta
@@ -369,7 +408,7 @@ def for_each(guarantee: Guarantee, number: int) -> Guarantee:
 
 
 def amplified(epsilon: Fraction, probability: Fraction) -> Fraction:
-    """What a pure promise becomes where each record took part with some probability, independently of all others.
+    """Bound what a pure promise becomes where each record took part with some probability, independently of all others.
 
     Args:
         epsilon: of the mechanism on the sample, for ADD_REMOVE; nats.
@@ -396,7 +435,7 @@ def amplified(epsilon: Fraction, probability: Fraction) -> Fraction:
 
 
 def before_sampling(epsilon: Fraction, probability: Fraction) -> Fraction:
-    """The promise that a mechanism may make on a sample, so that sampling turns it into `epsilon`; rounded down.
+    """Find the promise that a mechanism may make on a sample, so that sampling turns it into `epsilon`; rounded down.
 
     Args:
         epsilon: what is to hold for the records, for ADD_REMOVE; nats.
@@ -407,6 +446,12 @@ def before_sampling(epsilon: Fraction, probability: Fraction) -> Fraction:
 
     Raises:
         InputError: a probability outside (0, 1], or an epsilon above 1,000.
+
+    Example:
+        >>> wanted = Fraction(1, 10)
+        >>> promise = before_sampling(wanted, Fraction(1, 2))
+        >>> promise > wanted, amplified(promise, Fraction(1, 2)) <= wanted
+        (True, True)
     """
     _check_sampling(epsilon, probability)
     if probability == 1:
@@ -429,7 +474,7 @@ def _check_sampling(epsilon: Fraction, probability: Fraction) -> None:
 
 
 def _round_log1p(value: Fraction, rounding: str) -> Fraction:
-    """A rational next to log(1 + value), on the side that the rounding says."""
+    """Round log(1 + value) to a rational on the side that the rounding says."""
     context = decimal.Context(prec=60, rounding=rounding)
     inside = context.divide(Decimal((1 + value).numerator), Decimal((1 + value).denominator))
     log = context.ln(inside)
@@ -437,18 +482,18 @@ def _round_log1p(value: Fraction, rounding: str) -> Fraction:
 
 
 def _shorten_down(value: Fraction) -> Fraction:
-    """Not more than the value, with a denominator that is short."""
+    """Round down to a short denominator."""
     return Fraction(math.floor(value * 10**30), 10**30) if value * 10**12 > 1 else value
 
 
 def _round_down(value: Fraction) -> Fraction:
-    """Not more than a value between 0 and 1, by 1e-30 of it at most, with a denominator that is short."""
+    """Round a value between 0 and 1 down, by 1e-30 of it at most, to a short denominator."""
     places = 30 + max(len(str(value.denominator)) - len(str(value.numerator)), 0)
     return Fraction(math.floor(value * 10**places), 10**places)
 
 
 def _round_exp_up(value: Fraction) -> Fraction:
-    """A rational at least exp(value), and at most a relative 1e-30 above it."""
+    """Round exp(value) up to a rational, by a relative 1e-30 at most."""
     if value > 1000:
         raise InputError("an epsilon above 1,000 is too large to convert a delta; such a guarantee promises nothing")
     context = decimal.Context(prec=math.ceil(40 + float(value)), rounding=decimal.ROUND_CEILING)

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Ledger:
-    """Accounts in a database.
+    """Accounts of privacy budgets in a database, which no number of processes can overspend.
 
     Args:
         url: `sqlite:///budget.db`, or `postgresql://host/base`; tables are made when they are not there, and a new file
@@ -38,6 +38,17 @@ class Ledger:
         InputError: the URL cannot be understood, has an argument that could weaken the ledger (any for SQLite; for
             PostgreSQL those that do not say where the server is and how it is reached), or its database cannot be
             opened, is of another version, or could forget in a crash what was spent.
+
+    Guarantee:
+        Charges of an account never sum to more than its limit; see `Account.charge`.
+
+    Example:
+        >>> import discreet as dc
+        >>> ledger = dc.Ledger("sqlite://")  # in memory; sqlite:///budget.db or postgresql://host/base to keep it
+        >>> limit = dc.Guarantee(epsilon=3, delta=0, relation="add-remove", unit="record")
+        >>> account = ledger.open("patients-2026", limit)
+        >>> ledger.names(), account.balance().epsilon_left
+        (('patients-2026',), Fraction(3, 1))
     """
 
     def __init__(self, url: str) -> None:
@@ -73,7 +84,7 @@ class Ledger:
         return (Ledger, (self._database.url,))
 
     def open(self, name: str, limit: Guarantee) -> Account:
-        """Open an account.
+        """Open an account with a limit that never rises.
 
         Args:
             name: new in this ledger; one per data set, not per analyst. At most 80 characters, none of them invisible,
@@ -115,7 +126,7 @@ class Ledger:
         return Account(self, name)
 
     def account(self, name: str, *, purpose: str = "", request: str = "") -> Account:
-        """An account that is open.
+        """Find an account that is open.
 
         Args:
             name: as it was opened, or one that looks like it.
@@ -141,7 +152,14 @@ class Ledger:
         return replace(found, name=alike[0])
 
     def names(self) -> tuple[str, ...]:
-        """Names of all accounts, sorted."""
+        """Names of all accounts, sorted.
+
+        Returns:
+            The names.
+
+        Raises:
+            InputError: the database failed.
+        """
         return self._read(self._books.names)
 
     @property
@@ -176,25 +194,25 @@ class Ledger:
         return self._run_in_words(lambda: self._database.read(work), name)
 
     def _find_limit(self, connection: sa.Connection, name: str) -> Guarantee:
-        """The limit that an account was opened with, which never changes: read once."""
+        """Find the limit that an account was opened with, which never changes: read once."""
         if name not in self._limits:
             self._limits[name] = limit_of(self._books.first(connection, name))
         return self._limits[name]
 
     def _find_version(self, connection: sa.Connection) -> int | None:
-        """The version of the tables, in a database that can be relied on."""
+        """Find the version of the tables, in a database that can be relied on."""
         self._books.require_safe(connection)
         return self._books.version(connection)
 
     def _make_tables(self, connection: sa.Connection) -> int:
-        """The version of the tables, made unless another process was faster."""
+        """Make the tables, unless another process was faster, and return their version."""
         found = self._books.version(connection)
         if found is None:
             self._books.make(connection)
         return VERSION if found is None else found
 
     def _run_in_words(self, work: Callable[[], T], name: str = "") -> T:
-        """Whatever the work returns; refusals in words."""
+        """Run the work; refusals are told in words."""
         try:
             return work()
         except Refusal as refusal:
@@ -214,6 +232,22 @@ class Account:
 
     Raises:
         InputError: the name is no text that a database could hold.
+
+    Guarantee:
+        See `charge`: what was spent through all handles sums to no more than the limit.
+
+    Example:
+        >>> import discreet as dc
+        >>> ledger = dc.Ledger("sqlite://")  # in memory; sqlite:///budget.db or postgresql://host/base to keep it
+        >>> limit = dc.Guarantee(epsilon=3, delta=0, relation="add-remove", unit="record")
+        >>> account = ledger.open("patients-2026", limit)
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> account.charge("a-release", "laplace", promise).epsilon_left
+        Fraction(2, 1)
+        >>> [(charge.release, charge.mechanism) for charge in account.charges()]
+        [('a-release', 'laplace')]
+        >>> account.verify().sequence
+        1
     """
 
     ledger: Ledger
@@ -233,11 +267,11 @@ class Account:
 
     @property
     def limit(self) -> Guarantee:
-        """All that may ever be spent."""
+        """All that may ever be spent from the account."""
         return self.balance().limit
 
     def balance(self) -> Balance:
-        """Limit and sum of the charges.
+        """Read the limit and the sum of the charges.
 
         Returns:
             The balance now.
@@ -248,7 +282,14 @@ class Account:
         return self._read(lambda connection: self._find_state(connection)[0])
 
     def shares(self) -> dict[str, Balance]:
-        """Balances of the people ("person NAME") and purposes ("purpose TEXT") that have a limit of their own."""
+        """Balances of the people ("person NAME") and purposes ("purpose TEXT") that have a limit of their own.
+
+        Returns:
+            Balances by subject, sorted; empty where nobody has a limit of their own.
+
+        Raises:
+            InputError: as of `balance`.
+        """
 
         def read(connection: sa.Connection) -> dict[str, Balance]:
             whole = self._find_state(connection)[0]
@@ -262,7 +303,14 @@ class Account:
         return self._read(read)
 
     def charges(self) -> tuple[Charge, ...]:
-        """All charges, oldest first, as they stand: `verify` holds them against their digests."""
+        """Read all charges, oldest first, as they stand: `verify` holds them against their digests.
+
+        Returns:
+            The charges.
+
+        Raises:
+            InputError: the account is not open, or a row is not what discreet wrote.
+        """
 
         def read(connection: sa.Connection) -> tuple[Charge, ...]:
             first = self._books.first(connection, self.name)
@@ -272,7 +320,7 @@ class Account:
         return self._read(read)
 
     def verify(self) -> Entry:
-        """Make all entries and balances once more, and compare.
+        """Compute all entries and balances once more from the first on, and compare.
 
         Returns:
             The last entry. Whoever keeps its place and digest elsewhere can tell later that nothing before it changed.
@@ -284,7 +332,14 @@ class Account:
         return self._read(self._verify_all)[-1]
 
     def export(self) -> dict[str, object]:
-        """All entries, verified, as a document of JSON that `verify_export` checks without the database."""
+        """Write all entries, verified, as a document of JSON that `verify_export` checks without the database.
+
+        Returns:
+            The document.
+
+        Raises:
+            InputError: as of `verify`.
+        """
         return {
             "format": "discreet ledger account",
             "version": VERSION,
@@ -394,7 +449,7 @@ class Account:
 
     @property
     def _books(self) -> Books:
-        """Of the ledger."""
+        """The books of the ledger."""
         return self.ledger._books
 
     def _read(self, work: Callable[[sa.Connection], T]) -> T:
@@ -415,7 +470,7 @@ class Account:
         self.ledger._run_in_words(lambda: self.ledger._database.write(add, settled, self.name), self.name)
 
     def _pay(self, work: Callable[[], T], guarantee: Guarantee) -> T:
-        """Whatever the work returns; what goes beyond a limit with the figures of that limit."""
+        """Run the work that pays; what goes beyond a limit is told with the figures of that limit."""
         try:
             return work()
         except Refusal as refusal:
@@ -425,7 +480,7 @@ class Account:
         raise in_words(found, self.name, shown_address(self.ledger.url))
 
     def _explain_limit(self, connection: sa.Connection, subject: str, guarantee: Guarantee) -> BudgetError:
-        """The error for a price beyond the limit of a subject."""
+        """Make the error for a price beyond the limit of a subject."""
         own = self.ledger._find_limit(connection, self.name)
         share = self._books.share(connection, self.name, subject)
         assert share is not None, "it refused"
@@ -439,13 +494,13 @@ class Account:
         )
 
     def _find_balance(self, connection: sa.Connection, made: Entry) -> Balance:
-        """The balance that a charge of this transaction left; that of a request made before is today's."""
+        """Find the balance that a charge of this transaction left; that of a request made before is today's."""
         own, share = self.ledger._find_limit(connection, self.name), self._books.share(connection, self.name, "")
         assert share is not None, f"entry {made.sequence} was made"
         return balance_of(own, share)
 
     def _draft(self, connection: sa.Connection, release: str, mechanism: str, guarantee: Guarantee) -> Entry:
-        """A charge, in the account's relation."""
+        """Draft a charge, in the account's relation."""
         price = self._convert_price(self.ledger._find_limit(connection, self.name), guarantee)
         return Entry(
             self.name, 0, "charged", release, mechanism, str(price.epsilon), str(price.delta), purpose=self.purpose,
@@ -453,18 +508,18 @@ class Account:
         )  # fmt: skip
 
     def _find_state(self, connection: sa.Connection) -> tuple[Balance, Entry, Share]:
-        """The balance, its last entry, and the row that says it, inside a transaction."""
+        """Find the balance, the last entry, and the row that says it, inside a transaction."""
         share, last = self._books.account_share(connection, self.name)
         balance = balance_of(self.ledger._find_limit(connection, self.name), share)
         return replace(balance, closed=last.kind == "closed"), last, share
 
     def _verify_all(self, connection: sa.Connection) -> tuple[Entry, ...]:
-        """All entries, verified."""
+        """Read all entries, and verify them."""
         self._books.first(connection, self.name)
         return verify(self._books.entries(connection, self.name), self._books.shares(connection, self.name))
 
     def _convert_price(self, limit: Guarantee, guarantee: Guarantee) -> Guarantee:
-        """What the account pays for a guarantee, in its own relation."""
+        """Convert a guarantee to what the account pays for it, in its own relation."""
         if Relation.METRIC in (guarantee.relation, limit.relation) and guarantee.relation is not limit.relation:
             raise InputError(
                 f"account {shown(self.name)} has the limit {limit}, and the guarantee is {guarantee}: charges for "

@@ -24,11 +24,11 @@ from discreet.privacy.ledger_entries import COLUMNS, Entry, Refusal, Share, foll
 __all__ = ["VERSION", "Books", "PostgresBooks", "SqliteBooks", "script"]
 
 VERSION = 2
-"""Of the tables."""
+"""Version of the tables."""
 T = TypeVar("T", Entry, Share)
 
 OLDEST_SERVER = 130_000
-"""Version of PostgreSQL: the first that has `gcd`."""
+"""Oldest version of PostgreSQL that is taken: the first that has `gcd`."""
 ENTRIES_BLOCK = 1000
 """Entries that are read at a time."""
 SHARE_COLUMNS = tuple(field.name for field in fields(Share))
@@ -150,7 +150,7 @@ class Books(ABC):
 
     @property
     def _select_shares(self) -> str:
-        """Balances of an account."""
+        """SQL for the balances of an account."""
         return f"SELECT {', '.join(SHARE_COLUMNS)} FROM {self.prefix}balances WHERE account = :account"
 
     def entries(self, connection: sa.Connection, account: str) -> Iterator[Entry]:
@@ -172,7 +172,7 @@ class Books(ABC):
         return found[0] if found else None
 
     def _select_entries(self, connection: sa.Connection, where: str, **values: Any) -> list[Entry]:
-        """Entries that a condition is true of."""
+        """Select the entries that a condition is true of."""
         statement = f"SELECT {', '.join(COLUMNS)} FROM {self.prefix}entries WHERE {where}"
         return [_check_row(Entry, row) for row in connection.execute(sa.text(statement), values)]
 
@@ -332,7 +332,7 @@ class PostgresBooks(Books):
         return found[0] if found else None
 
     def _call(self, connection: sa.Connection, name: str, given: tuple[str, ...]) -> list[Entry]:
-        """Entries that a function of the server returns."""
+        """Call a function of the server, and return its entries."""
         marks = ", ".join(f":p{place}" for place in range(len(given)))
         values = {f"p{place}": value for place, value in enumerate(given)}
         try:
@@ -348,7 +348,7 @@ class PostgresBooks(Books):
 
 
 def _check_row(kind: type[T], row: Sequence[Any]) -> T:
-    """A row as it must be: a damaged file may hold a number for a text."""
+    """Check the types of a row: a damaged file may hold a number for a text."""
     names = [field.name for field in fields(kind)]
     if any(type(value) is not (int if name == "sequence" else str) for name, value in zip(names, row, strict=True)):
         raise Refusal("tampered", "a row")
@@ -356,7 +356,7 @@ def _check_row(kind: type[T], row: Sequence[Any]) -> T:
 
 
 def _require_same_request(found: Entry, draft: Entry) -> Entry:
-    """The charge of a request, if it asked the same."""
+    """Take the charge of a request, if it asked the same."""
     same = ("mechanism", "epsilon", "delta", "purpose", "who")
     if any(getattr(found, name) != getattr(draft, name) for name in same):
         raise Refusal("request")
@@ -364,5 +364,5 @@ def _require_same_request(found: Entry, draft: Entry) -> Entry:
 
 
 def script(name: str) -> str:
-    """A file of SQL beside this one."""
+    """Read a file of SQL beside this one."""
     return (files("discreet.privacy") / name).read_text("utf-8")

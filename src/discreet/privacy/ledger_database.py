@@ -86,7 +86,7 @@ _servers: weakref.WeakSet[sa.Engine] = weakref.WeakSet()
 
 
 def _renew_gate() -> None:
-    """A gate for the child, which has one thread, and connections of its own."""
+    """Make a gate for the child, which has one thread, and connections of its own."""
     global _gate
     _gate = threading.RLock()
     for engine in _servers:
@@ -205,11 +205,11 @@ class Database:
 
     @property
     def _alone(self) -> tuple[str, ...]:
-        """What opens a transaction that writes."""
+        """Statements that open a transaction that writes."""
         return WRITING_SQLITE if self._sqlite else (_settings(),)
 
     def _transact_certainly(self, opening: tuple[str, ...], work: Callable[[sa.Connection], T]) -> T:
-        """A transaction that charges nothing, however it ends."""
+        """Run a transaction that charges nothing, however it ends."""
         try:
             return self._transact(opening, work)
         except _UnsureError as error:
@@ -217,7 +217,7 @@ class Database:
         raise InputError(f"ledger {self._shown}: {reason}; nothing was charged")
 
     def _transact(self, opening: tuple[str, ...], work: Callable[[sa.Connection], T]) -> T:
-        """Try until the server does not break it off."""
+        """Run a transaction until the server does not break it off."""
         if self._memory and os.getpid() != self._process:
             raise InputError(
                 "the ledger sqlite:// is in the memory of another process; use a file, sqlite:///budget.db"
@@ -240,7 +240,7 @@ class Database:
         raise InputError(f"ledger {self._shown} is too busy: {reason}; nothing was charged, try again")
 
     def _attempt(self, opening: tuple[str, ...], work: Callable[[sa.Connection], T]) -> T:
-        """One transaction on one connection; when it ends, in whatever way, so do its locks."""
+        """Run one transaction on one connection; when it ends, in whatever way, so do its locks."""
         failure: Exception
         committing = clean = False
         with _gate:
@@ -278,7 +278,7 @@ class Database:
         raise failure
 
     def _collect_endings(self, connection: sa.Connection) -> tuple[list[Callable[[], object]], Callable[[], object]]:
-        """What gives back all locks: a growing list that closes cursors, and the end of an unfinished transaction."""
+        """Collect what gives back all locks: a growing list that closes cursors, and the end of a transaction."""
         raw = connection.connection.driver_connection
         if raw is None:
             raise InputError(f"ledger {self._shown} has no connection; nothing was charged")
@@ -286,7 +286,7 @@ class Database:
         return cursors, raw.rollback if self._sqlite else raw.pgconn.finish
 
     def _describe_failure(self, error: sa.exc.DBAPIError, committing: bool) -> Exception:
-        """An error of ours for one of the database's."""
+        """Make an error of ours of one of the database's."""
         reason = " ".join(str(error.orig).split())[:REASON_LIMIT]
         state = getattr(error.orig, "sqlstate", None)
         if committing and state not in ("40001", "40P01"):
@@ -329,7 +329,7 @@ def _settings() -> str:
 
 
 def _check_address(url: str) -> sa.URL:
-    """The address, if nothing in it can weaken the ledger."""
+    """Parse the address, if nothing in it can weaken the ledger."""
     if not isinstance(url, str):
         raise InputError(f"the address of a ledger is text such as sqlite:///budget.db, not {type(url).__name__}")
     if len(url) > ADDRESS_LIMIT:
@@ -359,7 +359,7 @@ def _check_address(url: str) -> sa.URL:
 
 
 def _resolve_path(address: sa.URL) -> sa.URL:
-    """The address with the whole path of its file, which stays the same when the process moves to another folder."""
+    """Write the whole path of its file into the address, so that it stays the same when the process changes folders."""
     try:
         return address.set(database=str(Path(address.database or "").resolve()))
     except (OSError, RuntimeError, ValueError):  # a circle of links, a character that no path has
@@ -367,7 +367,7 @@ def _resolve_path(address: sa.URL) -> sa.URL:
 
 
 def _make_engine(address: sa.URL, sqlite: bool) -> sa.Engine:
-    """Connections to the address, each of them new."""
+    """Make the connections to an address, each of them new."""
     options: dict[str, object] = {"timeout": WAIT_S, "isolation_level": None, "check_same_thread": False}
     if not sqlite:
         waits = {"connect_timeout": WAIT_S, "tcp_user_timeout": 1000 * WAIT_S}
@@ -432,7 +432,18 @@ def _refuse_network(path: str) -> None:
 
 
 def shown_address(url: str) -> str:
-    """An address for a message: without its password and arguments, its middle left out where it is long."""
+    """Write an address for a message: without its password and arguments, its middle left out where it is long.
+
+    Args:
+        url: any text.
+
+    Returns:
+        One line.
+
+    Example:
+        >>> shown_address("postgresql://reader:secret@db.example/budgets")
+        'postgresql://reader:***@db.example/budgets'
+    """
     try:
         return _shorten(_render(sa.make_url(url)))
     except (sa.exc.ArgumentError, ValueError):
@@ -440,12 +451,12 @@ def shown_address(url: str) -> str:
 
 
 def _render(address: sa.URL) -> str:
-    """An address without its password and arguments."""
+    """Write an address without its password and arguments."""
     return address.set(query={}).render_as_string(hide_password=True)
 
 
 def _shorten(text: str) -> str:
-    """At most so many characters of it as a message may repeat, all on one line."""
+    """Shorten a text to what a message may repeat, all on one line."""
     text = text if text.isprintable() else repr(text)[1:-1]
     if len(text) <= SHOWN_LIMIT:
         return text

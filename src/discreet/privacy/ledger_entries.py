@@ -112,7 +112,7 @@ class Entry:
 
 
 COLUMNS = tuple(field.name for field in fields(Entry))
-"""Of the table of entries, and of what is exported, in this order."""
+"""Columns of the table of entries, and of what is exported, in this order."""
 
 
 @dataclass(frozen=True)
@@ -159,14 +159,25 @@ class Share:
 
 
 def subjects_of(draft: Entry) -> tuple[str, ...]:
-    """Whose balances an entry reads and changes; the account's is the first."""
+    """List whose balances an entry reads and changes; the account's is the first.
+
+    Args:
+        draft: an entry.
+
+    Returns:
+        Subjects: "" for the account, "person NAME", "purpose TEXT".
+
+    Example:
+        >>> subjects_of(Entry("a", 0, "charged", who="ada", purpose="pilot"))
+        ('', 'person ada', 'purpose pilot')
+    """
     if draft.kind == "charged":
         return ("", PERSON + draft.who, *([PURPOSE + draft.purpose] if draft.purpose else []))
     return ("", draft.subject) if draft.subject else ("",)
 
 
 def following(last: Entry | None, shares: Mapping[str, Share], draft: Entry) -> tuple[Entry, tuple[Share, ...]]:
-    """Add an entry to an account.
+    """Add an entry to an account: pure, so that a ledger can be computed once more from its entries.
 
     Args:
         last: the account's last entry; None for its first.
@@ -178,6 +189,13 @@ def following(last: Entry | None, shares: Mapping[str, Share], draft: Entry) -> 
 
     Raises:
         Refusal: it goes beyond a limit, would raise one, or comes after the account was closed or before it was opened.
+
+    Example:
+        >>> opened = Entry("a", 0, "opened", epsilon="3", relation="replace", unit="record")
+        >>> first, (balance,) = following(None, {}, opened)
+        >>> spent, _ = following(first, {"": balance}, Entry("a", 0, "charged", "r", "laplace", "1", who="ada"))
+        >>> spent.sequence, spent.epsilon_spent
+        (1, '1')
     """
     if (draft.kind == "opened") != (last is None):
         raise Refusal("open" if last is not None else "absent")
@@ -206,7 +224,7 @@ def following(last: Entry | None, shares: Mapping[str, Share], draft: Entry) -> 
 
 
 def _add_up(share: Share, draft: Entry) -> tuple[Fraction, Fraction]:
-    """Sums of a balance after a draft, if it fits."""
+    """Add a draft to the sums of a balance, if it fits."""
     if draft.kind != "charged":
         return share.sums
     epsilon, delta = (
@@ -316,6 +334,6 @@ def verify_document(document: Any) -> Entry:
 
 
 def _hash_texts(*parts: str) -> str:
-    """SHA-256 of texts, each behind its length in bytes."""
+    """Compute SHA-256 of texts, each behind its length in bytes."""
     texts = (part.encode() for part in parts)
     return hashlib.sha256(b"".join(b"%d:%s" % (len(text), text) for text in texts)).hexdigest()

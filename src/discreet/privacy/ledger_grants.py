@@ -76,7 +76,7 @@ class Grant:
 
 
 def grant_sql(grants: Iterable[Grant], owner: str = OWNER, *, make: bool = True) -> tuple[str, ...]:
-    """The statements that make a ledger, give it to its owner, and grant roles what they may do.
+    """Write the statements that make a ledger, give it to its owner, and grant roles what they may do.
 
     Args:
         grants: of roles that are there.
@@ -108,7 +108,7 @@ def grant_sql(grants: Iterable[Grant], owner: str = OWNER, *, make: bool = True)
 
 
 def grant(url: str, grants: Iterable[Grant], owner: str = OWNER, *, run: bool) -> tuple[str, ...]:
-    """The statements of `grant_sql` for a ledger as it stands, and run them.
+    """Write the statements of `grant_sql` for a ledger as it stands, and run them.
 
     Args:
         url: of a server.
@@ -141,10 +141,10 @@ def grant(url: str, grants: Iterable[Grant], owner: str = OWNER, *, run: bool) -
 
 
 def _quote_name(name: str) -> str:
-    """A name in SQL."""
+    """Quote a name for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def _quote_text(text: str) -> str:
-    """A text in SQL."""
+    """Quote a text for SQL."""
     return "'" + text.replace("'", "''") + "'"

@@ -36,7 +36,7 @@ END $$;
 CREATE TRIGGER newer INSTEAD OF INSERT ON discreet_accounts FOR EACH ROW EXECUTE FUNCTION discreet.newer();
 CREATE TRIGGER newer INSTEAD OF INSERT ON discreet_charges FOR EACH ROW EXECUTE FUNCTION discreet.newer();
 """
-"""Of PostgreSQL, where the old tables were; SQLite's are in `ledger_sqlite.sql`."""
+"""Views on PostgreSQL, where the old tables were; SQLite's are in `ledger_sqlite.sql`."""
 
 
 def migrate(url: str) -> int:
@@ -103,7 +103,7 @@ def _move(connection: sa.Connection, books: Books, *, sqlite: bool) -> None:
 
 
 def _draft_charge(row: sa.Row[Any]) -> Entry:
-    """A charge of version 1."""
+    """Draft an entry for a charge of version 1."""
     spent = as_rational(row.epsilon, "epsilon"), as_rational(row.delta, "delta")
     if not (spent[0] > 0 and Fraction() <= spent[1] < 1):
         raise ValueError
@@ -114,7 +114,7 @@ def _draft_charge(row: sa.Row[Any]) -> Entry:
 
 
 def _check_day(text: str) -> str:
-    """A day, as it is written."""
+    """Check a day, and return it as it is written."""
     return date.fromisoformat(text).isoformat()
 
 

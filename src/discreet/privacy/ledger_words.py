@@ -23,7 +23,7 @@ ALIKE_LETTERS = str.maketrans(
 
 
 def in_words(refusal: Refusal, name: str, address: str) -> InputError:
-    """An error for what a ledger refuses.
+    """Make an error of what a ledger refuses.
 
     Args:
         refusal: any but that of a limit, which needs figures.
@@ -55,7 +55,18 @@ def in_words(refusal: Refusal, name: str, address: str) -> InputError:
 
 
 def likeness(name: object) -> str:
-    """What names have in common that are taken for each other: capitals, blanks, and letters of other scripts."""
+    """Reduce a name to what all names have that are taken for it: no capitals, blanks or letters of other scripts.
+
+    Args:
+        name: of an account.
+
+    Returns:
+        Text that is equal for names that look alike.
+
+    Example:
+        >>> likeness("Patients 2026") == likeness("patients2026"), likeness("patients") == likeness("patient")
+        (True, False)
+    """
     text = unicodedata.normalize("NFKC", name if isinstance(name, str) else "")
     return "".join(text.casefold().translate(ALIKE_LETTERS).split())
 

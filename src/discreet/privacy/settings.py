@@ -27,7 +27,7 @@ FILE_BYTES = 2**16
 
 
 def ledger_address(*given: str | None) -> str:
-    """Address of the ledger.
+    """Find the address of the ledger.
 
     Args:
         given: by the command line, then by a project file; the first that is not None is taken.
@@ -43,10 +43,20 @@ def ledger_address(*given: str | None) -> str:
 
 
 def address_of(text: str) -> str:
-    """The address that a name such as `@hospital` stands for; any other text as it is.
+    """Look up the address that a name such as `@hospital` stands for; any other text is its own.
+
+    Args:
+        text: an address, or a name behind an @.
+
+    Returns:
+        The address.
 
     Raises:
         InputError: no database has this name; or the file of settings cannot be read.
+
+    Example:
+        >>> address_of("sqlite:///budget.db")
+        'sqlite:///budget.db'
     """
     if not text.startswith("@"):
         return text
@@ -62,14 +72,14 @@ def address_of(text: str) -> str:
 
 
 def _find_file() -> Path:
-    """Where the settings are."""
+    """Find where the settings are."""
     told = os.environ.get("DISCREET_CONFIG")
     home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(told) if told else Path(home) / "discreet" / "config.toml"
 
 
 def _read_settings() -> Mapping[str, Any]:
-    """What the file says; nothing where there is none."""
+    """Read what the file says; nothing where there is none."""
     path = _find_file()
     try:
         if not path.is_file():

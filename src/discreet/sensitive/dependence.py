@@ -85,5 +85,9 @@ def dependence_sensitivity(relation: Relation) -> int:
 
     Source:
         The top of this file.
+
+    Example:
+        >>> dependence_sensitivity(Relation.ADD_REMOVE), dependence_sensitivity(Relation.REPLACE)
+        (2, 3)
     """
     return relation.by_record(2, 3)

@@ -38,13 +38,13 @@ Rule = Callable[[Any, Any], Any]
 
 
 def _collate(name: str, *, quoted: bool = False) -> Rule:
-    """The text under a collation that compares bytes; as text first, as types like `citext` have ways of their own."""
+    """Make the rule that puts text under a collation that compares bytes; as text first: types like `citext` differ."""
     collation = sge.to_identifier(name, quoted=quoted)
     return lambda compiler, text: sge.Collate(this=compiler.cast(text, dt.string), expression=collation.copy())
 
 
 def _leave_text(_compiler: Any, text: Any) -> Any:
-    """The text: the engine's columns have no collation."""
+    """Leave the text as it is: the engine's columns have no collation."""
     return text
 
 
@@ -116,17 +116,17 @@ class Digest(ops.Unary):  # type: ignore[misc]
 
 
 def _name_dialect(compiler: Any) -> str:
-    """The name of the engine that a compiler of Ibis writes for."""
+    """Name the engine that a compiler of Ibis writes for."""
     return str(type(compiler).__name__.removesuffix("Compiler").lower())
 
 
 def _write_bytewise(compiler: Any, _op: Bytewise, *, arg: Any) -> Any:
-    """SQL."""
+    """Write SQL for a text as what has its bytes."""
     return {**TEXT, **STAND_IN}[_name_dialect(compiler)](compiler, arg)
 
 
 def _write_matches(compiler: Any, op: ops.Node, *, arg: Any, pattern: str) -> Any:
-    """SQL; PostgreSQL searches no text whose collation takes different ones for equal."""
+    """Write SQL for a search; PostgreSQL searches no text whose collation takes different ones for equal."""
     if _name_dialect(compiler) in LOOSE_ENDS:
         pattern = pattern.removesuffix("$") + r"\z"
     text = TEXT.get(_name_dialect(compiler), _leave_text)(compiler, arg)
@@ -134,7 +134,7 @@ def _write_matches(compiler: Any, op: ops.Node, *, arg: Any, pattern: str) -> An
 
 
 def _write_parsed(compiler: Any, op: Parsed, *, arg: Any) -> Any:
-    """SQL; engines that have a cast that never fails have it behind the pattern, too: some cast before they look."""
+    """Write SQL for the number of a text; also casts that never fail stand behind the pattern: some cast first."""
     match _name_dialect(compiler):
         case dialect if dialect in WITHOUT_TRY_CAST:
             cast = compiler.cast(arg, op.dtype)
@@ -152,14 +152,14 @@ def _write_parsed(compiler: Any, op: Parsed, *, arg: Any) -> Any:
 
 
 def _write_nan(compiler: Any, op: NotANumber, *, arg: Any) -> Any:
-    """SQL; Ibis' rule for Spark needs a session."""
+    """Write SQL that tells NaN; Ibis' rule for Spark needs a session."""
     if _name_dialect(compiler) in WITHOUT_NAN:
         return sge.false()
     return compiler.f.isnan(arg) if _name_dialect(compiler) == "pyspark" else compiler.visit_IsNan(op, arg=arg)
 
 
 def _write_digest(compiler: Any, op: Digest, *, arg: Any) -> Any:
-    """SQL."""
+    """Write SQL for the MD5 of a text."""
     match _name_dialect(compiler):
         case "mssql":
             return compiler.visit_HexDigest(op, arg=arg, how="md5")
@@ -231,12 +231,12 @@ def is_present(column: ir.Column) -> ir.BooleanColumn:
 
 
 def _may_be_nan(column: ir.Column) -> bool:
-    """Whether a column of numbers can hold NaN."""
+    """Tell whether a column of numbers can hold NaN."""
     return bool(column.type().is_floating() or column.type().is_decimal())
 
 
 def _is_nan(column: ir.Column) -> ir.BooleanColumn:
-    """Whether a number is NaN."""
+    """Tell whether a number is NaN."""
     found: ir.BooleanColumn = NotANumber(column.cast("float64")).to_expr()
     return found
 
@@ -269,5 +269,5 @@ def teach(table: ir.Table) -> None:
 
 
 def _hash_text(text: str) -> str:
-    """For SQLite."""
+    """Compute MD5 of a text, for SQLite, which has none."""
     return hashlib.md5(text.encode("utf-8"), usedforsecurity=False).hexdigest()

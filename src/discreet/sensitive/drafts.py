@@ -35,6 +35,13 @@ def draft_schema(
 
     Guarantee:
         None: every state and bound is a value of the source. Never publish a draft made from private records.
+
+    Example:
+        >>> import discreet as dc
+        >>> import pyarrow as pa
+        >>> sample = pa.table({"smoke": ["yes", "no", "no"], "visits": [1, 3, 2]})
+        >>> dc.tools.draft_schema(sample)["variables"]
+        [{'name': 'smoke', 'states': ['no', 'yes']}, {'name': 'visits', 'states': ['1', '2', '3']}]
     """
     expression, exact, _ = open_source(source, table)
     if all(is_number(name) for name in expression.columns):
@@ -77,7 +84,7 @@ def draft_schema(
 
 
 def _sort_states(states: Iterable[str]) -> list[str]:
-    """States by number if all are numbers, else by letter."""
+    """Sort states by number if all are numbers, else by letter."""
     listed = list(states)
     if all(map(is_number, listed)):
         return sorted(listed, key=lambda state: (float(state), state))
@@ -85,7 +92,7 @@ def _sort_states(states: Iterable[str]) -> list[str]:
 
 
 def _spell(value: object) -> str:
-    """A value of a sample as the name of a state."""
+    """Spell a value of a sample as the name of a state."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.15g}" if isinstance(value, float) else str(value)

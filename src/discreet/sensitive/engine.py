@@ -34,11 +34,11 @@ __all__ = ["FOLDER_VARIABLE", "MEMORY_SHARE", "open_engine", "query_batches", "t
 FOLDER_VARIABLE = "DISCREET_TMPDIR"
 """Environment variable with the folder that private folders are made in; without, the system's for temporary files."""
 MEMORY_SHARE = 0.5
-"""Of the memory that the machine or its container has, for each engine: Python and Arrow need some beside it."""
+"""Share of the memory that the machine or its container has, for each engine: Python and Arrow need some beside it."""
 DEFAULT_SHARE = 0.8
-"""DuckDB's own."""
+"""Share of the memory that DuckDB takes by itself."""
 FOLDER_PREFIX = "discreet-private-"
-"""Of the names of private folders."""
+"""Beginning of the names of private folders."""
 LOCK_FILE = "lock"
 """File in a private folder that its process holds a lock on for as long as it lives."""
 
@@ -116,7 +116,7 @@ def text_numbers(engine: Any, texts: pa.Array) -> Any:
 
 @cache
 def _write_number_query() -> str:
-    """SQL for the numbers that texts are."""
+    """Write SQL for the numbers that texts are."""
     texts = ibis.table({"value": "string"}, name="texts")
     return str(ibis.to_sql(texts.select(number=number(texts.value)), dialect="duckdb"))
 
@@ -138,7 +138,7 @@ def _set_up(connection: Any, place: Path) -> None:
 
 
 def _find_private_folder() -> Path:
-    """The private folder of this process; the first call makes it and removes what dead processes left."""
+    """Find the private folder of this process; the first call makes it and removes what dead processes left."""
     found = _folders.get(os.getpid())
     if found is not None and found[0].is_dir():
         return found[0]

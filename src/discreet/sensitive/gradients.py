@@ -36,10 +36,23 @@ GRADIENT_PIECE = 2**12
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Gradients:
-    """Private records of which gradients are asked.
+    """Private records of a design whose target has classes or counts, of which sums of gradients are asked.
 
     Args:
         rows: of a design whose target has classes, or counts.
+
+    Raises:
+        Nothing: `sum_gradients` has checked the design.
+
+    Guarantee:
+        None spent: for mechanisms only; `gradient_sensitivity` bounds what one record can do to a sum.
+
+    Example:
+        >>> import discreet as dc
+        >>> ill = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
+        >>> rows = dc.designs.read_rows(ill, [[45.0], [90.0]], ["no", "yes"])
+        >>> dc.designs.sum_gradients(rows)
+        Gradients(2 coordinates, private)
     """
 
     rows: Rows
@@ -54,7 +67,7 @@ class Gradients:
 
     @property
     def over(self) -> Design:
-        """The design."""
+        """The public design that the gradients are over."""
         return self.rows.design
 
     @property
@@ -64,7 +77,7 @@ class Gradients:
 
     @property
     def policy(self) -> RecordsPolicy:
-        """As the rows'."""
+        """What was done with missing values and numbers out of bounds: as of the rows."""
         return self.rows.policy
 
     @property
@@ -88,7 +101,11 @@ class Gradients:
         return total
 
     def signed(self) -> Integers:
-        """Sum of `(2 y - 1) v`: twice the gradient at weights of 0, without rounding; in steps of the grid."""
+        """Sum of `(2 y - 1) v` over the records: twice the gradient at weights of 0, without rounding.
+
+        Returns:
+            int64, shape `(size,)`, in steps of the grid.
+        """
         total = np.zeros(self.over.size, np.int64)
         for coordinates, target in self.rows.blocks():
             # Whole numbers below 2^53, so that floating point is exact: see `moments`.
@@ -145,7 +162,14 @@ class Gradients:
         return cost, np.asarray(slope), curvature.reshape(len(theta), len(theta))
 
     def slope(self, theta: Floats) -> tuple[Floats, Floats]:
-        """Gradient and curvature of the negative log-likelihood; see `expansion`."""
+        """Gradient and curvature of the negative log-likelihood; see `expansion`.
+
+        Args:
+            theta: as of `expansion`.
+
+        Returns:
+            The second and third of `expansion`.
+        """
         return self.expansion(theta)[1:]
 
     def curvature(self, theta: Floats) -> tuple[Integers, Integers, Integers]:
@@ -181,11 +205,22 @@ class Gradients:
         return few[:, 0], few[:, 1:].ravel(), many[:, *self.over.pairs].ravel()
 
     def cost(self, theta: Floats) -> float:
-        """The negative log-likelihood; see `expansion`."""
+        """The negative log-likelihood; see `expansion`.
+
+        Args:
+            theta: as of `expansion`.
+
+        Returns:
+            The first of `expansion`, nats.
+        """
         return self.expansion(theta)[0]
 
     def beginning(self) -> Gradients:
-        """The records of the first block alone: where a search over all of them may begin."""
+        """The records of the first block alone: where a search over all of them may begin.
+
+        Returns:
+            Gradients of these records, as private as all of them.
+        """
         block = next(self.rows.blocks())
         return Gradients(replace(self.rows, records=len(block[0]), read=lambda: iter([block])))
 
@@ -207,7 +242,7 @@ def _add_grouped(many: Integers, design: Design, q: Floats, u: Floats) -> None:
 
 
 def sum_gradients(rows: Rows) -> Gradients:
-    """Ask gradients of records.
+    """Make the statistic of which gradients of a regression's log-likelihood are asked.
 
     Args:
         rows: of a design whose target has classes, or counts.
@@ -217,13 +252,24 @@ def sum_gradients(rows: Rows) -> Gradients:
 
     Raises:
         InputError: another target.
+
+    Guarantee:
+        None spent: nothing leaves.
+
+    Example:
+        >>> import discreet as dc
+        >>> ill = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
+        >>> rows = dc.designs.read_rows(ill, [[45.0], [90.0]], ["no", "yes"])
+        >>> gradients = dc.designs.sum_gradients(rows)
+        >>> (gradients.signed() / 4096).tolist()  # private: -(0, 1) of the one who is not ill, and (1, 1)
+        [1.0, 0.0]
     """
     response_of(rows.design)
     return Gradients(rows)
 
 
 def _predict(coordinates: Integers, theta: Floats) -> Floats:
-    """Linear predictors, shape (outputs, records), to the last bit the same whatever the other records are."""
+    """Compute linear predictors, shape (outputs, records), to the last bit the same whatever the other records are."""
     weights = theta.reshape(-1, coordinates.shape[1]) / GRID
     found = np.zeros((len(weights), len(coordinates)))
     # Entry by entry: a matrix product may round a record's sum in an order that depends on how many there are.
@@ -233,7 +279,7 @@ def _predict(coordinates: Integers, theta: Floats) -> Floats:
 
 
 def gradient_sensitivity(design: Design, relation: Relation) -> int:
-    """Most that one record can move a sum of gradients, or of signed coordinates, in the norm of `design.shape`.
+    """Bound how far one record can move a sum of gradients, or of signed coordinates, in the norm of `design.shape`.
 
     A record's gradient is its coordinates times numbers between -1 and 1, and depends on no other record; those of two
     classes are rounded to no larger entries. Where features are in groups, `Rows` has refused records with more than
@@ -246,19 +292,25 @@ def gradient_sensitivity(design: Design, relation: Relation) -> int:
     Returns:
         Steps of the grid: `design.reach` under ADD_REMOVE, twice that under REPLACE; of more than two classes the
         Euclidean norm is `sqrt(2)` times as long.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> ill = Design((Variable("age", bounds=(0, 90)),), Variable("ill", ("no", "yes")))
+        >>> gradient_sensitivity(ill, Relation.REPLACE) == 2 * gradient_sensitivity(ill, Relation.ADD_REMOVE)
+        True
     """
     reach = _bound_length(design) if design.shape == "ball" else design.reach
     return relation.by_record(reach, 2 * reach)
 
 
 def squared_gradient_sensitivity(design: Design, relation: Relation) -> int:
-    """The same in the Euclidean norm, whatever the design's shape; squared, rounded up."""
+    """Bound how far one record can move a sum of gradients in the Euclidean norm, squared and rounded up."""
     most = math.ceil(response_of(design).squared_reach * design.squared_length * GRID**2)
     return relation.by_record(most, 4 * most)
 
 
 def _bound_length(design: Design) -> int:
-    """Longest gradient of a record, in steps of the grid, rounded up."""
+    """Bound the length of the gradient of a record, in steps of the grid, rounded up."""
     return math.isqrt(squared_gradient_sensitivity(design, Relation.ADD_REMOVE) - 1) + 1
 
 
@@ -275,6 +327,10 @@ def curvature_sensitivity(relation: Relation, part: CurvaturePart | None = None)
 
     Returns:
         `GRID` under ADD_REMOVE, twice that under REPLACE; of a part in the norm of its shape, so many times more.
+
+    Example:
+        >>> curvature_sensitivity(Relation.ADD_REMOVE) == GRID
+        True
     """
     times = part.length if part is not None and part.shape == "diamond" else 1
     return times * relation.by_record(GRID, 2 * GRID)

@@ -46,7 +46,7 @@ Key = Callable[[Records, Variable], ir.Column]
 
 
 def grouped_joints(records: Records, scopes: Sequence[Scope]) -> Iterator[Joint]:
-    """Joint counts of sets of variables.
+    """Count joint tables of sets of variables by the engine.
 
     Args:
         records: those that count.
@@ -70,17 +70,17 @@ def grouped_joints(records: Records, scopes: Sequence[Scope]) -> Iterator[Joint]
 
 
 def _count_most_groups(variables: Sequence[Variable]) -> int:
-    """Most groups of valid records, with one code more in each column for values that are missing."""
+    """Count the groups that valid records can make, with one code more in each column for values that are missing."""
     return math.prod(variable.size + 1 for variable in variables)
 
 
 def _find_variables(records: Records, scope: Scope) -> list[Variable]:
-    """What a scope names."""
+    """Find the variables that a scope names."""
     return [records.schema[name] for name in scope]
 
 
 def _request_groups(records: Records, scope: Scope, key: Key = grouping) -> ir.Table:
-    """Records of each group: `k0`, `k1`, ... for the variables, and `n`; not all groups, if there are too many."""
+    """Request the records of each group: `k0`, `k1`, ... for the variables, and `n`; not all, if there are too many."""
     # Of its own columns alone: what several scopes share PostgreSQL would write down whole before it groups.
     table = records.table.select(*scope, *(name for name in records.table.columns if name == STEPS))
     variables, narrow = _find_variables(records, scope), replace(records, table=table)
@@ -95,7 +95,7 @@ def _request_together(records: Records, scopes: Sequence[Scope]) -> list[pa.Tabl
 
 
 def together(records: Records, scopes: Sequence[Scope]) -> ir.Table:
-    """One request for all scopes: plain group-bys, one after another, each with its own limit."""
+    """Write one request for all scopes: plain group-bys, one after another, each with its own limit."""
     parts, width = [], max(map(len, scopes))
     for part, scope in enumerate(scopes):
         one = _request_groups(records, scope)
@@ -106,7 +106,7 @@ def together(records: Records, scopes: Sequence[Scope]) -> ir.Table:
 
 
 def _make_joint(records: Records, scope: Scope, rows: pa.Table) -> Joint:
-    """Counts over a scope from its groups."""
+    """Make the counts over a scope from its groups."""
     variables = _find_variables(records, scope)
     coded = [key.type().is_integer() for key in (grouping(records, variable) for variable in variables)]
 

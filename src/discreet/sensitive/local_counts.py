@@ -119,12 +119,12 @@ def local_columns(
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    """Whether a type of Arrow is text, which the engine reads as numbers."""
+    """Tell whether a type of Arrow is text, which the engine reads as numbers."""
     return not (pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _read_column(rule: _Rule, column: pa.Array) -> Array:
-    """Numbers or codes of a column of a block."""
+    """Read the numbers or codes of a column of a block."""
     if rule.variable.numeric:
         return rule.number(column)
     codes, size = rule.codes(column).astype(np.float64), rule.variable.size
@@ -132,7 +132,7 @@ def _read_column(rule: _Rule, column: pa.Array) -> Array:
 
 
 def _is_same_kind(kind: pa.DataType, column: ir.Column) -> bool:
-    """Whether a type of Arrow is read here, and is to the engine what it is here."""
+    """Tell whether a type of Arrow is read here, and is to the engine what it is here."""
     types, engines = pa.types, column.type()
     if types.is_dictionary(kind):
         return bool(engines.is_string() and kind.value_type in (pa.string(), pa.large_string()))
@@ -163,13 +163,13 @@ def _count_blocks(blocks: Blocks, rules: Sequence[_Rule], scopes: Sequence[Scope
 
 
 def _drop_incomplete(codes: Mapping[str, Array], sizes: Mapping[str, int]) -> dict[str, Array]:
-    """The records without a missing value, for which each decides alone."""
+    """Leave out records that miss a value: each decides alone."""
     whole = np.logical_and.reduce([column != sizes[name] for name, column in codes.items()])
     return dict(codes) if whole.all() else {name: column[whole] for name, column in codes.items()}
 
 
 def _cut_into_pieces(codes: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
-    """The records of a block, a few at a time."""
+    """Split the records of a block into pieces that fit into a cache."""
     for start in range(0, len(next(iter(codes.values()))), COUNTED_PIECE):
         yield {name: column[start : start + COUNTED_PIECE] for name, column in codes.items()}
 
@@ -218,7 +218,7 @@ class _Rule:
 
     @cached_property
     def kind(self) -> np.dtype[Any]:
-        """Type of codes."""
+        """The smallest numpy type that holds all codes."""
         return np.min_scalar_type(self.unknown)
 
     @cached_property
@@ -247,7 +247,7 @@ class _Rule:
         return []
 
     def codes(self, column: pa.Array) -> Array:
-        """The codes of a column."""
+        """Turn a column into codes."""
         kind = column.type
         if pa.types.is_dictionary(kind):
             return self._code_dictionary(column)
@@ -263,7 +263,7 @@ class _Rule:
         return found
 
     def number(self, column: pa.Array) -> Array:
-        """A column of numbers as float64; NaN where a value is missing."""
+        """Read a column of numbers as float64; NaN where a value is missing."""
         number: Array = _view_numbers(column).astype(np.float64, copy=False)
         if column.null_count:
             number = np.where(_find_null(column), np.nan, number)
@@ -273,17 +273,17 @@ class _Rule:
         return number
 
     def _code_dictionary(self, column: pa.DictionaryArray) -> Array:
-        """Codes of a column that points into its few different texts."""
+        """Code a column that points into its few different texts."""
         if not (self.last and self.last[0][0].equals(column.dictionary)):
             self.last[:] = [(column.dictionary, self._code_distinct(column.dictionary))]
         return self._take_codes(self.last[0][1], column.indices)
 
     def _take_codes(self, codes: Array, index: pa.Array) -> Array:
-        """Codes at some places; NULL is missing."""
+        """Take the codes at some places; NULL is missing."""
         return np.take(np.append(codes, np.array(self.missing, self.kind)), _fill_null(index, len(codes)))
 
     def _code_text(self, column: pa.Array) -> Array:
-        """Codes of a column of text."""
+        """Code a column of text."""
         found = pa.compute.index_in(column, value_set=self.states[column.type])
         codes = _fill_null(found, 0).astype(self.kind)
         codes[codes == self.variable.size] = self.missing
@@ -292,7 +292,7 @@ class _Rule:
         return codes
 
     def _code_distinct(self, texts: pa.Array) -> Array:
-        """Codes of different texts."""
+        """Code different texts."""
         if self.variable.numeric:
             found = self._code_bins(self.numbers(texts))
         else:
@@ -305,14 +305,14 @@ class _Rule:
         return found
 
     def _code_other(self, text: str | None, code: int) -> int:
-        """The code of a text that is not a state as it stands, or of one that was read as a number."""
+        """Code a text that is not a state as it stands, or one that was read as a number."""
         if text is None or text in self.absent:
             return self.missing
         spelling = canonical(text)
         return self.missing if spelling in self.absent_spelled else self.spelled.get(spelling or "", code)
 
     def _code_bins(self, number: Array) -> Array:
-        """Position of the bin of a number: bins are closed below, the last one on both sides."""
+        """Find the bin of a number: bins are closed below, the last one on both sides."""
         assert self.variable.bounds is not None
         lo, hi = self.variable.bounds
         found = np.searchsorted(np.asarray(self.variable.bins, float), number, side="right").astype(self.kind)
@@ -324,7 +324,7 @@ class _Rule:
         return found
 
     def _code_same_number(self, number: Array) -> Array:
-        """Code of the state that is the same number."""
+        """Code a number by the state that is the same number."""
         states = np.array([float(state) for state in self.variable.values])
         order = np.argsort(states)
         place = np.minimum(np.searchsorted(states[order], number), len(states) - 1)
@@ -332,7 +332,7 @@ class _Rule:
 
 
 def _fill_null(index: pa.Array, otherwise: int) -> Array:
-    """Whole numbers, with another one for NULL, which a narrower type might not hold."""
+    """Read whole numbers, with another one for NULL, which a narrower type might not hold."""
     found = _view_numbers(index).astype(np.int64)
     if index.null_count:
         found[_find_null(index)] = otherwise
@@ -340,13 +340,13 @@ def _fill_null(index: pa.Array, otherwise: int) -> Array:
 
 
 def _view_numbers(column: pa.Array) -> Array:
-    """Numbers as they lie in memory, whatever stands in place of NULL; `to_numpy` would import pandas."""
+    """View numbers as they lie in memory, whatever stands in place of NULL; `to_numpy` would import pandas."""
     kind = np.dtype(column.type.to_pandas_dtype())
     return np.frombuffer(column.buffers()[1] or b"", kind, count=len(column), offset=column.offset * kind.itemsize)
 
 
 def _find_null(column: pa.Array) -> Array:
-    """Where a column has no value."""
+    """Tell where a column has no value."""
     if not column.null_count:
         return np.zeros(len(column), bool)
     bits = np.frombuffer(column.buffers()[0], np.uint8)

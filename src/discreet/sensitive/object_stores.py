@@ -97,7 +97,7 @@ def open_dataset(
 
 
 def _list_files(system: pyarrow.fs.FileSystem, path: str) -> list[str]:
-    """The files of a path, in order."""
+    """List the files of a path, in order."""
     info = system.get_file_info(path)
     if info.type == pyarrow.fs.FileType.File:
         return [path]

@@ -45,7 +45,7 @@ HEADER_LIMIT = 2**20
 FOOTER_LIMIT = 2**25
 """Most bytes of a Parquet file's footer, which is parsed whole: about 300 bytes for each column of each row group."""
 BLOCK = 2**16
-"""Records of a block."""
+"""Most records of a block of Arrow."""
 LINE_LIMIT = 2 * 10**6
 """Most bytes of a line of a CSV file: the engine's own limit, which its parallel reader does not always keep."""
 MEASURED_STRIDE = 2**24
@@ -129,27 +129,34 @@ def open_file(
 
 
 def _find_format(path: str) -> str | None:
-    """The format that a file's name stands for."""
+    """Find the format that a file's name stands for."""
     return next((FILE_READERS[end] for end in sorted(FILE_READERS, key=len, reverse=True) if path.endswith(end)), None)
 
 
 def _list_folder(path: str) -> list[str]:
-    """The files in a folder and below it, in order."""
+    """List the files in a folder and below it, in order."""
     files = (file for file in Path(path).rglob("*") if file.is_file())
     return sorted(str(file) for file in files if is_data(file.relative_to(path).as_posix()))
 
 
 def is_data(path: str) -> bool:
-    """Whether a file of a folder has records: Spark leaves others beside them, which begin with a point or a line.
+    """Tell whether a file of a folder has records: Spark leaves others beside them, called `_...` or `...`.
 
     Args:
         path: below the folder, its parts separated by slashes.
+
+    Returns:
+        True for data.
+
+    Example:
+        >>> is_data("year=2026/part-0.parquet"), is_data("_delta_log/0.json"), is_data(".crc")
+        (True, False, False)
     """
     return not any(part[:1] in (".", "_") for part in path.split("/"))
 
 
 def parse_csv(source: Any, wanted: tuple[str, ...] | None) -> pa.Table:
-    """CSV with a header from an open binary file, into memory; every field as text, empty fields as NULL.
+    """Parse CSV with a header from an open binary file, into memory; every field as text, empty fields as NULL.
 
     Args:
         source: the file, read from where it stands to its end.
@@ -161,6 +168,12 @@ def parse_csv(source: Any, wanted: tuple[str, ...] | None) -> pa.Table:
     Raises:
         InputError: a header beyond the limits, or a column that is not there.
         Exception: Arrow's own; it may quote a record.
+
+    Example:
+        >>> import os
+        >>> lines = "age,smokes", "17,no", ",yes"
+        >>> parse_csv(io.BytesIO(os.linesep.join(lines).encode()), ("age",)).to_pydict()
+        {'age': ['17', None]}
     """
     head = source.read(HEADER_LIMIT + 1)
     delimiter, names = _find_dialect(_cut_first_line(head))
@@ -181,7 +194,7 @@ def parse_csv(source: Any, wanted: tuple[str, ...] | None) -> pa.Table:
 
 
 def positions(names: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
-    """Where the wanted columns are.
+    """Find where the wanted columns are.
 
     Args:
         names: of all columns.
@@ -193,6 +206,10 @@ def positions(names: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
     Raises:
         InputError: one is not there, or there twice but for capitals. Only wanted names are shown: in a file without a
             header the others are the values of a record.
+
+    Example:
+        >>> positions(["age", "smokes", "note"], ["smokes", "age"])
+        [1, 0]
     """
     _refuse_wide(len(names))
     at: dict[str, list[int]] = {}
@@ -234,14 +251,14 @@ def _refuse_wide(columns: int) -> None:
 
 
 def _make_view(engine: Any, columns: Sequence[tuple[str, str]], reader: str) -> ir.Table:
-    """A table of the engine with (expression, name) of each column of what a reader returns."""
+    """Make a table of the engine with (expression, name) of each column of what a reader returns."""
     listed = ", ".join(f"{expression} AS {_quote_name(name)}" for expression, name in columns)
     engine.con.execute(f"CREATE TEMP VIEW records AS SELECT {listed} FROM {reader}")
     return engine.table("records")
 
 
 def _plan_parquet(literal: str, first: str, wanted: tuple[str, ...] | None) -> tuple[list[tuple[str, str]], str]:
-    """Columns and reader of Parquet files."""
+    """Find the columns and the reader of Parquet files."""
     with open(first, "rb") as file:
         file.seek(-min(8, Path(first).stat().st_size), io.SEEK_END)
         if int.from_bytes(file.read(4), "little") > FOOTER_LIMIT:
@@ -254,7 +271,7 @@ def _plan_parquet(literal: str, first: str, wanted: tuple[str, ...] | None) -> t
 
 
 def _plan_parquet_blocks(paths: Sequence[str], names: Sequence[str]) -> Blocks | None:
-    """Columns of Parquet files, text as places in its dictionary; None where the files differ in their types."""
+    """Plan reading columns of Parquet files, text as places in its dictionary; None where files differ in types."""
     schemas = [pyarrow.parquet.read_schema(path) for path in paths]
     if any(schema.names.count(name) != 1 for schema in schemas for name in names):
         return None
@@ -273,7 +290,7 @@ def _plan_parquet_blocks(paths: Sequence[str], names: Sequence[str]) -> Blocks |
 
 
 def _plan_csv_blocks(engine: Any, names: Sequence[str]) -> Blocks:
-    """Columns of the view of CSV files, as the engine parses them, once."""
+    """Plan reading columns of the view of CSV files, as the engine parses them, once."""
     query = f"SELECT {', '.join(map(_quote_name, names))} FROM records"
     schema = pa.schema([(name, pa.string()) for name in names])
     return Blocks(schema, lambda: iter(query_batches(engine, query, BLOCK)))
@@ -282,7 +299,7 @@ def _plan_csv_blocks(engine: Any, names: Sequence[str]) -> Blocks:
 def _plan_csv(
     literal: str, delimiter: str, names: tuple[str, ...], wanted: tuple[str, ...] | None
 ) -> tuple[list[tuple[str, str]], str]:
-    """Columns and reader of CSV files."""
+    """Find the columns and the reader of CSV files."""
     # Columns are called after their positions: names that nobody declared reach no engine. Nothing is detected from the
     # rows: a guess could take a record for a header, or "yes" for a logical value.
     kinds = ", ".join(f"'c{position}': 'VARCHAR'" for position in range(len(names)))
@@ -294,7 +311,7 @@ def _plan_csv(
 
 
 def _has_long_line(path: str) -> bool:
-    """Whether a line is so long that the engine could lose it; DuckDB 2.0 does, without a word, beyond 32 MB.
+    """Tell whether a line is so long that the engine could lose it; DuckDB 2.0 does, without a word, beyond 32 MB.
 
     Of a file as it is a few bytes are read here and there; a packed one is unpacked once.
     """
@@ -315,12 +332,12 @@ def _has_long_line(path: str) -> bool:
 
 
 def _quote_text(value: str) -> str:
-    """A text in SQL."""
+    """Quote a text for SQL."""
     return "'" + value.replace("'", "''") + "'"
 
 
 def _quote_name(name: str) -> str:
-    """A name in SQL."""
+    """Quote a name for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -351,13 +368,13 @@ class _Rejoined(io.RawIOBase):
 
 
 def _read_header(path: str) -> tuple[str, tuple[str, ...]]:
-    """Delimiter and column names of a CSV file."""
+    """Read delimiter and column names of a CSV file."""
     with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
         return _find_dialect(_cut_first_line(file.read(HEADER_LIMIT + 1)))
 
 
 def _cut_first_line(head: bytes) -> str:
-    """The first line, where it is no longer than the limit."""
+    """Take the first line, where it is no longer than the limit."""
     line = END_OF_LINE.split(head, maxsplit=1)[0]
     if len(line) > HEADER_LIMIT:
         raise InputError(f"the first line has more than {HEADER_LIMIT:,} bytes; is it CSV with a header?")
@@ -365,7 +382,7 @@ def _cut_first_line(head: bytes) -> str:
 
 
 def _find_dialect(line: str) -> tuple[str, tuple[str, ...]]:
-    """Delimiter and column names in the first line; a column without a name is called after its position."""
+    """Find delimiter and column names in the first line; a column without a name is called after its position."""
     if "\0" in line:
         raise InputError(
             "the first line holds a NUL byte; a CSV file is UTF-8 text, and its first line names the columns"
@@ -379,7 +396,7 @@ def _find_dialect(line: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _split_line(line: str, delimiter: str) -> list[str]:
-    """The fields of a line; none, if one of them is longer than the reader of CSV takes."""
+    """Split a line into fields; none, if one of them is longer than the reader of CSV takes."""
     try:
         return next(csv.reader([line], delimiter=delimiter), [])
     except csv.Error:

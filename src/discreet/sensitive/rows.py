@@ -32,14 +32,15 @@ __all__ = ["BLOCK", "Integers", "Rows", "read_rows"]
 RECORDS_LIMIT = 2**29
 """Most records: sums of their products, of at most 2^24 each, stay within 2^53, where floats are exact."""
 BLOCK = 2**16
-"""Most records that are summed at once: sums of their products, of at most 2^24 each, stay far below 2^53."""
+"""Most records of a block, which are summed at once: sums of their products, of at most 2^24 each, stay far below
+2^53."""
 BLOCK_NUMBERS = 2**22
 """Coordinates of a block: 32 MiB where they are of 64 bits, however many a record has."""
 HELD_BYTES = 2**28
-"""Of a table's records on the grid that are held for further passes (8 million of 15 coordinates); a larger table is
-read anew at every pass."""
+"""Bytes of a table's records on the grid that are held for further passes (8 million of 15 coordinates); a larger table
+is read anew at every pass."""
 STEP_BYTES = 2
-"""Of a coordinate that is held: steps of the grid are at most 2^12 in size."""
+"""Bytes of a coordinate that is held: steps of the grid are at most 2^12 in size."""
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -51,7 +52,7 @@ Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rows:
-    """Private records as whole numbers, read a block at a time.
+    """Private records of a design as whole numbers on a public grid, read a block at a time.
 
     Args:
         design: public.
@@ -60,6 +61,22 @@ class Rows:
         read: starts a pass over the records, `BLOCK` of them at a time: (coordinates, int64 of shape `(records,
             design.size)` in steps of the grid; target, int64 of shape `(records,)`: steps of the grid, counts, or codes
             of classes; without a target nothing).
+
+    Raises:
+        InputError: by a pass over them, if the table holds another number of records than when it was first read.
+
+    Guarantee:
+        None spent: they are read by mechanisms only. Their text is a number of coordinates, and they can be neither
+            pickled nor copied.
+
+    Example:
+        >>> import discreet as dc
+        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> rows = dc.designs.read_rows(stay, [[45.0], [90.0]], [10.0, 40.0])
+        >>> rows
+        Rows(2 coordinates, private)
+        >>> (rows.coordinates / 4096).tolist()  # private; the last one is the intercept
+        [[0.0, 1.0], [1.0, 1.0]]
     """
 
     design: Design
@@ -68,7 +85,7 @@ class Rows:
     read: Callable[[], Iterator[Block]]
 
     def __repr__(self) -> str:
-        """Nothing of the records."""
+        """Text that says nothing of the records."""
         return f"Rows({self.design.size} coordinates, private)"
 
     def __reduce__(self) -> NoReturn:
@@ -77,11 +94,14 @@ class Rows:
 
     @property
     def over(self) -> Design:
-        """The design."""
+        """The public design that the records are over."""
         return self.design
 
     def blocks(self) -> Iterator[Block]:
         """One pass over the records; at least one block, perhaps empty.
+
+        Returns:
+            Pairs (coordinates, target) as `read` makes them.
 
         Raises:
             InputError: the table holds another number of records than when it was first read.
@@ -95,12 +115,12 @@ class Rows:
 
     @property
     def coordinates(self) -> Integers:
-        """Those of all records at once."""
+        """Coordinates of all records at once, shape `(records, design.size)`, in steps of the grid."""
         return np.concatenate([coordinates for coordinates, _ in self.blocks()])
 
     @property
     def target(self) -> Integers:
-        """Those of all records at once."""
+        """Targets of all records at once, shape `(records,)`, in steps, counts or codes of classes."""
         return np.concatenate([target for _, target in self.blocks()])
 
 
@@ -113,7 +133,7 @@ def read_rows(
     columns: Sequence[Variable] | None = None,
     target_column: Variable | None = None,
 ) -> Rows:
-    """Put records onto the grid.
+    """Read the records of a design, and put each of them onto the public grid by itself.
 
     Args:
         design: public.
@@ -142,6 +162,13 @@ def read_rows(
 
     Guarantee:
         None spent: nothing leaves. Of what is in memory it assumes one row for each unit of protection.
+
+    Example:
+        >>> import discreet as dc
+        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> rows = dc.designs.read_rows(stay, [[45.0], [90.0]], [10.0, 40.0])
+        >>> rows.records, (rows.target / 4096).tolist()  # private; 10 of 0 to 40 days is -0.5 of -1 to 1
+        (2, [-0.5, 1.0])
     """
     if isinstance(features, Records):
         if features.policy.weights == "unit":
@@ -175,12 +202,12 @@ def read_rows(
 
 
 def _has_names(features: object) -> bool:
-    """Whether columns have names: of a frame, an Arrow table, or a table of Ibis."""
+    """Tell whether columns have names: of a frame, an Arrow table, or a table of Ibis."""
     return any(hasattr(features, name) for name in ("__arrow_c_stream__", "__dataframe__", "columns"))
 
 
 def _read_by_name(design: Design, frame: Any) -> Floats:
-    """The features of a frame, in the design's order; NaN where there is no number."""
+    """Read the features of a frame, in the design's order; NaN where there is no number."""
     records = read_records(frame, Schema(design.features), out_of_bounds="clip")
     columns = [numbers(records, variable).name(f"c{at}") for at, variable in enumerate(design.features)]
     blocks = list(arrow_blocks(records.table.select(*columns), BLOCK))
@@ -190,7 +217,7 @@ def _read_by_name(design: Design, frame: Any) -> Floats:
 
 
 def _stream_rows(design: Design, records: Records, columns: Sequence[Variable], target: Variable | None) -> Rows:
-    """Rows of a table: one pass counts them and finds what is at fault; others find them held, or read them again."""
+    """Make rows of a table: one pass counts them and finds faults; others find them held, or read them again."""
     wanted = Schema((*columns, *([] if target is None else [target])))
     for variable in wanted:
         if variable.name not in records.schema or records.schema[variable.name] != variable:
@@ -231,12 +258,12 @@ def _stream_rows(design: Design, records: Records, columns: Sequence[Variable], 
 
 
 def _size_blocks(design: Design) -> int:
-    """Records of a block."""
+    """Choose the number of records of a block."""
     return min(BLOCK, max(BLOCK_NUMBERS // design.size, 1))
 
 
 def _plan_pass(records: Records, wanted: Schema, step: int) -> Callable[[], Iterator[list[Floats]]]:
-    """What starts a pass over the columns: numbers, NaN where there is none, and codes; at least one block of them."""
+    """Make what starts a pass over the columns: numbers, NaN where there is none, and codes; at least one block."""
     here = None
     if records.unit is None and records.local is not None:
         here = local_columns(records.local, records.table, tuple(wanted), records.policy)
@@ -266,12 +293,12 @@ def _plan_pass(records: Records, wanted: Schema, step: int) -> Callable[[], Iter
 
 
 def _widen(coordinates: Steps, target: Steps) -> Block:
-    """A block that is held as whole numbers whose products do not overflow."""
+    """Widen a block that is held to whole numbers whose products do not overflow."""
     return coordinates.astype(np.int64), target.astype(np.int64)
 
 
 def _make_indicators(design: Design, columns: Sequence[Variable], values: Sequence[Floats]) -> Floats:
-    """Features: numbers as they are; of codes of states one for each state that has one: 1 where it is, else 0.
+    """Make the features: numbers as they are; of codes one for each state that has one: 1 where it is, else 0.
 
     Returns:
         Shape (records, features), columns contiguous.
@@ -287,7 +314,7 @@ def _make_indicators(design: Design, columns: Sequence[Variable], values: Sequen
 
 
 def _is_at_fault(column: Floats, variable: Variable, clip: bool) -> bool:
-    """Whether a value is missing, unknown, or beyond what the policy allows; as `check` tells it."""
+    """Tell whether a value is missing, unknown, or beyond what the policy allows; as `check` tells it."""
     if variable.bounds is None:
         return bool(np.any(column < 0))
     if clip and variable.type == "real":
@@ -316,7 +343,7 @@ def _require_groups(design: Design, table: Floats) -> None:
 
 
 def _put_sparse_on_grid(design: Design, table: Any) -> Steps:
-    """Coordinates of a sparse matrix, as below; of so many records at once as are in a block."""
+    """Put a sparse matrix on the grid; of so many records at once as are in a block."""
     found, step = np.empty((table.shape[0], design.size), np.int16, order="F"), _size_blocks(design)
     for start in range(0, len(found), step):
         dense = _read_numbers(table[start : start + step].toarray(order="F"), "the features")
@@ -325,7 +352,7 @@ def _put_sparse_on_grid(design: Design, table: Any) -> Steps:
 
 
 def _put_finite_on_grid(design: Design, table: Floats) -> Steps:
-    """Coordinates of numbers of which none may be missing, as below."""
+    """Put numbers on the grid of which none may be missing."""
     for name, column in zip(design.names, table.T, strict=True):
         if not np.all(np.isfinite(column)):
             raise InputError(f"column {name!r} holds a value that is missing or infinite")
@@ -333,7 +360,7 @@ def _put_finite_on_grid(design: Design, table: Floats) -> Steps:
 
 
 def _put_on_grid(design: Design, table: Floats) -> Steps:
-    """Coordinates in steps; rounding never makes a record longer than the design's norm.
+    """Put features on the grid, in steps; rounding never makes a record longer than the design's norm.
 
     Args:
         design: public.
@@ -366,7 +393,7 @@ def _put_on_grid(design: Design, table: Floats) -> Steps:
 
 
 def _read_target(design: Design, values: npt.ArrayLike) -> Integers:
-    """A target in steps, or as codes of its classes."""
+    """Put a target on the grid in steps, or read it as codes of its classes."""
     assert design.target is not None
     name = design.target.name
     if design.target.numeric:
@@ -387,7 +414,7 @@ def _read_target(design: Design, values: npt.ArrayLike) -> Integers:
 
 
 def _read_numbers(values: Any, what: str) -> Floats:
-    """Floats; what cannot be one is refused without being shown."""
+    """Read floats; what cannot be one is refused without being shown."""
     try:
         return np.asarray(values, np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -396,6 +423,6 @@ def _read_numbers(values: Any, what: str) -> Floats:
 
 
 def _freeze(array: Array) -> Array:
-    """Read-only."""
+    """Make an array read-only."""
     array.flags.writeable = False
     return array

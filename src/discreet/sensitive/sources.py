@@ -84,7 +84,7 @@ class Local:
 def open_source(
     source: Any, table: str | None, wanted: Iterable[str] | None = None
 ) -> tuple[ir.Table, bool, Local | None]:
-    """The table of any source, as `read_records` takes it.
+    """Open any source, as `read_records` takes it, as an expression of Ibis.
 
     Args:
         source: path, glob, open binary file, frame, Arrow table or data set, Ibis table, frame of Spark, or database
@@ -155,7 +155,7 @@ def arrow_blocks(expression: ir.Table, size: int) -> Iterator[pa.Table]:
 
 
 def _read_batches(expression: ir.Table, size: int) -> Iterator[pa.RecordBatch]:
-    """What an engine returns of numbers, as it comes: Ibis would read all rows of SQLite or of Spark at once."""
+    """Read what an engine returns of numbers, as it comes: Ibis would read all rows of SQLite or of Spark at once."""
     engine, schema = expression.get_backend(), expression.schema().to_pyarrow()
     if engine.name not in (*EMBEDDED, "pyspark"):
         return iter(expression.to_pyarrow_batches(chunk_size=size))
@@ -171,18 +171,18 @@ def _read_batches(expression: ir.Table, size: int) -> Iterator[pa.RecordBatch]:
 
 
 def _guard(read: Callable[[], T], failure: str, hint: str = "look at it with a tool of your own.") -> T:
-    """`guarded`, with what to look at; `hint` stands for kinds of failure of which nothing is known."""
+    """Read behind `guarded`, with what to look at; `hint` is for kinds of failure of which nothing is known."""
     note = "The engine's own message may quote a record and is not shown"
     return guarded(read, failure, lambda kind: f"; {FAILURE_HINTS.get(kind, hint)} {note}")
 
 
 def _find_scheme(source: Any) -> str | None:
-    """What a URL begins with; None for anything else."""
+    """Find what a URL begins with; None for anything else."""
     return source.partition("://")[0] if isinstance(source, str) and "://" in source else None
 
 
 def _open(source: Any, table: str | None, wanted: tuple[str, ...] | None) -> tuple[ir.Table, BlockReader | None]:
-    """The Ibis table of any source, and how to read it in blocks."""
+    """Open any source as a table of Ibis, and find how to read it in blocks."""
     scheme = _find_scheme(source)
     if scheme not in (None, *STORES):
         return _select_columns(_connect(source, table), wanted), None
@@ -215,18 +215,18 @@ def _open(source: Any, table: str | None, wanted: tuple[str, ...] | None) -> tup
 
 
 def _select_columns(table: ir.Table, wanted: tuple[str, ...] | None) -> ir.Table:
-    """The columns that are wanted of a table of Ibis."""
+    """Select the columns that are wanted of a table of Ibis."""
     return table.select(*[table.columns[at] for at in positions(table.columns, wanted)])
 
 
 def _is_bound(table: ir.Table) -> bool:
-    """Whether a table of Ibis lives in a database; one in memory would run on an engine that Ibis makes itself."""
+    """Tell whether a table of Ibis lives in a database; one in memory would run on an engine that Ibis makes itself."""
     leaves = table.op().find(ops.PhysicalTable)
     return not all(isinstance(leaf, ops.InMemoryTable) for leaf in leaves)
 
 
 def _connect(url: str, table: str | None) -> ir.Table:
-    """A table of a database; no part of a URL that may be a password is ever shown."""
+    """Open a table of a database; no part of a URL that may be a password is ever shown."""
     spelled, _, place = url.partition("://")
     # The ledger's URLs name SQLAlchemy's driver; Ibis has one driver for each engine.
     kind = spelled.removesuffix("+psycopg") if spelled.startswith("postgres") else spelled
@@ -247,7 +247,7 @@ def _connect(url: str, table: str | None) -> ir.Table:
 
 
 def _find_table(base: Any, name: str) -> ir.Table:
-    """A table by its name, which may have a dot in it, or that of its schema, and of a catalog, before it."""
+    """Find a table by its name, which may have a dot in it, or that of its schema, and of a catalog, before it."""
     *place, last = name.split(".")
     wanted: list[tuple[str, str | tuple[str, ...] | None]] = []
     if not place or base.name != "pyspark":  # which looks for a name in parts, and does not find it when it reads
@@ -267,7 +267,7 @@ def _find_table(base: Any, name: str) -> ir.Table:
 
 
 def _open_server(url: str, kind: str) -> Any:
-    """A connection to a server."""
+    """Connect to a server."""
     try:
         return open_spark(url) if kind in SPARK else ibis.connect(url)
     except ImportError:
@@ -278,7 +278,7 @@ def _open_server(url: str, kind: str) -> Any:
 
 
 def _open_base(kind: str, place: str) -> Any:
-    """A database file, for reading only; three slashes before its name are relative and four absolute."""
+    """Open a database file, for reading only; three slashes before its name are relative and four absolute."""
     path = Path(place.removeprefix("/"))
     if not path.is_file():
         absent = f"no file {shown_path(path)}; " if place.startswith("/") and not {"@", "?"} & set(place) else ""
@@ -293,7 +293,7 @@ def _open_base(kind: str, place: str) -> Any:
 
 
 def _view_in_memory(table: pa.Table) -> tuple[ir.Table, BlockReader]:
-    """An Arrow table as a view of an engine of its own, and in blocks."""
+    """View an Arrow table through an engine of its own, and in blocks."""
     view = open_engine().create_view("records", ibis.memtable(table))
 
     def blocks(names: Sequence[str]) -> Blocks:

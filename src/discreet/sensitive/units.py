@@ -83,7 +83,7 @@ def check_unit_type(column: str, kind: Any) -> None:
 
 
 def few_of_each(table: ir.Table, unit: Unit, *, bytewise: bool) -> ir.Table:
-    """Few records of each unit.
+    """Keep few records of each unit.
 
     Args:
         table: records, with the unit's column.
@@ -118,7 +118,7 @@ def few_of_each(table: ir.Table, unit: Unit, *, bytewise: bool) -> ir.Table:
 
 
 def with_previous(table: ir.Table, unit: Unit, names: Sequence[str], *, bytewise: bool) -> ir.Table:
-    """Records together with the record of the same unit before them.
+    """Join each record with the record of the same unit before it.
 
     Args:
         table: records, with the columns of the unit and of the order.
@@ -146,7 +146,7 @@ def with_previous(table: ir.Table, unit: Unit, names: Sequence[str], *, bytewise
 
 
 def amount(table: ir.Table) -> ir.IntegerScalar:
-    """What the records of a group add to a cell: their number, or their steps where each unit counts once."""
+    """Write what the records of a group add to a cell: their number, or their steps where each unit counts once."""
     if STEPS not in table.columns:
         return table.count()
     found: ir.IntegerScalar = table[STEPS].sum().cast("int64")
@@ -171,7 +171,7 @@ class UnitUse:
 
 
 def unit_use(table: ir.Table, unit: Unit, *, bytewise: bool) -> UnitUse:
-    """How units are spread over records.
+    """Count how units are spread over records.
 
     Args:
         table, unit, bytewise: as of `few_of_each`.
@@ -194,6 +194,6 @@ def unit_use(table: ir.Table, unit: Unit, *, bytewise: bool) -> UnitUse:
 
 
 def _find_unit_key(table: ir.Table, unit: Unit, *, bytewise: bool) -> ir.Column:
-    """What is equal for the records of one unit, and for no others."""
+    """Find what is equal for the records of one unit, and for no others."""
     column = table[unit.column]
     return by_bytes(column) if column.type().is_string() and not bytewise else column

@@ -80,7 +80,18 @@ def pattern(spelling: str) -> str:
 
 
 def whole(core: str) -> str:
-    """A regular expression for texts of which all but the blanks around it matches another one."""
+    """Write a regular expression for texts of which all but the blanks around it matches another one.
+
+    Args:
+        core: the other one.
+
+    Returns:
+        The expression.
+
+    Example:
+        >>> re.match(whole("[0-9]+"), " 42 ") is not None, re.match(whole("[0-9]+"), "42 kg") is not None
+        (True, False)
+    """
     return rf"^[ \t\r\n]*({core})[ \t\r\n]*$"
 
 
@@ -124,7 +135,7 @@ def is_number(text: str) -> bool:
 
 
 def markers(na_values: Iterable[str], schema: Schema) -> tuple[str, ...]:
-    """Texts that say that a value is missing, as a caller gives them.
+    """Check the texts by which a caller says that a value is missing.
 
     Args:
         na_values: public.
@@ -135,6 +146,10 @@ def markers(na_values: Iterable[str], schema: Schema) -> tuple[str, ...]:
 
     Raises:
         InputError: they are no list of texts, or one of them is a state.
+
+    Example:
+        >>> markers(["?", "NA", "?"], Schema((Variable("smokes", ("no", "yes")),)))
+        ('?', 'NA')
     """
     if isinstance(na_values, str) or not isinstance(na_values, Iterable):
         raise InputError('na_values is a list of texts, such as ["?", "NA"]')

@@ -148,6 +148,10 @@ def least_distinguishable(lipschitz: float, draws: int, failure: float) -> float
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Theorem 13, first form, with its "if" corrected to "only if".
+
+    Example:
+        >>> round(least_distinguishable(1.0, 10, 0.05), 3)
+        0.225
     """
     positive(lipschitz=lipschitz, draws=draws)
     probability(failure=failure)

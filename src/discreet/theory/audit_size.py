@@ -36,25 +36,34 @@ SHARE_DEVIATION = 0.005
 LEAST_PAIRS = 3
 """Pairs below which nothing is measured: too few to tell how far the network is off in the others."""
 SELECTION_SHARE = Fraction(1, 4)
-"""Of what the pairs get, for choosing them where not all are measured."""
+"""Share of what the pairs get, for choosing them where not all are measured."""
 RANDOM_ONE_IN = 3
 """One in so many of the measured pairs is taken at random, so that what stays unmeasured can be judged by them."""
 MOST_PAIRS = 1000
-"""Candidates of a network: all pairs of 45 variables. They are counted in some sixty scans of the records and judged in
-seconds; of a larger network some stand for the others."""
+"""Most candidates of a network: all pairs of 45 variables. They are counted in some sixty scans of the records and
+judged in seconds; of a larger network some stand for the others."""
 MOST_PAIR_CELLS = 2**14
-"""Of a pair's table. One that is larger is told too little by any share of a budget."""
+"""Most cells of a pair's table. One that is larger is told too little by any share of a budget."""
 
 
 @lru_cache(maxsize=64)
 def all_pairs(network: Network) -> tuple[Scope, ...]:
-    """Every pair of variables that can depend and has no large table, in the schema's order.
+    """List every pair of variables that can depend and has no large table, in the schema's order.
 
     Of a large network 1,000 of them, which depends on the names alone: what is true of those is as likely to be true of
     the others, and no record has a say.
 
     Args:
         network: public.
+
+    Returns:
+        Pairs of names.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> bits = tuple(Variable(name, ("no", "yes")) for name in "abc")
+        >>> all_pairs(Network(bits, {bit.name: () for bit in bits}))
+        (('a', 'b'), ('a', 'c'), ('b', 'c'))
     """
     sizes = {variable.name: variable.size for variable in network.variables if variable.size > 1}
     pairs = [pair for pair in combinations(sizes, 2) if sizes[pair[0]] * sizes[pair[1]] <= MOST_PAIR_CELLS]
@@ -84,7 +93,7 @@ def pairs_asked(network: Network, queries: Sequence[str | Query]) -> tuple[Scope
 
 
 def _is_measurable(network: Network, pair: Scope) -> bool:
-    """Whether each of two variables has several states, and their table not too many cells."""
+    """Tell whether each of two variables has several states, and their table not too many cells."""
     return network.cells(pair) <= MOST_PAIR_CELLS and all(network.schema[name].size > 1 for name in pair)
 
 
@@ -128,13 +137,20 @@ def audited_pairs(affordable: int, candidates: int) -> int:
 
 
 def prefers_gaussian(epsilon: Fraction, rho: Fraction, moved: int, candidates: int) -> bool:
-    """Whether Gaussian noise on all candidates together deviates less than Laplace noise.
+    """Tell whether Gaussian noise on all candidates together deviates less than Laplace noise.
 
     Args:
         epsilon: of all of them, for Laplace noise.
         rho: of all of them, for Gaussian noise.
         moved: as of `affordable_pairs`.
         candidates: pairs.
+
+    Returns:
+        True for Gaussian noise.
+
+    Example:
+        >>> prefers_gaussian(Fraction(1), Fraction(1, 50), 1, 2), prefers_gaussian(Fraction(1), Fraction(1, 50), 1, 100)
+        (False, True)
     """
     return moved * candidates / (2 * rho) < 2 * (moved * candidates / epsilon) ** 2
 
@@ -169,7 +185,7 @@ def audit_of(records: float, candidates: int, epsilon: Fraction, rho: Fraction |
 
 
 def chosen_pairs(number: int, candidates: int) -> int:
-    """Of the measured pairs, how many are chosen by what the first stage misjudged; the rest are taken at random.
+    """Count the measured pairs that are chosen by what the first stage misjudged; the rest are taken at random.
 
     Args:
         number: of measured pairs.
@@ -177,5 +193,9 @@ def chosen_pairs(number: int, candidates: int) -> int:
 
     Returns:
         None where all are measured.
+
+    Example:
+        >>> chosen_pairs(9, 100), chosen_pairs(9, 9)
+        (6, 0)
     """
     return number - math.ceil(number / RANDOM_ONE_IN) if number < candidates else 0

@@ -72,6 +72,10 @@ def each_failure(cells: int, scale: float, failure: float) -> float:
 
     Raises:
         InputError: no cells, a scale that is not positive, or a probability outside (0, 1).
+
+    Example:
+        >>> round(each_failure(1, 2.0, 0.05), 12), round(each_failure(10, 2.0, 0.05), 4)
+        (0.05, 0.0051)
     """
     positive(cells=cells, scale=scale)
     probability(failure=failure)
@@ -162,6 +166,9 @@ def plan_draws(
     Raises:
         InputError: a number that is not positive, or a probability outside (0, 1).
 
+    Guarantee:
+        None spent: reads no data.
+
     Source:
         Dimitrakakis et al. (JMLR 2017), Lemma 11 with its union, solved for N; `number_losses` for numbers.
 
@@ -207,6 +214,10 @@ def log_union(responses: int, queries: int, failure: float) -> float:
 
     Raises:
         InputError: a number that is not positive, or a probability outside (0, 1).
+
+    Example:
+        >>> round(log_union(4, 100, 0.05), 2)
+        9.68
     """
     positive(responses=responses, queries=queries)
     probability(failure=failure)

@@ -40,9 +40,9 @@ NATS_LIMIT = 500
 COMPOSITIONS_LIMIT, TERMS_BLOCK = 1_000_000, 2**21
 """Most histograms of n records that the exact sum goes through, and most of its terms held at once: 16 MiB."""
 COVARIANCE_JITTER = 1e-10
-"""Of a covariance's trace, added so that it has a root where it is singular."""
+"""Part of a covariance's trace that is added so that it has a root where it is singular."""
 RANK_TOLERANCE = 1e-9
-"""Of the widest direction: narrower ones are rounding."""
+"""Part of the widest direction: narrower ones are rounding."""
 
 
 def exact_log_marginal(probabilities: npt.ArrayLike, log_phi: npt.ArrayLike, records: int) -> Floats:
@@ -194,7 +194,7 @@ def clt_log_marginal(
 
 
 def normal_log_law(mean: Floats, covariance: Floats, records: Floats, normals: Floats) -> Floats:
-    """The law of a choice whose scores are normal, from what one record adds to them; nothing is checked.
+    """Compute the law of a choice whose scores are normal, from what one record adds to them; nothing is checked.
 
     Args:
         mean: of `epsilon f`, nats, shape (..., Z).
@@ -326,7 +326,7 @@ def clt_log_choices(choices: Choices, mean: Floats, covariance: Floats, directio
 
 
 def principal(table: Floats, shares: Floats) -> tuple[Floats, Floats]:
-    """The directions that scores vary in, the widest first.
+    """Find the directions that scores vary in, the widest first.
 
     Args:
         table: scores, shape (cells, Z).
@@ -348,7 +348,7 @@ def principal(table: Floats, shares: Floats) -> tuple[Floats, Floats]:
 def _check_laws(
     probabilities: npt.ArrayLike, log_phi: npt.ArrayLike, records: npt.ArrayLike
 ) -> tuple[Floats, Floats, Floats]:
-    """Laws that sum to 1 to the last bit or two, factors around 0 for each record (a shift cancels), and n."""
+    """Check laws and factors: laws that sum to 1 to the last bits, factors around 0 (a shift cancels), and n."""
     laws, phi, n = (np.asarray(array, np.float64) for array in (probabilities, log_phi, records))
     if laws.ndim < 1 or phi.ndim < 2 or not phi.size or laws.shape[-1] != phi.shape[-2]:
         raise InputError(f"laws need the shape (..., T) and factors (..., T, Z), got {laws.shape} and {phi.shape}")
@@ -364,12 +364,12 @@ def _check_laws(
 
 
 def _take_chosen(array: Floats, chosen: npt.ArrayLike | None) -> Floats:
-    """The chosen ones of the last axis."""
+    """Take the chosen ones of the last axis."""
     return array if chosen is None else array[..., np.asarray(chosen, np.int64)]
 
 
 def _list_histograms(records: int, types: int) -> Integers:
-    """All histograms, if they are not too many."""
+    """List all histograms, if they are not too many."""
     number = math.comb(int(records) + types - 1, types - 1)
     if number > COMPOSITIONS_LIMIT:
         raise InputError(

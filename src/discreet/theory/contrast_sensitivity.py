@@ -101,13 +101,13 @@ class _Part:
 
 
 def _bound_norm(size: int) -> int:
-    """Largest L1 norm of a column of Sub."""
+    """Bound the L1 norm of a column of Sub."""
     return min(size - 1, 2)
 
 
 @cache
 def _list_cases(size: int) -> Ints:
-    """What matters of a pair of states: rows n(x), n(y), s, t, a column for each case that can be part of a maximum.
+    """List what matters of a pair of states: n(x), n(y), s, t, a column for each case that can be part of a maximum.
 
     In a component let the two records have entries of the same sign in a places, of opposite signs in d, and only the
     one or the other an entry in e and g places. They move it by 2 d + e + g. One more variable makes this the sum of
@@ -128,7 +128,7 @@ def _list_cases(size: int) -> Ints:
 
 
 def _find_largest_move(network: Network, cell_limit: int) -> CoefficientSensitivity:
-    """The largest move over all pairs of records, or a bound on it."""
+    """Find the largest move over all pairs of records, or a bound on it."""
     cases = {variable.name: _list_cases(variable.size) for variable in network.variables}
     sizes = {name: found.shape[1] for name, found in cases.items() if found.shape[1] > 1}
     owned = list(_assign_components(network))
@@ -148,7 +148,7 @@ def _find_largest_move(network: Network, cell_limit: int) -> CoefficientSensitiv
 
 
 def _order_elimination(scopes: Sequence[Scope], sizes: Mapping[str, int], limit: int) -> tuple[list[str], bool]:
-    """An order by the smallest clique, and whether the cells of all cliques stay within the limit.
+    """Order the variables by the smallest clique, and tell whether the cells of all cliques stay within the limit.
 
     Beyond the limit it stops looking: the cliques of a dense graph would cost more than the sums over them.
     """
@@ -175,7 +175,7 @@ def _order_elimination(scopes: Sequence[Scope], sizes: Mapping[str, int], limit:
 
 
 def _assign_components(network: Network) -> Iterator[tuple[Family, Ints]]:
-    """Maximal families, and which components each accounts for: (outside, inside) for each name; the empty one none."""
+    """Assign each component to a maximal family: (outside, inside) for each name; the empty one to none."""
     taken: set[Scope] = {()}
     for family in families(network, network.maximal_families):
         own = np.zeros((2,) * len(family.names), np.int64)
@@ -187,7 +187,7 @@ def _assign_components(network: Network) -> Iterator[tuple[Family, Ints]]:
 
 
 def _tabulate_move(family: Family, own: Ints, cases: Mapping[str, Ints], rank: Mapping[str, int]) -> _Part:
-    """What pairs of records move in the components that a family accounts for."""
+    """Tabulate what pairs of records move in the components that a family accounts for."""
     sums = [
         contract(own, (np.stack([np.ones_like(cases[name][row]), cases[name][row]]) for name in family.names))
         for row in range(4)
@@ -200,7 +200,7 @@ def _tabulate_move(family: Family, own: Ints, cases: Mapping[str, Ints], rank: M
 
 
 def _maximise_sum(parts: Sequence[_Part], order: Sequence[str], limit: int) -> int:
-    """Bucket elimination for the largest sum; buckets too large for the limit are split, which can only add to it."""
+    """Maximise by bucket elimination; buckets too large for the limit are split, which can only add to the sum."""
     buckets: dict[str, list[_Part]] = {name: [] for name in order}
     total = 0
     for part in parts:
@@ -225,7 +225,7 @@ def _maximise_sum(parts: Sequence[_Part], order: Sequence[str], limit: int) -> i
 
 
 def _group_parts(parts: Sequence[_Part], limit: int) -> list[list[_Part]]:
-    """Parts in few groups, each with a sum of at most so many cells."""
+    """Group parts into few groups, each with a sum of at most so many cells."""
     groups: list[tuple[dict[str, int], list[_Part]]] = []
     for part in sorted(parts, key=lambda part: -part.moved.size):
         sizes = dict(zip(part.scope, part.moved.shape, strict=True))

@@ -78,7 +78,7 @@ class Family:
 
 
 def families(network: Network, nodes: Iterable[str]) -> Iterator[Family]:
-    """The families of some nodes."""
+    """List the families of some nodes, with the places of their components."""
     rank = {name: position for position, name in enumerate(network.nodes)}
     for node in nodes:
         family = network.family(node)
@@ -95,7 +95,18 @@ def families(network: Network, nodes: Iterable[str]) -> Iterator[Family]:
 
 @cache
 def contrasts(size: int) -> Integers:
-    """Shape `(states, coefficients)`: the sum over the states, then the differences of neighbours."""
+    """Make the matrix of contrasts: the sum over the states, then the differences of neighbouring states.
+
+    Args:
+        size: number of states.
+
+    Returns:
+        int64, shape `(states, coefficients)`, read-only.
+
+    Example:
+        >>> contrasts(3).T.tolist()
+        [[1, 1, 1], [1, -1, 0], [0, 1, -1]]
+    """
     matrix = np.eye(size, dtype=np.int64)
     matrix[:, 1:] = matrix[:, :-1] - np.eye(size, dtype=np.int64)[:, 1:]
     matrix[:, 0] = 1
@@ -105,7 +116,7 @@ def contrasts(size: int) -> Integers:
 
 @cache
 def _invert_contrasts(size: int) -> Integers:
-    """Shape `(coefficients, states)`: the inverse of the contrasts, times the number of states to keep it whole."""
+    """Make the inverse of the contrasts, shape `(coefficients, states)`, times the states to keep it whole."""
     step = np.arange(1, size)[:, None]
     matrix = np.vstack([np.ones((1, size), np.int64), size * (np.arange(size) < step) - step]).astype(np.int64)
     matrix.flags.writeable = False
@@ -159,7 +170,7 @@ def coefficients(tables: Tables) -> dict[Scope, Array]:
 
 
 def _scale_table(family: Family, components: Mapping[Scope, Array], leading: tuple[int, ...] = ()) -> Floats:
-    """A family's table in the schema's order, times its number of cells: whole numbers for whole components."""
+    """Make a family's table in the schema's order, times its number of cells: whole for whole components."""
     table = np.empty((*leading, *family.sizes))
     for subset, place in family.parts:
         table[place] = components[subset]
@@ -305,7 +316,7 @@ def stealth_shift(
 
 
 def _draw_laplace(scale: float, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-    """Variates with `P(k) ~ exp(-|k| / scale)`: differences of two geometric ones, whole parts of exponential ones."""
+    """Draw `P(k) ~ exp(-|k| / scale)`: differences of two geometric variates, whole parts of exponential ones."""
     one, other = (np.floor(scale * rng.standard_exponential(shape)) for _ in range(2))
     difference: npt.NDArray[Any] = one - other
     return difference

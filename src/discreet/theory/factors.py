@@ -35,7 +35,7 @@ Integers = npt.NDArray[np.int64]
 CANDIDATES_LIMIT = 1000
 """Most candidates: the width of a factor looks at all pairs."""
 EXTREME_SETTING = 1e12
-"""Largest variance, temper and coordinate of a direction, and inverse of the smallest: no factor overflows."""
+"""Largest variance, tau and coordinate of a direction, and inverse of the smallest: no factor overflows."""
 LARGEST_COORDINATE = 1e100
 """Coordinates beyond it would overflow when squared."""
 DIRECTIONS_POOL = 4096
@@ -101,11 +101,21 @@ class CategoricalFactor:
         return np.asarray(self._tabulate()[codes])
 
     def steps(self, rows: npt.ArrayLike) -> Integers:
-        """The same in whole steps, int64 from 0 to `STEPS`, shape (n, Z)."""
+        """The factors of each record in whole steps, so that sums over records are exact.
+
+        Args:
+            rows: as of `log_factors`.
+
+        Returns:
+            int64 from 0 to `STEPS`, shape (n, Z).
+        """
         return (self.log_factors(rows) * STEPS).astype(np.int64)
 
     def width(self, relation: Relation) -> int:
         """Most that one record can change the difference of two candidates' scores, exactly.
+
+        Args:
+            relation: which data sets are neighbours.
 
         Returns:
             Steps, at most `STEPS` (ADD_REMOVE) or `2 STEPS` (REPLACE); 0 where the candidates are all alike.
@@ -128,7 +138,7 @@ class CategoricalFactor:
         return int(width * STEPS)
 
     def _tabulate(self) -> Floats:
-        """The factors of each type, shape (K, Z)."""
+        """Compute the factors of each type, shape (K, Z)."""
         return _round_to_steps(1 - np.log(np.maximum(self.candidates.T, self.floor)) / math.log(self.floor))
 
 
@@ -204,11 +214,25 @@ class DirectionFactor:
         return _round_to_steps(np.clip(projection, 0, 1, out=projection))
 
     def steps(self, rows: npt.ArrayLike) -> Integers:
-        """The same in whole steps, int64 from 0 to `STEPS`, shape (n, Z)."""
+        """The factors of each record in whole steps, so that sums over records are exact.
+
+        Args:
+            rows: as of `log_factors`.
+
+        Returns:
+            int64 from 0 to `STEPS`, shape (n, Z).
+        """
         return (self.log_factors(rows) * STEPS).astype(np.int64)
 
     def width(self, relation: Relation) -> int:
-        """As `CategoricalFactor.width`, but a bound that no record need reach: one or two times `STEPS`."""
+        """Bound how far one record can change the difference of two candidates' scores; no record need reach it.
+
+        Args:
+            relation: which data sets are neighbours.
+
+        Returns:
+            Steps: `STEPS` for ADD_REMOVE, twice that for REPLACE.
+        """
         return relation.by_record(STEPS, 2 * STEPS)
 
 
@@ -233,6 +257,9 @@ def spread_candidates(size: int, directions: int, radii: npt.ArrayLike) -> Float
     Raises:
         InputError: an argument out of its range, or more than 1,000 candidates.
 
+    Guarantee:
+        None spent: reads no data.
+
     Example:
         >>> spread_candidates(2, 2, [3]).round(12).tolist()
         [[3.0, 0.0], [0.0, 3.0]]
@@ -253,7 +280,7 @@ def spread_candidates(size: int, directions: int, radii: npt.ArrayLike) -> Float
 
 
 def _spread_directions(size: int, directions: int) -> Floats:
-    """Unit vectors far from each other and from each other's negatives, shape (directions, size)."""
+    """Pick unit vectors far from each other and from each other's negatives, shape (directions, size)."""
     pool = standard_normals(DIRECTIONS_POOL, size)
     pool = np.concatenate([np.eye(size), pool / np.linalg.norm(pool, axis=1, keepdims=True)])
     pool *= np.where(pool[:, :1] < 0, -1, 1)
@@ -277,6 +304,10 @@ def standard_normals(points: int, size: int) -> Floats:
 
     Raises:
         InputError: an argument out of its range.
+
+    Example:
+        >>> standard_normals(4, 2).shape, bool(abs(standard_normals(64, 2).mean()) < 0.05)
+        ((4, 2), True)
     """
     if not (points >= 1 and points & (points - 1) == 0 and 1 <= size <= 21201):
         raise InputError(f"points must be a power of two and have 1 to 21,201 coordinates, got {points} and {size}")
@@ -288,7 +319,7 @@ def standard_normals(points: int, size: int) -> Floats:
 
 
 def _check_candidates(candidates: npt.ArrayLike) -> Floats:
-    """A read-only copy, checked."""
+    """Check candidates, and copy them read-only."""
     array = np.array(candidates, np.float64)
     if array.ndim != 2 or not array.shape[1] or not np.all(np.abs(array) < LARGEST_COORDINATE):
         raise InputError(f"candidates must be rows of finite numbers, got the shape {array.shape}")
@@ -299,6 +330,6 @@ def _check_candidates(candidates: npt.ArrayLike) -> Floats:
 
 
 def _round_to_steps(factors: Floats) -> Floats:
-    """Rounded to whole multiples of 2^-20: public rounding, the same for all data sets."""
+    """Round factors to whole multiples of 2^-20: public rounding, the same for all data sets."""
     # What is no number counts as 0: the range [0, 1] holds by construction.
     return np.asarray(np.rint(np.where(factors > 0, factors, 0.0) * STEPS) / STEPS)

@@ -12,8 +12,8 @@ from discreet.model.network import Network
 __all__ = ["NOISY_ROW_ERROR", "largest_table", "without_large"]
 
 NOISY_ROW_ERROR = 0.5
-"""Expected error of a row of probabilities, averaged over nodes and before it saturates, from which families are cut.
-Below lie child and alarm at epsilon .1, above barley up to 3."""
+"""Expected error of a row of probabilities, averaged over nodes and before it saturates, from which families lose
+parents. Below lie child and alarm at epsilon .1, above barley up to 3."""
 FILLED_CELLS = 0.4
 """Cells of the largest table, times the scale of the noise that an even share of the budget buys, for each record: with
 10,000 records and scale 40, a hundred cells. Larger tables cost barley's marginals half of their gain."""
@@ -22,17 +22,24 @@ SPARED_FACTOR = 3.0
 
 
 def largest_table(records: int, scale: float) -> float:
-    """Cells of the largest table that is worth measuring.
+    """Cells of the largest table that is worth measuring, for some records and noise.
 
     Args:
         records: how many there are, or a public guess.
         scale: of Laplace noise of an even share of the budget, or that of equal variance; records.
+
+    Returns:
+        Cells.
+
+    Example:
+        >>> largest_table(10_000, 40.0)
+        100.0
     """
     return FILLED_CELLS * records / scale
 
 
 def without_large(network: Network, cells: float) -> Network:
-    """The same variables, without the parents that families above a size cannot be measured with.
+    """Drop parents that families above a size cannot be measured with.
 
     Args:
         network: public.
@@ -41,6 +48,13 @@ def without_large(network: Network, cells: float) -> Network:
 
     Returns:
         A network whose families lie in those of the given one.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> a, b, c = (Variable(name, ("no", "yes")) for name in "abc")
+        >>> network = Network((a, b, c), {"a": (), "b": ("a",), "c": ("a", "b")})
+        >>> without_large(network, 2).parents["c"], without_large(network, 4).parents["c"]
+        ((), ('a', 'b'))
     """
     parents = {}
     for node in network.nodes:

@@ -32,10 +32,11 @@ BINARY_STEPS = 2048
 SHARED_STEPS = 768
 """Steps for K > 2 states, in all: the sums cost the square of the steps for each state."""
 LEAST_STEPS = 128
+"""Least steps for any number of states."""
 
 
 def resolution_for(size: int) -> int:
-    """Steps of the grid for a variable with so many states; public.
+    """Choose the steps of the grid for a variable with so many states; public.
 
     Example:
         >>> resolution_for(2), resolution_for(3), resolution_for(40)
@@ -145,7 +146,7 @@ def lattice_law(exponents: Floats, floor: float, resolution: int) -> LatticeLaw:
 
 
 def _log_convolve(one: Floats, other: Floats) -> Floats:
-    """Logarithm of the convolution of two tables of logarithms, at 0 to G."""
+    """Convolve two tables of logarithms: the logarithm of the convolution, at 0 to G."""
     size = len(one)
     padded = np.concatenate([np.full(size - 1, -np.inf), other])
     # Row m holds other[m], other[m - 1], ..., and -inf where there is none: a view, nothing is gathered.

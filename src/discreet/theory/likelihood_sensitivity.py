@@ -134,6 +134,13 @@ def ranges(network: Network, floors: Mapping[str, float]) -> dict[str, float]:
 
     Raises:
         InputError: a node without a floor, an unknown node, or a floor out of its range.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> a, b, c = (Variable(name, ("no", "yes")) for name in "abc")
+        >>> network = Network((a, b, c), {"a": (), "b": ("a",), "c": ("a", "b")})
+        >>> {node: round(value, 3) for node, value in ranges(network, dict.fromkeys("abc", 0.1)).items()}
+        {'a': 2.197, 'b': 2.197, 'c': 2.197}
     """
     odd = sorted(set(floors) ^ set(network.nodes))
     if odd:
@@ -158,6 +165,11 @@ def widest_range(logs: Mapping[str, npt.NDArray[np.int64]], relation: Relation) 
         In steps: the largest, over pairs of candidates, of a sum over families: of the largest absolute difference of
         log-probabilities (ADD_REMOVE), or of the largest less the smallest (REPLACE). It is a bound: a record need not
         reach the largest of all families at once.
+
+    Example:
+        >>> logs = {"a": np.array([[3, 1], [1, 2]])}  # of two candidates, for two states
+        >>> widest_range(logs, Relation.ADD_REMOVE), widest_range(logs, Relation.REPLACE)
+        (2, 3)
     """
     count = len(next(iter(logs.values())))
     top, bottom = np.zeros((count, count), np.int64), np.zeros((count, count), np.int64)

@@ -158,7 +158,7 @@ def query_gradient(theta: Tables, targets: Sequence[str], evidence: Mapping[str,
 
 
 def _make_cells_certain(theta: Tables, node: str) -> Tables:
-    """Draws of the tables: one for each cell of a node, in which that cell is certain in its row."""
+    """Make draws of the tables: one for each cell of a node, in which that cell is certain in its row."""
     shape = theta.network.shape(node)
     draws = math.prod(shape)
 
@@ -187,7 +187,7 @@ def query_deviation(
 
     Returns:
         Shape `(*sizes of the targets)`. First order: errors must be small beside the probabilities that matter, and
-        counts that were cut at 0 are biased besides.
+        counts that were clipped at 0 are biased besides.
 
     Raises:
         InputError: as for `query_gradient`, or variances that do not fit or are negative.

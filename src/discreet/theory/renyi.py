@@ -1,8 +1,8 @@
 """Renyi accounting for draws from untrimmed, tempered Dirichlet posteriors.
 
 An untrimmed posterior has no pure guarantee, but the Renyi divergence between neighbours is finite for orders up to
-`1 + concentration / temper`. This file owns its worst case over all data, its conversion to (epsilon, delta), and the
-largest temper that meets a guarantee. It reads no data.
+`1 + concentration / tau`, tau the tempering exponent. This file owns its worst case over all data, its conversion to
+(epsilon, delta), and the largest tempering exponent that meets a guarantee. It reads no data.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def dirichlet_renyi(
 
 
 def _bound_gap(low: Floats, middle: Floats, high: Floats, order: Floats, *, weight_low: Floats) -> Floats:
-    """Jensen gap of log Gamma over `order - 1`, rounded up; the ends' weights sum to the order, that of the middle."""
+    """Bound the Jensen gap of log Gamma over `order - 1`; the weights of the ends sum to the order."""
     weights = (weight_low, order - weight_low, -order)
     terms = [weight * gammaln(point) for weight, point in zip(weights, (low, high, middle), strict=True)]
     size = sum(np.abs(term) + np.abs(weight) for term, weight in zip(terms, weights, strict=True))
@@ -128,7 +128,7 @@ def delta_of(orders: npt.ArrayLike, divergences: npt.ArrayLike, epsilon: float) 
 
 
 def temper_for(network: Network, prior: Dirichlet, guarantee: Guarantee, draws: int) -> float:
-    """The largest temper in (0, 1] at which untrimmed posterior draws of all rows meet a guarantee.
+    """Find the largest tempering exponent in (0, 1] at which untrimmed posterior draws of all rows meet a guarantee.
 
     Args:
         network: public.
@@ -178,7 +178,7 @@ def temper_for(network: Network, prior: Dirichlet, guarantee: Guarantee, draws: 
 
 
 def _find_delta(least: Floats, temper: float, draws: int, epsilon: float, relation: Relation) -> float:
-    """Delta of some draws over families whose smallest concentrations are given."""
+    """Find delta of some draws over families whose smallest concentrations are given."""
     reach = min(float(least.min()) / temper, HIGHEST_ORDER)
     orders = 1 + reach * ORDER_FRACTIONS
     divergences = draws * dirichlet_renyi(orders[:, None], least, temper, relation).sum(axis=1)

@@ -54,7 +54,7 @@ def score_width(score: ScoreTable, relation: Relation) -> int:
 
 
 def _find_widest_pair(steps: Integers) -> int:
-    """The largest over pairs of rows of the range of their difference; over pairs of columns where those are fewer."""
+    """Find the largest range of a difference of two rows; over pairs of columns where those are fewer."""
     table = steps if len(steps) <= steps.shape[1] else steps.T
     # The range over columns of a difference of rows, and the range over rows of a difference of columns, are both the
     # largest s(t, z) - s(t', z) - s(t, y) + s(t', y).

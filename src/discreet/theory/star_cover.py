@@ -43,20 +43,46 @@ SMALL_STAR = 6
 
 
 def shared_by(group: Group) -> Scope:
-    """The variables that all tables of a star have, in the order of its first; of a single table none."""
+    """List the variables that all tables of a star have, in the order of its first; of a single table none.
+
+    Args:
+        group: a star, or one table.
+
+    Returns:
+        Names.
+
+    Example:
+        >>> shared_by((("a", "b"), ("b", "c"))), shared_by((("a", "b"),))
+        (('b',), ())
+    """
     if len(group) == 1:
         return ()
     return tuple(name for name in group[0] if all(name in scope for scope in group))
 
 
 def star_lengths(network: Network, group: Group) -> tuple[int, ...]:
-    """Cells of each table of a group for one cell of the variables that they share."""
+    """Count the cells of each table of a group for one cell of the variables that they share.
+
+    Args:
+        network: public.
+        group: a star, or one table.
+
+    Returns:
+        One number for each table.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> a, b, c = (Variable(name, ("no", "yes")) for name in "abc")
+        >>> network = Network((a, b, c), {"a": (), "b": ("a",), "c": ("a", "b")})
+        >>> star_lengths(network, (("a", "b"), ("a", "c")))
+        (2, 2)
+    """
     cells = network.cells(shared_by(group))
     return tuple(network.cells(scope) // cells for scope in group)
 
 
 def group_costs(network: Network, groups: Sequence[Group]) -> dict[Group, float]:
-    """The c of each group, by the families that are read from it: each from the smallest table that holds it.
+    """Compute the c of each group, by the families that are read from it: each from the smallest table that holds it.
 
     Args:
         network: public.
@@ -76,7 +102,7 @@ def group_costs(network: Network, groups: Sequence[Group]) -> dict[Group, float]
 
 
 def readers(network: Network, scopes: Iterable[Scope]) -> dict[Scope, list[Scope]]:
-    """The families that are read from each table: every family from the smallest that holds it, the first of equals.
+    """Assign each family to the smallest table that holds it, the first of equals.
 
     Args:
         network: public.
@@ -87,6 +113,13 @@ def readers(network: Network, scopes: Iterable[Scope]) -> dict[Scope, list[Scope
 
     Raises:
         InputError: a family lies in no table.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> a, b, c = (Variable(name, ("no", "yes")) for name in "abc")
+        >>> network = Network((a, b, c), {"a": (), "b": ("a",), "c": ("a", "b")})
+        >>> readers(network, [("a", "b", "c"), ("a",)])
+        {('a', 'b', 'c'): [('a', 'b'), ('a', 'b', 'c')], ('a',): [('a',)]}
     """
     found: dict[Scope, list[Scope]] = {scope: [] for scope in scopes}
     holders: dict[str, list[tuple[Scope, Names]]] = {name: [] for name in network.nodes}
@@ -107,7 +140,7 @@ def readers(network: Network, scopes: Iterable[Scope]) -> dict[Scope, list[Scope
 def star_cover(
     network: Network, dimensions: int = STAR_DIMENSIONS, inside: tuple[Scope, ...] | None = None
 ) -> tuple[Group, ...]:
-    """Few groups that hold every family.
+    """Cover a network by few groups of tables that hold every family.
 
     Args:
         network: public.
@@ -116,6 +149,13 @@ def star_cover(
 
     Returns:
         Groups, tables in the schema's order; every table serves a family.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> a, b, c = (Variable(name, ("no", "yes")) for name in "abc")
+        >>> network = Network((a, b, c), {"a": (), "b": ("a",), "c": ("a", "b")})
+        >>> star_cover(network)
+        ((('a', 'b', 'c'),),)
     """
     position = {name: index for index, name in enumerate(network.nodes)}
     families = [frozenset(network.family(node)) for node in network.nodes]
@@ -151,7 +191,7 @@ class _Tables:
         self._cells: dict[Names, int] = {}
 
     def cells(self, names: Names) -> int:
-        """Of a table over some variables."""
+        """Number of cells of a table over some variables."""
         found = self._cells.get(names)
         if found is None:
             found = self._cells[names] = math.prod(self._sizes[name] for name in names)
@@ -187,12 +227,12 @@ class _Tables:
         return fits and (self._inside is None or any(union <= scope for scope in self._inside))
 
     def group(self, tables: tuple[Names, ...], families: tuple[Names, ...], dimensions: int) -> _Group:
-        """With what it costs."""
+        """Make a group with the root of what it costs."""
         return _Group(tables, families, math.sqrt(self.cost(tables, families, dimensions)))
 
 
 def _merge_greedily(tables: _Tables, families: Sequence[Names], dimensions: int) -> list[_Group]:
-    """Greedy merging: always the pair that gains most.
+    """Merge groups greedily: always the pair that gains most.
 
     What a pair gains is found when its turn comes. Until then it stands in the queue with the most that a part of it
     gained, which is hardly ever more than what it gains itself: a star's next table is cheaper than the one before.
@@ -234,7 +274,7 @@ def _merge_greedily(tables: _Tables, families: Sequence[Names], dimensions: int)
 
 
 def _start_alone(tables: _Tables, families: Sequence[Names], dimensions: int) -> list[_Group]:
-    """A group for every family that lies in no other."""
+    """Make a group for every family that lies in no other."""
     whole = [family for family in dict.fromkeys(families) if not any(family < other for other in families)]
     served: dict[Names, list[Names]] = {table: [] for table in whole}
     for family in dict.fromkeys(families):
@@ -243,7 +283,7 @@ def _start_alone(tables: _Tables, families: Sequence[Names], dimensions: int) ->
 
 
 def _list_pairs(tables: _Tables, groups: Mapping[int, _Group]) -> list[tuple[int, int]]:
-    """Which to look at: all of few tables; of many those that share a variable.
+    """List the pairs to look at: all of few tables; of many those that share a variable.
 
     Where very many share one, each stands beside the next of its size: stars grow from there.
     """
@@ -260,7 +300,7 @@ def _list_pairs(tables: _Tables, groups: Mapping[int, _Group]) -> list[tuple[int
 
 
 def _merge_two(tables: _Tables, one: _Group, other: _Group, dimensions: int) -> _Group:
-    """The cheapest group of two."""
+    """Find the cheapest group of two."""
     families = one.families + other.families
     best = min(
         (tables.group(each, families, dimensions) for each in _list_ways(tables, one.tables, other.tables)),
@@ -279,7 +319,7 @@ def _merge_two(tables: _Tables, one: _Group, other: _Group, dimensions: int) -> 
 
 
 def _list_ways(tables: _Tables, one: tuple[Names, ...], other: tuple[Names, ...]) -> Iterator[tuple[Names, ...]]:
-    """Side by side, and with a table of one and a table of the other made one."""
+    """List the ways to merge: side by side, and with a table of one and a table of the other made one."""
     yield _put_beside(one, other)
     shared = frozenset.intersection(*one, *other)
     few = len(one) + len(other) <= SMALL_STAR
@@ -292,7 +332,7 @@ def _list_ways(tables: _Tables, one: tuple[Names, ...], other: tuple[Names, ...]
 
 
 def _list_closer(tables: _Tables, group: tuple[Names, ...]) -> Iterator[tuple[Names, ...]]:
-    """With two tables of the group made one that share more than all do."""
+    """List groups with two tables made one that share more than all do."""
     shared = frozenset.intersection(*group)
     holders: dict[str, list[int]] = {}
     for index, table in enumerate(group):
@@ -304,6 +344,6 @@ def _list_closer(tables: _Tables, group: tuple[Names, ...]) -> Iterator[tuple[Na
 
 
 def _put_beside(one: Sequence[Names], other: Sequence[Names]) -> tuple[Names, ...]:
-    """Tables of two groups, without those that lie in one of the other."""
+    """Put the tables of two groups side by side, without those that lie in one of the other."""
     held = [table for table in one if not any(table <= each for each in other)]
     return (*held, *(table for table in other if not any(table < each for each in held)))

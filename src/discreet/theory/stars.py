@@ -30,14 +30,14 @@ from discreet.inference.interactions import Blur
 __all__ = ["StarVariances", "simulated_star", "star_blurs", "star_variances"]
 
 LEAST_VARIANCE = 1e-6
-"""Variance that is left of noise which never shows: its tables still have a proper weight."""
+"""Least variance, which is left of noise which never shows: its tables still have a proper weight."""
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class StarVariances:
-    """Of the noise of a star.
+    """Variances of the noise of a star.
 
     Args:
         shared: of a cell of the shared variables; records squared.
@@ -74,7 +74,7 @@ def star_variances(lengths: Sequence[int], scale: float) -> StarVariances:
 
 
 def star_blurs(shared: Sequence[str], lengths: Sequence[int], scale: float) -> tuple[Blur, ...]:
-    """What the noise of a star does to each of its tables.
+    """Find what the noise of a star does to each of its tables.
 
     All of them say the same of the variables they share: each is given its part of that, so that the precisions of all
     add up to what they say together.
@@ -97,7 +97,7 @@ def star_blurs(shared: Sequence[str], lengths: Sequence[int], scale: float) -> t
 def simulated_star(
     lengths: Sequence[int], scale: float, shape: Sequence[int], rng: np.random.Generator
 ) -> list[Floats]:
-    """Noise of the same law, in the limit of large scales: real numbers, fast, for simulations.
+    """Draw noise of the same law in the limit of large scales: real numbers, fast, for simulations.
 
     Args:
         lengths: cells of a row of each table.
@@ -127,7 +127,7 @@ def simulated_star(
 
 
 def _draw_rows(length: int, positive: npt.NDArray[np.int64], a: Floats, b: Floats, rng: np.random.Generator) -> Floats:
-    """Rows given how many of their first entries are positive, and the most that entries of each sign sum to."""
+    """Draw rows given how many of their first entries are positive, and the most that entries of each sign sum to."""
     free = length - 1
     parts = rng.standard_exponential((free, len(a)))
     up = rng.permuted(np.broadcast_to(np.arange(free)[:, None], parts.shape), axis=0) < positive
@@ -138,7 +138,7 @@ def _draw_rows(length: int, positive: npt.NDArray[np.int64], a: Floats, b: Float
 
 
 def _draw_indices(weights: Floats, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """An index for each row of weights."""
+    """Draw an index for each row of weights."""
     ends = np.cumsum(weights, axis=1)
     at = rng.random(len(ends)) * ends[:, -1]
     return np.asarray(np.minimum((ends <= at[:, None]).sum(axis=1), weights.shape[1] - 1), np.int64)
@@ -146,7 +146,7 @@ def _draw_indices(weights: Floats, rng: np.random.Generator) -> npt.NDArray[np.i
 
 @lru_cache(maxsize=4096)
 def _compute_variances(lengths: tuple[int, ...]) -> StarVariances:
-    """Variances at scale 1."""
+    """Compute the variances at scale 1."""
     size = 1 + sum(length - 1 for length in lengths)
     ups = np.arange(size)
     above, below = (ups + 1) * (ups + 2.0), (size - ups) * (size - ups + 1.0)
@@ -168,14 +168,14 @@ def _compute_variances(lengths: tuple[int, ...]) -> StarVariances:
 
 
 def _weigh_directions(weights: Floats, size: int) -> Floats:
-    """Weights of the number of positive directions, from those of choosing their tables: times `J! (d - 1 - J)!`."""
+    """Weigh the number of positive directions, from weights of choosing their tables: times `J! (d - 1 - J)!`."""
     ups = np.arange(size)
     logs = scipy.special.gammaln(ups + 1) + scipy.special.gammaln(size - ups)
     return np.asarray(weights * np.exp(logs - logs.max()))
 
 
 def _multiply_tables(lengths: Sequence[int]) -> Floats:
-    """Coefficients of a product over tables, which sum to 1."""
+    """Compute coefficients of a product over tables, which sum to 1."""
     product = np.ones(1)
     for length in lengths:
         product = np.convolve(product, _square_binomials(length))
@@ -184,7 +184,7 @@ def _multiply_tables(lengths: Sequence[int]) -> Floats:
 
 @lru_cache(maxsize=256)
 def _square_binomials(length: int) -> Floats:
-    """Squares of binomial coefficients, which sum to 1: how many of a row's free directions are positive."""
+    """Square binomial coefficients, to sum 1: how many of a row's free directions are positive."""
     found = np.array([math.comb(length - 1, j) ** 2 / math.comb(2 * length - 2, length - 1) for j in range(length)])
     found.flags.writeable = False
     return found

@@ -1,4 +1,4 @@
-"""Beta laws cut to an interval: exact log masses, and draws that are right deep in the tails.
+"""Beta laws truncated to an interval: exact log masses, and draws that are right deep in the tails.
 
 The logit of a Beta variate has a log-concave density for *all* parameters. Downhill from the mode, or from the end of
 the interval nearest to it, such a density is smooth, so its area over a stretch is a short quadrature of values between
@@ -27,7 +27,7 @@ Mask = npt.NDArray[np.bool_]
 SMALLEST_CONCENTRATION, LARGEST_CONCENTRATION = 1e-6, 1e12
 """Range of parameters in which masses were compared with 60-digit arithmetic."""
 FALL_NATS = 46.0
-"""Nats below its start at which a density is cut off in a quadrature: exp(-46) is 1e-20."""
+"""Nats below its start at which a density is left out of a quadrature: exp(-46) is 1e-20."""
 QUADRATURE_PANELS, PANEL_POINTS = 5, 24
 """Quadrature: panels that double in length, and Gauss points in each; error below 1e-11."""
 INTEGRALS_CHUNK = 512
@@ -39,7 +39,7 @@ AREA_SAFETY = 1e-9
 
 
 def _place_nodes() -> tuple[Floats, Floats]:
-    """Points and weights on [0, 1], in panels that double in length away from 0; shape `(points, 1)`."""
+    """Place points and weights on [0, 1], in panels that double in length away from 0; shape `(points, 1)`."""
     points, weights = np.polynomial.legendre.leggauss(PANEL_POINTS)
     edges = np.concatenate([[0.0], 2.0 ** np.arange(1 - QUADRATURE_PANELS, 1)])
     widths = np.diff(edges)[:, None]
@@ -136,7 +136,7 @@ def truncated_beta(
 
 
 def _broadcast_columns(size: int, *values: npt.ArrayLike) -> list[Floats]:
-    """Arguments as arrays of one axis, of length 1 where all are numbers."""
+    """Broadcast arguments to arrays of one axis, of length 1 where all are numbers."""
     arrays = np.broadcast_arrays(*(np.asarray(value, np.float64) for value in values))
     if arrays[0].shape not in ((), (size,)):
         raise InputError(f"parameters of {size} draws must be numbers or arrays of shape ({size},)")
@@ -193,7 +193,7 @@ class _BetaSlope:
 
 
 def _integrate_slopes(slope: _BetaSlope, length: Floats) -> Floats:
-    """`log of the integral of exp(-fall) over [0, length]`, by Gauss panels that cluster at the start."""
+    """Compute `log of the integral of exp(-fall) over [0, length]`, by Gauss panels that cluster at the start."""
     parts = [
         np.arange(first, min(first + INTEGRALS_CHUNK, length.size)) for first in range(0, length.size, INTEGRALS_CHUNK)
     ]
@@ -201,7 +201,7 @@ def _integrate_slopes(slope: _BetaSlope, length: Floats) -> Floats:
 
 
 def _integrate_chunk(slope: _BetaSlope, length: Floats) -> Floats:
-    """The same for one chunk."""
+    """Integrate the slopes of one chunk."""
     cut = np.ones_like(length)
     for _ in range(80):
         short = slope.fall(cut) < FALL_NATS
@@ -219,7 +219,7 @@ def _integrate_chunk(slope: _BetaSlope, length: Floats) -> Floats:
 
 
 def _compute_stirling_error(x: Floats) -> Floats:
-    """`log Gamma(x) - (x - 1/2) log x + x - log(2 pi) / 2`, which tends to 0."""
+    """Compute `log Gamma(x) - (x - 1/2) log x + x - log(2 pi) / 2`, which tends to 0."""
     y = np.maximum(x, 16.0)
     series = (1 / 12 - (1 / 360 - (1 / 1260 - 1 / 1680 / y**2) / y**2) / y**2) / y
     z = np.minimum(x, 16.0)
@@ -251,7 +251,7 @@ class _Hill:
 
 
 def _make_hill(up: _BetaSlope, down: _BetaSlope, lengths: tuple[Floats, Floats], log_height: Floats) -> _Hill:
-    """Fill in the areas; only slopes of some length are integrated."""
+    """Make a hill with its areas; only slopes of some length are integrated."""
     log_areas = np.full((2, log_height.size), -np.inf)
     for row, slope, length in zip(log_areas, (up, down), lengths, strict=True):
         which = np.flatnonzero(length > 0)
@@ -261,7 +261,7 @@ def _make_hill(up: _BetaSlope, down: _BetaSlope, lengths: tuple[Floats, Floats],
 
 
 def _make_beta_hill(a: Floats, b: Floats, low: Floats, high: Floats) -> _Hill:
-    """The hill of logit X on [low, high], X ~ Beta(a, b); arrays of one axis."""
+    """Make the hill of logit X on [low, high], X ~ Beta(a, b); arrays of one axis."""
     total = a + b
     mode, co_mode = a / total, b / total
     with np.errstate(divide="ignore"):
@@ -286,7 +286,7 @@ def _make_beta_hill(a: Floats, b: Floats, low: Floats, high: Floats) -> _Hill:
 
 
 def _draw_from_hills(hill: _Hill, which: npt.NDArray[np.intp], rng: np.random.Generator) -> tuple[Mask, Floats]:
-    """For each entry of `which` a draw from that hill: whether it lies on the slope upwards, and how far along it.
+    """Draw from the hill of each entry of `which`: whether it lies on the slope upwards, and how far along it.
 
     Devroye's envelope: a log-concave density on [0, inf) with mode 0, value 1 there and area A is at most
     `min(1, exp(1 - v / A))`, whose area is 2 A. It stays above for a larger A, so the quadrature's error cannot bias.

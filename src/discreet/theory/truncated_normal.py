@@ -1,6 +1,6 @@
-r"""A normal law cut to a ball: exact draws by rejection, and what one such draw costs as a posterior of regression.
+r"""A normal law truncated to a ball: exact draws by rejection, and what one draw costs as a posterior of regression.
 
-The posterior of regression weights under a normal prior cut to `||w|| <= R` has the density
+The posterior of regression weights under a normal prior truncated to `||w|| <= R` has the density
 `exp(-w'Aw/2 + b'w)` on that ball. One draw from it is private because the ball bounds every record's likelihood; that
 proof needs draws from exactly this law, which a Markov chain never gives. Here they come by rejection, from proposals
 whose acceptance does not fall when the unconstrained mean is far outside the ball.
@@ -135,7 +135,7 @@ def expected_tries(
 
 
 def _check_law(precision: npt.ArrayLike, shift: npt.ArrayLike, radius: float) -> tuple[Floats, Floats, float]:
-    """The arguments as arrays, refused if they are not a law on a ball."""
+    """Check the arguments and make arrays of them; refuse what is no law on a ball."""
     matrix, vector = np.asarray(precision, np.float64), np.asarray(shift, np.float64)
     if vector.ndim != 1 or vector.size == 0 or matrix.shape != (vector.size, vector.size):
         raise InputError(
@@ -169,7 +169,7 @@ class _Mode:
     multiplier: float
 
     def variance(self, alpha: float) -> Floats:
-        """Of the envelope before it is cut."""
+        """Variances of the envelope along the axes, without the half-space."""
         found: Floats = 1 / (self.eigenvalues + alpha)
         return found
 
@@ -190,14 +190,14 @@ class _Mode:
 
 @dataclass(frozen=True, eq=False)
 class _Envelope:
-    """The normal law of precision A + alpha I about the mode, cut to the half-space."""
+    """The normal law of precision A + alpha I about the mode, truncated to the half-space."""
 
     mode: _Mode
     alpha: float
 
 
 def _find_envelope(precision: Floats, shift: Floats, radius: float) -> _Envelope:
-    """The envelope with the highest acceptance."""
+    """Find the envelope with the highest acceptance."""
     mode = _find_mode(precision, shift, radius)
     # With this alpha E||w||^2 <= R^2 already, so the optimum is below.
     top = math.log(np.linalg.norm(shift) / radius + len(shift) / radius**2)
@@ -213,7 +213,7 @@ def _find_envelope(precision: Floats, shift: Floats, radius: float) -> _Envelope
 
 
 def _find_mode(precision: Floats, shift: Floats, radius: float) -> _Mode:
-    """The point of the ball where the density is highest."""
+    """Find the point of the ball where the density is highest."""
     eigenvalues, axes = np.linalg.eigh((precision + precision.T) / 2)
     if eigenvalues[0] < -SYMMETRY_TOLERANCE * np.abs(precision).max():
         raise InputError("the precision must not have a negative eigenvalue")
@@ -237,7 +237,7 @@ def _find_mode(precision: Floats, shift: Floats, radius: float) -> _Mode:
 
 
 def _propose(envelope: _Envelope, size: int, normals: Source, uniforms: Source) -> tuple[Floats, Floats]:
-    """Proposals out of `size` tries, and the logarithms of their chances of being accepted.
+    """Propose out of `size` tries, with the logarithms of the chances of being accepted.
 
     The part along the mode comes first, by rejection of its own; the rest follows given that part. Fewer than `size`
     may be left, and the lost ones count as tries. Depths below the boundary are never differences of large numbers.
@@ -254,7 +254,7 @@ def _propose(envelope: _Envelope, size: int, normals: Source, uniforms: Source) 
 
 
 def _draw_depths(bound: float, size: int, normals: Source, uniforms: Source) -> Floats:
-    """Distances below `bound` of standard normal variates that are less, from `size` tries, of which half succeed.
+    """Draw distances below `bound` of standard normal variates that are less, from `size` tries, of which half succeed.
 
     In the tail the distance is proposed as an exponential variate (Robert 1995).
     """
@@ -274,7 +274,7 @@ def _draw_depths(bound: float, size: int, normals: Source, uniforms: Source) -> 
 def sampler_loss(
     radius: float, feature_norm: float, target_bound: float, variance: float, relation: Relation | str
 ) -> float:
-    r"""Epsilon of one draw from the posterior of regression weights under a prior cut to a ball.
+    r"""Epsilon of one draw from the posterior of regression weights under a prior truncated to a ball.
 
     y ~ N(w'x, s2) with `||x||_2 <= Bx` and `|y| <= By`; any prior on `||w||_2 <= R`. Neighbours' posteriors differ by
     the factor `exp(f(w)) / E[exp(f)]`, where f is the difference of log-likelihoods and the mean is over the other

@@ -69,7 +69,7 @@ CHUNK_CELLS = 10_000_000
 
 
 def default_shares(network: Network, groups: Sequence[Group], noise: Noise) -> dict[Group, float]:
-    """Shares of the budget that serve all families alike.
+    """Split the budget so that it serves all families alike.
 
     Proportional to `c^0.4` (Laplace) or `c^(2/3)` (Gaussian) with c the expected error at budget 1 of all families that
     are read from a group (`star_cover.group_costs`).
@@ -134,7 +134,7 @@ def workload_variances(theta: Tables, queries: Sequence[Query]) -> tuple[dict[Sc
 def workload_shares(
     network: Network, prior: Dirichlet, queries: Sequence[str | Query], groups: Sequence[Group], noise: Noise
 ) -> dict[Group, float]:
-    """Tables and shares of the budget that answer a workload best.
+    """Choose tables and shares of the budget that answer a workload best.
 
     Least mean logarithm of the standard deviation over queries and draws from the prior: a part of the budget that
     halves the error of one query is worth the same for every query, whether its evidence is frequent or rare. (The
@@ -216,7 +216,7 @@ def workload_error(
 def _differentiate_workload(
     network: Network, prior: Dirichlet, queries: Sequence[str | Query]
 ) -> tuple[tuple[Scope, ...], Floats, Floats]:
-    """The interactions, and one row for each query and draw from the prior: its weight, and h."""
+    """List the interactions, and one row for each query and draw from the prior: its weight, and h."""
     asked = [parse_query(query, network.schema) if isinstance(query, str) else query for query in queries]
     if not asked:
         raise InputError("a workload needs at least one query, such as 'P(A | B=b)'")
@@ -232,7 +232,7 @@ def _differentiate_workload(
 
 
 def _list_parts(network: Network, query: Query) -> list[Part]:
-    """What is differentiated for a query: targets, codes of the evidence, and which cells of the targets count."""
+    """List what is differentiated for a query: targets, codes of the evidence, and which cells of the targets count."""
     schema = network.schema
     evidence = {name: schema[name].code(state) for name, state in query.evidence}
     if isinstance(query, NumberQuery):
@@ -246,7 +246,7 @@ def _list_parts(network: Network, query: Query) -> list[Part]:
 
 
 def _sum_squares(theta: Tables, part: Part) -> dict[Scope, Floats]:
-    """The squared norms of the gradient's interactions, summed over the cells that count; draws in chunks."""
+    """Sum the squared norms of the gradient's interactions over the cells that count; draws in chunks."""
     network, draws = theta.network, theta.draws or 1
     targets, evidence, kept = part
     bearing = requisite(network, targets, evidence)
@@ -275,7 +275,7 @@ def _sum_squares(theta: Tables, part: Part) -> dict[Scope, Floats]:
 
 
 def _differentiate_counts(theta: Tables, node: str, targets: tuple[str, ...], evidence: Mapping[str, int]) -> Floats:
-    """Derivative of `P(targets | evidence)` by the counts of a family, times the number of records.
+    """Differentiate `P(targets | evidence)` by the counts of a family, times the number of records.
 
     With f a cell of the family, `dP(t | e) / dtheta_f = (P(f, t | e) - P(f | e) P(t | e)) / theta_f`; a count moves its
     row's probabilities by what it adds, less the row's mean, over the row's records.
@@ -301,7 +301,7 @@ def _differentiate_counts(theta: Tables, node: str, targets: tuple[str, ...], ev
 
 
 def _join_targets(theta: Tables, free: Scope, targets: Scope, evidence: Mapping[str, int]) -> Floats:
-    """`P(family, targets | evidence)`, where they may share variables; shape `(*free, cells of the targets, draws)`."""
+    """Compute `P(family, targets | evidence)`; shape `(*free, cells of the targets, draws)`."""
     network = theta.network
     names = targets + tuple(name for name in free if name not in targets)
     axes = dict(zip((*names, None), ascii_letters, strict=False))  # None: the draws
@@ -317,7 +317,7 @@ def _join_targets(theta: Tables, free: Scope, targets: Scope, evidence: Mapping[
 
 
 def _stack_rows(variances: Sequence[Mapping[Scope, Floats]]) -> tuple[tuple[Scope, ...], Floats, Floats]:
-    """The interactions, and one row for each query and draw whose answer can move: its weight, and h."""
+    """Stack one row for each query and draw whose answer can move, over all interactions: its weight, and h."""
     listed = tuple(dict.fromkeys(subset for found in variances for subset in found))
     rows, weights = [], []
     for found in variances:
@@ -335,7 +335,7 @@ def _stack_rows(variances: Sequence[Mapping[Scope, Floats]]) -> tuple[tuple[Scop
 
 
 def _tabulate_precisions(network: Network, listed: Sequence[Scope], groups: Sequence[Group], noise: Noise) -> csr_array:
-    """What groups say about interactions at budget 1, by group and interaction."""
+    """Tabulate what groups say about interactions at budget 1, by group and interaction."""
     places = {subset: place for place, subset in enumerate(listed)}
     rows, columns, values = list[int](), list[int](), list[float]()
     for row, group in enumerate(groups):
