@@ -14,6 +14,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from discreet.model.arrays import Ints
+
 __all__ = [
     "Entropy",
     "IntegerNoise",
@@ -28,7 +30,6 @@ __all__ = [
     "words",
 ]
 
-Integers = npt.NDArray[np.int64]
 Entropy = Callable[[int], bytes]
 """As many independent, uniform bytes as are asked for, such as `os.urandom`."""
 
@@ -36,14 +37,14 @@ Entropy = Callable[[int], bytes]
 class IntegerNoise(Protocol):
     """What the samplers need: independent noise on every entry, as in `noise.Noise`."""
 
-    def discrete_laplace(self, values: Integers, scale: float) -> Integers:
+    def discrete_laplace(self, values: Ints, scale: float) -> Ints:
         """Add `P(k) ~ exp(-|k| / scale)`."""
 
-    def discrete_gaussian(self, values: Integers, scale: float) -> Integers:
+    def discrete_gaussian(self, values: Ints, scale: float) -> Ints:
         """Add `P(k) ~ exp(-k^2 / (2 scale^2))`."""
 
 
-def geometric(noise: IntegerNoise, number: int, scale: float) -> Integers:
+def geometric(noise: IntegerNoise, number: int, scale: float) -> Ints:
     """Independent `P(g) = (1 - q) q^g`, g >= 0: the law of discrete Laplace noise, given that it is not negative."""
     kept = np.empty(0, np.int64)
     while kept.size < number:

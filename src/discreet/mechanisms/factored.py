@@ -13,6 +13,7 @@ from discreet.mechanisms.crossing import DesignMechanism, Mechanism
 from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.noisy_gradients import noisy_total
 from discreet.mechanisms.scored import affordable_rate, drawn
+from discreet.model.arrays import Ints
 from discreet.model.design import GRID, Design, Normal
 from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import NETWORK_BYTES
@@ -20,7 +21,7 @@ from discreet.model.own_factors import OwnFactor
 from discreet.model.score_tables import STEPS
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.releases.kinds.factored_choice import FactoredChoice, FactoredNoise, FactorKind
-from discreet.sensitive.rows import Integers, Rows
+from discreet.sensitive.rows import Rows
 from discreet.sensitive.score_sums import ScoreSums, score_sums
 from discreet.theory.factors import CategoricalFactor, DirectionFactor, Factor
 
@@ -149,7 +150,7 @@ def _sum_factors(factor: Factor | OwnFactor, statistic: Rows | ScoreSums) -> Seq
     return [int(score) for score in total]
 
 
-def _find_codes(factor: CategoricalFactor, coordinates: Integers) -> Integers:
+def _find_codes(factor: CategoricalFactor, coordinates: Ints) -> Ints:
     """Recover codes of states from coordinates between -1 and 1, which stand for 0 to the number of states less 1."""
     largest = factor.candidates.shape[1] - 1
     return np.asarray(np.rint((coordinates / GRID + 1) / 2 * largest), np.int64)

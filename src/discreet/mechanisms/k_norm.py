@@ -28,7 +28,8 @@ from fractions import Fraction
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.mechanisms.exact_draws import Entropy, IntegerNoise, Integers, coin, geometric, words
+from discreet.mechanisms.exact_draws import Entropy, IntegerNoise, coin, geometric, words
+from discreet.model.arrays import Ints
 from discreet.model.design import Shape
 
 __all__ = ["BALL_SLACK", "k_norm_noise", "k_norm_scale"]
@@ -93,7 +94,7 @@ def k_norm_scale(sensitivity: int, epsilon: Fraction, dimension: int, shape: Sha
     return scale, sensitivity / Fraction(scale) + slack
 
 
-def k_norm_noise(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float, shape: Shape) -> Integers:
+def k_norm_noise(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float, shape: Shape) -> Ints:
     """Draw one vector of K-norm noise.
 
     Args:
@@ -156,7 +157,7 @@ def _draw_radius(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: f
             return whole + int(sum(geometric(noise, dimension + 1, scale).tolist()))
 
 
-def _draw_ball(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float) -> Integers:
+def _draw_ball(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float) -> Ints:
     """Draw a vector with the law of the ball: a radius, and d Gaussians that are accepted so as to be even within it.
 
     The radius r has weight `(r + 1/2)^d q^r` (`_draw_radius`), the Gaussians k of standard deviation s have
@@ -195,7 +196,7 @@ def _draw_rounded_sum(entropy: Entropy, number: int) -> int:
             return lowest
 
 
-def _draw_cube(entropy: Entropy, number: int, radius: int) -> Integers:
+def _draw_cube(entropy: Entropy, number: int, radius: int) -> Ints:
     """Draw independent integers, uniform on -radius..radius; radius below 2^62."""
     largest = np.uint64(2 * radius)
     unused = np.uint64(64 - max((2 * radius).bit_length(), 1))

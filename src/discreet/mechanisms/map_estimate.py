@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
@@ -21,6 +20,7 @@ from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.noisy_gradients import noisy_total
 from discreet.mechanisms.posterior_sampler import draw_rows, refuse_vast, trimming
 from discreet.mechanisms.scored import affordable_rate, drawn
+from discreet.model.arrays import Floats, Ints
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Tables
@@ -148,6 +148,6 @@ def _choose_among(candidates: tuple[Tables, ...]) -> Mechanism[Trimming | Select
     return Mechanism("map_estimate", calibrate, draw, only=network)
 
 
-def _round_to_steps(logs: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def _round_to_steps(logs: Floats) -> Ints:
     """Round log-probabilities to whole steps: public rounding, the same for all data sets."""
     return np.rint(logs * STEPS_PER_NAT).astype(np.int64)

@@ -35,6 +35,7 @@ from discreet.errors import DiscreetError, InputError
 from discreet.mechanisms.exact_draws import Entropy, choose
 from discreet.mechanisms.k_norm import k_norm_noise
 from discreet.mechanisms.star_noise import star_noise
+from discreet.model.arrays import Floats, Ints
 from discreet.model.design import Shape
 from discreet.privacy.guarantee import Guarantee
 from discreet.sensitive.counts import COUNT_LIMIT
@@ -53,15 +54,13 @@ GAUSSIAN_EPSILON_LIMIT = 500
 """Largest epsilon for Gaussian noise: beyond it the conversion overflows, and nobody is protected."""
 COIN_BLOCK = 2**20
 """Coins that are tossed at once: 4 MiB."""
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 
 class Noise(Protocol):
     """A source of randomness for mechanisms."""
 
-    def discrete_laplace(self, values: Integers, scale: float) -> Integers:
+    def discrete_laplace(self, values: Ints, scale: float) -> Ints:
         """Add independent noise, `P(noise = k) ~ exp(-|k| / scale)`, to every entry.
 
         Args:
@@ -72,10 +71,10 @@ class Noise(Protocol):
             Noisy entries, same shape.
         """
 
-    def discrete_gaussian(self, values: Integers, scale: float) -> Integers:
+    def discrete_gaussian(self, values: Ints, scale: float) -> Ints:
         """Add independent noise, `P(noise = k) ~ exp(-k^2 / (2 scale^2))`; arguments and result as above."""
 
-    def k_norm(self, values: Integers, scale: float, shape: Shape) -> Integers:
+    def k_norm(self, values: Ints, scale: float, shape: Shape) -> Ints:
         """Add noise to all entries as one vector, `P(noise = k) ~ exp(-||k|| / scale)`; see `k_norm_noise`.
 
         Args:
@@ -88,7 +87,7 @@ class Noise(Protocol):
             Noisy entries, same shape.
         """
 
-    def star(self, tables: Sequence[Integers], scale: float) -> list[Integers]:
+    def star(self, tables: Sequence[Ints], scale: float) -> list[Ints]:
         """Add noise to tables that share variables, equal on what they share; see `star_noise`.
 
         Args:
@@ -99,16 +98,16 @@ class Noise(Protocol):
             Noisy tables, same shapes.
         """
 
-    def thin(self, values: Integers, probability: Fraction) -> Integers:
+    def thin(self, values: Ints, probability: Fraction) -> Ints:
         """Keep each of the counted records with this probability, independently: a binomial draw for every entry."""
 
     def noisy_max(self, scores: Floats, scale: float) -> int:
         """Draw an index with `P(i) ~ exp(scores[i] / scale)`."""
 
-    def choose(self, exponents: Sequence[Fraction], draws: int) -> Integers:
+    def choose(self, exponents: Sequence[Fraction], draws: int) -> Ints:
         """Draw indices with `P(i) ~ exp(-exponents[i])`, independently; exponents are at least 0, one of them is 0."""
 
-    def pick(self, weights: Floats, draws: int) -> Integers:
+    def pick(self, weights: Floats, draws: int) -> Ints:
         """Draw indices with `P(i) = weights[i] / sum(weights)`, independently; weights are at least 0, not all 0."""
 
     def rarely(self, draws: int) -> Flags:
@@ -136,26 +135,26 @@ class ExactNoise:
         the exact samplers.
     """
 
-    def discrete_laplace(self, values: Integers, scale: float) -> Integers:
+    def discrete_laplace(self, values: Ints, scale: float) -> Ints:
         """See `Noise`; additionally refuses counts of more than 2^53."""
         return _add_noise(_make_laplace(scale), values)
 
-    def discrete_gaussian(self, values: Integers, scale: float) -> Integers:
+    def discrete_gaussian(self, values: Ints, scale: float) -> Ints:
         """See `Noise`; additionally refuses counts of more than 2^53."""
         return _add_noise(_make_gaussian(scale), values)
 
-    def k_norm(self, values: Integers, scale: float, shape: Shape) -> Integers:
+    def k_norm(self, values: Ints, scale: float, shape: Shape) -> Ints:
         """See `Noise`; additionally refuses counts of more than 2^53, and scales that `k_norm_noise` refuses."""
         _require_counts(values)
         return values + k_norm_noise(self, os.urandom, values.size, scale, shape).reshape(values.shape)
 
-    def star(self, tables: Sequence[Integers], scale: float) -> list[Integers]:
+    def star(self, tables: Sequence[Ints], scale: float) -> list[Ints]:
         """See `Noise`; additionally refuses counts of more than 2^53, and stars that `star_noise` refuses."""
         for table in tables:
             _require_counts(table)
         return _add_star_noise(self, os.urandom, tables, scale)
 
-    def thin(self, values: Integers, probability: Fraction) -> Integers:
+    def thin(self, values: Ints, probability: Fraction) -> Ints:
         """See `Noise`: one coin of 32 bits for each record; a probability between two coins counts as the smaller."""
         heads = math.floor(probability * 2**32)
         kept = [sum(int(np.count_nonzero(coins < heads)) for coins in _toss_coins(int(n))) for n in values.ravel()]
@@ -167,11 +166,11 @@ class ExactNoise:
         choose = make_noisy_max(domain, linf_distance(T="f64"), zero_concentrated_divergence(), scale)
         return int(choose(scores.tolist()))
 
-    def choose(self, exponents: Sequence[Fraction], draws: int) -> Integers:
+    def choose(self, exponents: Sequence[Fraction], draws: int) -> Ints:
         """See `Noise`: integer arithmetic, exact for all rational exponents."""
         return np.array(choose(os.urandom, exponents, draws), np.int64)
 
-    def pick(self, weights: Floats, draws: int) -> Integers:
+    def pick(self, weights: Floats, draws: int) -> Ints:
         """See `Noise`: every float is a ratio of integers, so the draws are exact for the weights as they are."""
         mantissas, exponents = np.frexp(weights)
         whole = (mantissas * 2.0**53).astype(np.int64)
@@ -221,14 +220,14 @@ class SimulatedNoise:
 
     rng: np.random.Generator
 
-    def discrete_laplace(self, values: Integers, scale: float) -> Integers:
+    def discrete_laplace(self, values: Ints, scale: float) -> Ints:
         """See `Noise`: the difference of two geometric variates."""
         success = -math.expm1(-1 / scale)
         return (
             values + self.rng.geometric(success, size=values.shape) - self.rng.geometric(success, size=values.shape)
         ).astype(np.int64)
 
-    def discrete_gaussian(self, values: Integers, scale: float) -> Integers:
+    def discrete_gaussian(self, values: Ints, scale: float) -> Ints:
         """See `Noise`: rejection from the discrete Laplace distribution (Canonne, Kamath and Steinke, Algorithm 3)."""
         flat, t = np.zeros(values.size, np.int64), math.floor(scale) + 1
         left = np.arange(values.size)
@@ -239,15 +238,15 @@ class SimulatedNoise:
             left = left[~accepted]
         return values + flat.reshape(values.shape)
 
-    def k_norm(self, values: Integers, scale: float, shape: Shape) -> Integers:
+    def k_norm(self, values: Ints, scale: float, shape: Shape) -> Ints:
         """See `Noise`: the same sampler, from this generator's bytes."""
         return values + k_norm_noise(self, self.rng.bytes, values.size, scale, shape).reshape(values.shape)
 
-    def star(self, tables: Sequence[Integers], scale: float) -> list[Integers]:
+    def star(self, tables: Sequence[Ints], scale: float) -> list[Ints]:
         """See `Noise`: the same sampler, from this generator's bytes."""
         return _add_star_noise(self, self.rng.bytes, tables, scale)
 
-    def thin(self, values: Integers, probability: Fraction) -> Integers:
+    def thin(self, values: Ints, probability: Fraction) -> Ints:
         """See `Noise`."""
         return self.rng.binomial(values, float(probability)).astype(np.int64)
 
@@ -255,11 +254,11 @@ class SimulatedNoise:
         """See `Noise`: the largest of the scores with Gumbel noise."""
         return int(np.argmax(scores / scale + self.rng.gumbel(size=scores.shape)))
 
-    def choose(self, exponents: Sequence[Fraction], draws: int) -> Integers:
+    def choose(self, exponents: Sequence[Fraction], draws: int) -> Ints:
         """See `Noise`."""
         return self.pick(np.exp([-float(exponent) for exponent in exponents]), draws)
 
-    def pick(self, weights: Floats, draws: int) -> Integers:
+    def pick(self, weights: Floats, draws: int) -> Ints:
         """See `Noise`."""
         cumulative = np.cumsum(weights)
         return np.asarray(np.searchsorted(cumulative, self.rng.random(draws) * cumulative[-1], side="right"), np.int64)
@@ -396,7 +395,7 @@ def deviation_within(squared_sensitivity: int, rho: Fraction) -> tuple[float, Fr
     return scale, reported
 
 
-def _add_star_noise(noise: Noise, entropy: Entropy, tables: Sequence[Integers], scale: float) -> list[Integers]:
+def _add_star_noise(noise: Noise, entropy: Entropy, tables: Sequence[Ints], scale: float) -> list[Ints]:
     """Add star noise to the tables of a star."""
     drawn = star_noise(noise, entropy, len(tables[0]), [table.shape[1] for table in tables], scale)
     return [table + added for table, added in zip(tables, drawn, strict=True)]
@@ -437,14 +436,14 @@ def _make_gaussian(scale: float) -> Any:
     return make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), scale)
 
 
-def _add_noise(measurement: Any, values: Integers) -> Integers:
+def _add_noise(measurement: Any, values: Ints) -> Ints:
     """Add noise to all entries by one vector call."""
     _require_counts(values)
     noisy = measurement(np.ascontiguousarray(values).ravel().tolist())
     return np.array(noisy, np.int64).reshape(values.shape)
 
 
-def _require_counts(values: Integers) -> None:
+def _require_counts(values: Ints) -> None:
     """Refuse counts to which 64-bit noise cannot be added; their values are not shown."""
     if values.size and int(np.abs(values).max()) > COUNT_LIMIT:
         raise InputError(f"a count is larger than {COUNT_LIMIT:,}, where 64-bit noise would saturate")

@@ -9,7 +9,6 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import DesignMechanism, Mechanism
@@ -29,8 +28,6 @@ STEPS_LIMIT = 1000
 """Most steps: with more the noise on each is beyond use."""
 MOST_NUMBERS = 2**20
 """Most numbers of a release, steps times weights: exact noise on each takes some ten seconds in all."""
-
-Floats = npt.NDArray[np.float64]
 
 
 def noisy_gradients(steps: int = 2, *, records: int) -> DesignMechanism[VectorNoise, Gradients]:

@@ -77,13 +77,13 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import DiscreetError, InputError
 from discreet.mechanisms.crossing import DesignMechanism, Mechanism
 from discreet.mechanisms.k_norm import k_norm_scale
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
 from discreet.mechanisms.noisy_gradients import noisy_total, require_records, total_noise
+from discreet.model.arrays import Floats, Ints
 from discreet.model.design import GRID, Design, Normal
 from discreet.model.response import response_of
 from discreet.privacy.guarantee import Guarantee, Relation
@@ -100,9 +100,9 @@ __all__ = ["corners_of", "minimiser", "objective_perturbation"]
 
 EPSILON_RANGE = (Fraction(1, 10**9), Fraction(1000))
 """Range of epsilon: beyond it noise cannot be drawn, or nobody is protected."""
-MOST_REGULARISATION = 1e6
+MOST_LAMBDA = 1e6
 """Most regularisation, beyond which nothing is left of a weight."""
-LEAST_REGULARISATION = 1e-6
+LEAST_LAMBDA = 1e-6
 """Least regularisation for each expected record and squared length: below it the search would not end."""
 GRADIENT_TOLERANCE = 1e-13
 """Length of the gradient at which the search ends, for each expected record, besides rounding."""
@@ -136,8 +136,6 @@ TAIL_DEVIATIONS = 15
 LOG_ROUNDING = Fraction(1, 10**12)
 """Relative error of a logarithm in floating point, and more."""
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 Rho = tuple[Fraction, Fraction]
 
 
@@ -182,10 +180,9 @@ def objective_perturbation(
     require_records(records)
     if curvature not in (0, 1):
         raise InputError(f"curvature is 1 to measure it, or 0, not {curvature!r}")
-    if regularisation is not None and not LEAST_REGULARISATION <= float(regularisation) <= MOST_REGULARISATION:
+    if regularisation is not None and not LEAST_LAMBDA <= float(regularisation) <= MOST_LAMBDA:
         raise InputError(
-            f"regularisation must be a number from {LEAST_REGULARISATION} to {MOST_REGULARISATION:g}, "
-            f"got {regularisation}"
+            f"regularisation must be a number from {LEAST_LAMBDA} to {MOST_LAMBDA:g}, got {regularisation}"
         )
 
     def calibrate(design: Design, prior: Normal, guarantee: Guarantee) -> ObjectiveNoise:
@@ -394,7 +391,7 @@ def _split_curvature(design: Design, *, normal: bool) -> tuple[Fraction, Fractio
     return WEIGHT_SHARE, few, 1 - WEIGHT_SHARE - few
 
 
-def _draw_tilt(design: Design, calibration: ObjectiveNoise, noise: Noise) -> Integers:
+def _draw_tilt(design: Design, calibration: ObjectiveNoise, noise: Noise) -> Ints:
     """Draw the random linear term, in steps of its lattice."""
     zeros = np.zeros(design.weights, np.int64)
     if calibration.rho:

@@ -11,13 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-import numpy as np
-import numpy.typing as npt
-
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.noisy_gradients import noisy_total, total_noise
+from discreet.model.arrays import Ints
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.families import Family
 from discreet.model.network import Network
@@ -38,8 +36,6 @@ RATE_ROUNDING = Fraction(1, 10**12)
 """Relative error of the rate and of its inverse, floats."""
 DRAWS_LIMIT = 10_000
 """Most draws of one release."""
-
-Ints = npt.NDArray[np.int64]
 
 
 def scored(score: ScoreTable | Family | str, draws: int = 1) -> Mechanism[ScoredNoise]:

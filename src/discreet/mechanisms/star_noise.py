@@ -56,7 +56,6 @@ from discreet.errors import InputError
 from discreet.mechanisms.exact_draws import (
     Entropy,
     IntegerNoise,
-    Integers,
     below,
     exponential_bounds,
     geometric,
@@ -64,6 +63,7 @@ from discreet.mechanisms.exact_draws import (
     subset,
     under_exponential,
 )
+from discreet.model.arrays import Ints
 from discreet.model.limits import STAR_DIMENSIONS
 
 __all__ = ["dimensions", "star_noise", "star_scale"]
@@ -130,9 +130,7 @@ def star_scale(moved: int, epsilon: Fraction, lengths: Sequence[int]) -> tuple[f
     return scale, moved / Fraction(scale)
 
 
-def star_noise(
-    noise: IntegerNoise, entropy: Entropy, blocks: int, lengths: Sequence[int], scale: float
-) -> list[Integers]:
+def star_noise(noise: IntegerNoise, entropy: Entropy, blocks: int, lengths: Sequence[int], scale: float) -> list[Ints]:
     """Draw the noise of a star.
 
     Args:

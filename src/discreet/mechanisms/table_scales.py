@@ -9,7 +9,8 @@ from typing import TypeVar
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.mechanisms.noise import Integers, scale_for
+from discreet.mechanisms.noise import scale_for
+from discreet.model.arrays import Ints
 from discreet.model.network import Network
 from discreet.model.tables import Array
 from discreet.privacy.guarantee import Guarantee, as_text
@@ -73,7 +74,7 @@ def laplace_scales(epsilons: Mapping[Key, Fraction], moved: int) -> tuple[dict[K
 
 
 def noisy_tables(
-    counts: Mapping[Key, Array], scales: Mapping[Key, float], add: Callable[[Integers, float], Integers]
+    counts: Mapping[Key, Array], scales: Mapping[Key, float], add: Callable[[Ints, float], Ints]
 ) -> dict[Key, Array]:
     """Add noise to tables, in one vector call for all of equal scale.
 

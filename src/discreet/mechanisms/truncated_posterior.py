@@ -11,12 +11,12 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri
 
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import DesignMechanism, Mechanism
 from discreet.mechanisms.noise import Noise
+from discreet.model.arrays import Floats
 from discreet.model.design import GRID, Design, Normal
 from discreet.privacy.guarantee import Guarantee
 from discreet.releases.kinds.weight_draws import Truncation, WeightDraws
@@ -33,8 +33,6 @@ SETTING_LIMIT = 1e12
 """Largest variance and radius, and inverse of the smallest: their squares and ratios stay far from a float's ends."""
 DRAWS_LIMIT = 10_000
 """Most draws: each has the budget's share only."""
-
-Floats = npt.NDArray[np.float64]
 
 
 def truncated_posterior(

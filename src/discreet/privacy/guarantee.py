@@ -38,7 +38,6 @@ __all__ = [
 Number = Rational | Decimal | SupportsFloat | str
 """What a budget may be given as: an int, Fraction, Decimal, decimal text, or a float (read as its shortest text)."""
 
-
 Value = TypeVar("Value")
 
 DIGITS_LIMIT = 1200
@@ -127,8 +126,7 @@ class Guarantee:
         relation: which data sets count as neighbours.
         unit: what one record stands for in the promise, such as "record" or "patient"; for METRIC the change that has
             distance 1, an amount and what changes by it, such as "1 mmHg in one reading". The amount is in the unit of
-            the bounds of the column that is released: no word after it converts it, see
-            `Release.unit_lines`.
+            the bounds of the column that is released: no word after it converts it (`Release.unit_lines`).
 
     Raises:
         InputError: a number out of its range (zero, negative, NaN, infinite, not a number), an unknown relation, an

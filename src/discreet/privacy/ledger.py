@@ -15,12 +15,20 @@ from typing import TypeVar
 import sqlalchemy as sa
 
 from discreet.errors import BudgetError, InputError, listed, shown
-from discreet.privacy.guarantee import Guarantee, Relation, as_text, convert
+from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger_balance import Balance, Charge, balance_of, charge_of, limit_of
 from discreet.privacy.ledger_books import VERSION, Books, PostgresBooks, SqliteBooks
 from discreet.privacy.ledger_database import Database, shown_address
 from discreet.privacy.ledger_entries import PERSON, PURPOSE, Entry, Refusal, Share, following, subjects_of, verify
-from discreet.privacy.ledger_words import in_words, likeness, refuse_illegible, refuse_other
+from discreet.privacy.ledger_words import (
+    beyond_limit,
+    in_words,
+    likeness,
+    other_version,
+    price_in,
+    refuse_illegible,
+    refuse_other,
+)
 
 __all__ = ["Account", "Balance", "Charge", "Ledger"]
 
@@ -60,15 +68,7 @@ class Ledger:
         if version is None:
             version = self._run_in_words(lambda: self._database.make(self._make_tables))
         if version != VERSION:
-            raise InputError(
-                f"ledger {shown_address(url)} has version {version}, and this program version {VERSION}: "
-                + (
-                    f"`discreet ledger migrate --ledger URL` makes version {VERSION} of it"
-                    if version < VERSION
-                    else "use a newer discreet"
-                )
-                + "; nothing was charged"
-            )
+            raise other_version(version, shown_address(url))
 
     @property
     def place(self) -> str:
@@ -100,15 +100,8 @@ class Ledger:
         refuse_illegible(name, "an account's name")
         refuse_other(limit, Guarantee, "the limit of an account")
         refuse_illegible(limit.unit, "an account's unit")
-        draft = Entry(
-            name,
-            0,
-            "opened",
-            epsilon=str(limit.epsilon),
-            delta=str(limit.delta),
-            relation=limit.relation.value,
-            unit=limit.unit,
-        )
+        promised = {"relation": limit.relation.value, "unit": limit.unit}
+        draft = Entry(name, 0, "opened", epsilon=str(limit.epsilon), delta=str(limit.delta), **promised)
 
         def add(connection: sa.Connection) -> Entry:
             for other in self._books.names(connection):
@@ -246,8 +239,6 @@ class Account:
         Fraction(2, 1)
         >>> [(charge.release, charge.mechanism) for charge in account.charges()]
         [('a-release', 'laplace')]
-        >>> account.verify().sequence
-        1
     """
 
     ledger: Ledger
@@ -445,8 +436,6 @@ class Account:
         """
         self._write(Entry(self.name, 0, "closed"))
 
-    # ------------------------------------------------------------------------------------------------------- helpers
-
     @property
     def _books(self) -> Books:
         """The books of the ledger."""
@@ -464,10 +453,10 @@ class Account:
             same = ("kind", "subject", *(() if draft.kind == "closed" else ("epsilon", "delta")))
             return last if all(getattr(last, name) == getattr(draft, name) for name in same) else None
 
-        def add(connection: sa.Connection) -> Entry:
-            return self._books.append(connection, draft)
+        def work() -> Entry:
+            return self.ledger._database.write(lambda one: self._books.append(one, draft), settled, self.name)
 
-        self.ledger._run_in_words(lambda: self.ledger._database.write(add, settled, self.name), self.name)
+        self.ledger._run_in_words(work, self.name)
 
     def _pay(self, work: Callable[[], T], guarantee: Guarantee) -> T:
         """Run the work that pays; what goes beyond a limit is told with the figures of that limit."""
@@ -484,14 +473,8 @@ class Account:
         own = self.ledger._find_limit(connection, self.name)
         share = self._books.share(connection, self.name, subject)
         assert share is not None, "it refused"
-        balance, price = balance_of(own, share), self._convert_price(own, guarantee)
-        whose = f" for {subject}" if subject else ""
-        return BudgetError(
-            f"account {shown(self.name)} cannot pay{whose}: epsilon asked {as_text(price.epsilon)}, "
-            f"spent {as_text(balance.epsilon_spent)} of {as_text(balance.limit.epsilon)}, "
-            f"left {as_text(balance.epsilon_left)}; delta asked {as_text(price.delta)}, "
-            f"left {as_text(balance.delta_left)}; nothing was charged"
-        )
+        balance, price = balance_of(own, share), price_in(self.name, own, guarantee)
+        return beyond_limit(self.name, subject, balance, price)
 
     def _find_balance(self, connection: sa.Connection, made: Entry) -> Balance:
         """Find the balance that a charge of this transaction left; that of a request made before is today's."""
@@ -501,7 +484,7 @@ class Account:
 
     def _draft(self, connection: sa.Connection, release: str, mechanism: str, guarantee: Guarantee) -> Entry:
         """Draft a charge, in the account's relation."""
-        price = self._convert_price(self.ledger._find_limit(connection, self.name), guarantee)
+        price = price_in(self.name, self.ledger._find_limit(connection, self.name), guarantee)
         return Entry(
             self.name, 0, "charged", release, mechanism, str(price.epsilon), str(price.delta), purpose=self.purpose,
             request=self.request,
@@ -517,21 +500,3 @@ class Account:
         """Read all entries, and verify them."""
         self._books.first(connection, self.name)
         return verify(self._books.entries(connection, self.name), self._books.shares(connection, self.name))
-
-    def _convert_price(self, limit: Guarantee, guarantee: Guarantee) -> Guarantee:
-        """Convert a guarantee to what the account pays for it, in its own relation."""
-        if Relation.METRIC in (guarantee.relation, limit.relation) and guarantee.relation is not limit.relation:
-            raise InputError(
-                f"account {shown(self.name)} has the limit {limit}, and the guarantee is {guarantee}: charges for "
-                "records and charges under a metric never add up; open an account for each"
-            )
-        if guarantee.unit != limit.unit:
-            raise InputError(
-                f"account {shown(self.name)} protects one {limit.unit}, the guarantee one {guarantee.unit}"
-            )
-        if guarantee.relation is Relation.REPLACE and limit.relation is Relation.ADD_REMOVE:
-            raise InputError(
-                f"account {shown(self.name)} counts neighbours by adding or removing a record; a guarantee for "
-                "replacing one cannot be charged to it; ask for an add-remove guarantee"
-            )
-        return convert(guarantee, limit.relation)

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
+from discreet.model.arrays import Floats, Ints
 from discreet.model.design import GRID, CurvaturePart, Design
 from discreet.model.response import Response, response_of
 from discreet.privacy.guarantee import Relation
 from discreet.releases.policy import RecordsPolicy
-from discreet.sensitive.rows import Integers, Rows
+from discreet.sensitive.rows import Rows
 
 __all__ = [
     "Gradients",
@@ -28,7 +28,6 @@ __all__ = [
     "sum_gradients",
 ]
 
-Floats = npt.NDArray[np.float64]
 
 GRADIENT_PIECE = 2**12
 """Records of a block that are computed with at once: what is made of them stays in a processor's cache."""
@@ -85,7 +84,7 @@ class Gradients:
         """How the target depends on linear predictors."""
         return response_of(self.over)
 
-    def at(self, theta: Floats) -> Integers:
+    def at(self, theta: Floats) -> Ints:
         """Sum of the gradients at public weights, of two classes.
 
         Args:
@@ -100,7 +99,7 @@ class Gradients:
             total += np.rint((target - p)[:, None] * coordinates).astype(np.int64).sum(axis=0)
         return total
 
-    def signed(self) -> Integers:
+    def signed(self) -> Ints:
         """Sum of `(2 y - 1) v` over the records: twice the gradient at weights of 0, without rounding.
 
         Returns:
@@ -172,7 +171,7 @@ class Gradients:
         """
         return self.expansion(theta)[1:]
 
-    def curvature(self, theta: Floats) -> tuple[Integers, Integers, Integers]:
+    def curvature(self, theta: Floats) -> tuple[Ints, Ints, Ints]:
         """Sums of `q v_i v_j` at public weights, q the slope of the means over the largest that it can be.
 
         Of more than two classes there are such sums for each pair of them. Each record's part is rounded to the grid by
@@ -225,7 +224,7 @@ class Gradients:
         return Gradients(replace(self.rows, records=len(block[0]), read=lambda: iter([block])))
 
 
-def _add_grouped(many: Integers, design: Design, q: Floats, u: Floats) -> None:
+def _add_grouped(many: Ints, design: Design, q: Floats, u: Floats) -> None:
     """Add to a matrix the products of which one is of a group: rounded as all others, and summed without rounding.
 
     An indicator is 0 or 1, so that a product is its other factor as it was rounded, or 0: whole numbers, whose sums
@@ -268,7 +267,7 @@ def sum_gradients(rows: Rows) -> Gradients:
     return Gradients(rows)
 
 
-def _predict(coordinates: Integers, theta: Floats) -> Floats:
+def _predict(coordinates: Ints, theta: Floats) -> Floats:
     """Compute linear predictors, shape (outputs, records), to the last bit the same whatever the other records are."""
     weights = theta.reshape(-1, coordinates.shape[1]) / GRID
     found = np.zeros((len(weights), len(coordinates)))

@@ -12,10 +12,11 @@ from typing import NoReturn
 import numpy as np
 
 from discreet.errors import InputError
+from discreet.model.arrays import Ints
 from discreet.model.design import GRID, Design
 from discreet.privacy.guarantee import Relation
 from discreet.releases.policy import RecordsPolicy
-from discreet.sensitive.rows import Integers, Rows
+from discreet.sensitive.rows import Rows
 
 __all__ = ["Moments", "moment_sensitivity", "sum_moments"]
 
@@ -46,7 +47,7 @@ class Moments:
     """
 
     design: Design
-    values: Integers
+    values: Ints
     records: int
     policy: RecordsPolicy
 
@@ -63,7 +64,7 @@ class Moments:
         """The public design that the sums are over."""
         return self.design
 
-    def vector(self, relation: Relation) -> Integers:
+    def vector(self, relation: Relation) -> Ints:
         """The numbers to which noise is added, of the number of records and the sums, as the relation allows.
 
         Args:

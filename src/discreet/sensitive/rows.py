@@ -19,6 +19,7 @@ import numpy.typing as npt
 from scipy.sparse import issparse
 
 from discreet.errors import InputError, listed
+from discreet.model.arrays import Floats, Ints
 from discreet.model.design import GRID, Design
 from discreet.model.indicators import first_state
 from discreet.model.schema import Schema, Variable
@@ -27,7 +28,7 @@ from discreet.sensitive.local_counts import local_columns
 from discreet.sensitive.records import Records, codes, kept, numbers, read_records, refuse_faulty
 from discreet.sensitive.sources import arrow_blocks
 
-__all__ = ["BLOCK", "Integers", "Rows", "read_rows"]
+__all__ = ["BLOCK", "Rows", "read_rows"]
 
 RECORDS_LIMIT = 2**29
 """Most records: sums of their products, of at most 2^24 each, stay within 2^53, where floats are exact."""
@@ -42,10 +43,8 @@ is read anew at every pass."""
 STEP_BYTES = 2
 """Bytes of a coordinate that is held: steps of the grid are at most 2^12 in size."""
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Steps = npt.NDArray[np.int16]
-Block = tuple[Integers, Integers]
+Block = tuple[Ints, Ints]
 Held = tuple[Steps, Steps]
 Array = TypeVar("Array", bound=npt.NDArray[Any])
 
@@ -114,12 +113,12 @@ class Rows:
             raise InputError("the records changed while they were read")
 
     @property
-    def coordinates(self) -> Integers:
+    def coordinates(self) -> Ints:
         """Coordinates of all records at once, shape `(records, design.size)`, in steps of the grid."""
         return np.concatenate([coordinates for coordinates, _ in self.blocks()])
 
     @property
-    def target(self) -> Integers:
+    def target(self) -> Ints:
         """Targets of all records at once, shape `(records,)`, in steps, counts or codes of classes."""
         return np.concatenate([target for _, target in self.blocks()])
 
@@ -392,7 +391,7 @@ def _put_on_grid(design: Design, table: Floats) -> Steps:
     return _freeze(found)
 
 
-def _read_target(design: Design, values: npt.ArrayLike) -> Integers:
+def _read_target(design: Design, values: npt.ArrayLike) -> Ints:
     """Put a target on the grid in steps, or read it as codes of its classes."""
     assert design.target is not None
     name = design.target.name

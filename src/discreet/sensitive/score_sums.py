@@ -12,10 +12,11 @@ from typing import NoReturn
 import numpy as np
 
 from discreet.errors import InputError
+from discreet.model.arrays import Ints
 from discreet.model.design import Design
 from discreet.model.own_factors import OwnFactor
 from discreet.releases.policy import RecordsPolicy
-from discreet.sensitive.rows import Integers, Rows
+from discreet.sensitive.rows import Rows
 
 __all__ = ["ScoreSums", "score_sums"]
 
@@ -97,7 +98,7 @@ def score_sums(rows: Rows, factor: OwnFactor) -> ScoreSums:
     return ScoreSums(factor, tuple(int(value) for value in total), rows.records, rows.policy)
 
 
-def _list_distinct(rows: Rows) -> Iterator[tuple[list[dict[str, np.ndarray]], Integers]]:
+def _list_distinct(rows: Rows) -> Iterator[tuple[list[dict[str, np.ndarray]], Ints]]:
     """List the records of each block that differ, in an order that says nothing, and how often each is there."""
     for coordinates, target in rows.blocks():
         if not len(coordinates):

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-import numpy.typing as npt
-
 from discreet.theory.checks import not_negative, positive, probability
 from discreet.theory.number_losses import NumberLoss, band_width
 
@@ -21,8 +18,6 @@ __all__ = [
     "plan_draws",
     "response_error",
 ]
-
-Floats = npt.NDArray[np.float64]
 
 
 def largest_integer_noise(cells: int, scale: float, failure: float) -> int:

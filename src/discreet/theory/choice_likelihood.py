@@ -17,6 +17,7 @@ import numpy.typing as npt
 from scipy.special import gammaln, logsumexp, xlogy
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats, Ints
 
 __all__ = [
     "Choices",
@@ -32,8 +33,6 @@ __all__ = [
     "upper_log_marginal",
 ]
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 NATS_LIMIT = 500
 """Widest factor of a record: beyond it a ratio of two overflows, and nobody is protected."""
@@ -287,7 +286,7 @@ def exact_log_choices(choices: Choices, laws: Floats, log_phi: Floats, records: 
 
 
 def simulated_log_choices(
-    choices: Choices, laws: Floats, log_phi: Floats, records: Integers, rng: np.random.Generator
+    choices: Choices, laws: Floats, log_phi: Floats, records: Ints, rng: np.random.Generator
 ) -> Floats:
     """`ln P(z_1..z_k | X)` for one random data set X of each law: its exponential has the mean `p(z_1..z_k | theta)`.
 
@@ -368,7 +367,7 @@ def _take_chosen(array: Floats, chosen: npt.ArrayLike | None) -> Floats:
     return array if chosen is None else array[..., np.asarray(chosen, np.int64)]
 
 
-def _list_histograms(records: int, types: int) -> Integers:
+def _list_histograms(records: int, types: int) -> Ints:
     """List all histograms, if they are not too many."""
     number = math.comb(int(records) + types - 1, types - 1)
     if number > COMPOSITIONS_LIMIT:
@@ -378,7 +377,7 @@ def _list_histograms(records: int, types: int) -> Integers:
     return histograms(int(records), types)
 
 
-def histograms(total: int, parts: int) -> Integers:
+def histograms(total: int, parts: int) -> Ints:
     """All ways to split a whole number into ordered whole parts.
 
     Args:

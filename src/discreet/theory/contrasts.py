@@ -29,6 +29,7 @@ import numpy.typing as npt
 from scipy.special import bdtrc
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats, Ints
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
@@ -44,8 +45,6 @@ __all__ = [
     "table_map",
 ]
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 MATRIX_LIMIT = 2**24
 """Most entries of a matrix over the cells of one table: 128 MB, a table of 4,096 cells."""
@@ -94,7 +93,7 @@ def families(network: Network, nodes: Iterable[str]) -> Iterator[Family]:
 
 
 @cache
-def contrasts(size: int) -> Integers:
+def contrasts(size: int) -> Ints:
     """Make the matrix of contrasts: the sum over the states, then the differences of neighbouring states.
 
     Args:
@@ -115,7 +114,7 @@ def contrasts(size: int) -> Integers:
 
 
 @cache
-def _invert_contrasts(size: int) -> Integers:
+def _invert_contrasts(size: int) -> Ints:
     """Make the inverse of the contrasts, shape `(coefficients, states)`, times the states to keep it whole."""
     step = np.arange(1, size)[:, None]
     matrix = np.vstack([np.ones((1, size), np.int64), size * (np.arange(size) < step) - step]).astype(np.int64)

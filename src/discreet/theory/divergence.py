@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy.special import digamma, gammaln, polygamma
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Relation
@@ -29,7 +30,6 @@ __all__ = [
     "record_divergence",
 ]
 
-Floats = npt.NDArray[np.float64]
 
 VERTEX_STATES = 12
 """Most states of a row whose corners are looked at: rows of more have too many corners to look at each; a bound by

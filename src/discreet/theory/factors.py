@@ -17,6 +17,7 @@ import scipy
 from scipy.special import ndtri
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats, Ints
 from discreet.model.score_tables import STEPS
 from discreet.privacy.guarantee import Relation
 from discreet.theory.checks import probability
@@ -29,8 +30,6 @@ __all__ = [
     "standard_normals",
 ]
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 CANDIDATES_LIMIT = 1000
 """Most candidates: the width of a factor looks at all pairs."""
@@ -100,7 +99,7 @@ class CategoricalFactor:
             raise InputError(f"records must be integer codes from 0 to {types - 1}, one for each record")
         return np.asarray(self._tabulate()[codes])
 
-    def steps(self, rows: npt.ArrayLike) -> Integers:
+    def steps(self, rows: npt.ArrayLike) -> Ints:
         """The factors of each record in whole steps, so that sums over records are exact.
 
         Args:
@@ -213,7 +212,7 @@ class DirectionFactor:
         projection -= (square / (self.noise_variance * unit))[:, None]
         return _round_to_steps(np.clip(projection, 0, 1, out=projection))
 
-    def steps(self, rows: npt.ArrayLike) -> Integers:
+    def steps(self, rows: npt.ArrayLike) -> Ints:
         """The factors of each record in whole steps, so that sums over records are exact.
 
         Args:

@@ -17,15 +17,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats, Ints
 
 __all__ = ["LatticeLaw", "lattice_law", "resolution_for"]
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 BINARY_STEPS = 2048
 """Steps of the grid for two states: finer than any noise that is worth its name."""
@@ -83,7 +81,7 @@ class LatticeLaw:
         logs = self.log_factors[k, : left + 1] + self.log_rest[k + 1, left::-1]
         return np.asarray(np.exp(logs - logs.max()))
 
-    def draw(self, pick: Callable[[Floats, int], Integers], draws: int) -> Integers:
+    def draw(self, pick: Callable[[Floats, int], Ints], draws: int) -> Ints:
         """Independent rows.
 
         Args:
@@ -104,7 +102,7 @@ class LatticeLaw:
         units[-1] = self.resolution - units[:-1].sum(axis=0)
         return units
 
-    def probabilities(self, units: Integers) -> Floats:
+    def probabilities(self, units: Ints) -> Floats:
         """The rows of some units: `w + (1 - K w) m / G`."""
         if self.size == 1:
             return np.ones_like(units, np.float64)

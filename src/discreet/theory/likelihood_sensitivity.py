@@ -10,15 +10,13 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.model.arrays import Ints
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Relation
 
 __all__ = ["floor_for", "log_range", "ranges", "record_loss", "widest_range"]
-
-Floats = npt.NDArray[np.float64]
 
 
 def log_range(size: int, floor: float) -> float:
@@ -154,7 +152,7 @@ def ranges(network: Network, floors: Mapping[str, float]) -> dict[str, float]:
     return found
 
 
-def widest_range(logs: Mapping[str, npt.NDArray[np.int64]], relation: Relation) -> int:
+def widest_range(logs: Mapping[str, Ints], relation: Relation) -> int:
     """Most that one record can change the difference of two candidates' log-likelihoods, exactly.
 
     Args:

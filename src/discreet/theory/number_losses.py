@@ -39,14 +39,13 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError, shown
+from discreet.model.arrays import Floats
 from discreet.theory.checks import positive, probability
 
 __all__ = ["Absolute", "Band", "Interval", "NumberLoss", "Quantile", "Squared", "band_width", "number_loss"]
 
-Floats = npt.NDArray[np.float64]
 Named: TypeAlias = float | tuple[float, float]
 """What is named: a number, or the ends of an interval."""
 

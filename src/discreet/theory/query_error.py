@@ -19,12 +19,12 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.inference.elimination import joint, log_probability, requisite
+from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 
 __all__ = ["RowEffects", "query_deviation", "query_gradient", "row_effects"]
 
-Floats = npt.NDArray[np.float64]
 
 GRADIENT_CELLS = 50_000_000
 """Most entries of the tables that are differentiated at once: 400 MB."""

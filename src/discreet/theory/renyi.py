@@ -14,13 +14,13 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee, Relation
 
 __all__ = ["delta_of", "dirichlet_renyi", "temper_for"]
 
-Floats = npt.NDArray[np.float64]
 
 LEAST_DELTA = 1e-300
 """Smallest delta that floating point tells from 0."""

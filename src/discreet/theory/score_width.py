@@ -6,15 +6,14 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.model.arrays import Ints
 from discreet.model.score_tables import ScoreTable
 from discreet.privacy.guarantee import Relation
 
 __all__ = ["metric_width", "score_width"]
 
-Integers = npt.NDArray[np.int64]
 
 PAIRS_LIMIT = 2**32
 """Most pairs of bins, times candidates, that are compared: two seconds."""
@@ -53,7 +52,7 @@ def score_width(score: ScoreTable, relation: Relation) -> int:
     raise InputError("what one record can change is not what privacy under a metric is about")
 
 
-def _find_widest_pair(steps: Integers) -> int:
+def _find_widest_pair(steps: Ints) -> int:
     """Find the largest range of a difference of two rows; over pairs of columns where those are fewer."""
     table = steps if len(steps) <= steps.shape[1] else steps.T
     # The range over columns of a difference of rows, and the range over rows of a difference of columns, are both the

@@ -22,17 +22,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 
 from discreet.inference.interactions import Blur
+from discreet.model.arrays import Floats, Ints
 
 __all__ = ["StarVariances", "simulated_star", "star_blurs", "star_variances"]
 
 LEAST_VARIANCE = 1e-6
 """Least variance, which is left of noise which never shows: its tables still have a proper weight."""
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -126,7 +124,7 @@ def simulated_star(
     return found
 
 
-def _draw_rows(length: int, positive: npt.NDArray[np.int64], a: Floats, b: Floats, rng: np.random.Generator) -> Floats:
+def _draw_rows(length: int, positive: Ints, a: Floats, b: Floats, rng: np.random.Generator) -> Floats:
     """Draw rows given how many of their first entries are positive, and the most that entries of each sign sum to."""
     free = length - 1
     parts = rng.standard_exponential((free, len(a)))
@@ -137,7 +135,7 @@ def _draw_rows(length: int, positive: npt.NDArray[np.int64], a: Floats, b: Float
     return np.concatenate([entries, (a - b - entries.sum(axis=0))[None]])
 
 
-def _draw_indices(weights: Floats, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+def _draw_indices(weights: Floats, rng: np.random.Generator) -> Ints:
     """Draw an index for each row of weights."""
     ends = np.cumsum(weights, axis=1)
     at = rng.random(len(ends)) * ends[:, -1]

@@ -18,10 +18,10 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 
 __all__ = ["log_beta_mass", "truncated_beta"]
 
-Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 SMALLEST_CONCENTRATION, LARGEST_CONCENTRATION = 1e-6, 1e12

@@ -32,11 +32,11 @@ import scipy
 from scipy.special import erfcx, log_ndtr
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 from discreet.privacy.guarantee import Relation
 
 __all__ = ["expected_tries", "sampler_loss", "truncated_normal"]
 
-Floats = npt.NDArray[np.float64]
 Source = Callable[[int], Floats]
 """From a number to so many independent variates."""
 

@@ -18,14 +18,13 @@ from string import ascii_letters
 from typing import Literal, assert_never
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 from scipy.sparse import csr_array
 
 from discreet.errors import InputError
 from discreet.inference.elimination import joint, requisite
 from discreet.inference.interactions import Blur, centred, pooled_variances, subsets
-from discreet.model.arrays import margin
+from discreet.model.arrays import Floats, Ints, margin
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.query_grammar import (
@@ -44,9 +43,8 @@ from discreet.theory.stars import star_blurs
 
 __all__ = ["default_shares", "workload_error", "workload_shares", "workload_variances"]
 
-Floats = npt.NDArray[np.float64]
 Noise = Literal["laplace", "gaussian"]
-Part = tuple[tuple[str, ...], Mapping[str, int], npt.NDArray[np.int64]]
+Part = tuple[tuple[str, ...], Mapping[str, int], Ints]
 
 FLOOR_SHARE = 0.2
 """Share of the budget that is given out as without a workload: a table that no query needs keeps Laplace noise of at
