@@ -149,9 +149,6 @@ class Ledger:
 
         Returns:
             The names.
-
-        Raises:
-            InputError: the database failed.
         """
         return self._read(self._books.names)
 
