@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 import discreet as dc
 from discreet.errors import InputError
 from discreet.model.schema import Scope
-from discreet.theory.contrast_sensitivity import CoefficientSensitivity, _cases, _groups, _Part, contrast_sensitivity
+from discreet.theory.contrast_sensitivity import (
+    CoefficientSensitivity,
+    _group_parts,
+    _list_cases,
+    _Part,
+    contrast_sensitivity,
+)
 from discreet.theory.contrasts import coefficients, family_tables, stealth_shift, table_map
 from folding import every
 from networks import asia, network_path
@@ -275,7 +281,7 @@ def test_no_pair_of_states_is_worth_more_than_a_case_that_is_kept(size: int) -> 
         for u in columns
         for w in columns
     }
-    kept = {tuple(case) for case in _cases(size).T.tolist()}
+    kept = {tuple(case) for case in _list_cases(size).T.tolist()}
     assert kept <= pairs
     assert len(kept) <= 4
 
@@ -320,7 +326,7 @@ def test_buckets_are_split_where_their_sum_would_be_too_large() -> None:
     scopes = (("a", "b", "c"), ("a", "d"), ("a", "b"), ("a", "e", "f"), ("a",), ("a", "c", "d"))
     parts = [_Part(scope, np.zeros((2,) * len(scope), np.int64)) for scope in scopes]
     for limit, groups in ((8, 3), (16, 2), (63, 2), (64, 1)):
-        found = _groups(parts, limit)
+        found = _group_parts(parts, limit)
         assert len(found) == groups
         assert sorted(part.scope for group in found for part in group) == sorted(scopes)
         assert all(2 ** len({name for part in group for name in part.scope}) <= limit for group in found)

@@ -263,12 +263,12 @@ def test_priors_of_any_width_are_sampled_with(deviation: float) -> None:
 @every("intercept", [True, False])
 def test_products_come_back_from_centred_sums(norm: float | None, intercept: bool) -> None:
     """The sampler's matrices are the sums over records, in the design's coordinates."""
-    from discreet.mechanisms.truncated_posterior import _products
+    from discreet.mechanisms.truncated_posterior import _recover_products
 
     over = design(3, NUMBER, norm=norm, intercept=intercept)
     rng = RNG(2)
     rows = dc.designs.read_rows(over, rng.uniform(-1, 1, (40, 3)), rng.uniform(-3, 7, 40))
-    products, crossed = _products(dc.designs.sum_moments(rows))
+    products, crossed = _recover_products(dc.designs.sum_moments(rows))
     v, y = rows.coordinates / 4096, rows.target / 4096
     assert np.array_equal(products, v.T @ v)
     assert np.array_equal(crossed, v.T @ y)
@@ -293,7 +293,7 @@ def test_the_rule_regularises_by_the_noise_and_is_raised_where_epsilon_is_small(
 
 
 def test_a_minimum_that_is_not_found_is_an_error_and_no_release(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(perturbation, "_expansion", lambda *_: (float("nan"), np.ones(3), np.eye(3)))
+    monkeypatch.setattr(perturbation, "_expand", lambda *_: (float("nan"), np.ones(3), np.eye(3)))
     with pytest.raises(DiscreetError, match="was not found"):
         perturbation.minimiser(classes(), np.full(3, 1e3), 1e-3, -1.0)
 
@@ -330,7 +330,7 @@ def test_a_search_that_begins_at_some_records_ends_at_the_same_minimum(
     tilt = rng.normal(size=4)
     plain = perturbation.minimiser(private, tilt, 2.0, 1e-8)
     monkeypatch.setattr(reading, "BLOCK", 500)
-    monkeypatch.setattr(perturbation, "MANY", 1000)
+    monkeypatch.setattr(perturbation, "WARM_START_RECORDS", 1000)
     passes = []
     whole = dc.designs.Gradients.expansion
     monkeypatch.setattr(

@@ -497,8 +497,8 @@ def test_all_parts_of_objective_perturbation_are_paid_for(relation: dc.Relation,
         assert exact <= calibration.curvature <= exact * (1 + 1e-9)
         # A step is no shorter than the computed minimiser may be off: two of them are then two steps apart at most.
         convexity, cell = calibration.regularisation, math.sqrt(over.size) * 2.0 ** -(perturbation.BITS + 1)
-        rounding = perturbation._rounding(100, over, convexity, calibration.scale, normal=False)
-        assert (100 * perturbation.TOLERANCE + 2 * rounding + cell) / convexity <= calibration.polish_step
+        rounding = perturbation._bound_rounding(100, over, convexity, calibration.scale, normal=False)
+        assert (100 * perturbation.GRADIENT_TOLERANCE + 2 * rounding + cell) / convexity <= calibration.polish_step
 
 
 def test_objective_perturbation_releases_what_the_noise_says_and_nothing_else() -> None:

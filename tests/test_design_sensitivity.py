@@ -167,7 +167,7 @@ def test_scores_in_blocks_are_the_sum_of_the_blocks(monkeypatch: pytest.MonkeyPa
     rows = dc.designs.read_rows(over, np.repeat([[0.9, 0.0], [0.0, 0.9]], [40, 60], axis=0))
     factor = dc.scores.DirectionFactor([[0.5, 0.0], [0.0, 0.5]], noise_variance=0.01, tau=4.0)
     promise = dc.Guarantee(epsilon=100, delta=0, relation="replace", unit="record")
-    monkeypatch.setattr("discreet.mechanisms.factored.BLOCK", 7)
+    monkeypatch.setattr("discreet.mechanisms.factored.FACTOR_BLOCK", 7)
     made = dc.simulate(dc.factored(factor), rows, dc.designs.Normal(over, 1.0), promise, rng=RNG(1))
     assert made.payload.index == 1
 

@@ -209,7 +209,7 @@ def test_many_laws_at_once_are_each_of_them() -> None:
 def test_blocks_of_histograms_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     laws, phi = [0.2, 0.3, 0.5], 0.7 * np.eye(3)
     whole = exact_log_marginal(laws, phi, 12)
-    monkeypatch.setattr("discreet.theory.choice_likelihood.BLOCK", 21)
+    monkeypatch.setattr("discreet.theory.choice_likelihood.TERMS_BLOCK", 21)
     assert np.allclose(exact_log_marginal(laws, phi, 12), whole, rtol=1e-13)
 
 
@@ -500,5 +500,5 @@ def test_points_stand_for_continuous_records() -> None:
 
 def test_what_is_no_number_counts_as_nothing() -> None:
     """A factor's cost rests on its range: nothing that is rounded leaves [0, 1]."""
-    found = factors._whole(np.array([np.nan, -0.3, 0.0, 2.0**-21, 0.5, 1.0]))
+    found = factors._round_to_steps(np.array([np.nan, -0.3, 0.0, 2.0**-21, 0.5, 1.0]))
     assert found.tolist() == [0.0, 0.0, 0.0, 0.0, 0.5, 1.0]

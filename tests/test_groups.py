@@ -269,7 +269,7 @@ def test_the_calibration_is_for_the_diamond_and_its_lattice(relation: dc.Relatio
     assert float(found.measured.reported) == pytest.approx(sum(parts), rel=1e-12)
     assert found.total <= 1
     noise = math.sqrt(k_norm_variance(14, found.scale * 2.0**-BITS, "diamond"))
-    assert found.regularisation == pytest.approx(noise / (perturbation.EXPECTED / 2), rel=0.2)
+    assert found.regularisation == pytest.approx(noise / (perturbation.PREDICTOR_DEVIATION / 2), rel=0.2)
 
 
 # ------------------------------------------------------------------------------------------------------------- audits

@@ -200,7 +200,7 @@ def deviation_at(dimension: int, radius: int, monkeypatch: pytest.MonkeyPatch) -
             asked.append(scale)
             return values
 
-    monkeypatch.setattr(k_norm, "_radius", lambda *_: radius)
+    monkeypatch.setattr(k_norm, "_draw_radius", lambda *_: radius)
     monkeypatch.setattr(k_norm, "coin", lambda *_: True)
     k_norm_noise(Spy(), bytes, dimension, 1000.0, "ball")
     return asked[0]
@@ -253,7 +253,7 @@ def test_the_radius_is_a_rounded_sum_and_geometrics(dimension: int) -> None:
 def test_rounded_sums_follow_the_eulerian_numbers(dimension: int) -> None:
     """An oracle of another kind: `P(round(U_1 + .. + U_d) = j) = B(d, j) / (2^d d!)`."""
     entropy, row = np.random.default_rng(3).bytes, eulerian(dimension)
-    found = [k_norm._rounded_sum(entropy, dimension) for _ in range(10_000)]
+    found = [k_norm._draw_rounded_sum(entropy, dimension) for _ in range(10_000)]
     total = sum(row)
     assert fit(np.bincount(found, minlength=len(row)), np.array([number / total for number in row])) > FALSE_ALARM
 
@@ -265,18 +265,18 @@ def test_an_undecided_sum_asks_for_more_bits(number: int, rounded: int) -> None:
     words[-1] = (rounded << 64) + 2**63 - (number - 1) - sum(words)
     for more, expected in ((0, rounded), (2**64 - 1, rounded + 1)):
         script = [words, [more] * number]
-        assert k_norm._rounded_sum(lambda _, s=script: np.array(s.pop(0), np.uint64).tobytes(), number) == expected
+        assert k_norm._draw_rounded_sum(lambda _, s=script: np.array(s.pop(0), np.uint64).tobytes(), number) == expected
         assert not script
     for moved, expected in ((number - 1, rounded + 1), (-1, rounded)):  # decided by the first 64 bits
         script = [[*words[:-1], words[-1] + moved]]
-        assert k_norm._rounded_sum(lambda _, s=script: np.array(s.pop(0), np.uint64).tobytes(), number) == expected
+        assert k_norm._draw_rounded_sum(lambda _, s=script: np.array(s.pop(0), np.uint64).tobytes(), number) == expected
 
 
 @every(("dimension", "scale"), [(1, 0.3), (3, 0.9), (5, 1.2), (20, 10.0)])
 def test_radii_weigh_as_many_vectors_as_a_cube_has(dimension: int, scale: float) -> None:
     """Chi-square against `P(r) ~ (2 r + 1)^d q^r`, and against likes that a sampler could have instead."""
     rng = np.random.default_rng(4)
-    found = [k_norm._radius(SimulatedNoise(rng), rng.bytes, dimension, scale) for _ in range(6000)]
+    found = [k_norm._draw_radius(SimulatedNoise(rng), rng.bytes, dimension, scale) for _ in range(6000)]
     r = np.arange(max(*found, 40 * dimension) + 1)
 
     def against(base: np.ndarray) -> float:
@@ -300,14 +300,14 @@ def test_coordinates_each_come_from_one_word(radius: int) -> None:
         asked.append(size)
         return words.tobytes() if len(asked) == 1 else bytes(size)
 
-    found = k_norm._box(entropy, 2**bits, radius)
+    found = k_norm._draw_cube(entropy, 2**bits, radius)
     assert found.dtype == np.int64 and asked[0] == 8 * 2**bits
     assert found[: 2 * radius + 1].tolist() == list(range(-radius, radius + 1))
     assert set(found[2 * radius + 1 :].tolist()) <= {-radius}
 
 
 def test_coordinates_reach_62_bits() -> None:
-    found = k_norm._box(np.random.default_rng(7).bytes, 2000, 2**62 - 1)
+    found = k_norm._draw_cube(np.random.default_rng(7).bytes, 2000, 2**62 - 1)
     assert int(found.min()) < -0.99 * 2**62 and int(found.max()) > 0.99 * 2**62
 
 

@@ -14,7 +14,7 @@ from discreet.model.dirichlet import dirichlet_draws
 from discreet.posterior.pooled.shrinkage import COMPONENTS, Rows
 from discreet.posterior.pooled.spreading import spread_rows
 from discreet.releases.kinds.noisy_tables import measured_part, star_scopes
-from discreet.theory.large_families import SPARED, without_large
+from discreet.theory.large_families import SPARED_FACTOR, without_large
 from discreet.theory.star_cover import star_cover
 from enumeration import noise_loss
 from folding import every
@@ -53,7 +53,7 @@ def test_large_families_lose_parents_until_they_fit(network: dc.Network, cells: 
     for node in network.nodes:
         kept = smaller.parents[node]
         assert kept == tuple(name for name in network.parents[node] if name in kept)
-        if network.cells(network.family(node)) <= SPARED * cells:
+        if network.cells(network.family(node)) <= SPARED_FACTOR * cells:
             assert kept == network.parents[node]
         else:
             assert not kept or network.cells((*kept, node)) <= cells

@@ -538,7 +538,7 @@ def test_a_file_on_a_network_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
     mounts = f"1 0 0:1 / / rw - ext4 /dev/a rw\n2 1 0:2 / {tmp_path}/a\\040b rw,nosuid shared:1 - nfs4 server:/x rw\n"
     (tmp_path / "mounts").write_text(mounts)
     (tmp_path / "a b").mkdir()
-    monkeypatch.setattr("discreet.privacy.ledger_database.MOUNTS", str(tmp_path / "mounts"))
+    monkeypatch.setattr("discreet.privacy.ledger_database.MOUNTS_FILE", str(tmp_path / "mounts"))
     with pytest.raises(dc.InputError, match=r"on a network file system \(nfs4\)"):
         dc.Ledger(f"sqlite:///{tmp_path}/a b/budget.db")
     assert list((tmp_path / "a b").iterdir()) == []

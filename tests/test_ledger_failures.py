@@ -201,7 +201,7 @@ def test_a_server_that_is_gone_for_good_leaves_it_unknown(
     line: Line, base: str, account: dc.results.Account, deliver: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = through(line, base)
-    monkeypatch.setattr(ledger_database, "TRIES", 2)
+    monkeypatch.setattr(ledger_database, "TRANSACTION_TRIES", 2)
     line.cuts, line.deliver, line.gone = 1, deliver, True
     told = refused(lambda: there.charge("r", "laplace", spend("0.1")), dc.DiscreetError)
     assert "it is unknown whether it was charged: look with `discreet ledger show r` once the ledger answers" in told
@@ -468,7 +468,7 @@ def set_server(server: Server, setting: str, value: str) -> None:
 def test_a_wrong_password_is_refused_and_never_shown(
     own: Server, base: str, account: dc.results.Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger_database, "TRIES", 2)
+    monkeypatch.setattr(ledger_database, "TRANSACTION_TRIES", 2)
     right, wrong = "right-canary-77", "wrong-canary-78"
     own.run(f"CREATE ROLE {KEYHOLDER} SUPERUSER LOGIN PASSWORD '{right}'")
     address = own.url(base, KEYHOLDER).replace(f"{KEYHOLDER}@", KEYHOLDER + ":{}@")
@@ -505,7 +505,7 @@ def test_what_cannot_be_reached_is_refused_in_one_line(
 def test_a_role_that_may_not_log_in_again_is_refused(
     own: Server, base: str, account: dc.results.Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger_database, "TRIES", 2)
+    monkeypatch.setattr(ledger_database, "TRANSACTION_TRIES", 2)
     own.run(f"CREATE ROLE {base} SUPERUSER LOGIN")
     there = dc.Ledger(own.url(base, base)).account("a")
     own.run(f"ALTER ROLE {base} NOLOGIN")

@@ -229,7 +229,7 @@ def test_what_the_server_breaks_off_is_tried_again_and_not_for_ever(
     monkeypatch.setattr(time, "sleep", lambda _: None)
     account = dc.Ledger(url).open("a", spend(1))
     server.run("CREATE SEQUENCE attempts", base)  # a sequence does not roll back
-    for failing, attempts in ((3, 4), (1000, 4 + ledger_database.TRIES)):
+    for failing, attempts in ((3, 4), (1000, 4 + ledger_database.TRANSACTION_TRIES)):
         server.run(
             "CREATE OR REPLACE FUNCTION break_off() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
             f"IF nextval('public.attempts') <= {failing} THEN RAISE EXCEPTION 'in the way' USING ERRCODE = '{code}'; "
@@ -384,7 +384,7 @@ def test_a_server_that_cannot_be_relied_on_is_refused(
     server.run(f"CREATE DATABASE {base}_ascii ENCODING 'SQL_ASCII' TEMPLATE template0")
     with pytest.raises(dc.InputError, match=r"not in UTF8; make one .*nothing was charged"):
         dc.Ledger(server.url(f"{base}_ascii"))
-    monkeypatch.setattr("discreet.privacy.ledger_books.OLDEST", 990_000)
+    monkeypatch.setattr("discreet.privacy.ledger_books.OLDEST_SERVER", 990_000)
     with pytest.raises(dc.InputError, match="and 99 is the oldest; nothing was charged"):
         dc.Ledger(url)
 

@@ -36,9 +36,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DISCREET_LEDGER", f"sqlite:///{tmp_path / 'budget.db'}")
     monkeypatch.setenv("DISCREET_CONFIG", str(tmp_path / "none.toml"))
-    accounts._tell.cache_clear()
+    accounts._warn_once.cache_clear()
     yield tmp_path
-    accounts._tell.cache_clear()
+    accounts._warn_once.cache_clear()
 
 
 def ledger() -> dc.Ledger:

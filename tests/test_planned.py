@@ -406,7 +406,7 @@ def test_margins_of_their_own_serve_a_workload(name: str, noise: Literal["gaussi
 
     found = error(workload_shares(network, prior, queries, groups, noise))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("discreet.theory.workload.SMALL", 0)
+        patched.setattr("discreet.theory.workload.SMALL_MARGIN", 0)
         assert math.exp(found - error(workload_shares(network, prior, queries, groups, noise))) < gain
 
 

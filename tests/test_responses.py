@@ -356,7 +356,7 @@ def test_a_perturbed_minimum_keeps_its_delta(kind: str, relation: dc.Relation) -
     """
     made, far, near = over(kind, 1), 1.0, 0.5
     promised, delta = promise(10, relation, "0.4"), 0.4
-    calibration = perturbation._with_noise(made, promised, 1, None, measured=False, normal=True)
+    calibration = perturbation._calibrate_with(made, promised, 1, None, measured=False, normal=True)
     assert calibration.total <= promised.epsilon
     spend = float(promised.epsilon) - float(Fraction(4) / Fraction(calibration.polish))
     if relation is ADD_REMOVE:
@@ -494,7 +494,7 @@ def test_a_tilt_is_hardly_ever_as_long_as_the_rounding_is_summed_for(shape: str,
         float,
     )
     lengths = np.sqrt((drawn**2).sum(axis=1)) / scale
-    bound = perturbation._longest_tilt(made, scale, normal=normal) * 2.0**perturbation.BITS / scale
+    bound = perturbation._bound_tilt(made, scale, normal=normal) * 2.0**perturbation.BITS / scale
     number = made.weights
     radius = bound / (math.sqrt(number) if shape in ("cube", "normal") else 1)
     if normal:

@@ -89,13 +89,13 @@ def test_every_source_gives_the_bits_of_arrays(
 def test_no_pass_holds_more_than_a_block(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch, streaming: None) -> None:
     """Whatever is done with rows of a large table, no more than a block of them is put onto the grid at once."""
     monkeypatch.setattr(reading, "BLOCK", 64)
-    widest, gridded = [], reading._on_grid
+    widest, gridded = [], reading._put_on_grid
 
     def watched(over: dc.Design, table: np.ndarray) -> np.ndarray:
         widest.append(len(table))
         return gridded(over, table)
 
-    monkeypatch.setattr(reading, "_on_grid", watched)
+    monkeypatch.setattr(reading, "_put_on_grid", watched)
     over = dc.Design(FEATURES, CLASSES)
     rows = dc.designs.read_rows(over, dc.read_records(frame, over.schema, out_of_bounds="clip"))
     assert widest == []
@@ -110,13 +110,13 @@ def test_no_pass_holds_more_than_a_block(frame: pd.DataFrame, monkeypatch: pytes
 
 def test_a_table_that_is_not_large_is_read_once(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its records are held on the grid in two bytes a coordinate, within the limit, and nobody can write there."""
-    widest, gridded = [], reading._on_grid
+    widest, gridded = [], reading._put_on_grid
 
     def watched(over: dc.Design, table: np.ndarray) -> np.ndarray:
         widest.append(len(table))
         return gridded(over, table)
 
-    monkeypatch.setattr(reading, "_on_grid", watched)
+    monkeypatch.setattr(reading, "_put_on_grid", watched)
     over = dc.Design(FEATURES, CLASSES)
     records = dc.read_records(frame, over.schema, out_of_bounds="clip")
     monkeypatch.setattr(reading, "HELD_BYTES", 1000 * 4 * reading.STEP_BYTES)
@@ -277,14 +277,14 @@ def test_an_engine_that_fails_between_blocks_says_nothing_of_its_records(
 ) -> None:
     records = dc.read_records(sources["csv"][0], LINEAR.schema, out_of_bounds="clip")
     rows = dc.designs.read_rows(LINEAR, records)
-    whole = reading_sources._batches
+    whole = reading_sources._read_batches
 
     def failing(expression: Any, size: int) -> Iterator[Any]:
         batches = whole(expression, size)
         yield next(batches)
         raise RuntimeError("conversion of 'Jane Doe' failed")
 
-    monkeypatch.setattr(reading_sources, "_batches", failing)
+    monkeypatch.setattr(reading_sources, "_read_batches", failing)
     refused_between_blocks(rows)
 
 

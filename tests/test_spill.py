@@ -135,7 +135,7 @@ def test_the_folder_of_an_engine_goes_with_it(place: Path) -> None:
 
 def test_settings_of_every_engine(place: Path) -> None:
     opened = engine.open_engine().con
-    names = ("memory_limit", *engine.EXTENSIONS)
+    names = ("memory_limit", *engine.EXTENSION_SETTINGS)
     now = [opened.execute(f"SELECT current_setting('{name}')").fetchall()[0][0] for name in names]
     default = duckdb.connect().execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
     assert now[1:] == [False, False]
@@ -161,10 +161,10 @@ def test_what_is_no_private_folder_of_ours_is_left_alone(place: Path, tmp_path: 
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "kept").touch()
-    (place / f"{engine.PREFIX}link").symlink_to(outside)
-    (place / f"{engine.PREFIX}file").touch()
+    (place / f"{engine.FOLDER_PREFIX}link").symlink_to(outside)
+    (place / f"{engine.FOLDER_PREFIX}file").touch()
     (place / "discreet-other").mkdir()
-    stale = place / f"{engine.PREFIX}stale"
+    stale = place / f"{engine.FOLDER_PREFIX}stale"
     (stale / "inside").mkdir(parents=True)
     living = engine.open_engine()  # of this process: it holds its lock
     script = "from discreet.sensitive.engine import open_engine; open_engine()"
@@ -174,7 +174,7 @@ def test_what_is_no_private_folder_of_ours_is_left_alone(place: Path, tmp_path: 
     assert not stale.exists()
     names = {path.name for path in place.iterdir()}
     mine = folder_of_engine(living).parent
-    assert names == {f"{engine.PREFIX}link", f"{engine.PREFIX}file", "discreet-other", mine.name}
+    assert names == {f"{engine.FOLDER_PREFIX}link", f"{engine.FOLDER_PREFIX}file", "discreet-other", mine.name}
     assert folder_of_engine(living).exists()
 
 
@@ -185,7 +185,7 @@ def folder_of_engine(opened: object) -> Path:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to somebody else")
 def test_somebody_elses_folder_is_left_alone(place: Path) -> None:
-    other = place / f"{engine.PREFIX}other"
+    other = place / f"{engine.FOLDER_PREFIX}other"
     other.mkdir()
     os.chown(other, 12345, 12345)
     engine.open_engine()

@@ -210,14 +210,14 @@ def brute_rows(length: int, a: int, b: int) -> list[tuple[int, ...]]:
 def test_rows_are_counted(length: int) -> None:
     for a, b in itertools.product(range(5), repeat=2):
         found = len(brute_rows(length, a, b))
-        assert star_module._rows((length,), a, b) == found
-        assert star_module._rows((length, 2, length), a, b) == found**2 * (a + b + 1)
+        assert star_module._count_rows((length,), a, b) == found
+        assert star_module._count_rows((length, 2, length), a, b) == found**2 * (a + b + 1)
 
 
 @every("length", [2, 5, 12, 40])
 def test_both_sums_agree_and_are_largest_in_the_middle(length: int) -> None:
     for n in (1, 2, 7, 30, 61):
-        by_a = [star_module._rows((length,), a, n - a) for a in range(n + 1)]
+        by_a = [star_module._count_rows((length,), a, n - a) for a in range(n + 1)]
         assert by_a == [
             sum(
                 math.comb(length - 1, j) * math.comb(a, j) * math.comb(n - a + length - 1 - j, n - a)
@@ -231,24 +231,24 @@ def test_both_sums_agree_and_are_largest_in_the_middle(length: int) -> None:
 @every("lengths", [(1,), (2, 2), (2, 3), (3, 2, 2), (5, 4), (2,) * 9, (1, 1, 6)])
 def test_numerators_make_the_series_of_all_counts(lengths: Lengths) -> None:
     """Beyond the counts that they were found from, too."""
-    size, found = dimensions(lengths), star_module._numerators(tuple(lengths))
+    size, found = dimensions(lengths), star_module._count_numerators(tuple(lengths))
     for n in range(3 * size):
-        counted = sum(star_module._rows(lengths, a, n - a) for a in range(n + 1))
+        counted = sum(star_module._count_rows(lengths, a, n - a) for a in range(n + 1))
         assert counted == sum(h * math.comb(n - i + size, size) for i, h in found if i <= n)
 
 
 def test_numerators_are_those_of_known_polytopes() -> None:
     """Two rows of two cells are a cube of three dimensions, k rows one of k + 1: Eulerian numbers."""
-    assert dict(star_module._numerators((2, 2))) == {0: 1, 1: 4, 2: 1}
-    assert [h for _, h in star_module._numerators((2, 2, 2))] == [1, 11, 11, 1]
-    assert [h for _, h in star_module._numerators((2, 2, 3))] == [1, 18, 42, 18, 1]
+    assert dict(star_module._count_numerators((2, 2))) == {0: 1, 1: 4, 2: 1}
+    assert [h for _, h in star_module._count_numerators((2, 2, 2))] == [1, 11, 11, 1]
+    assert [h for _, h in star_module._count_numerators((2, 2, 3))] == [1, 18, 42, 18, 1]
 
 
 @every(("length", "a", "b"), [(1, 2, 3), (2, 3, 2), (3, 2, 1), (3, 0, 3), (4, 2, 2), (3, 4, 0)])
 def test_rows_are_even(length: int, a: int, b: int) -> None:
     entropy, possible = np.random.default_rng(4).bytes, brute_rows(length, a, b)
     place = {row: index for index, row in enumerate(possible)}
-    found = [place[tuple(star_module._row(entropy, length, a, b))] for _ in range(60 * len(possible))]
+    found = [place[tuple(star_module._draw_row(entropy, length, a, b))] for _ in range(60 * len(possible))]
     counts = np.bincount(found, minlength=len(possible))
     assert len(possible) == 1 or fit(counts, np.full(len(possible), 1 / len(possible))) > FALSE_ALARM
 
@@ -256,37 +256,37 @@ def test_rows_are_even(length: int, a: int, b: int) -> None:
 @every(("lengths", "n"), [((2, 2), 4), ((3, 3), 5), ((4, 2, 6), 9), ((5,), 0)])
 def test_the_positive_sum_weighs_the_rows_it_leaves(lengths: Lengths, n: int) -> None:
     entropy = np.random.default_rng(5).bytes
-    found = [star_module._positive(entropy, lengths, n) for _ in range(6000)]
-    weights = np.array([float(star_module._rows(lengths, a, n - a)) for a in range(n + 1)])
+    found = [star_module._draw_positive(entropy, lengths, n) for _ in range(6000)]
+    weights = np.array([float(star_module._count_rows(lengths, a, n - a)) for a in range(n + 1)])
     assert n == 0 or fit(np.bincount(found, minlength=n + 1), weights / weights.sum()) > FALSE_ALARM
 
 
 @every(("lengths", "scale"), [((2, 2), 0.4), ((3, 2, 2), 1.5), ((4, 4), 6.0), ((2,) * 30, 0.3), ((9, 12), 0.15)])
 def test_the_first_part_of_the_radius_has_its_weights(lengths: Lengths, scale: float) -> None:
-    ways = star_module._law(tuple(lengths), scale)
+    ways = star_module._tabulate_law(tuple(lengths), scale)
     entropy = np.random.default_rng(6).bytes
     found = [ways.numerator(entropy) for _ in range(6000)]
-    logs = np.array([math.log(h) - i / scale for i, h in star_module._numerators(tuple(lengths))])
+    logs = np.array([math.log(h) - i / scale for i, h in star_module._count_numerators(tuple(lengths))])
     weights = np.exp(logs - logs.max())
     assert fit(np.bincount(found, minlength=len(weights)), weights / weights.sum()) > FALSE_ALARM
-    assert ways.numerators == tuple(h for _, h in star_module._numerators(tuple(lengths)))
+    assert ways.numerators == tuple(h for _, h in star_module._count_numerators(tuple(lengths)))
 
 
 def test_bounds_are_refined_where_a_draw_falls_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """With bounds of few digits the law is the same: more are drawn, and proposals beyond the exponential refused."""
-    monkeypatch.setattr(star_module, "DIGITS", -5)
-    star_module._law.cache_clear()
+    monkeypatch.setattr(star_module, "ENCLOSURE_BITS", -5)
+    star_module._tabulate_law.cache_clear()
     try:
         lengths, scale = (3, 2, 2), 1.5
-        ways = star_module._law(lengths, scale)
+        ways = star_module._tabulate_law(lengths, scale)
         assert ways.bits == 1
         entropy = np.random.default_rng(7).bytes
         found = [ways.numerator(entropy) for _ in range(6000)]
-        logs = np.array([math.log(h) - i / scale for i, h in star_module._numerators(lengths)])
+        logs = np.array([math.log(h) - i / scale for i, h in star_module._count_numerators(lengths)])
         weights = np.exp(logs - logs.max())
         assert fit(np.bincount(found, minlength=len(weights)), weights / weights.sum()) > FALSE_ALARM
     finally:
-        star_module._law.cache_clear()
+        star_module._tabulate_law.cache_clear()
 
 
 @every(("lengths", "scale"), [((2, 2), 1 / 64), ((2,) * 255, 1 / 64), ((2, 5), 2.0**48), ((30, 40), 200.0)])
@@ -300,7 +300,7 @@ def test_extreme_stars_are_drawn(lengths: Lengths, scale: float) -> None:
 
 
 def test_the_first_bounds_have_many_digits_of_the_smallest_exponential() -> None:
-    ways = star_module._law((2,) * 200, 0.1)
+    ways = star_module._tabulate_law((2,) * 200, 0.1)
     assert exponential_bounds(Fraction(200) / Fraction(0.1), ways.bits)[0] > 2**60
 
 
@@ -324,20 +324,20 @@ def square(length: int, a: int, b: int) -> int:
     """Sum over all rows of the square of their first entry."""
     if length == 1:
         return (a - b) ** 2
-    return sum(z * z * star_module._rows((length - 1,), a - max(z, 0), b + min(z, 0)) for z in range(-b, a + 1))
+    return sum(z * z * star_module._count_rows((length - 1,), a - max(z, 0), b + min(z, 0)) for z in range(-b, a + 1))
 
 
 def exact_variances(lengths: Lengths, scale: float) -> tuple[float, list[float]]:
     """Of integers: moments of rows are polynomials of the radius, too."""
     q, size = math.exp(-1 / scale), dimensions(lengths)
-    number = series(lambda a, b: star_module._rows(lengths, a, b), size, q)
-    shared = series(lambda a, b: (a - b) ** 2 * star_module._rows(lengths, a, b), size + 2, q) / number
+    number = series(lambda a, b: star_module._count_rows(lengths, a, b), size, q)
+    shared = series(lambda a, b: (a - b) ** 2 * star_module._count_rows(lengths, a, b), size + 2, q) / number
     rows = []
     for place, length in enumerate(lengths):
         others = lengths[:place] + lengths[place + 1 :]
 
         def squares(a: int, b: int, length: int = length, others: Lengths = others) -> int:
-            return square(length, a, b) * star_module._rows(others, a, b)
+            return square(length, a, b) * star_module._count_rows(others, a, b)
 
         cell = series(squares, size + 2, q) / number
         rows.append((length * cell - shared / length) / (length - 1) if length > 1 else shared)

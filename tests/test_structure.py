@@ -500,7 +500,7 @@ def test_budgets_arcs_and_sizes_that_cannot_be_are_refused() -> None:
     for limits in ({"max_parents": 0}, {"max_cells": 0}):
         with pytest.raises(dc.InputError, match="a family needs room"):
             dc.structure(**limits)
-    assert scoring.GRID * dependence_sensitivity(ADD_REMOVE) == 32  # whole steps: rounding costs nothing
+    assert scoring.SCORE_STEPS * dependence_sensitivity(ADD_REMOVE) == 32  # whole steps: rounding costs nothing
 
 
 def test_counts_without_the_tables_of_the_candidates_are_refused(account: dc.results.Account) -> None:

@@ -230,17 +230,17 @@ def test_shares_are_positive_sum_to_one_and_keep_the_floor(noise: workload.Noise
     families = [in_order(ASIA, ASIA.family(node)) for node in ASIA.nodes]
     tables = [set(scope) for group in MERGED for scope in group]
     for (scope,) in set(shares) - set(MERGED):
-        assert scope in families or len(scope) <= workload.SMALL
+        assert scope in families or len(scope) <= workload.SMALL_MARGIN
         assert any(set(scope) < table for table in tables), "only what every plan counts"
     floor = default_shares(ASIA, MERGED, noise)
-    assert all(shares[scope] >= workload.FLOOR * floor[scope] for scope in MERGED)
+    assert all(shares[scope] >= workload.FLOOR_SHARE * floor[scope] for scope in MERGED)
     assert all(share > 0 for share in shares.values())
     assert shares == workload_shares(ASIA, PRIOR, ["P(lung | smoke=yes)", "MAP(tub, bronc | dysp=yes)"], MERGED, noise)
 
 
 def test_a_narrow_workload_gets_all_that_is_not_floor() -> None:
     shares = workload_shares(ASIA, PRIOR, ["P(lung | smoke=yes)"], MERGED, "laplace")
-    assert shares[(("smoke", "lung"),)] == pytest.approx(1 - workload.FLOOR, abs=0.01)
+    assert shares[(("smoke", "lung"),)] == pytest.approx(1 - workload.FLOOR_SHARE, abs=0.01)
     assert len(shares) == 4
 
 
@@ -263,19 +263,25 @@ def test_no_other_shares_promise_less_error(noise: workload.Noise) -> None:
     texts = ["P(lung | smoke=yes)", "P(tub | asia=yes)", "P(xray)"]
     shares = workload_shares(ASIA, PRIOR, texts, MERGED, noise)
     alpha = PRIOR.alpha.map(lambda table: np.maximum(table, workload.LEAST_CONCENTRATION))
-    theta = dc.Dirichlet(alpha).draw(workload.DRAWS, rng=np.random.default_rng(0))
+    theta = dc.Dirichlet(alpha).draw(workload.PRIOR_DRAWS, rng=np.random.default_rng(0))
     sensitivities = workload_variances(theta, named(ASIA, *texts))
     floor = default_shares(ASIA, MERGED, noise)
 
     def error(part: dict[Group, float]) -> float:
         """Mean logarithm of the standard deviation, from the public functions alone."""
-        scale = {scope: workload.FLOOR * floor.get(scope, 0) + (1 - workload.FLOOR) * part[scope] for scope in part}
+        scale = {
+            scope: workload.FLOOR_SHARE * floor.get(scope, 0) + (1 - workload.FLOOR_SHARE) * part[scope]
+            for scope in part
+        }
         variances = {group[0]: 2 / x**2 if noise == "laplace" else 1 / (2 * x) for group, x in scale.items()}
         pooled = pooled_variances(ASIA, {scope: Blur(variance) for scope, variance in variances.items()})
         logs = [np.log(sum(pooled[subset] * h for subset, h in found.items())).mean() / 2 for found in sensitivities]
         return float(np.mean(logs))
 
-    part = {scope: (x - workload.FLOOR * floor.get(scope, 0)) / (1 - workload.FLOOR) for scope, x in shares.items()}
+    part = {
+        scope: (x - workload.FLOOR_SHARE * floor.get(scope, 0)) / (1 - workload.FLOOR_SHARE)
+        for scope, x in shares.items()
+    }
     least = error(part)
     assert least < error({scope: floor[scope] for scope in MERGED}) - 0.2
     rng = np.random.default_rng(2)

@@ -54,14 +54,14 @@ class Entry:
 
     @property
     def make(self) -> Callable[..., Mechanism[Any, Any, Any, Any]]:
-        """The function that makes it."""
+        """The function that makes the mechanism, loaded when it is first asked for."""
         found: Callable[..., Mechanism[Any, Any, Any, Any]] = getattr(
             importlib.import_module(f"discreet.mechanisms.{self.name}"), self.name
         )
         return found
 
     def __call__(self, *arguments: Any, **options: Any) -> Mechanism[Any, Any, Any, Any]:
-        """Make the mechanism."""
+        """Make the mechanism; arguments are those of the function that makes it."""
         return self.make(*arguments, **options)
 
     def from_text(
@@ -84,26 +84,28 @@ class Entry:
         for text in options:
             name, equals, value = text.partition("=")
             if name not in self.options or not equals:
-                raise InputError(f"{shown(text)} is no option of {self.name!r}; it takes {self._takes()}")
+                raise InputError(f"{shown(text)} is no option of {self.name!r}; it takes {self._list_options()}")
             given[name] = value
         for name in self.needed:
             if name not in given:
-                raise InputError(f"{self.name!r} needs the option {name}=...; it takes {self._takes()}")
+                raise InputError(f"{self.name!r} needs the option {name}=...; it takes {self._list_options()}")
         kinds = inspect.signature(self.make).parameters
-        return self.make(**{name: _value(name, text, kinds[name].annotation) for name, text in given.items()}, **more)
+        return self.make(
+            **{name: _read_option(name, text, kinds[name].annotation) for name, text in given.items()}, **more
+        )
 
     @property
     def example(self) -> Mechanism[Any, Any, Any, Any]:
         """The mechanism with its default options, and with values that stand for those without a default."""
         return self.from_text((), self.needed)
 
-    def _takes(self) -> str:
-        """Its options, for an error."""
+    def _list_options(self) -> str:
+        """List its options, for an error."""
         return ", ".join(f"{name}=..." for name in self.options) or "none"
 
 
-def _value(name: str, text: str, kind: str) -> Any:
-    """The value of an option as the mechanism declares it: whole, a float, or text that the mechanism reads itself."""
+def _read_option(name: str, text: str, kind: str) -> Any:
+    """Read the value of an option as the mechanism declares it: whole, a float, or text that it reads itself."""
     try:
         return int(text) if kind.startswith("int") else float(text) if kind.startswith("float") else text
     except ValueError:
@@ -221,9 +223,20 @@ MECHANISMS: Mapping[str, Entry] = {
 
 
 def mechanisms_over(over: Over, target: Target | None = None) -> dict[str, Entry]:
-    """The part of the registry that is over a network, or over a design, perhaps one that predicts such a target.
+    """List the mechanisms that are over a network, or over a design, perhaps one that predicts such a target.
 
     What chooses a network is not over one: it has a command of its own. What brings one is over that alone.
+
+    Args:
+        over: "network" or "design".
+        target: what the design predicts; None for any.
+
+    Returns:
+        Entries of the registry, by name.
+
+    Example:
+        >>> sorted(mechanisms_over("design", "number"))
+        ['grouped_moments', 'noisy_moments', 'truncated_posterior']
     """
     return {
         name: entry

@@ -68,6 +68,15 @@ def allocated(
     Source:
         Chowdhury, Rekatsinas and Jha (ICML 2020), Algorithm 1, Theorem 3.1 and equations 11 to 13; Li, Qardaji and Su
         (2012) for sampling; Dwork and Roth (2014), Section 3.5, for adaptive composition.
+
+    Example:
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> stages = dc.allocated(first="0.2").calibrate(network, dc.Dirichlet.uniform(network), promise)
+        >>> stages.first_epsilon, stages.second_epsilon
+        (Fraction(1, 5), Fraction(4, 5))
     """
     share = as_rational(first, "first")
     probability = as_rational(sampling, "sampling")
@@ -104,7 +113,7 @@ def allocated(
             thinned = statistic.tables
         seen = NoisyCounts(network, noisy_tables(thinned, scales, noise.discrete_laplace), scales)
         shares = table_shares(seen, weights, float(probability))
-        budgets = _budgets(shares, calibration.second_epsilon, even)
+        budgets = _split_budget(shares, calibration.second_epsilon, even)
         second = table_noise(budgets, calibration.first.sensitivity)
         tables = noisy_tables(statistic.tables, second.scales, noise.discrete_laplace)
         return TwoStageCounts(seen, NoisyCounts(network, tables, second.scales), probability)
@@ -113,7 +122,7 @@ def allocated(
 
 
 def table_shares(seen: NoisyCounts, rule: Rule, probability: float) -> dict[str, float]:
-    """Shares of the second stage for each measured table, from the first stage alone.
+    """Divide the second stage among the measured tables, from what the first stage released alone.
 
     Args:
         seen: noisy counts of the first stage.
@@ -138,7 +147,7 @@ def table_shares(seen: NoisyCounts, rule: Rule, probability: float) -> dict[str,
 
 
 def node_weights(seen: NoisyCounts, rule: Rule, probability: float) -> dict[str, float]:
-    """What the noise of each family's table costs, up to a common factor.
+    """Weigh what the noise of each family's table costs, up to a common factor.
 
     Args:
         seen: noisy counts.
@@ -165,13 +174,15 @@ def node_weights(seen: NoisyCounts, rule: Rule, probability: float) -> dict[str,
             weights[node] = float((spread / rows[..., 0]).sum())
         else:
             error = theta * np.sqrt(1 / rows**2 + 1 / counts**2)
-            shape = (network.heights[node] + 1) * (network.out_degree(node) + 1) * (_influence(network, node) + 1)
+            shape = (
+                (network.heights[node] + 1) * (network.out_degree(node) + 1) * (_compute_influence(network, node) + 1)
+            )
             weights[node] = float(shape * error.mean())
     return weights
 
 
-def _influence(network: Network, node: str) -> float:
-    """Equation 7: `1 / rows` times the mean over children of `1 / states`; 0 for leaves."""
+def _compute_influence(network: Network, node: str) -> float:
+    """Compute Delta of equation 7: `1 / rows` times the mean over children of `1 / states`; 0 for leaves."""
     children = network.children(node)
     if not children:
         return 0.0
@@ -180,8 +191,8 @@ def _influence(network: Network, node: str) -> float:
     )
 
 
-def _budgets(shares: Mapping[str, float], epsilon: Fraction, even: Fraction) -> dict[str, Fraction]:
-    """Exact budgets that sum to at most epsilon: shares are rounded down to multiples of 2^-40."""
+def _split_budget(shares: Mapping[str, float], epsilon: Fraction, even: Fraction) -> dict[str, Fraction]:
+    """Split epsilon exactly, into budgets that sum to at most it: shares are rounded down to multiples of 2^-40."""
     steps = 2**40
     return {
         node: epsilon * (even / len(shares) + (1 - even) * Fraction(math.floor(share * (1 - 1e-9) * steps), steps))

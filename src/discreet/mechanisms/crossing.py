@@ -59,9 +59,10 @@ O = TypeVar("O", bound=Network | Design, default=Network)
 
 @dataclass(frozen=True)
 class Mechanism(Generic[C, S, P, O]):
-    """A way from counts to a payload. Options are bound when it is made, so all mechanisms share these signatures.
+    """A way from a private statistic to a published payload: `calibrate` sees no data, `draw` sees it once.
 
-    Over a design the statistic is `Moments`, `Gradients` or `Rows`, and the prior is `Normal`.
+    Options are bound when a mechanism is made, so all of them share these signatures. Over a design the statistic is
+    `Moments`, `Gradients` or `Rows`, and the prior is `Normal`.
 
     Args:
         name: as in the registry, the ledger and the release.
@@ -75,6 +76,19 @@ class Mechanism(Generic[C, S, P, O]):
         several: whether its releases can be read by units that have several records.
         metric: whether it takes guarantees under a metric, which speak of changes and not of records; `calibrate` then
             sees to it that the unit is the one that its losses are in.
+
+    Raises:
+        Nothing: the functions that make mechanisms check their options, and `calibrate` what it is given.
+
+    Guarantee:
+        None by itself: `release` promises what it charges, by the proof in the docstring of the function that made the
+            mechanism.
+
+    Example:
+        >>> import discreet as dc
+        >>> mechanism = dc.gaussian()
+        >>> mechanism.name, mechanism.over, mechanism.statistic.__name__
+        ('gaussian', 'network', 'Counts')
     """
 
     name: str
@@ -90,7 +104,7 @@ class Mechanism(Generic[C, S, P, O]):
 
     @property
     def over(self) -> Over:
-        """What it is over: a network, or a design."""
+        """What the mechanism is over: "network", or "design"."""
         return "network" if self.statistic is Counts else "design"
 
 
@@ -104,13 +118,13 @@ def statistic_of(
     over: Network | Design,
     progress: Callable[[int, int], None] | None = None,
 ) -> Statistic:
-    """The statistic that a mechanism draws from.
+    """Make the private statistic that a mechanism draws from: counts, sums, or rows of records.
 
     Args:
-        mechanism: from the registry.
+        mechanism: made by one of the registry's functions.
         records: private, of any source; or rows of the design.
         over: the public network or design; of the mechanism's kind.
-        progress: as of `count`.
+        progress: called with (scans done, scans in all), as by `count`.
 
     Returns:
         The statistic: private, for the mechanism only.
@@ -120,6 +134,15 @@ def statistic_of(
 
     Guarantee:
         None spent: nothing leaves.
+
+    Example:
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> import pyarrow as pa
+        >>> records = dc.read_records(pa.table({"rain": ["no", "yes"], "wet": ["no", "yes"]}), network.schema)
+        >>> dc.tools.statistic_of(dc.planned(), records, network)
+        Counts(2 families, private)
     """
     if isinstance(over, Network) != (mechanism.over == "network"):
         raise InputError(f"mechanism {mechanism.name!r} is over a {mechanism.over}, and something else was given")
@@ -133,7 +156,7 @@ def statistic_of(
 def release(
     mechanism: Mechanism[C, S, P, O], statistic: S, prior: P, guarantee: Guarantee, *, account: Account
 ) -> Release:
-    """Publish a statistic: calibrate, charge the account, then draw.
+    """Publish a private statistic: calibrate the noise without data, charge the account, then draw.
 
     Args:
         mechanism: from the registry.
@@ -153,6 +176,21 @@ def release(
     Guarantee:
         `guarantee`, for the records behind `statistic`, by the mechanism's own proof; the noise comes from the
         operating system, and there is no argument through which it could be seeded.
+
+    Example:
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> counts = dc.tools.count_codes(network, {"rain": [0, 0, 1], "wet": [0, 1, 1]})
+        >>> prior = dc.Dirichlet.uniform(network)
+        >>> account = dc.Ledger("sqlite://").open("visits", promise)  # in memory; name a file or a server to keep it
+        >>> released = dc.release(dc.laplace(), counts, prior, promise, account=account)
+        >>> released.private, account.balance().epsilon_left
+        (True, Fraction(0, 1))
+        >>> dc.release(dc.laplace(), counts, prior, promise, account=account)
+        Traceback (most recent call last):
+        discreet.errors.BudgetError: account 'visits' cannot pay: epsilon asked 1, spent 1 of 1, left 0; ...
     """
     statistic.policy.check_claim(guarantee)
     calibration = _calibrate(mechanism, statistic, prior, guarantee)
@@ -165,7 +203,7 @@ def release(
 def simulate(
     mechanism: Mechanism[C, S, P, O], statistic: S, prior: P, guarantee: Guarantee, *, rng: int | np.random.Generator
 ) -> Release:
-    """The same release with seeded noise, for tests and experiments on records that are not private.
+    """Draw a release with noise from a seed, for tests and experiments on records that are not private.
 
     Args:
         mechanism: from the registry.
@@ -182,6 +220,20 @@ def simulate(
 
     Guarantee:
         None: whoever knows the seed can subtract the noise.
+
+    Example:
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> counts = dc.tools.count_codes(network, {"rain": [0, 0, 1], "wet": [0, 1, 1]})
+        >>> prior = dc.Dirichlet.uniform(network)
+        >>> made_up = dc.simulate(dc.laplace(), counts, prior, promise, rng=1)
+        >>> made_up.private, made_up.mechanism, made_up.payload.tables["wet"].shape
+        (False, 'laplace', (2, 2))
+        >>> again = dc.simulate(dc.laplace(), counts, prior, promise, rng=1)
+        >>> bool((again.payload.tables["wet"] == made_up.payload.tables["wet"]).all())
+        True
     """
     rng = as_generator(rng)
     calibration = _calibrate(mechanism, statistic, prior, guarantee)
@@ -191,7 +243,7 @@ def simulate(
 
 
 def _calibrate(mechanism: Mechanism[C, S, P, O], statistic: S, prior: P, guarantee: Guarantee) -> C:
-    """All that can be refused, refused before anything is charged."""
+    """Refuse all that can be refused before anything is charged, and calibrate."""
     if not isinstance(statistic, mechanism.statistic):
         raise InputError(
             f"mechanism {mechanism.name!r} draws from {mechanism.statistic.__name__}, "
@@ -210,7 +262,7 @@ def _calibrate(mechanism: Mechanism[C, S, P, O], statistic: S, prior: P, guarant
 
 
 def calibrate(mechanism: Mechanism[C, S, P, O], prior: P, guarantee: Guarantee, policy: RecordsPolicy) -> C:
-    """How a budget becomes noise, for units that may have several records: without data.
+    """Turn a budget into noise, for units that may have several records: without data.
 
     Args:
         mechanism: any.
@@ -264,7 +316,7 @@ def _describe(
     *,
     private: bool,
 ) -> Release:
-    """The document; of the statistic it takes the public policy, and the number of records where that is public."""
+    """Write the release; of the statistic it has the public policy, and the number of records where that is public."""
     return Release(
         id=number,
         date=datetime.now(UTC).date(),

@@ -14,6 +14,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from discreet.model.arrays import Ints
+
 __all__ = [
     "Entropy",
     "IntegerNoise",
@@ -28,7 +30,6 @@ __all__ = [
     "words",
 ]
 
-Integers = npt.NDArray[np.int64]
 Entropy = Callable[[int], bytes]
 """As many independent, uniform bytes as are asked for, such as `os.urandom`."""
 
@@ -36,14 +37,14 @@ Entropy = Callable[[int], bytes]
 class IntegerNoise(Protocol):
     """What the samplers need: independent noise on every entry, as in `noise.Noise`."""
 
-    def discrete_laplace(self, values: Integers, scale: float) -> Integers:
+    def discrete_laplace(self, values: Ints, scale: float) -> Ints:
         """Add `P(k) ~ exp(-|k| / scale)`."""
 
-    def discrete_gaussian(self, values: Integers, scale: float) -> Integers:
+    def discrete_gaussian(self, values: Ints, scale: float) -> Ints:
         """Add `P(k) ~ exp(-k^2 / (2 scale^2))`."""
 
 
-def geometric(noise: IntegerNoise, number: int, scale: float) -> Integers:
+def geometric(noise: IntegerNoise, number: int, scale: float) -> Ints:
     """Independent `P(g) = (1 - q) q^g`, g >= 0: the law of discrete Laplace noise, given that it is not negative."""
     kept = np.empty(0, np.int64)
     while kept.size < number:
@@ -53,13 +54,19 @@ def geometric(noise: IntegerNoise, number: int, scale: float) -> Integers:
 
 
 def coin(entropy: Entropy, exponent: Fraction) -> bool:
-    """True with probability exp(-exponent), exactly (Canonne, Kamath and Steinke, Algorithm 1)."""
+    """Toss a coin that is True with probability exp(-exponent), exactly (Canonne, Kamath and Steinke, Algorithm 1).
+
+    Example:
+        >>> import os
+        >>> coin(os.urandom, Fraction(0))
+        True
+    """
     whole, rest = divmod(exponent, 1)
-    return all(_short_coin(entropy, Fraction(1)) for _ in range(whole)) and _short_coin(entropy, rest)
+    return all(_toss_short_coin(entropy, Fraction(1)) for _ in range(whole)) and _toss_short_coin(entropy, rest)
 
 
-def _short_coin(entropy: Entropy, exponent: Fraction) -> bool:
-    """The same for an exponent x of at most 1: coins of probability x / n, n = 1, 2, ..; the first 0 at an odd n."""
+def _toss_short_coin(entropy: Entropy, exponent: Fraction) -> bool:
+    """Toss the same coin for x at most 1: coins of x / n, n = 1, 2, ..; True where the first 0 has an odd n."""
     n = 1
     while below(entropy, n * exponent.denominator) < exponent.numerator:
         n += 1
@@ -67,7 +74,13 @@ def _short_coin(entropy: Entropy, exponent: Fraction) -> bool:
 
 
 def below(entropy: Entropy, limit: int) -> int:
-    """Uniform on 0..limit - 1."""
+    """Draw a whole number, uniform on 0..limit - 1.
+
+    Example:
+        >>> import os
+        >>> 0 <= below(os.urandom, 6) < 6, below(os.urandom, 1)
+        (True, 0)
+    """
     bits = (limit - 1).bit_length()
     size = (bits + 7) // 8
     while True:
@@ -77,14 +90,26 @@ def below(entropy: Entropy, limit: int) -> int:
 
 
 def pick(entropy: Entropy, weights: Sequence[int]) -> int:
-    """An index with probability in proportion to its weight; at least 0, not all 0."""
+    """Draw an index with probability in proportion to its weight; weights are at least 0, not all 0.
+
+    Example:
+        >>> import os
+        >>> pick(os.urandom, [0, 5, 0])
+        1
+    """
     ends = list(accumulate(weights))
     at = below(entropy, ends[-1])
     return next(index for index, end in enumerate(ends) if at < end)
 
 
 def subset(entropy: Entropy, number: int, size: int) -> list[int]:
-    """A uniform subset of 0..number - 1, in order (Floyd's algorithm)."""
+    """Draw a uniform subset of 0..number - 1, in order (Floyd's algorithm).
+
+    Example:
+        >>> import os
+        >>> subset(os.urandom, 3, 3)
+        [0, 1, 2]
+    """
     found = set[int]()
     for last in range(number - size, number):
         drawn = below(entropy, last + 1)
@@ -93,15 +118,19 @@ def subset(entropy: Entropy, number: int, size: int) -> list[int]:
 
 
 def words(entropy: Entropy, number: int) -> npt.NDArray[np.uint64]:
-    """Uniform 64-bit numbers."""
+    """Draw uniform 64-bit numbers."""
     return np.frombuffer(entropy(8 * number), np.uint64)
 
 
 def exponential_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
-    """Whole numbers below and above `2^bits exp(-exponent)`, for an exponent of at least 0.
+    """Enclose `2^bits exp(-exponent)` between whole numbers, for an exponent of at least 0.
 
     Taylor's series of exp(y), with `y = exponent / 2^k` at most 1/2: a term is rounded down by less than 1, after half
     of what the one before it had lost, so by less than 2 in all; those left out sum to less than 4. Then k squares.
+
+    Example:
+        >>> exponential_bounds(Fraction(1), 10)  # 1024 / e is 376.7
+        (376, 377)
     """
     halvings = max(0, (2 * exponent.numerator // exponent.denominator).bit_length())
     places = bits + halvings + 32  # a square doubles the relative error: the bounds differ by 2 at most
@@ -119,7 +148,7 @@ def exponential_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
 
 
 def under_exponential(entropy: Entropy, part: int, bits: int, exponent: Fraction) -> bool:
-    """Whether a uniform real number, whose first digits are given, is below `exp(-exponent)`.
+    """Tell whether a uniform real number, whose first digits are given, is below `exp(-exponent)`.
 
     Args:
         entropy: of the further digits, of which as many are drawn as it takes.
@@ -137,7 +166,7 @@ def under_exponential(entropy: Entropy, part: int, bits: int, exponent: Fraction
 
 
 def choose(entropy: Entropy, exponents: Sequence[Fraction], draws: int) -> list[int]:
-    """Independent indices with `P(i) ~ exp(-exponents[i])`, exactly.
+    """Draw independent indices with `P(i) ~ exp(-exponents[i])`, exactly.
 
     Every weight gets whole numbers below and above it; a uniform point below the sum of the upper ones picks an index,
     and is kept if, as the first digits of a uniform real number, that number is below the weight itself.
@@ -146,6 +175,11 @@ def choose(entropy: Entropy, exponents: Sequence[Fraction], draws: int) -> list[
         entropy: independent bytes.
         exponents: at least 0, one of them 0.
         draws: how many.
+
+    Example:
+        >>> import os
+        >>> choose(os.urandom, [Fraction(10**6), Fraction(0)], 3)
+        [1, 1, 1]
     """
     bits = 64 + len(exponents).bit_length()
     # Beyond this exponent a weight is below a unit of the last digit: its bounds are 0 and 1.

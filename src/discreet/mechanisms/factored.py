@@ -13,6 +13,7 @@ from discreet.mechanisms.crossing import DesignMechanism, Mechanism
 from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.noisy_gradients import noisy_total
 from discreet.mechanisms.scored import affordable_rate, drawn
+from discreet.model.arrays import Ints
 from discreet.model.design import GRID, Design, Normal
 from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import NETWORK_BYTES
@@ -20,13 +21,13 @@ from discreet.model.own_factors import OwnFactor
 from discreet.model.score_tables import STEPS
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.releases.kinds.factored_choice import FactoredChoice, FactoredNoise, FactorKind
-from discreet.sensitive.rows import Integers, Rows
+from discreet.sensitive.rows import Rows
 from discreet.sensitive.score_sums import ScoreSums, score_sums
 from discreet.theory.factors import CategoricalFactor, DirectionFactor, Factor
 
 __all__ = ["factored"]
 
-BLOCK = 2**14
+FACTOR_BLOCK = 2**14
 """Records whose factors are in memory at once."""
 
 
@@ -56,6 +57,15 @@ def factored(factor: Factor | OwnFactor | str) -> DesignMechanism[FactoredNoise,
     Source:
         Williams and McSherry (NIPS 2010), Section 2, with the range of a factor in place of twice its largest value;
         McSherry and Talwar (2007).
+
+    Example:
+        >>> import discreet as dc
+        >>> axes = dc.scores.DirectionFactor(dc.scores.spread_candidates(2, 4, [0.7]), noise_variance=0.25, tau=2.0)
+        >>> plane = dc.Design((dc.Variable("x", bounds=(-1, 1)), dc.Variable("y", bounds=(-1, 1))), intercept=False)
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> noise = dc.factored(axes).calibrate(plane, dc.designs.Normal(plane, 1.0), promise)
+        >>> 0.9 < noise.rate < 1, noise.total <= 1  # 1/20 of epsilon tells how many records there are
+        (True, True)
     """
     if isinstance(factor, str):
         factor = _read_factor(factor)
@@ -63,17 +73,17 @@ def factored(factor: Factor | OwnFactor | str) -> DesignMechanism[FactoredNoise,
         raise InputError(
             "a factor is a DirectionFactor, a CategoricalFactor, or what `own_factor` makes of a function of yours"
         )
-    kind, parameters = _description(factor)
+    kind, parameters = _describe_factor(factor)
     base = factor.base if isinstance(factor, OwnFactor) else None
     weights = [Fraction(0)] * len(factor.candidates) if base is None else [Fraction(weight) for weight in base.tolist()]
 
     def calibrate(design: Design, prior: Normal, guarantee: Guarantee) -> FactoredNoise:
         _require_fit(factor, design)
-        return FactoredNoise(*affordable_rate("factored", _width(factor, guarantee.relation), guarantee))
+        return FactoredNoise(*affordable_rate("factored", _find_width(factor, guarantee.relation), guarantee))
 
     def draw(statistic: Rows | ScoreSums, prior: Normal, calibration: FactoredNoise, noise: Noise) -> FactoredChoice:
         unit = Fraction(calibration.rate) / STEPS
-        sums = _sums(factor, statistic)
+        sums = _sum_factors(factor, statistic)
         exponents = [weight + unit * total for weight, total in zip(weights, sums, strict=True)]
         return FactoredChoice(
             design=statistic.over,
@@ -96,7 +106,7 @@ def factored(factor: Factor | OwnFactor | str) -> DesignMechanism[FactoredNoise,
 
 
 def _read_factor(text: str) -> Factor:
-    """A factor from JSON, or from a file of it."""
+    """Read a factor from JSON, or from a file of it."""
     document = read_json(
         text if text.lstrip().startswith("{") else read_text(text, "factor", NETWORK_BYTES), "factor", NETWORK_BYTES
     )
@@ -119,29 +129,29 @@ def _read_factor(text: str) -> Factor:
         raise InputError(f"the factor is none: {error}") from None
 
 
-def _width(factor: Factor | OwnFactor, relation: Relation) -> Fraction:
-    """Most that one record changes the difference of two candidates' scores, in whole units."""
+def _find_width(factor: Factor | OwnFactor, relation: Relation) -> Fraction:
+    """Bound how far one record changes the difference of two candidates' scores, in whole units."""
     if isinstance(factor, OwnFactor):
         return Fraction(relation.by_record(1, 2))
     return Fraction(factor.width(relation), STEPS)
 
 
-def _sums(factor: Factor | OwnFactor, statistic: Rows | ScoreSums) -> Sequence[int]:
-    """Sums of the records' factors, in whole steps."""
+def _sum_factors(factor: Factor | OwnFactor, statistic: Rows | ScoreSums) -> Sequence[int]:
+    """Sum the records' factors, in whole steps; the sums are private."""
     if isinstance(statistic, ScoreSums) or isinstance(factor, OwnFactor):
         assert isinstance(statistic, ScoreSums), "the mechanism declares its statistic"
         return statistic.values
     total = np.zeros(len(factor.candidates), np.int64)
     for coordinates, _ in statistic.blocks():
-        for start in range(0, len(coordinates), BLOCK):
-            part = coordinates[start : start + BLOCK]
-            steps = factor.steps(_codes(factor, part) if isinstance(factor, CategoricalFactor) else part / GRID)
+        for start in range(0, len(coordinates), FACTOR_BLOCK):
+            part = coordinates[start : start + FACTOR_BLOCK]
+            steps = factor.steps(_find_codes(factor, part) if isinstance(factor, CategoricalFactor) else part / GRID)
             total += steps.sum(axis=0)
     return [int(score) for score in total]
 
 
-def _codes(factor: CategoricalFactor, coordinates: Integers) -> Integers:
-    """Codes of states from coordinates between -1 and 1, which stand for 0 to the number of states less 1."""
+def _find_codes(factor: CategoricalFactor, coordinates: Ints) -> Ints:
+    """Recover codes of states from coordinates between -1 and 1, which stand for 0 to the number of states less 1."""
     largest = factor.candidates.shape[1] - 1
     return np.asarray(np.rint((coordinates / GRID + 1) / 2 * largest), np.int64)
 
@@ -168,8 +178,8 @@ def _require_fit(factor: Factor | OwnFactor, design: Design) -> None:
         raise InputError(f"the factor's records have {wanted} numbers, the design's {len(design.features)}")
 
 
-def _description(factor: Factor | OwnFactor) -> tuple[FactorKind, dict[str, float]]:
-    """What a reader needs to make the factor again."""
+def _describe_factor(factor: Factor | OwnFactor) -> tuple[FactorKind, dict[str, float]]:
+    """List what a reader needs to make the factor again."""
     match factor:
         case DirectionFactor():
             return "direction", {"noise_variance": factor.noise_variance, "tau": factor.tau}

@@ -24,8 +24,8 @@ from discreet.theory.contrasts import coefficients, stealth_shift
 
 __all__ = ["fourier"]
 
-SEED = 0
-"""Of the Monte Carlo for the shift: it sees no data, and a calibration must come out the same each time."""
+SHIFT_SEED = 0
+"""Seed of the Monte Carlo for the shift: it sees no data, and a calibration must come out the same each time."""
 
 
 def fourier(*, stealth: float | None = None) -> Mechanism[CoefficientNoise]:
@@ -50,6 +50,15 @@ def fourier(*, stealth: float | None = None) -> Mechanism[CoefficientNoise]:
     Source:
         Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Algorithm 2 and Theorem 2; Barak et al. (2007) for the idea; the
         sensitivities are derived in `theory/contrast_sensitivity.py`.
+
+    Example:
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> noise = dc.fourier().calibrate(network, dc.Dirichlet.uniform(network), promise)
+        >>> noise.sensitivity, noise.scale, noise.exact  # four contrasts, each moved by one record by 1
+        (4, 4.0, True)
     """
     if stealth is not None and not 0 < stealth < 1:
         raise InputError(f"stealth is a probability between 0 and 1, got {stealth}")
@@ -61,7 +70,7 @@ def fourier(*, stealth: float | None = None) -> Mechanism[CoefficientNoise]:
         noisy_total = not guarantee.relation.public_number
         shift = 0
         if stealth is not None:
-            rng = np.random.default_rng(SEED)
+            rng = np.random.default_rng(SHIFT_SEED)
             shift = stealth_shift(network, scale, stealth, noisy_total=noisy_total, rng=rng)
         return CoefficientNoise(max(bound.l1, 1), bound.exact, scale, shift, noisy_total, reported)
 

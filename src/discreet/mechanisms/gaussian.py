@@ -35,6 +35,15 @@ def gaussian() -> Mechanism[GaussianNoise]:
 
     Source:
         Canonne, Kamath and Steinke (2020), Theorem 4 and Proposition 12; Bun and Steinke (2016) for zCDP.
+
+    Example:
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> promise = dc.Guarantee(epsilon=1, delta="1e-6", relation="add-remove", unit="record")
+        >>> noise = dc.gaussian().calibrate(network, dc.Dirichlet.uniform(network), promise)
+        >>> 4 < noise.scale < 5, noise.total <= 1
+        (True, True)
     """
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> GaussianNoise:

@@ -19,7 +19,7 @@ __all__ = ["grouped_moments"]
 
 TARGET_SHARE = Fraction(1, 10)
 """Part of the budget for the number of records and the target's own sums, which are three and matter for everything."""
-LENGTH = 0.5
+WEIGHTS_LENGTH = 0.5
 """Length of the coefficients, a priori, that products of features are multiplied with in an error."""
 
 
@@ -47,6 +47,14 @@ def grouped_moments() -> DesignMechanism[GroupNoise, Moments]:
     Source:
         Hardt and Talwar (2010), Theorem 4.1, with the cube as the body; Canonne, Kamath and Steinke (2020), Theorem 4
         and Proposition 12; Wang (UAI 2018) for noise on moments of a regression. The split is derived above.
+
+    Example:
+        >>> import discreet as dc
+        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> noise = dc.grouped_moments().calibrate(stay, dc.designs.Normal(stay, 1.0), promise)
+        >>> noise.noise, len(noise.scales), noise.total <= 1
+        ('cube', 3, True)
     """
 
     def calibrate(design: Design, prior: Normal, guarantee: Guarantee) -> GroupNoise:
@@ -58,8 +66,8 @@ def grouped_moments() -> DesignMechanism[GroupNoise, Moments]:
         sizes = np.bincount(groups_of(design, noisy_total=noisy_total), minlength=len(GROUPS)).tolist()
         sensitivity = moment_sensitivity(guarantee.relation)
         if guarantee.delta:
-            return _gaussian(sizes, sensitivity, guarantee)
-        shares = _shares(sizes, power=2)
+            return _calibrate_gaussian(sizes, sensitivity, guarantee)
+        shares = _split_budget(sizes, power=2)
         found = [
             k_norm_scale(sensitivity, share * guarantee.epsilon, size, "cube") if size else (None, Fraction(0))
             for size, share in zip(sizes, shares, strict=True)
@@ -84,19 +92,19 @@ def grouped_moments() -> DesignMechanism[GroupNoise, Moments]:
     return Mechanism("grouped_moments", calibrate, draw, Moments)
 
 
-def _gaussian(sizes: list[int], sensitivity: int, guarantee: Guarantee) -> GroupNoise:
-    """Discrete Gaussian noise: a zero-concentrated loss, split among the groups."""
+def _calibrate_gaussian(sizes: list[int], sensitivity: int, guarantee: Guarantee) -> GroupNoise:
+    """Calibrate discrete Gaussian noise: a zero-concentrated loss, split among the groups."""
     _, rho, reported = deviation_for(1, guarantee)
     found = [
         deviation_within(size * sensitivity**2, share * rho) if size else (None, Fraction(0))
-        for size, share in zip(sizes, _shares(sizes, power=1), strict=True)
+        for size, share in zip(sizes, _split_budget(sizes, power=1), strict=True)
     ]
     scales, costs = zip(*found, strict=True)
     return GroupNoise("discrete_gaussian", sensitivity, scales, sum(costs, Fraction(0)), reported)
 
 
-def _shares(sizes: list[int], *, power: int) -> list[Fraction]:
-    """Parts of the budget for each group; 0 for one without sums.
+def _split_budget(sizes: list[int], *, power: int) -> list[Fraction]:
+    """Split the budget among the groups; 0 for one without sums.
 
     Args:
         sizes: sums of each.
@@ -105,6 +113,6 @@ def _shares(sizes: list[int], *, power: int) -> list[Fraction]:
     _, features, pairs = sizes
     if not pairs:
         return [TARGET_SHARE, 1 - TARGET_SHARE, Fraction(0)]
-    ratio = (LENGTH**2 * (pairs / features) ** power) ** (1 / (power + 1))
+    ratio = (WEIGHTS_LENGTH**2 * (pairs / features) ** power) ** (1 / (power + 1))
     for_pairs = Fraction(round(1000 * ratio / (1 + ratio)), 1000) * (1 - TARGET_SHARE)
     return [TARGET_SHARE, 1 - TARGET_SHARE - for_pairs, for_pairs]

@@ -14,8 +14,8 @@ differ by at most L, so with m the smaller, rounded up, the ratio of their proba
     sum of q^r c(r) over r >= m  /  sum of q^r c(r) over r >= m + L  <=  q^-L max over r of c(r) / c(r + L)
 
 and its inverse is at most 1. For the cube c = 1, and the loss is L / scale. For the ball `c(r) <= c(r + L) exp(slack)`,
-where the slack is d / 2^100 (proof: `_ball`). All draws are integers from exact samplers, by rejections that end with
-probability one and do not depend on the data; nothing is rounded and no distribution function is inverted.
+where the slack is d / 2^100 (proof: `_draw_ball`). All draws are integers from exact samplers, by rejections that end
+with probability one and do not depend on the data; nothing is rounded and no distribution function is inverted.
 
 Source: Hardt and Talwar (2010) for the mechanism; the samplers of integer vectors are proved here.
 """
@@ -28,7 +28,8 @@ from fractions import Fraction
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.mechanisms.exact_draws import Entropy, IntegerNoise, Integers, coin, geometric, words
+from discreet.mechanisms.exact_draws import Entropy, IntegerNoise, coin, geometric, words
+from discreet.model.arrays import Ints
 from discreet.model.design import Shape
 
 __all__ = ["BALL_SLACK", "k_norm_noise", "k_norm_scale"]
@@ -36,11 +37,11 @@ __all__ = ["BALL_SLACK", "k_norm_noise", "k_norm_scale"]
 
 COORDINATES_PER_SCALE = 8
 """Most coordinates for each unit of the scale: a radius is then accepted with probability at least exp(-4)."""
-REACH = 2.0**52
+REACH_LIMIT = 2.0**52
 """Largest (d + 1) scale: beyond 2^62 the radius, of about d scales, would have to be 1,000 times as large, which has a
 probability below exp(-1000)."""
 BALL_SLACK = Fraction(1, 2**100)
-"""Loss beyond L / scale, for each coordinate of a ball: standard deviations are floats (`_ball`)."""
+"""Loss beyond L / scale, for each coordinate of a ball: standard deviations are floats (`_draw_ball`)."""
 
 
 def k_norm_scale(sensitivity: int, epsilon: Fraction, dimension: int, shape: Shape) -> tuple[float, Fraction]:
@@ -77,7 +78,7 @@ def k_norm_scale(sensitivity: int, epsilon: Fraction, dimension: int, shape: Sha
         raise InputError(f"an epsilon of {epsilon}: expected a number greater than 0")
     _require_shape(dimension, shape)
     # Three times: a vector may be doubled with its noise, and rounding up does not take that beyond what can be drawn.
-    if 3 * sensitivity * _scales(dimension, shape) > int(REACH) * epsilon:
+    if 3 * sensitivity * _count_scales(dimension, shape) > int(REACH_LIMIT) * epsilon:
         raise InputError(f"epsilon is too small for {dimension} coordinates: the noise would exceed 64-bit integers")
     if COORDINATES_PER_SCALE * sensitivity < dimension * epsilon:
         raise InputError(
@@ -93,7 +94,7 @@ def k_norm_scale(sensitivity: int, epsilon: Fraction, dimension: int, shape: Sha
     return scale, sensitivity / Fraction(scale) + slack
 
 
-def k_norm_noise(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float, shape: Shape) -> Integers:
+def k_norm_noise(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float, shape: Shape) -> Ints:
     """Draw one vector of K-norm noise.
 
     Args:
@@ -115,20 +116,20 @@ def k_norm_noise(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: f
         None by itself; see `k_norm_scale`. The law of the number of tries depends on nothing but the arguments.
     """
     _require_shape(dimension, shape)
-    if not (dimension <= COORDINATES_PER_SCALE * scale and scale * _scales(dimension, shape) <= REACH):
+    if not (dimension <= COORDINATES_PER_SCALE * scale and scale * _count_scales(dimension, shape) <= REACH_LIMIT):
         raise InputError(
             f"a noise scale of {scale} on {dimension} coordinates: expected at least "
-            f"{dimension}/{COORDINATES_PER_SCALE} and at most {REACH / _scales(dimension, shape):.4g}"
+            f"{dimension}/{COORDINATES_PER_SCALE} and at most {REACH_LIMIT / _count_scales(dimension, shape):.4g}"
         )
     if shape == "diamond":
         return noise.discrete_laplace(np.zeros(dimension, np.int64), scale)
     if shape == "cube":
-        return _box(entropy, dimension, _radius(noise, entropy, dimension, scale))
-    return _ball(noise, entropy, dimension, scale)
+        return _draw_cube(entropy, dimension, _draw_radius(noise, entropy, dimension, scale))
+    return _draw_ball(noise, entropy, dimension, scale)
 
 
-def _scales(dimension: int, shape: Shape) -> int:
-    """Scales that an entry is within, about: the radius of a cube or a ball grows with its coordinates."""
+def _count_scales(dimension: int, shape: Shape) -> int:
+    """Count the scales that an entry is within, about: the radius of a cube or a ball grows with its coordinates."""
     return 2 if shape == "diamond" else dimension + 1
 
 
@@ -140,8 +141,8 @@ def _require_shape(dimension: int, shape: str) -> None:
         raise InputError(f"a vector of {dimension} coordinates: expected at least one")
 
 
-def _radius(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float) -> int:
-    """A radius with `P(r) ~ (2 r + 1)^d q^r`: as many vectors as the cube of radius r has, each with weight q^r.
+def _draw_radius(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float) -> int:
+    """Draw a radius with `P(r) ~ (2 r + 1)^d q^r`: as many vectors as the cube of radius r has, each with weight q^r.
 
     With d uniform U_i in [0, 1) and d + 1 geometric G_i (`P(g) ~ q^g`), let `J = round(U_1 + .. + U_d)`, accepted with
     probability q^J, and r = J + G_0 + .. + G_d. The weight of (U, G) is then q^r. The X_i = U_i + G_i, i >= 1, run
@@ -151,15 +152,15 @@ def _radius(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float)
     J has mean d / 2 (replace every U_i by 1 - U_i), so it is accepted with probability at least q^(d / 2) (Jensen).
     """
     while True:
-        whole = _rounded_sum(entropy, dimension)
+        whole = _draw_rounded_sum(entropy, dimension)
         if geometric(noise, 1, scale)[0] >= whole:  # with probability q^whole
             return whole + int(sum(geometric(noise, dimension + 1, scale).tolist()))
 
 
-def _ball(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float) -> Integers:
-    """A vector with the law of the ball: a radius, and d Gaussians that are accepted so as to be even within it.
+def _draw_ball(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float) -> Ints:
+    """Draw a vector with the law of the ball: a radius, and d Gaussians that are accepted so as to be even within it.
 
-    The radius r has weight `(r + 1/2)^d q^r` (`_radius`), the Gaussians k of standard deviation s have
+    The radius r has weight `(r + 1/2)^d q^r` (`_draw_radius`), the Gaussians k of standard deviation s have
     `exp(-||k||^2 / (2 s^2)) / Z^d`, and a pair with `||k|| <= r` is accepted with probability
     `exp(-((r + 1/2)^2 - ||k||^2) / (2 s^2))`; a pair that is refused is forgotten, with its radius. So k is even within
     the ball, and what is left is `q^r c(r)` with `c(r) = (r + 1/2)^d exp(-(r + 1/2)^2 / (2 s^2)) / Z^d`.
@@ -173,7 +174,7 @@ def _ball(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float) -
     A pair is accepted with probability of about 1 / sqrt(pi d): Stirling's formula for the volume of the ball.
     """
     while True:
-        radius = _radius(noise, entropy, dimension, scale)
+        radius = _draw_radius(noise, entropy, dimension, scale)
         deviation = (2 * radius + 1) / (2 * math.sqrt(dimension))
         vector = noise.discrete_gaussian(np.zeros(dimension, np.int64), deviation)
         squared = sum(entry * entry for entry in vector.tolist())
@@ -183,8 +184,8 @@ def _ball(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float) -
             return vector
 
 
-def _rounded_sum(entropy: Entropy, number: int) -> int:
-    """The sum of uniform reals in [0, 1), rounded to the nearest integer, from as many of their bits as it takes."""
+def _draw_rounded_sum(entropy: Entropy, number: int) -> int:
+    """Draw the sum of uniform reals in [0, 1), rounded to the nearest integer, from as many bits as it takes."""
     known, bits = 0, 0
     while True:
         known = (known << 64) + int(sum(words(entropy, number).tolist()))
@@ -195,8 +196,8 @@ def _rounded_sum(entropy: Entropy, number: int) -> int:
             return lowest
 
 
-def _box(entropy: Entropy, number: int, radius: int) -> Integers:
-    """Independent integers, uniform on -radius..radius; radius below 2^62."""
+def _draw_cube(entropy: Entropy, number: int, radius: int) -> Ints:
+    """Draw independent integers, uniform on -radius..radius; radius below 2^62."""
     largest = np.uint64(2 * radius)
     unused = np.uint64(64 - max((2 * radius).bit_length(), 1))
     kept = np.empty(0, np.uint64)

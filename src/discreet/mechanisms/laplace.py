@@ -48,6 +48,19 @@ def laplace(epsilons: Mapping[str, Number] | None = None) -> Mechanism[TableNois
     Source:
         Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Algorithm 1 and Lemma 1; Ghosh et al. (2009) for integer noise;
         Dwork and Roth (2014), Theorems 3.6 and 3.16.
+
+    Example:
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> noise = dc.laplace().calibrate(network, dc.Dirichlet.uniform(network), promise)
+        >>> dict(noise.scales)  # the family of "rain" is read off that of "wet"
+        {'wet': 1.0}
+        >>> budgets = {"rain": "0.25", "wet": "0.75"}
+        >>> uneven = dc.laplace(budgets).calibrate(network, dc.Dirichlet.uniform(network), promise)
+        >>> uneven.scales["rain"]
+        4.0
     """
     shares = None if epsilons is None else {node: as_rational(value, "epsilon") for node, value in epsilons.items()}
 

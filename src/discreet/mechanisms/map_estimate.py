@@ -2,7 +2,8 @@
 
 Corrected: the printed score is a posterior density with a bound on total variation as its sensitivity, which is not
 private. The score here is the log-likelihood, whose sensitivity is the range of one record's log-likelihood over the
-support; on the trimmed simplex the mechanism is then the tempered posterior sampler, with a temper that may exceed 1.
+support; on the trimmed simplex the mechanism is then the tempered posterior sampler, whose tempering exponent may
+exceed 1.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
@@ -20,6 +20,7 @@ from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.noisy_gradients import noisy_total
 from discreet.mechanisms.posterior_sampler import draw_rows, refuse_vast, trimming
 from discreet.mechanisms.scored import affordable_rate, drawn
+from discreet.model.arrays import Floats, Ints
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Tables
@@ -31,7 +32,7 @@ from discreet.theory.likelihood_sensitivity import widest_range
 
 __all__ = ["map_estimate"]
 
-LOG_RANGE = math.log(9)
+SUPPORT_LOG_RANGE = math.log(9)
 """Log range of a row's probabilities on the trimmed support: a coin between 0.1 and 0.9."""
 STEPS_PER_NAT = 2**30
 """Log-probabilities of candidates are whole multiples of 2^-30: likelihoods are then sums of whole numbers."""
@@ -51,7 +52,7 @@ def map_estimate(
             all weigh alike a priori. Text names BIF files of them, with commas between. None draws every row from the
             trimmed simplex on a public grid.
         floor: smallest probability of the trimmed simplex, the same for all nodes; None takes the log range log 9 for
-            every node (0.1 for two states). A higher floor buys a larger temper. Not with candidates.
+            every node (0.1 for two states). A higher floor buys a larger tempering exponent. Not with candidates.
 
     Returns:
         The mechanism.
@@ -62,17 +63,28 @@ def map_estimate(
 
     Guarantee:
         Pure epsilon. Under ADD_REMOVE 1/20 of it goes to the number of records, which the posterior needs. On the
-        simplex: see `posterior_sampler`, with temper `epsilon / (2 sum_i L_i)` under REPLACE and, of what the number
-        leaves, `epsilon / sum_i L_i` under ADD_REMOVE. Among candidates: let w_c be `exp(log p(D | c) / scale)`, so
-        that `1 / P(c) = sum_d w_d / w_c`. One record changes the difference of two candidates' log-likelihoods by at
-        most the sensitivity R, so every term of the sum, and with them P(c), by a factor of at most `exp(R / scale)`.
+        simplex: see `posterior_sampler`, with the tempering exponent `epsilon / (2 sum_i L_i)` under REPLACE and, of
+        what the number leaves, `epsilon / sum_i L_i` under ADD_REMOVE. Among candidates: let w_c be
+        `exp(log p(D | c) / scale)`, so that `1 / P(c) = sum_d w_d / w_c`. One record changes the difference of two
+        candidates' log-likelihoods by at most the sensitivity R, so every term of the sum, and with them P(c), by a
+        factor of at most `exp(R / scale)`.
         The draw is that of `scored`: exact integer arithmetic.
 
     Source:
         McSherry and Talwar (2007); Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Algorithm 3 and its correction.
+
+    Example:
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> dry, damp = (dc.Tables(network, {"rain": [p, 1 - p], "wet": [[0.9, 0.1], [0.2, 0.8]]}) for p in (0.8, 0.4))
+        >>> choice = dc.map_estimate([dry, damp]).calibrate(network, dc.Dirichlet.uniform(network), promise)
+        >>> 1 < choice.sensitivity < 1.1, choice.total <= 1  # the larger of log(.8 / .4) and log(.6 / .2)
+        (True, True)
     """
     if candidates is None:
-        return _on_the_simplex(floor)
+        return _draw_from_simplex(floor)
     if isinstance(candidates, str):
         candidates = [Tables.read(name.strip()) for name in candidates.split(",") if name.strip()]
     if floor is not None:
@@ -89,16 +101,16 @@ def map_estimate(
                 raise InputError(f"a candidate's rows of {node!r} are no probabilities")
     if any(not np.all(array > 0) for part in candidates for array in part.values()):
         raise InputError("every probability of a candidate must be greater than 0: one record could rule it out")
-    return _among(tuple(candidates))
+    return _choose_among(tuple(candidates))
 
 
-def _on_the_simplex(floor: float | None) -> Mechanism[Trimming | Selection]:
-    """The tempered sampler, one draw, without a limit on the temper."""
+def _draw_from_simplex(floor: float | None) -> Mechanism[Trimming | Selection]:
+    """Make the mechanism without candidates: the tempered sampler, one draw, whose tempering exponent has no limit."""
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> Trimming:
         if guarantee.delta:
             raise InputError("map_estimate keeps a pure guarantee; ask for delta 0")
-        return trimming(network, guarantee, 1, temper=None, floor=floor, rule=(math.inf, LOG_RANGE))
+        return trimming(network, guarantee, 1, temper=None, floor=floor, rule=(math.inf, SUPPORT_LOG_RANGE))
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: Trimming | Selection, noise: Noise) -> ParameterDraws:
         assert isinstance(calibration, Trimming)
@@ -107,10 +119,10 @@ def _on_the_simplex(floor: float | None) -> Mechanism[Trimming | Selection]:
     return Mechanism("map_estimate", calibrate, draw)
 
 
-def _among(candidates: tuple[Tables, ...]) -> Mechanism[Trimming | Selection]:
-    """The exponential mechanism over a list."""
+def _choose_among(candidates: tuple[Tables, ...]) -> Mechanism[Trimming | Selection]:
+    """Make the mechanism over a list of candidates: the exponential mechanism."""
     network = candidates[0].network
-    logs = {node: _steps(np.log([part[node] for part in candidates])) for node in network.nodes}
+    logs = {node: _round_to_steps(np.log([part[node] for part in candidates])) for node in network.nodes}
 
     def calibrate(over: Network, prior: Dirichlet, guarantee: Guarantee) -> Selection:
         if over != network:
@@ -136,6 +148,6 @@ def _among(candidates: tuple[Tables, ...]) -> Mechanism[Trimming | Selection]:
     return Mechanism("map_estimate", calibrate, draw, only=network)
 
 
-def _steps(logs: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Log-probabilities in whole steps: public rounding, the same for all data sets."""
+def _round_to_steps(logs: Floats) -> Ints:
+    """Round log-probabilities to whole steps: public rounding, the same for all data sets."""
     return np.rint(logs * STEPS_PER_NAT).astype(np.int64)

@@ -35,6 +35,7 @@ from discreet.errors import DiscreetError, InputError
 from discreet.mechanisms.exact_draws import Entropy, choose
 from discreet.mechanisms.k_norm import k_norm_noise
 from discreet.mechanisms.star_noise import star_noise
+from discreet.model.arrays import Floats, Ints
 from discreet.model.design import Shape
 from discreet.privacy.guarantee import Guarantee
 from discreet.sensitive.counts import COUNT_LIMIT
@@ -49,19 +50,17 @@ enable_features("contrib")
 
 SCALE_LIMIT = 2.0**52
 """Largest noise scale: 1,000 scales still lie within 64-bit integers, where the sampler would saturate."""
-EPSILON_LIMIT = 500
+GAUSSIAN_EPSILON_LIMIT = 500
 """Largest epsilon for Gaussian noise: beyond it the conversion overflows, and nobody is protected."""
 COIN_BLOCK = 2**20
 """Coins that are tossed at once: 4 MiB."""
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 
 class Noise(Protocol):
     """A source of randomness for mechanisms."""
 
-    def discrete_laplace(self, values: Integers, scale: float) -> Integers:
+    def discrete_laplace(self, values: Ints, scale: float) -> Ints:
         """Add independent noise, `P(noise = k) ~ exp(-|k| / scale)`, to every entry.
 
         Args:
@@ -72,10 +71,10 @@ class Noise(Protocol):
             Noisy entries, same shape.
         """
 
-    def discrete_gaussian(self, values: Integers, scale: float) -> Integers:
+    def discrete_gaussian(self, values: Ints, scale: float) -> Ints:
         """Add independent noise, `P(noise = k) ~ exp(-k^2 / (2 scale^2))`; arguments and result as above."""
 
-    def k_norm(self, values: Integers, scale: float, shape: Shape) -> Integers:
+    def k_norm(self, values: Ints, scale: float, shape: Shape) -> Ints:
         """Add noise to all entries as one vector, `P(noise = k) ~ exp(-||k|| / scale)`; see `k_norm_noise`.
 
         Args:
@@ -88,7 +87,7 @@ class Noise(Protocol):
             Noisy entries, same shape.
         """
 
-    def star(self, tables: Sequence[Integers], scale: float) -> list[Integers]:
+    def star(self, tables: Sequence[Ints], scale: float) -> list[Ints]:
         """Add noise to tables that share variables, equal on what they share; see `star_noise`.
 
         Args:
@@ -99,16 +98,16 @@ class Noise(Protocol):
             Noisy tables, same shapes.
         """
 
-    def thin(self, values: Integers, probability: Fraction) -> Integers:
+    def thin(self, values: Ints, probability: Fraction) -> Ints:
         """Keep each of the counted records with this probability, independently: a binomial draw for every entry."""
 
     def noisy_max(self, scores: Floats, scale: float) -> int:
         """Draw an index with `P(i) ~ exp(scores[i] / scale)`."""
 
-    def choose(self, exponents: Sequence[Fraction], draws: int) -> Integers:
+    def choose(self, exponents: Sequence[Fraction], draws: int) -> Ints:
         """Draw indices with `P(i) ~ exp(-exponents[i])`, independently; exponents are at least 0, one of them is 0."""
 
-    def pick(self, weights: Floats, draws: int) -> Integers:
+    def pick(self, weights: Floats, draws: int) -> Ints:
         """Draw indices with `P(i) = weights[i] / sum(weights)`, independently; weights are at least 0, not all 0."""
 
     def rarely(self, draws: int) -> Flags:
@@ -136,29 +135,29 @@ class ExactNoise:
         the exact samplers.
     """
 
-    def discrete_laplace(self, values: Integers, scale: float) -> Integers:
+    def discrete_laplace(self, values: Ints, scale: float) -> Ints:
         """See `Noise`; additionally refuses counts of more than 2^53."""
-        return _added(_laplace(scale), values)
+        return _add_noise(_make_laplace(scale), values)
 
-    def discrete_gaussian(self, values: Integers, scale: float) -> Integers:
+    def discrete_gaussian(self, values: Ints, scale: float) -> Ints:
         """See `Noise`; additionally refuses counts of more than 2^53."""
-        return _added(_gaussian(scale), values)
+        return _add_noise(_make_gaussian(scale), values)
 
-    def k_norm(self, values: Integers, scale: float, shape: Shape) -> Integers:
+    def k_norm(self, values: Ints, scale: float, shape: Shape) -> Ints:
         """See `Noise`; additionally refuses counts of more than 2^53, and scales that `k_norm_noise` refuses."""
         _require_counts(values)
         return values + k_norm_noise(self, os.urandom, values.size, scale, shape).reshape(values.shape)
 
-    def star(self, tables: Sequence[Integers], scale: float) -> list[Integers]:
+    def star(self, tables: Sequence[Ints], scale: float) -> list[Ints]:
         """See `Noise`; additionally refuses counts of more than 2^53, and stars that `star_noise` refuses."""
         for table in tables:
             _require_counts(table)
-        return _with_star_noise(self, os.urandom, tables, scale)
+        return _add_star_noise(self, os.urandom, tables, scale)
 
-    def thin(self, values: Integers, probability: Fraction) -> Integers:
+    def thin(self, values: Ints, probability: Fraction) -> Ints:
         """See `Noise`: one coin of 32 bits for each record; a probability between two coins counts as the smaller."""
         heads = math.floor(probability * 2**32)
-        kept = [sum(int(np.count_nonzero(coins < heads)) for coins in _coins(int(n))) for n in values.ravel()]
+        kept = [sum(int(np.count_nonzero(coins < heads)) for coins in _toss_coins(int(n))) for n in values.ravel()]
         return np.array(kept, np.int64).reshape(values.shape)
 
     def noisy_max(self, scores: Floats, scale: float) -> int:
@@ -167,11 +166,11 @@ class ExactNoise:
         choose = make_noisy_max(domain, linf_distance(T="f64"), zero_concentrated_divergence(), scale)
         return int(choose(scores.tolist()))
 
-    def choose(self, exponents: Sequence[Fraction], draws: int) -> Integers:
+    def choose(self, exponents: Sequence[Fraction], draws: int) -> Ints:
         """See `Noise`: integer arithmetic, exact for all rational exponents."""
         return np.array(choose(os.urandom, exponents, draws), np.int64)
 
-    def pick(self, weights: Floats, draws: int) -> Integers:
+    def pick(self, weights: Floats, draws: int) -> Ints:
         """See `Noise`: every float is a ratio of integers, so the draws are exact for the weights as they are."""
         mantissas, exponents = np.frexp(weights)
         whole = (mantissas * 2.0**53).astype(np.int64)
@@ -221,14 +220,14 @@ class SimulatedNoise:
 
     rng: np.random.Generator
 
-    def discrete_laplace(self, values: Integers, scale: float) -> Integers:
+    def discrete_laplace(self, values: Ints, scale: float) -> Ints:
         """See `Noise`: the difference of two geometric variates."""
         success = -math.expm1(-1 / scale)
         return (
             values + self.rng.geometric(success, size=values.shape) - self.rng.geometric(success, size=values.shape)
         ).astype(np.int64)
 
-    def discrete_gaussian(self, values: Integers, scale: float) -> Integers:
+    def discrete_gaussian(self, values: Ints, scale: float) -> Ints:
         """See `Noise`: rejection from the discrete Laplace distribution (Canonne, Kamath and Steinke, Algorithm 3)."""
         flat, t = np.zeros(values.size, np.int64), math.floor(scale) + 1
         left = np.arange(values.size)
@@ -239,15 +238,15 @@ class SimulatedNoise:
             left = left[~accepted]
         return values + flat.reshape(values.shape)
 
-    def k_norm(self, values: Integers, scale: float, shape: Shape) -> Integers:
+    def k_norm(self, values: Ints, scale: float, shape: Shape) -> Ints:
         """See `Noise`: the same sampler, from this generator's bytes."""
         return values + k_norm_noise(self, self.rng.bytes, values.size, scale, shape).reshape(values.shape)
 
-    def star(self, tables: Sequence[Integers], scale: float) -> list[Integers]:
+    def star(self, tables: Sequence[Ints], scale: float) -> list[Ints]:
         """See `Noise`: the same sampler, from this generator's bytes."""
-        return _with_star_noise(self, self.rng.bytes, tables, scale)
+        return _add_star_noise(self, self.rng.bytes, tables, scale)
 
-    def thin(self, values: Integers, probability: Fraction) -> Integers:
+    def thin(self, values: Ints, probability: Fraction) -> Ints:
         """See `Noise`."""
         return self.rng.binomial(values, float(probability)).astype(np.int64)
 
@@ -255,11 +254,11 @@ class SimulatedNoise:
         """See `Noise`: the largest of the scores with Gumbel noise."""
         return int(np.argmax(scores / scale + self.rng.gumbel(size=scores.shape)))
 
-    def choose(self, exponents: Sequence[Fraction], draws: int) -> Integers:
+    def choose(self, exponents: Sequence[Fraction], draws: int) -> Ints:
         """See `Noise`."""
         return self.pick(np.exp([-float(exponent) for exponent in exponents]), draws)
 
-    def pick(self, weights: Floats, draws: int) -> Integers:
+    def pick(self, weights: Floats, draws: int) -> Ints:
         """See `Noise`."""
         cumulative = np.cumsum(weights)
         return np.asarray(np.searchsorted(cumulative, self.rng.random(draws) * cumulative[-1], side="right"), np.int64)
@@ -281,7 +280,7 @@ class SimulatedNoise:
 
 @lru_cache(maxsize=1024)
 def scale_for(sensitivity: int, epsilon: Fraction) -> tuple[float, Fraction]:
-    """The smallest discrete Laplace scale whose privacy map reports at most a budget.
+    """Find the smallest discrete Laplace scale whose privacy map reports at most a budget.
 
     Args:
         sensitivity: L1, in records.
@@ -313,7 +312,7 @@ def scale_for(sensitivity: int, epsilon: Fraction) -> tuple[float, Fraction]:
 
 
 def deviation_for(squared_sensitivity: int, guarantee: Guarantee) -> tuple[float, Fraction, Fraction]:
-    """The smallest discrete Gaussian scale that keeps a guarantee with delta.
+    """Find the smallest discrete Gaussian scale that keeps a guarantee with delta.
 
     Args:
         squared_sensitivity: L2 squared, in records squared.
@@ -329,25 +328,33 @@ def deviation_for(squared_sensitivity: int, guarantee: Guarantee) -> tuple[float
     Source:
         Canonne, Kamath and Steinke (2020), Theorem 4 (the discrete Gaussian is zCDP) and Proposition 12 (the tight
         conversion), in OpenDP's implementation.
+
+    Example:
+        >>> promise = Guarantee(epsilon=1, delta="1e-6", relation="add-remove", unit="record")
+        >>> scale, rho, epsilon = deviation_for(1, promise)
+        >>> 4 < scale < 5, rho < epsilon <= 1
+        (True, True)
     """
     if not guarantee.delta > 0:
         raise InputError("Gaussian noise needs a guarantee with a delta greater than 0, such as 1e-6")
-    distance = _root(squared_sensitivity)
+    distance = _round_root_up(squared_sensitivity)
     delta = float(guarantee.delta)
     while Fraction(delta) > guarantee.delta:
         delta = math.nextafter(delta, 0)
 
     def profile(scale: float) -> Any:
-        return make_zCDP_to_approxDP(_gaussian(scale)).map(distance)
+        return make_zCDP_to_approxDP(_make_gaussian(scale)).map(distance)
 
     def kept(scale: float) -> bool:
         # Delta at epsilon says the same as epsilon at delta, which takes OpenDP a search of its own, 20 times slower.
         return bool(profile(scale).delta(float(guarantee.epsilon)) <= delta)
 
-    if guarantee.epsilon > EPSILON_LIMIT:
-        raise InputError(f"an epsilon above {EPSILON_LIMIT} with a delta promises nothing; ask for a smaller one")
+    if guarantee.epsilon > GAUSSIAN_EPSILON_LIMIT:
+        raise InputError(
+            f"an epsilon above {GAUSSIAN_EPSILON_LIMIT} with a delta promises nothing; ask for a smaller one"
+        )
     # Between these rho is from 500 to nothing; where it is larger still, OpenDP's conversion would overflow.
-    low, high = distance / math.sqrt(2 * EPSILON_LIMIT), SCALE_LIMIT
+    low, high = distance / math.sqrt(2 * GAUSSIAN_EPSILON_LIMIT), SCALE_LIMIT
     if not kept(high):
         raise InputError("epsilon is too small: the noise would exceed 64-bit integers; ask for more than 1e-15 a cell")
     while high > low * (1 + 1e-9):
@@ -356,11 +363,11 @@ def deviation_for(squared_sensitivity: int, guarantee: Guarantee) -> tuple[float
     while (reported := Fraction(profile(high).epsilon(delta))) > guarantee.epsilon:
         high *= 1 + 1e-9
     # Where delta alone would do, the conversion reports an epsilon of 0; what was asked is then the better bound.
-    return high, Fraction(_gaussian(high).map(distance)), reported or guarantee.epsilon
+    return high, Fraction(_make_gaussian(high).map(distance)), reported or guarantee.epsilon
 
 
 def deviation_within(squared_sensitivity: int, rho: Fraction) -> tuple[float, Fraction]:
-    """The smallest discrete Gaussian scale whose privacy map reports at most a zero-concentrated loss.
+    """Find the smallest discrete Gaussian scale whose privacy map reports at most a zero-concentrated loss.
 
     Args:
         squared_sensitivity: L2 squared, in records squared.
@@ -382,20 +389,20 @@ def deviation_within(squared_sensitivity: int, rho: Fraction) -> tuple[float, Fr
     exact = squared_sensitivity / (2 * rho)
     if exact > SCALE_LIMIT**2:
         raise InputError("a budget is too small: the noise would exceed 64-bit integers; ask for a larger epsilon")
-    distance, scale = _root(squared_sensitivity), math.sqrt(exact)
-    while (reported := Fraction(_gaussian(scale).map(distance))) > rho:
+    distance, scale = _round_root_up(squared_sensitivity), math.sqrt(exact)
+    while (reported := Fraction(_make_gaussian(scale).map(distance))) > rho:
         scale = math.nextafter(scale, math.inf)
     return scale, reported
 
 
-def _with_star_noise(noise: Noise, entropy: Entropy, tables: Sequence[Integers], scale: float) -> list[Integers]:
-    """Tables of a star with their noise."""
+def _add_star_noise(noise: Noise, entropy: Entropy, tables: Sequence[Ints], scale: float) -> list[Ints]:
+    """Add star noise to the tables of a star."""
     drawn = star_noise(noise, entropy, len(tables[0]), [table.shape[1] for table in tables], scale)
     return [table + added for table, added in zip(tables, drawn, strict=True)]
 
 
-def _root(squared: int) -> float:
-    """The root of a whole number, rounded up: OpenDP takes L2 distances as floats."""
+def _round_root_up(squared: int) -> float:
+    """Take the root of a whole number, rounded up: OpenDP takes L2 distances as floats."""
     root = math.sqrt(squared)
     while Fraction(root) ** 2 < squared:
         root = math.nextafter(root, math.inf)
@@ -403,7 +410,7 @@ def _root(squared: int) -> float:
 
 
 def privacy_map(scale: float, distance: int) -> Fraction:
-    """Epsilon that the noise gives between vectors at an L1 distance, as OpenDP's own map reports it.
+    """Epsilon that discrete Laplace noise gives between vectors at an L1 distance, as OpenDP's own map reports it.
 
     Args:
         scale: of the noise, records.
@@ -411,34 +418,38 @@ def privacy_map(scale: float, distance: int) -> Fraction:
 
     Returns:
         The report, exactly.
+
+    Example:
+        >>> privacy_map(2.0, 1)
+        Fraction(1, 2)
     """
-    return Fraction(_laplace(scale).map(distance))
+    return Fraction(_make_laplace(scale).map(distance))
 
 
-def _laplace(scale: float) -> Any:
-    """OpenDP's measurement: int64 vectors, L1 distance, pure differential privacy."""
+def _make_laplace(scale: float) -> Any:
+    """Make OpenDP's measurement for int64 vectors, L1 distance and pure differential privacy."""
     return make_laplace(vector_domain(atom_domain(T="i64")), l1_distance(T="i64"), scale)
 
 
-def _gaussian(scale: float) -> Any:
-    """OpenDP's measurement: int64 vectors, L2 distance, zero-concentrated differential privacy."""
+def _make_gaussian(scale: float) -> Any:
+    """Make OpenDP's measurement for int64 vectors, L2 distance and zero-concentrated differential privacy."""
     return make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), scale)
 
 
-def _added(measurement: Any, values: Integers) -> Integers:
-    """One vector call."""
+def _add_noise(measurement: Any, values: Ints) -> Ints:
+    """Add noise to all entries by one vector call."""
     _require_counts(values)
     noisy = measurement(np.ascontiguousarray(values).ravel().tolist())
     return np.array(noisy, np.int64).reshape(values.shape)
 
 
-def _require_counts(values: Integers) -> None:
+def _require_counts(values: Ints) -> None:
     """Refuse counts to which 64-bit noise cannot be added; their values are not shown."""
     if values.size and int(np.abs(values).max()) > COUNT_LIMIT:
         raise InputError(f"a count is larger than {COUNT_LIMIT:,}, where 64-bit noise would saturate")
 
 
-def _coins(number: int) -> Iterator[npt.NDArray[np.uint32]]:
-    """Uniform 32-bit numbers from the operating system, in blocks."""
+def _toss_coins(number: int) -> Iterator[npt.NDArray[np.uint32]]:
+    """Draw uniform 32-bit numbers from the operating system, in blocks."""
     for start in range(0, number, COIN_BLOCK):
         yield np.frombuffer(os.urandom(4 * min(COIN_BLOCK, number - start)), np.uint32)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import DesignMechanism, Mechanism
@@ -29,8 +28,6 @@ STEPS_LIMIT = 1000
 """Most steps: with more the noise on each is beyond use."""
 MOST_NUMBERS = 2**20
 """Most numbers of a release, steps times weights: exact noise on each takes some ten seconds in all."""
-
-Floats = npt.NDArray[np.float64]
 
 
 def noisy_gradients(steps: int = 2, *, records: int) -> DesignMechanism[VectorNoise, Gradients]:
@@ -62,6 +59,14 @@ def noisy_gradients(steps: int = 2, *, records: int) -> DesignMechanism[VectorNo
 
     Source:
         Williams and McSherry (NIPS 2010), section 4.1, corrected; Hardt and Talwar (2010) for the noise.
+
+    Example:
+        >>> import discreet as dc
+        >>> ill = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> noise = dc.noisy_gradients(3, records=1000).calibrate(ill, dc.designs.Normal(ill, 1.0), promise)
+        >>> noise.total <= 1, round(noise.total_scale)  # 1/20 of epsilon tells how many records there are
+        (True, 20)
     """
     if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= STEPS_LIMIT:
         raise InputError(f"noisy gradients need a whole number of steps from 1 to {STEPS_LIMIT:,}, got {steps}")
@@ -110,7 +115,7 @@ def noisy_gradients(steps: int = 2, *, records: int) -> DesignMechanism[VectorNo
 
 
 def require_records(records: int) -> None:
-    """Refuse what is no public number of records."""
+    """Refuse what is no public number of records, a whole number from 1 to 1,000,000,000."""
     if isinstance(records, bool) or not isinstance(records, int) or not 1 <= records <= 10**9:
         raise InputError(
             f"a public number of records, for scale, is a whole number from 1 to 1,000,000,000, not {records}"
@@ -118,7 +123,7 @@ def require_records(records: int) -> None:
 
 
 def total_noise(guarantee: Guarantee) -> tuple[Fraction, float | None, Fraction]:
-    """What the number of records takes of a budget.
+    """Divide a budget between the number of records, where that is private, and the rest.
 
     Args:
         guarantee: its delta, if any, stays with what is left.
@@ -126,6 +131,11 @@ def total_noise(guarantee: Guarantee) -> tuple[Fraction, float | None, Fraction]
     Returns:
         (epsilon that is left, scale of discrete Laplace noise on the number of records, what it costs); under REPLACE
         the number is public: (all, None, 0).
+
+    Example:
+        >>> promise = Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
+        >>> total_noise(promise)
+        (Fraction(1, 1), None, Fraction(0, 1))
     """
     if guarantee.relation.public_number:
         return guarantee.epsilon, None, Fraction(0)
@@ -135,7 +145,7 @@ def total_noise(guarantee: Guarantee) -> tuple[Fraction, float | None, Fraction]
 
 
 def noisy_total(records: int, scale: float | None, noise: Noise) -> NoisyTotal | None:
-    """The number of records with noise, where it is measured."""
+    """Add noise to the number of records, where it is measured; None where it is public."""
     if scale is None:
         return None
     return NoisyTotal(int(noise.discrete_laplace(np.array([records]), scale)[0]), scale)

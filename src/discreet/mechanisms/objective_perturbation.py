@@ -30,10 +30,11 @@ Proof of the guarantee, in three steps.
    Rounding: at the ideal minimiser J is at most J(0), so `|w| <= sqrt(2 n h / Lambda) + 2 |b| / Lambda` there, with h
    the most by which a record's loss at 0 is above its least (log 2 for two classes), and the computed one is as near to
    it as said; a record's part of the gradient is off by less than `(40 + 8 (K - 1) + m^2 (1 + |w|_1) 2^-40) 2^-53`, m
-   the weights of an output (`Gradients.expansion`). `_rounding` sums that over n = EXCESS times as many records as
-   expected, more than which are refused, and for |b| up to `_longest_tilt`. A longer b, whose probability is below
-   1e-41 for any d, is where the argument ends: a cube's radius is a sum of d + 1 geometric variates and at most d, as
-   is a ball's but for its cells, and a diamond's absolute sum is one of d of them. By Chernoff's bound each is at most
+   the weights of an output (`Gradients.expansion`). `_bound_rounding` sums that over n = RECORDS_EXCESS times as
+   many records as expected, more than which are refused, and for |b| up to `_bound_tilt`. A longer b, whose
+   probability is below 1e-41 for any d, is where the argument ends: a cube's radius is a sum of d + 1 geometric
+   variates and at most d, as is a ball's but for its cells, and a diamond's absolute sum is one of d of them. By
+   Chernoff's bound each is at most
    x = 2 n + 200 scales, n = d + 1, but with a probability of `exp(-(x - n - n log(x / n)))`; and of Gaussian noise no
    coordinate is beyond 15 deviations.
 
@@ -76,13 +77,13 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import DiscreetError, InputError
 from discreet.mechanisms.crossing import DesignMechanism, Mechanism
 from discreet.mechanisms.k_norm import k_norm_scale
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
 from discreet.mechanisms.noisy_gradients import noisy_total, require_records, total_noise
+from discreet.model.arrays import Floats, Ints
 from discreet.model.design import GRID, Design, Normal
 from discreet.model.response import response_of
 from discreet.privacy.guarantee import Guarantee, Relation
@@ -97,17 +98,17 @@ from discreet.sensitive.gradients import (
 
 __all__ = ["corners_of", "minimiser", "objective_perturbation"]
 
-EPSILONS = (Fraction(1, 10**9), Fraction(1000))
+EPSILON_RANGE = (Fraction(1, 10**9), Fraction(1000))
 """Range of epsilon: beyond it noise cannot be drawn, or nobody is protected."""
-MOST = 1e6
+MOST_LAMBDA = 1e6
 """Most regularisation, beyond which nothing is left of a weight."""
-LEAST = 1e-6
+LEAST_LAMBDA = 1e-6
 """Least regularisation for each expected record and squared length: below it the search would not end."""
-TOLERANCE = 1e-13
+GRADIENT_TOLERANCE = 1e-13
 """Length of the gradient at which the search ends, for each expected record, besides rounding."""
-EXCESS = 10
+RECORDS_EXCESS = 10
 """Most records for each expected one; rounding grows with them."""
-SIZE_LIMIT = 1000
+WEIGHTS_LIMIT = 1000
 """Most weights: the search solves as many equations at every step."""
 POLISH_SHARE = Fraction(1, 100)
 """Part of epsilon for the noise that hides how far the computed minimiser is off; at most 16 over the weights, beyond
@@ -116,27 +117,25 @@ POLISH_ERROR = 2
 """Steps that two neighbouring data sets' computed minimisers are off at most, each."""
 CURVATURE_SHARE = Fraction(1, 4)
 """Most of epsilon that the change of the curvature may cost; the regularisation is raised until it does."""
-EXPECTED = 2.0
+PREDICTOR_DEVIATION = 2.0
 """Deviation of the longest record's linear predictor a priori, in the rule for the regularisation. On seeds 800 to
 805 of the sets of `bench.estimators`, and on nine sets that nothing was set on, twice it is worse up to epsilon 3; half
 of it has less error up to there and a fifth more log loss at 10."""
-MEASURED_SHARE = Fraction(1, 5)
+CURVATURE_BUDGET = Fraction(1, 5)
 """Part of epsilon for the curvature, where it is measured."""
 WEIGHT_SHARE = Fraction(1, 8)
 """Part of that for the sum of the weights, by which all others are divided."""
-LESS = 0.5
+PRODUCTS_RATIO = 0.5
 """How much less epsilon products of features have than with equal weights: errors in means add up over features."""
-MANY = 2**18
+WARM_START_RECORDS = 2**18
 """Records beyond which the search begins at the minimum over some of them, which saves most passes over all."""
-NEAR = 1e-4
+WARM_START_GRADIENT = 1e-4
 """Length of the gradient, for each record, at which that first search ends."""
-FARTHEST = 15
-"""Deviations beyond which no coordinate of Gaussian noise is expected: `exp(-FARTHEST^2 / 2)` of delta pays for it."""
-ROUNDING = Fraction(1, 10**12)
+TAIL_DEVIATIONS = 15
+"""Deviations beyond which no coordinate of Gaussian noise is expected: `exp(-15^2 / 2)` of delta pays for it."""
+LOG_ROUNDING = Fraction(1, 10**12)
 """Relative error of a logarithm in floating point, and more."""
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 Rho = tuple[Fraction, Fraction]
 
 
@@ -169,31 +168,41 @@ def objective_perturbation(
         Chaudhuri, Monteleoni and Sarwate (2011), Algorithm 2 and Theorem 9, with the norm of the bounds, one curvature
         term where they have two, and steps 2 and 3. Kifer, Smith and Thakurta (2012) and Redberg, Koskela and Wang
         (2023) for Gaussian noise; the polytope is derived here.
+
+    Example:
+        >>> import discreet as dc
+        >>> ill = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> noise = dc.objective_perturbation(records=1000).calibrate(ill, dc.designs.Normal(ill, 1.0), promise)
+        >>> noise.regularisation > 0, noise.rho, noise.total <= 1  # no rho: K-norm noise keeps a pure promise
+        (True, None, True)
     """
     require_records(records)
     if curvature not in (0, 1):
         raise InputError(f"curvature is 1 to measure it, or 0, not {curvature!r}")
-    if regularisation is not None and not LEAST <= float(regularisation) <= MOST:
-        raise InputError(f"regularisation must be a number from {LEAST} to {MOST:g}, got {regularisation}")
+    if regularisation is not None and not LEAST_LAMBDA <= float(regularisation) <= MOST_LAMBDA:
+        raise InputError(
+            f"regularisation must be a number from {LEAST_LAMBDA} to {MOST_LAMBDA:g}, got {regularisation}"
+        )
 
     def calibrate(design: Design, prior: Normal, guarantee: Guarantee) -> ObjectiveNoise:
         response_of(design)
-        if design.weights > SIZE_LIMIT:
+        if design.weights > WEIGHTS_LIMIT:
             raise InputError(
-                f"objective_perturbation takes at most {SIZE_LIMIT:,} weights; this design has {design.weights:,}"
+                f"objective_perturbation takes at most {WEIGHTS_LIMIT:,} weights; this design has {design.weights:,}"
             )
-        if not EPSILONS[0] <= guarantee.epsilon <= EPSILONS[1]:
-            raise InputError(f"objective_perturbation takes an epsilon from {EPSILONS[0]} to {EPSILONS[1]}")
+        if not EPSILON_RANGE[0] <= guarantee.epsilon <= EPSILON_RANGE[1]:
+            raise InputError(f"objective_perturbation takes an epsilon from {EPSILON_RANGE[0]} to {EPSILON_RANGE[1]}")
         measured = bool(curvature) and design.measurable
-        return _calibration(design, guarantee, records, regularisation, measured=measured)
+        return _calibrate_noise(design, guarantee, records, regularisation, measured=measured)
 
     def draw(statistic: Gradients, prior: Normal, calibration: ObjectiveNoise, noise: Noise) -> GradientTrace:
         design = statistic.over
-        lattice = _tilt(design, calibration, noise)
+        lattice = _draw_tilt(design, calibration, noise)
         tilt = np.asarray(lattice * 2.0**-BITS, np.float64)
         normal = calibration.rho is not None
-        rounding = _rounding(records, design, calibration.regularisation, calibration.scale, normal=normal)
-        found = minimiser(statistic, tilt, calibration.regularisation, TOLERANCE * records + rounding)
+        rounding = _bound_rounding(records, design, calibration.regularisation, calibration.scale, normal=normal)
+        found = minimiser(statistic, tilt, calibration.regularisation, GRADIENT_TOLERANCE * records + rounding)
         steps = np.rint(found / calibration.polish_step).astype(np.int64)
         weights = np.asarray(noise.k_norm(steps, calibration.polish, "cube") * calibration.polish_step, np.float64)
         # At the minimiser the gradient of the log-likelihood is Lambda w + b: a noisy gradient like any other.
@@ -204,27 +213,27 @@ def objective_perturbation(
             scale=calibration.scale * 2.0**-BITS,
             weights=weights,
             total=noisy_total(statistic.records, calibration.total_scale, noise),
-            curvature=_noisy_curvature(statistic, weights, calibration, noise),
+            curvature=_blur_curvature(statistic, weights, calibration, noise),
             normal=True if calibration.rho else None,
         )
 
     def require(statistic: Gradients) -> None:
-        if statistic.records > EXCESS * records:
+        if statistic.records > RECORDS_EXCESS * records:
             raise InputError(
-                f"there are more than {EXCESS} times as many records as were expected; declare a larger number"
+                f"there are more than {RECORDS_EXCESS} times as many records as were expected; declare a larger number"
             )
 
     return Mechanism("objective_perturbation", calibrate, draw, Gradients, require)
 
 
-def _calibration(
+def _calibrate_noise(
     design: Design, guarantee: Guarantee, records: int, regularisation: float | None, *, measured: bool
 ) -> ObjectiveNoise:
-    """Shares of epsilon, and the noise that each buys; with a delta that of Gaussian noise, where it is less."""
+    """Split epsilon and find the noise that each share buys; with a delta that of Gaussian noise, where it is less."""
     convexity = None if regularisation is None else records * regularisation * float(design.squared_length)
 
     def with_noise(*, normal: bool) -> ObjectiveNoise:
-        return _with_noise(design, guarantee, records, convexity, measured=measured, normal=normal)
+        return _calibrate_with(design, guarantee, records, convexity, measured=measured, normal=normal)
 
     found = with_noise(normal=False)
     if guarantee.delta:
@@ -237,38 +246,38 @@ def _calibration(
     return found
 
 
-def _with_noise(
+def _calibrate_with(
     design: Design, guarantee: Guarantee, records: int, convexity: float | None, *, measured: bool, normal: bool
 ) -> ObjectiveNoise:
-    """With K-norm or Gaussian noise, and a regularisation that is given or the rule's."""
+    """Calibrate with K-norm or with Gaussian noise, and a regularisation that is given or is that of the rule."""
     response, length, size = response_of(design), float(design.squared_length), design.weights
     left, total_scale, total_cost = total_noise(guarantee)
     second, rho, measured_cost = None, None, Fraction(0)
     if measured and not normal:
-        second = _k_norm_parts(design, guarantee.relation, MEASURED_SHARE * guarantee.epsilon)
+        second = _calibrate_curvature(design, guarantee.relation, CURVATURE_BUDGET * guarantee.epsilon)
         measured_cost = second.reported
     left -= measured_cost
     polish, polish_cost = k_norm_scale(2 * POLISH_ERROR, min(POLISH_SHARE * left, Fraction(16, size)), size, "cube")
     needed = response.steepest * length / math.expm1(min(float(CURVATURE_SHARE * left) / response.rank, 700))
     left -= polish_cost
-    sensitivity = _lattice_sensitivity(design, guarantee.relation)
+    sensitivity = _bound_lattice_move(design, guarantee.relation)
     if convexity is None:
         # The rule takes the noise that all of the budget would buy: what the curvature costs is known only after it.
         deviation = math.sqrt(k_norm_variance(size, sensitivity / float(left), design.shape))
         if normal:
-            rho, _ = _rho(design, guarantee, left, measured=measured, hidden=polish_cost)
-            deviation = _gaussian(design, guarantee.relation, rho, measured=measured)[1]
-        convexity = deviation * 2.0**-BITS * math.sqrt(length) / EXPECTED
+            rho, _ = _find_rho(design, guarantee, left, measured=measured, hidden=polish_cost)
+            deviation = _calibrate_gaussian(design, guarantee.relation, rho, measured=measured)[1]
+        convexity = deviation * 2.0**-BITS * math.sqrt(length) / PREDICTOR_DEVIATION
     convexity = max(needed, convexity)
-    curvature = Fraction(response.rank * math.log1p(response.steepest * length / convexity)) * (1 + ROUNDING)
+    curvature = Fraction(response.rank * math.log1p(response.steepest * length / convexity)) * (1 + LOG_ROUNDING)
     left -= curvature
     if normal:
-        rho, cost = _rho(design, guarantee, left, measured=measured, hidden=polish_cost)
-        sensitivity, scale, second = _gaussian(design, guarantee.relation, rho, measured=measured)
+        rho, cost = _find_rho(design, guarantee, left, measured=measured, hidden=polish_cost)
+        sensitivity, scale, second = _calibrate_gaussian(design, guarantee.relation, rho, measured=measured)
     else:
         scale, cost = k_norm_scale(sensitivity, left, size, design.shape)
-    rounding = _rounding(records, design, convexity, scale, normal=normal)
-    off = (TOLERANCE * records + 2 * rounding + math.sqrt(size) * 2.0 ** -(BITS + 1)) / convexity
+    rounding = _bound_rounding(records, design, convexity, scale, normal=normal)
+    off = (GRADIENT_TOLERANCE * records + 2 * rounding + math.sqrt(size) * 2.0 ** -(BITS + 1)) / convexity
     return ObjectiveNoise(
         regularisation=convexity,
         sensitivity=sensitivity,
@@ -284,8 +293,8 @@ def _with_noise(
     )
 
 
-def _lattice_sensitivity(design: Design, relation: Relation) -> int:
-    """Most by which a record moves k, in the norm of the design's shape: step 2."""
+def _bound_lattice_move(design: Design, relation: Relation) -> int:
+    """Bound how far a record moves k, in the norm of the design's shape: step 2."""
     size = design.weights
     rounded = {"cube": 1, "ball": math.isqrt(size - 1) + 1, "diamond": size}[design.shape]
     steps: int = gradient_sensitivity(design, relation) * 2**BITS // GRID
@@ -293,7 +302,7 @@ def _lattice_sensitivity(design: Design, relation: Relation) -> int:
 
 
 def corners_of(design: Design, relation: Relation) -> int:
-    """Vertices of what a neighbour can change of a record's part of the gradient, without 0.
+    """Count the vertices of what a neighbour can change of a record's part of the gradient, without 0.
 
     Args:
         design: public.
@@ -306,18 +315,18 @@ def corners_of(design: Design, relation: Relation) -> int:
     return relation.by_record(corners, (corners + 1) ** 2 - 1)
 
 
-def _rho(design: Design, guarantee: Guarantee, epsilon: Fraction, *, measured: bool, hidden: Fraction) -> Rho:
-    """Zero-concentrated loss of Gaussian noise, and the epsilon that it and the lattice take of what is left.
+def _find_rho(design: Design, guarantee: Guarantee, epsilon: Fraction, *, measured: bool, hidden: Fraction) -> Rho:
+    """Find the zero-concentrated loss of Gaussian noise, and the epsilon that it and the lattice take of what is left.
 
     The slack of the lattice is that of less noise than is then taken, so that it is no smaller. `hidden` is what the
     noise that hides the minimum costs, which is a factor of delta, too.
     """
     size, corners = design.weights, corners_of(design, guarantee.relation) + measured
-    lost = Fraction(2 * size * math.exp(-(FARTHEST**2) / 2)) * (1 + ROUNDING)
+    lost = Fraction(2 * size * math.exp(-(TAIL_DEVIATIONS**2) / 2)) * (1 + LOG_ROUNDING)
     if guarantee.delta <= 2 * lost:
         raise InputError(f"objective_perturbation takes a delta above {float(2 * lost):.2g} for these weights, or none")
 
-    delta = (guarantee.delta - lost) / corners / (Fraction(math.exp(hidden)) * (1 + ROUNDING))
+    delta = (guarantee.delta - lost) / corners / (Fraction(math.exp(hidden)) * (1 + LOG_ROUNDING))
 
     def bought(amount: Fraction) -> tuple[Fraction, Fraction]:
         part = Guarantee(epsilon=amount, delta=delta, relation=guarantee.relation, unit=guarantee.unit)
@@ -327,21 +336,21 @@ def _rho(design: Design, guarantee: Guarantee, epsilon: Fraction, *, measured: b
     rho, _ = bought(epsilon)
     reach = float(squared_gradient_sensitivity(design, guarantee.relation)) * (2.0**BITS / GRID) ** 2
     deviation = math.sqrt(reach / (2 * float(rho)))
-    slack = Fraction((2 * FARTHEST * size * deviation + 2 * math.sqrt(reach * size) + size) / (2 * deviation**2)) * (
-        1 + ROUNDING
-    )
+    slack = Fraction(
+        (2 * TAIL_DEVIATIONS * size * deviation + 2 * math.sqrt(reach * size) + size) / (2 * deviation**2)
+    ) * (1 + LOG_ROUNDING)
     if slack >= epsilon:
         raise InputError("epsilon is too small for a delta and these weights; ask for more, or for delta 0")
     rho, reported = bought(epsilon - slack)
     return rho, reported + slack
 
 
-def _gaussian(
+def _calibrate_gaussian(
     design: Design, relation: Relation, rho: Fraction, *, measured: bool
 ) -> tuple[int, float, CurvatureNoise | None]:
-    """Discrete Gaussian noise on the linear term and the curvature: (sensitivity and deviation of the term, rest)."""
+    """Calibrate Gaussian noise on the linear term and the curvature: (sensitivity and deviation of the term, rest)."""
     squared = squared_gradient_sensitivity(design, relation) * (2**BITS // GRID) ** 2
-    share = MEASURED_SHARE * rho if measured else Fraction(0)
+    share = CURVATURE_BUDGET * rho if measured else Fraction(0)
     scale, _ = deviation_within(squared, rho - share)
     second = None
     if measured:
@@ -349,17 +358,17 @@ def _gaussian(
         each = [part.length * curvature_sensitivity(relation) ** 2 for part in design.curvature]
         found = [
             deviation_within(square, part * share) if square else (None, Fraction(0))
-            for square, part in zip(each, _curvature_shares(design, normal=True), strict=True)
+            for square, part in zip(each, _split_curvature(design, normal=True), strict=True)
         ]
         scales, costs = zip(*found, strict=True)
         second = CurvatureNoise(curvature_sensitivity(relation), scales, sum(costs, Fraction(0)))
     return math.isqrt(squared - 1) + 1, scale, second
 
 
-def _k_norm_parts(design: Design, relation: Relation, share: Fraction) -> CurvatureNoise:
-    """K-norm noise on the vectors of a curvature, each of the shape that has the least."""
+def _calibrate_curvature(design: Design, relation: Relation, share: Fraction) -> CurvatureNoise:
+    """Calibrate K-norm noise on the vectors of a curvature, each of the shape that has the least."""
     found = []
-    for part, its in zip(design.curvature, _curvature_shares(design, normal=False), strict=True):
+    for part, its in zip(design.curvature, _split_curvature(design, normal=False), strict=True):
         sensitivity = curvature_sensitivity(relation, part)
         # What of a large budget no noise can be drawn for is not spent.
         spent = min(its * share, Fraction(sensitivity, max(part.size, 1)))
@@ -368,31 +377,32 @@ def _k_norm_parts(design: Design, relation: Relation, share: Fraction) -> Curvat
     return CurvatureNoise(curvature_sensitivity(relation), scales, sum(costs, Fraction(0)))
 
 
-def _curvature_shares(design: Design, *, normal: bool) -> tuple[Fraction, Fraction, Fraction]:
-    """Parts of a budget for each vector of a curvature.
+def _split_curvature(design: Design, *, normal: bool) -> tuple[Fraction, Fraction, Fraction]:
+    """Split a budget among the vectors of a curvature.
 
     The deviation of K-norm noise goes as a vector's width over its epsilon: beside the weight's own part, shares make
-    the sum of the squared deviations least, of which that of means and squares counts `LESS^-3` times. They go as the
-    widths to the power 2/3; for Gaussian noise, whose variance goes as the vector's length over rho, as these to 1/2.
+    the sum of the squared deviations least, of which that of means and squares counts `PRODUCTS_RATIO^-3` times. They
+    go as the widths to the power 2/3; for Gaussian noise, whose variance goes as the vector's length over rho, as these
+    to 1/2.
     """
     _, some, many = design.curvature
     ratio = (many.length / some.length) ** 0.5 if normal else (many.width / some.width) ** (2 / 3)
-    few = Fraction(round(1000 / (1 + LESS * ratio)), 1000) * (1 - WEIGHT_SHARE)
+    few = Fraction(round(1000 / (1 + PRODUCTS_RATIO * ratio)), 1000) * (1 - WEIGHT_SHARE)
     return WEIGHT_SHARE, few, 1 - WEIGHT_SHARE - few
 
 
-def _tilt(design: Design, calibration: ObjectiveNoise, noise: Noise) -> Integers:
-    """The random linear term, in steps of its lattice."""
+def _draw_tilt(design: Design, calibration: ObjectiveNoise, noise: Noise) -> Ints:
+    """Draw the random linear term, in steps of its lattice."""
     zeros = np.zeros(design.weights, np.int64)
     if calibration.rho:
         return noise.discrete_gaussian(zeros, calibration.scale)
     return noise.k_norm(zeros, calibration.scale, design.shape)
 
 
-def _noisy_curvature(
+def _blur_curvature(
     statistic: Gradients, weights: Floats, calibration: ObjectiveNoise, noise: Noise
 ) -> NoisyCurvature | None:
-    """The curvature at released weights, where it is measured."""
+    """Add noise to the curvature at released weights, where it is measured."""
     if calibration.measured is None:
         return None
     scales, over = calibration.measured.scales, statistic.over.curvature
@@ -407,19 +417,19 @@ def _noisy_curvature(
     return NoisyCurvature(np.concatenate(parts), scales)
 
 
-def _longest_tilt(design: Design, scale: float, *, normal: bool) -> float:
-    """Length of b that is exceeded with a probability below 1e-41: see step 3."""
+def _bound_tilt(design: Design, scale: float, *, normal: bool) -> float:
+    """Bound the length of b but for a probability below 1e-41: see step 3."""
     size = design.weights
     if normal:
-        return FARTHEST * math.sqrt(size) * scale * 2.0**-BITS
+        return TAIL_DEVIATIONS * math.sqrt(size) * scale * 2.0**-BITS
     radius = ((2 * (size + 1) + 200) * scale + size + 1) * 2.0**-BITS
     return math.sqrt(size) * radius if design.shape == "cube" else radius
 
 
-def _rounding(records: int, design: Design, convexity: float, scale: float, *, normal: bool) -> float:
-    """How far a computed gradient can be off: see step 3."""
-    most, size, several = EXCESS * records, design.weights, 1 + (design.outputs > 1)
-    tilt = _longest_tilt(design, scale, normal=normal)
+def _bound_rounding(records: int, design: Design, convexity: float, scale: float, *, normal: bool) -> float:
+    """Bound how far a computed gradient can be off: see step 3."""
+    most, size, several = RECORDS_EXCESS * records, design.weights, 1 + (design.outputs > 1)
+    tilt = _bound_tilt(design, scale, normal=normal)
     longest = math.sqrt(2 * most * response_of(design).height / convexity) + 2 * tilt / convexity
     uneven = several * design.size**2 * (1 + math.sqrt(size) * longest) * 2.0**-40
     of_records = most * (40 + 8 * (design.outputs - 1) + uneven)
@@ -427,7 +437,7 @@ def _rounding(records: int, design: Design, convexity: float, scale: float, *, n
 
 
 def minimiser(statistic: Gradients, tilt: Floats, convexity: float, tolerance: float) -> Floats:
-    """Newton's method with halved steps, from the minimum over the first block of many, if that is lower than 0.
+    """Minimise the tilted objective by Newton's method with halved steps; many records begin at the minimum over some.
 
     Weights are pairs of floats on the way: where features are nearly alike and weights large, one step of a float moves
     the gradient by more than the tolerance, and no other weights would be found.
@@ -445,21 +455,21 @@ def minimiser(statistic: Gradients, tilt: Floats, convexity: float, tolerance: f
         DiscreetError: not found in 500 steps; the objective is smooth and strongly convex, where Newton's method ends.
     """
     w = rest = np.zeros(len(tilt))
-    if statistic.records > MANY:
+    if statistic.records > WARM_START_RECORDS:
         first = statistic.beginning()
         share = first.records / statistic.records
-        w = minimiser(first, share * tilt, share * convexity, max(NEAR * first.records, tolerance))
-    value, slope, curvature = _expansion(statistic, w, rest, tilt, convexity)
+        w = minimiser(first, share * tilt, share * convexity, max(WARM_START_GRADIENT * first.records, tolerance))
+    value, slope, curvature = _expand(statistic, w, rest, tilt, convexity)
     if value > statistic.records * statistic.response.start:  # J(0)
         w = rest
-        value, slope, curvature = _expansion(statistic, w, rest, tilt, convexity)
+        value, slope, curvature = _expand(statistic, w, rest, tilt, convexity)
     for _ in range(500):
         if math.sqrt(slope @ slope) <= tolerance:
             return w
         move, length = np.linalg.solve(curvature, slope), 1.0
         while True:
-            at, left = _two_sum(w, rest - length * move)
-            ahead = _expansion(statistic, at, left, tilt, convexity)
+            at, left = _add_exactly(w, rest - length * move)
+            ahead = _expand(statistic, at, left, tilt, convexity)
             # Near the minimum the objective is flat to rounding: there the full step is right.
             if length <= 1e-6 or not ahead[0] > value + 1e-12 * abs(value):
                 break
@@ -469,17 +479,17 @@ def minimiser(statistic: Gradients, tilt: Floats, convexity: float, tolerance: f
     raise DiscreetError("the minimum of the objective was not found; please report this")
 
 
-def _two_sum(one: Floats, other: Floats) -> tuple[Floats, Floats]:
-    """A sum as the nearest floats and what these leave of it, exactly (Knuth)."""
+def _add_exactly(one: Floats, other: Floats) -> tuple[Floats, Floats]:
+    """Add floats exactly: the nearest floats to a sum, and what these leave of it (Knuth)."""
     found = one + other
     added = found - one
     return found, (one - (found - added)) + (other - added)
 
 
-def _expansion(
+def _expand(
     statistic: Gradients, w: Floats, rest: Floats, tilt: Floats, convexity: float
 ) -> tuple[float, Floats, Floats]:
-    """J, its gradient and its curvature at w and what floats leave of it."""
+    """Compute J, its gradient and its curvature at w and what floats leave of it."""
     cost, slope, curvature = statistic.expansion(w, rest)
     value = cost + convexity * float(w @ w) / 2 + float(tilt @ w)
     return value, slope + convexity * w + convexity * rest + tilt, curvature + convexity * np.eye(len(w))

@@ -35,7 +35,7 @@ from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise, meas
 from discreet.sensitive.count_sensitivity import cells_moved
 from discreet.sensitive.counts import Counts
 from discreet.theory.audit_size import (
-    SELECTION,
+    SELECTION_SHARE,
     Audit,
     all_pairs,
     audit_of,
@@ -46,15 +46,15 @@ from discreet.theory.audit_size import (
 
 __all__ = ["choice_scale", "planned"]
 
-SHARE, SHARE_WITHOUT_ARCS = Fraction(1, 5), Fraction(4, 5)
-"""Of epsilon, for pairs. Without arcs, on one real table, shares of 0.5 to 0.9 differed by a tenth in error, and 0.2
-had nearly twice their error."""
-PILOT = Fraction(1, 100)
-"""Of epsilon, for the number of records where it is private: a hundredth of a pair more or less for each."""
-SMOOTHING = 0.5
+PAIRS_SHARE, PAIRS_SHARE_WITHOUT_ARCS = Fraction(1, 5), Fraction(4, 5)
+"""Shares of epsilon for pairs, of networks with and without arcs. Without arcs, on one real table, shares of 0.5 to 0.9
+differed by a tenth in error, and 0.2 had nearly twice their error."""
+PILOT_SHARE = Fraction(1, 100)
+"""Share of epsilon for the number of records, where it is private: a hundredth of a pair more or less for each."""
+LEAST_CELL_RECORDS = 0.5
 """Records that every cell of the first stage has at least, while pairs are chosen."""
-ROUNDING = 1e-12
-"""By which a scale of choices is enlarged: scores are whole numbers, and only the scale is a float."""
+SCALE_ENLARGEMENT = 1e-12
+"""Relative enlargement of a scale of choices: scores are whole numbers, and only the scale is a float."""
 
 
 def planned(
@@ -99,6 +99,17 @@ def planned(
     Source:
         `table_plan` has those of its noise; Dwork and Roth (2014), Theorems 3.6, 3.10 and Section 3.5; McSherry and
         Talwar (2007); Hardt, Ligett and McSherry (2012) for choosing what a model misjudges most.
+
+    Example:
+        The noise of one table that holds both families, all of epsilon on it; nothing is spent by looking:
+
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> noise = dc.planned().calibrate(network, dc.Dirichlet.uniform(network), promise)
+        >>> dict(noise.scales), noise.total
+        ({('rain', 'wet'): 1.0}, Fraction(1, 1))
     """
     given = None if audit is None else as_rational(audit, "audit")
     if given is not None and not 0 <= given < 1:
@@ -106,7 +117,7 @@ def planned(
     plan = table_plan(workload=workload, records=records)
 
     def share(network: Network) -> Fraction:
-        return (SHARE if network.arcs else SHARE_WITHOUT_ARCS) if given is None else given
+        return (PAIRS_SHARE if network.arcs else PAIRS_SHARE_WITHOUT_ARCS) if given is None else given
 
     def beyond(network: Network) -> tuple[Scope, ...]:
         if not share(network):
@@ -114,25 +125,25 @@ def planned(
         return all_pairs(network) if workload is None else pairs_asked(network, workload)
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> AuditNoise | PlannedNoise:
-        return _calibrated(plan, beyond(network), prior, guarantee, share(network), records)
+        return _calibrate_stages(plan, beyond(network), prior, guarantee, share(network), records)
 
     def draw(
         statistic: Counts, prior: Dirichlet, calibration: AuditNoise | PlannedNoise, noise: Noise
     ) -> AuditedTables | NoisyTables:
         if isinstance(calibration, PlannedNoise):
-            return _tables(plan.draw(statistic, prior, calibration, noise))
+            return _require_tables(plan.draw(statistic, prior, calibration, noise))
         network, total, known = statistic.network, None, calibration.records
         if calibration.total_scale is not None:
             total = known = int(noise.discrete_laplace(np.array([statistic.records]), calibration.total_scale)[0])
         candidates = pairs_beyond(beyond(network), calibration.plan.scales)
-        number, gaussian = _audit_of(calibration, statistic.records if known is None else known, len(candidates))
+        number, gaussian = _size_audit(calibration, statistic.records if known is None else known, len(candidates))
         taken = calibration.plan if number else calibration.alone
-        first = _tables(plan.draw(statistic, prior, taken, noise))
+        first = _require_tables(plan.draw(statistic, prior, taken, noise))
         if not number:
             return AuditedTables(network, first, {}, None, 0, total)
-        chosen, others = _picked(statistic, first, candidates, number, calibration, noise)
+        chosen, others = _pick_pairs(statistic, first, candidates, number, calibration, noise)
         each = calibration.for_pairs(len(chosen), gaussian=gaussian) / number
-        scale = _pair_scale((*chosen, *others), each, calibration, gaussian=gaussian)
+        scale = _find_pair_scale((*chosen, *others), each, calibration, gaussian=gaussian)
         counted = {pair: statistic.joint(pair) for pair in (*chosen, *others)}
         add = noise.discrete_gaussian if gaussian else noise.discrete_laplace
         pairs = noisy_tables(counted, dict.fromkeys(counted, scale), add)
@@ -143,7 +154,7 @@ def planned(
     return Mechanism("planned", calibrate, draw, scopes=beyond)
 
 
-def _calibrated(
+def _calibrate_stages(
     plan: Mechanism[PlannedNoise],
     wanted: tuple[Scope, ...],
     prior: Dirichlet,
@@ -151,12 +162,12 @@ def _calibrated(
     share: Fraction,
     records: int | None,
 ) -> AuditNoise | PlannedNoise:
-    """Noise of both stages, or of the plan alone where there is nothing to audit or too little to do it by."""
+    """Calibrate both stages, or the plan alone where there is nothing to audit or too little to do it by."""
     network, second, moved = prior.over, share * guarantee.epsilon, cells_moved(guarantee.relation)
     largest = pairs_beyond(wanted, map(network.family, network.nodes))
     if not largest:
         return plan.calibrate(network, prior, guarantee)
-    delta, rho, rho_chosen = _gaussian(guarantee, second, moved, len(largest))
+    delta, rho, rho_chosen = _try_gaussian(guarantee, second, moved, len(largest))
     left = guarantee.delta - (delta or 0)
 
     def planned_for(epsilon: Fraction, delta: Fraction) -> PlannedNoise:
@@ -165,54 +176,56 @@ def _calibrated(
     def audited(
         first: PlannedNoise, alone: PlannedNoise, total_scale: float | None, pilot: Fraction | None
     ) -> AuditNoise:
-        return AuditNoise(first, alone, records, total_scale, pilot, second, SELECTION, moved, delta, rho, rho_chosen)
+        return AuditNoise(
+            first, alone, records, total_scale, pilot, second, SELECTION_SHARE, moved, delta, rho, rho_chosen
+        )
 
     first = planned_for(guarantee.epsilon - second, left)
     found = audited(first, first, None, None)
     number = len(pairs_beyond(wanted, first.scales))
-    if not number or (records is not None and not _audit_of(found, records, number).pairs):
+    if not number or (records is not None and not _size_audit(found, records, number).pairs):
         return plan.calibrate(network, prior, guarantee)
     # Whatever is measured, its scale must exist: nothing may fail once the budget is charged.
-    scale_for(moved, second * SELECTION / number)
+    scale_for(moved, second * SELECTION_SHARE / number)
     for gaussian, chosen in product({False, rho is not None}, (0, 1)):
-        _pair_scale(wanted[:1], found.for_pairs(chosen, gaussian=gaussian) / number, found, gaussian=gaussian)
+        _find_pair_scale(wanted[:1], found.for_pairs(chosen, gaussian=gaussian) / number, found, gaussian=gaussian)
     if records is not None:
         return found
     if guarantee.relation.public_number:
         return audited(first, planned_for(guarantee.epsilon, guarantee.delta), None, None)
-    scale, pilot = scale_for(1, PILOT * guarantee.epsilon)
+    scale, pilot = scale_for(1, PILOT_SHARE * guarantee.epsilon)
     rest = guarantee.epsilon - pilot
     if not rest > second:
         raise InputError(
             f"audit={as_text(share)} leaves nothing for the tables of the network: the number of records takes "
-            f"{as_text(PILOT)} of epsilon; ask for a smaller share"
+            f"{as_text(PILOT_SHARE)} of epsilon; ask for a smaller share"
         )
     return audited(planned_for(rest - second, left), planned_for(rest, guarantee.delta), scale, pilot)
 
 
-def _gaussian(
+def _try_gaussian(
     guarantee: Guarantee, second: Fraction, moved: int, candidates: int
 ) -> tuple[Fraction, Fraction, Fraction] | tuple[None, None, None]:
-    """Delta of the pairs' noise and its losses without and with a choice, where Gaussian noise on them is less."""
+    """Find delta of the pairs' noise and its losses without and with a choice, where Gaussian noise on them is less."""
     if guarantee.delta:
         half = replace(guarantee, delta=guarantee.delta / 2)
         with suppress(InputError):  # Gaussian noise cannot keep this guarantee; Laplace noise can
             rho, chosen = (
                 in_digits(deviation_for(1, replace(half, epsilon=part))[1])
-                for part in (second, second * (1 - SELECTION))
+                for part in (second, second * (1 - SELECTION_SHARE))
             )
             if prefers_gaussian(second, rho, moved, candidates):
                 return half.delta, rho, chosen
     return None, None, None
 
 
-def _audit_of(calibration: AuditNoise, records: float, candidates: int) -> Audit:
-    """How many of the candidates are measured, and by which law of noise."""
+def _size_audit(calibration: AuditNoise, records: float, candidates: int) -> Audit:
+    """Decide how many of the candidates are measured, and by which law of noise."""
     return audit_of(records, candidates, calibration.second, calibration.rho, calibration.sensitivity)
 
 
-def _pair_scale(pairs: Sequence[Scope], budget: Fraction, calibration: AuditNoise, *, gaussian: bool) -> float:
-    """Scale of the noise on some pairs, each of which has such a budget."""
+def _find_pair_scale(pairs: Sequence[Scope], budget: Fraction, calibration: AuditNoise, *, gaussian: bool) -> float:
+    """Find the scale of the noise on some pairs, each of which has such a budget."""
     if gaussian:
         return deviation_within(calibration.sensitivity, budget)[0]
     scales, _ = laplace_scales(dict.fromkeys(pairs, budget), calibration.sensitivity)
@@ -220,22 +233,22 @@ def _pair_scale(pairs: Sequence[Scope], budget: Fraction, calibration: AuditNois
 
 
 def choice_scale(calibration: AuditNoise, rounds: int) -> float:
-    """Scale at which pairs are chosen: all rounds together cost at most their part of the second stage.
+    """Find the scale at which pairs are chosen: all rounds together cost at most their part of the second stage.
 
     Args:
         calibration: of the release.
         rounds: choices.
     """
-    return math.nextafter(float(calibration.choice_scale(rounds)) * (1 + ROUNDING), math.inf)
+    return math.nextafter(float(calibration.choice_scale(rounds)) * (1 + SCALE_ENLARGEMENT), math.inf)
 
 
-def _tables(payload: object) -> NoisyTables:
-    """A plan's payload."""
+def _require_tables(payload: object) -> NoisyTables:
+    """Take a plan's payload for what it is, noisy tables."""
     assert isinstance(payload, NoisyTables)
     return payload
 
 
-def _picked(
+def _pick_pairs(
     statistic: Counts,
     first: NoisyTables,
     candidates: Sequence[Scope],
@@ -243,11 +256,11 @@ def _picked(
     calibration: AuditNoise,
     noise: Noise,
 ) -> tuple[list[Scope], list[Scope]]:
-    """Pairs to measure: those that were chosen by misfit, and those taken at random, or all."""
+    """Pick the pairs to measure: those that were chosen by misfit, and those taken at random, or all."""
     rounds, left = chosen_pairs(number, len(candidates)), list(candidates)
     if number == len(left):
         return [], left
-    expected = _expected(first, candidates)
+    expected = _expect_counts(first, candidates)
     misfit = {pair: float(np.abs(statistic.joint(pair) - expected[pair]).sum()) for pair in candidates}
     chosen, others = list[Scope](), list[Scope]()
     for _ in range(rounds):
@@ -258,18 +271,18 @@ def _picked(
     return chosen, others
 
 
-def _expected(first: NoisyTables, pairs: Sequence[Scope]) -> Mapping[Scope, Array]:
-    """Counts of some pairs that the network and the first stage's tables expect, whole numbers; nothing is private."""
+def _expect_counts(first: NoisyTables, pairs: Sequence[Scope]) -> Mapping[Scope, Array]:
+    """Predict counts of some pairs, in whole numbers, from the first stage's tables; nothing of them is private."""
     total = max(float(np.median([table.sum() for table in first.tables.values()])), 1.0)
-    theta = Tables(first.network, {node: _rows(first, node) for node in first.network.nodes})
+    theta = Tables(first.network, {node: _estimate_rows(first, node) for node in first.network.nodes})
     return {pair: np.rint(total * law).astype(np.int64) for pair, law in pair_laws(theta, pairs).items()}
 
 
-def _rows(first: NoisyTables, node: str) -> Array:
-    """Rough probabilities of a family from the first stage; parents that were not measured with it change nothing."""
+def _estimate_rows(first: NoisyTables, node: str) -> Array:
+    """Estimate probabilities of a family from the first stage; parents not measured with it change nothing."""
     network, part = first.network, measured_part(first.network, first.tables, node)
     held = min((scope for scope in first.tables if set(part) <= set(scope)), key=lambda scope: first.tables[scope].size)
-    counts = np.maximum(margin(first.tables[held], held, part), SMOOTHING)
+    counts = np.maximum(margin(first.tables[held], held, part), LEAST_CELL_RECORDS)
     rows = counts / counts.sum(axis=-1, keepdims=True)
     family = network.family(node)
     whole = rows.reshape([network.schema[name].size if name in part else 1 for name in family])

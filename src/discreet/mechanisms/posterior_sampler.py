@@ -30,22 +30,22 @@ from discreet.theory.renyi import temper_for
 
 __all__ = ["draw_rows", "posterior_sampler", "refuse_vast", "trimming"]
 
-RESERVE = Fraction(1, 10**7)
+ROUNDING_RESERVE = Fraction(1, 10**7)
 """Epsilon of each node and draw that is kept back for rounding errors: of the logarithms of two rows of a node, each at
 most 1e-8 off under each of two neighbouring data sets."""
-ROUNDING = Fraction(1, 10**12)
+LOSS_ROUNDING = Fraction(1, 10**12)
 """Relative error of the loss itself, which is computed in floating point."""
-NARROWEST = math.log(3)
+RULE_LOG_RANGE = math.log(3)
 """Log range of a row's probabilities below which tempering is cheaper than trimming further: 1/4 to 3/4 for a coin."""
 LARGEST_RANGE = 25.0
 """Log range that the rule never exceeds: floors below 1e-11 would vanish beside the grid."""
-EPSILON_LIMIT = 10**6
+PROMISE_LIMIT = 10**6
 """Largest epsilon that is taken for a promise."""
-NARROWEST_OF_ALL = 1e-3
+LEAST_LOG_RANGE = 1e-3
 """Smallest log range that a floor may leave: rounding of the grid's ends is a relative 1e-13 of it."""
 NUMBERS_LIMIT = 10**8
 """Most numbers in one release: 800 MB. Nothing may run out of memory once the budget is charged."""
-DIGITS = 9
+DRAW_DIGITS = 9
 """Decimal digits of an untrimmed draw that are released."""
 
 
@@ -65,7 +65,7 @@ def posterior_sampler(
 
     Args:
         draws: joint draws of all rows; they share the budget.
-        temper: tau, the weight of a record; at most 1 unless given here.
+        temper: tau, the tempering exponent, which is the weight of a record; at most 1 unless given here.
         floor: w, the same for all nodes; less than 1 / K for each.
         given: nodes whose law is not modelled, such as the state before in a Markov chain whose records are
             transitions; names, or text with commas between them. Their rows are trimmed to the uniform one: they cost
@@ -92,13 +92,24 @@ def posterior_sampler(
     Source:
         Dimitrakakis et al. (JMLR 2017), Theorem 8.1, Corollary 10, and the Markov chain after Lemma 24; Zhang et al.
         (AAAI 2016), Section on posterior sampling; Geumlek, Song and Chaudhuri (2017) for Renyi accounting.
+
+    Example:
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> law = dc.posterior_sampler(draws=2).calibrate(network, dc.Dirichlet.uniform(network), promise)
+        >>> law.draws, 0 < law.temper < 1, law.total <= 1
+        (2, True, True)
+        >>> round(law.floors["wet"], 6)  # every probability is drawn from 1/4 to 3/4
+        0.25
     """
     if isinstance(draws, bool) or not isinstance(draws, int) or not draws > 0:
         raise InputError(f"a posterior sampler needs at least one draw, a whole number, got {draws}")
     if temper is not None and not 0 < number(temper, "temper") < math.inf:
         raise InputError(f"temper must be a positive, finite number, got {temper}")
     temper = None if temper is None else float(temper)
-    kept = _names(given)
+    kept = _read_names(given)
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> Trimming | Tempering:
         refuse_vast(guarantee)
@@ -111,7 +122,7 @@ def posterior_sampler(
                 )
             left, scale, cost = total_noise(guarantee)
             chosen = temper_for(network, prior, replace(guarantee, epsilon=left), draws)
-            return Tempering(chosen, draws, DIGITS, left + cost, scale)
+            return Tempering(chosen, draws, DRAW_DIGITS, left + cost, scale)
         return trimming(network, guarantee, draws, temper=temper, floor=floor, given=kept)
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: Trimming | Tempering, noise: Noise) -> ParameterDraws:
@@ -122,8 +133,8 @@ def posterior_sampler(
     return Mechanism("posterior_sampler", calibrate, draw)
 
 
-def _names(given: str | Sequence[str]) -> tuple[str, ...]:
-    """Names of nodes, from text with commas between them or from a list."""
+def _read_names(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Read names of nodes, from text with commas between them or from a list."""
     if isinstance(given, str):
         return tuple(part.strip() for part in given.split(",") if part.strip())
     if not isinstance(given, Iterable) or not all(isinstance(name, str) for name in given):
@@ -138,10 +149,10 @@ def trimming(
     *,
     temper: float | None,
     floor: float | None,
-    rule: tuple[float, float] = (1.0, NARROWEST),
+    rule: tuple[float, float] = (1.0, RULE_LOG_RANGE),
     given: Sequence[str] = (),
 ) -> Trimming:
-    """Floors and temper for a pure guarantee.
+    """Calibrate a trimmed posterior: floors and tempering exponent for a pure guarantee.
 
     Args:
         network: public.
@@ -166,9 +177,9 @@ def trimming(
     if given and not any(size > 1 for size in sizes.values()):
         raise InputError("every node is given; there is nothing to draw")
     varied = sum(size > 1 for size in sizes.values())
-    kept = RESERVE * max(varied, 1) * draws
+    kept = ROUNDING_RESERVE * max(varied, 1) * draws
     left, scale, cost = total_noise(guarantee)
-    budget = float((left - kept) * (1 - 2 * ROUNDING)) / draws
+    budget = float((left - kept) * (1 - 2 * LOSS_ROUNDING)) / draws
     if not budget > 0:
         raise InputError("epsilon is too small: less than what is kept back for rounding errors, 1e-7 a node and draw")
     each = budget / (guarantee.relation.by_record(1, 2) * max(varied, 1))
@@ -178,15 +189,15 @@ def trimming(
     else:
         floors = dict.fromkeys(sizes, floor)
     ranges = [log_range(size, floors[node]) for node, size in sizes.items() if size > 1]
-    if any(not NARROWEST_OF_ALL <= part <= LARGEST_RANGE + 1 for part in ranges):
+    if any(not LEAST_LOG_RANGE <= part <= LARGEST_RANGE + 1 for part in ranges):
         raise InputError(
-            f"a floor leaves a log range of probabilities outside {NARROWEST_OF_ALL} to {LARGEST_RANGE:g}, where "
+            f"a floor leaves a log range of probabilities outside {LEAST_LOG_RANGE} to {LARGEST_RANGE:g}, where "
             "rounding would matter; choose one further from 0 and from 1 / states, or a smaller temper"
         )
     floors = {node: floors.get(node, 1 / network.schema[node].size) for node in network.nodes}
     loss = record_loss(network, floors, guarantee.relation)
     chosen = temper if temper is not None else min(most, budget / loss if loss else 1.0)
-    reported = draws * Fraction(chosen) * Fraction(loss) * (1 + ROUNDING) + kept + cost
+    reported = draws * Fraction(chosen) * Fraction(loss) * (1 + LOSS_ROUNDING) + kept + cost
     if reported > guarantee.epsilon:
         raise InputError(
             f"{draws} draws at temper {chosen:g} and these floors cost {float(reported):.6g}, more than the "
@@ -198,12 +209,12 @@ def trimming(
 
 def refuse_vast(guarantee: Guarantee) -> None:
     """Refuse an epsilon that promises nothing and that floating point could not hold."""
-    if guarantee.epsilon > EPSILON_LIMIT:
-        raise InputError(f"epsilon is too large: above {EPSILON_LIMIT:,} it promises nothing; ask for less")
+    if guarantee.epsilon > PROMISE_LIMIT:
+        raise InputError(f"epsilon is too large: above {PROMISE_LIMIT:,} it promises nothing; ask for less")
 
 
 def draw_rows(statistic: Counts, prior: Dirichlet, calibration: Trimming, noise: Noise) -> ParameterDraws:
-    """Draw every row from its law on the grid, and tell the number of records where that is private."""
+    """Draw every row from its law on the grid, and release the number of records where that is private."""
     network, draws = statistic.network, calibration.draws
     cells: dict[str, Array] = {}
     for node in network.nodes:
@@ -227,7 +238,7 @@ def draw_rows(statistic: Counts, prior: Dirichlet, calibration: Trimming, noise:
 
 
 def _draw_untrimmed(statistic: Counts, prior: Dirichlet, calibration: Tempering, noise: Noise) -> ParameterDraws:
-    """Draw every row from its Dirichlet law and round it, and tell the number of records where that is private."""
+    """Draw every row from its Dirichlet law and round it, and release the number of records where that is private."""
     network, draws = statistic.network, calibration.draws
     cells: dict[str, Array] = {}
     for node in network.nodes:

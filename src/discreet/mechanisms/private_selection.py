@@ -53,14 +53,15 @@ __all__ = ["FULL_GAIN", "MOST_TRIES", "SearchPlan", "choose_try", "prepaid", "se
 
 T = TypeVar("T")
 
-NAME = "private_selection"
+LEDGER_NAME = "private_selection"
 """What the ledger calls it."""
 FULL_GAIN = 2**16
 """The gain that one record can give to a try, in the whole parts that gains are summed in."""
 MOST_TRIES = 10_000
+"""Most tries of a search, and most candidates: each try may be a fit."""
 TRIES_PER_CANDIDATE = 8
 """Most tries for each: a candidate is left out of `1 - (1 - 1 / m) ^ K` with probability 1 / 8, from the law of K."""
-PRICE = 3
+SEARCH_PRICE = 3
 """Fits that all tries together cost, in the proof above. K with P(k) in proportion to 1 / k has price 2 and leaves more
 out: on skew 38.3, 33.2 and 31.4 % of errors of a logistic regression with six settings, at epsilon .3, 1 and 3, where
 this has 36.1, 30.6 and 27.4; on pima 30.9, 25.0, 21.6 and 28.9, 24.8, 20.7; on outlier the same."""
@@ -113,14 +114,14 @@ class SearchPlan:
         Raises:
             InputError: as of the constructor.
         """
-        if tries is None and candidates > PRICE:
+        if tries is None and candidates > SEARCH_PRICE:
             tries = min(TRIES_PER_CANDIDATE * candidates, MOST_TRIES)
         return SearchPlan(guarantee, candidates, tries)
 
     @property
     def fit(self) -> Guarantee:
         """What each fit may promise: all that can be made compose, or the price of a random number of them."""
-        return for_each(self.guarantee, self.candidates if self.most is None else min(PRICE, self.most))
+        return for_each(self.guarantee, self.candidates if self.most is None else min(SEARCH_PRICE, self.most))
 
     @property
     def choice(self) -> Fraction:
@@ -140,7 +141,7 @@ class SearchPlan:
 
 
 def choose_try(entropy: Entropy, gains: Sequence[int], plan: SearchPlan) -> int:
-    """One of the tries, by the exponential mechanism in integer arithmetic.
+    """Choose one of the tries, by the exponential mechanism in integer arithmetic.
 
     Args:
         entropy: independent bytes.
@@ -159,12 +160,12 @@ def choose_try(entropy: Entropy, gains: Sequence[int], plan: SearchPlan) -> int:
 
 
 def prepaid(guarantee: Guarantee) -> Account:
-    """An account in memory for one release of what was paid for already; gone with what refers to it."""
+    """Make an account in memory for one release of what was paid for already; gone with what refers to it."""
     return Ledger("sqlite://").open("prepaid", guarantee)
 
 
 def unpaid(guarantee: Guarantee) -> Account:
-    """An account that refuses a guarantee, so that a release stops where all is checked and nothing done."""
+    """Make an account that refuses a guarantee, so that a release stops where all is checked and nothing done."""
     return prepaid(for_each(guarantee, 2))
 
 
@@ -192,7 +193,7 @@ def search(plan: SearchPlan, attempt: Callable[[int, Account], tuple[int, T]], a
         Papernot and Steinke (ICLR 2022), of whose laws that is one (eta = 1).
     """
     number = secrets.token_hex(16)
-    account.charge(number, NAME, plan.guarantee, anew=True)
+    account.charge(number, LEDGER_NAME, plan.guarantee, anew=True)
     order = plan.order(os.urandom)
     attempts = [attempt(candidate, prepaid(plan.fit)) for candidate in order]
     chosen = choose_try(os.urandom, [gain for gain, _ in attempts], plan)

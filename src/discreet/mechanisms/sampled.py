@@ -25,7 +25,8 @@ def sampled(score: Family | ScoreTable | str, draws: int = 1, *, temper: float |
     Args:
         score: a `Family`, what `own_family` made, or JSON of one; its grid and prior are public.
         draws: independent draws; they share the budget.
-        temper: weight of a record's log-likelihood; None for the largest that the budget buys, at most 1.
+        temper: tempering exponent, which is the weight of a record's log-likelihood; None for the largest that the
+            budget buys, at most 1.
 
     Returns:
         The mechanism; it is over the family's own network.
@@ -41,6 +42,14 @@ def sampled(score: Family | ScoreTable | str, draws: int = 1, *, temper: float |
     Source:
         Dimitrakakis et al. (JMLR 2017), Algorithm 1, Theorem 8.1 and Section 5; the range of a log-likelihood ratio in
         place of twice a Lipschitz constant times the distance.
+
+    Example:
+        >>> import discreet as dc
+        >>> wait = dc.Variable.binned("wait", (0, 60), 120)
+        >>> family = dc.scores.Family("exponential", (wait,), {"low": 0.02, "high": 0.5})
+        >>> mechanism = dc.sampled(family, draws=3)
+        >>> mechanism.name, mechanism.only == family.network
+        ('sampled', True)
     """
     public = read_score_file(score) if isinstance(score, str) else score
     if not isinstance(public, Family | ScoreTable):

@@ -11,13 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-import numpy as np
-import numpy.typing as npt
-
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.noisy_gradients import noisy_total, total_noise
+from discreet.model.arrays import Ints
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.families import Family
 from discreet.model.network import Network
@@ -34,12 +32,10 @@ SMALLEST_RATE = 1e-12
 """Smallest rate: below it a choice says nothing of ten million records."""
 RATE_LIMIT = 500.0
 """Largest rate: beyond it nobody is protected, and weights overflow."""
-ROUNDING = Fraction(1, 10**12)
+RATE_ROUNDING = Fraction(1, 10**12)
 """Relative error of the rate and of its inverse, floats."""
 DRAWS_LIMIT = 10_000
 """Most draws of one release."""
-
-Ints = npt.NDArray[np.int64]
 
 
 def scored(score: ScoreTable | Family | str, draws: int = 1) -> Mechanism[ScoredNoise]:
@@ -66,12 +62,25 @@ def scored(score: ScoreTable | Family | str, draws: int = 1) -> Mechanism[Scored
     Source:
         McSherry and Talwar (2007); Williams and McSherry (NIPS 2010), Section 2; Dimitrakakis et al. (JMLR 2017),
         Algorithm 1; Zhang et al. (AAAI 2016), Algorithm 3, corrected.
+
+    Example:
+        >>> import discreet as dc
+        >>> ages = dc.Network.empty(dc.Schema((dc.Variable("age", bounds=(0, 100), bins=(25, 50, 75)),)))
+        >>> near = lambda t, z: -abs(t["age"][:, None] - z[:, 0])
+        >>> nearest = dc.scores.own_score(ages, near, [20, 60], low=-50, high=0)
+        >>> mechanism = dc.scored(nearest)
+        >>> mechanism.only == ages
+        True
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> noise = mechanism.calibrate(ages, dc.Dirichlet.uniform(ages), promise)
+        >>> noise.draws, noise.rate > 0, noise.total <= 1
+        (1, True, True)
     """
     return scoring("scored", score, draws, None)
 
 
 def scoring(name: str, score: ScoreTable | Family | str, draws: int, temper: float | None) -> Mechanism[ScoredNoise]:
-    """The same, with a limit on the rate.
+    """Make the mechanism of `scored` or `sampled`, with a limit on the rate.
 
     Args:
         name: of the mechanism.
@@ -99,7 +108,7 @@ def scoring(name: str, score: ScoreTable | Family | str, draws: int, temper: flo
         return ScoredNoise(rate, width, draws, scale, reported)
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: ScoredNoise, noise: Noise) -> ScoredChoice:
-        sums = _sums(statistic.joint(table.scope).ravel(), table.steps)
+        sums = _sum_scores(statistic.joint(table.scope).ravel(), table.steps)
         unit = Fraction(calibration.rate) / STEPS
         indices = drawn([unit * total + Fraction(base) for total, base in zip(sums, table.base.tolist(), strict=True)],
                         calibration.draws, noise)  # fmt: skip
@@ -117,7 +126,7 @@ def scoring(name: str, score: ScoreTable | Family | str, draws: int, temper: flo
 def affordable_rate(
     name: str, width: Fraction, guarantee: Guarantee, draws: int = 1, most: float | None = None
 ) -> tuple[float, float | None, Fraction]:
-    """The largest rate of an exponential mechanism that a budget buys, after the number of records has its share.
+    """Find the largest rate of an exponential mechanism that a budget buys, after the number of records has its share.
 
     Args:
         name: of the mechanism, for errors.
@@ -137,22 +146,22 @@ def affordable_rate(
     if not width > 0:
         raise InputError("the candidates are all the same for every record; there is nothing to choose")
     left, scale, cost = total_noise(guarantee)
-    exact = left * (1 - 2 * ROUNDING) / (width * draws)
+    exact = left * (1 - 2 * RATE_ROUNDING) / (width * draws)
     if most is None and exact > RATE_LIMIT:
         raise InputError(f"epsilon is too large: the weight of one record would exceed {RATE_LIMIT:g} nats")
     rate = float(exact if most is None else min(exact, Fraction(most)))
     if not rate >= SMALLEST_RATE:
         raise InputError(f"epsilon is too small: the weight of one record would be below {SMALLEST_RATE:g} nats")
-    return rate, scale, draws * Fraction(rate) * width * (1 + ROUNDING) + cost
+    return rate, scale, draws * Fraction(rate) * width * (1 + RATE_ROUNDING) + cost
 
 
 def drawn(weights: Sequence[Fraction], draws: int, noise: Noise) -> Ints:
-    """Indices with `P(z) ~ exp(weights[z])`, independent given the weights; shape (draws,)."""
+    """Draw indices with `P(z) ~ exp(weights[z])`, independent given the weights; shape (draws,)."""
     best = max(weights)
     return noise.choose([best - weight for weight in weights], draws)
 
 
-def _sums(counts: Ints, steps: Ints) -> list[int]:
-    """Sums of the records' scores, exactly: counts are cut in two, as their products with steps have up to 73 bits."""
+def _sum_scores(counts: Ints, steps: Ints) -> list[int]:
+    """Sum the records' scores exactly: counts are split in two, as their products with steps have up to 73 bits."""
     high, low = (counts >> 26) @ steps, (counts & (2**26 - 1)) @ steps
     return [(int(h) << 26) + int(l) for h, l in zip(high.tolist(), low.tolist(), strict=True)]

@@ -56,7 +56,6 @@ from discreet.errors import InputError
 from discreet.mechanisms.exact_draws import (
     Entropy,
     IntegerNoise,
-    Integers,
     below,
     exponential_bounds,
     geometric,
@@ -64,29 +63,37 @@ from discreet.mechanisms.exact_draws import (
     subset,
     under_exponential,
 )
+from discreet.model.arrays import Ints
 from discreet.model.limits import STAR_DIMENSIONS
 
 __all__ = ["dimensions", "star_noise", "star_scale"]
 
-SMALLEST = Fraction(1, 64)
+LEAST_SCALE = Fraction(1, 64)
 """Least scale: in one cell such noise shows once in 10^27 draws. Exponentials stay of thousands of digits."""
-REACH = 2.0**52
+REACH_LIMIT = 2.0**52
 """Largest (d + 1) scale, as for `k_norm_noise`: all noise then lies within 64 bits."""
-DIGITS = 128
+ENCLOSURE_BITS = 128
 """Binary digits of the first enclosure, beyond those that the smallest exponential begins with."""
 
 
 def dimensions(lengths: Sequence[int]) -> int:
-    """Free numbers of a block: what its rows sum to, and of each row all cells but one.
+    """Count the free numbers of a block: what its rows sum to, and of each row all cells but one.
 
     Args:
         lengths: cells of a row of each table.
+
+    Returns:
+        At least 1.
+
+    Example:
+        >>> dimensions([2, 3])
+        4
     """
     return 1 + sum(length - 1 for length in lengths)
 
 
 def star_scale(moved: int, epsilon: Fraction, lengths: Sequence[int]) -> tuple[float, Fraction]:
-    """The smallest scale of star noise that keeps a budget.
+    """Find the smallest scale of star noise that keeps a budget.
 
     Args:
         moved: by how much neighbours' tables can differ in the norm: 1 where a record is added or removed, 2 where one
@@ -113,19 +120,17 @@ def star_scale(moved: int, epsilon: Fraction, lengths: Sequence[int]) -> tuple[f
     """
     if not epsilon > 0:
         raise InputError(f"an epsilon of {epsilon}: expected a number greater than 0")
-    exact = max(moved / epsilon, SMALLEST)
-    if exact * (dimensions(lengths) + 1) > int(REACH):
+    exact = max(moved / epsilon, LEAST_SCALE)
+    if exact * (dimensions(lengths) + 1) > int(REACH_LIMIT):
         raise InputError("epsilon is too small: the noise of a star would exceed 64-bit integers")
     scale = float(exact)
     while Fraction(scale) < exact:
         scale = math.nextafter(scale, math.inf)
-    _require(lengths, scale)
+    _require_star(lengths, scale)
     return scale, moved / Fraction(scale)
 
 
-def star_noise(
-    noise: IntegerNoise, entropy: Entropy, blocks: int, lengths: Sequence[int], scale: float
-) -> list[Integers]:
+def star_noise(noise: IntegerNoise, entropy: Entropy, blocks: int, lengths: Sequence[int], scale: float) -> list[Ints]:
     """Draw the noise of a star.
 
     Args:
@@ -145,30 +150,30 @@ def star_noise(
     Guarantee:
         None by itself; see `star_scale`. The law of the time it takes depends on nothing but the arguments.
     """
-    _require(lengths, scale)
-    law = _law(tuple(sorted(lengths)), scale)
+    _require_star(lengths, scale)
+    law = _tabulate_law(tuple(sorted(lengths)), scale)
     size = dimensions(lengths) + 1
     radii = geometric(noise, blocks * size, scale).reshape(blocks, size)
     drawn = [np.empty((blocks, length), np.int64) for length in lengths]
     for block, parts in enumerate(radii.tolist()):
         n = law.numerator(entropy) + sum(parts)
-        a = _positive(entropy, lengths, n)
+        a = _draw_positive(entropy, lengths, n)
         for table, length in zip(drawn, lengths, strict=True):
-            table[block] = _row(entropy, length, a, n - a)
+            table[block] = _draw_row(entropy, length, a, n - a)
     return drawn
 
 
-def _require(lengths: Sequence[int], scale: float) -> None:
-    """Refuse what cannot be drawn in time, or does not fit into 64 bits."""
+def _require_star(lengths: Sequence[int], scale: float) -> None:
+    """Refuse a star that cannot be drawn in time, or whose noise does not fit into 64 bits."""
     if not lengths or min(lengths) < 1:
         raise InputError("a star needs tables, with rows of at least one cell")
     size = dimensions(lengths)
     if size > STAR_DIMENSIONS:
         raise InputError(f"a star of {size} dimensions: expected at most {STAR_DIMENSIONS}")
-    if not SMALLEST <= scale <= REACH / (size + 1):
+    if not LEAST_SCALE <= scale <= REACH_LIMIT / (size + 1):
         raise InputError(
-            f"a noise scale of {scale} on a star of {size} dimensions: expected at least {float(SMALLEST)} and at most "
-            f"{REACH / (size + 1):.4g}"
+            f"a noise scale of {scale} on a star of {size} dimensions: expected at least {float(LEAST_SCALE)} and at "
+            f"most {REACH_LIMIT / (size + 1):.4g}"
         )
 
 
@@ -201,20 +206,20 @@ class _Law:
 
 
 @lru_cache(maxsize=256)
-def _law(lengths: tuple[int, ...], scale: float) -> _Law:
-    """That of one star at one scale."""
-    exact, found = Fraction(scale), _numerators(lengths)
-    bits = DIGITS + 3 * math.ceil(len(found) / exact) // 2
+def _tabulate_law(lengths: tuple[int, ...], scale: float) -> _Law:
+    """Tabulate the law of i, `h_i q^i`, for one star at one scale."""
+    exact, found = Fraction(scale), _count_numerators(lengths)
+    bits = ENCLOSURE_BITS + 3 * math.ceil(len(found) / exact) // 2
     uppers = [exponential_bounds(i / exact, bits)[1] for i, _ in found]
     ends = accumulate(h * upper for (_, h), upper in zip(found, uppers, strict=True))
     return _Law(exact, tuple(h for _, h in found), tuple(i for i, _ in found), bits, tuple(ends))
 
 
 @lru_cache(maxsize=256)
-def _numerators(lengths: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """(i, h_i) wherever h_i is positive, from H(0), .., H(d)."""
+def _count_numerators(lengths: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """Compute (i, h_i) wherever h_i is positive, from H(0), .., H(d)."""
     size = dimensions(lengths)
-    counts = [sum(_rows(lengths, a, n - a) for a in range(n + 1)) for n in range(size + 1)]
+    counts = [sum(_count_rows(lengths, a, n - a) for a in range(n + 1)) for n in range(size + 1)]
     signed = [(-1) ** k * math.comb(size + 1, k) for k in range(size + 1)]
     found = [sum(signed[k] * counts[n - k] for k in range(n + 1)) for n in range(size + 1)]
     if min(found) < 0:
@@ -222,34 +227,34 @@ def _numerators(lengths: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
     return tuple((i, h) for i, h in enumerate(found) if h)
 
 
-def _rows(lengths: Sequence[int], a: int, b: int) -> int:
-    """How many collections of rows there are, one row for each table: the product of the B of the docstring's (2)."""
+def _count_rows(lengths: Sequence[int], a: int, b: int) -> int:
+    """Count the collections of rows, one row for each table: the product of the B of the docstring's (2)."""
     product, known = 1, dict[int, int]()
     for length in lengths:
         if length not in known:
-            known[length] = sum(_terms(length - 1, a, b))
+            known[length] = sum(_list_terms(length - 1, a, b))
         product *= known[length]
     return product
 
 
-def _terms(free: int, a: int, b: int) -> Iterator[int]:
-    """The terms of (2), each from the one before it, for `free` = m - 1."""
+def _list_terms(free: int, a: int, b: int) -> Iterator[int]:
+    """List the terms of (2), for `free` = m - 1."""
     n = a + b
     for k in range(min(free // 2, a, b) + 1):
         yield math.comb(n + free - 2 * k, n) * math.comb(a, k) * math.comb(b, k)
 
 
-def _positive(entropy: Entropy, lengths: Sequence[int], n: int) -> int:
-    """Draw a given n."""
-    most = _rows(lengths, n // 2, n - n // 2)
+def _draw_positive(entropy: Entropy, lengths: Sequence[int], n: int) -> int:
+    """Draw a, what the positive entries of a row sum to at most, given n."""
+    most = _count_rows(lengths, n // 2, n - n // 2)
     while True:
         a = below(entropy, n + 1)
-        if below(entropy, most) < _rows(lengths, a, n - a):
+        if below(entropy, most) < _count_rows(lengths, a, n - a):
             return a
 
 
-def _row(entropy: Entropy, length: int, a: int, b: int) -> list[int]:
-    """A uniform row of so many cells: positive entries sum to at most a, negative ones to at least -b, all to a - b."""
+def _draw_row(entropy: Entropy, length: int, a: int, b: int) -> list[int]:
+    """Draw a uniform row of cells: positive entries sum to at most a, negative ones to at least -b, all to a - b."""
     free = length - 1
     weights = [math.comb(free, j) * math.comb(a, j) * math.comb(b + free - j, b) for j in range(free + 1)]
     positive = pick(entropy, weights)

@@ -31,12 +31,12 @@ from discreet.sensitive.dependence import DEPENDENCE_RECORDS, dependence, depend
 
 __all__ = ["structure"]
 
-SETS = 10_000
+SETS_LIMIT = 10_000
 """Most sets of variables that are counted: all triples of 40 variables, or all pairs of 140."""
-CELLS = 2**24
+CELLS_IN_ALL = 2**24
 """Most cells of all their tables together."""
-ROUNDING = 1e-12
-"""By which the scale is enlarged: scores are floats without rounding, and only the scale is rounded."""
+SCALE_ENLARGEMENT = 1e-12
+"""Relative enlargement of the scale: scores are floats without rounding, and only the scale is rounded."""
 
 Candidate = tuple[str, Scope]
 """A node, and its parents in the schema's order."""
@@ -84,13 +84,22 @@ def structure(
     Source:
         McSherry and Talwar (2007), Theorem 6; Zhang, Cormode, Procopiuc, Srivastava and Xiao (PrivBayes, TODS 2017),
         Algorithm 4 and the score R; Dwork and Roth (2014), Theorem 3.16 for the composition.
+
+    Example:
+        >>> import discreet as dc
+        >>> schema = dc.Schema(tuple(dc.Variable(name, ("no", "yes")) for name in ("rain", "wet", "slip")))
+        >>> empty = dc.Network.empty(schema)
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> tree = dc.structure(1, first=("rain",)).calibrate(empty, dc.Dirichlet.uniform(empty), promise)
+        >>> tree.rounds, tree.first, tree.total <= 1  # "wet" and "slip" are placed by noisy choices
+        (2, ('rain',), True)
     """
     if not (max_parents >= 1 and max_cells >= 1):
         raise InputError("a family needs room: max_parents and max_cells are at least 1")
     places = tuple(first)
 
     def rules(network: Network) -> _Rules:
-        return _rules(network, max_parents, max_cells, required, forbidden, places)
+        return _make_rules(network, max_parents, max_cells, required, forbidden, places)
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> StructureNoise:
         if guarantee.delta:
@@ -102,7 +111,7 @@ def structure(
         exact = 2 * sensitivity * rounds / guarantee.epsilon
         if exact > SCALE_LIMIT:
             raise InputError("epsilon is too small: the choices would be those of chance; ask for more")
-        scale = math.nextafter(float(exact) * (1 + ROUNDING), math.inf)
+        scale = math.nextafter(float(exact) * (1 + SCALE_ENLARGEMENT), math.inf)
         if not scale > 1e-9:
             raise InputError("epsilon is too large: the noise would vanish; a release without noise has no guarantee")
         spent = 2 * sensitivity * rounds / Fraction(scale)
@@ -111,7 +120,7 @@ def structure(
         )
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: StructureNoise, noise: Noise) -> ChosenNetwork:
-        return _drawn(rules(statistic.network), statistic, calibration, noise)
+        return _draw_network(rules(statistic.network), statistic, calibration, noise)
 
     def require(statistic: Counts) -> None:
         statistic.require(rules(statistic.network).sets)
@@ -121,22 +130,22 @@ def structure(
     return Mechanism("structure", calibrate, draw, require=require, scopes=lambda network: rules(network).sets)
 
 
-def _drawn(given: _Rules, statistic: Counts, calibration: StructureNoise, noise: Noise) -> ChosenNetwork:
-    """The nodes one after the other, each with its parents."""
+def _draw_network(given: _Rules, statistic: Counts, calibration: StructureNoise, noise: Noise) -> ChosenNetwork:
+    """Choose the nodes one after the other, each with its parents."""
     placed: dict[str, Scope] = {}
     scores: dict[Candidate, float] = {}
     while len(placed) < len(given.network.nodes):
         found, at = list(given.candidates(tuple(placed))), 0
         if len(found) > 1:
-            scores |= {one: dependence(_table(statistic, one)) for one in found if one not in scores}
+            scores |= {one: dependence(_count_family(statistic, one)) for one in found if one not in scores}
             at = noise.noisy_max(np.array([scores[one] for one in found]), calibration.scale)
         node, parents = found[at]
         placed[node] = parents
     return ChosenNetwork(given.network, placed)
 
 
-def _table(statistic: Counts, candidate: Candidate) -> Ints:
-    """The counts of a family, the node's axis last."""
+def _count_family(statistic: Counts, candidate: Candidate) -> Ints:
+    """Take the counts of a family, the node's axis last."""
     node, parents = candidate
     scope = statistic.network.ordered((*parents, node))
     return np.asarray(np.moveaxis(statistic.joint(scope), scope.index(node), -1))
@@ -147,7 +156,7 @@ def _table(statistic: Counts, candidate: Candidate) -> Ints:
 
 @dataclass(frozen=True)
 class _Rules:
-    """What the network may be; no record is seen.
+    """What the chosen network may be: public rules, for which no record is seen.
 
     Args:
         network: the variables, without arcs.
@@ -184,10 +193,10 @@ class _Rules:
             barred = {parent for parent, child in self.forbidden if child == node}
             if fixed <= set(placed):
                 free = [parent for parent in placed if parent not in fixed | barred]
-                yield from ((node, self.network.ordered(parents)) for parents in self._largest(node, fixed, free))
+                yield from ((node, self.network.ordered(parents)) for parents in self._list_largest(node, fixed, free))
 
-    def _largest(self, node: str, fixed: set[str], free: Sequence[str]) -> list[set[str]]:
-        """The sets of parents of a node that have some, fit the limits and lie in no other such set."""
+    def _list_largest(self, node: str, fixed: set[str], free: Sequence[str]) -> list[set[str]]:
+        """List the sets of parents of a node that have some, fit the limits and lie in no other such set."""
         found: list[set[str]] = []
         for size in range(min(self.max_parents - len(fixed), len(free)), -1, -1):
             larger = [parents for parents in found if len(parents) > len(fixed) + size]
@@ -203,7 +212,7 @@ class _Rules:
 
     @property
     def rounds(self) -> int:
-        """Rounds that may have an alternative: those known to have one; all, once one of several nodes may follow."""
+        """Number of rounds that may have an alternative: those known to; all, once one of several nodes may follow."""
         placed: Scope = ()
         choices = 0
         while len(placed) < len(self.network.nodes):
@@ -216,12 +225,14 @@ class _Rules:
         return choices
 
 
-def _rules(network: Network, max_parents: int, max_cells: int, required: Arcs, forbidden: Arcs, first: Scope) -> _Rules:
-    """The rules, refused where no network keeps them or where there are too many candidates."""
+def _make_rules(
+    network: Network, max_parents: int, max_cells: int, required: Arcs, forbidden: Arcs, first: Scope
+) -> _Rules:
+    """Make the rules, refused where no network keeps them or where there are too many candidates."""
     if network.arcs:
         raise InputError("structure chooses all arcs: give it the network without any, Network.empty(schema)")
-    fixed = _parents(required, network.schema, "required")
-    barred = _parents(forbidden, network.schema, "forbidden")
+    fixed = _read_parents(required, network.schema, "required")
+    barred = _read_parents(forbidden, network.schema, "forbidden")
     try:
         skeleton = Network(network.variables, fixed)
     except InputError as error:
@@ -241,28 +252,28 @@ def _rules(network: Network, max_parents: int, max_cells: int, required: Arcs, f
         network,
         max_parents,
         max_cells,
-        required=_arcs(fixed),
-        forbidden=_arcs(barred),
-        first=first or _sources(network.nodes, fixed, barred),
+        required=_list_arcs(fixed),
+        forbidden=_list_arcs(barred),
+        first=first or _choose_first(network.nodes, fixed, barred),
     )
     _refuse_many(found)
     return found
 
 
-def _parents(arcs: Arcs, schema: Schema, what: str) -> Mapping[str, Scope]:
-    """The parents that some arcs give."""
+def _read_parents(arcs: Arcs, schema: Schema, what: str) -> Mapping[str, Scope]:
+    """Read the parents that some arcs give."""
     if isinstance(arcs, str):
         return parents_in(arcs, schema, where=f"{what} arcs")
     return parents_of(arcs, schema, lambda index: f"{what} arc {index + 1}")
 
 
-def _arcs(parents: Mapping[str, Scope]) -> tuple[tuple[str, str], ...]:
-    """All arcs, (parent, child)."""
+def _list_arcs(parents: Mapping[str, Scope]) -> tuple[tuple[str, str], ...]:
+    """List all arcs, (parent, child)."""
     return tuple((parent, node) for node, family in parents.items() for parent in family)
 
 
-def _sources(nodes: Scope, fixed: Mapping[str, Scope], barred: Mapping[str, Scope]) -> Scope:
-    """Nodes into which no arc may lead, in the schema's order; else the first without a required parent."""
+def _choose_first(nodes: Scope, fixed: Mapping[str, Scope], barred: Mapping[str, Scope]) -> Scope:
+    """Choose the nodes into which no arc may lead, in the schema's order; else the first without a required parent."""
     found = tuple(node for node in nodes if len(barred[node]) == len(nodes) - 1)
     return found or next((node,) for node in nodes if not fixed[node])
 
@@ -282,11 +293,11 @@ def _refuse_many(rules: _Rules) -> None:
     """Refuse what would be counted for hours: by numbers of variables and states alone."""
     nodes = len(rules.network.nodes)
     many = sum(math.comb(nodes, size) for size in range(2, min(rules.max_parents + 1, nodes) + 1))
-    if many > SETS:
+    if many > SETS_LIMIT:
         raise InputError(
-            f"{nodes} variables make {many:,} families of up to {rules.max_parents} parents, more than {SETS:,}; ask "
-            "for fewer parents"
+            f"{nodes} variables make {many:,} families of up to {rules.max_parents} parents, more than {SETS_LIMIT:,}; "
+            "ask for fewer parents"
         )
     cells = sum(map(rules.network.cells, rules.sets))
-    if cells > CELLS:
-        raise InputError(f"the candidates' tables have {cells:,} cells, more than {CELLS:,}; lower max_cells")
+    if cells > CELLS_IN_ALL:
+        raise InputError(f"the candidates' tables have {cells:,} cells, more than {CELLS_IN_ALL:,}; lower max_cells")

@@ -34,20 +34,20 @@ from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise, star
 from discreet.releases.measurement import CellNoise, noise_variance
 from discreet.sensitive.count_sensitivity import cells_moved
 from discreet.sensitive.counts import Counts
-from discreet.theory.large_families import NOISY, largest_table, without_large
+from discreet.theory.large_families import NOISY_ROW_ERROR, largest_table, without_large
 from discreet.theory.star_cover import Group, shared_by, star_cover, star_lengths
 from discreet.theory.stars import star_blurs
 from discreet.theory.workload import default_shares, workload_error, workload_shares
 
 __all__ = ["in_digits", "laplace_plan", "table_plan"]
 
-STEPS = 10**12
+BUDGET_STEPS = 10**12
 """Budgets are multiples of the guarantee's part in so many: they print as decimals, and next to nothing is lost."""
-ROUNDS = 6
-"""Of sizes and plans that follow from each other: two are enough on the networks at hand."""
-LONG = 10**30
+PLAN_ROUNDS = 6
+"""Most rounds of sizes and plans that follow from each other: two are enough on the networks at hand."""
+DENOMINATOR_LIMIT = 10**30
 """Budgets with a larger denominator are rounded down, so that their parts can be written into a release."""
-VANISHING = 1e-200
+LEAST_ERROR = 1e-200
 """Stands for errors too small for floating point."""
 
 
@@ -94,11 +94,11 @@ def table_plan(*, workload: Sequence[str | Query] | None, records: int | None) -
                 f"planned pools tables of at most {MOST_VARIABLES} variables, but {large[0]!r} has "
                 f"{len(network.parents[large[0]])} parents; give it fewer, or use the mechanism 'laplace'"
             )
-        plans = list(_plans(network, prior, guarantee, queries))
+        plans = list(_list_plans(network, prior, guarantee, queries))
         if queries is not None and len(plans) > 1:
-            return min(plans, key=lambda plan: workload_error(network, prior, queries, _blurs(network, plan)))
-        best = min(plans, key=lambda plan: _error(network, plan))
-        return best if records is None or queries is not None else _without_large(network, best, guarantee, records)
+            return min(plans, key=lambda plan: workload_error(network, prior, queries, _find_blurs(network, plan)))
+        best = min(plans, key=lambda plan: _sum_errors(network, plan))
+        return best if records is None or queries is not None else _leave_out_large(network, best, guarantee, records)
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: PlannedNoise, noise: Noise) -> NoisyTables:
         add = noise.discrete_laplace if calibration.noise == "discrete_laplace" else noise.discrete_gaussian
@@ -106,16 +106,16 @@ def table_plan(*, workload: Sequence[str | Query] | None, records: int | None) -
         joints = {scope: statistic.joint(scope) for scope in calibration.scales}
         tables = noisy_tables({scope: joints[scope] for scope in alone}, alone, add)
         for star in star_scopes(calibration.stars):
-            tables |= _noisy_star({scope: joints[scope] for scope in star}, calibration.scales[star[0]], noise)
+            tables |= _add_star_noise({scope: joints[scope] for scope in star}, calibration.scales[star[0]], noise)
         return NoisyTables(statistic.network, tables, calibration.scales, calibration.noise, calibration.stars)
 
     return Mechanism("planned", calibrate, draw)
 
 
-def _plans(
+def _list_plans(
     network: Network, prior: Dirichlet, guarantee: Guarantee, queries: Sequence[str | Query] | None
 ) -> Iterator[PlannedNoise]:
-    """The forms that a release may take."""
+    """List the forms that a release may take."""
 
     def shares(groups: Sequence[Group], noise: Literal["laplace", "gaussian"]) -> dict[Group, float]:
         if queries is None:
@@ -135,39 +135,39 @@ def _plans(
         except InputError:
             return  # Gaussian noise cannot keep this guarantee; Laplace noise can.
         families = [(network.ordered(network.family(node)),) for node in network.maximal_families]
-        yield _gaussian_plan(network, shares(families, "gaussian"), in_digits(rho), reported, moved)
+        yield _plan_gaussian(network, shares(families, "gaussian"), in_digits(rho), reported, moved)
 
 
-def _without_large(network: Network, plan: PlannedNoise, guarantee: Guarantee, records: int) -> PlannedNoise:
-    """The plan, or one of the same form whose large families are measured without some of their parents."""
-    if _error(network, plan) <= NOISY * records * len(network.nodes):
+def _leave_out_large(network: Network, plan: PlannedNoise, guarantee: Guarantee, records: int) -> PlannedNoise:
+    """Keep the plan, or measure its large families without some of their parents."""
+    if _sum_errors(network, plan) <= NOISY_ROW_ERROR * records * len(network.nodes):
         return plan
     moved, counted = cells_moved(guarantee.relation), tuple(scope for group in star_cover(network) for scope in group)
     gaussian = plan.noise == "discrete_gaussian"
     rho, whole = sum(plan.budgets.values(), Fraction()), guarantee.epsilon
-    groups = _groups(plan)
-    for _ in range(ROUNDS):
+    groups = _count_groups(plan)
+    for _ in range(PLAN_ROUNDS):
         scale = math.sqrt(moved * groups / rho) / 2 if gaussian else float(moved * groups / whole)
         smaller = without_large(network, largest_table(records, scale))
         if gaussian:
             families = [(smaller.ordered(smaller.family(node)),) for node in smaller.maximal_families]
-            plan = _gaussian_plan(smaller, default_shares(smaller, families, "gaussian"), rho, plan.reported, moved)
+            plan = _plan_gaussian(smaller, default_shares(smaller, families, "gaussian"), rho, plan.reported, moved)
         else:
             shares = default_shares(smaller, star_cover(smaller, inside=counted), "laplace")
             plan = laplace_plan(smaller, shares, whole, moved)
-        if _groups(plan) == groups:
+        if _count_groups(plan) == groups:
             break
-        groups = _groups(plan)
+        groups = _count_groups(plan)
     return plan
 
 
-def _groups(plan: PlannedNoise) -> int:
-    """Parts that the budget goes to."""
+def _count_groups(plan: PlannedNoise) -> int:
+    """Count the parts that the budget goes to."""
     return len(plan.budgets) - len(plan.stars) + len(set(plan.stars.values()))
 
 
-def _noisy_star(joints: Mapping[Scope, Array], scale: float, noise: Noise) -> dict[Scope, Array]:
-    """The tables of a star with noise that agrees on what they share."""
+def _add_star_noise(joints: Mapping[Scope, Array], scale: float, noise: Noise) -> dict[Scope, Array]:
+    """Add noise to the tables of a star that agrees on what they share."""
     star = tuple(joints)
     shared = shared_by(star)
     noisy = noise.star([by_rows(joints[scope], scope, shared) for scope in star], scale)
@@ -175,7 +175,7 @@ def _noisy_star(joints: Mapping[Scope, Array], scale: float, noise: Noise) -> di
 
 
 def laplace_plan(network: Network, shares: Mapping[Group, float], epsilon: Fraction, moved: int) -> PlannedNoise:
-    """A plan with discrete Laplace noise: epsilon goes to the stars, and to the tables beside them, by their shares.
+    """Plan discrete Laplace noise: epsilon goes to the stars, and to the tables beside them, by their shares.
 
     Args:
         network: public.
@@ -189,7 +189,7 @@ def laplace_plan(network: Network, shares: Mapping[Group, float], epsilon: Fract
     Raises:
         InputError: an epsilon that no noise can keep.
     """
-    parts = _budgets(shares, epsilon)
+    parts = _split_budget(shares, epsilon)
     alone: dict[Group, Fraction] = {group: part for group, part in parts.items() if len(group) == 1}
     scales, reported = laplace_scales(alone, moved)
     stars = dict[Scope, int]()
@@ -199,55 +199,71 @@ def laplace_plan(network: Network, shares: Mapping[Group, float], epsilon: Fract
         stars |= dict.fromkeys(group, number)
     budgets = {scope: part for group, part in parts.items() for scope in group}
     of_tables = {scope: scales[group] for group in parts for scope in group}
-    expected = _expected(network, _group_blurs(network, scales))
+    expected = _expect_errors(network, _find_group_blurs(network, scales))
     if len(budgets) == 1:
         ((scope, scale),) = of_tables.items()
         equal = [node for node in network.nodes if network.ordered(network.family(node)) == scope]
-        expected |= dict.fromkeys(equal, _laplace_error(scale))
+        expected |= dict.fromkeys(equal, _expect_laplace_error(scale))
     return PlannedNoise("discrete_laplace", moved, budgets, of_tables, reported, expected, stars)
 
 
-def _gaussian_plan(
+def _plan_gaussian(
     network: Network, shares: Mapping[Group, float], rho: Fraction, reported: Fraction, moved: int
 ) -> PlannedNoise:
-    """Discrete Gaussian noise; rho, which keeps the guarantee, goes to the tables by their shares."""
-    budgets = {scope: part for (scope,), part in _budgets(shares, rho).items()}
+    """Plan discrete Gaussian noise; rho, which keeps the guarantee, goes to the tables by their shares."""
+    budgets = {scope: part for (scope,), part in _split_budget(shares, rho).items()}
     scales = {scope: deviation_within(moved, budget)[0] for scope, budget in budgets.items()}
-    expected = _expected(network, _table_blurs("discrete_gaussian", scales))
+    expected = _expect_errors(network, _find_table_blurs("discrete_gaussian", scales))
     return PlannedNoise("discrete_gaussian", moved, budgets, scales, reported, expected)
 
 
-def _budgets(shares: Mapping[Group, float], whole: Fraction) -> dict[Group, Fraction]:
-    """Exact parts of a budget, proportional to the shares and rounded down: together at most the whole."""
-    if whole.denominator > LONG:
+def _split_budget(shares: Mapping[Group, float], whole: Fraction) -> dict[Group, Fraction]:
+    """Split a budget exactly, proportional to the shares and rounded down: together at most the whole."""
+    if whole.denominator > DENOMINATOR_LIMIT:
         whole = in_digits(whole)
     exact = {group: Fraction(share) for group, share in shares.items()}
     total = sum(exact.values(), Fraction())
-    return {group: whole * Fraction(math.floor(share / total * STEPS), STEPS) for group, share in exact.items()}
+    return {
+        group: whole * Fraction(math.floor(share / total * BUDGET_STEPS), BUDGET_STEPS)
+        for group, share in exact.items()
+    }
 
 
 def in_digits(rho: Fraction) -> Fraction:
-    """A loss rounded down to 13 or 14 digits: its parts then print as decimals."""
+    """Round a loss down to 13 or 14 digits, so that its parts print as decimals.
+
+    Args:
+        rho: greater than 0.
+
+    Returns:
+        At most rho.
+
+    Example:
+        >>> in_digits(Fraction(1, 3))
+        Fraction(3333333333333, 10000000000000)
+    """
     # Numbers of digits: a float would underflow.
     unit = Fraction(10) ** (len(str(rho.numerator)) - len(str(rho.denominator)) - 13)
     return math.floor(rho / unit) * unit
 
 
-def _blurs(network: Network, plan: PlannedNoise) -> dict[Scope, Blur]:
-    """What the noise of a plan does to each table; records squared."""
+def _find_blurs(network: Network, plan: PlannedNoise) -> dict[Scope, Blur]:
+    """Find what the noise of a plan does to each table; records squared."""
     alone = {scope: scale for scope, scale in plan.scales.items() if scope not in plan.stars}
     stars = {star: plan.scales[star[0]] for star in star_scopes(plan.stars)}
-    return _table_blurs(plan.noise, alone) | _group_blurs(network, stars)
+    return _find_table_blurs(plan.noise, alone) | _find_group_blurs(network, stars)
 
 
-def _table_blurs(noise: CellNoise, scales: Mapping[Scope, float]) -> dict[Scope, Blur]:
-    """Of independent noise in every cell."""
-    return {scope: Blur(max(noise_variance(noise, scale), VANISHING)) for scope, scale in scales.items()}
+def _find_table_blurs(noise: CellNoise, scales: Mapping[Scope, float]) -> dict[Scope, Blur]:
+    """Find what independent noise in every cell does to each table; records squared."""
+    return {scope: Blur(max(noise_variance(noise, scale), LEAST_ERROR)) for scope, scale in scales.items()}
 
 
-def _group_blurs(network: Network, scales: Mapping[Group, float]) -> dict[Scope, Blur]:
-    """Of Laplace noise on tables alone, and of stars."""
-    blurs = _table_blurs("discrete_laplace", {group[0]: scale for group, scale in scales.items() if len(group) == 1})
+def _find_group_blurs(network: Network, scales: Mapping[Group, float]) -> dict[Scope, Blur]:
+    """Find what Laplace noise does to tables alone, and to those of stars; records squared."""
+    blurs = _find_table_blurs(
+        "discrete_laplace", {group[0]: scale for group, scale in scales.items() if len(group) == 1}
+    )
     for star, scale in scales.items():
         if len(star) > 1:
             found = star_blurs(shared_by(star), star_lengths(network, star), scale)
@@ -255,18 +271,18 @@ def _group_blurs(network: Network, scales: Mapping[Group, float]) -> dict[Scope,
     return blurs
 
 
-def _laplace_error(scale: float) -> float:
-    """Its mean absolute value, `2 q / (1 - q^2)`; records."""
-    return max(-2 * math.exp(-1 / scale) / math.expm1(-2 / scale), VANISHING)
+def _expect_laplace_error(scale: float) -> float:
+    """Mean absolute value of discrete Laplace noise, `2 q / (1 - q^2)`; records."""
+    return max(-2 * math.exp(-1 / scale) / math.expm1(-2 / scale), LEAST_ERROR)
 
 
-def _expected(network: Network, blurs: Mapping[Scope, Blur]) -> dict[str, float]:
+def _expect_errors(network: Network, blurs: Mapping[Scope, Blur]) -> dict[str, float]:
     """Mean absolute error of a cell of each family's table after least squares, as if it were normal; records."""
     pooled = pooled_variances(network, blurs)
     expected = {node: cell_variance(network, pooled, network.ordered(network.family(node))) for node in network.nodes}
     return {node: math.sqrt(2 / math.pi * variance) for node, variance in expected.items()}
 
 
-def _error(network: Network, plan: PlannedNoise) -> float:
-    """Expected absolute error of all families' cells together; records."""
+def _sum_errors(network: Network, plan: PlannedNoise) -> float:
+    """Sum the expected absolute errors of all families' cells; records."""
     return sum(network.cells(network.family(node)) * error for node, error in plan.expected.items())

@@ -9,7 +9,8 @@ from typing import TypeVar
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.mechanisms.noise import Integers, scale_for
+from discreet.mechanisms.noise import scale_for
+from discreet.model.arrays import Ints
 from discreet.model.network import Network
 from discreet.model.tables import Array
 from discreet.privacy.guarantee import Guarantee, as_text
@@ -22,18 +23,32 @@ Value = TypeVar("Value", Fraction, float)
 
 
 def even_budgets(network: Network, epsilon: Fraction) -> Mapping[str, Fraction]:
-    """The same share for every family that lies in no other: the tables of the others are sums of theirs."""
+    """Give the same share to every family that lies in no other: the tables of the others are sums of theirs.
+
+    Args:
+        network: public.
+        epsilon: of all tables together.
+
+    Returns:
+        Budgets by node.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> bits = tuple(Variable(name, ("no", "yes")) for name in "ab")
+        >>> dict(even_budgets(Network(bits, {"a": (), "b": ()}), Fraction(1)))
+        {'a': Fraction(1, 2), 'b': Fraction(1, 2)}
+    """
     return dict.fromkeys(network.maximal_families, epsilon / len(network.maximal_families))
 
 
 def table_noise(epsilons: Mapping[str, Fraction], moved: int) -> TableNoise:
-    """Discrete Laplace noise for the budgets of families' tables; arguments and errors as in `laplace_scales`."""
+    """Calibrate discrete Laplace noise for the budgets of families' tables; the rest is as in `laplace_scales`."""
     scales, reported = laplace_scales(epsilons, moved)
     return TableNoise(moved, epsilons, scales, reported)
 
 
 def laplace_scales(epsilons: Mapping[Key, Fraction], moved: int) -> tuple[dict[Key, float], Fraction]:
-    """Discrete Laplace scales for the tables' budgets.
+    """Find the discrete Laplace scales that keep the tables' budgets.
 
     Args:
         epsilons: exact budget of each measured table.
@@ -44,10 +59,14 @@ def laplace_scales(epsilons: Mapping[Key, Fraction], moved: int) -> tuple[dict[K
 
     Raises:
         InputError: a budget so small or so large that no scale is left.
+
+    Example:
+        >>> laplace_scales({"a": Fraction(1, 2), "b": Fraction(1, 4)}, 1)
+        ({'a': 2.0, 'b': 4.0}, Fraction(3, 4))
     """
     scales: dict[Key, float] = {}
     reported = Fraction()
-    for budget, keys in _groups(epsilons).items():
+    for budget, keys in _group_by_value(epsilons).items():
         scale, report = scale_for(moved * len(keys), budget * len(keys))
         scales |= dict.fromkeys(keys, scale)
         reported += report
@@ -55,9 +74,11 @@ def laplace_scales(epsilons: Mapping[Key, Fraction], moved: int) -> tuple[dict[K
 
 
 def noisy_tables(
-    counts: Mapping[Key, Array], scales: Mapping[Key, float], add: Callable[[Integers, float], Integers]
+    counts: Mapping[Key, Array], scales: Mapping[Key, float], add: Callable[[Ints, float], Ints]
 ) -> dict[Key, Array]:
-    """Tables with noise, one vector call for all of equal scale: a call's length is public, and its time tells least.
+    """Add noise to tables, in one vector call for all of equal scale.
+
+    A call's length is public, so that its time tells least.
 
     Args:
         counts: private.
@@ -66,9 +87,13 @@ def noisy_tables(
 
     Returns:
         Noisy tables.
+
+    Example:
+        >>> noisy_tables({"a": np.array([3, 4])}, {"a": 2.0}, lambda values, scale: values + 1)["a"].tolist()
+        [4, 5]
     """
     noisy = dict[Key, Array]()
-    for scale, keys in _groups(scales).items():
+    for scale, keys in _group_by_value(scales).items():
         flat = np.concatenate([counts[key].ravel() for key in keys])
         ends = np.cumsum([counts[key].size for key in keys])[:-1]
         for key, part in zip(keys, np.split(add(flat, scale), ends), strict=True):
@@ -77,7 +102,7 @@ def noisy_tables(
 
 
 def checked_budgets(network: Network, shares: Mapping[str, Fraction], limit: Fraction) -> Mapping[str, Fraction]:
-    """Budgets that a user gave for each table, in the network's order.
+    """Check the budgets that a user gave for each table, and put them into the network's order.
 
     Raises:
         InputError: a family that lies in no other has none, an unknown node has one, or they are not positive or sum
@@ -106,8 +131,8 @@ def pure_only(name: str, guarantee: Guarantee) -> None:
         raise InputError(f"{name} noise keeps a pure guarantee; ask for delta 0, or use the mechanism 'gaussian'")
 
 
-def _groups(values: Mapping[Key, Value]) -> dict[Value, list[Key]]:
-    """Keys by equal value, in order."""
+def _group_by_value(values: Mapping[Key, Value]) -> dict[Value, list[Key]]:
+    """Group keys by equal value, in order."""
     groups: dict[Value, list[Key]] = {}
     for key, value in values.items():
         groups.setdefault(value, []).append(key)

@@ -1,4 +1,4 @@
-"""Posterior sampling for linear regression: draws of the weights under a prior cut to a ball (Zhang et al., Figure 2).
+"""Posterior sampling for linear regression: draws of weights under a prior on a ball (Zhang et al., Figure 2).
 
 The whole guarantee comes from the ball: inside it the likelihoods of two records differ by a bounded factor. Printed
 experiments use a ball of ten prior deviations, which promises little; here the ball is chosen, and the likelihood is
@@ -11,12 +11,12 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri
 
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import DesignMechanism, Mechanism
 from discreet.mechanisms.noise import Noise
+from discreet.model.arrays import Floats
 from discreet.model.design import GRID, Design, Normal
 from discreet.privacy.guarantee import Guarantee
 from discreet.releases.kinds.weight_draws import Truncation, WeightDraws
@@ -25,16 +25,14 @@ from discreet.theory.truncated_normal import sampler_loss, truncated_normal
 
 __all__ = ["truncated_posterior"]
 
-DIGITS = 6
+WEIGHT_DIGITS = 6
 """Decimal digits of a weight that are released."""
-ROUNDING = Fraction(1, 10**9)
+SAMPLER_ROUNDING = Fraction(1, 10**9)
 """Relative error of the loss in floating point, and more."""
 SETTING_LIMIT = 1e12
 """Largest variance and radius, and inverse of the smallest: their squares and ratios stay far from a float's ends."""
 DRAWS_LIMIT = 10_000
 """Most draws: each has the budget's share only."""
-
-Floats = npt.NDArray[np.float64]
 
 
 def truncated_posterior(
@@ -42,8 +40,8 @@ def truncated_posterior(
 ) -> DesignMechanism[Truncation, Moments]:
     """Draws of a linear regression's weights from `likelihood^tau times prior` on the ball `|w| <= radius`.
 
-    Everything is in the design's coordinates: features and target between -1 and 1. The temper tau is 1 where the
-    budget allows it, else what the budget buys.
+    Everything is in the design's coordinates: features and target between -1 and 1. The tempering exponent tau is 1
+    where the budget allows it, else what the budget buys.
 
     Args:
         draws: joint draws of all weights; they share the budget.
@@ -65,6 +63,14 @@ def truncated_posterior(
     Source:
         Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Section on linear regression; Dimitrakakis et al. (JMLR 2017),
         Theorem 8.1; the loss in closed form is `theory/truncated_normal.py`'s.
+
+    Example:
+        >>> import discreet as dc
+        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> law = dc.truncated_posterior(variance=0.04).calibrate(stay, dc.designs.Normal(stay, 1.0), promise)
+        >>> 0 < law.temper < 1, law.radius, law.total <= 1
+        (True, 1.0, True)
     """
     if isinstance(draws, bool) or not isinstance(draws, int) or not 1 <= draws <= DRAWS_LIMIT:
         raise InputError(f"a truncated posterior needs from 1 to {DRAWS_LIMIT:,} draws, got {draws}")
@@ -79,15 +85,19 @@ def truncated_posterior(
         length = math.nextafter(math.sqrt(design.squared_length), math.inf)
         loss = sampler_loss(float(radius), length, 1.0, float(variance), guarantee.relation)
         budget = guarantee.epsilon / draws
-        temper = 1.0 if budget * (1 - 2 * ROUNDING) >= Fraction(loss) else float(budget * (1 - 2 * ROUNDING)) / loss
+        temper = (
+            1.0
+            if budget * (1 - 2 * SAMPLER_ROUNDING) >= Fraction(loss)
+            else float(budget * (1 - 2 * SAMPLER_ROUNDING)) / loss
+        )
         if not temper > 0:
             raise InputError("epsilon is too small: the likelihood would be tempered to nothing")
-        reported = draws * Fraction(temper) * Fraction(loss) * (1 + ROUNDING)
-        return Truncation(float(radius), float(variance), temper, draws, DIGITS, reported)
+        reported = draws * Fraction(temper) * Fraction(loss) * (1 + SAMPLER_ROUNDING)
+        return Truncation(float(radius), float(variance), temper, draws, WEIGHT_DIGITS, reported)
 
     def draw(statistic: Moments, prior: Normal, calibration: Truncation, noise: Noise) -> WeightDraws:
         design = statistic.over
-        products, crossed = _products(statistic)
+        products, crossed = _recover_products(statistic)
         weight = calibration.temper / calibration.variance
         weights = truncated_normal(
             weight * products + np.eye(design.size) / prior.deviation**2,
@@ -103,8 +113,8 @@ def truncated_posterior(
     return Mechanism("truncated_posterior", calibrate, draw, Moments, several=False)
 
 
-def _products(statistic: Moments) -> tuple[Floats, Floats]:
-    """Sums of products of coordinates, shape `(size, size)`, and with the target, shape `(size,)`."""
+def _recover_products(statistic: Moments) -> tuple[Floats, Floats]:
+    """Recover sums of products of coordinates, shape `(size, size)`, and with the target, shape `(size,)`."""
     design, records = statistic.over, statistic.records
     wide = np.zeros((design.size + 1, design.size + 1))
     for (i, j), value in zip(design.moments, statistic.values.tolist(), strict=True):

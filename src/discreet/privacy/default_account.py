@@ -17,14 +17,26 @@ from discreet.privacy.settings import ledger_address
 __all__ = ["DEFAULT_ACCOUNT", "DEFAULT_LIMIT", "DefaultAccountWarning", "default_account"]
 
 DEFAULT_ACCOUNT = "default"
-"""Its name."""
+"""Name of the default account."""
 DEFAULT_LIMIT = Guarantee(epsilon=3, delta="0.000001", relation=Relation.ADD_REMOVE, unit="record")
 """All that may ever be spent from it: three fits of epsilon 1. Odds about one record then change by a factor of 20 at
 most; whoever wants more says so, and opens an account."""
 
 
 class DefaultAccountWarning(UserWarning):
-    """A fit spends from the default account; told once in a process, with the ledger and the limit."""
+    """A fit spends from the default account; told once in a process, with the ledger and the limit.
+
+    Args:
+        message: what is spent from, and how to name an account instead.
+
+    Raises:
+        Nothing: it is a warning; `warnings.simplefilter("error", DefaultAccountWarning)` makes an error of it.
+
+    Example:
+        >>> import discreet as dc
+        >>> issubclass(dc.tools.DefaultAccountWarning, UserWarning)
+        True
+    """
 
 
 def default_account() -> Account:
@@ -36,6 +48,13 @@ def default_account() -> Account:
     Raises:
         InputError: the ledger cannot be opened, lives in memory, or has an account of this name for another relation or
             unit.
+
+    Guarantee:
+        None spent: it opens an account and charges nothing.
+
+    Example:
+        >>> print(DEFAULT_LIMIT)  # what the account is opened with
+        epsilon 3, delta 0.000001, add-remove one record
     """
     ledger = Ledger(ledger_address())
     if ledger.place == ":memory:":
@@ -43,19 +62,19 @@ def default_account() -> Account:
             "a ledger in memory forgets what was spent: let DISCREET_LEDGER name a file, such as "
             "sqlite:///budget.db, or give account="
         )
-    account = _found(ledger)
+    account = _open_or_find(ledger)
     limit = account.limit
     if (limit.relation, limit.unit) != (DEFAULT_LIMIT.relation, DEFAULT_LIMIT.unit):
         raise InputError(
             f"account {DEFAULT_ACCOUNT!r} of ledger {shown_path(ledger.place)} was opened for another relation or unit "
             f"than {DEFAULT_LIMIT.relation} of a {DEFAULT_LIMIT.unit}: give account=, and epsilon= is then meant for it"
         )
-    _tell(ledger.place, str(limit))
+    _warn_once(ledger.place, str(limit))
     return account
 
 
-def _found(ledger: Ledger) -> Account:
-    """The account, opened where it is not."""
+def _open_or_find(ledger: Ledger) -> Account:
+    """Find the account, opened where it is not."""
     if DEFAULT_ACCOUNT not in ledger.names():
         try:
             return ledger.open(DEFAULT_ACCOUNT, DEFAULT_LIMIT)
@@ -67,7 +86,7 @@ def _found(ledger: Ledger) -> Account:
 
 
 @cache
-def _tell(place: str, limit: str) -> None:
+def _warn_once(place: str, limit: str) -> None:
     """Say what is spent from, once in a process."""
     warnings.warn(
         f"fits without account= spend from account {DEFAULT_ACCOUNT!r} of ledger {shown_path(place)}, one for all "

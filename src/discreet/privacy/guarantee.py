@@ -38,7 +38,6 @@ __all__ = [
 Number = Rational | Decimal | SupportsFloat | str
 """What a budget may be given as: an int, Fraction, Decimal, decimal text, or a float (read as its shortest text)."""
 
-
 Value = TypeVar("Value")
 
 DIGITS_LIMIT = 1200
@@ -46,12 +45,22 @@ DIGITS_LIMIT = 1200
 
 
 class Relation(StrEnum):
-    """Which data sets count as neighbours, or how far apart two of them are.
+    """Which data sets count as neighbours, or, for METRIC, how far apart two of them are.
 
     ADD_REMOVE: one has one record more than the other; the number of records is private.
     REPLACE: they differ in one record; the number of records is public.
     METRIC: any two of one size, at a distance in the guarantee's unit; the number of records is public. What is
         promised falls with the distance, so it hides small changes and protects no record as a whole.
+
+    Args:
+        value: "add-remove", "replace" or "metric"; underscores and capitals are taken, too.
+
+    Raises:
+        InputError: another text, by name.
+
+    Example:
+        >>> Relation("add_remove") is Relation.ADD_REMOVE, Relation.REPLACE.public_number
+        (True, True)
     """
 
     ADD_REMOVE = "add-remove"
@@ -117,8 +126,7 @@ class Guarantee:
         relation: which data sets count as neighbours.
         unit: what one record stands for in the promise, such as "record" or "patient"; for METRIC the change that has
             distance 1, an amount and what changes by it, such as "1 mmHg in one reading". The amount is in the unit of
-            the bounds of the column that is released: no word after it converts it, see
-            `Release.unit_lines`.
+            the bounds of the column that is released: no word after it converts it (`Release.unit_lines`).
 
     Raises:
         InputError: a number out of its range (zero, negative, NaN, infinite, not a number), an unknown relation, an
@@ -157,7 +165,7 @@ class Guarantee:
             if not begins_with_amount(unit):
                 raise InputError(
                     f"the unit of a metric is the change that has distance 1, an amount and what changes by it, such "
-                    f"as '1 mmHg in one reading', not {_shown(unit)}"
+                    f"as '1 mmHg in one reading', not {_show(unit)}"
                 )
 
     @property
@@ -183,7 +191,18 @@ class Guarantee:
 
 
 def begins_with_amount(unit: str) -> bool:
-    """Whether a unit begins with an amount greater than 0, as that of a metric does and that of records must not."""
+    """Tell whether a unit begins with an amount above 0, as that of a metric does and that of records must not.
+
+    Args:
+        unit: of protection, or of change.
+
+    Returns:
+        True for a metric's.
+
+    Example:
+        >>> begins_with_amount("1 mmHg in one reading"), begins_with_amount("record")
+        (True, False)
+    """
     return re.match(r"\s*(?=[\d.]*[1-9])\d*\.?\d+\s+\S", unit) is not None
 
 
@@ -206,36 +225,36 @@ def as_rational(value: Number, name: str) -> Fraction:
     """
     try:
         if isinstance(value, str):
-            return _from_text(value)
+            return _parse_text(value)
         if isinstance(value, Decimal):
-            return _from_text(str(value))
+            return _parse_text(str(value))
         if isinstance(value, Rational) and not isinstance(value, bool):
             # Integers of numpy would wrap around in later sums.
-            return _bounded(Fraction(int(value.numerator), int(value.denominator)))
+            return _refuse_long(Fraction(int(value.numerator), int(value.denominator)))
         if type(value).__name__ in ("bool", "bool_"):
             raise ValueError
-        return _from_text(repr(float(value)))
+        return _parse_text(repr(float(value)))
     except (ValueError, TypeError, OverflowError, ZeroDivisionError):
-        raise InputError(f"{name} must be a finite number such as 0.1, got {_shown(value)}") from None
+        raise InputError(f"{name} must be a finite number such as 0.1, got {_show(value)}") from None
 
 
-def _shown(value: object) -> str:
-    """The value for an error, where it can be printed."""
+def _show(value: object) -> str:
+    """Print a value for an error, where it can be printed."""
     try:
         return repr(value)[:40]
     except ValueError:
         return f"a {type(value).__name__} with too many digits"
 
 
-def _from_text(text: str) -> Fraction:
-    """Decimal text or a fraction, refused before a long exponent makes it a number of millions of digits."""
+def _parse_text(text: str) -> Fraction:
+    """Parse decimal text or a fraction; a long exponent is refused before it makes a number of millions of digits."""
     exponent = re.search(r"[eE]([+-]?\d+)\s*$", text)
     if len(text) > 3 * DIGITS_LIMIT or (exponent is not None and len(exponent[1]) > 4):
         raise ValueError
-    return _bounded(Fraction(text))
+    return _refuse_long(Fraction(text))
 
 
-def _bounded(value: Fraction) -> Fraction:
+def _refuse_long(value: Fraction) -> Fraction:
     """Refuse what could not be printed."""
     if max(value.numerator.bit_length(), value.denominator.bit_length()) > 3 * DIGITS_LIMIT:
         raise ValueError
@@ -269,7 +288,7 @@ def as_text(value: Fraction) -> str:
 
 
 def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """What several releases on the same records promise together: epsilons and deltas add up.
+    """Add up what several releases on the same records promise: epsilons and deltas sum.
 
     Args:
         guarantees: at least one; all for the same relation and unit (`convert` them first).
@@ -280,8 +299,17 @@ def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
     Raises:
         InputError: none given, or they differ in relation or unit.
 
+    Guarantee:
+        The sum holds for all of the releases together, if each was drawn on its own or knew the others' outputs only.
+
     Source:
         Dwork and Roth (2014), Theorem 3.16 (basic composition); it holds for every pair of data sets, hence for METRIC.
+
+    Example:
+        >>> import discreet as dc
+        >>> promise = dc.Guarantee(epsilon="0.5", delta=0, relation="add-remove", unit="record")
+        >>> dc.tools.compose([promise, promise]).epsilon
+        Fraction(1, 1)
     """
     parts = list(guarantees)
     if not parts:
@@ -317,8 +345,17 @@ def convert(guarantee: Guarantee, relation: Relation) -> Guarantee:
     Raises:
         InputError: from REPLACE to ADD_REMOVE, from or to METRIC, or a delta that would be 1 or more.
 
+    Guarantee:
+        What is returned follows from what was given, for the same releases; nothing more is spent.
+
     Source:
         Dwork and Roth (2014), Theorem 2.2 (group privacy), for groups of two.
+
+    Example:
+        >>> import discreet as dc
+        >>> promise = dc.Guarantee(epsilon="0.5", delta=0, relation="add-remove", unit="record")
+        >>> print(dc.tools.convert(promise, dc.Relation.REPLACE))
+        epsilon 1, replace one record
     """
     if guarantee.relation is relation:
         return guarantee
@@ -329,7 +366,7 @@ def convert(guarantee: Guarantee, relation: Relation) -> Guarantee:
         )
     if guarantee.relation is Relation.REPLACE:
         raise InputError("a guarantee for replacing a record promises nothing for adding or removing one")
-    delta = guarantee.delta and guarantee.delta * (1 + _exp_above(guarantee.epsilon))
+    delta = guarantee.delta and guarantee.delta * (1 + _round_exp_up(guarantee.epsilon))
     if delta >= 1:
         raise InputError(
             "the guarantee, converted to replacing a record, has a delta of 1 or more and promises nothing"
@@ -338,7 +375,7 @@ def convert(guarantee: Guarantee, relation: Relation) -> Guarantee:
 
 
 def for_each(guarantee: Guarantee, number: int) -> Guarantee:
-    """What may be promised for one record, so that a unit with so many of them has the promise that is wanted.
+    """Find what may be promised for one record, so that a unit with so many of them has the promise that is wanted.
 
     If adding or removing (or replacing) one record moves probabilities by `(e, d)`, then k of them, one after the
     other, move them by `(k e, (1 + exp(e) + ... + exp((k - 1) e)) d)`. So each gets epsilon / k, exactly, and delta
@@ -362,12 +399,14 @@ def for_each(guarantee: Guarantee, number: int) -> Guarantee:
     if number == 1:
         return guarantee
     epsilon = guarantee.epsilon / number
-    delta = guarantee.delta and _below(guarantee.delta / sum(_exp_above(epsilon * each) for each in range(number)))
+    delta = guarantee.delta and _round_down(
+        guarantee.delta / sum(_round_exp_up(epsilon * each) for each in range(number))
+    )
     return Guarantee(epsilon=epsilon, delta=delta, relation=guarantee.relation, unit=guarantee.unit)
 
 
 def amplified(epsilon: Fraction, probability: Fraction) -> Fraction:
-    """What a pure promise becomes where each record took part with some probability, independently of all others.
+    """Bound what a pure promise becomes where each record took part with some probability, independently of all others.
 
     Args:
         epsilon: of the mechanism on the sample, for ADD_REMOVE; nats.
@@ -390,11 +429,11 @@ def amplified(epsilon: Fraction, probability: Fraction) -> Fraction:
     _check_sampling(epsilon, probability)
     if probability == 1:
         return epsilon
-    return _log1p(probability * (_exp_above(epsilon) - 1), decimal.ROUND_CEILING)
+    return _round_log1p(probability * (_round_exp_up(epsilon) - 1), decimal.ROUND_CEILING)
 
 
 def before_sampling(epsilon: Fraction, probability: Fraction) -> Fraction:
-    """The promise that a mechanism may make on a sample, so that sampling turns it into `epsilon`; rounded down.
+    """Find the promise that a mechanism may make on a sample, so that sampling turns it into `epsilon`; rounded down.
 
     Args:
         epsilon: what is to hold for the records, for ADD_REMOVE; nats.
@@ -405,17 +444,23 @@ def before_sampling(epsilon: Fraction, probability: Fraction) -> Fraction:
 
     Raises:
         InputError: a probability outside (0, 1], or an epsilon above 1,000.
+
+    Example:
+        >>> wanted = Fraction(1, 10)
+        >>> promise = before_sampling(wanted, Fraction(1, 2))
+        >>> promise > wanted, amplified(promise, Fraction(1, 2)) <= wanted
+        (True, True)
     """
     _check_sampling(epsilon, probability)
     if probability == 1:
         return epsilon
-    below = _exp_above(epsilon) * (1 - Fraction(1, 10**28)) - 1
-    found = _log1p(below / probability, decimal.ROUND_FLOOR) if below > 0 else below
+    below = _round_exp_up(epsilon) * (1 - Fraction(1, 10**28)) - 1
+    found = _round_log1p(below / probability, decimal.ROUND_FLOOR) if below > 0 else below
     while found > 0 and amplified(found, probability) > epsilon:
         found *= 1 - Fraction(1, 10**25)
     if not found > 0:
         raise InputError("epsilon is too small to be spent on a sample")
-    return _log_rounded(found)
+    return _shorten_down(found)
 
 
 def _check_sampling(epsilon: Fraction, probability: Fraction) -> None:
@@ -426,27 +471,27 @@ def _check_sampling(epsilon: Fraction, probability: Fraction) -> None:
         raise InputError("an epsilon greater than 0 is needed")
 
 
-def _log1p(value: Fraction, rounding: str) -> Fraction:
-    """A rational next to log(1 + value), on the side that the rounding says."""
+def _round_log1p(value: Fraction, rounding: str) -> Fraction:
+    """Round log(1 + value) to a rational on the side that the rounding says."""
     context = decimal.Context(prec=60, rounding=rounding)
     inside = context.divide(Decimal((1 + value).numerator), Decimal((1 + value).denominator))
     log = context.ln(inside)
     return Fraction(context.next_plus(log) if rounding == decimal.ROUND_CEILING else context.next_minus(log))
 
 
-def _log_rounded(value: Fraction) -> Fraction:
-    """Not more than the value, with a denominator that is short."""
+def _shorten_down(value: Fraction) -> Fraction:
+    """Round down to a short denominator."""
     return Fraction(math.floor(value * 10**30), 10**30) if value * 10**12 > 1 else value
 
 
-def _below(value: Fraction) -> Fraction:
-    """Not more than a value between 0 and 1, by 1e-30 of it at most, with a denominator that is short."""
+def _round_down(value: Fraction) -> Fraction:
+    """Round a value between 0 and 1 down, by 1e-30 of it at most, to a short denominator."""
     places = 30 + max(len(str(value.denominator)) - len(str(value.numerator)), 0)
     return Fraction(math.floor(value * 10**places), 10**places)
 
 
-def _exp_above(value: Fraction) -> Fraction:
-    """A rational at least exp(value), and at most a relative 1e-30 above it."""
+def _round_exp_up(value: Fraction) -> Fraction:
+    """Round exp(value) up to a rational, by a relative 1e-30 at most."""
     if value > 1000:
         raise InputError("an epsilon above 1,000 is too large to convert a delta; such a guarantee promises nothing")
     context = decimal.Context(prec=math.ceil(40 + float(value)), rounding=decimal.ROUND_CEILING)

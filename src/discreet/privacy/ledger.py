@@ -15,12 +15,20 @@ from typing import TypeVar
 import sqlalchemy as sa
 
 from discreet.errors import BudgetError, InputError, listed, shown
-from discreet.privacy.guarantee import Guarantee, Relation, as_text, convert
+from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger_balance import Balance, Charge, balance_of, charge_of, limit_of
 from discreet.privacy.ledger_books import VERSION, Books, PostgresBooks, SqliteBooks
 from discreet.privacy.ledger_database import Database, shown_address
 from discreet.privacy.ledger_entries import PERSON, PURPOSE, Entry, Refusal, Share, following, subjects_of, verify
-from discreet.privacy.ledger_words import in_words, likeness, refuse_illegible, refuse_other
+from discreet.privacy.ledger_words import (
+    beyond_limit,
+    in_words,
+    likeness,
+    other_version,
+    price_in,
+    refuse_illegible,
+    refuse_other,
+)
 
 __all__ = ["Account", "Balance", "Charge", "Ledger"]
 
@@ -28,7 +36,7 @@ T = TypeVar("T")
 
 
 class Ledger:
-    """Accounts in a database.
+    """Accounts of privacy budgets in a database, which no number of processes can overspend.
 
     Args:
         url: `sqlite:///budget.db`, or `postgresql://host/base`; tables are made when they are not there, and a new file
@@ -38,6 +46,17 @@ class Ledger:
         InputError: the URL cannot be understood, has an argument that could weaken the ledger (any for SQLite; for
             PostgreSQL those that do not say where the server is and how it is reached), or its database cannot be
             opened, is of another version, or could forget in a crash what was spent.
+
+    Guarantee:
+        Charges of an account never sum to more than its limit; see `Account.charge`.
+
+    Example:
+        >>> import discreet as dc
+        >>> ledger = dc.Ledger("sqlite://")  # in memory; sqlite:///budget.db or postgresql://host/base to keep it
+        >>> limit = dc.Guarantee(epsilon=3, delta=0, relation="add-remove", unit="record")
+        >>> account = ledger.open("patients-2026", limit)
+        >>> ledger.names(), account.balance().epsilon_left
+        (('patients-2026',), Fraction(3, 1))
     """
 
     def __init__(self, url: str) -> None:
@@ -45,19 +64,11 @@ class Ledger:
         self._database = Database(url)
         self._books: Books = SqliteBooks() if self._database.sqlite else PostgresBooks()
         self._limits: dict[str, Guarantee] = {}
-        version = self._read(self._found)
+        version = self._read(self._find_version)
         if version is None:
-            version = self._asked(lambda: self._database.make(self._made))
+            version = self._run_in_words(lambda: self._database.make(self._make_tables))
         if version != VERSION:
-            raise InputError(
-                f"ledger {shown_address(url)} has version {version}, and this program version {VERSION}: "
-                + (
-                    f"`discreet ledger migrate --ledger URL` makes version {VERSION} of it"
-                    if version < VERSION
-                    else "use a newer discreet"
-                )
-                + "; nothing was charged"
-            )
+            raise other_version(version, shown_address(url))
 
     @property
     def place(self) -> str:
@@ -73,7 +84,7 @@ class Ledger:
         return (Ledger, (self._database.url,))
 
     def open(self, name: str, limit: Guarantee) -> Account:
-        """Open an account.
+        """Open an account with a limit that never rises.
 
         Args:
             name: new in this ledger; one per data set, not per analyst. At most 80 characters, none of them invisible,
@@ -89,15 +100,8 @@ class Ledger:
         refuse_illegible(name, "an account's name")
         refuse_other(limit, Guarantee, "the limit of an account")
         refuse_illegible(limit.unit, "an account's unit")
-        draft = Entry(
-            name,
-            0,
-            "opened",
-            epsilon=str(limit.epsilon),
-            delta=str(limit.delta),
-            relation=limit.relation.value,
-            unit=limit.unit,
-        )
+        promised = {"relation": limit.relation.value, "unit": limit.unit}
+        draft = Entry(name, 0, "opened", epsilon=str(limit.epsilon), delta=str(limit.delta), **promised)
 
         def add(connection: sa.Connection) -> Entry:
             for other in self._books.names(connection):
@@ -111,11 +115,11 @@ class Ledger:
             found = self._books.first(connection, name) if name in self._books.names(connection) else None
             return found if found is not None and found.is_for(draft) else None
 
-        self._asked(lambda: self._database.write(add, settled, name), name)
+        self._run_in_words(lambda: self._database.write(add, settled, name), name)
         return Account(self, name)
 
     def account(self, name: str, *, purpose: str = "", request: str = "") -> Account:
-        """An account that is open.
+        """Find an account that is open.
 
         Args:
             name: as it was opened, or one that looks like it.
@@ -141,7 +145,11 @@ class Ledger:
         return replace(found, name=alike[0])
 
     def names(self) -> tuple[str, ...]:
-        """Names of all accounts, sorted."""
+        """Names of all accounts, sorted.
+
+        Returns:
+            The names.
+        """
         return self._read(self._books.names)
 
     @property
@@ -173,28 +181,28 @@ class Ledger:
 
     def _read(self, work: Callable[[sa.Connection], T], name: str = "") -> T:
         """Read in one transaction; refusals in words."""
-        return self._asked(lambda: self._database.read(work), name)
+        return self._run_in_words(lambda: self._database.read(work), name)
 
-    def _opened(self, connection: sa.Connection, name: str) -> Guarantee:
-        """The limit that an account was opened with, which never changes: read once."""
+    def _find_limit(self, connection: sa.Connection, name: str) -> Guarantee:
+        """Find the limit that an account was opened with, which never changes: read once."""
         if name not in self._limits:
             self._limits[name] = limit_of(self._books.first(connection, name))
         return self._limits[name]
 
-    def _found(self, connection: sa.Connection) -> int | None:
-        """The version of the tables, in a database that can be relied on."""
+    def _find_version(self, connection: sa.Connection) -> int | None:
+        """Find the version of the tables, in a database that can be relied on."""
         self._books.require_safe(connection)
         return self._books.version(connection)
 
-    def _made(self, connection: sa.Connection) -> int:
-        """The version of the tables, made unless another process was faster."""
+    def _make_tables(self, connection: sa.Connection) -> int:
+        """Make the tables, unless another process was faster, and return their version."""
         found = self._books.version(connection)
         if found is None:
             self._books.make(connection)
         return VERSION if found is None else found
 
-    def _asked(self, work: Callable[[], T], name: str = "") -> T:
-        """Whatever the work returns; refusals in words."""
+    def _run_in_words(self, work: Callable[[], T], name: str = "") -> T:
+        """Run the work; refusals are told in words."""
         try:
             return work()
         except Refusal as refusal:
@@ -214,6 +222,20 @@ class Account:
 
     Raises:
         InputError: the name is no text that a database could hold.
+
+    Guarantee:
+        See `charge`: what was spent through all handles sums to no more than the limit.
+
+    Example:
+        >>> import discreet as dc
+        >>> ledger = dc.Ledger("sqlite://")  # in memory; sqlite:///budget.db or postgresql://host/base to keep it
+        >>> limit = dc.Guarantee(epsilon=3, delta=0, relation="add-remove", unit="record")
+        >>> account = ledger.open("patients-2026", limit)
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> account.charge("a-release", "laplace", promise).epsilon_left
+        Fraction(2, 1)
+        >>> [(charge.release, charge.mechanism) for charge in account.charges()]
+        [('a-release', 'laplace')]
     """
 
     ledger: Ledger
@@ -233,11 +255,11 @@ class Account:
 
     @property
     def limit(self) -> Guarantee:
-        """All that may ever be spent."""
+        """All that may ever be spent from the account."""
         return self.balance().limit
 
     def balance(self) -> Balance:
-        """Limit and sum of the charges.
+        """Read the limit and the sum of the charges.
 
         Returns:
             The balance now.
@@ -245,13 +267,20 @@ class Account:
         Raises:
             InputError: the account is not open, or somebody tampered with its last entry or its balance.
         """
-        return self._read(lambda connection: self._state(connection)[0])
+        return self._read(lambda connection: self._find_state(connection)[0])
 
     def shares(self) -> dict[str, Balance]:
-        """Balances of the people ("person NAME") and purposes ("purpose TEXT") that have a limit of their own."""
+        """Balances of the people ("person NAME") and purposes ("purpose TEXT") that have a limit of their own.
+
+        Returns:
+            Balances by subject, sorted; empty where nobody has a limit of their own.
+
+        Raises:
+            InputError: as of `balance`.
+        """
 
         def read(connection: sa.Connection) -> dict[str, Balance]:
-            whole = self._state(connection)[0]
+            whole = self._find_state(connection)[0]
             shares = self._books.shares(connection, self.name)
             return {
                 subject: balance_of(whole.limit, share)
@@ -262,7 +291,14 @@ class Account:
         return self._read(read)
 
     def charges(self) -> tuple[Charge, ...]:
-        """All charges, oldest first, as they stand: `verify` holds them against their digests."""
+        """Read all charges, oldest first, as they stand: `verify` holds them against their digests.
+
+        Returns:
+            The charges.
+
+        Raises:
+            InputError: the account is not open, or a row is not what discreet wrote.
+        """
 
         def read(connection: sa.Connection) -> tuple[Charge, ...]:
             first = self._books.first(connection, self.name)
@@ -272,7 +308,7 @@ class Account:
         return self._read(read)
 
     def verify(self) -> Entry:
-        """Make all entries and balances once more, and compare.
+        """Compute all entries and balances once more from the first on, and compare.
 
         Returns:
             The last entry. Whoever keeps its place and digest elsewhere can tell later that nothing before it changed.
@@ -281,15 +317,22 @@ class Account:
             InputError: the account is not open, or something in it is not what follows from what stands before it; the
                 message names the first entry that does not fit.
         """
-        return self._read(self._verified)[-1]
+        return self._read(self._verify_all)[-1]
 
     def export(self) -> dict[str, object]:
-        """All entries, verified, as a document of JSON that `verify_export` checks without the database."""
+        """Write all entries, verified, as a document of JSON that `verify_export` checks without the database.
+
+        Returns:
+            The document.
+
+        Raises:
+            InputError: as of `verify`.
+        """
         return {
             "format": "discreet ledger account",
             "version": VERSION,
             "account": self.name,
-            "entries": [asdict(entry) for entry in self._read(self._verified)],
+            "entries": [asdict(entry) for entry in self._read(self._verify_all)],
         }
 
     def check(self, guarantee: Guarantee) -> None:
@@ -305,12 +348,12 @@ class Account:
         refuse_other(guarantee, Guarantee, "what is to be spent")
 
         def read(connection: sa.Connection) -> None:
-            _, last, held = self._state(connection)
+            _, last, held = self._find_state(connection)
             draft = replace(self._draft(connection, "r", "m", guarantee), who=self._books.user(connection))
             found = (self._books.share(connection, self.name, subject) for subject in subjects_of(draft)[1:])
             following(last, {"": held, **{share.subject: share for share in found if share is not None}}, draft)
 
-        self._paying(lambda: self.ledger._database.read(read), guarantee)
+        self._pay(lambda: self.ledger._database.read(read), guarantee)
 
     def charge(self, release: str, mechanism: str, guarantee: Guarantee, *, anew: bool = False) -> Balance:
         """Spend, in one transaction, or change nothing.
@@ -342,15 +385,15 @@ class Account:
 
         def spend(connection: sa.Connection) -> tuple[Entry, Balance]:
             made = self._books.append(connection, self._draft(connection, release, mechanism, guarantee))
-            return made, self._after(connection, made)
+            return made, self._find_balance(connection, made)
 
         def settled(connection: sa.Connection) -> tuple[Entry, Balance] | None:
             made = self._books.settled(connection, self.name, release)
             asked = self._draft(connection, release, mechanism, guarantee)
             # Another's charge under the same id is not this one.
-            return (made, self._after(connection, made)) if made is not None and made.is_for(asked) else None
+            return (made, self._find_balance(connection, made)) if made is not None and made.is_for(asked) else None
 
-        made, balance = self._paying(lambda: self.ledger._database.write(spend, settled, release), guarantee)
+        made, balance = self._pay(lambda: self.ledger._database.write(spend, settled, release), guarantee)
         if anew and made.release != release:
             raise InputError(
                 f"request {shown(self.request)} was charged before, for release {made.release}: look for its output, "
@@ -380,7 +423,7 @@ class Account:
             raise InputError(
                 f"account {shown(self.name)} is for {own.relation} and one {own.unit}; so is each limit in it"
             )
-        self._written(Entry(self.name, 0, "limited", epsilon=str(limit.epsilon), delta=str(limit.delta), subject=whose))
+        self._write(Entry(self.name, 0, "limited", epsilon=str(limit.epsilon), delta=str(limit.delta), subject=whose))
 
     def close(self) -> None:
         """Close the account, for good: nothing can be charged any more.
@@ -388,20 +431,18 @@ class Account:
         Raises:
             InputError: it is closed already.
         """
-        self._written(Entry(self.name, 0, "closed"))
-
-    # ------------------------------------------------------------------------------------------------------- helpers
+        self._write(Entry(self.name, 0, "closed"))
 
     @property
     def _books(self) -> Books:
-        """Of the ledger."""
+        """The books of the ledger."""
         return self.ledger._books
 
     def _read(self, work: Callable[[sa.Connection], T]) -> T:
         """Read in one transaction; refusals in words."""
         return self.ledger._read(work, self.name)
 
-    def _written(self, draft: Entry) -> None:
+    def _write(self, draft: Entry) -> None:
         """Write an entry that charges nothing."""
 
         def settled(connection: sa.Connection) -> Entry | None:
@@ -409,74 +450,50 @@ class Account:
             same = ("kind", "subject", *(() if draft.kind == "closed" else ("epsilon", "delta")))
             return last if all(getattr(last, name) == getattr(draft, name) for name in same) else None
 
-        def add(connection: sa.Connection) -> Entry:
-            return self._books.append(connection, draft)
+        def work() -> Entry:
+            return self.ledger._database.write(lambda one: self._books.append(one, draft), settled, self.name)
 
-        self.ledger._asked(lambda: self.ledger._database.write(add, settled, self.name), self.name)
+        self.ledger._run_in_words(work, self.name)
 
-    def _paying(self, work: Callable[[], T], guarantee: Guarantee) -> T:
-        """Whatever the work returns; what goes beyond a limit with the figures of that limit."""
+    def _pay(self, work: Callable[[], T], guarantee: Guarantee) -> T:
+        """Run the work that pays; what goes beyond a limit is told with the figures of that limit."""
         try:
             return work()
         except Refusal as refusal:
             found = refusal
         if found.reason == "limit":
-            raise self._read(lambda connection: self._beyond(connection, found.detail, guarantee))
+            raise self._read(lambda connection: self._explain_limit(connection, found.detail, guarantee))
         raise in_words(found, self.name, shown_address(self.ledger.url))
 
-    def _beyond(self, connection: sa.Connection, subject: str, guarantee: Guarantee) -> BudgetError:
-        """The error for a price beyond the limit of a subject."""
-        own = self.ledger._opened(connection, self.name)
+    def _explain_limit(self, connection: sa.Connection, subject: str, guarantee: Guarantee) -> BudgetError:
+        """Make the error for a price beyond the limit of a subject."""
+        own = self.ledger._find_limit(connection, self.name)
         share = self._books.share(connection, self.name, subject)
         assert share is not None, "it refused"
-        balance, price = balance_of(own, share), self._price(own, guarantee)
-        whose = f" for {subject}" if subject else ""
-        return BudgetError(
-            f"account {shown(self.name)} cannot pay{whose}: epsilon asked {as_text(price.epsilon)}, "
-            f"spent {as_text(balance.epsilon_spent)} of {as_text(balance.limit.epsilon)}, "
-            f"left {as_text(balance.epsilon_left)}; delta asked {as_text(price.delta)}, "
-            f"left {as_text(balance.delta_left)}; nothing was charged"
-        )
+        balance, price = balance_of(own, share), price_in(self.name, own, guarantee)
+        return beyond_limit(self.name, subject, balance, price)
 
-    def _after(self, connection: sa.Connection, made: Entry) -> Balance:
-        """The balance that a charge of this transaction left; that of a request made before is today's."""
-        own, share = self.ledger._opened(connection, self.name), self._books.share(connection, self.name, "")
+    def _find_balance(self, connection: sa.Connection, made: Entry) -> Balance:
+        """Find the balance that a charge of this transaction left; that of a request made before is today's."""
+        own, share = self.ledger._find_limit(connection, self.name), self._books.share(connection, self.name, "")
         assert share is not None, f"entry {made.sequence} was made"
         return balance_of(own, share)
 
     def _draft(self, connection: sa.Connection, release: str, mechanism: str, guarantee: Guarantee) -> Entry:
-        """A charge, in the account's relation."""
-        price = self._price(self.ledger._opened(connection, self.name), guarantee)
+        """Draft a charge, in the account's relation."""
+        price = price_in(self.name, self.ledger._find_limit(connection, self.name), guarantee)
         return Entry(
             self.name, 0, "charged", release, mechanism, str(price.epsilon), str(price.delta), purpose=self.purpose,
             request=self.request,
         )  # fmt: skip
 
-    def _state(self, connection: sa.Connection) -> tuple[Balance, Entry, Share]:
-        """The balance, its last entry, and the row that says it, inside a transaction."""
+    def _find_state(self, connection: sa.Connection) -> tuple[Balance, Entry, Share]:
+        """Find the balance, the last entry, and the row that says it, inside a transaction."""
         share, last = self._books.account_share(connection, self.name)
-        balance = balance_of(self.ledger._opened(connection, self.name), share)
+        balance = balance_of(self.ledger._find_limit(connection, self.name), share)
         return replace(balance, closed=last.kind == "closed"), last, share
 
-    def _verified(self, connection: sa.Connection) -> tuple[Entry, ...]:
-        """All entries, verified."""
+    def _verify_all(self, connection: sa.Connection) -> tuple[Entry, ...]:
+        """Read all entries, and verify them."""
         self._books.first(connection, self.name)
         return verify(self._books.entries(connection, self.name), self._books.shares(connection, self.name))
-
-    def _price(self, limit: Guarantee, guarantee: Guarantee) -> Guarantee:
-        """What the account pays for a guarantee, in its own relation."""
-        if Relation.METRIC in (guarantee.relation, limit.relation) and guarantee.relation is not limit.relation:
-            raise InputError(
-                f"account {shown(self.name)} has the limit {limit}, and the guarantee is {guarantee}: charges for "
-                "records and charges under a metric never add up; open an account for each"
-            )
-        if guarantee.unit != limit.unit:
-            raise InputError(
-                f"account {shown(self.name)} protects one {limit.unit}, the guarantee one {guarantee.unit}"
-            )
-        if guarantee.relation is Relation.REPLACE and limit.relation is Relation.ADD_REMOVE:
-            raise InputError(
-                f"account {shown(self.name)} counts neighbours by adding or removing a record; a guarantee for "
-                "replacing one cannot be charged to it; ask for an add-remove guarantee"
-            )
-        return convert(guarantee, limit.relation)

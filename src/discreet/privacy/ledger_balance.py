@@ -57,7 +57,7 @@ class Balance:
 
 
 def limit_of(first: Entry) -> Guarantee:
-    """The limit that an account was opened with."""
+    """Read the limit that an account was opened with."""
     try:
         return Guarantee(epsilon=first.epsilon, delta=first.delta, relation=first.relation, unit=first.unit)
     except InputError:
@@ -65,7 +65,7 @@ def limit_of(first: Entry) -> Guarantee:
 
 
 def balance_of(own: Guarantee, share: Share) -> Balance:
-    """A balance as it is shown."""
+    """Read a balance as it is shown."""
     try:
         epsilon, delta = share.limit if share.limit is not None else (own.epsilon, own.delta)
         return Balance(replace(own, epsilon=epsilon, delta=delta), *share.sums)
@@ -74,7 +74,7 @@ def balance_of(own: Guarantee, share: Share) -> Balance:
 
 
 def charge_of(first: Entry, entry: Entry) -> Charge:
-    """A charge as it is shown."""
+    """Read a charge as it is shown."""
     try:
         spent = replace(limit_of(first), epsilon=Fraction(entry.epsilon), delta=Fraction(entry.delta))
         day = date.fromisoformat(entry.day)

@@ -24,12 +24,12 @@ from discreet.privacy.ledger_entries import COLUMNS, Entry, Refusal, Share, foll
 __all__ = ["VERSION", "Books", "PostgresBooks", "SqliteBooks", "script"]
 
 VERSION = 2
-"""Of the tables."""
+"""Version of the tables."""
 T = TypeVar("T", Entry, Share)
 
-OLDEST = 130_000
-"""Version of PostgreSQL: the first that has `gcd`."""
-BLOCK = 1000
+OLDEST_SERVER = 130_000
+"""Oldest version of PostgreSQL that is taken: the first that has `gcd`."""
+ENTRIES_BLOCK = 1000
 """Entries that are read at a time."""
 SHARE_COLUMNS = tuple(field.name for field in fields(Share))
 
@@ -104,7 +104,7 @@ class Books(ABC):
         Raises:
             Refusal: it is not open, or there is something else in its place.
         """
-        found = self._entries(connection, "account = :account AND sequence = 0", account=account)
+        found = self._select_entries(connection, "account = :account AND sequence = 0", account=account)
         if not found:
             raise Refusal("absent")
         if found[0] != found[0].sealed(""):
@@ -120,7 +120,7 @@ class Books(ABC):
         share = self.share(connection, account, "")
         if share is None:
             raise Refusal("absent")
-        last = self._entries(
+        last = self._select_entries(
             connection, "account = :account AND sequence >= :place ORDER BY sequence LIMIT 3", account=account,
             place=share.sequence - 1,
         )  # fmt: skip
@@ -138,7 +138,7 @@ class Books(ABC):
         row = connection.execute(sa.text(statement), {"account": account, "subject": subject}).one_or_none()
         if row is None:
             return None
-        found = _typed(Share, row)
+        found = _check_row(Share, row)
         if found != found.sealed():
             raise Refusal("tampered", "a balance")
         return found
@@ -146,35 +146,35 @@ class Books(ABC):
     def shares(self, connection: sa.Connection, account: str) -> dict[str, Share]:
         """All balances of an account by subject, as they stand."""
         rows = connection.execute(sa.text(self._select_shares), {"account": account})
-        return {share.subject: share for share in (_typed(Share, row) for row in rows)}
+        return {share.subject: share for share in (_check_row(Share, row) for row in rows)}
 
     @property
     def _select_shares(self) -> str:
-        """Balances of an account."""
+        """SQL for the balances of an account."""
         return f"SELECT {', '.join(SHARE_COLUMNS)} FROM {self.prefix}balances WHERE account = :account"
 
     def entries(self, connection: sa.Connection, account: str) -> Iterator[Entry]:
         """All entries of an account by their places, as they stand."""
         place = -1
         while True:
-            found = self._entries(
-                connection, f"account = :account AND sequence > :place ORDER BY sequence LIMIT {BLOCK}",
+            found = self._select_entries(
+                connection, f"account = :account AND sequence > :place ORDER BY sequence LIMIT {ENTRIES_BLOCK}",
                 account=account, place=place,
             )  # fmt: skip
             yield from found
-            if len(found) < BLOCK:
+            if len(found) < ENTRIES_BLOCK:
                 return
             place = found[-1].sequence
 
     def paid(self, connection: sa.Connection, release: str) -> Entry | None:
         """The charge for a release, of whatever account."""
-        found = self._entries(connection, "release = :release AND release <> ''", release=release)
+        found = self._select_entries(connection, "release = :release AND release <> ''", release=release)
         return found[0] if found else None
 
-    def _entries(self, connection: sa.Connection, where: str, **values: Any) -> list[Entry]:
-        """Entries that a condition is true of."""
+    def _select_entries(self, connection: sa.Connection, where: str, **values: Any) -> list[Entry]:
+        """Select the entries that a condition is true of."""
         statement = f"SELECT {', '.join(COLUMNS)} FROM {self.prefix}entries WHERE {where}"
-        return [_typed(Entry, row) for row in connection.execute(sa.text(statement), values)]
+        return [_check_row(Entry, row) for row in connection.execute(sa.text(statement), values)]
 
     def insert(self, connection: sa.Connection, entry: Entry, shares: tuple[Share, ...]) -> None:
         """Write an entry and the balances that it leaves."""
@@ -233,11 +233,11 @@ class SqliteBooks(Books):
             found = (self.share(connection, draft.account, subject) for subject in subjects_of(draft)[1:])
             shares = {"": held, **{share.subject: share for share in found if share is not None}}
         if draft.request:
-            asked = self._entries(
+            asked = self._select_entries(
                 connection, "account = :account AND request = :request", account=draft.account, request=draft.request
             )
             if asked:
-                return _same_request(asked[0], draft)
+                return _require_same_request(asked[0], draft)
         if draft.release and self.paid(connection, draft.release) is not None:
             raise Refusal("paid")
         try:
@@ -282,8 +282,10 @@ class PostgresBooks(Books):
             "current_setting('full_page_writes')"
         )
         version, encoding, *writes = connection.exec_driver_sql(statement).one()
-        if version < OLDEST:
-            raise Refusal("unsafe", f"the server has version {version // 10_000}, and {OLDEST // 10_000} is the oldest")
+        if version < OLDEST_SERVER:
+            raise Refusal(
+                "unsafe", f"the server has version {version // 10_000}, and {OLDEST_SERVER // 10_000} is the oldest"
+            )
         if encoding != "UTF8":
             raise Refusal("unsafe", "the database is not in UTF8; make one with ENCODING 'UTF8'")
         if writes != ["on", "on"]:
@@ -330,7 +332,7 @@ class PostgresBooks(Books):
         return found[0] if found else None
 
     def _call(self, connection: sa.Connection, name: str, given: tuple[str, ...]) -> list[Entry]:
-        """Entries that a function of the server returns."""
+        """Call a function of the server, and return its entries."""
         marks = ", ".join(f":p{place}" for place in range(len(given)))
         values = {f"p{place}": value for place, value in enumerate(given)}
         try:
@@ -345,16 +347,16 @@ class PostgresBooks(Books):
         raise Refusal(reason, words or "")
 
 
-def _typed(kind: type[T], row: Sequence[Any]) -> T:
-    """A row as it must be: a damaged file may hold a number for a text."""
+def _check_row(kind: type[T], row: Sequence[Any]) -> T:
+    """Check the types of a row: a damaged file may hold a number for a text."""
     names = [field.name for field in fields(kind)]
     if any(type(value) is not (int if name == "sequence" else str) for name, value in zip(names, row, strict=True)):
         raise Refusal("tampered", "a row")
     return kind(*row)
 
 
-def _same_request(found: Entry, draft: Entry) -> Entry:
-    """The charge of a request, if it asked the same."""
+def _require_same_request(found: Entry, draft: Entry) -> Entry:
+    """Take the charge of a request, if it asked the same."""
     same = ("mechanism", "epsilon", "delta", "purpose", "who")
     if any(getattr(found, name) != getattr(draft, name) for name in same):
         raise Refusal("request")
@@ -362,5 +364,5 @@ def _same_request(found: Entry, draft: Entry) -> Entry:
 
 
 def script(name: str) -> str:
-    """A file of SQL beside this one."""
+    """Read a file of SQL beside this one."""
     return (files("discreet.privacy") / name).read_text("utf-8")

@@ -31,7 +31,7 @@ T = TypeVar("T")
 WAIT_S = 60
 """Seconds to wait for another process's transaction before giving up, and that one may stand idle inside its own."""
 
-TRIES = 10
+TRANSACTION_TRIES = 10
 """Attempts at a transaction that the server broke off because of another; the pauses between them add up to 2 s."""
 
 ADDRESS_LIMIT = 2_000
@@ -58,10 +58,10 @@ POSTGRESQL_ARGUMENTS = frozenset({
 
 # The driver leaves BEGIN to us: its own would start too late to serialise readers that then write. EXTRA also writes
 # the folder: without it a power cut can bring back the journal of a charge that was committed, and undo it.
-SQLITE = ("PRAGMA synchronous = EXTRA", "BEGIN IMMEDIATE")
+WRITING_SQLITE = ("PRAGMA synchronous = EXTRA", "BEGIN IMMEDIATE")
 
 READING_SQLITE = ("BEGIN",)
-MOUNTS = "/proc/self/mountinfo"
+MOUNTS_FILE = "/proc/self/mountinfo"
 """Where Linux says which file systems are mounted."""
 
 NETWORK_SYSTEMS = frozenset({
@@ -70,7 +70,7 @@ NETWORK_SYSTEMS = frozenset({
 })  # fmt: skip
 """File systems whose locks and writes do not hold what SQLite needs of them."""
 
-MAKING = "SELECT pg_advisory_xact_lock(7306926)"
+MAKING_LOCK = "SELECT pg_advisory_xact_lock(7306926)"
 """One process at a time makes the tables; the number is arbitrary and ours."""
 
 _gate = threading.RLock()
@@ -86,7 +86,7 @@ _servers: weakref.WeakSet[sa.Engine] = weakref.WeakSet()
 
 
 def _renew_gate() -> None:
-    """A gate for the child, which has one thread, and connections of its own."""
+    """Make a gate for the child, which has one thread, and connections of its own."""
     global _gate
     _gate = threading.RLock()
     for engine in _servers:
@@ -116,7 +116,7 @@ class Database:
     def __init__(self, url: str) -> None:
         self._shown = shown_address(url)
         self._process = os.getpid()
-        address = _checked(url)
+        address = _check_address(url)
         self._sqlite = address.get_backend_name() == "sqlite"
         self._memory = self._sqlite and address.database in (None, "", ":memory:")
         if self._memory:
@@ -124,10 +124,10 @@ class Database:
             query = {"mode": "memory", "cache": "shared", "uri": "true"}
             address = address.set(database=f"file:discreet-{secrets.token_hex(16)}", query=query)
         else:
-            address = _resolved(address) if self._sqlite else address
+            address = _resolve_path(address) if self._sqlite else address
             self.place = str(address.database) if self._sqlite else _render(address)
             self.url = address.render_as_string(hide_password=False)
-        self._engine = _engine(address, self._sqlite)
+        self._engine = _make_engine(address, self._sqlite)
         if self._memory:
             self._alive = self._engine.connect()  # the database lasts as long as one connection to it
         elif self._sqlite:
@@ -154,7 +154,7 @@ class Database:
         Raises:
             InputError: the database failed.
         """
-        return self._certain(READING_SQLITE if self._sqlite else (_settings(),), work)
+        return self._transact_certainly(READING_SQLITE if self._sqlite else (_settings(),), work)
 
     def write(
         self, work: Callable[[sa.Connection], T], settled: Callable[[sa.Connection], T | None], known_as: str
@@ -201,15 +201,15 @@ class Database:
         Raises:
             InputError: the database failed; nothing was made.
         """
-        return self._certain(SQLITE if self._sqlite else (_settings(), MAKING), work)
+        return self._transact_certainly(WRITING_SQLITE if self._sqlite else (_settings(), MAKING_LOCK), work)
 
     @property
     def _alone(self) -> tuple[str, ...]:
-        """What opens a transaction that writes."""
-        return SQLITE if self._sqlite else (_settings(),)
+        """Statements that open a transaction that writes."""
+        return WRITING_SQLITE if self._sqlite else (_settings(),)
 
-    def _certain(self, opening: tuple[str, ...], work: Callable[[sa.Connection], T]) -> T:
-        """A transaction that charges nothing, however it ends."""
+    def _transact_certainly(self, opening: tuple[str, ...], work: Callable[[sa.Connection], T]) -> T:
+        """Run a transaction that charges nothing, however it ends."""
         try:
             return self._transact(opening, work)
         except _UnsureError as error:
@@ -217,13 +217,13 @@ class Database:
         raise InputError(f"ledger {self._shown}: {reason}; nothing was charged")
 
     def _transact(self, opening: tuple[str, ...], work: Callable[[sa.Connection], T]) -> T:
-        """Try until the server does not break it off."""
+        """Run a transaction until the server does not break it off."""
         if self._memory and os.getpid() != self._process:
             raise InputError(
                 "the ledger sqlite:// is in the memory of another process; use a file, sqlite:///budget.db"
             )
         lost, reason = False, ""
-        for turn in range(TRIES):
+        for turn in range(TRANSACTION_TRIES):
             try:
                 return self._attempt(opening, work)
             except _BrokenOffError as error:
@@ -240,18 +240,18 @@ class Database:
         raise InputError(f"ledger {self._shown} is too busy: {reason}; nothing was charged, try again")
 
     def _attempt(self, opening: tuple[str, ...], work: Callable[[sa.Connection], T]) -> T:
-        """One transaction on one connection; when it ends, in whatever way, so do its locks."""
+        """Run one transaction on one connection; when it ends, in whatever way, so do its locks."""
         failure: Exception
         committing = clean = False
         with _gate:
             try:
                 connection = self._engine.connect()
             except sa.exc.DBAPIError as error:
-                failure = self._failure(error, committing)
+                failure = self._describe_failure(error, committing)
             except ValueError:  # a name that no server can have
                 failure = InputError(f"cannot understand the address {self._shown}; try sqlite:///budget.db")
             else:
-                cursors, end = self._endings(connection)
+                cursors, end = self._collect_endings(connection)
                 try:
                     for statement in opening:
                         connection.exec_driver_sql(statement)
@@ -261,7 +261,7 @@ class Database:
                     self._worked = clean = True
                     return found
                 except sa.exc.DBAPIError as error:
-                    failure = self._failure(error, committing)
+                    failure = self._describe_failure(error, committing)
                 except UnicodeDecodeError:  # of the driver, while it reads
                     failure = InputError(f"ledger {self._shown} is damaged: a text in it is none; nothing was charged")
                 finally:
@@ -277,16 +277,16 @@ class Database:
                         connection.close()
         raise failure
 
-    def _endings(self, connection: sa.Connection) -> tuple[list[Callable[[], object]], Callable[[], object]]:
-        """What gives back all locks: a growing list that closes cursors, and the end of an unfinished transaction."""
+    def _collect_endings(self, connection: sa.Connection) -> tuple[list[Callable[[], object]], Callable[[], object]]:
+        """Collect what gives back all locks: a growing list that closes cursors, and the end of a transaction."""
         raw = connection.connection.driver_connection
         if raw is None:
             raise InputError(f"ledger {self._shown} has no connection; nothing was charged")
         cursors: list[Callable[[], object]] = connection.info.setdefault("cursors", [])
         return cursors, raw.rollback if self._sqlite else raw.pgconn.finish
 
-    def _failure(self, error: sa.exc.DBAPIError, committing: bool) -> Exception:
-        """An error of ours for one of the database's."""
+    def _describe_failure(self, error: sa.exc.DBAPIError, committing: bool) -> Exception:
+        """Make an error of ours of one of the database's."""
         reason = " ".join(str(error.orig).split())[:REASON_LIMIT]
         state = getattr(error.orig, "sqlstate", None)
         if committing and state not in ("40001", "40P01"):
@@ -328,8 +328,8 @@ def _settings() -> str:
     )
 
 
-def _checked(url: str) -> sa.URL:
-    """The address, if nothing in it can weaken the ledger."""
+def _check_address(url: str) -> sa.URL:
+    """Parse the address, if nothing in it can weaken the ledger."""
     if not isinstance(url, str):
         raise InputError(f"the address of a ledger is text such as sqlite:///budget.db, not {type(url).__name__}")
     if len(url) > ADDRESS_LIMIT:
@@ -358,16 +358,16 @@ def _checked(url: str) -> sa.URL:
     return address.set(drivername="postgresql+psycopg" if backend == "postgresql" else "sqlite+pysqlite")
 
 
-def _resolved(address: sa.URL) -> sa.URL:
-    """The address with the whole path of its file, which stays the same when the process moves to another folder."""
+def _resolve_path(address: sa.URL) -> sa.URL:
+    """Write the whole path of its file into the address, so that it stays the same when the process changes folders."""
     try:
         return address.set(database=str(Path(address.database or "").resolve()))
     except (OSError, RuntimeError, ValueError):  # a circle of links, a character that no path has
-        raise InputError(f"the path of ledger {_shortened(_render(address))} leads nowhere; name a file") from None
+        raise InputError(f"the path of ledger {_shorten(_render(address))} leads nowhere; name a file") from None
 
 
-def _engine(address: sa.URL, sqlite: bool) -> sa.Engine:
-    """Connections to the address, each of them new."""
+def _make_engine(address: sa.URL, sqlite: bool) -> sa.Engine:
+    """Make the connections to an address, each of them new."""
     options: dict[str, object] = {"timeout": WAIT_S, "isolation_level": None, "check_same_thread": False}
     if not sqlite:
         waits = {"connect_timeout": WAIT_S, "tcp_user_timeout": 1000 * WAIT_S}
@@ -382,10 +382,10 @@ def _engine(address: sa.URL, sqlite: bool) -> sa.Engine:
             hide_parameters=True,
         )
     except ModuleNotFoundError as error:
-        raise InputError(f"ledger {_shortened(_render(address))} needs the package {error.name}; install it") from None
+        raise InputError(f"ledger {_shorten(_render(address))} needs the package {error.name}; install it") from None
     except (sa.exc.ArgumentError, ValueError, TypeError):
         raise InputError(
-            f"cannot understand the address {_shortened(_render(address))}; try sqlite:///budget.db"
+            f"cannot understand the address {_shorten(_render(address))}; try sqlite:///budget.db"
         ) from None
     if sqlite:
         sa.event.listen(engine, "before_cursor_execute", _note_cursor)
@@ -416,7 +416,7 @@ def _create_private(path: str) -> None:
 def _refuse_network(path: str) -> None:
     """Refuse a file on a file system of a network, where that can be told: two machines may both hold its lock."""
     try:
-        mounts = Path(MOUNTS).read_text().splitlines()
+        mounts = Path(MOUNTS_FILE).read_text().splitlines()
     except OSError:
         return
     found = {}
@@ -426,26 +426,37 @@ def _refuse_network(path: str) -> None:
     kind = found[max((place for place in found if Path(path).is_relative_to(place)), key=len, default="/")]
     if kind in NETWORK_SYSTEMS:
         raise InputError(
-            f"ledger {_shortened(path)} is on a network file system ({kind}), whose locks do not hold what a ledger "
+            f"ledger {_shorten(path)} is on a network file system ({kind}), whose locks do not hold what a ledger "
             "needs: take a file on a disk of this machine, or PostgreSQL"
         )
 
 
 def shown_address(url: str) -> str:
-    """An address for a message: without its password and arguments, its middle left out where it is long."""
+    """Write an address for a message: without its password and arguments, its middle left out where it is long.
+
+    Args:
+        url: any text.
+
+    Returns:
+        One line.
+
+    Example:
+        >>> shown_address("postgresql://reader:secret@db.example/budgets")
+        'postgresql://reader:***@db.example/budgets'
+    """
     try:
-        return _shortened(_render(sa.make_url(url)))
+        return _shorten(_render(sa.make_url(url)))
     except (sa.exc.ArgumentError, ValueError):
         return "of the ledger"  # it may hold a password, and we cannot tell where
 
 
 def _render(address: sa.URL) -> str:
-    """An address without its password and arguments."""
+    """Write an address without its password and arguments."""
     return address.set(query={}).render_as_string(hide_password=True)
 
 
-def _shortened(text: str) -> str:
-    """At most so many characters of it as a message may repeat, all on one line."""
+def _shorten(text: str) -> str:
+    """Shorten a text to what a message may repeat, all on one line."""
     text = text if text.isprintable() else repr(text)[1:-1]
     if len(text) <= SHOWN_LIMIT:
         return text

@@ -92,7 +92,7 @@ class Entry:
 
     def sealed(self, before: str) -> Entry:
         """The entry with its digest, behind an entry with the digest `before`; empty for the first."""
-        return replace(self, digest=_digest(before, *map(str, astuple(self)[:-1])))
+        return replace(self, digest=_hash_texts(before, *map(str, astuple(self)[:-1])))
 
     def is_for(self, draft: Entry) -> bool:
         """Whether it is what a draft asked for, whoever made it and when."""
@@ -112,7 +112,7 @@ class Entry:
 
 
 COLUMNS = tuple(field.name for field in fields(Entry))
-"""Of the table of entries, and of what is exported, in this order."""
+"""Columns of the table of entries, and of what is exported, in this order."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Share:
 
     def sealed(self) -> Share:
         """The balance with its seal."""
-        return replace(self, seal=_digest(*map(str, astuple(self)[:-1])))
+        return replace(self, seal=_hash_texts(*map(str, astuple(self)[:-1])))
 
     @property
     def sums(self) -> tuple[Fraction, Fraction]:
@@ -159,14 +159,25 @@ class Share:
 
 
 def subjects_of(draft: Entry) -> tuple[str, ...]:
-    """Whose balances an entry reads and changes; the account's is the first."""
+    """List whose balances an entry reads and changes; the account's is the first.
+
+    Args:
+        draft: an entry.
+
+    Returns:
+        Subjects: "" for the account, "person NAME", "purpose TEXT".
+
+    Example:
+        >>> subjects_of(Entry("a", 0, "charged", who="ada", purpose="pilot"))
+        ('', 'person ada', 'purpose pilot')
+    """
     if draft.kind == "charged":
         return ("", PERSON + draft.who, *([PURPOSE + draft.purpose] if draft.purpose else []))
     return ("", draft.subject) if draft.subject else ("",)
 
 
 def following(last: Entry | None, shares: Mapping[str, Share], draft: Entry) -> tuple[Entry, tuple[Share, ...]]:
-    """Add an entry to an account.
+    """Add an entry to an account: pure, so that a ledger can be computed once more from its entries.
 
     Args:
         last: the account's last entry; None for its first.
@@ -178,13 +189,20 @@ def following(last: Entry | None, shares: Mapping[str, Share], draft: Entry) -> 
 
     Raises:
         Refusal: it goes beyond a limit, would raise one, or comes after the account was closed or before it was opened.
+
+    Example:
+        >>> opened = Entry("a", 0, "opened", epsilon="3", relation="replace", unit="record")
+        >>> first, (balance,) = following(None, {}, opened)
+        >>> spent, _ = following(first, {"": balance}, Entry("a", 0, "charged", "r", "laplace", "1", who="ada"))
+        >>> spent.sequence, spent.epsilon_spent
+        (1, '1')
     """
     if (draft.kind == "opened") != (last is None):
         raise Refusal("open" if last is not None else "absent")
     if last is not None and last.kind == "closed":
         raise Refusal("closed")
     held = [shares.get(subject, Share(draft.account, subject)) for subject in subjects_of(draft)]
-    totals = [_totals(share, draft) for share in held]
+    totals = [_add_up(share, draft) for share in held]
     if draft.kind == "limited":
         _refuse_rise(held, draft)
     spent = totals[0]
@@ -205,8 +223,8 @@ def following(last: Entry | None, shares: Mapping[str, Share], draft: Entry) -> 
     return made, tuple(changed)
 
 
-def _totals(share: Share, draft: Entry) -> tuple[Fraction, Fraction]:
-    """Sums of a balance after a draft, if it fits."""
+def _add_up(share: Share, draft: Entry) -> tuple[Fraction, Fraction]:
+    """Add a draft to the sums of a balance, if it fits."""
     if draft.kind != "charged":
         return share.sums
     epsilon, delta = (
@@ -315,7 +333,7 @@ def verify_document(document: Any) -> Entry:
     return verify(entries)[-1]
 
 
-def _digest(*parts: str) -> str:
-    """SHA-256 of texts, each behind its length in bytes."""
+def _hash_texts(*parts: str) -> str:
+    """Compute SHA-256 of texts, each behind its length in bytes."""
     texts = (part.encode() for part in parts)
     return hashlib.sha256(b"".join(b"%d:%s" % (len(text), text) for text in texts)).hexdigest()

@@ -26,7 +26,7 @@ OPENING = (
 )  # fmt: skip
 SPENDING = ("discreet.charge(text, text, text, text, text, text, text)", "discreet.settled(text, text)")
 
-OWNED = """
+GIVE_TO_OWNER = """
 DO $$
 DECLARE
     thing record;
@@ -76,7 +76,7 @@ class Grant:
 
 
 def grant_sql(grants: Iterable[Grant], owner: str = OWNER, *, make: bool = True) -> tuple[str, ...]:
-    """The statements that make a ledger, give it to its owner, and grant roles what they may do.
+    """Write the statements that make a ledger, give it to its owner, and grant roles what they may do.
 
     Args:
         grants: of roles that are there.
@@ -86,16 +86,16 @@ def grant_sql(grants: Iterable[Grant], owner: str = OWNER, *, make: bool = True)
     Returns:
         Statements, to be run in one transaction by a role that may make roles and schemas.
     """
-    name = _identifier(owner)
+    name = _quote_name(owner)
     found = [
         f"DO $$ BEGIN CREATE ROLE {name} NOLOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$",
         f"GRANT {name} TO CURRENT_USER",
         *(["CREATE SCHEMA discreet", script("ledger_postgresql.sql").rstrip().removesuffix(";")] if make else []),
         f"ALTER SCHEMA discreet OWNER TO {name}",
-        OWNED.strip().format(owner=name),
+        GIVE_TO_OWNER.strip().format(owner=name),
     ]
     for one in grants:
-        role = _identifier(one.role)
+        role = _quote_name(one.role)
         found += [
             f"GRANT USAGE ON SCHEMA discreet TO {role}",
             f"GRANT SELECT ON ALL TABLES IN SCHEMA discreet TO {role}",
@@ -103,12 +103,12 @@ def grant_sql(grants: Iterable[Grant], owner: str = OWNER, *, make: bool = True)
         functions = {"opener": OPENING, "spender": SPENDING}.get(one.kind, ())
         found += [f"GRANT EXECUTE ON FUNCTION {function} TO {role}" for function in functions]
         if one.account:
-            found.append(f"SELECT discreet.permit({_literal(one.account)}, {_literal(one.role)})")
+            found.append(f"SELECT discreet.permit({_quote_text(one.account)}, {_quote_text(one.role)})")
     return (*found, f"REVOKE {name} FROM CURRENT_USER")
 
 
 def grant(url: str, grants: Iterable[Grant], owner: str = OWNER, *, run: bool) -> tuple[str, ...]:
-    """The statements of `grant_sql` for a ledger as it stands, and run them.
+    """Write the statements of `grant_sql` for a ledger as it stands, and run them.
 
     Args:
         url: of a server.
@@ -140,11 +140,11 @@ def grant(url: str, grants: Iterable[Grant], owner: str = OWNER, *, run: bool) -
     return database.make(work) if run else database.read(work)
 
 
-def _identifier(name: str) -> str:
-    """A name in SQL."""
+def _quote_name(name: str) -> str:
+    """Quote a name for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def _literal(text: str) -> str:
-    """A text in SQL."""
+def _quote_text(text: str) -> str:
+    """Quote a text for SQL."""
     return "'" + text.replace("'", "''") + "'"

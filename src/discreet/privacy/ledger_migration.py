@@ -20,10 +20,10 @@ from discreet.privacy.ledger_entries import Entry, Refusal, Share, following, su
 
 __all__ = ["migrate"]
 
-BEFORE = "(version 1)"
+UNKNOWN_USER = "(version 1)"
 """Who made an entry of which that is not known."""
 
-VIEWS = """
+OLD_VIEWS = """
 CREATE VIEW discreet_accounts AS
     SELECT account AS name, epsilon, delta, relation, unit, day AS opened FROM discreet.entries WHERE kind = 'opened';
 CREATE VIEW discreet_charges AS
@@ -36,7 +36,7 @@ END $$;
 CREATE TRIGGER newer INSTEAD OF INSERT ON discreet_accounts FOR EACH ROW EXECUTE FUNCTION discreet.newer();
 CREATE TRIGGER newer INSTEAD OF INSERT ON discreet_charges FOR EACH ROW EXECUTE FUNCTION discreet.newer();
 """
-"""Of PostgreSQL, where the old tables were; SQLite's are in `ledger_sqlite.sql`."""
+"""Views on PostgreSQL, where the old tables were; SQLite's are in `ledger_sqlite.sql`."""
 
 
 def migrate(url: str) -> int:
@@ -85,15 +85,15 @@ def _move(connection: sa.Connection, books: Books, *, sqlite: bool) -> None:
         connection.exec_driver_sql(f"ALTER TABLE discreet_{table} RENAME TO discreet_{table}_1")
     books.make(connection)
     if not sqlite:
-        connection.execution_options(no_parameters=True).exec_driver_sql(VIEWS)
+        connection.execution_options(no_parameters=True).exec_driver_sql(OLD_VIEWS)
     for name, epsilon, delta, relation, unit, opened in accounts:
         try:
             limit = Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit=unit)
             first = Entry(
                 name, 0, "opened", epsilon=str(limit.epsilon), delta=str(limit.delta), relation=limit.relation.value,
-                unit=unit, who=BEFORE, day=_day(opened),
+                unit=unit, who=UNKNOWN_USER, day=_check_day(opened),
             )  # fmt: skip
-            drafts = [first, *(_draft(row) for row in charges if row.account == name)]
+            drafts = [first, *(_draft_charge(row) for row in charges if row.account == name)]
         except (ValueError, TypeError):  # an InputError is a ValueError
             raise Refusal("tampered", f"account {shown(name)} has a row that version 1 does not write") from None
         _write(connection, books, drafts)
@@ -102,19 +102,19 @@ def _move(connection: sa.Connection, books: Books, *, sqlite: bool) -> None:
         raise Refusal("tampered", f"there are charges of {shown(min(strangers))}, which is not open")
 
 
-def _draft(row: sa.Row[Any]) -> Entry:
-    """A charge of version 1."""
+def _draft_charge(row: sa.Row[Any]) -> Entry:
+    """Draft an entry for a charge of version 1."""
     spent = as_rational(row.epsilon, "epsilon"), as_rational(row.delta, "delta")
     if not (spent[0] > 0 and Fraction() <= spent[1] < 1):
         raise ValueError
     return Entry(
-        row.account, 0, "charged", row.release, row.mechanism, str(spent[0]), str(spent[1]), who=BEFORE,
-        day=_day(row.date),
+        row.account, 0, "charged", row.release, row.mechanism, str(spent[0]), str(spent[1]), who=UNKNOWN_USER,
+        day=_check_day(row.date),
     )  # fmt: skip
 
 
-def _day(text: str) -> str:
-    """A day, as it is written."""
+def _check_day(text: str) -> str:
+    """Check a day, and return it as it is written."""
     return date.fromisoformat(text).isoformat()
 
 

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import unicodedata
 
-from discreet.errors import InputError, shown
+from discreet.errors import BudgetError, InputError, shown
+from discreet.privacy.guarantee import Guarantee, Relation, as_text, convert
+from discreet.privacy.ledger_balance import Balance
 from discreet.privacy.ledger_books import VERSION
 from discreet.privacy.ledger_entries import Refusal
 
-__all__ = ["in_words", "likeness", "refuse_illegible", "refuse_other"]
+__all__ = ["beyond_limit", "in_words", "likeness", "other_version", "price_in", "refuse_illegible", "refuse_other"]
 
 NAME_LIMIT = 80
 """Most characters of a new name: what a message quotes whole."""
-ALIKE = str.maketrans(
+ALIKE_LETTERS = str.maketrans(
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u043a\u043c\u0442\u0432\u043d\u03bf\u03b1\u03bd\u03c1",
     "aeopcyxijskmtbhoavp",
 )
@@ -23,7 +25,7 @@ ALIKE = str.maketrans(
 
 
 def in_words(refusal: Refusal, name: str, address: str) -> InputError:
-    """An error for what a ledger refuses.
+    """Make an error of what a ledger refuses.
 
     Args:
         refusal: any but that of a limit, which needs figures.
@@ -55,9 +57,20 @@ def in_words(refusal: Refusal, name: str, address: str) -> InputError:
 
 
 def likeness(name: object) -> str:
-    """What names have in common that are taken for each other: capitals, blanks, and letters of other scripts."""
+    """Reduce a name to what all names have that are taken for it: no capitals, blanks or letters of other scripts.
+
+    Args:
+        name: of an account.
+
+    Returns:
+        Text that is equal for names that look alike.
+
+    Example:
+        >>> likeness("Patients 2026") == likeness("patients2026"), likeness("patients") == likeness("patient")
+        (True, False)
+    """
     text = unicodedata.normalize("NFKC", name if isinstance(name, str) else "")
-    return "".join(text.casefold().translate(ALIKE).split())
+    return "".join(text.casefold().translate(ALIKE_LETTERS).split())
 
 
 def refuse_other(value: object, kind: type, what: str) -> None:
@@ -77,3 +90,70 @@ def refuse_illegible(text: object, what: str) -> None:
         )
     if not unicodedata.is_normalized("NFC", text):
         raise InputError(f"{what} must be in Unicode's composed form (NFC), which {shown(text)} is not")
+
+
+def price_in(name: str, limit: Guarantee, guarantee: Guarantee) -> Guarantee:
+    """Convert a guarantee to what an account pays for it, in its own relation.
+
+    Args:
+        name: of the account, for errors.
+        limit: what the account was opened with.
+        guarantee: what is to be spent.
+
+    Returns:
+        The price.
+
+    Raises:
+        InputError: the guarantee is for another unit, or for a relation that cannot be converted to the account's.
+
+    Example:
+        >>> limit = Guarantee(epsilon=3, delta=0, relation="replace", unit="record")
+        >>> promise = Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> price_in("patients-2026", limit, promise).epsilon
+        Fraction(2, 1)
+    """
+    if Relation.METRIC in (guarantee.relation, limit.relation) and guarantee.relation is not limit.relation:
+        raise InputError(
+            f"account {shown(name)} has the limit {limit}, and the guarantee is {guarantee}: charges for "
+            "records and charges under a metric never add up; open an account for each"
+        )
+    if guarantee.unit != limit.unit:
+        raise InputError(f"account {shown(name)} protects one {limit.unit}, the guarantee one {guarantee.unit}")
+    if guarantee.relation is Relation.REPLACE and limit.relation is Relation.ADD_REMOVE:
+        raise InputError(
+            f"account {shown(name)} counts neighbours by adding or removing a record; a guarantee for "
+            "replacing one cannot be charged to it; ask for an add-remove guarantee"
+        )
+    return convert(guarantee, limit.relation)
+
+
+def beyond_limit(name: str, subject: str, balance: Balance, price: Guarantee) -> BudgetError:
+    """Make the error for a price beyond a limit, with its figures.
+
+    Args:
+        name: of the account.
+        subject: whose limit it is; empty for the account's.
+        balance: under that limit.
+        price: what was asked.
+    """
+    whose = f" for {subject}" if subject else ""
+    return BudgetError(
+        f"account {shown(name)} cannot pay{whose}: epsilon asked {as_text(price.epsilon)}, "
+        f"spent {as_text(balance.epsilon_spent)} of {as_text(balance.limit.epsilon)}, "
+        f"left {as_text(balance.epsilon_left)}; delta asked {as_text(price.delta)}, "
+        f"left {as_text(balance.delta_left)}; nothing was charged"
+    )
+
+
+def other_version(version: int, address: str) -> InputError:
+    """Make the error for a ledger of another version than this program's.
+
+    Args:
+        version: of the ledger.
+        address: of the ledger, as it is shown.
+    """
+    migrate = f"`discreet ledger migrate --ledger URL` makes version {VERSION} of it"
+    return InputError(
+        f"ledger {address} has version {version}, and this program version {VERSION}: "
+        f"{migrate if version < VERSION else 'use a newer discreet'}; nothing was charged"
+    )

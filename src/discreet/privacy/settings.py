@@ -27,7 +27,7 @@ FILE_BYTES = 2**16
 
 
 def ledger_address(*given: str | None) -> str:
-    """Address of the ledger.
+    """Find the address of the ledger.
 
     Args:
         given: by the command line, then by a project file; the first that is not None is taken.
@@ -39,38 +39,48 @@ def ledger_address(*given: str | None) -> str:
         InputError: it is the name of no database; or the file of settings cannot be read.
     """
     said = next((text for text in given if text is not None), None) or os.environ.get("DISCREET_LEDGER")
-    return address_of(said or _settings().get("ledger", DEFAULT_LEDGER))
+    return address_of(said or _read_settings().get("ledger", DEFAULT_LEDGER))
 
 
 def address_of(text: str) -> str:
-    """The address that a name such as `@hospital` stands for; any other text as it is.
+    """Look up the address that a name such as `@hospital` stands for; any other text is its own.
+
+    Args:
+        text: an address, or a name behind an @.
+
+    Returns:
+        The address.
 
     Raises:
         InputError: no database has this name; or the file of settings cannot be read.
+
+    Example:
+        >>> address_of("sqlite:///budget.db")
+        'sqlite:///budget.db'
     """
     if not text.startswith("@"):
         return text
     name = text[1:]
     told = os.environ.get(f"DISCREET_DATABASE_{name.upper().replace('-', '_')}")
-    databases = _settings().get("databases", {})
+    databases = _read_settings().get("databases", {})
     if told is None and name not in databases:
         raise InputError(
-            f"no database is called {shown(name)} in {shown_path(_file())}: name it under [databases] (there are: "
+            f"no database is called {shown(name)} in {shown_path(_find_file())}: name it under [databases] (there are: "
             f"{listed(databases) or 'none'})"
         )
     return told or str(databases[name])
 
 
-def _file() -> Path:
-    """Where the settings are."""
+def _find_file() -> Path:
+    """Find where the settings are."""
     told = os.environ.get("DISCREET_CONFIG")
     home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(told) if told else Path(home) / "discreet" / "config.toml"
 
 
-def _settings() -> Mapping[str, Any]:
-    """What the file says; nothing where there is none."""
-    path = _file()
+def _read_settings() -> Mapping[str, Any]:
+    """Read what the file says; nothing where there is none."""
+    path = _find_file()
     try:
         if not path.is_file():
             return {}

@@ -60,12 +60,16 @@ def sensitivity(network: Network, relation: Relation) -> Sensitivity:
 
 
 def cells_moved(relation: Relation) -> int:
-    """Most cells of one table that neighbouring data sets differ in, each by one record.
+    """Count the cells of one table that neighbouring data sets differ in at most, each by one record.
 
     Args:
         relation: what "neighbouring" means.
 
     Returns:
         1 for ADD_REMOVE, 2 for REPLACE.
+
+    Example:
+        >>> cells_moved(Relation.ADD_REMOVE), cells_moved(Relation.REPLACE)
+        (1, 2)
     """
     return relation.by_record(1, 2)

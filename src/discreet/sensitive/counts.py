@@ -42,7 +42,9 @@ COUNT_LIMIT = 2**53
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Counts:
-    """Exact counts of the families, and of some sets of variables that hold several: private, for mechanisms only.
+    """Exact contingency tables of all families of a network, and of some larger sets of variables: private.
+
+    They are for mechanisms only.
 
     Args:
         tables: int64, axes `(*parents, child)`, unit: records; every table sums to the same number of records.
@@ -53,6 +55,16 @@ class Counts:
     Raises:
         InputError: tables that are not integers, are negative, have another shape than their variables, or do not count
             the same number of records.
+
+    Example:
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> counts = dc.tools.count_codes(network, {"rain": [0, 0, 1], "wet": [0, 1, 1]})
+        >>> counts
+        Counts(2 families, private)
+        >>> counts.records, counts.joint(("wet",)).tolist()  # private: never print them of records that are
+        (3, [1, 2])
     """
 
     tables: Tables
@@ -80,11 +92,13 @@ class Counts:
         for scope, joint in self.joints.items():
             for node in scope:
                 family = self.network.family(node)
-                if set(family) <= set(scope) and not np.array_equal(_margin({scope: joint}, family), self.tables[node]):
+                if set(family) <= set(scope) and not np.array_equal(
+                    _sum_out({scope: joint}, family), self.tables[node]
+                ):
                     raise InputError(f"the counts over {scope} disagree with those of the family of {node!r}")
 
     def __repr__(self) -> str:
-        """Nothing of the counts."""
+        """Text that says nothing of the counts."""
         return f"Counts({len(self.tables)} families, private)"
 
     def __reduce__(self) -> NoReturn:
@@ -107,17 +121,27 @@ class Counts:
         return int(next(iter(self.tables.values())).sum())
 
     def sensitivity(self, relation: Relation) -> Sensitivity:
-        """Bound how far one record can move the family counts; see the function of the same name."""
+        """Bound how far one record can move the family counts; the method form of `dc.tools.sensitivity`.
+
+        Args:
+            relation: what "neighbouring data sets" means in the guarantee.
+
+        Returns:
+            Bounds in L1 and L2 over all tables together; records.
+        """
         return sensitivity(self.network, relation)
 
     def require(self, scopes: Iterable[Scope]) -> None:
         """Refuse sets of variables that no table holds; by the tables' names alone, which are public.
 
+        Args:
+            scopes: names of variables, in the schema's order.
+
         Raises:
             InputError: some set lies in no family and in no set of `joints`.
         """
         for scope in scopes:
-            if scope not in self._held and not any(set(scope) <= set(other) for other in self._held):
+            if scope not in self._by_scope and not any(set(scope) <= set(other) for other in self._by_scope):
                 raise InputError(
                     f"no table that was counted holds the variables {', '.join(map(repr, scope[:5]))} together; make "
                     "the counts with `count` or `count_codes`, for the network of the release"
@@ -136,10 +160,10 @@ class Counts:
             InputError: no table holds the set.
         """
         self.require([scope])
-        return _margin(self._held, scope)
+        return _sum_out(self._by_scope, scope)
 
     @cached_property
-    def _held(self) -> dict[Scope, Array]:
+    def _by_scope(self) -> dict[Scope, Array]:
         """All tables by their variables."""
         return {**{self.network.family(node): table for node, table in self.tables.items()}, **self.joints}
 
@@ -172,6 +196,16 @@ def count(
 
     Guarantee:
         None spent: nothing leaves. That an error occurs does depend on the records: see `docs/threat-model.md`.
+
+    Example:
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> import pyarrow as pa
+        >>> table = pa.table({"rain": ["no", "yes", "no"], "wet": ["no", "yes", "yes"]})
+        >>> counts = dc.count(dc.read_records(table, network.schema), network)
+        >>> counts.tables["wet"].tolist()  # rows are the states of "rain"; private
+        [[1, 1], [0, 1]]
     """
     for node in network.nodes:
         if network.cells(network.family(node)) > cell_limit:
@@ -189,17 +223,20 @@ def count(
                 f"the table over {listed(scope)} has {network.cells(scope):,} cells, more than the limit of "
                 f"{cell_limit:,}; ask for a smaller one, or raise the limit"
             )
-    tables, faulty = _tables(
-        records, network, network.cover_sets(wanted=(*_planned(network), *more)), progress or (lambda _done, _all: None)
+    tables, faulty = _count_tables(
+        records,
+        network,
+        network.cover_sets(wanted=(*_list_planned(network), *more)),
+        progress or (lambda _done, _all: None),
     )
     refuse_faulty(name for name in network.nodes if name in faulty)
-    return _counts(network, tables, records.policy, more)
+    return _make_counts(network, tables, records.policy, more)
 
 
-def _tables(
+def _count_tables(
     records: Records, network: Network, covers: tuple[Scope, ...], report: Callable[[int, int], None]
 ) -> tuple[Mapping[Scope, Array], Collection[str]]:
-    """The tables of the cover sets, and the columns at fault: counted in one pass here, where that can be, or there."""
+    """Count the tables of the cover sets, and find the columns at fault: in one pass here, or by the engine."""
     if records.unit is None and records.local is not None:
         report(0, 1)
         found = local_tables(records.local, records.table, network.variables, covers, records.policy)
@@ -230,6 +267,16 @@ def count_codes(network: Network, codes: Mapping[str, npt.ArrayLike], scopes: It
 
     Raises:
         InputError: a node without codes, columns of different lengths, or a code that is no state.
+
+    Guarantee:
+        None spent: nothing leaves. Errors name columns, never a code.
+
+    Example:
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> dc.tools.count_codes(network, {"rain": [0, 0, 1], "wet": [0, 1, 1]}).tables["wet"].tolist()
+        [[1, 1], [0, 1]]
     """
     missing = [node for node in network.nodes if node not in codes]
     if missing or len({np.size(codes[node]) for node in network.nodes}) > 1:
@@ -241,28 +288,28 @@ def count_codes(network: Network, codes: Mapping[str, npt.ArrayLike], scopes: It
         if len(column) and not (column.min() >= 0 and column.max() < network.schema[node].size):
             raise InputError(f"column {node!r} holds a code that is no state")
     tables, more = {}, all_pairs(network) if scopes is None else tuple(scopes)
-    for scope in (*_planned(network), *more):
+    for scope in (*_list_planned(network), *more):
         tables[scope] = np.zeros(tuple(network.schema[name].size for name in scope), np.int64)
         np.add.at(tables[scope], tuple(columns[name].astype(np.intp) for name in scope), 1)
-    return _counts(network, tables, RecordsPolicy("error", "error"), more)
+    return _make_counts(network, tables, RecordsPolicy("error", "error"), more)
 
 
-def _planned(network: Network) -> tuple[Scope, ...]:
-    """Sets of variables that `planned` may measure; every family lies in one."""
+def _list_planned(network: Network) -> tuple[Scope, ...]:
+    """List the sets of variables that `planned` may measure; every family lies in one."""
     return tuple(scope for group in star_cover(network) for scope in group)
 
 
-def _counts(
+def _make_counts(
     network: Network, tables: Mapping[Scope, Array], policy: RecordsPolicy, more: Iterable[Scope] = ()
 ) -> Counts:
-    """Families, what may be planned, and some more, from tables that hold them."""
-    joints = {scope: _margin(tables, scope) for scope in (*_planned(network), *more)}
-    families = {node: _margin(joints, network.family(node)) for node in network.nodes}
+    """Make counts of families, of what may be planned, and of more, from tables that hold them."""
+    joints = {scope: _sum_out(tables, scope) for scope in (*_list_planned(network), *more)}
+    families = {node: _sum_out(joints, network.family(node)) for node in network.nodes}
     return Counts(Tables(network, families), policy, joints)
 
 
-def _margin(tables: Mapping[Scope, Array], scope: Scope) -> Array:
-    """A table over some variables, in their order, from the smallest table that holds them all."""
+def _sum_out(tables: Mapping[Scope, Array], scope: Scope) -> Array:
+    """Take a table over some variables, in their order, from the smallest table that holds them all."""
     if scope in tables:
         return tables[scope]
     wanted = set(scope)

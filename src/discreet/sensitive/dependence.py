@@ -37,13 +37,13 @@ import numpy as np
 from discreet.model.arrays import Ints
 from discreet.privacy.guarantee import Relation
 
-__all__ = ["DEPENDENCE_RECORDS", "GRID", "dependence", "dependence_sensitivity"]
+__all__ = ["DEPENDENCE_RECORDS", "SCORE_STEPS", "dependence", "dependence_sensitivity"]
 
-GRID = 16
+SCORE_STEPS = 16
 """Steps of a record that scores are rounded to."""
 DEPENDENCE_RECORDS = 2**48
 """Most records: a score is then a float without rounding."""
-SMALL = 2**30
+INT64_RECORDS = 2**30
 """Records up to which products of counts, and their sums, lie within 64 bits."""
 
 
@@ -67,11 +67,11 @@ def dependence(table: Ints) -> float:
     total = int(joint.sum())
     if not total:
         return 0.0
-    if total > SMALL:
+    if total > INT64_RECORDS:
         joint = joint.astype(object)
     # n times the difference, a whole number in every cell.
     apart = int(np.abs(total * joint - np.outer(joint.sum(axis=1), joint.sum(axis=0))).sum())
-    return GRID * apart // (2 * total) / GRID
+    return SCORE_STEPS * apart // (2 * total) / SCORE_STEPS
 
 
 def dependence_sensitivity(relation: Relation) -> int:
@@ -85,5 +85,9 @@ def dependence_sensitivity(relation: Relation) -> int:
 
     Source:
         The top of this file.
+
+    Example:
+        >>> dependence_sensitivity(Relation.ADD_REMOVE), dependence_sensitivity(Relation.REPLACE)
+        (2, 3)
     """
     return relation.by_record(2, 3)

@@ -37,27 +37,27 @@ Rule = Callable[[Any, Any], Any]
 """From a compiler of Ibis and the SQL of a value to SQL."""
 
 
-def _collated(name: str, *, quoted: bool = False) -> Rule:
-    """The text under a collation that compares bytes; as text first, as types like `citext` have ways of their own."""
+def _collate(name: str, *, quoted: bool = False) -> Rule:
+    """Make the rule that puts text under a collation that compares bytes; as text first: types like `citext` differ."""
     collation = sge.to_identifier(name, quoted=quoted)
     return lambda compiler, text: sge.Collate(this=compiler.cast(text, dt.string), expression=collation.copy())
 
 
-def _as_it_stands(_compiler: Any, text: Any) -> Any:
-    """The text: the engine's columns have no collation."""
+def _leave_text(_compiler: Any, text: Any) -> Any:
+    """Leave the text as it is: the engine's columns have no collation."""
     return text
 
 
 TEXT: dict[str, Rule] = {
-    "athena": _as_it_stands,
-    "clickhouse": _as_it_stands,
-    "databricks": _collated("UTF8_BINARY"),
-    "duckdb": _collated("C", quoted=True),
-    "postgres": _collated("C", quoted=True),
-    "pyspark": _collated("UTF8_BINARY"),
+    "athena": _leave_text,
+    "clickhouse": _leave_text,
+    "databricks": _collate("UTF8_BINARY"),
+    "duckdb": _collate("C", quoted=True),
+    "postgres": _collate("C", quoted=True),
+    "pyspark": _collate("UTF8_BINARY"),
     "snowflake": lambda _compiler, text: sge.Anonymous(this="COLLATE", expressions=[text, sge.convert("utf8")]),
-    "sqlite": _collated("BINARY"),
-    "trino": _as_it_stands,
+    "sqlite": _collate("BINARY"),
+    "trino": _leave_text,
 }
 """By dialect, a text that is compared byte by byte."""
 UTF8 = sge.DataType(this=sge.DataType.Type.CHARACTER_SET, kind=sge.Var(this="utf8mb4"))
@@ -73,7 +73,7 @@ STAND_IN: dict[str, Rule] = {
 """By dialect, another text that is equal to another's exactly if their bytes are, where no collation says that."""
 WITHOUT_PATTERNS = ("mssql",)
 """Dialects that search a text for no regular expression: what is a number their own cast says."""
-FAILING = ("mysql", "postgres", "sqlite")
+WITHOUT_TRY_CAST = ("mysql", "postgres", "sqlite")
 """Dialects without a cast that gives NULL for what is no number."""
 LOOSE_ENDS = ("athena", "databricks", "mysql", "pyspark", "trino")
 """Dialects whose `$` also stands before a line's end at the end of a text, of which Unicode knows several."""
@@ -115,34 +115,34 @@ class Digest(ops.Unary):  # type: ignore[misc]
     dtype = dt.string
 
 
-def _dialect(compiler: Any) -> str:
-    """The name of the engine that a compiler of Ibis writes for."""
+def _name_dialect(compiler: Any) -> str:
+    """Name the engine that a compiler of Ibis writes for."""
     return str(type(compiler).__name__.removesuffix("Compiler").lower())
 
 
 def _write_bytewise(compiler: Any, _op: Bytewise, *, arg: Any) -> Any:
-    """SQL."""
-    return {**TEXT, **STAND_IN}[_dialect(compiler)](compiler, arg)
+    """Write SQL for a text as what has its bytes."""
+    return {**TEXT, **STAND_IN}[_name_dialect(compiler)](compiler, arg)
 
 
 def _write_matches(compiler: Any, op: ops.Node, *, arg: Any, pattern: str) -> Any:
-    """SQL; PostgreSQL searches no text whose collation takes different ones for equal."""
-    if _dialect(compiler) in LOOSE_ENDS:
+    """Write SQL for a search; PostgreSQL searches no text whose collation takes different ones for equal."""
+    if _name_dialect(compiler) in LOOSE_ENDS:
         pattern = pattern.removesuffix("$") + r"\z"
-    text = TEXT.get(_dialect(compiler), _as_it_stands)(compiler, arg)
+    text = TEXT.get(_name_dialect(compiler), _leave_text)(compiler, arg)
     return compiler.visit_RegexSearch(op, arg=text, pattern=sge.convert(pattern))
 
 
 def _write_parsed(compiler: Any, op: Parsed, *, arg: Any) -> Any:
-    """SQL; engines that have a cast that never fails have it behind the pattern, too: some cast before they look."""
-    match _dialect(compiler):
-        case dialect if dialect in FAILING:
+    """Write SQL for the number of a text; also casts that never fail stand behind the pattern: some cast first."""
+    match _name_dialect(compiler):
+        case dialect if dialect in WITHOUT_TRY_CAST:
             cast = compiler.cast(arg, op.dtype)
         case "snowflake":
             cast = compiler.f.anon.TRY_TO_DOUBLE(arg)
         case _:
             cast = compiler.visit_TryCast(op, arg=arg, to=op.dtype)
-    if _dialect(compiler) in WITHOUT_PATTERNS:
+    if _name_dialect(compiler) in WITHOUT_PATTERNS:
         return cast
     found = []
     for number, value in NUMBERS.items():
@@ -152,15 +152,15 @@ def _write_parsed(compiler: Any, op: Parsed, *, arg: Any) -> Any:
 
 
 def _write_nan(compiler: Any, op: NotANumber, *, arg: Any) -> Any:
-    """SQL; Ibis' rule for Spark needs a session."""
-    if _dialect(compiler) in WITHOUT_NAN:
+    """Write SQL that tells NaN; Ibis' rule for Spark needs a session."""
+    if _name_dialect(compiler) in WITHOUT_NAN:
         return sge.false()
-    return compiler.f.isnan(arg) if _dialect(compiler) == "pyspark" else compiler.visit_IsNan(op, arg=arg)
+    return compiler.f.isnan(arg) if _name_dialect(compiler) == "pyspark" else compiler.visit_IsNan(op, arg=arg)
 
 
 def _write_digest(compiler: Any, op: Digest, *, arg: Any) -> Any:
-    """SQL."""
-    match _dialect(compiler):
+    """Write SQL for the MD5 of a text."""
+    match _name_dialect(compiler):
         case "mssql":
             return compiler.visit_HexDigest(op, arg=arg, how="md5")
         case "trino" | "athena":
@@ -231,12 +231,12 @@ def is_present(column: ir.Column) -> ir.BooleanColumn:
 
 
 def _may_be_nan(column: ir.Column) -> bool:
-    """Whether a column of numbers can hold NaN."""
+    """Tell whether a column of numbers can hold NaN."""
     return bool(column.type().is_floating() or column.type().is_decimal())
 
 
 def _is_nan(column: ir.Column) -> ir.BooleanColumn:
-    """Whether a number is NaN."""
+    """Tell whether a number is NaN."""
     found: ir.BooleanColumn = NotANumber(column.cast("float64")).to_expr()
     return found
 
@@ -265,9 +265,9 @@ def teach(table: ir.Table) -> None:
     """Teach SQLite, which has none, the digest."""
     backend: Any = table.get_backend()
     if backend.name == "sqlite":
-        backend.con.create_function("md5", 1, _md5, deterministic=True)
+        backend.con.create_function("md5", 1, _hash_text, deterministic=True)
 
 
-def _md5(text: str) -> str:
-    """For SQLite."""
+def _hash_text(text: str) -> str:
+    """Compute MD5 of a text, for SQLite, which has none."""
     return hashlib.md5(text.encode("utf-8"), usedforsecurity=False).hexdigest()

@@ -35,6 +35,13 @@ def draft_schema(
 
     Guarantee:
         None: every state and bound is a value of the source. Never publish a draft made from private records.
+
+    Example:
+        >>> import discreet as dc
+        >>> import pyarrow as pa
+        >>> sample = pa.table({"smoke": ["yes", "no", "no"], "visits": [1, 3, 2]})
+        >>> dc.tools.draft_schema(sample)["variables"]
+        [{'name': 'smoke', 'states': ['no', 'yes']}, {'name': 'visits', 'states': ['1', '2', '3']}]
     """
     expression, exact, _ = open_source(source, table)
     if all(is_number(name) for name in expression.columns):
@@ -50,7 +57,7 @@ def draft_schema(
             column = without(column, absent, numbers_too=True, exact=exact)
         values = arrow(expression.select(value=column).distinct().limit(most_states + 2))["value"].drop_null()
         if len(values) <= most_states:
-            drafts.append({"name": name, "states": _in_order(map(_spelled, values.to_pylist()))})
+            drafts.append({"name": name, "states": _sort_states(map(_spell, values.to_pylist()))})
             continue
         numeric = number(column)
         cuts = arrow(
@@ -76,16 +83,16 @@ def draft_schema(
     return {"variables": drafts}
 
 
-def _in_order(states: Iterable[str]) -> list[str]:
-    """States by number if all are numbers, else by letter."""
+def _sort_states(states: Iterable[str]) -> list[str]:
+    """Sort states by number if all are numbers, else by letter."""
     listed = list(states)
     if all(map(is_number, listed)):
         return sorted(listed, key=lambda state: (float(state), state))
     return sorted(listed)
 
 
-def _spelled(value: object) -> str:
-    """A value of a sample as the name of a state."""
+def _spell(value: object) -> str:
+    """Spell a value of a sample as the name of a state."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.15g}" if isinstance(value, float) else str(value)

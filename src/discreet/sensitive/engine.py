@@ -34,15 +34,15 @@ __all__ = ["FOLDER_VARIABLE", "MEMORY_SHARE", "open_engine", "query_batches", "t
 FOLDER_VARIABLE = "DISCREET_TMPDIR"
 """Environment variable with the folder that private folders are made in; without, the system's for temporary files."""
 MEMORY_SHARE = 0.5
-"""Of the memory that the machine or its container has, for each engine: Python and Arrow need some beside it."""
+"""Share of the memory that the machine or its container has, for each engine: Python and Arrow need some beside it."""
 DEFAULT_SHARE = 0.8
-"""DuckDB's own."""
-PREFIX = "discreet-private-"
-"""Of the names of private folders."""
-LOCK = "lock"
+"""Share of the memory that DuckDB takes by itself."""
+FOLDER_PREFIX = "discreet-private-"
+"""Beginning of the names of private folders."""
+LOCK_FILE = "lock"
 """File in a private folder that its process holds a lock on for as long as it lives."""
 
-EXTENSIONS = ("autoinstall_known_extensions", "autoload_known_extensions")
+EXTENSION_SETTINGS = ("autoinstall_known_extensions", "autoload_known_extensions")
 """Extensions are programs from the network, kept in the home folder; nothing that is read here needs one."""
 
 _folders: dict[int, tuple[Path, int]] = {}
@@ -68,7 +68,7 @@ def open_engine(database: Path | None = None) -> Any:
     Guarantee:
         None spent: nothing leaves the process but into the private folder.
     """
-    home = _private_folder()
+    home = _find_private_folder()
     if database is None:
         place = Path(tempfile.mkdtemp(dir=home))
         engine = ibis.duckdb.connect()
@@ -78,7 +78,7 @@ def open_engine(database: Path | None = None) -> Any:
         place = home / sha256(os.fsencode(database.resolve())).hexdigest()[:16]
         place.mkdir(mode=0o700, exist_ok=True)
         engine = ibis.duckdb.connect(database, read_only=True)
-    _settle(engine.con, place)
+    _set_up(engine.con, place)
     return engine
 
 
@@ -110,18 +110,18 @@ def text_numbers(engine: Any, texts: pa.Array) -> Any:
     cursor = engine.con.cursor()
     cursor.register("texts", pa.Table.from_arrays([texts], ["value"]))
     # Insertion order is kept, as DuckDB promises unless told otherwise.
-    found = cursor.execute(_number_query()).fetchnumpy()["number"]
+    found = cursor.execute(_write_number_query()).fetchnumpy()["number"]
     return np.ma.filled(np.ma.asarray(found, float), np.nan)
 
 
 @cache
-def _number_query() -> str:
-    """SQL for the numbers that texts are."""
+def _write_number_query() -> str:
+    """Write SQL for the numbers that texts are."""
     texts = ibis.table({"value": "string"}, name="texts")
     return str(ibis.to_sql(texts.select(number=number(texts.value)), dialect="duckdb"))
 
 
-def _settle(connection: Any, place: Path) -> None:
+def _set_up(connection: Any, place: Path) -> None:
     """Set folder, memory and extensions, unless an earlier engine on the same file has."""
     select = "SELECT current_setting('temp_directory'), current_setting('memory_limit')"
     ((now, memory),) = connection.execute(select).fetchall()
@@ -131,20 +131,20 @@ def _settle(connection: Any, place: Path) -> None:
     settings = {
         "temp_directory": str(place),
         "memory_limit": f"{float(amount) * MEMORY_SHARE / DEFAULT_SHARE:.1f} {unit}",
-        **dict.fromkeys(EXTENSIONS, "false"),
+        **dict.fromkeys(EXTENSION_SETTINGS, "false"),
     }
     for name, value in settings.items():
         connection.execute(f"SET {name} = ?", [value])
 
 
-def _private_folder() -> Path:
-    """The private folder of this process; the first call makes it and removes what dead processes left."""
+def _find_private_folder() -> Path:
+    """Find the private folder of this process; the first call makes it and removes what dead processes left."""
     found = _folders.get(os.getpid())
     if found is not None and found[0].is_dir():
         return found[0]
     parent = Path(os.environ.get(FOLDER_VARIABLE) or tempfile.gettempdir()).absolute()
     try:
-        for left in parent.glob(f"{PREFIX}*"):
+        for left in parent.glob(f"{FOLDER_PREFIX}*"):
             _remove_if_left(left)
         folder, lock = _make_locked(parent)
     except OSError as error:
@@ -159,10 +159,10 @@ def _private_folder() -> Path:
 def _make_locked(parent: Path) -> tuple[Path, int]:
     """A new folder of mode 0700, and the open file whose lock tells others that it is in use."""
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=parent))
         try:
-            lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-            if sys.platform == "win32" or (_take(lock) and (folder / LOCK).exists()):
+            lock = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+            if sys.platform == "win32" or (_take_lock(lock) and (folder / LOCK_FILE).exists()):
                 return folder, lock
             os.close(lock)
         except FileNotFoundError:
@@ -177,15 +177,15 @@ def _remove_if_left(folder: Path) -> None:
         status = folder.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
             return
-        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        lock = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
-            if _take(lock):
+            if _take_lock(lock):
                 shutil.rmtree(folder, ignore_errors=True)
         finally:
             os.close(lock)
 
 
-def _take(lock: int) -> bool:
+def _take_lock(lock: int) -> bool:
     """Lock an open file, unless another process has; the system lets go when the process ends, however it does."""
     if sys.platform == "win32":
         return False

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
+from discreet.model.arrays import Floats, Ints
 from discreet.model.design import GRID, CurvaturePart, Design
 from discreet.model.response import Response, response_of
 from discreet.privacy.guarantee import Relation
 from discreet.releases.policy import RecordsPolicy
-from discreet.sensitive.rows import Integers, Rows
+from discreet.sensitive.rows import Rows
 
 __all__ = [
     "Gradients",
@@ -28,18 +28,30 @@ __all__ = [
     "sum_gradients",
 ]
 
-Floats = npt.NDArray[np.float64]
 
-PIECE = 2**12
+GRADIENT_PIECE = 2**12
 """Records of a block that are computed with at once: what is made of them stays in a processor's cache."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Gradients:
-    """Private records of which gradients are asked.
+    """Private records of a design whose target has classes or counts, of which sums of gradients are asked.
 
     Args:
         rows: of a design whose target has classes, or counts.
+
+    Raises:
+        Nothing: `sum_gradients` has checked the design.
+
+    Guarantee:
+        None spent: for mechanisms only; `gradient_sensitivity` bounds what one record can do to a sum.
+
+    Example:
+        >>> import discreet as dc
+        >>> ill = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
+        >>> rows = dc.designs.read_rows(ill, [[45.0], [90.0]], ["no", "yes"])
+        >>> dc.designs.sum_gradients(rows)
+        Gradients(2 coordinates, private)
     """
 
     rows: Rows
@@ -54,7 +66,7 @@ class Gradients:
 
     @property
     def over(self) -> Design:
-        """The design."""
+        """The public design that the gradients are over."""
         return self.rows.design
 
     @property
@@ -64,7 +76,7 @@ class Gradients:
 
     @property
     def policy(self) -> RecordsPolicy:
-        """As the rows'."""
+        """What was done with missing values and numbers out of bounds: as of the rows."""
         return self.rows.policy
 
     @property
@@ -72,7 +84,7 @@ class Gradients:
         """How the target depends on linear predictors."""
         return response_of(self.over)
 
-    def at(self, theta: Floats) -> Integers:
+    def at(self, theta: Floats) -> Ints:
         """Sum of the gradients at public weights, of two classes.
 
         Args:
@@ -83,12 +95,16 @@ class Gradients:
         """
         total = np.zeros(len(theta), np.int64)
         for coordinates, target in self.rows.blocks():
-            p = self.response.means(_predictors(coordinates, theta))[0]
+            p = self.response.means(_predict(coordinates, theta))[0]
             total += np.rint((target - p)[:, None] * coordinates).astype(np.int64).sum(axis=0)
         return total
 
-    def signed(self) -> Integers:
-        """Sum of `(2 y - 1) v`: twice the gradient at weights of 0, without rounding; in steps of the grid."""
+    def signed(self) -> Ints:
+        """Sum of `(2 y - 1) v` over the records: twice the gradient at weights of 0, without rounding.
+
+        Returns:
+            int64, shape `(size,)`, in steps of the grid.
+        """
         total = np.zeros(self.over.size, np.int64)
         for coordinates, target in self.rows.blocks():
             # Whole numbers below 2^53, so that floating point is exact: see `sum_moments`.
@@ -120,9 +136,11 @@ class Gradients:
         cost, parts = 0.0, []
         curvature = np.zeros((outputs, size, outputs, size))
         for coordinates, target in self.rows.blocks():
-            for start in range(0, len(target), PIECE):
-                v = np.multiply(coordinates[start : start + PIECE].T, 1 / GRID, order="C")  # exact: a power of two
-                y, high, low = response.observed(target[start : start + PIECE]), upper @ v, lower @ v
+            for start in range(0, len(target), GRADIENT_PIECE):
+                v = np.multiply(
+                    coordinates[start : start + GRADIENT_PIECE].T, 1 / GRID, order="C"
+                )  # exact: a power of two
+                y, high, low = response.observed(target[start : start + GRADIENT_PIECE]), upper @ v, lower @ v
                 if outputs > 1:
                     # Only distances from the largest count, and those of the upper parts are exact.
                     first = high.argmax(axis=0)[None]
@@ -143,10 +161,17 @@ class Gradients:
         return cost, np.asarray(slope), curvature.reshape(len(theta), len(theta))
 
     def slope(self, theta: Floats) -> tuple[Floats, Floats]:
-        """Gradient and curvature of the negative log-likelihood; see `expansion`."""
+        """Gradient and curvature of the negative log-likelihood; see `expansion`.
+
+        Args:
+            theta: as of `expansion`.
+
+        Returns:
+            The second and third of `expansion`.
+        """
         return self.expansion(theta)[1:]
 
-    def curvature(self, theta: Floats) -> tuple[Integers, Integers, Integers]:
+    def curvature(self, theta: Floats) -> tuple[Ints, Ints, Ints]:
         """Sums of `q v_i v_j` at public weights, q the slope of the means over the largest that it can be.
 
         Of more than two classes there are such sums for each pair of them. Each record's part is rounded to the grid by
@@ -165,7 +190,7 @@ class Gradients:
         few = np.zeros((pairs, 1 + width * linear + len(alone)), np.int64)
         many = np.zeros((pairs, width, width), np.int64)
         for coordinates, _ in self.rows.blocks():
-            p, u = response.means(_predictors(coordinates, theta)), coordinates[:, :width].astype(np.float64)
+            p, u = response.means(_predict(coordinates, theta)), coordinates[:, :width].astype(np.float64)
             squares = 2 * u[:, alone] * u[:, alone] / GRID - GRID
             told = np.column_stack([np.full((len(u), 1), float(GRID)), *([u] if linear else []), squares])
             for pair, slope in enumerate(response.slopes(p)):
@@ -179,16 +204,27 @@ class Gradients:
         return few[:, 0], few[:, 1:].ravel(), many[:, *self.over.pairs].ravel()
 
     def cost(self, theta: Floats) -> float:
-        """The negative log-likelihood; see `expansion`."""
+        """The negative log-likelihood; see `expansion`.
+
+        Args:
+            theta: as of `expansion`.
+
+        Returns:
+            The first of `expansion`, nats.
+        """
         return self.expansion(theta)[0]
 
     def beginning(self) -> Gradients:
-        """The records of the first block alone: where a search over all of them may begin."""
+        """The records of the first block alone: where a search over all of them may begin.
+
+        Returns:
+            Gradients of these records, as private as all of them.
+        """
         block = next(self.rows.blocks())
         return Gradients(replace(self.rows, records=len(block[0]), read=lambda: iter([block])))
 
 
-def _add_grouped(many: Integers, design: Design, q: Floats, u: Floats) -> None:
+def _add_grouped(many: Ints, design: Design, q: Floats, u: Floats) -> None:
     """Add to a matrix the products of which one is of a group: rounded as all others, and summed without rounding.
 
     An indicator is 0 or 1, so that a product is its other factor as it was rounded, or 0: whole numbers, whose sums
@@ -205,7 +241,7 @@ def _add_grouped(many: Integers, design: Design, q: Floats, u: Floats) -> None:
 
 
 def sum_gradients(rows: Rows) -> Gradients:
-    """Ask gradients of records.
+    """Make the statistic of which gradients of a regression's log-likelihood are asked.
 
     Args:
         rows: of a design whose target has classes, or counts.
@@ -215,13 +251,24 @@ def sum_gradients(rows: Rows) -> Gradients:
 
     Raises:
         InputError: another target.
+
+    Guarantee:
+        None spent: nothing leaves.
+
+    Example:
+        >>> import discreet as dc
+        >>> ill = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
+        >>> rows = dc.designs.read_rows(ill, [[45.0], [90.0]], ["no", "yes"])
+        >>> gradients = dc.designs.sum_gradients(rows)
+        >>> (gradients.signed() / 4096).tolist()  # private: -(0, 1) of the one who is not ill, and (1, 1)
+        [1.0, 0.0]
     """
     response_of(rows.design)
     return Gradients(rows)
 
 
-def _predictors(coordinates: Integers, theta: Floats) -> Floats:
-    """Linear predictors, shape (outputs, records), to the last bit the same whatever the other records are."""
+def _predict(coordinates: Ints, theta: Floats) -> Floats:
+    """Compute linear predictors, shape (outputs, records), to the last bit the same whatever the other records are."""
     weights = theta.reshape(-1, coordinates.shape[1]) / GRID
     found = np.zeros((len(weights), len(coordinates)))
     # Entry by entry: a matrix product may round a record's sum in an order that depends on how many there are.
@@ -231,7 +278,7 @@ def _predictors(coordinates: Integers, theta: Floats) -> Floats:
 
 
 def gradient_sensitivity(design: Design, relation: Relation) -> int:
-    """Most that one record can move a sum of gradients, or of signed coordinates, in the norm of `design.shape`.
+    """Bound how far one record can move a sum of gradients, or of signed coordinates, in the norm of `design.shape`.
 
     A record's gradient is its coordinates times numbers between -1 and 1, and depends on no other record; those of two
     classes are rounded to no larger entries. Where features are in groups, `Rows` has refused records with more than
@@ -244,19 +291,25 @@ def gradient_sensitivity(design: Design, relation: Relation) -> int:
     Returns:
         Steps of the grid: `design.reach` under ADD_REMOVE, twice that under REPLACE; of more than two classes the
         Euclidean norm is `sqrt(2)` times as long.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> ill = Design((Variable("age", bounds=(0, 90)),), Variable("ill", ("no", "yes")))
+        >>> gradient_sensitivity(ill, Relation.REPLACE) == 2 * gradient_sensitivity(ill, Relation.ADD_REMOVE)
+        True
     """
-    reach = _euclidean(design) if design.shape == "ball" else design.reach
+    reach = _bound_length(design) if design.shape == "ball" else design.reach
     return relation.by_record(reach, 2 * reach)
 
 
 def squared_gradient_sensitivity(design: Design, relation: Relation) -> int:
-    """The same in the Euclidean norm, whatever the design's shape; squared, rounded up."""
+    """Bound how far one record can move a sum of gradients in the Euclidean norm, squared and rounded up."""
     most = math.ceil(response_of(design).squared_reach * design.squared_length * GRID**2)
     return relation.by_record(most, 4 * most)
 
 
-def _euclidean(design: Design) -> int:
-    """Longest gradient of a record, in steps of the grid, rounded up."""
+def _bound_length(design: Design) -> int:
+    """Bound the length of the gradient of a record, in steps of the grid, rounded up."""
     return math.isqrt(squared_gradient_sensitivity(design, Relation.ADD_REMOVE) - 1) + 1
 
 
@@ -273,6 +326,10 @@ def curvature_sensitivity(relation: Relation, part: CurvaturePart | None = None)
 
     Returns:
         `GRID` under ADD_REMOVE, twice that under REPLACE; of a part in the norm of its shape, so many times more.
+
+    Example:
+        >>> curvature_sensitivity(Relation.ADD_REMOVE) == GRID
+        True
     """
     times = part.length if part is not None and part.shape == "diamond" else 1
     return times * relation.by_record(GRID, 2 * GRID)

@@ -29,7 +29,7 @@ from discreet.sensitive.values import canonical, is_number, other_spellings
 
 __all__ = ["LocalTables", "local_tables"]
 
-PIECE = 2**14
+COUNTED_PIECE = 2**14
 """Records that are counted at a time: their codes and positions stay in the cache of a core."""
 
 
@@ -70,11 +70,13 @@ def local_tables(
     if local.table is not table:
         return None
     blocks = guarded_read(lambda: local.blocks([variable.name for variable in variables]))
-    if blocks is None or not all(_same_kind(blocks.schema.field(one.name).type, table[one.name]) for one in variables):
+    if blocks is None or not all(
+        _is_same_kind(blocks.schema.field(one.name).type, table[one.name]) for one in variables
+    ):
         return None
     numbers = partial(text_numbers, table.get_backend())
     rules = [_Rule(one, local.absent, policy, numbers) for one in variables]
-    return guarded_read(lambda: _counted(blocks, rules, tuple(scopes), drop=policy.missing == "drop"))
+    return guarded_read(lambda: _count_blocks(blocks, rules, tuple(scopes), drop=policy.missing == "drop"))
 
 
 def local_columns(
@@ -102,7 +104,7 @@ def local_columns(
         return None
     kinds = [blocks.schema.field(one.name).type for one in variables]
     if not all(
-        _same_kind(kind, table[one.name]) and not (one.numeric and _textual(kind))
+        _is_same_kind(kind, table[one.name]) and not (one.numeric and _is_text(kind))
         for one, kind in zip(variables, kinds, strict=True)
     ):
         return None
@@ -111,26 +113,26 @@ def local_columns(
     def read() -> Iterator[list[Array]]:
         found = guarded_read(blocks.read)
         while (block := guarded_read(partial(next, found, None))) is not None:
-            yield [_told(rule, block.column(rule.variable.name)) for rule in rules]
+            yield [_read_column(rule, block.column(rule.variable.name)) for rule in rules]
 
     return read
 
 
-def _textual(kind: pa.DataType) -> bool:
-    """Whether a type of Arrow is text, which the engine reads as numbers."""
+def _is_text(kind: pa.DataType) -> bool:
+    """Tell whether a type of Arrow is text, which the engine reads as numbers."""
     return not (pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def _told(rule: _Rule, column: pa.Array) -> Array:
-    """Numbers or codes of a column of a block."""
+def _read_column(rule: _Rule, column: pa.Array) -> Array:
+    """Read the numbers or codes of a column of a block."""
     if rule.variable.numeric:
         return rule.number(column)
     codes, size = rule.codes(column).astype(np.float64), rule.variable.size
     return np.where(codes < size, codes, np.where(codes == size, MISSING, UNKNOWN))
 
 
-def _same_kind(kind: pa.DataType, column: ir.Column) -> bool:
-    """Whether a type of Arrow is read here, and is to the engine what it is here."""
+def _is_same_kind(kind: pa.DataType, column: ir.Column) -> bool:
+    """Tell whether a type of Arrow is read here, and is to the engine what it is here."""
     types, engines = pa.types, column.type()
     if types.is_dictionary(kind):
         return bool(engines.is_string() and kind.value_type in (pa.string(), pa.large_string()))
@@ -143,7 +145,7 @@ def _same_kind(kind: pa.DataType, column: ir.Column) -> bool:
     return bool(kind in (pa.float32(), pa.float64()) and engines.is_floating())
 
 
-def _counted(blocks: Blocks, rules: Sequence[_Rule], scopes: Sequence[Scope], *, drop: bool) -> LocalTables:
+def _count_blocks(blocks: Blocks, rules: Sequence[_Rule], scopes: Sequence[Scope], *, drop: bool) -> LocalTables:
     """Read all blocks, and count them."""
     sizes = {rule.variable.name: rule.variable.size for rule in rules}
     tables = {scope: np.zeros(math.prod(sizes[name] for name in scope), np.int64) for scope in scopes}
@@ -151,34 +153,34 @@ def _counted(blocks: Blocks, rules: Sequence[_Rule], scopes: Sequence[Scope], *,
     for block in blocks.read():
         codes = {rule.variable.name: rule.codes(block.column(rule.variable.name)) for rule in rules}
         if drop:
-            codes = _complete(codes, sizes)
+            codes = _drop_incomplete(codes, sizes)
         faulty |= {name for name, column in codes.items() if np.any(column >= sizes[name])}
-        for piece in () if faulty else _pieces(codes):
+        for piece in () if faulty else _cut_into_pieces(codes):
             for scope, table in tables.items():
-                _add(table, [piece[name] for name in scope], [sizes[name] for name in scope])
+                _add_records(table, [piece[name] for name in scope], [sizes[name] for name in scope])
     shaped = {scope: table.reshape([sizes[name] for name in scope]) for scope, table in tables.items()}
     return LocalTables(shaped, frozenset(faulty))
 
 
-def _complete(codes: Mapping[str, Array], sizes: Mapping[str, int]) -> dict[str, Array]:
-    """The records without a missing value, for which each decides alone."""
+def _drop_incomplete(codes: Mapping[str, Array], sizes: Mapping[str, int]) -> dict[str, Array]:
+    """Leave out records that miss a value: each decides alone."""
     whole = np.logical_and.reduce([column != sizes[name] for name, column in codes.items()])
     return dict(codes) if whole.all() else {name: column[whole] for name, column in codes.items()}
 
 
-def _pieces(codes: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
-    """The records of a block, a few at a time."""
-    for start in range(0, len(next(iter(codes.values()))), PIECE):
-        yield {name: column[start : start + PIECE] for name, column in codes.items()}
+def _cut_into_pieces(codes: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
+    """Split the records of a block into pieces that fit into a cache."""
+    for start in range(0, len(next(iter(codes.values()))), COUNTED_PIECE):
+        yield {name: column[start : start + COUNTED_PIECE] for name, column in codes.items()}
 
 
-def _add(table: Array, columns: Sequence[Array], sizes: Sequence[int]) -> None:
+def _add_records(table: Array, columns: Sequence[Array], sizes: Sequence[int]) -> None:
     """Add records to a flat table; two bytes for the position of a cell are twice as fast as eight."""
     position: Any = columns[0].astype(np.uint16 if table.size < 2**16 else np.int64)
     for column, size in zip(columns[1:], sizes[1:], strict=True):
         position *= position.dtype.type(size)
         position += column
-    if table.size <= PIECE:
+    if table.size <= COUNTED_PIECE:
         table += np.bincount(position, minlength=table.size)
     else:
         np.add.at(table, position, 1)
@@ -216,7 +218,7 @@ class _Rule:
 
     @cached_property
     def kind(self) -> np.dtype[Any]:
-        """Type of codes."""
+        """The smallest numpy type that holds all codes."""
         return np.min_scalar_type(self.unknown)
 
     @cached_property
@@ -245,72 +247,72 @@ class _Rule:
         return []
 
     def codes(self, column: pa.Array) -> Array:
-        """The codes of a column."""
+        """Turn a column into codes."""
         kind = column.type
         if pa.types.is_dictionary(kind):
-            return self._indexed(column)
+            return self._code_dictionary(column)
         if pa.types.is_boolean(kind):
             says = [state.lower() for state in self.variable.values]
             two = [says.index(word) if word in says else self.unknown for word in ("false", "true")]
-            return self._filled(np.array(two, self.kind), column.cast(pa.uint8()))
+            return self._take_codes(np.array(two, self.kind), column.cast(pa.uint8()))
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-            return self._text(column.cast(pa.large_string()) if kind == pa.string_view() else column)
+            return self._code_text(column.cast(pa.large_string()) if kind == pa.string_view() else column)
         number = self.number(column)
-        found = self._bins(number) if self.variable.numeric else self._same_number(number)
+        found = self._code_bins(number) if self.variable.numeric else self._code_same_number(number)
         found[np.isnan(number)] = self.missing
         return found
 
     def number(self, column: pa.Array) -> Array:
-        """A column of numbers as float64; NaN where a value is missing."""
-        number: Array = _plain(column).astype(np.float64, copy=False)
+        """Read a column of numbers as float64; NaN where a value is missing."""
+        number: Array = _view_numbers(column).astype(np.float64, copy=False)
         if column.null_count:
-            number = np.where(_null(column), np.nan, number)
+            number = np.where(_find_null(column), np.nan, number)
         if self.absent:
             absent = np.isin(number, [float(text) for text in self.absent if is_number(text)])
             number = np.where(absent, np.nan, number)
         return number
 
-    def _indexed(self, column: pa.DictionaryArray) -> Array:
-        """Codes of a column that points into its few different texts."""
+    def _code_dictionary(self, column: pa.DictionaryArray) -> Array:
+        """Code a column that points into its few different texts."""
         if not (self.last and self.last[0][0].equals(column.dictionary)):
-            self.last[:] = [(column.dictionary, self._distinct(column.dictionary))]
-        return self._filled(self.last[0][1], column.indices)
+            self.last[:] = [(column.dictionary, self._code_distinct(column.dictionary))]
+        return self._take_codes(self.last[0][1], column.indices)
 
-    def _filled(self, codes: Array, index: pa.Array) -> Array:
-        """Codes at some places; NULL is missing."""
-        return np.take(np.append(codes, np.array(self.missing, self.kind)), _places(index, len(codes)))
+    def _take_codes(self, codes: Array, index: pa.Array) -> Array:
+        """Take the codes at some places; NULL is missing."""
+        return np.take(np.append(codes, np.array(self.missing, self.kind)), _fill_null(index, len(codes)))
 
-    def _text(self, column: pa.Array) -> Array:
-        """Codes of a column of text."""
+    def _code_text(self, column: pa.Array) -> Array:
+        """Code a column of text."""
         found = pa.compute.index_in(column, value_set=self.states[column.type])
-        codes = _places(found, 0).astype(self.kind)
+        codes = _fill_null(found, 0).astype(self.kind)
         codes[codes == self.variable.size] = self.missing
         if found.null_count:
-            codes[_null(found)] = self._indexed(column.filter(found.is_null()).dictionary_encode())
+            codes[_find_null(found)] = self._code_dictionary(column.filter(found.is_null()).dictionary_encode())
         return codes
 
-    def _distinct(self, texts: pa.Array) -> Array:
-        """Codes of different texts."""
+    def _code_distinct(self, texts: pa.Array) -> Array:
+        """Code different texts."""
         if self.variable.numeric:
-            found = self._bins(self.numbers(texts))
+            found = self._code_bins(self.numbers(texts))
         else:
             place = pa.compute.index_in(texts, value_set=self.states[texts.type])
-            found = _places(place, self.unknown).astype(self.kind)
+            found = _fill_null(place, self.unknown).astype(self.kind)
         if self.spelled or self.absent:
             for at in range(len(found)) if self.variable.numeric else (found == self.unknown).nonzero()[0].tolist():
-                found[at] = self._other(texts[at].as_py(), int(found[at]))
-        found[_null(texts)] = self.missing
+                found[at] = self._code_other(texts[at].as_py(), int(found[at]))
+        found[_find_null(texts)] = self.missing
         return found
 
-    def _other(self, text: str | None, code: int) -> int:
-        """The code of a text that is not a state as it stands, or of one that was read as a number."""
+    def _code_other(self, text: str | None, code: int) -> int:
+        """Code a text that is not a state as it stands, or one that was read as a number."""
         if text is None or text in self.absent:
             return self.missing
         spelling = canonical(text)
         return self.missing if spelling in self.absent_spelled else self.spelled.get(spelling or "", code)
 
-    def _bins(self, number: Array) -> Array:
-        """Position of the bin of a number: bins are closed below, the last one on both sides."""
+    def _code_bins(self, number: Array) -> Array:
+        """Find the bin of a number: bins are closed below, the last one on both sides."""
         assert self.variable.bounds is not None
         lo, hi = self.variable.bounds
         found = np.searchsorted(np.asarray(self.variable.bins, float), number, side="right").astype(self.kind)
@@ -321,30 +323,30 @@ class _Rule:
         found[bad] = self.unknown
         return found
 
-    def _same_number(self, number: Array) -> Array:
-        """Code of the state that is the same number."""
+    def _code_same_number(self, number: Array) -> Array:
+        """Code a number by the state that is the same number."""
         states = np.array([float(state) for state in self.variable.values])
         order = np.argsort(states)
         place = np.minimum(np.searchsorted(states[order], number), len(states) - 1)
         return np.where(states[order][place] == number, order[place], self.unknown).astype(self.kind)
 
 
-def _places(index: pa.Array, otherwise: int) -> Array:
-    """Whole numbers, with another one for NULL, which a narrower type might not hold."""
-    found = _plain(index).astype(np.int64)
+def _fill_null(index: pa.Array, otherwise: int) -> Array:
+    """Read whole numbers, with another one for NULL, which a narrower type might not hold."""
+    found = _view_numbers(index).astype(np.int64)
     if index.null_count:
-        found[_null(index)] = otherwise
+        found[_find_null(index)] = otherwise
     return found
 
 
-def _plain(column: pa.Array) -> Array:
-    """Numbers as they lie in memory, whatever stands in place of NULL; `to_numpy` would import pandas."""
+def _view_numbers(column: pa.Array) -> Array:
+    """View numbers as they lie in memory, whatever stands in place of NULL; `to_numpy` would import pandas."""
     kind = np.dtype(column.type.to_pandas_dtype())
     return np.frombuffer(column.buffers()[1] or b"", kind, count=len(column), offset=column.offset * kind.itemsize)
 
 
-def _null(column: pa.Array) -> Array:
-    """Where a column has no value."""
+def _find_null(column: pa.Array) -> Array:
+    """Tell where a column has no value."""
     if not column.null_count:
         return np.zeros(len(column), bool)
     bits = np.frombuffer(column.buffers()[0], np.uint8)

@@ -12,32 +12,47 @@ from typing import NoReturn
 import numpy as np
 
 from discreet.errors import InputError
+from discreet.model.arrays import Ints
 from discreet.model.design import GRID, Design
 from discreet.privacy.guarantee import Relation
 from discreet.releases.policy import RecordsPolicy
-from discreet.sensitive.rows import Integers, Rows
+from discreet.sensitive.rows import Rows
 
 __all__ = ["Moments", "moment_sensitivity", "sum_moments"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Moments:
-    """Private sums of products, in steps of `1 / GRID^2`.
+    """Private sums of products of a design's coordinates and target, in steps of `1 / GRID^2`.
 
     Args:
         design: public.
         values: int64, one for each pair in `design.moments`; sums of `v_i v_j`, of `2 v_i^2 - 1` for squares.
         records: number of records; private under ADD_REMOVE.
         policy: as the rows'.
+
+    Raises:
+        Nothing: `sum_moments` has checked the design.
+
+    Guarantee:
+        None spent: for mechanisms only; `moment_sensitivity` bounds what one record can do to each sum.
+
+    Example:
+        >>> import discreet as dc
+        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> rows = dc.designs.read_rows(stay, [[45.0], [90.0]], [10.0, 40.0])
+        >>> moments = dc.designs.sum_moments(rows)
+        >>> moments
+        Moments(5 sums, private)
     """
 
     design: Design
-    values: Integers
+    values: Ints
     records: int
     policy: RecordsPolicy
 
     def __repr__(self) -> str:
-        """Nothing of the records."""
+        """Text that says nothing of the records."""
         return f"Moments({len(self.design.moments)} sums, private)"
 
     def __reduce__(self) -> NoReturn:
@@ -46,18 +61,25 @@ class Moments:
 
     @property
     def over(self) -> Design:
-        """The design."""
+        """The public design that the sums are over."""
         return self.design
 
-    def vector(self, relation: Relation) -> Integers:
-        """What is released: under ADD_REMOVE the number of records comes first, in the same unit as the sums."""
+    def vector(self, relation: Relation) -> Ints:
+        """The numbers to which noise is added, of the number of records and the sums, as the relation allows.
+
+        Args:
+            relation: under ADD_REMOVE the number of records is private, and comes first.
+
+        Returns:
+            int64, in steps of `1 / GRID^2`.
+        """
         if relation.public_number:
             return self.values
         return np.concatenate([[self.records * GRID**2], self.values]).astype(np.int64)
 
 
 def sum_moments(rows: Rows) -> Moments:
-    """Sum the products of coordinates and target.
+    """Sum the products of coordinates and target over private records, in whole numbers.
 
     Args:
         rows: of a design with a numeric target, or none.
@@ -67,6 +89,17 @@ def sum_moments(rows: Rows) -> Moments:
 
     Raises:
         InputError: a target of two classes, which has no products, or more of them than can be held.
+
+    Guarantee:
+        None spent: nothing leaves.
+
+    Example:
+        >>> import discreet as dc
+        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> rows = dc.designs.read_rows(stay, [[45.0], [90.0]], [10.0, 40.0])
+        >>> moments = dc.designs.sum_moments(rows)
+        >>> dict(zip(stay.moments, (moments.values / 4096**2).tolist(), strict=True))  # private
+        {(0, 0): 0.0, (0, 1): 1.0, (0, 2): 1.0, (1, 2): 0.5, (2, 2): 0.5}
     """
     design = rows.design
     if design.predicts not in ("number", "nothing"):
@@ -97,5 +130,9 @@ def moment_sensitivity(relation: Relation) -> int:
 
     Returns:
         ADD_REMOVE: `GRID^2`. REPLACE: `2 GRID^2`; the number of records does not move and is not released.
+
+    Example:
+        >>> moment_sensitivity(Relation.REPLACE) == 2 * GRID**2
+        True
     """
     return relation.by_record(GRID**2, 2 * GRID**2)

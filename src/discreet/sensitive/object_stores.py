@@ -50,7 +50,7 @@ def open_store(
     if ":" in host.rpartition("@")[0]:
         raise InputError("leave keys and passwords out of the URL of an object store: Arrow looks for them elsewhere")
     system, path = pyarrow.fs.FileSystem.from_uri(url)
-    files = _files(system, path)
+    files = _list_files(system, path)
     found = datasets.dataset(files, filesystem=system, format="parquet")
     names = [found.schema.names[at] for at in positions(found.schema.names, wanted)]
     # Arrow reads all files by the types of the first, and has NULL where one lacks a column.
@@ -96,8 +96,8 @@ def open_dataset(
     return engine.table("records").select(*names), blocks
 
 
-def _files(system: pyarrow.fs.FileSystem, path: str) -> list[str]:
-    """The files of a path, in order."""
+def _list_files(system: pyarrow.fs.FileSystem, path: str) -> list[str]:
+    """List the files of a path, in order."""
     info = system.get_file_info(path)
     if info.type == pyarrow.fs.FileType.File:
         return [path]

@@ -22,7 +22,7 @@ def public_counts(
     out_of_bounds: str = "error",
     na_values: Iterable[str] = (),
 ) -> Tables:
-    """Exact counts of records that anybody may see: never of records that are to be protected.
+    """Count public records exactly, to stand beside a private release: never records that are to be protected.
 
     Args:
         data: what `read_records` takes: a path, glob, database URL, Arrow, pandas, Polars or Ibis table.
@@ -33,14 +33,25 @@ def public_counts(
         na_values: texts that say that a value is missing.
 
     Returns:
-        Counts, int64, axes `(*parents, child)`, for `combine`. They are exact: they have no protection at all, and
-        travel in the combined file as they are.
+        Counts, int64, axes `(*parents, child)`, for `combine`.
 
     Raises:
         InputError: records that do not fit the schema.
 
+    Guarantee:
+        None: the counts are exact and travel in the combined file as they are. Use it for records that anybody may see.
+
     Source:
         Williams and McSherry (2010), Figure 3b.
+
+    Example:
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> import pyarrow as pa
+        >>> table = pa.table({"rain": ["no", "yes", "no"], "wet": ["no", "yes", "yes"]})
+        >>> dc.external.public_counts(table, network)["rain"].tolist()
+        [2, 1]
     """
     records = read_records(
         data, network.schema, table=table, missing=missing, out_of_bounds=out_of_bounds, na_values=na_values

@@ -45,10 +45,10 @@ HEADER_LIMIT = 2**20
 FOOTER_LIMIT = 2**25
 """Most bytes of a Parquet file's footer, which is parsed whole: about 300 bytes for each column of each row group."""
 BLOCK = 2**16
-"""Records of a block."""
+"""Most records of a block of Arrow."""
 LINE_LIMIT = 2 * 10**6
 """Most bytes of a line of a CSV file: the engine's own limit, which its parallel reader does not always keep."""
-STRIDE = 2**24
+MEASURED_STRIDE = 2**24
 """Bytes between the places at which lines are measured: half of what the engine holds at a time, so that no line which
 it could lose lies between two of them."""
 
@@ -98,8 +98,8 @@ def open_file(
         Exception: the engine's own; it may quote a record.
     """
     if Path(path).is_dir():
-        found = _in_folder(path)
-        kinds = {_kind(name) for name in found}
+        found = _list_folder(path)
+        kinds = {_find_format(name) for name in found}
         if len(kinds) != 1 or None in kinds:
             raise InputError(
                 f"folder {shown_path(path)} must hold files of one format and nothing else, .parquet or .csv; or name "
@@ -107,7 +107,7 @@ def open_file(
             )
         kind = kinds.pop()
     else:
-        kind = _kind(path)
+        kind = _find_format(path)
         if kind is None:
             raise InputError(f"cannot tell the format of {shown_path(path)}; name it .parquet, .csv or .csv.gz")
         found = [path] if Path(path).is_file() else sorted(glob.glob(path, recursive=True))
@@ -116,40 +116,47 @@ def open_file(
     if any(Path(name).stat().st_size == 0 for name in found):
         raise InputError(f"{shown_path(path)} is empty; a table needs at least a header")
     # DuckDB would take a path with brackets for a pattern, and a folder `x=1` for a column.
-    literal = "[" + ", ".join(_text(re.sub(r"([*?[])", r"[\1]", name)) for name in found) + "]"
+    literal = "[" + ", ".join(_quote_text(re.sub(r"([*?[])", r"[\1]", name)) for name in found) + "]"
     if kind == "parquet":
-        return _view(engine, *_parquet(literal, found[0], wanted)), partial(_parquet_blocks, found)
-    headers = {_header(name) for name in found}
+        return _make_view(engine, *_plan_parquet(literal, found[0], wanted)), partial(_plan_parquet_blocks, found)
+    headers = {_read_header(name) for name in found}
     if len(headers) > 1:
         raise InputError(f"the files of {shown_path(path)} differ in their headers")
     for name in found:
-        if _long_line_in(name):
+        if _has_long_line(name):
             raise InputError(f"{shown_path(name)} has a line of more than {LINE_LIMIT:,} bytes; is it CSV?")
-    return _view(engine, *_csv(literal, *headers.pop(), wanted)), partial(_csv_blocks, engine)
+    return _make_view(engine, *_plan_csv(literal, *headers.pop(), wanted)), partial(_plan_csv_blocks, engine)
 
 
-def _kind(path: str) -> str | None:
-    """The format that a file's name stands for."""
+def _find_format(path: str) -> str | None:
+    """Find the format that a file's name stands for."""
     return next((FILE_READERS[end] for end in sorted(FILE_READERS, key=len, reverse=True) if path.endswith(end)), None)
 
 
-def _in_folder(path: str) -> list[str]:
-    """The files in a folder and below it, in order."""
+def _list_folder(path: str) -> list[str]:
+    """List the files in a folder and below it, in order."""
     files = (file for file in Path(path).rglob("*") if file.is_file())
     return sorted(str(file) for file in files if is_data(file.relative_to(path).as_posix()))
 
 
 def is_data(path: str) -> bool:
-    """Whether a file of a folder has records: Spark leaves others beside them, which begin with a point or a line.
+    """Tell whether a file of a folder has records: Spark leaves others beside them, called `_...` or `...`.
 
     Args:
         path: below the folder, its parts separated by slashes.
+
+    Returns:
+        True for data.
+
+    Example:
+        >>> is_data("year=2026/part-0.parquet"), is_data("_delta_log/0.json"), is_data(".crc")
+        (True, False, False)
     """
     return not any(part[:1] in (".", "_") for part in path.split("/"))
 
 
 def parse_csv(source: Any, wanted: tuple[str, ...] | None) -> pa.Table:
-    """CSV with a header from an open binary file, into memory; every field as text, empty fields as NULL.
+    """Parse CSV with a header from an open binary file, into memory; every field as text, empty fields as NULL.
 
     Args:
         source: the file, read from where it stands to its end.
@@ -161,9 +168,15 @@ def parse_csv(source: Any, wanted: tuple[str, ...] | None) -> pa.Table:
     Raises:
         InputError: a header beyond the limits, or a column that is not there.
         Exception: Arrow's own; it may quote a record.
+
+    Example:
+        >>> import os
+        >>> lines = "age,smokes", "17,no", ",yes"
+        >>> parse_csv(io.BytesIO(os.linesep.join(lines).encode()), ("age",)).to_pydict()
+        {'age': ['17', None]}
     """
     head = source.read(HEADER_LIMIT + 1)
-    delimiter, names = _dialect(_first_line(head))
+    delimiter, names = _find_dialect(_cut_first_line(head))
     chosen = positions(names, wanted)
     labels = [f"c{position}" for position in range(len(names))]
     columns = pyarrow.csv.read_csv(
@@ -181,7 +194,7 @@ def parse_csv(source: Any, wanted: tuple[str, ...] | None) -> pa.Table:
 
 
 def positions(names: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
-    """Where the wanted columns are.
+    """Find where the wanted columns are.
 
     Args:
         names: of all columns.
@@ -193,6 +206,10 @@ def positions(names: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
     Raises:
         InputError: one is not there, or there twice but for capitals. Only wanted names are shown: in a file without a
             header the others are the values of a record.
+
+    Example:
+        >>> positions(["age", "smokes", "note"], ["smokes", "age"])
+        [1, 0]
     """
     _refuse_wide(len(names))
     at: dict[str, list[int]] = {}
@@ -233,15 +250,15 @@ def _refuse_wide(columns: int) -> None:
         raise InputError(f"the records have {columns:,} columns, more than the limit of {COLUMN_LIMIT:,}")
 
 
-def _view(engine: Any, columns: Sequence[tuple[str, str]], reader: str) -> ir.Table:
-    """A table of the engine with (expression, name) of each column of what a reader returns."""
-    listed = ", ".join(f"{expression} AS {_identifier(name)}" for expression, name in columns)
+def _make_view(engine: Any, columns: Sequence[tuple[str, str]], reader: str) -> ir.Table:
+    """Make a table of the engine with (expression, name) of each column of what a reader returns."""
+    listed = ", ".join(f"{expression} AS {_quote_name(name)}" for expression, name in columns)
     engine.con.execute(f"CREATE TEMP VIEW records AS SELECT {listed} FROM {reader}")
     return engine.table("records")
 
 
-def _parquet(literal: str, first: str, wanted: tuple[str, ...] | None) -> tuple[list[tuple[str, str]], str]:
-    """Columns and reader of Parquet files."""
+def _plan_parquet(literal: str, first: str, wanted: tuple[str, ...] | None) -> tuple[list[tuple[str, str]], str]:
+    """Find the columns and the reader of Parquet files."""
     with open(first, "rb") as file:
         file.seek(-min(8, Path(first).stat().st_size), io.SEEK_END)
         if int.from_bytes(file.read(4), "little") > FOOTER_LIMIT:
@@ -250,11 +267,11 @@ def _parquet(literal: str, first: str, wanted: tuple[str, ...] | None) -> tuple[
     _refuse_wide(footer.num_columns)
     names = footer.schema.to_arrow_schema().names
     chosen = [names[position] for position in positions(names, wanted)]
-    return [(_identifier(name), name) for name in chosen], f"read_parquet({literal}, hive_partitioning = false)"
+    return [(_quote_name(name), name) for name in chosen], f"read_parquet({literal}, hive_partitioning = false)"
 
 
-def _parquet_blocks(paths: Sequence[str], names: Sequence[str]) -> Blocks | None:
-    """Columns of Parquet files, text as places in its dictionary; None where the files differ in their types."""
+def _plan_parquet_blocks(paths: Sequence[str], names: Sequence[str]) -> Blocks | None:
+    """Plan reading columns of Parquet files, text as places in its dictionary; None where files differ in types."""
     schemas = [pyarrow.parquet.read_schema(path) for path in paths]
     if any(schema.names.count(name) != 1 for schema in schemas for name in names):
         return None
@@ -272,29 +289,29 @@ def _parquet_blocks(paths: Sequence[str], names: Sequence[str]) -> Blocks | None
     return Blocks(kinds[0], read)
 
 
-def _csv_blocks(engine: Any, names: Sequence[str]) -> Blocks:
-    """Columns of the view of CSV files, as the engine parses them, once."""
-    query = f"SELECT {', '.join(map(_identifier, names))} FROM records"
+def _plan_csv_blocks(engine: Any, names: Sequence[str]) -> Blocks:
+    """Plan reading columns of the view of CSV files, as the engine parses them, once."""
+    query = f"SELECT {', '.join(map(_quote_name, names))} FROM records"
     schema = pa.schema([(name, pa.string()) for name in names])
     return Blocks(schema, lambda: iter(query_batches(engine, query, BLOCK)))
 
 
-def _csv(
+def _plan_csv(
     literal: str, delimiter: str, names: tuple[str, ...], wanted: tuple[str, ...] | None
 ) -> tuple[list[tuple[str, str]], str]:
-    """Columns and reader of CSV files."""
+    """Find the columns and the reader of CSV files."""
     # Columns are called after their positions: names that nobody declared reach no engine. Nothing is detected from the
     # rows: a guess could take a record for a header, or "yes" for a logical value.
     kinds = ", ".join(f"'c{position}': 'VARCHAR'" for position in range(len(names)))
     reader = (
-        f"read_csv({literal}, columns = {{{kinds}}}, auto_detect = false, header = true, delim = {_text(delimiter)}, "
-        f"quote = '\"', escape = '\"', nullstr = '', hive_partitioning = false)"
+        f"read_csv({literal}, columns = {{{kinds}}}, auto_detect = false, header = true, "
+        f"delim = {_quote_text(delimiter)}, quote = '\"', escape = '\"', nullstr = '', hive_partitioning = false)"
     )
     return [(f"c{position}", names[position]) for position in positions(names, wanted)], reader
 
 
-def _long_line_in(path: str) -> bool:
-    """Whether a line is so long that the engine could lose it; DuckDB 2.0 does, without a word, beyond 32 MB.
+def _has_long_line(path: str) -> bool:
+    """Tell whether a line is so long that the engine could lose it; DuckDB 2.0 does, without a word, beyond 32 MB.
 
     Of a file as it is a few bytes are read here and there; a packed one is unpacked once.
     """
@@ -307,20 +324,20 @@ def _long_line_in(path: str) -> bool:
             return length > LINE_LIMIT
     with open(path, "rb") as file:
         size = file.seek(0, io.SEEK_END)
-        for place in range(STRIDE, size, STRIDE):
+        for place in range(MEASURED_STRIDE, size, MEASURED_STRIDE):
             file.seek(place)
             if not any(END_OF_LINE.search(file.read(piece)) for piece in (2**12, LINE_LIMIT)) and file.tell() < size:
                 return True
     return False
 
 
-def _text(value: str) -> str:
-    """A text in SQL."""
+def _quote_text(value: str) -> str:
+    """Quote a text for SQL."""
     return "'" + value.replace("'", "''") + "'"
 
 
-def _identifier(name: str) -> str:
-    """A name in SQL."""
+def _quote_name(name: str) -> str:
+    """Quote a name for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -350,36 +367,36 @@ class _Rejoined(io.RawIOBase):
         return len(piece)
 
 
-def _header(path: str) -> tuple[str, tuple[str, ...]]:
-    """Delimiter and column names of a CSV file."""
+def _read_header(path: str) -> tuple[str, tuple[str, ...]]:
+    """Read delimiter and column names of a CSV file."""
     with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
-        return _dialect(_first_line(file.read(HEADER_LIMIT + 1)))
+        return _find_dialect(_cut_first_line(file.read(HEADER_LIMIT + 1)))
 
 
-def _first_line(head: bytes) -> str:
-    """The first line, where it is no longer than the limit."""
+def _cut_first_line(head: bytes) -> str:
+    """Take the first line, where it is no longer than the limit."""
     line = END_OF_LINE.split(head, maxsplit=1)[0]
     if len(line) > HEADER_LIMIT:
         raise InputError(f"the first line has more than {HEADER_LIMIT:,} bytes; is it CSV with a header?")
     return line.decode("utf-8-sig")
 
 
-def _dialect(line: str) -> tuple[str, tuple[str, ...]]:
-    """Delimiter and column names in the first line; a column without a name is called after its position."""
+def _find_dialect(line: str) -> tuple[str, tuple[str, ...]]:
+    """Find delimiter and column names in the first line; a column without a name is called after its position."""
     if "\0" in line:
         raise InputError(
             "the first line holds a NUL byte; a CSV file is UTF-8 text, and its first line names the columns"
         )
     if line.count('"') % 2:
         raise InputError("the first line has a quote that is not closed; it must name all columns")
-    delimiter, names = max(((mark, _split(line, mark)) for mark in DELIMITERS), key=lambda split: len(split[1]))
+    delimiter, names = max(((mark, _split_line(line, mark)) for mark in DELIMITERS), key=lambda split: len(split[1]))
     if not names:
         raise InputError("the first line names no columns, or has a name that is too long; is it CSV with a header?")
     return delimiter, tuple(name or f"column {position}" for position, name in enumerate(names, 1))
 
 
-def _split(line: str, delimiter: str) -> list[str]:
-    """The fields of a line; none, if one of them is longer than the reader of CSV takes."""
+def _split_line(line: str, delimiter: str) -> list[str]:
+    """Split a line into fields; none, if one of them is longer than the reader of CSV takes."""
     try:
         return next(csv.reader([line], delimiter=delimiter), [])
     except csv.Error:

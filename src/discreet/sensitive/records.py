@@ -49,7 +49,7 @@ UNKNOWN = -2
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Records:
-    """A table of private records with the public schema it is held against.
+    """Private records of any table, viewed through the public schema that they are held against.
 
     Args:
         table: the Ibis expression of the table; read at every pass, never copied.
@@ -59,6 +59,22 @@ class Records:
             record's state would depend on the other records; text is then compared as `dialects.py` says.
         unit: what tells units of protection apart that may have several records; None where each record is one.
         local: the source in blocks of Arrow, where it is a file or a frame.
+
+    Raises:
+        Nothing: `read_records` has checked the columns; what a cell holds is seen when records are counted.
+
+    Guarantee:
+        None spent: it is read by mechanisms only. Its text is a number of variables, and it can be neither pickled nor
+            copied.
+
+    Example:
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> import pyarrow as pa
+        >>> table = pa.table({"rain": ["no", "yes", "no"], "wet": ["no", "yes", "yes"]})
+        >>> dc.read_records(table, network.schema)
+        Records(2 variables, private)
     """
 
     table: ir.Table
@@ -69,7 +85,7 @@ class Records:
     local: Local | None = None
 
     def __repr__(self) -> str:
-        """Nothing of the records."""
+        """Text that says nothing of the records."""
         return f"Records({len(self.schema)} variables, private)"
 
     def __reduce__(self) -> NoReturn:
@@ -108,7 +124,7 @@ def read_records(
     one_record_a_unit: bool = False,
     order_column: str | None = None,
 ) -> Records:
-    """View a table as records of a schema; nothing but column names and types is read yet.
+    """View a table of any source as records of a public schema; only column names and types are read yet.
 
     Args:
         source: a path or glob of Parquet or CSV files (also `.csv.gz`), an open binary file of CSV, an Arrow table, a
@@ -150,12 +166,24 @@ def read_records(
     Guarantee:
         None spent: nothing leaves. Without `unit_column` it assumes one row for each unit of protection. Whatever it
         is, mechanisms are calibrated for as many steps as a unit may count (`releases/policy.py`).
+
+    Example:
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> import pyarrow as pa
+        >>> table = pa.table({"rain": ["no", "yes", "no"], "wet": ["no", "yes", "yes"]})
+        >>> dc.read_records(table, network.schema)
+        Records(2 variables, private)
+        >>> dc.read_records(table.select(["rain"]), network.schema)
+        Traceback (most recent call last):
+        discreet.errors.InputError: the records have no column 'wet' among their 1; ...
     """
     selection = None if unit_column is None else secrets.token_hex(4)
     policy = RecordsPolicy(
         missing, out_of_bounds, unit_column, max_records, weights, one_record_a_unit, order_column, selection
     )
-    columns = schema if order_column is None else _one_slice(schema)
+    columns = schema if order_column is None else _take_one_slice(schema)
     absent = markers(na_values, columns)
     beside = [name for name in dict.fromkeys((unit_column, order_column)) if name is not None and name not in columns]
     expression, exact, local = open_source(source, table, (*columns.names, *beside))
@@ -185,8 +213,8 @@ def read_records(
     return Records(expression, schema, policy, exact, unit, local)
 
 
-def _one_slice(schema: Schema) -> Schema:
-    """The variables of one record, of a schema that has some of the record before it, too."""
+def _take_one_slice(schema: Schema) -> Schema:
+    """Take the variables of one record, of a schema that has some of the record before it, too."""
     found = {variable.name: variable for variable in schema if not variable.name.startswith(PREVIOUS)}
     if len(found) == len(schema):
         raise InputError(f"an order of records is for variables called {PREVIOUS}NAME, and there is none")
@@ -198,7 +226,7 @@ def _one_slice(schema: Schema) -> Schema:
 
 
 def check(records: Records) -> tuple[Faults, ...]:
-    """Hold every record against the schema, in one pass.
+    """Count what is wrong in each column of the records, in one pass, for the curator's own screen.
 
     Args:
         records: as read.
@@ -211,6 +239,16 @@ def check(records: Records) -> tuple[Faults, ...]:
 
     Guarantee:
         None: the result must not leave the curator's screen.
+
+    Example:
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> import pyarrow as pa
+        >>> table = pa.table({"rain": ["no", "yes", None], "wet": ["no", "damp", "yes"]})
+        >>> rain_faults, wet_faults = dc.check(dc.read_records(table, network.schema))
+        >>> rain_faults.missing, wet_faults.unknown
+        (1, 1)
     """
     strict = replace(records, policy=replace(records.policy, out_of_bounds="error"))
     sums = {}
@@ -247,7 +285,7 @@ def check_units(records: Records) -> UnitUse | None:
 
 
 def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
-    """The column of a variable as positions of its states.
+    """Turn the column of a variable into positions of its states.
 
     Args:
         records: as read.
@@ -258,15 +296,15 @@ def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
     """
     column = records.table[variable.name]
     if variable.numeric:
-        return _bin_codes(
+        return _code_bins(
             column, variable, clip=records.policy.out_of_bounds == "clip", gap=missing_code(records.policy, variable)
         )
     absent = is_missing(column)
-    value, keys = _comparable(column, variable), _keys(column, variable)
-    if _textual(column, variable) and not records.bytewise:
+    value, keys = _make_comparable(column, variable), _list_keys(column, variable)
+    if _is_text(column, variable) and not records.bytewise:
         value, keys = bytewise(column), [bytewise(ibis.literal(state)) for state in variable.states]
     cases = [(value == key, code) for code, key in enumerate(keys)]
-    if _textual(column, variable):
+    if _is_text(column, variable):
         spelled = other_spellings(variable).items()
         cases += [(matches(column, pattern(spelling)), code) for spelling, code in spelled]
     return ibis.cases((absent, missing_code(records.policy, variable)), *cases, else_=UNKNOWN)
@@ -278,12 +316,12 @@ def missing_code(policy: RecordsPolicy, variable: Variable) -> int:
 
 
 def numbers(records: Records, variable: Variable) -> ir.FloatingColumn:
-    """The column of a numeric variable as numbers of 64 bits; NULL where there is none."""
+    """Turn the column of a numeric variable into numbers of 64 bits; NULL where there is none."""
     return number(records.table[variable.name])
 
 
 def kept(records: Records, variables: Iterable[Variable]) -> Records:
-    """The records that count.
+    """Leave out records that do not count.
 
     Args:
         records: as read.
@@ -331,7 +369,7 @@ def grouping(records: Records, variable: Variable) -> ir.Column:
         grouping codes), else its codes. Where states have other spellings, there may be more texts than states.
     """
     column = records.table[variable.name]
-    if not _textual(column, variable):
+    if not _is_text(column, variable):
         return codes(records, variable)
     if not records.bytewise and engine_of(records.table) not in TEXT:
         return codes(records, variable)
@@ -341,7 +379,7 @@ def grouping(records: Records, variable: Variable) -> ir.Column:
 
 
 def decode(values: pa.ChunkedArray, variable: Variable) -> Any:
-    """Codes of the distinct values that `grouping` found.
+    """Read the codes of the distinct values that `grouping` found.
 
     Args:
         values: a column of the grouped table.
@@ -391,7 +429,7 @@ def _check_type(variable: Variable, kind: Any) -> None:
 
 
 def without(column: ir.Column, texts: Sequence[str], *, numbers_too: bool, exact: bool) -> ir.Column:
-    """The column with NULL for what says that a value is missing; `numbers_too` where its text is read as numbers."""
+    """Put NULL for what says that a value is missing; `numbers_too` where text is read as numbers."""
     if column.type().is_numeric():
         numbers = [float(text) for text in texts if is_number(text)]
         says_so = column.cast("float64").isin(numbers) if numbers else ibis.literal(False)
@@ -407,18 +445,18 @@ def without(column: ir.Column, texts: Sequence[str], *, numbers_too: bool, exact
     return says_so.ifelse(ibis.null(column.type()), column)
 
 
-def _textual(column: ir.Column, variable: Variable) -> bool:
-    """Whether the column's own values are the states' names."""
+def _is_text(column: ir.Column, variable: Variable) -> bool:
+    """Tell whether the column's own values are the states' names."""
     return not variable.numeric and column.type().is_string()
 
 
-def _comparable(column: ir.Column, variable: Variable) -> ir.Column:
-    """The column as what its states are compared with."""
+def _make_comparable(column: ir.Column, variable: Variable) -> ir.Column:
+    """Turn the column into what its states are compared with."""
     return column.cast("float64") if column.type().is_numeric() else column
 
 
-def _keys(column: ir.Column, variable: Variable) -> Iterable[object]:
-    """What each state looks like in the column."""
+def _list_keys(column: ir.Column, variable: Variable) -> Iterable[object]:
+    """List what each state looks like in the column."""
     if column.type().is_numeric():
         return [float(state) for state in variable.values]
     if column.type().is_boolean():
@@ -426,8 +464,8 @@ def _keys(column: ir.Column, variable: Variable) -> Iterable[object]:
     return variable.states
 
 
-def _bin_codes(column: ir.Column, variable: Variable, *, clip: bool, gap: int) -> ir.IntegerColumn:
-    """Position of the bin of a number: bins are closed below, the last one on both sides."""
+def _code_bins(column: ir.Column, variable: Variable, *, clip: bool, gap: int) -> ir.IntegerColumn:
+    """Find the bin of a number: bins are closed below, the last one on both sides."""
     assert variable.bounds is not None
     lo, hi = variable.bounds
     value = number(column)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from scipy.sparse import issparse
 
 from discreet.errors import InputError, listed
+from discreet.model.arrays import Floats, Ints
 from discreet.model.design import GRID, Design
 from discreet.model.indicators import first_state
 from discreet.model.schema import Schema, Variable
@@ -27,31 +28,30 @@ from discreet.sensitive.local_counts import local_columns
 from discreet.sensitive.records import Records, codes, kept, numbers, read_records, refuse_faulty
 from discreet.sensitive.sources import arrow_blocks
 
-__all__ = ["BLOCK", "Integers", "Rows", "read_rows"]
+__all__ = ["BLOCK", "Rows", "read_rows"]
 
 RECORDS_LIMIT = 2**29
 """Most records: sums of their products, of at most 2^24 each, stay within 2^53, where floats are exact."""
 BLOCK = 2**16
-"""Most records that are summed at once: sums of their products, of at most 2^24 each, stay far below 2^53."""
+"""Most records of a block, which are summed at once: sums of their products, of at most 2^24 each, stay far below
+2^53."""
 BLOCK_NUMBERS = 2**22
 """Coordinates of a block: 32 MiB where they are of 64 bits, however many a record has."""
 HELD_BYTES = 2**28
-"""Of a table's records on the grid that are held for further passes (8 million of 15 coordinates); a larger table is
-read anew at every pass."""
+"""Bytes of a table's records on the grid that are held for further passes (8 million of 15 coordinates); a larger table
+is read anew at every pass."""
 STEP_BYTES = 2
-"""Of a coordinate that is held: steps of the grid are at most 2^12 in size."""
+"""Bytes of a coordinate that is held: steps of the grid are at most 2^12 in size."""
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Steps = npt.NDArray[np.int16]
-Block = tuple[Integers, Integers]
+Block = tuple[Ints, Ints]
 Held = tuple[Steps, Steps]
 Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rows:
-    """Private records as whole numbers, read a block at a time.
+    """Private records of a design as whole numbers on a public grid, read a block at a time.
 
     Args:
         design: public.
@@ -60,6 +60,22 @@ class Rows:
         read: starts a pass over the records, `BLOCK` of them at a time: (coordinates, int64 of shape `(records,
             design.size)` in steps of the grid; target, int64 of shape `(records,)`: steps of the grid, counts, or codes
             of classes; without a target nothing).
+
+    Raises:
+        InputError: by a pass over them, if the table holds another number of records than when it was first read.
+
+    Guarantee:
+        None spent: they are read by mechanisms only. Their text is a number of coordinates, and they can be neither
+            pickled nor copied.
+
+    Example:
+        >>> import discreet as dc
+        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> rows = dc.designs.read_rows(stay, [[45.0], [90.0]], [10.0, 40.0])
+        >>> rows
+        Rows(2 coordinates, private)
+        >>> (rows.coordinates / 4096).tolist()  # private; the last one is the intercept
+        [[0.0, 1.0], [1.0, 1.0]]
     """
 
     design: Design
@@ -68,7 +84,7 @@ class Rows:
     read: Callable[[], Iterator[Block]]
 
     def __repr__(self) -> str:
-        """Nothing of the records."""
+        """Text that says nothing of the records."""
         return f"Rows({self.design.size} coordinates, private)"
 
     def __reduce__(self) -> NoReturn:
@@ -77,11 +93,14 @@ class Rows:
 
     @property
     def over(self) -> Design:
-        """The design."""
+        """The public design that the records are over."""
         return self.design
 
     def blocks(self) -> Iterator[Block]:
         """One pass over the records; at least one block, perhaps empty.
+
+        Returns:
+            Pairs (coordinates, target) as `read` makes them.
 
         Raises:
             InputError: the table holds another number of records than when it was first read.
@@ -94,13 +113,13 @@ class Rows:
             raise InputError("the records changed while they were read")
 
     @property
-    def coordinates(self) -> Integers:
-        """Those of all records at once."""
+    def coordinates(self) -> Ints:
+        """Coordinates of all records at once, shape `(records, design.size)`, in steps of the grid."""
         return np.concatenate([coordinates for coordinates, _ in self.blocks()])
 
     @property
-    def target(self) -> Integers:
-        """Those of all records at once."""
+    def target(self) -> Ints:
+        """Targets of all records at once, shape `(records,)`, in steps, counts or codes of classes."""
         return np.concatenate([target for _, target in self.blocks()])
 
 
@@ -113,7 +132,7 @@ def read_rows(
     columns: Sequence[Variable] | None = None,
     target_column: Variable | None = None,
 ) -> Rows:
-    """Put records onto the grid.
+    """Read the records of a design, and put each of them onto the public grid by itself.
 
     Args:
         design: public.
@@ -142,45 +161,52 @@ def read_rows(
 
     Guarantee:
         None spent: nothing leaves. Of what is in memory it assumes one row for each unit of protection.
+
+    Example:
+        >>> import discreet as dc
+        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> rows = dc.designs.read_rows(stay, [[45.0], [90.0]], [10.0, 40.0])
+        >>> rows.records, (rows.target / 4096).tolist()  # private; 10 of 0 to 40 days is -0.5 of -1 to 1
+        (2, [-0.5, 1.0])
     """
     if isinstance(features, Records):
         if features.policy.weights == "unit":
             raise InputError("over a design each record counts once: leave out weights='unit', max_records is enough")
         if target is not None:
             raise InputError("records of a table bring their target with them")
-        return _streamed(design, features, columns or design.features, target_column or design.target)
-    if _named(features):
+        return _stream_rows(design, features, columns or design.features, target_column or design.target)
+    if _has_names(features):
         if target is None:
             found = read_records(features, design.schema, out_of_bounds="clip", one_record_a_unit=one_record_a_unit)
-            return _streamed(design, found, design.features, design.target)
-        features = _by_name(design, features)
+            return _stream_rows(design, found, design.features, design.target)
+        features = _read_by_name(design, features)
     table: Any = features
-    table = table.tocsr() if issparse(table) else _numbers(table, "the features")
+    table = table.tocsr() if issparse(table) else _read_numbers(table, "the features")
     if table.ndim != 2 or table.shape[1] != len(design.features):
         raise InputError(f"the design has {len(design.features)} features, one column each")
     _require_few(table.shape[0])
     if (target is None) != (design.target is None):
         raise InputError("records need a target exactly where the design has one")
-    told = np.empty(0, np.int16) if target is None else _frozen(_target(design, target).astype(np.int16))
+    told = np.empty(0, np.int16) if target is None else _freeze(_read_target(design, target).astype(np.int16))
     if target is not None and told.shape != (table.shape[0],):
         raise InputError("the target needs one value for each record")
-    coordinates = (_sparse_on_grid if issparse(table) else _finite_on_grid)(design, table)
+    coordinates = (_put_sparse_on_grid if issparse(table) else _put_finite_on_grid)(design, table)
 
     def read() -> Iterator[Block]:
-        step = _step(design)
+        step = _size_blocks(design)
         for start in range(0, max(len(coordinates), 1), step):
-            yield _widened(coordinates[start : start + step], told[start : start + step])
+            yield _widen(coordinates[start : start + step], told[start : start + step])
 
     return Rows(design, len(coordinates), RecordsPolicy("error", "clip", one_record_a_unit=one_record_a_unit), read)
 
 
-def _named(features: object) -> bool:
-    """Whether columns have names: of a frame, an Arrow table, or a table of Ibis."""
+def _has_names(features: object) -> bool:
+    """Tell whether columns have names: of a frame, an Arrow table, or a table of Ibis."""
     return any(hasattr(features, name) for name in ("__arrow_c_stream__", "__dataframe__", "columns"))
 
 
-def _by_name(design: Design, frame: Any) -> Floats:
-    """The features of a frame, in the design's order; NaN where there is no number."""
+def _read_by_name(design: Design, frame: Any) -> Floats:
+    """Read the features of a frame, in the design's order; NaN where there is no number."""
     records = read_records(frame, Schema(design.features), out_of_bounds="clip")
     columns = [numbers(records, variable).name(f"c{at}") for at, variable in enumerate(design.features)]
     blocks = list(arrow_blocks(records.table.select(*columns), BLOCK))
@@ -189,8 +215,8 @@ def _by_name(design: Design, frame: Any) -> Floats:
     return np.concatenate([np.column_stack([b[name].to_numpy().astype(np.float64) for name in names]) for b in blocks])
 
 
-def _streamed(design: Design, records: Records, columns: Sequence[Variable], target: Variable | None) -> Rows:
-    """Rows of a table: one pass counts them and finds what is at fault; others find them held, or read them again."""
+def _stream_rows(design: Design, records: Records, columns: Sequence[Variable], target: Variable | None) -> Rows:
+    """Make rows of a table: one pass counts them and finds faults; others find them held, or read them again."""
     wanted = Schema((*columns, *([] if target is None else [target])))
     for variable in wanted:
         if variable.name not in records.schema or records.schema[variable.name] != variable:
@@ -198,45 +224,45 @@ def _streamed(design: Design, records: Records, columns: Sequence[Variable], tar
                 f"variable {variable.name!r} of the design must be in the records' schema, with the same bounds or "
                 "states"
             )
-    clip, parts = records.policy.out_of_bounds == "clip", _parts(records, wanted, _step(design))
+    clip, parts = records.policy.out_of_bounds == "clip", _plan_pass(records, wanted, _size_blocks(design))
     width = len(columns)
 
     def gridded(values: list[Floats]) -> Held:
-        coordinates = _on_grid(design, _indicated(design, columns, values[:width]))
+        coordinates = _put_on_grid(design, _make_indicators(design, columns, values[:width]))
         last = np.empty(0) if design.target is None else values[width]
         numeric = design.target is not None and design.target.numeric
-        return coordinates, _frozen((_target(design, last) if numeric else last).astype(np.int16))
+        return coordinates, _freeze((_read_target(design, last) if numeric else last).astype(np.int16))
 
     def read() -> Iterator[Block]:
         for values in parts():
-            if any(_at_fault(column, variable, clip) for column, variable in zip(values, wanted, strict=True)):
+            if any(_is_at_fault(column, variable, clip) for column, variable in zip(values, wanted, strict=True)):
                 raise InputError("the records changed while they were read")
-            yield _widened(*gridded(values))
+            yield _widen(*gridded(values))
 
     held, room, found, faults = list[Held](), HELD_BYTES, 0, dict[str, None]()
     for values in parts():
         found += len(values[0])
         pairs = zip(values, wanted, strict=True)
-        faults |= dict.fromkeys(variable.name for column, variable in pairs if _at_fault(column, variable, clip))
+        faults |= dict.fromkeys(variable.name for column, variable in pairs if _is_at_fault(column, variable, clip))
         room -= len(values[0]) * (design.size + 1) * STEP_BYTES
         if room < 0 or faults:
             held.clear()
             if design.groups and not faults:
-                _require_groups(design, _indicated(design, columns, values[:width]))
+                _require_groups(design, _make_indicators(design, columns, values[:width]))
         else:
             held.append(gridded(values))
     refuse_faulty(faults)
     _require_few(found)
-    return Rows(design, found, records.policy, read if room < 0 else partial(starmap, _widened, held))
+    return Rows(design, found, records.policy, read if room < 0 else partial(starmap, _widen, held))
 
 
-def _step(design: Design) -> int:
-    """Records of a block."""
+def _size_blocks(design: Design) -> int:
+    """Choose the number of records of a block."""
     return min(BLOCK, max(BLOCK_NUMBERS // design.size, 1))
 
 
-def _parts(records: Records, wanted: Schema, step: int) -> Callable[[], Iterator[list[Floats]]]:
-    """What starts a pass over the columns: numbers, NaN where there is none, and codes; at least one block of them."""
+def _plan_pass(records: Records, wanted: Schema, step: int) -> Callable[[], Iterator[list[Floats]]]:
+    """Make what starts a pass over the columns: numbers, NaN where there is none, and codes; at least one block."""
     here = None
     if records.unit is None and records.local is not None:
         here = local_columns(records.local, records.table, tuple(wanted), records.policy)
@@ -265,13 +291,13 @@ def _parts(records: Records, wanted: Schema, step: int) -> Callable[[], Iterator
     return by_engine if here is None else partial(by_hand, here)
 
 
-def _widened(coordinates: Steps, target: Steps) -> Block:
-    """A block that is held as whole numbers whose products do not overflow."""
+def _widen(coordinates: Steps, target: Steps) -> Block:
+    """Widen a block that is held to whole numbers whose products do not overflow."""
     return coordinates.astype(np.int64), target.astype(np.int64)
 
 
-def _indicated(design: Design, columns: Sequence[Variable], values: Sequence[Floats]) -> Floats:
-    """Features: numbers as they are; of codes of states one for each state that has one: 1 where it is, else 0.
+def _make_indicators(design: Design, columns: Sequence[Variable], values: Sequence[Floats]) -> Floats:
+    """Make the features: numbers as they are; of codes one for each state that has one: 1 where it is, else 0.
 
     Returns:
         Shape (records, features), columns contiguous.
@@ -286,8 +312,8 @@ def _indicated(design: Design, columns: Sequence[Variable], values: Sequence[Flo
     return np.array(found).T
 
 
-def _at_fault(column: Floats, variable: Variable, clip: bool) -> bool:
-    """Whether a value is missing, unknown, or beyond what the policy allows; as `check` tells it."""
+def _is_at_fault(column: Floats, variable: Variable, clip: bool) -> bool:
+    """Tell whether a value is missing, unknown, or beyond what the policy allows; as `check` tells it."""
     if variable.bounds is None:
         return bool(np.any(column < 0))
     if clip and variable.type == "real":
@@ -315,25 +341,25 @@ def _require_groups(design: Design, table: Floats) -> None:
             raise InputError(f"columns of a group are 0, but for one 1 in a record at most: {names} are not")
 
 
-def _sparse_on_grid(design: Design, table: Any) -> Steps:
-    """Coordinates of a sparse matrix, as below; of so many records at once as are in a block."""
-    found, step = np.empty((table.shape[0], design.size), np.int16, order="F"), _step(design)
+def _put_sparse_on_grid(design: Design, table: Any) -> Steps:
+    """Put a sparse matrix on the grid; of so many records at once as are in a block."""
+    found, step = np.empty((table.shape[0], design.size), np.int16, order="F"), _size_blocks(design)
     for start in range(0, len(found), step):
-        dense = _numbers(table[start : start + step].toarray(order="F"), "the features")
-        found[start : start + step] = _finite_on_grid(design, dense)
-    return _frozen(found)
+        dense = _read_numbers(table[start : start + step].toarray(order="F"), "the features")
+        found[start : start + step] = _put_finite_on_grid(design, dense)
+    return _freeze(found)
 
 
-def _finite_on_grid(design: Design, table: Floats) -> Steps:
-    """Coordinates of numbers of which none may be missing, as below."""
+def _put_finite_on_grid(design: Design, table: Floats) -> Steps:
+    """Put numbers on the grid of which none may be missing."""
     for name, column in zip(design.names, table.T, strict=True):
         if not np.all(np.isfinite(column)):
             raise InputError(f"column {name!r} holds a value that is missing or infinite")
-    return _on_grid(design, table)
+    return _put_on_grid(design, table)
 
 
-def _on_grid(design: Design, table: Floats) -> Steps:
-    """Coordinates in steps; rounding never makes a record longer than the design's norm.
+def _put_on_grid(design: Design, table: Floats) -> Steps:
+    """Put features on the grid, in steps; rounding never makes a record longer than the design's norm.
 
     Args:
         design: public.
@@ -354,7 +380,7 @@ def _on_grid(design: Design, table: Floats) -> Steps:
         for at, column in enumerate(table.T):
             found[:, at] = np.rint(design.scaled_feature(at, column) * GRID)
         found[:, len(design.features) :] = round(design.constant * GRID)
-        return _frozen(found)
+        return _freeze(found)
     steps, most = design.scaled(table) * GRID, math.floor((Fraction(design.norm) * GRID) ** 2)
     whole, shorter = np.rint(steps).astype(np.int64), 1.0
     features = whole[:, : len(design.features)]
@@ -362,15 +388,15 @@ def _on_grid(design: Design, table: Floats) -> Steps:
         features[long] = np.trunc(steps[long, : len(design.features)] * shorter).astype(np.int64)
         shorter *= 1 - 2.0**-40
     found[:] = whole
-    return _frozen(found)
+    return _freeze(found)
 
 
-def _target(design: Design, values: npt.ArrayLike) -> Integers:
-    """A target in steps, or as codes of its classes."""
+def _read_target(design: Design, values: npt.ArrayLike) -> Ints:
+    """Put a target on the grid in steps, or read it as codes of its classes."""
     assert design.target is not None
     name = design.target.name
     if design.target.numeric:
-        numbers = _numbers(values, f"column {name!r}")
+        numbers = _read_numbers(values, f"column {name!r}")
         if not np.all(np.isfinite(numbers)):
             raise InputError(f"column {name!r} holds a value that is missing or infinite")
         if design.counted:
@@ -386,8 +412,8 @@ def _target(design: Design, values: npt.ArrayLike) -> Integers:
     return np.asarray(found.argmax(axis=0), np.int64)
 
 
-def _numbers(values: Any, what: str) -> Floats:
-    """Floats; what cannot be one is refused without being shown."""
+def _read_numbers(values: Any, what: str) -> Floats:
+    """Read floats; what cannot be one is refused without being shown."""
     try:
         return np.asarray(values, np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -395,7 +421,7 @@ def _numbers(values: Any, what: str) -> Floats:
     raise InputError(f"{what} must be numbers")
 
 
-def _frozen(array: Array) -> Array:
-    """Read-only."""
+def _freeze(array: Array) -> Array:
+    """Make an array read-only."""
     array.flags.writeable = False
     return array

@@ -12,23 +12,38 @@ from typing import NoReturn
 import numpy as np
 
 from discreet.errors import InputError
+from discreet.model.arrays import Ints
 from discreet.model.design import Design
 from discreet.model.own_factors import OwnFactor
 from discreet.releases.policy import RecordsPolicy
-from discreet.sensitive.rows import Integers, Rows
+from discreet.sensitive.rows import Rows
 
 __all__ = ["ScoreSums", "score_sums"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScoreSums:
-    """Private sums of scores.
+    """Private sums of the scores that a function of the curator's own gives to records.
 
     Args:
         factor: public; whose scores they are.
         values: whole steps, one sum for each candidate.
         records: number of records; private under ADD_REMOVE.
         policy: as the rows'.
+
+    Raises:
+        Nothing: `score_sums` has checked the function.
+
+    Guarantee:
+        None spent: for mechanisms only; one record adds from 0 to `STEPS` to each sum.
+
+    Example:
+        >>> import discreet as dc
+        >>> ages = dc.Design((dc.Variable("age", bounds=(0, 100)),), intercept=False)
+        >>> near = lambda r, z: -abs(r["age"][:, None] - z[:, 0])
+        >>> nearest = dc.scores.own_factor(ages, near, [20, 60], low=-50, high=0)
+        >>> dc.tools.statistic_of(dc.factored(nearest), dc.designs.read_rows(ages, [[30.0]]), ages)
+        ScoreSums(2 sums, private)
     """
 
     factor: OwnFactor
@@ -37,7 +52,7 @@ class ScoreSums:
     policy: RecordsPolicy
 
     def __repr__(self) -> str:
-        """Nothing of the records."""
+        """Text that says nothing of the records."""
         return f"ScoreSums({len(self.values)} sums, private)"
 
     def __reduce__(self) -> NoReturn:
@@ -46,12 +61,12 @@ class ScoreSums:
 
     @property
     def over(self) -> Design:
-        """The design."""
+        """The public design that the score is over."""
         return self.factor.design
 
 
 def score_sums(rows: Rows, factor: OwnFactor) -> ScoreSums:
-    """Ask a function about every record, alone, twice, and sum what it says.
+    """Sum what a function says of every record, each shown to it alone and twice.
 
     Args:
         rows: of the factor's design.
@@ -71,7 +86,7 @@ def score_sums(rows: Rows, factor: OwnFactor) -> ScoreSums:
     if rows.design != factor.design:
         raise InputError("the score is over another design than the records")
     total = np.zeros(len(factor.candidates), object)
-    for records, counts in _distinct(rows):
+    for records, counts in _list_distinct(rows):
         first = [factor.steps(record) for record in records]
         again = [factor.steps(record) for record in reversed(records)]
         if not all(np.array_equal(one, other) for one, other in zip(first, reversed(again), strict=True)):
@@ -83,8 +98,8 @@ def score_sums(rows: Rows, factor: OwnFactor) -> ScoreSums:
     return ScoreSums(factor, tuple(int(value) for value in total), rows.records, rows.policy)
 
 
-def _distinct(rows: Rows) -> Iterator[tuple[list[dict[str, np.ndarray]], Integers]]:
-    """Of each block the records that differ, in an order that says nothing, and how often each is there."""
+def _list_distinct(rows: Rows) -> Iterator[tuple[list[dict[str, np.ndarray]], Ints]]:
+    """List the records of each block that differ, in an order that says nothing, and how often each is there."""
     for coordinates, target in rows.blocks():
         if not len(coordinates):
             continue

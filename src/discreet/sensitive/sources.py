@@ -40,7 +40,7 @@ SERVERS = (
     "mysql", "oracle", "postgres", "postgresql", "risingwave", "sc", "singlestoredb", "snowflake", "spark", "trino",
 )  # fmt: skip
 """Other databases that Ibis reads; what it runs in this process (such as `datafusion`) would spill as it likes."""
-HINTS = {
+FAILURE_HINTS = {
     "AnalysisException": "has its session been stopped, and are there such a catalog, schema and table?",
     "ArrowInvalid": "is it whole, and if it is CSV, has every row as many fields as the header?",
     "AttributeError": "if it is of Spark, has its session been stopped?",
@@ -84,7 +84,7 @@ class Local:
 def open_source(
     source: Any, table: str | None, wanted: Iterable[str] | None = None
 ) -> tuple[ir.Table, bool, Local | None]:
-    """The table of any source, as `read_records` takes it.
+    """Open any source, as `read_records` takes it, as an expression of Ibis.
 
     Args:
         source: path, glob, open binary file, frame, Arrow table or data set, Ibis table, frame of Spark, or database
@@ -100,9 +100,9 @@ def open_source(
     Raises:
         InputError: the source cannot be opened, or a column is not there or there twice.
     """
-    foreign = isinstance(source, ir.Table) or is_spark_frame(source) or _scheme(source) not in (None, *STORES)
+    foreign = isinstance(source, ir.Table) or is_spark_frame(source) or _find_scheme(source) not in (None, *STORES)
     names = None if wanted is None else tuple(wanted)
-    found, blocks = _guarded(lambda: _open(source, table, names), "the records cannot be read")
+    found, blocks = _guard(lambda: _open(source, table, names), "the records cannot be read")
     if foreign:
         engine = engine_of(found) or "this engine"
         require_known(engine)
@@ -113,7 +113,7 @@ def open_source(
 
 def guarded_read(read: Callable[[], T]) -> T:
     """Read records; a failure is an `InputError` without a value."""
-    return _guarded(read, UNREADABLE)
+    return _guard(read, UNREADABLE)
 
 
 def arrow(expression: ir.Table) -> pa.Table:
@@ -144,9 +144,9 @@ def arrow_blocks(expression: ir.Table, size: int) -> Iterator[pa.Table]:
     Raises:
         InputError: as of `arrow`.
     """
-    batches = _guarded(lambda: _batches(expression, size), UNREADABLE)
+    batches = _guard(lambda: _read_batches(expression, size), UNREADABLE)
     rest = expression.schema().to_pyarrow().empty_table()
-    while (batch := _guarded(partial(next, batches, None), UNREADABLE)) is not None:
+    while (batch := _guard(partial(next, batches, None), UNREADABLE)) is not None:
         rest = pa.concat_tables([rest, pa.Table.from_batches([batch])])
         while len(rest) >= size:
             yield rest.slice(0, size)
@@ -154,8 +154,8 @@ def arrow_blocks(expression: ir.Table, size: int) -> Iterator[pa.Table]:
     yield rest
 
 
-def _batches(expression: ir.Table, size: int) -> Iterator[pa.RecordBatch]:
-    """What an engine returns of numbers, as it comes: Ibis would read all rows of SQLite or of Spark at once."""
+def _read_batches(expression: ir.Table, size: int) -> Iterator[pa.RecordBatch]:
+    """Read what an engine returns of numbers, as it comes: Ibis would read all rows of SQLite or of Spark at once."""
     engine, schema = expression.get_backend(), expression.schema().to_pyarrow()
     if engine.name not in (*EMBEDDED, "pyspark"):
         return iter(expression.to_pyarrow_batches(chunk_size=size))
@@ -170,61 +170,63 @@ def _batches(expression: ir.Table, size: int) -> Iterator[pa.RecordBatch]:
     return (pa.RecordBatch.from_arrays(part, schema=schema) for part in columns)
 
 
-def _guarded(read: Callable[[], T], failure: str, hint: str = "look at it with a tool of your own.") -> T:
-    """`guarded`, with what to look at; `hint` stands for kinds of failure of which nothing is known."""
+def _guard(read: Callable[[], T], failure: str, hint: str = "look at it with a tool of your own.") -> T:
+    """Read behind `guarded`, with what to look at; `hint` is for kinds of failure of which nothing is known."""
     note = "The engine's own message may quote a record and is not shown"
-    return guarded(read, failure, lambda kind: f"; {HINTS.get(kind, hint)} {note}")
+    return guarded(read, failure, lambda kind: f"; {FAILURE_HINTS.get(kind, hint)} {note}")
 
 
-def _scheme(source: Any) -> str | None:
-    """What a URL begins with; None for anything else."""
+def _find_scheme(source: Any) -> str | None:
+    """Find what a URL begins with; None for anything else."""
     return source.partition("://")[0] if isinstance(source, str) and "://" in source else None
 
 
 def _open(source: Any, table: str | None, wanted: tuple[str, ...] | None) -> tuple[ir.Table, BlockReader | None]:
-    """The Ibis table of any source, and how to read it in blocks."""
-    scheme = _scheme(source)
+    """Open any source as a table of Ibis, and find how to read it in blocks."""
+    scheme = _find_scheme(source)
     if scheme not in (None, *STORES):
-        return _columns(_connect(source, table), wanted), None
+        return _select_columns(_connect(source, table), wanted), None
     if table is not None:
         raise InputError("only a database URL takes the name of a table")
     if scheme is not None:
-        return _guarded(partial(open_store, open_engine(), source, wanted), "the records cannot be read", STORE_HINT)
+        return _guard(partial(open_store, open_engine(), source, wanted), "the records cannot be read", STORE_HINT)
     if isinstance(source, ir.Table):
-        return _columns(source if _is_bound(source) else open_engine().create_view("records", source), wanted), None
+        return _select_columns(
+            source if _is_bound(source) else open_engine().create_view("records", source), wanted
+        ), None
     if isinstance(source, str | Path):
         return open_file(open_engine(), str(source), wanted)
     if hasattr(source, "read"):
-        return _in_memory(parse_csv(source, wanted))
+        return _view_in_memory(parse_csv(source, wanted))
     if is_dataset(source):
         return open_dataset(open_engine(), source, wanted)
     if is_spark_frame(source):
-        return _columns(spark_table(source), wanted), None
+        return _select_columns(spark_table(source), wanted), None
     if hasattr(source, "__arrow_c_stream__"):
-        frame = _guarded(
+        frame = _guard(
             partial(arrow_table, source),
             "the frame cannot be read",
             "are its columns' names text and all different, and their values of one type each?",
         )
-        return _in_memory(frame.select(positions(frame.column_names, wanted)))
+        return _view_in_memory(frame.select(positions(frame.column_names, wanted)))
     raise InputError(
         f"cannot read records from a {type(source).__name__}; give a path, a frame, an Arrow table or a URL"
     )
 
 
-def _columns(table: ir.Table, wanted: tuple[str, ...] | None) -> ir.Table:
-    """The columns that are wanted of a table of Ibis."""
+def _select_columns(table: ir.Table, wanted: tuple[str, ...] | None) -> ir.Table:
+    """Select the columns that are wanted of a table of Ibis."""
     return table.select(*[table.columns[at] for at in positions(table.columns, wanted)])
 
 
 def _is_bound(table: ir.Table) -> bool:
-    """Whether a table of Ibis lives in a database; one in memory would run on an engine that Ibis makes itself."""
+    """Tell whether a table of Ibis lives in a database; one in memory would run on an engine that Ibis makes itself."""
     leaves = table.op().find(ops.PhysicalTable)
     return not all(isinstance(leaf, ops.InMemoryTable) for leaf in leaves)
 
 
 def _connect(url: str, table: str | None) -> ir.Table:
-    """A table of a database; no part of a URL that may be a password is ever shown."""
+    """Open a table of a database; no part of a URL that may be a password is ever shown."""
     spelled, _, place = url.partition("://")
     # The ledger's URLs name SQLAlchemy's driver; Ibis has one driver for each engine.
     kind = spelled.removesuffix("+psycopg") if spelled.startswith("postgres") else spelled
@@ -236,16 +238,16 @@ def _connect(url: str, table: str | None) -> ir.Table:
         )
     if table is None:
         raise InputError("a database URL needs the name of its table")
-    base = _guarded(
+    base = _guard(
         lambda: _open_base(kind, place) if kind in EMBEDDED else _open_server(f"{kind}://{place}", kind),
         "the database cannot be opened",
-        HINTS["IOException"] if kind in EMBEDDED else SERVER_HINT,
+        FAILURE_HINTS["IOException"] if kind in EMBEDDED else SERVER_HINT,
     )
     return _find_table(base, table)
 
 
 def _find_table(base: Any, name: str) -> ir.Table:
-    """A table by its name, which may have a dot in it, or that of its schema, and of a catalog, before it."""
+    """Find a table by its name, which may have a dot in it, or that of its schema, and of a catalog, before it."""
     *place, last = name.split(".")
     wanted: list[tuple[str, str | tuple[str, ...] | None]] = []
     if not place or base.name != "pyspark":  # which looks for a name in parts, and does not find it when it reads
@@ -265,7 +267,7 @@ def _find_table(base: Any, name: str) -> ir.Table:
 
 
 def _open_server(url: str, kind: str) -> Any:
-    """A connection to a server."""
+    """Connect to a server."""
     try:
         return open_spark(url) if kind in SPARK else ibis.connect(url)
     except ImportError:
@@ -276,7 +278,7 @@ def _open_server(url: str, kind: str) -> Any:
 
 
 def _open_base(kind: str, place: str) -> Any:
-    """A database file, for reading only; three slashes before its name are relative and four absolute."""
+    """Open a database file, for reading only; three slashes before its name are relative and four absolute."""
     path = Path(place.removeprefix("/"))
     if not path.is_file():
         absent = f"no file {shown_path(path)}; " if place.startswith("/") and not {"@", "?"} & set(place) else ""
@@ -290,8 +292,8 @@ def _open_base(kind: str, place: str) -> Any:
     raise InputError("reading from sqlite needs its driver; install discreet[sqlite]")
 
 
-def _in_memory(table: pa.Table) -> tuple[ir.Table, BlockReader]:
-    """An Arrow table as a view of an engine of its own, and in blocks."""
+def _view_in_memory(table: pa.Table) -> tuple[ir.Table, BlockReader]:
+    """View an Arrow table through an engine of its own, and in blocks."""
     view = open_engine().create_view("records", ibis.memtable(table))
 
     def blocks(names: Sequence[str]) -> Blocks:

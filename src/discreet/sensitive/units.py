@@ -83,7 +83,7 @@ def check_unit_type(column: str, kind: Any) -> None:
 
 
 def few_of_each(table: ir.Table, unit: Unit, *, bytewise: bool) -> ir.Table:
-    """Few records of each unit.
+    """Keep few records of each unit.
 
     Args:
         table: records, with the unit's column.
@@ -107,7 +107,7 @@ def few_of_each(table: ir.Table, unit: Unit, *, bytewise: bool) -> ir.Table:
                 "nothing was spent"
             )
     teach(table)
-    key = _key(table, unit, bytewise=bytewise)
+    key = _find_unit_key(table, unit, bytewise=bytewise)
     window = ibis.window(group_by=key, order_by=digest(table, unit.salt))
     number = ibis.least(table.count().over(ibis.window(group_by=key)), unit.most)
     ranked = table.mutate(**{PLACE: ibis.row_number().over(window), NUMBER: number})
@@ -118,7 +118,7 @@ def few_of_each(table: ir.Table, unit: Unit, *, bytewise: bool) -> ir.Table:
 
 
 def with_previous(table: ir.Table, unit: Unit, names: Sequence[str], *, bytewise: bool) -> ir.Table:
-    """Records together with the record of the same unit before them.
+    """Join each record with the record of the same unit before it.
 
     Args:
         table: records, with the columns of the unit and of the order.
@@ -138,7 +138,7 @@ def with_previous(table: ir.Table, unit: Unit, names: Sequence[str], *, bytewise
     if place.type().is_string():
         places = [number_in(place), place if bytewise else by_bytes(place)]
     order = [*(ibis.asc(each, nulls_first=False) for each in places), digest(table, unit.salt)]
-    window = ibis.window(group_by=_key(table, unit, bytewise=bytewise), order_by=order)
+    window = ibis.window(group_by=_find_unit_key(table, unit, bytewise=bytewise), order_by=order)
     before = {f"{PREVIOUS}{name}": table[name].lag().over(window) for name in names}
     paired = table.mutate(**before, **{PLACE: ibis.row_number().over(window)})
     nowhere = paired[unit.column].isnull() | paired[unit.order].isnull()
@@ -146,7 +146,7 @@ def with_previous(table: ir.Table, unit: Unit, names: Sequence[str], *, bytewise
 
 
 def amount(table: ir.Table) -> ir.IntegerScalar:
-    """What the records of a group add to a cell: their number, or their steps where each unit counts once."""
+    """Write what the records of a group add to a cell: their number, or their steps where each unit counts once."""
     if STEPS not in table.columns:
         return table.count()
     found: ir.IntegerScalar = table[STEPS].sum().cast("int64")
@@ -171,7 +171,7 @@ class UnitUse:
 
 
 def unit_use(table: ir.Table, unit: Unit, *, bytewise: bool) -> UnitUse:
-    """How units are spread over records.
+    """Count how units are spread over records.
 
     Args:
         table, unit, bytewise: as of `few_of_each`.
@@ -187,13 +187,13 @@ def unit_use(table: ir.Table, unit: Unit, *, bytewise: bool) -> UnitUse:
     """
     without = arrow(table.aggregate(n=table[unit.column].isnull().sum()))["n"][0].as_py()
     told = table.filter(table[unit.column].notnull())
-    each = told.group_by(key=_key(told, unit, bytewise=bytewise)).aggregate(n=told.count())
+    each = told.group_by(key=_find_unit_key(told, unit, bytewise=bytewise)).aggregate(n=told.count())
     beyond = ibis.greatest(each["n"] - unit.most, 0).sum()
     found = arrow(each.aggregate(units=each.count(), most=each["n"].max(), beyond=beyond)).to_pylist()[0]
     return UnitUse(int(found["units"]), int(without or 0), int(found["most"] or 0), int(found["beyond"] or 0))
 
 
-def _key(table: ir.Table, unit: Unit, *, bytewise: bool) -> ir.Column:
-    """What is equal for the records of one unit, and for no others."""
+def _find_unit_key(table: ir.Table, unit: Unit, *, bytewise: bool) -> ir.Column:
+    """Find what is equal for the records of one unit, and for no others."""
     column = table[unit.column]
     return by_bytes(column) if column.type().is_string() and not bytewise else column

@@ -23,9 +23,9 @@ NUMBER = (
 """A decimal number that 64 bits hold whatever its digits are: PostgreSQL refuses a larger or smaller one."""
 INFINITE = "([iI][nN][fF]([iI][nN][iI][tT][yY])?|[1-9]([.][0-9]{0,90})?[eE][+]?(30[89]|3[1-9][0-9]|[4-9][0-9]{2}))"
 """A number without its sign that is infinite, or as good as that in 64 bits."""
-PLAIN = re.compile(r"([+-]?)0*([0-9]*)(?:[.]([0-9]*?)0*)?")
+PLAIN_NUMBER = re.compile(r"([+-]?)0*([0-9]*)(?:[.]([0-9]*?)0*)?")
 """Sign, whole part and fraction of a plain decimal number, or marks without a digit."""
-LOGICAL = ("true", "false")
+LOGICAL_WORDS = ("true", "false")
 PREVIOUS = "previous."
 """Before the name of a variable: its value in the record of the same unit before."""
 
@@ -45,9 +45,9 @@ def canonical(text: str) -> str | None:
         ['0', '7.5', '-0.5', '0', 'true', None, None]
     """
     bare = text.strip(BLANKS)
-    if bare.lower() in LOGICAL and bare.isascii():
+    if bare.lower() in LOGICAL_WORDS and bare.isascii():
         return bare.lower()
-    found = PLAIN.fullmatch(bare)
+    found = PLAIN_NUMBER.fullmatch(bare)
     if found is None or not any(mark in "0123456789" for mark in bare):
         return None
     sign, whole, fraction = found.groups()
@@ -68,7 +68,7 @@ def pattern(spelling: str) -> str:
         >>> pattern("7.5")
         '^[ \\t\\r\\n]*([+]?0*7[.]50*)[ \\t\\r\\n]*$'
     """
-    if spelling in LOGICAL:
+    if spelling in LOGICAL_WORDS:
         core = "".join(f"[{letter.upper()}{letter}]" for letter in spelling)
     elif spelling == "0":
         core = "[+-]?(0+([.]0*)?|[.]0+)"
@@ -80,7 +80,18 @@ def pattern(spelling: str) -> str:
 
 
 def whole(core: str) -> str:
-    """A regular expression for texts of which all but the blanks around it matches another one."""
+    """Write a regular expression for texts of which all but the blanks around it matches another one.
+
+    Args:
+        core: the other one.
+
+    Returns:
+        The expression.
+
+    Example:
+        >>> re.match(whole("[0-9]+"), " 42 ") is not None, re.match(whole("[0-9]+"), "42 kg") is not None
+        (True, False)
+    """
     return rf"^[ \t\r\n]*({core})[ \t\r\n]*$"
 
 
@@ -101,7 +112,7 @@ def other_spellings(variable: Variable) -> Mapping[str, int]:
         {}
     """
     found = {canonical(state): code for code, state in enumerate(variable.values)}
-    logical = [spelling in LOGICAL for spelling in found]
+    logical = [spelling in LOGICAL_WORDS for spelling in found]
     if variable.numeric or None in found or len(found) < len(variable.values) or any(logical) != all(logical):
         return {}
     return {spelling: code for spelling, code in found.items() if spelling is not None}
@@ -124,7 +135,7 @@ def is_number(text: str) -> bool:
 
 
 def markers(na_values: Iterable[str], schema: Schema) -> tuple[str, ...]:
-    """Texts that say that a value is missing, as a caller gives them.
+    """Check the texts by which a caller says that a value is missing.
 
     Args:
         na_values: public.
@@ -135,6 +146,10 @@ def markers(na_values: Iterable[str], schema: Schema) -> tuple[str, ...]:
 
     Raises:
         InputError: they are no list of texts, or one of them is a state.
+
+    Example:
+        >>> markers(["?", "NA", "?"], Schema((Variable("smokes", ("no", "yes")),)))
+        ('?', 'NA')
     """
     if isinstance(na_values, str) or not isinstance(na_values, Iterable):
         raise InputError('na_values is a list of texts, such as ["?", "NA"]')

@@ -63,7 +63,7 @@ def best_distance(epsilon: float, delta: float) -> float:
         >>> round(best_distance(1.0, 0.0), 4)
         0.4621
     """
-    _promised(epsilon, delta)
+    _require_promise(epsilon, delta)
     half = math.tanh(epsilon / 2)
     return half + delta * (1 - half)
 
@@ -89,7 +89,7 @@ def least_misses(false_alarms: float, epsilon: float, delta: float) -> float:
         >>> round(least_misses(0.05, 1.0, 0.0), 4)
         0.8641
     """
-    _promised(epsilon, delta)
+    _require_promise(epsilon, delta)
     if not 0 <= false_alarms <= 1:
         raise InputError(f"a rate of false alarms is at least 0 and at most 1, got {false_alarms}")
     left = 1 - delta
@@ -120,7 +120,7 @@ def records_to_tell(error: float, epsilon: float, delta: float) -> int:
         >>> records_to_tell(0.05, 1.0, 0.0), records_to_tell(0.05, 0.1, 0.0)
         (3, 30)
     """
-    _promised(epsilon, delta)
+    _require_promise(epsilon, delta)
     positive(epsilon=epsilon)
     if not 0 < error < 0.5:
         raise InputError(f"an error rate must be greater than 0 and less than 1/2, got {error}")
@@ -148,13 +148,17 @@ def least_distinguishable(lipschitz: float, draws: int, failure: float) -> float
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Theorem 13, first form, with its "if" corrected to "only if".
+
+    Example:
+        >>> round(least_distinguishable(1.0, 10, 0.05), 3)
+        0.225
     """
     positive(lipschitz=lipschitz, draws=draws)
     probability(failure=failure)
     return -3 * math.log(failure) / (4 * lipschitz * draws)
 
 
-def _promised(epsilon: float, delta: float) -> None:
+def _require_promise(epsilon: float, delta: float) -> None:
     """Refuse what no guarantee has."""
     not_negative(epsilon=epsilon)
     if not 0 <= delta < 1:

@@ -20,7 +20,7 @@ from discreet.model.query_grammar import Query, check_names, parse_query
 from discreet.model.schema import Scope
 
 __all__ = [
-    "SELECTION",
+    "SELECTION_SHARE",
     "Audit",
     "affordable_pairs",
     "all_pairs",
@@ -31,33 +31,42 @@ __all__ = [
     "prefers_gaussian",
 ]
 
-ERROR = 0.005
+SHARE_DEVIATION = 0.005
 """Standard deviation that the noise may give a share of a measured pair."""
-FEWEST = 3
+LEAST_PAIRS = 3
 """Pairs below which nothing is measured: too few to tell how far the network is off in the others."""
-SELECTION = Fraction(1, 4)
-"""Of what the pairs get, for choosing them where not all are measured."""
-AT_RANDOM = 3
+SELECTION_SHARE = Fraction(1, 4)
+"""Share of what the pairs get, for choosing them where not all are measured."""
+RANDOM_ONE_IN = 3
 """One in so many of the measured pairs is taken at random, so that what stays unmeasured can be judged by them."""
 MOST_PAIRS = 1000
-"""Candidates of a network: all pairs of 45 variables. They are counted in some sixty scans of the records and judged in
-seconds; of a larger network some stand for the others."""
-MOST_CELLS = 2**14
-"""Of a pair's table. One that is larger is told too little by any share of a budget."""
+"""Most candidates of a network: all pairs of 45 variables. They are counted in some sixty scans of the records and
+judged in seconds; of a larger network some stand for the others."""
+MOST_PAIR_CELLS = 2**14
+"""Most cells of a pair's table. One that is larger is told too little by any share of a budget."""
 
 
 @lru_cache(maxsize=64)
 def all_pairs(network: Network) -> tuple[Scope, ...]:
-    """Every pair of variables that can depend and has no large table, in the schema's order.
+    """List every pair of variables that can depend and has no large table, in the schema's order.
 
     Of a large network 1,000 of them, which depends on the names alone: what is true of those is as likely to be true of
     the others, and no record has a say.
 
     Args:
         network: public.
+
+    Returns:
+        Pairs of names.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> bits = tuple(Variable(name, ("no", "yes")) for name in "abc")
+        >>> all_pairs(Network(bits, {bit.name: () for bit in bits}))
+        (('a', 'b'), ('a', 'c'), ('b', 'c'))
     """
     sizes = {variable.name: variable.size for variable in network.variables if variable.size > 1}
-    pairs = [pair for pair in combinations(sizes, 2) if sizes[pair[0]] * sizes[pair[1]] <= MOST_CELLS]
+    pairs = [pair for pair in combinations(sizes, 2) if sizes[pair[0]] * sizes[pair[1]] <= MOST_PAIR_CELLS]
     if len(pairs) > MOST_PAIRS:
         taken = set(sorted(pairs, key=lambda pair: (crc32("\0".join(pair).encode()), pair))[:MOST_PAIRS])
         pairs = [pair for pair in pairs if pair in taken]
@@ -80,16 +89,16 @@ def pairs_asked(network: Network, queries: Sequence[str | Query]) -> tuple[Scope
         targets = [target if isinstance(target, str) else target[0] for target in query.targets] or network.nodes
         wanted |= {frozenset(pair) for pair in combinations({*targets, *dict(query.evidence)}, 2)}
     found = (pair for pair in combinations(network.nodes, 2) if frozenset(pair) in wanted)
-    return tuple(pair for pair in found if _tellable(network, pair))
+    return tuple(pair for pair in found if _is_measurable(network, pair))
 
 
-def _tellable(network: Network, pair: Scope) -> bool:
-    """Whether each of two variables has several states, and their table not too many cells."""
-    return network.cells(pair) <= MOST_CELLS and all(network.schema[name].size > 1 for name in pair)
+def _is_measurable(network: Network, pair: Scope) -> bool:
+    """Tell whether each of two variables has several states, and their table not too many cells."""
+    return network.cells(pair) <= MOST_PAIR_CELLS and all(network.schema[name].size > 1 for name in pair)
 
 
 def affordable_pairs(records: float, budget: Fraction, moved: int, *, gaussian: bool = False) -> int:
-    """How many pairs can be measured, each to within ERROR.
+    """How many pairs can be measured, each to within SHARE_DEVIATION.
 
     Args:
         records: a public number, or one that was released.
@@ -101,7 +110,7 @@ def affordable_pairs(records: float, budget: Fraction, moved: int, *, gaussian: 
         >>> affordable_pairs(28_155, Fraction(1, 5), 1), affordable_pairs(28_155, Fraction(1, 1000), 1, gaussian=True)
         (19, 39)
     """
-    deviation = ERROR * max(records, 0.0)
+    deviation = SHARE_DEVIATION * max(records, 0.0)
     if gaussian:
         return math.floor(2 * float(budget) * deviation**2 / moved)
     return math.floor(deviation * float(budget / moved) / math.sqrt(2))
@@ -122,19 +131,26 @@ def audited_pairs(affordable: int, candidates: int) -> int:
         >>> audited_pairs(19, 9), audited_pairs(2, 9)
         (9, 0)
     """
-    if affordable >= (1 - SELECTION) * candidates:
+    if affordable >= (1 - SELECTION_SHARE) * candidates:
         return candidates
-    return affordable if affordable >= FEWEST else 0
+    return affordable if affordable >= LEAST_PAIRS else 0
 
 
 def prefers_gaussian(epsilon: Fraction, rho: Fraction, moved: int, candidates: int) -> bool:
-    """Whether Gaussian noise on all candidates together deviates less than Laplace noise.
+    """Tell whether Gaussian noise on all candidates together deviates less than Laplace noise.
 
     Args:
         epsilon: of all of them, for Laplace noise.
         rho: of all of them, for Gaussian noise.
         moved: as of `affordable_pairs`.
         candidates: pairs.
+
+    Returns:
+        True for Gaussian noise.
+
+    Example:
+        >>> prefers_gaussian(Fraction(1), Fraction(1, 50), 1, 2), prefers_gaussian(Fraction(1), Fraction(1, 50), 1, 100)
+        (False, True)
     """
     return moved * candidates / (2 * rho) < 2 * (moved * candidates / epsilon) ** 2
 
@@ -169,7 +185,7 @@ def audit_of(records: float, candidates: int, epsilon: Fraction, rho: Fraction |
 
 
 def chosen_pairs(number: int, candidates: int) -> int:
-    """Of the measured pairs, how many are chosen by what the first stage misjudged; the rest are taken at random.
+    """Count the measured pairs that are chosen by what the first stage misjudged; the rest are taken at random.
 
     Args:
         number: of measured pairs.
@@ -177,5 +193,9 @@ def chosen_pairs(number: int, candidates: int) -> int:
 
     Returns:
         None where all are measured.
+
+    Example:
+        >>> chosen_pairs(9, 100), chosen_pairs(9, 9)
+        (6, 0)
     """
-    return number - math.ceil(number / AT_RANDOM) if number < candidates else 0
+    return number - math.ceil(number / RANDOM_ONE_IN) if number < candidates else 0

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-import numpy.typing as npt
-
 from discreet.theory.checks import not_negative, positive, probability
 from discreet.theory.number_losses import NumberLoss, band_width
 
@@ -21,8 +18,6 @@ __all__ = [
     "plan_draws",
     "response_error",
 ]
-
-Floats = npt.NDArray[np.float64]
 
 
 def largest_integer_noise(cells: int, scale: float, failure: float) -> int:
@@ -72,6 +67,10 @@ def each_failure(cells: int, scale: float, failure: float) -> float:
 
     Raises:
         InputError: no cells, a scale that is not positive, or a probability outside (0, 1).
+
+    Example:
+        >>> round(each_failure(1, 2.0, 0.05), 12), round(each_failure(10, 2.0, 0.05), 4)
+        (0.05, 0.0051)
     """
     positive(cells=cells, scale=scale)
     probability(failure=failure)
@@ -162,6 +161,9 @@ def plan_draws(
     Raises:
         InputError: a number that is not positive, or a probability outside (0, 1).
 
+    Guarantee:
+        None spent: reads no data.
+
     Source:
         Dimitrakakis et al. (JMLR 2017), Lemma 11 with its union, solved for N; `number_losses` for numbers.
 
@@ -207,6 +209,10 @@ def log_union(responses: int, queries: int, failure: float) -> float:
 
     Raises:
         InputError: a number that is not positive, or a probability outside (0, 1).
+
+    Example:
+        >>> round(log_union(4, 100, 0.05), 2)
+        9.68
     """
     positive(responses=responses, queries=queries)
     probability(failure=failure)

@@ -10,21 +10,54 @@ __all__ = ["not_negative", "positive", "probability"]
 
 
 def positive(**numbers: float) -> None:
-    """Refuse what is not finite and greater than 0."""
+    """Refuse numbers that are not finite and greater than 0.
+
+    Args:
+        numbers: by the names that an error has for them.
+
+    Raises:
+        InputError: one of them is.
+
+    Example:
+        >>> positive(scale=2.0)
+        >>> positive(scale=0)
+        Traceback (most recent call last):
+        discreet.errors.InputError: scale must be finite and greater than 0, got 0
+    """
     for name, number in numbers.items():
         if not 0 < number < math.inf:
             raise InputError(f"{name} must be finite and greater than 0, got {number}")
 
 
 def not_negative(**numbers: float) -> None:
-    """Refuse what is not finite and at least 0."""
+    """Refuse numbers that are not finite and at least 0.
+
+    Args:
+        numbers: by the names that an error has for them.
+
+    Raises:
+        InputError: one of them is.
+    """
     for name, number in numbers.items():
         if not 0 <= number < math.inf:
             raise InputError(f"{name} must be finite and at least 0, got {number}")
 
 
 def probability(**numbers: float) -> None:
-    """Refuse what is not strictly between 0 and 1."""
+    """Refuse numbers that are not strictly between 0 and 1.
+
+    Args:
+        numbers: by the names that an error has for them.
+
+    Raises:
+        InputError: one of them is.
+
+    Example:
+        >>> probability(level=0.95)
+        >>> probability(level=95)
+        Traceback (most recent call last):
+        discreet.errors.InputError: level must be greater than 0 and less than 1, got 95
+    """
     for name, number in numbers.items():
         if not 0 < number < 1:
             raise InputError(f"{name} must be greater than 0 and less than 1, got {number}")

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from scipy.special import gammaln, logsumexp, xlogy
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats, Ints
 
 __all__ = [
     "Choices",
@@ -32,17 +33,15 @@ __all__ = [
     "upper_log_marginal",
 ]
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 NATS_LIMIT = 500
 """Widest factor of a record: beyond it a ratio of two overflows, and nobody is protected."""
-COMPOSITIONS_LIMIT, BLOCK = 1_000_000, 2**21
+COMPOSITIONS_LIMIT, TERMS_BLOCK = 1_000_000, 2**21
 """Most histograms of n records that the exact sum goes through, and most of its terms held at once: 16 MiB."""
-JITTER = 1e-10
-"""Of a covariance's trace, added so that it has a root where it is singular."""
-RANK = 1e-9
-"""Of the widest direction: narrower ones are rounding."""
+COVARIANCE_JITTER = 1e-10
+"""Part of a covariance's trace that is added so that it has a root where it is singular."""
+RANK_TOLERANCE = 1e-9
+"""Part of the widest direction: narrower ones are rounding."""
 
 
 def exact_log_marginal(probabilities: npt.ArrayLike, log_phi: npt.ArrayLike, records: int) -> Floats:
@@ -69,14 +68,14 @@ def exact_log_marginal(probabilities: npt.ArrayLike, log_phi: npt.ArrayLike, rec
         >>> np.exp(exact_log_marginal([0.8, 0.2], 2 * coin.log_factors([0, 1]), 1)).round(4).tolist()
         [0.5396, 0.4604]
     """
-    laws, phi, _ = _checked(probabilities, log_phi, records)
+    laws, phi, _ = _check_laws(probabilities, log_phi, records)
     types = laws.shape[-1]
     if records != int(records):
         raise InputError(f"the number of records must be a whole number, got {records}")
-    every = _every(records, types)
+    every = _list_histograms(records, types)
     shape = (*np.broadcast_shapes(laws.shape[:-1], phi.shape[:-2]), phi.shape[-1])
     result = np.full(shape, -np.inf)
-    size = max(1, BLOCK // max(1, result.size))
+    size = max(1, TERMS_BLOCK // max(1, result.size))
     for start in range(0, len(every), size):
         counts = every[start : start + size]
         scores = counts @ phi
@@ -116,11 +115,11 @@ def lower_log_marginal(
     Source:
         Williams and McSherry (2010), equation (5a), with the sum inside the inverse and a power n on each term.
     """
-    laws, phi, n = _checked(probabilities, log_phi, records)
+    laws, phi, n = _check_laws(probabilities, log_phi, records)
     weight = np.exp(phi)
-    ratio = np.log(np.swapaxes(weight, -1, -2) @ (laws[..., None] / _columns(weight, chosen)))
+    ratio = np.log(np.swapaxes(weight, -1, -2) @ (laws[..., None] / _take_chosen(weight, chosen)))
     before = np.broadcast_to(np.asarray(base, np.float64), phi.shape[-1:])
-    return -np.asarray(logsumexp(n[..., None, None] * ratio + before[:, None] - _columns(before, chosen), axis=-2))
+    return -np.asarray(logsumexp(n[..., None, None] * ratio + before[:, None] - _take_chosen(before, chosen), axis=-2))
 
 
 def upper_log_marginal(
@@ -149,15 +148,15 @@ def upper_log_marginal(
         Williams and McSherry (2010), equation (5b), where q(y) is an exponent. Their proof adds `exp(H[q])` and
         `exp(sum q ln w)`; it must be their product: with the sum the step is false.
     """
-    laws, phi, n = _checked(probabilities, log_phi, records)
+    laws, phi, n = _check_laws(probabilities, log_phi, records)
     before = np.broadcast_to(np.asarray(base, np.float64), phi.shape[-1:])
     score = before + n[..., None] * (laws[..., None, :] @ phi)[..., 0, :]
     log_q = score - logsumexp(score, axis=-1, keepdims=True)
     q = np.exp(log_q)
     entropy = (q * (before - log_q)).sum(axis=-1)
     geometric = (phi @ q[..., None])[..., 0]
-    ratio = np.log((laws * np.exp(-geometric))[..., None, :] @ _columns(np.exp(phi), chosen))[..., 0, :]
-    return np.asarray(_columns(before, chosen) + n[..., None] * ratio - entropy[..., None])
+    ratio = np.log((laws * np.exp(-geometric))[..., None, :] @ _take_chosen(np.exp(phi), chosen))[..., 0, :]
+    return np.asarray(_take_chosen(before, chosen) + n[..., None] * ratio - entropy[..., None])
 
 
 def clt_log_marginal(
@@ -183,18 +182,18 @@ def clt_log_marginal(
     Raises:
         InputError: as for `lower_log_marginal`, or normals of another shape.
     """
-    laws, phi, n = _checked(probabilities, log_phi, records)
+    laws, phi, n = _check_laws(probabilities, log_phi, records)
     draws = np.asarray(normals, np.float64)
     if draws.ndim != 2 or not len(draws) or draws.shape[1] != phi.shape[-1]:
         raise InputError(f"normals need the shape (draws, {phi.shape[-1]}), got {draws.shape}")
     mean = (laws[..., None, :] @ phi)[..., 0, :]
     centred = phi - mean[..., None, :]
     covariance = np.swapaxes(centred * laws[..., None], -1, -2) @ centred
-    return _columns(normal_log_law(mean, covariance, n, draws), chosen)
+    return _take_chosen(normal_log_law(mean, covariance, n, draws), chosen)
 
 
 def normal_log_law(mean: Floats, covariance: Floats, records: Floats, normals: Floats) -> Floats:
-    """The law of a choice whose scores are normal, from what one record adds to them; nothing is checked.
+    """Compute the law of a choice whose scores are normal, from what one record adds to them; nothing is checked.
 
     Args:
         mean: of `epsilon f`, nats, shape (..., Z).
@@ -205,7 +204,7 @@ def normal_log_law(mean: Floats, covariance: Floats, records: Floats, normals: F
     Returns:
         Logarithms of probabilities, shape (..., Z).
     """
-    jitter = JITTER * np.trace(covariance, axis1=-2, axis2=-1) + np.finfo(np.float64).tiny
+    jitter = COVARIANCE_JITTER * np.trace(covariance, axis1=-2, axis2=-1) + np.finfo(np.float64).tiny
     root = np.linalg.cholesky(covariance + jitter[..., None, None] * np.eye(mean.shape[-1]))
     law = (np.sqrt(records)[..., None, None] * normals) @ np.swapaxes(root, -1, -2)
     law += (records[..., None] * mean)[..., None, :]
@@ -277,17 +276,17 @@ def exact_log_choices(choices: Choices, laws: Floats, log_phi: Floats, records: 
     Source:
         Williams and McSherry (2010), equation (3), with the sum over data sets outside of the product over choices.
     """
-    every = _every(records, laws.shape[1])
-    step = max(1, BLOCK // log_phi.shape[1])
+    every = _list_histograms(records, laws.shape[1])
+    step = max(1, TERMS_BLOCK // log_phi.shape[1])
     law = np.concatenate([choices.log_law(every[at : at + step] @ log_phi) for at in range(0, len(every), step)])
     law += gammaln(records + 1) - gammaln(every + 1).sum(axis=1)
-    logs, step = np.log(np.maximum(laws, np.finfo(np.float64).tiny)), max(1, BLOCK // len(every))
+    logs, step = np.log(np.maximum(laws, np.finfo(np.float64).tiny)), max(1, TERMS_BLOCK // len(every))
     blocks = [logsumexp(logs[at : at + step] @ every.T + law, axis=1) for at in range(0, len(laws), step)]
     return np.concatenate(blocks)
 
 
 def simulated_log_choices(
-    choices: Choices, laws: Floats, log_phi: Floats, records: Integers, rng: np.random.Generator
+    choices: Choices, laws: Floats, log_phi: Floats, records: Ints, rng: np.random.Generator
 ) -> Floats:
     """`ln P(z_1..z_k | X)` for one random data set X of each law: its exponential has the mean `p(z_1..z_k | theta)`.
 
@@ -316,9 +315,9 @@ def clt_log_choices(choices: Choices, mean: Floats, covariance: Floats, directio
     Returns:
         Shape (D,).
     """
-    jitter = JITTER * np.trace(covariance, axis1=1, axis2=2) + np.finfo(np.float64).tiny
+    jitter = COVARIANCE_JITTER * np.trace(covariance, axis1=1, axis2=2) + np.finfo(np.float64).tiny
     root = np.linalg.cholesky(covariance + jitter[:, None, None] * np.eye(len(directions)))
-    step, found = max(1, BLOCK // (len(points) * mean.shape[1])), []
+    step, found = max(1, TERMS_BLOCK // (len(points) * mean.shape[1])), []
     for at in range(0, len(mean), step):
         ways = np.swapaxes(root[at : at + step], 1, 2) @ directions
         found.append(logsumexp(choices.log_law(mean[at : at + step, None] + points @ ways), axis=1))
@@ -326,7 +325,7 @@ def clt_log_choices(choices: Choices, mean: Floats, covariance: Floats, directio
 
 
 def principal(table: Floats, shares: Floats) -> tuple[Floats, Floats]:
-    """The directions that scores vary in, the widest first.
+    """Find the directions that scores vary in, the widest first.
 
     Args:
         table: scores, shape (cells, Z).
@@ -338,17 +337,17 @@ def principal(table: Floats, shares: Floats) -> tuple[Floats, Floats]:
     """
     centred = table - table.mean(axis=1, keepdims=True)
     _, widths, ways = np.linalg.svd(np.sqrt(shares / shares.max())[:, None] * centred, full_matrices=False)
-    ways = ways[widths > RANK * max(widths[0], np.finfo(np.float64).tiny)]
+    ways = ways[widths > RANK_TOLERANCE * max(widths[0], np.finfo(np.float64).tiny)]
     return centred @ ways.T, ways
 
 
 # -------------------------------------------------------------------------------------------------------------- details
 
 
-def _checked(
+def _check_laws(
     probabilities: npt.ArrayLike, log_phi: npt.ArrayLike, records: npt.ArrayLike
 ) -> tuple[Floats, Floats, Floats]:
-    """Laws that sum to 1 to the last bit or two, factors around 0 for each record (a shift cancels), and n."""
+    """Check laws and factors: laws that sum to 1 to the last bits, factors around 0 (a shift cancels), and n."""
     laws, phi, n = (np.asarray(array, np.float64) for array in (probabilities, log_phi, records))
     if laws.ndim < 1 or phi.ndim < 2 or not phi.size or laws.shape[-1] != phi.shape[-2]:
         raise InputError(f"laws need the shape (..., T) and factors (..., T, Z), got {laws.shape} and {phi.shape}")
@@ -363,13 +362,13 @@ def _checked(
     return laws / total, phi - (high + low) / 2, n
 
 
-def _columns(array: Floats, chosen: npt.ArrayLike | None) -> Floats:
-    """The chosen ones of the last axis."""
+def _take_chosen(array: Floats, chosen: npt.ArrayLike | None) -> Floats:
+    """Take the chosen ones of the last axis."""
     return array if chosen is None else array[..., np.asarray(chosen, np.int64)]
 
 
-def _every(records: int, types: int) -> Integers:
-    """All histograms, if they are not too many."""
+def _list_histograms(records: int, types: int) -> Ints:
+    """List all histograms, if they are not too many."""
     number = math.comb(int(records) + types - 1, types - 1)
     if number > COMPOSITIONS_LIMIT:
         raise InputError(
@@ -378,7 +377,7 @@ def _every(records: int, types: int) -> Integers:
     return histograms(int(records), types)
 
 
-def histograms(total: int, parts: int) -> Integers:
+def histograms(total: int, parts: int) -> Ints:
     """All ways to split a whole number into ordered whole parts.
 
     Args:

@@ -81,8 +81,8 @@ def contrast_sensitivity(
     if not cell_limit > 0:
         raise InputError(f"the search needs a positive limit of cells, got {cell_limit}")
     if relation.by_record(add_remove=False, replace=True):
-        return _largest_move(network, cell_limit)
-    norms = {variable.name: _largest_norm(variable.size) for variable in network.variables}
+        return _find_largest_move(network, cell_limit)
+    norms = {variable.name: _bound_norm(variable.size) for variable in network.variables}
     total = sum(math.prod(norms[name] for name in subset) for subset in network.downward_closure)
     return CoefficientSensitivity(total, exact=True)
 
@@ -100,14 +100,14 @@ class _Part:
     moved: Ints
 
 
-def _largest_norm(size: int) -> int:
-    """Largest L1 norm of a column of Sub."""
+def _bound_norm(size: int) -> int:
+    """Bound the L1 norm of a column of Sub."""
     return min(size - 1, 2)
 
 
 @cache
-def _cases(size: int) -> Ints:
-    """What matters of a pair of states: rows n(x), n(y), s, t, a column for each case that can be part of a maximum.
+def _list_cases(size: int) -> Ints:
+    """List what matters of a pair of states: n(x), n(y), s, t, a column for each case that can be part of a maximum.
 
     In a component let the two records have entries of the same sign in a places, of opposite signs in d, and only the
     one or the other an entry in e and g places. They move it by 2 d + e + g. One more variable makes this the sum of
@@ -127,28 +127,28 @@ def _cases(size: int) -> Ints:
     return np.array(kept, np.int64).T
 
 
-def _largest_move(network: Network, cell_limit: int) -> CoefficientSensitivity:
-    """The largest move over all pairs of records, or a bound on it."""
-    cases = {variable.name: _cases(variable.size) for variable in network.variables}
+def _find_largest_move(network: Network, cell_limit: int) -> CoefficientSensitivity:
+    """Find the largest move over all pairs of records, or a bound on it."""
+    cases = {variable.name: _list_cases(variable.size) for variable in network.variables}
     sizes = {name: found.shape[1] for name, found in cases.items() if found.shape[1] > 1}
-    owned = list(_owned(network))
+    owned = list(_assign_components(network))
     scopes = [tuple(name for name in family.names if name in sizes) for family, _ in owned]
-    order, exact = _elimination(scopes, sizes, cell_limit)
+    order, exact = _order_elimination(scopes, sizes, cell_limit)
     rank = {name: position for position, name in enumerate(order)}
     # Where all would be too much, each step gets its share: the time stays within what the limit stands for.
     limit = cell_limit if exact else max(cell_limit // len(order), 1)
     total, parts = 0, []
     for (family, own), scope in zip(owned, scopes, strict=True):
         if math.prod(sizes[name] for name in scope) <= limit:
-            parts.append(_moved(family, own, cases, rank))
+            parts.append(_tabulate_move(family, own, cases, rank))
         else:
-            norms = (np.array([1, _largest_norm(size)]) for size in family.sizes)
+            norms = (np.array([1, _bound_norm(size)]) for size in family.sizes)
             total += 2 * int(contract(own, norms))
-    return CoefficientSensitivity(total + _largest_sum(parts, order, limit), exact)
+    return CoefficientSensitivity(total + _maximise_sum(parts, order, limit), exact)
 
 
-def _elimination(scopes: Sequence[Scope], sizes: Mapping[str, int], limit: int) -> tuple[list[str], bool]:
-    """An order by the smallest clique, and whether the cells of all cliques stay within the limit.
+def _order_elimination(scopes: Sequence[Scope], sizes: Mapping[str, int], limit: int) -> tuple[list[str], bool]:
+    """Order the variables by the smallest clique, and tell whether the cells of all cliques stay within the limit.
 
     Beyond the limit it stops looking: the cliques of a dense graph would cost more than the sums over them.
     """
@@ -174,8 +174,8 @@ def _elimination(scopes: Sequence[Scope], sizes: Mapping[str, int], limit: int) 
     return order, True
 
 
-def _owned(network: Network) -> Iterator[tuple[Family, Ints]]:
-    """Maximal families, and which components each accounts for: (outside, inside) for each name; the empty one none."""
+def _assign_components(network: Network) -> Iterator[tuple[Family, Ints]]:
+    """Assign each component to a maximal family: (outside, inside) for each name; the empty one to none."""
     taken: set[Scope] = {()}
     for family in families(network, network.maximal_families):
         own = np.zeros((2,) * len(family.names), np.int64)
@@ -186,8 +186,8 @@ def _owned(network: Network) -> Iterator[tuple[Family, Ints]]:
         yield family, own
 
 
-def _moved(family: Family, own: Ints, cases: Mapping[str, Ints], rank: Mapping[str, int]) -> _Part:
-    """What pairs of records move in the components that a family accounts for."""
+def _tabulate_move(family: Family, own: Ints, cases: Mapping[str, Ints], rank: Mapping[str, int]) -> _Part:
+    """Tabulate what pairs of records move in the components that a family accounts for."""
     sums = [
         contract(own, (np.stack([np.ones_like(cases[name][row]), cases[name][row]]) for name in family.names))
         for row in range(4)
@@ -199,8 +199,8 @@ def _moved(family: Family, own: Ints, cases: Mapping[str, Ints], rank: Mapping[s
     return _Part(scope, np.ascontiguousarray(moved).reshape(moved.shape[: len(axes)]))
 
 
-def _largest_sum(parts: Sequence[_Part], order: Sequence[str], limit: int) -> int:
-    """Bucket elimination for the largest sum; buckets too large for the limit are split, which can only add to it."""
+def _maximise_sum(parts: Sequence[_Part], order: Sequence[str], limit: int) -> int:
+    """Maximise by bucket elimination; buckets too large for the limit are split, which can only add to the sum."""
     buckets: dict[str, list[_Part]] = {name: [] for name in order}
     total = 0
     for part in parts:
@@ -210,7 +210,7 @@ def _largest_sum(parts: Sequence[_Part], order: Sequence[str], limit: int) -> in
             total += int(part.moved)
     rank = {name: position for position, name in enumerate(order)}
     for name in order:
-        for group in _groups(buckets.pop(name), limit):
+        for group in _group_parts(buckets.pop(name), limit):
             cases = {other: size for part in group for other, size in zip(part.scope, part.moved.shape, strict=True)}
             scope = tuple(sorted(cases, key=rank.__getitem__))
             moved = np.zeros([cases[other] for other in scope], np.int64)
@@ -224,8 +224,8 @@ def _largest_sum(parts: Sequence[_Part], order: Sequence[str], limit: int) -> in
     return total
 
 
-def _groups(parts: Sequence[_Part], limit: int) -> list[list[_Part]]:
-    """Parts in few groups, each with a sum of at most so many cells."""
+def _group_parts(parts: Sequence[_Part], limit: int) -> list[list[_Part]]:
+    """Group parts into few groups, each with a sum of at most so many cells."""
     groups: list[tuple[dict[str, int], list[_Part]]] = []
     for part in sorted(parts, key=lambda part: -part.moved.size):
         sizes = dict(zip(part.scope, part.moved.shape, strict=True))

@@ -29,6 +29,7 @@ import numpy.typing as npt
 from scipy.special import bdtrc
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats, Ints
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
@@ -44,14 +45,12 @@ __all__ = [
     "table_map",
 ]
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
-SQUARE_LIMIT = 2**24
+MATRIX_LIMIT = 2**24
 """Most entries of a matrix over the cells of one table: 128 MB, a table of 4,096 cells."""
 CHUNK_COEFFICIENTS = 2**20
 """Coefficients of all draws of a chunk: 8 MB."""
-CONFIDENCE = 0.999
+SHIFT_CONFIDENCE = 0.999
 """Chance that the shift of a simulation is large enough for its probability."""
 
 
@@ -78,7 +77,7 @@ class Family:
 
 
 def families(network: Network, nodes: Iterable[str]) -> Iterator[Family]:
-    """The families of some nodes."""
+    """List the families of some nodes, with the places of their components."""
     rank = {name: position for position, name in enumerate(network.nodes)}
     for node in nodes:
         family = network.family(node)
@@ -94,8 +93,19 @@ def families(network: Network, nodes: Iterable[str]) -> Iterator[Family]:
 
 
 @cache
-def contrasts(size: int) -> Integers:
-    """Shape `(states, coefficients)`: the sum over the states, then the differences of neighbours."""
+def contrasts(size: int) -> Ints:
+    """Make the matrix of contrasts: the sum over the states, then the differences of neighbouring states.
+
+    Args:
+        size: number of states.
+
+    Returns:
+        int64, shape `(states, coefficients)`, read-only.
+
+    Example:
+        >>> contrasts(3).T.tolist()
+        [[1, 1, 1], [1, -1, 0], [0, 1, -1]]
+    """
     matrix = np.eye(size, dtype=np.int64)
     matrix[:, 1:] = matrix[:, :-1] - np.eye(size, dtype=np.int64)[:, 1:]
     matrix[:, 0] = 1
@@ -104,8 +114,8 @@ def contrasts(size: int) -> Integers:
 
 
 @cache
-def _inverse(size: int) -> Integers:
-    """Shape `(coefficients, states)`: the inverse of the contrasts, times the number of states to keep it whole."""
+def _invert_contrasts(size: int) -> Ints:
+    """Make the inverse of the contrasts, shape `(coefficients, states)`, times the states to keep it whole."""
     step = np.arange(1, size)[:, None]
     matrix = np.vstack([np.ones((1, size), np.int64), size * (np.arange(size) < step) - step]).astype(np.int64)
     matrix.flags.writeable = False
@@ -158,12 +168,12 @@ def coefficients(tables: Tables) -> dict[Scope, Array]:
     return {subset: found[subset] for subset in network.downward_closure}
 
 
-def _scaled_table(family: Family, components: Mapping[Scope, Array], leading: tuple[int, ...] = ()) -> Floats:
-    """A family's table in the schema's order, times its number of cells: whole numbers for whole components."""
+def _scale_table(family: Family, components: Mapping[Scope, Array], leading: tuple[int, ...] = ()) -> Floats:
+    """Make a family's table in the schema's order, times its number of cells: whole for whole components."""
     table = np.empty((*leading, *family.sizes))
     for subset, place in family.parts:
         table[place] = components[subset]
-    return contract(table, (_inverse(size).astype(np.float64) for size in family.sizes), leading=len(leading))
+    return contract(table, (_invert_contrasts(size).astype(np.float64) for size in family.sizes), leading=len(leading))
 
 
 def family_tables(network: Network, components: Mapping[Scope, Array]) -> Tables:
@@ -200,7 +210,7 @@ def family_tables(network: Network, components: Mapping[Scope, Array]) -> Tables
             raise InputError(f"component of {subset} needs shape {wanted}, got {np.shape(components[subset])}")
     tables = {}
     for family in families(network, network.nodes):
-        table = _scaled_table(family, components) / math.prod(family.sizes)
+        table = _scale_table(family, components) / math.prod(family.sizes)
         tables[family.node] = table.transpose(np.argsort(family.axes))
     return Tables(network, tables)
 
@@ -229,13 +239,13 @@ def table_map(network: Network, node: str) -> tuple[Floats, list[Scope]]:
                 [ 0.5, -0.5]]), [(), ('rain',)])
     """
     cells = network.cells(network.family(node))
-    if cells**2 > SQUARE_LIMIT:
+    if cells**2 > MATRIX_LIMIT:
         raise InputError(f"a matrix over the {cells:,} cells of the table of {node!r} is too large")
     (family,) = families(network, (node,))
     unit = np.eye(cells).reshape(cells, *family.sizes)
     places = np.arange(cells).reshape(family.sizes)
     order = np.concatenate([places[place].ravel() for _, place in family.parts])
-    images = contract(unit[order], map(_inverse, family.sizes), leading=1)
+    images = contract(unit[order], map(_invert_contrasts, family.sizes), leading=1)
     rows = images.transpose(0, *(1 + np.argsort(family.axes))).reshape(cells, cells)
     return np.ascontiguousarray(rows.T) / cells, [subset for subset, _ in family.parts]
 
@@ -284,9 +294,9 @@ def stealth_shift(
         raise InputError(f"the noise needs a positive, finite scale, got {scale}")
     if not 0 < probability < 1:
         raise InputError(f"a probability lies between 0 and 1, got {probability}")
-    enough = np.flatnonzero(bdtrc(np.arange(max(draws, 0)), draws, probability) <= 1 - CONFIDENCE)
+    enough = np.flatnonzero(bdtrc(np.arange(max(draws, 0)), draws, probability) <= 1 - SHIFT_CONFIDENCE)
     if not enough.size:
-        least = math.ceil(math.log(1 - CONFIDENCE) / math.log(probability))
+        least = math.ceil(math.log(1 - SHIFT_CONFIDENCE) / math.log(probability))
         raise InputError(f"probability {probability} needs at least {least:,} draws, got {draws}")
     measured = list(families(network, network.maximal_families))
     shapes = {s: tuple(network.schema[name].size - 1 for name in s) for s in network.downward_closure}
@@ -294,18 +304,18 @@ def stealth_shift(
     needed = np.zeros(draws)
     for start in range(0, draws, chunk):
         size = min(chunk, draws - start)
-        noise = {subset: _discrete_laplace(scale, (size, *shape), rng) for subset, shape in shapes.items()}
+        noise = {subset: _draw_laplace(scale, (size, *shape), rng) for subset, shape in shapes.items()}
         if not noisy_total:
             noise[()] = np.zeros(size)
         for family in measured:
             # Tables of other families are margins of these, and have a negative cell only if these do.
-            least_cells = _scaled_table(family, noise, (size,)).reshape(size, -1).min(axis=1)
+            least_cells = _scale_table(family, noise, (size,)).reshape(size, -1).min(axis=1)
             np.maximum(needed[start : start + size], -least_cells, out=needed[start : start + size])
     return math.ceil(float(np.sort(needed)[enough[0]]))
 
 
-def _discrete_laplace(scale: float, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-    """Variates with `P(k) ~ exp(-|k| / scale)`: differences of two geometric ones, whole parts of exponential ones."""
+def _draw_laplace(scale: float, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    """Draw `P(k) ~ exp(-|k| / scale)`: differences of two geometric variates, whole parts of exponential ones."""
     one, other = (np.floor(scale * rng.standard_exponential(shape)) for _ in range(2))
     difference: npt.NDArray[Any] = one - other
     return difference

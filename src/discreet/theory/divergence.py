@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy.special import digamma, gammaln, polygamma
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Relation
@@ -29,12 +30,12 @@ __all__ = [
     "record_divergence",
 ]
 
-Floats = npt.NDArray[np.float64]
 
 VERTEX_STATES = 12
-"""Rows of more states have too many corners to look at each; a bound by tangents takes their place."""
+"""Most states of a row whose corners are looked at: rows of more have too many corners to look at each; a bound by
+tangents takes their place."""
 TANGENTS = 129
-"""Tangent points tried; each gives a valid bound."""
+"""Number of tangent points tried; each gives a valid bound."""
 
 
 def dirichlet_kl(a: npt.ArrayLike, b: npt.ArrayLike) -> Floats:
@@ -80,7 +81,7 @@ def divergence_limits(alpha: npt.ArrayLike, counts: npt.ArrayLike, noise: float,
         alpha: concentrations, greater than 0; the last axis is that of the states.
         counts: N, of the same shape, at least 0 and at most `most`; records.
         noise: t, records, at least 0.
-        most: value at which the box is cut from above: the number of records where that is public, else infinity.
+        most: value at which the box is clipped from above: the number of records where that is public, else infinity.
 
     Returns:
         Nats, one for each row.
@@ -93,7 +94,11 @@ def divergence_limits(alpha: npt.ArrayLike, counts: npt.ArrayLike, noise: float,
         squares of c_ij (the printed event has probability 0.48 where 0.01 is claimed), the refined mean decays
         exponentially where the true one decays like noise variance over records, and the summary vanishes under
         infinite noise. Who knows the noisy counts and not the exact ones exchanges the two: with N the noisy counts,
-        cut at 0, it bounds the divergence of their posterior from that of the exact counts, which lie in the box.
+        clipped at 0, it bounds the divergence of their posterior from that of the exact counts, which lie in the box.
+
+    Example:
+        >>> divergence_limits([1.0, 1.0], [10.0, 10.0], 0.0, 100.0).round(6).tolist()  # no noise, no divergence
+        0.0
     """
     prior, exact = np.asarray(alpha, np.float64), np.asarray(counts, np.float64)
     if not 0 <= noise < math.inf:
@@ -101,7 +106,7 @@ def divergence_limits(alpha: npt.ArrayLike, counts: npt.ArrayLike, noise: float,
     if not (np.all(exact >= 0) and np.all(exact <= most) and np.all(np.isfinite(exact))):
         raise InputError(f"counts must be finite, at least 0 and at most {most}")
     boxes = (exact, np.clip(exact - noise, 0, most), np.clip(exact + noise, 0, most))
-    return _row_limits(*((prior + box).reshape(-1, prior.shape[-1]) for box in boxes)).reshape(prior.shape[:-1])
+    return _limit_rows(*((prior + box).reshape(-1, prior.shape[-1]) for box in boxes)).reshape(prior.shape[:-1])
 
 
 def posterior_divergence_limit(prior: Dirichlet, counts: Tables, noise: Mapping[str, float], most: float) -> float:
@@ -129,8 +134,8 @@ def posterior_divergence_limit(prior: Dirichlet, counts: Tables, noise: Mapping[
     return math.fsum(float(divergence_limits(alpha, counts[node], noise[node], most).sum()) for node, alpha in tables)
 
 
-def _row_limits(a: Floats, low: Floats, high: Floats) -> Floats:
-    """Maximum, or a bound on it, of `KL(Dir(a) || Dir(b))` over `low <= b <= high`; rows by states."""
+def _limit_rows(a: Floats, low: Floats, high: Floats) -> Floats:
+    """Maximise, or bound, `KL(Dir(a) || Dir(b))` over `low <= b <= high`; rows by states."""
     # KL = (terms of a) + sum_k h_k(b_k) - ln Gamma(sum_k b_k), with h_k(b) = ln Gamma(b) - b slope_k.
     total = a.sum(axis=-1)
     slope = digamma(a) - digamma(total)[:, None]
@@ -224,6 +229,10 @@ def range_divergence(log_range: float) -> float:
 
     Source:
         Derived; sharpens Dimitrakakis et al. (JMLR 2017), Theorem 7.1 and Lemma 15, which print 2 L rho and 2 eta.
+
+    Example:
+        >>> round(range_divergence(1.0), 3), round(range_divergence(0.1), 5)
+        (0.123, 0.00125)
     """
     not_negative(log_range=log_range)
     if log_range < 0.01:
@@ -248,6 +257,10 @@ def range_distance(log_range: float) -> float:
 
     Source:
         Derived; sharpens Dimitrakakis et al. (JMLR 2017), Lemma 15.
+
+    Example:
+        >>> round(range_distance(1.0), 3)
+        0.245
     """
     not_negative(log_range=log_range)
     return math.tanh(log_range / 4)

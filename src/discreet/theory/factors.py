@@ -17,6 +17,7 @@ import scipy
 from scipy.special import ndtri
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats, Ints
 from discreet.model.score_tables import STEPS
 from discreet.privacy.guarantee import Relation
 from discreet.theory.checks import probability
@@ -29,16 +30,14 @@ __all__ = [
     "standard_normals",
 ]
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 CANDIDATES_LIMIT = 1000
 """Most candidates: the width of a factor looks at all pairs."""
-EXTREME = 1e12
-"""Largest variance, temper and coordinate of a direction, and inverse of the smallest: no factor overflows."""
-LARGEST = 1e100
+EXTREME_SETTING = 1e12
+"""Largest variance, tau and coordinate of a direction, and inverse of the smallest: no factor overflows."""
+LARGEST_COORDINATE = 1e100
 """Coordinates beyond it would overflow when squared."""
-POOL = 4096
+DIRECTIONS_POOL = 4096
 """Directions from which candidates are picked."""
 
 
@@ -74,7 +73,7 @@ class CategoricalFactor:
     floor: float
 
     def __post_init__(self) -> None:
-        laws = _candidates(self.candidates)
+        laws = _check_candidates(self.candidates)
         if not (np.all(laws >= 0) and np.all(np.abs(laws.sum(axis=1) - 1) < 1e-9)):
             raise InputError("each candidate must be probabilities of the record types that sum to 1")
         probability(floor=self.floor)
@@ -98,14 +97,24 @@ class CategoricalFactor:
         types = self.candidates.shape[1]
         if codes.ndim != 1 or codes.dtype.kind not in "iu" or not np.all((codes >= 0) & (codes < types)):
             raise InputError(f"records must be integer codes from 0 to {types - 1}, one for each record")
-        return np.asarray(self._table()[codes])
+        return np.asarray(self._tabulate()[codes])
 
-    def steps(self, rows: npt.ArrayLike) -> Integers:
-        """The same in whole steps, int64 from 0 to `STEPS`, shape (n, Z)."""
+    def steps(self, rows: npt.ArrayLike) -> Ints:
+        """The factors of each record in whole steps, so that sums over records are exact.
+
+        Args:
+            rows: as of `log_factors`.
+
+        Returns:
+            int64 from 0 to `STEPS`, shape (n, Z).
+        """
         return (self.log_factors(rows) * STEPS).astype(np.int64)
 
     def width(self, relation: Relation) -> int:
         """Most that one record can change the difference of two candidates' scores, exactly.
+
+        Args:
+            relation: which data sets are neighbours.
 
         Returns:
             Steps, at most `STEPS` (ADD_REMOVE) or `2 STEPS` (REPLACE); 0 where the candidates are all alike.
@@ -119,7 +128,7 @@ class CategoricalFactor:
             Williams and McSherry (2010), Section 2, whose bound is twice the largest |ln phi|; what depends on the
             record alone cancels, so that only differences count.
         """
-        table, width = self._table(), 0.0
+        table, width = self._tabulate(), 0.0
         for factor in table.T:
             difference = table - factor[:, None]
             highest, lowest = difference.max(axis=0), difference.min(axis=0)
@@ -127,9 +136,9 @@ class CategoricalFactor:
             width = max(width, float(changes.max()))
         return int(width * STEPS)
 
-    def _table(self) -> Floats:
-        """The factors of each type, shape (K, Z)."""
-        return _whole(1 - np.log(np.maximum(self.candidates.T, self.floor)) / math.log(self.floor))
+    def _tabulate(self) -> Floats:
+        """Compute the factors of each type, shape (K, Z)."""
+        return _round_to_steps(1 - np.log(np.maximum(self.candidates.T, self.floor)) / math.log(self.floor))
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,11 +170,11 @@ class DirectionFactor:
     tau: float
 
     def __post_init__(self) -> None:
-        vectors = _candidates(self.candidates)
-        if not all(1 / EXTREME <= value <= EXTREME for value in (self.noise_variance, self.tau)):
-            raise InputError(f"noise_variance and tau must lie between {1 / EXTREME:g} and {EXTREME:g}")
-        if not np.all(np.abs(vectors) <= EXTREME):
-            raise InputError(f"coordinates of candidate vectors must be at most {EXTREME:g}")
+        vectors = _check_candidates(self.candidates)
+        if not all(1 / EXTREME_SETTING <= value <= EXTREME_SETTING for value in (self.noise_variance, self.tau)):
+            raise InputError(f"noise_variance and tau must lie between {1 / EXTREME_SETTING:g} and {EXTREME_SETTING:g}")
+        if not np.all(np.abs(vectors) <= EXTREME_SETTING):
+            raise InputError(f"coordinates of candidate vectors must be at most {EXTREME_SETTING:g}")
         if not vectors.shape[1] >= 2:
             raise InputError("directions need vectors of at least two coordinates")
         object.__setattr__(self, "candidates", vectors)
@@ -187,8 +196,8 @@ class DirectionFactor:
         """
         vectors = np.asarray(rows, np.float64)
         size = self.candidates.shape[1]
-        if vectors.ndim != 2 or vectors.shape[1] != size or not np.all(np.abs(vectors) <= LARGEST):
-            raise InputError(f"records must be rows of {size} numbers within {LARGEST:g}")
+        if vectors.ndim != 2 or vectors.shape[1] != size or not np.all(np.abs(vectors) <= LARGEST_COORDINATE):
+            raise InputError(f"records must be rows of {size} numbers within {LARGEST_COORDINATE:g}")
         square, norms = np.zeros(len(vectors)), np.zeros(len(self.candidates))
         projection = np.zeros((len(vectors), len(self.candidates)))
         for x, z in zip(vectors.T, self.candidates.T, strict=True):
@@ -201,14 +210,28 @@ class DirectionFactor:
         projection *= 1 / (variances * self.noise_variance * unit)
         projection += 1 - np.log(variances / variances.min()) / unit
         projection -= (square / (self.noise_variance * unit))[:, None]
-        return _whole(np.clip(projection, 0, 1, out=projection))
+        return _round_to_steps(np.clip(projection, 0, 1, out=projection))
 
-    def steps(self, rows: npt.ArrayLike) -> Integers:
-        """The same in whole steps, int64 from 0 to `STEPS`, shape (n, Z)."""
+    def steps(self, rows: npt.ArrayLike) -> Ints:
+        """The factors of each record in whole steps, so that sums over records are exact.
+
+        Args:
+            rows: as of `log_factors`.
+
+        Returns:
+            int64 from 0 to `STEPS`, shape (n, Z).
+        """
         return (self.log_factors(rows) * STEPS).astype(np.int64)
 
     def width(self, relation: Relation) -> int:
-        """As `CategoricalFactor.width`, but a bound that no record need reach: one or two times `STEPS`."""
+        """Bound how far one record can change the difference of two candidates' scores; no record need reach it.
+
+        Args:
+            relation: which data sets are neighbours.
+
+        Returns:
+            Steps: `STEPS` for ADD_REMOVE, twice that for REPLACE.
+        """
         return relation.by_record(STEPS, 2 * STEPS)
 
 
@@ -233,6 +256,9 @@ def spread_candidates(size: int, directions: int, radii: npt.ArrayLike) -> Float
     Raises:
         InputError: an argument out of its range, or more than 1,000 candidates.
 
+    Guarantee:
+        None spent: reads no data.
+
     Example:
         >>> spread_candidates(2, 2, [3]).round(12).tolist()
         [[3.0, 0.0], [0.0, 3.0]]
@@ -240,7 +266,7 @@ def spread_candidates(size: int, directions: int, radii: npt.ArrayLike) -> Float
     lengths = np.atleast_1d(np.asarray(radii, np.float64))
     if not (2 <= size <= 1000 and directions >= 1):
         raise InputError(f"directions need 2 to 1,000 coordinates and one direction, got {size} and {directions}")
-    if lengths.ndim != 1 or not lengths.size or not np.all((lengths > 0) & (lengths < LARGEST)):
+    if lengths.ndim != 1 or not lengths.size or not np.all((lengths > 0) & (lengths < LARGEST_COORDINATE)):
         raise InputError("radii must be a list of finite numbers greater than 0")
     if directions * len(lengths) > CANDIDATES_LIMIT:
         raise InputError(f"at most {CANDIDATES_LIMIT:,} candidates; ask for fewer directions or radii")
@@ -248,13 +274,13 @@ def spread_candidates(size: int, directions: int, radii: npt.ArrayLike) -> Float
         angles = np.pi * np.arange(directions) / directions
         units = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     else:
-        units = _farthest(size, directions)
+        units = _spread_directions(size, directions)
     return np.concatenate([length * units for length in lengths])
 
 
-def _farthest(size: int, directions: int) -> Floats:
-    """Unit vectors far from each other and from each other's negatives, shape (directions, size)."""
-    pool = standard_normals(POOL, size)
+def _spread_directions(size: int, directions: int) -> Floats:
+    """Pick unit vectors far from each other and from each other's negatives, shape (directions, size)."""
+    pool = standard_normals(DIRECTIONS_POOL, size)
     pool = np.concatenate([np.eye(size), pool / np.linalg.norm(pool, axis=1, keepdims=True)])
     pool *= np.where(pool[:, :1] < 0, -1, 1)
     picked, nearest = [0], np.abs(pool @ pool[0])
@@ -277,6 +303,10 @@ def standard_normals(points: int, size: int) -> Floats:
 
     Raises:
         InputError: an argument out of its range.
+
+    Example:
+        >>> standard_normals(4, 2).shape, bool(abs(standard_normals(64, 2).mean()) < 0.05)
+        ((4, 2), True)
     """
     if not (points >= 1 and points & (points - 1) == 0 and 1 <= size <= 21201):
         raise InputError(f"points must be a power of two and have 1 to 21,201 coordinates, got {points} and {size}")
@@ -287,10 +317,10 @@ def standard_normals(points: int, size: int) -> Floats:
 # -------------------------------------------------------------------------------------------------------------- details
 
 
-def _candidates(candidates: npt.ArrayLike) -> Floats:
-    """A read-only copy, checked."""
+def _check_candidates(candidates: npt.ArrayLike) -> Floats:
+    """Check candidates, and copy them read-only."""
     array = np.array(candidates, np.float64)
-    if array.ndim != 2 or not array.shape[1] or not np.all(np.abs(array) < LARGEST):
+    if array.ndim != 2 or not array.shape[1] or not np.all(np.abs(array) < LARGEST_COORDINATE):
         raise InputError(f"candidates must be rows of finite numbers, got the shape {array.shape}")
     if not 2 <= len(array) <= CANDIDATES_LIMIT:
         raise InputError(f"a choice needs from 2 to {CANDIDATES_LIMIT:,} candidates, got {len(array)}")
@@ -298,7 +328,7 @@ def _candidates(candidates: npt.ArrayLike) -> Floats:
     return array
 
 
-def _whole(factors: Floats) -> Floats:
-    """Rounded to whole multiples of 2^-20: public rounding, the same for all data sets."""
+def _round_to_steps(factors: Floats) -> Floats:
+    """Round factors to whole multiples of 2^-20: public rounding, the same for all data sets."""
     # What is no number counts as 0: the range [0, 1] holds by construction.
     return np.asarray(np.rint(np.where(factors > 0, factors, 0.0) * STEPS) / STEPS)

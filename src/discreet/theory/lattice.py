@@ -17,31 +17,30 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats, Ints
 
 __all__ = ["LatticeLaw", "lattice_law", "resolution_for"]
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
-FINE = 2048
+BINARY_STEPS = 2048
 """Steps of the grid for two states: finer than any noise that is worth its name."""
-COARSE = 768
+SHARED_STEPS = 768
 """Steps for K > 2 states, in all: the sums cost the square of the steps for each state."""
-FEWEST = 128
+LEAST_STEPS = 128
+"""Least steps for any number of states."""
 
 
 def resolution_for(size: int) -> int:
-    """Steps of the grid for a variable with so many states; public.
+    """Choose the steps of the grid for a variable with so many states; public.
 
     Example:
         >>> resolution_for(2), resolution_for(3), resolution_for(40)
         (2048, 256, 128)
     """
-    return FINE if size <= 2 else max(COARSE // size, FEWEST)
+    return BINARY_STEPS if size <= 2 else max(SHARED_STEPS // size, LEAST_STEPS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +81,7 @@ class LatticeLaw:
         logs = self.log_factors[k, : left + 1] + self.log_rest[k + 1, left::-1]
         return np.asarray(np.exp(logs - logs.max()))
 
-    def draw(self, pick: Callable[[Floats, int], Integers], draws: int) -> Integers:
+    def draw(self, pick: Callable[[Floats, int], Ints], draws: int) -> Ints:
         """Independent rows.
 
         Args:
@@ -103,7 +102,7 @@ class LatticeLaw:
         units[-1] = self.resolution - units[:-1].sum(axis=0)
         return units
 
-    def probabilities(self, units: Integers) -> Floats:
+    def probabilities(self, units: Ints) -> Floats:
         """The rows of some units: `w + (1 - K w) m / G`."""
         if self.size == 1:
             return np.ones_like(units, np.float64)
@@ -145,7 +144,7 @@ def lattice_law(exponents: Floats, floor: float, resolution: int) -> LatticeLaw:
 
 
 def _log_convolve(one: Floats, other: Floats) -> Floats:
-    """Logarithm of the convolution of two tables of logarithms, at 0 to G."""
+    """Convolve two tables of logarithms: the logarithm of the convolution, at 0 to G."""
     size = len(one)
     padded = np.concatenate([np.full(size - 1, -np.inf), other])
     # Row m holds other[m], other[m - 1], ..., and -inf where there is none: a view, nothing is gathered.

@@ -10,15 +10,13 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.model.arrays import Ints
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Relation
 
 __all__ = ["floor_for", "log_range", "ranges", "record_loss", "widest_range"]
-
-Floats = npt.NDArray[np.float64]
 
 
 def log_range(size: int, floor: float) -> float:
@@ -134,6 +132,13 @@ def ranges(network: Network, floors: Mapping[str, float]) -> dict[str, float]:
 
     Raises:
         InputError: a node without a floor, an unknown node, or a floor out of its range.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> a, b, c = (Variable(name, ("no", "yes")) for name in "abc")
+        >>> network = Network((a, b, c), {"a": (), "b": ("a",), "c": ("a", "b")})
+        >>> {node: round(value, 3) for node, value in ranges(network, dict.fromkeys("abc", 0.1)).items()}
+        {'a': 2.197, 'b': 2.197, 'c': 2.197}
     """
     odd = sorted(set(floors) ^ set(network.nodes))
     if odd:
@@ -147,7 +152,7 @@ def ranges(network: Network, floors: Mapping[str, float]) -> dict[str, float]:
     return found
 
 
-def widest_range(logs: Mapping[str, npt.NDArray[np.int64]], relation: Relation) -> int:
+def widest_range(logs: Mapping[str, Ints], relation: Relation) -> int:
     """Most that one record can change the difference of two candidates' log-likelihoods, exactly.
 
     Args:
@@ -158,6 +163,11 @@ def widest_range(logs: Mapping[str, npt.NDArray[np.int64]], relation: Relation) 
         In steps: the largest, over pairs of candidates, of a sum over families: of the largest absolute difference of
         log-probabilities (ADD_REMOVE), or of the largest less the smallest (REPLACE). It is a bound: a record need not
         reach the largest of all families at once.
+
+    Example:
+        >>> logs = {"a": np.array([[3, 1], [1, 2]])}  # of two candidates, for two states
+        >>> widest_range(logs, Relation.ADD_REMOVE), widest_range(logs, Relation.REPLACE)
+        (2, 3)
     """
     count = len(next(iter(logs.values())))
     top, bottom = np.zeros((count, count), np.int64), np.zeros((count, count), np.int64)

@@ -39,14 +39,13 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError, shown
+from discreet.model.arrays import Floats
 from discreet.theory.checks import positive, probability
 
 __all__ = ["Absolute", "Band", "Interval", "NumberLoss", "Quantile", "Squared", "band_width", "number_loss"]
 
-Floats = npt.NDArray[np.float64]
 Named: TypeAlias = float | tuple[float, float]
 """What is named: a number, or the ends of an interval."""
 
@@ -63,6 +62,10 @@ def band_width(draws: float, failure: float) -> float:
 
     Raises:
         InputError: no draws, or a probability outside (0, 1).
+
+    Example:
+        >>> round(band_width(1000, 0.05), 4), band_width(1, 0.05)
+        (0.0468, 1.0)
     """
     positive(draws=draws)
     probability(failure=failure)
@@ -120,31 +123,82 @@ class Band:
 
 @dataclass(frozen=True)
 class Squared:
-    """`(x - r)^2`: the best response is the mean."""
+    """Squared loss `(x - r)^2` of a number r that is named for x: the best response is the mean.
+
+    Args:
+        Nothing: it has no settings.
+
+    Raises:
+        Nothing: no argument can be wrong.
+
+    Example:
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> loss = dc.decisions.Squared()
+        >>> loss.best(np.array([0.0, 0.5, 1.0])), loss.of(np.array([0.0, 1.0]), 0.5).tolist()
+        (0.5, [0.25, 0.25])
+    """
 
     def best(self, ordered: Floats) -> float:
-        """The best response to draws."""
+        """The response of least mean loss over posterior draws.
+
+        Args:
+            ordered: draws of the quantity, increasing, shape (draws,).
+
+        Returns:
+            A number, in the unit of the quantity; for an interval its two ends.
+        """
         return float(ordered.mean())
 
     def of(self, draws: Floats, response: Named) -> Floats:
-        """The loss of a response under each draw."""
+        """The loss of a response under each draw.
+
+        Args:
+            draws: of the quantity.
+            response: what is named.
+
+        Returns:
+            Shape of the draws.
+        """
         return np.asarray((draws - response) ** 2)
 
     def regret(self, band: Band, response: Named) -> float:
-        """Most that the best response to the band's draws loses."""
+        """Most that the best response to the band's draws loses.
+
+        Args:
+            band: draws, and what they say of the distribution.
+            response: the best to these draws.
+
+        Returns:
+            A bound, in the unit of the loss; wrong with the probability `band.failure` at most.
+        """
         return band.mean_error() ** 2
 
     def widest(self, width: float) -> float:
-        """Most that `regret` can be where the band is so wide, for quantities in [0, 1]."""
+        """Most that `regret` can be where the band is so wide, for quantities in [0, 1].
+
+        Args:
+            width: D of the band, from 0 to 1.
+
+        Returns:
+            A bound, whatever the draws are.
+        """
         return width**2
 
     def width_for(self, loss: float) -> float:
-        """How wide the band may be for that."""
+        """Width of the band at which `widest` is a given loss.
+
+        Args:
+            loss: at least 0, for quantities in [0, 1].
+
+        Returns:
+            D.
+        """
         return math.sqrt(loss)
 
     @property
     def power(self) -> int:
-        """Of the quantity's unit in the loss."""
+        """Power of the quantity's unit in the loss: 2."""
         return 2
 
     def __str__(self) -> str:
@@ -195,7 +249,20 @@ class _Pinballs(ABC):
 
 @dataclass(frozen=True)
 class Absolute(_Pinballs):
-    """`|x - r|`: the best response is the median."""
+    """Absolute loss `|x - r|` of a number r that is named for x: the best response is the median.
+
+    Args:
+        Nothing: it has no settings.
+
+    Raises:
+        Nothing: no argument can be wrong.
+
+    Example:
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> dc.decisions.Absolute().best(np.array([0.0, 0.1, 1.0]))
+        0.1
+    """
 
     @property
     def parts(self) -> tuple[float, tuple[float, ...]]:
@@ -216,6 +283,13 @@ class Quantile(_Pinballs):
 
     Raises:
         InputError: another level.
+
+    Example:
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> loss = dc.decisions.Quantile(0.9)
+        >>> loss.best(np.arange(10.0)), str(loss)
+        (8.0, 'quantile:0.9')
     """
 
     q: float
@@ -243,6 +317,12 @@ class Interval(_Pinballs):
 
     Raises:
         InputError: another level.
+
+    Example:
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> dc.decisions.Interval(0.8).best(np.arange(10.0))
+        (0.0, 8.0)
     """
 
     level: float

@@ -19,12 +19,12 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.inference.elimination import joint, log_probability, requisite
+from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 
 __all__ = ["RowEffects", "query_deviation", "query_gradient", "row_effects"]
 
-Floats = npt.NDArray[np.float64]
 
 GRADIENT_CELLS = 50_000_000
 """Most entries of the tables that are differentiated at once: 400 MB."""
@@ -128,7 +128,7 @@ def row_effects(theta: Tables, targets: Sequence[str], evidence: Mapping[str, in
     log_evidence = log_probability(base, evidence)
     weights, certain = {}, {}
     for node in nodes:
-        changed = _with_certain_cells(theta, node)
+        changed = _make_cells_certain(theta, node)
         weights[node] = np.exp(log_probability(changed, evidence) - log_evidence).reshape(network.shape(node))
         answers = np.moveaxis(np.nan_to_num(joint(changed, targets, evidence)), -1, 0)
         certain[node] = answers.reshape(*network.shape(node), *value.shape)
@@ -157,8 +157,8 @@ def query_gradient(theta: Tables, targets: Sequence[str], evidence: Mapping[str,
     return {node: effects.gradient(node) for node in theta.network.nodes}
 
 
-def _with_certain_cells(theta: Tables, node: str) -> Tables:
-    """Draws of the tables: one for each cell of a node, in which that cell is certain in its row."""
+def _make_cells_certain(theta: Tables, node: str) -> Tables:
+    """Make draws of the tables: one for each cell of a node, in which that cell is certain in its row."""
     shape = theta.network.shape(node)
     draws = math.prod(shape)
 
@@ -187,7 +187,7 @@ def query_deviation(
 
     Returns:
         Shape `(*sizes of the targets)`. First order: errors must be small beside the probabilities that matter, and
-        counts that were cut at 0 are biased besides.
+        counts that were clipped at 0 are biased besides.
 
     Raises:
         InputError: as for `query_gradient`, or variances that do not fit or are negative.

@@ -1,8 +1,8 @@
 """Renyi accounting for draws from untrimmed, tempered Dirichlet posteriors.
 
 An untrimmed posterior has no pure guarantee, but the Renyi divergence between neighbours is finite for orders up to
-`1 + concentration / temper`. This file owns its worst case over all data, its conversion to (epsilon, delta), and the
-largest temper that meets a guarantee. It reads no data.
+`1 + concentration / tau`, tau the tempering exponent. This file owns its worst case over all data, its conversion to
+(epsilon, delta), and the largest tempering exponent that meets a guarantee. It reads no data.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee, Relation
 
 __all__ = ["delta_of", "dirichlet_renyi", "temper_for"]
 
-Floats = npt.NDArray[np.float64]
 
 LEAST_DELTA = 1e-300
 """Smallest delta that floating point tells from 0."""
-ROUNDING = 16 * float(np.finfo(np.float64).eps)
+GAMMA_ROUNDING = 16 * float(np.finfo(np.float64).eps)
 """Relative error allowed to a log gamma value, added to every divergence."""
 HIGHEST_ORDER = 1e5
 """Beyond it an order changes no delta that is worth stating."""
-FRACTIONS = np.concatenate([np.geomspace(1e-5, 0.5, 300, endpoint=False), 1 - np.geomspace(0.5, 1e-3, 100)])
+ORDER_FRACTIONS = np.concatenate([np.geomspace(1e-5, 0.5, 300, endpoint=False), 1 - np.geomspace(0.5, 1e-3, 100)])
 """Orders that are tried, as fractions of the way from 1 to the highest finite one."""
 
 
@@ -80,17 +80,17 @@ def dirichlet_renyi(
         raise InputError("a Renyi divergence needs orders above 1, positive concentrations, and tempers in (0, 1]")
     finite = x > (lam - 1) * tau
     lowest = np.where(finite, x - (lam - 1) * tau, 1.0)
-    remove = _gap(lowest, x, x + tau, lam, weight_low=np.ones_like(lam))
-    add = _gap(x, x + tau, x + lam * tau, lam, weight_low=lam - 1)
+    remove = _bound_gap(lowest, x, x + tau, lam, weight_low=np.ones_like(lam))
+    add = _bound_gap(x, x + tau, x + lam * tau, lam, weight_low=lam - 1)
     return np.where(finite, relation.by_record(remove, remove + add), np.inf)
 
 
-def _gap(low: Floats, middle: Floats, high: Floats, order: Floats, *, weight_low: Floats) -> Floats:
-    """Jensen gap of log Gamma over `order - 1`, rounded up; the ends' weights sum to the order, that of the middle."""
+def _bound_gap(low: Floats, middle: Floats, high: Floats, order: Floats, *, weight_low: Floats) -> Floats:
+    """Bound the Jensen gap of log Gamma over `order - 1`; the weights of the ends sum to the order."""
     weights = (weight_low, order - weight_low, -order)
     terms = [weight * gammaln(point) for weight, point in zip(weights, (low, high, middle), strict=True)]
     size = sum(np.abs(term) + np.abs(weight) for term, weight in zip(terms, weights, strict=True))
-    return np.asarray((sum(terms) + ROUNDING * size) / (order - 1))
+    return np.asarray((sum(terms) + GAMMA_ROUNDING * size) / (order - 1))
 
 
 def delta_of(orders: npt.ArrayLike, divergences: npt.ArrayLike, epsilon: float) -> float:
@@ -128,7 +128,7 @@ def delta_of(orders: npt.ArrayLike, divergences: npt.ArrayLike, epsilon: float) 
 
 
 def temper_for(network: Network, prior: Dirichlet, guarantee: Guarantee, draws: int) -> float:
-    """The largest temper in (0, 1] at which untrimmed posterior draws of all rows meet a guarantee.
+    """Find the largest tempering exponent in (0, 1] at which untrimmed posterior draws of all rows meet a guarantee.
 
     Args:
         network: public.
@@ -161,7 +161,7 @@ def temper_for(network: Network, prior: Dirichlet, guarantee: Guarantee, draws: 
     delta = math.nextafter(float(guarantee.delta), 0.0)
 
     def met(temper: float) -> bool:
-        return least.size == 0 or _delta(least, temper, draws, epsilon, guarantee.relation) <= delta
+        return least.size == 0 or _find_delta(least, temper, draws, epsilon, guarantee.relation) <= delta
 
     if met(1.0):
         return 1.0
@@ -177,9 +177,9 @@ def temper_for(network: Network, prior: Dirichlet, guarantee: Guarantee, draws: 
     return low
 
 
-def _delta(least: Floats, temper: float, draws: int, epsilon: float, relation: Relation) -> float:
-    """Delta of some draws over families whose smallest concentrations are given."""
+def _find_delta(least: Floats, temper: float, draws: int, epsilon: float, relation: Relation) -> float:
+    """Find delta of some draws over families whose smallest concentrations are given."""
     reach = min(float(least.min()) / temper, HIGHEST_ORDER)
-    orders = 1 + reach * FRACTIONS
+    orders = 1 + reach * ORDER_FRACTIONS
     divergences = draws * dirichlet_renyi(orders[:, None], least, temper, relation).sum(axis=1)
     return delta_of(orders, divergences, epsilon)

@@ -6,17 +6,16 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.model.arrays import Ints
 from discreet.model.score_tables import ScoreTable
 from discreet.privacy.guarantee import Relation
 
 __all__ = ["metric_width", "score_width"]
 
-Integers = npt.NDArray[np.int64]
 
-PAIRS = 2**32
+PAIRS_LIMIT = 2**32
 """Most pairs of bins, times candidates, that are compared: two seconds."""
 
 
@@ -49,12 +48,12 @@ def score_width(score: ScoreTable, relation: Relation) -> int:
         case Relation.ADD_REMOVE:
             return int(np.ptp(score.steps, axis=1).max())
         case Relation.REPLACE:
-            return _widest_pair(score.steps)
+            return _find_widest_pair(score.steps)
     raise InputError("what one record can change is not what privacy under a metric is about")
 
 
-def _widest_pair(steps: Integers) -> int:
-    """The largest over pairs of rows of the range of their difference; over pairs of columns where those are fewer."""
+def _find_widest_pair(steps: Ints) -> int:
+    """Find the largest range of a difference of two rows; over pairs of columns where those are fewer."""
     table = steps if len(steps) <= steps.shape[1] else steps.T
     # The range over columns of a difference of rows, and the range over rows of a difference of columns, are both the
     # largest s(t, z) - s(t', z) - s(t, y) + s(t', y).
@@ -87,7 +86,7 @@ def metric_width(score: ScoreTable, amount: Fraction) -> int:
     variables = score.network.variables
     if len(variables) > 1 or variables[0].bounds is None:
         raise InputError("privacy under a metric is for a score of one numeric variable: a change has a size there")
-    if len(score.steps) ** 2 * score.size > PAIRS:
+    if len(score.steps) ** 2 * score.size > PAIRS_LIMIT:
         raise InputError("too many bins and candidates to compare all pairs of readings; take wider bins")
     # Whole numbers of a common part of all cut points and of the unit: what floats such as 0.1 are off by counts.
     exact = [Fraction(cut) for cut in (variables[0].bounds[0], *variables[0].bins)]

@@ -32,31 +32,57 @@ Group = tuple[Scope, ...]
 """Tables that are released with noise that agrees on what all of them share; or one table."""
 Names = frozenset[str]
 
-DIGITS = 10
+GAIN_DECIMALS = 10
 """Decimals to which gains are compared: what is equal but for rounding is a tie, and the first pair wins it."""
-FEW = 128
+FEW_TABLES = 128
 """Tables among which pairs are looked at that share nothing: small ones may be better as one."""
-MANY = 32
+MANY_TABLES = 32
 """Tables around one variable beyond which not every pair of them is looked at."""
-SMALL = 6
+SMALL_STAR = 6
 """Tables of a star among which all pairs may become one."""
 
 
 def shared_by(group: Group) -> Scope:
-    """The variables that all tables of a star have, in the order of its first; of a single table none."""
+    """List the variables that all tables of a star have, in the order of its first; of a single table none.
+
+    Args:
+        group: a star, or one table.
+
+    Returns:
+        Names.
+
+    Example:
+        >>> shared_by((("a", "b"), ("b", "c"))), shared_by((("a", "b"),))
+        (('b',), ())
+    """
     if len(group) == 1:
         return ()
     return tuple(name for name in group[0] if all(name in scope for scope in group))
 
 
 def star_lengths(network: Network, group: Group) -> tuple[int, ...]:
-    """Cells of each table of a group for one cell of the variables that they share."""
+    """Count the cells of each table of a group for one cell of the variables that they share.
+
+    Args:
+        network: public.
+        group: a star, or one table.
+
+    Returns:
+        One number for each table.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> a, b, c = (Variable(name, ("no", "yes")) for name in "abc")
+        >>> network = Network((a, b, c), {"a": (), "b": ("a",), "c": ("a", "b")})
+        >>> star_lengths(network, (("a", "b"), ("a", "c")))
+        (2, 2)
+    """
     cells = network.cells(shared_by(group))
     return tuple(network.cells(scope) // cells for scope in group)
 
 
 def group_costs(network: Network, groups: Sequence[Group]) -> dict[Group, float]:
-    """The c of each group, by the families that are read from it: each from the smallest table that holds it.
+    """Compute the c of each group, by the families that are read from it: each from the smallest table that holds it.
 
     Args:
         network: public.
@@ -76,7 +102,7 @@ def group_costs(network: Network, groups: Sequence[Group]) -> dict[Group, float]
 
 
 def readers(network: Network, scopes: Iterable[Scope]) -> dict[Scope, list[Scope]]:
-    """The families that are read from each table: every family from the smallest that holds it, the first of equals.
+    """Assign each family to the smallest table that holds it, the first of equals.
 
     Args:
         network: public.
@@ -87,6 +113,13 @@ def readers(network: Network, scopes: Iterable[Scope]) -> dict[Scope, list[Scope
 
     Raises:
         InputError: a family lies in no table.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> a, b, c = (Variable(name, ("no", "yes")) for name in "abc")
+        >>> network = Network((a, b, c), {"a": (), "b": ("a",), "c": ("a", "b")})
+        >>> readers(network, [("a", "b", "c"), ("a",)])
+        {('a', 'b', 'c'): [('a', 'b'), ('a', 'b', 'c')], ('a',): [('a',)]}
     """
     found: dict[Scope, list[Scope]] = {scope: [] for scope in scopes}
     holders: dict[str, list[tuple[Scope, Names]]] = {name: [] for name in network.nodes}
@@ -107,7 +140,7 @@ def readers(network: Network, scopes: Iterable[Scope]) -> dict[Scope, list[Scope
 def star_cover(
     network: Network, dimensions: int = STAR_DIMENSIONS, inside: tuple[Scope, ...] | None = None
 ) -> tuple[Group, ...]:
-    """Few groups that hold every family.
+    """Cover a network by few groups of tables that hold every family.
 
     Args:
         network: public.
@@ -116,10 +149,17 @@ def star_cover(
 
     Returns:
         Groups, tables in the schema's order; every table serves a family.
+
+    Example:
+        >>> from discreet.model.schema import Variable
+        >>> a, b, c = (Variable(name, ("no", "yes")) for name in "abc")
+        >>> network = Network((a, b, c), {"a": (), "b": ("a",), "c": ("a", "b")})
+        >>> star_cover(network)
+        ((('a', 'b', 'c'),),)
     """
     position = {name: index for index, name in enumerate(network.nodes)}
     families = [frozenset(network.family(node)) for node in network.nodes]
-    found = _merged(_Tables(network, inside), families, dimensions)
+    found = _merge_greedily(_Tables(network, inside), families, dimensions)
     ordered = [[tuple(sorted(scope, key=position.__getitem__)) for scope in group.tables] for group in found]
     # A table of two merged ones may hold what a third was made for, in another group as well.
     read = readers(network, dict.fromkeys(scope for group in ordered for scope in group))
@@ -151,7 +191,7 @@ class _Tables:
         self._cells: dict[Names, int] = {}
 
     def cells(self, names: Names) -> int:
-        """Of a table over some variables."""
+        """Number of cells of a table over some variables."""
         found = self._cells.get(names)
         if found is None:
             found = self._cells[names] = math.prod(self._sizes[name] for name in names)
@@ -187,17 +227,17 @@ class _Tables:
         return fits and (self._inside is None or any(union <= scope for scope in self._inside))
 
     def group(self, tables: tuple[Names, ...], families: tuple[Names, ...], dimensions: int) -> _Group:
-        """With what it costs."""
+        """Make a group with the root of what it costs."""
         return _Group(tables, families, math.sqrt(self.cost(tables, families, dimensions)))
 
 
-def _merged(tables: _Tables, families: Sequence[Names], dimensions: int) -> list[_Group]:
-    """Greedy merging: always the pair that gains most.
+def _merge_greedily(tables: _Tables, families: Sequence[Names], dimensions: int) -> list[_Group]:
+    """Merge groups greedily: always the pair that gains most.
 
     What a pair gains is found when its turn comes. Until then it stands in the queue with the most that a part of it
     gained, which is hardly ever more than what it gains itself: a star's next table is cheaper than the one before.
     """
-    alive = dict(enumerate(_alone(tables, families, dimensions)))
+    alive = dict(enumerate(_start_alone(tables, families, dimensions)))
     partners: dict[int, dict[int, float]] = {index: {} for index in alive}
     queue: list[tuple[float, int, int, _Group | None]] = []
 
@@ -210,10 +250,10 @@ def _merged(tables: _Tables, families: Sequence[Names], dimensions: int) -> list
             partners[other].pop(one, None)
 
     def evaluate(one: int, other: int) -> None:
-        best = _best(tables, alive[one], alive[other], dimensions)
-        offer(one, other, round(alive[one].root + alive[other].root - best.root, DIGITS), best)
+        best = _merge_two(tables, alive[one], alive[other], dimensions)
+        offer(one, other, round(alive[one].root + alive[other].root - best.root, GAIN_DECIMALS), best)
 
-    for one, other in _pairs(tables, alive):
+    for one, other in _list_pairs(tables, alive):
         evaluate(one, other)
     while queue:
         _, one, other, group = heapq.heappop(queue)
@@ -233,8 +273,8 @@ def _merged(tables: _Tables, families: Sequence[Names], dimensions: int) -> list
     return list(alive.values())
 
 
-def _alone(tables: _Tables, families: Sequence[Names], dimensions: int) -> list[_Group]:
-    """A group for every family that lies in no other."""
+def _start_alone(tables: _Tables, families: Sequence[Names], dimensions: int) -> list[_Group]:
+    """Make a group for every family that lies in no other."""
     whole = [family for family in dict.fromkeys(families) if not any(family < other for other in families)]
     served: dict[Names, list[Names]] = {table: [] for table in whole}
     for family in dict.fromkeys(families):
@@ -242,12 +282,12 @@ def _alone(tables: _Tables, families: Sequence[Names], dimensions: int) -> list[
     return [tables.group((table,), tuple(served[table]), dimensions) for table in whole]
 
 
-def _pairs(tables: _Tables, groups: Mapping[int, _Group]) -> list[tuple[int, int]]:
-    """Which to look at: all of few tables; of many those that share a variable.
+def _list_pairs(tables: _Tables, groups: Mapping[int, _Group]) -> list[tuple[int, int]]:
+    """List the pairs to look at: all of few tables; of many those that share a variable.
 
     Where very many share one, each stands beside the next of its size: stars grow from there.
     """
-    if len(groups) <= FEW:
+    if len(groups) <= FEW_TABLES:
         return list(combinations(groups, 2))
     holders: dict[str, list[int]] = {}
     for index, group in sorted(groups.items(), key=lambda pair: tables.cells(pair[1].tables[0])):
@@ -255,44 +295,44 @@ def _pairs(tables: _Tables, groups: Mapping[int, _Group]) -> list[tuple[int, int
             holders.setdefault(name, []).append(index)
     found: set[tuple[int, int]] = set()
     for held in holders.values():
-        found.update(combinations(sorted(held), 2) if len(held) <= MANY else pairwise(held))
+        found.update(combinations(sorted(held), 2) if len(held) <= MANY_TABLES else pairwise(held))
     return sorted((min(pair), max(pair)) for pair in found)
 
 
-def _best(tables: _Tables, one: _Group, other: _Group, dimensions: int) -> _Group:
-    """The cheapest group of two."""
+def _merge_two(tables: _Tables, one: _Group, other: _Group, dimensions: int) -> _Group:
+    """Find the cheapest group of two."""
     families = one.families + other.families
     best = min(
-        (tables.group(each, families, dimensions) for each in _ways(tables, one.tables, other.tables)),
-        key=lambda group: round(group.root, DIGITS),
+        (tables.group(each, families, dimensions) for each in _list_ways(tables, one.tables, other.tables)),
+        key=lambda group: round(group.root, GAIN_DECIMALS),
     )
     while len(best.tables) > 2:
         closer = min(
-            (tables.group(each, families, dimensions) for each in _closer(tables, best.tables)),
-            key=lambda group: round(group.root, DIGITS),
+            (tables.group(each, families, dimensions) for each in _list_closer(tables, best.tables)),
+            key=lambda group: round(group.root, GAIN_DECIMALS),
             default=best,
         )
-        if not closer.root < best.root - 10**-DIGITS:
+        if not closer.root < best.root - 10**-GAIN_DECIMALS:
             break
         best = closer
     return best
 
 
-def _ways(tables: _Tables, one: tuple[Names, ...], other: tuple[Names, ...]) -> Iterator[tuple[Names, ...]]:
-    """Side by side, and with a table of one and a table of the other made one."""
-    yield _beside(one, other)
+def _list_ways(tables: _Tables, one: tuple[Names, ...], other: tuple[Names, ...]) -> Iterator[tuple[Names, ...]]:
+    """List the ways to merge: side by side, and with a table of one and a table of the other made one."""
+    yield _put_beside(one, other)
     shared = frozenset.intersection(*one, *other)
-    few = len(one) + len(other) <= SMALL
+    few = len(one) + len(other) <= SMALL_STAR
     for a, first in enumerate(one):
         for b, second in enumerate(other):
             # In a large star tables with nothing in common but what all share are hardly ever better as one.
             if (few or first & second > shared) and tables.may_merge(first, second):
-                rest = _beside(one[:a] + one[a + 1 :], other[:b] + other[b + 1 :])
-                yield _beside(rest, (first | second,))
+                rest = _put_beside(one[:a] + one[a + 1 :], other[:b] + other[b + 1 :])
+                yield _put_beside(rest, (first | second,))
 
 
-def _closer(tables: _Tables, group: tuple[Names, ...]) -> Iterator[tuple[Names, ...]]:
-    """With two tables of the group made one that share more than all do."""
+def _list_closer(tables: _Tables, group: tuple[Names, ...]) -> Iterator[tuple[Names, ...]]:
+    """List groups with two tables made one that share more than all do."""
     shared = frozenset.intersection(*group)
     holders: dict[str, list[int]] = {}
     for index, table in enumerate(group):
@@ -300,10 +340,10 @@ def _closer(tables: _Tables, group: tuple[Names, ...]) -> Iterator[tuple[Names, 
             holders.setdefault(name, []).append(index)
     for a, b in sorted({pair for held in holders.values() for pair in combinations(held, 2)}):
         if tables.may_merge(group[a], group[b]):
-            yield _beside([table for at, table in enumerate(group) if at not in (a, b)], (group[a] | group[b],))
+            yield _put_beside([table for at, table in enumerate(group) if at not in (a, b)], (group[a] | group[b],))
 
 
-def _beside(one: Sequence[Names], other: Sequence[Names]) -> tuple[Names, ...]:
-    """Tables of two groups, without those that lie in one of the other."""
+def _put_beside(one: Sequence[Names], other: Sequence[Names]) -> tuple[Names, ...]:
+    """Put the tables of two groups side by side, without those that lie in one of the other."""
     held = [table for table in one if not any(table <= each for each in other)]
     return (*held, *(table for table in other if not any(table < each for each in held)))

@@ -22,22 +22,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 
 from discreet.inference.interactions import Blur
+from discreet.model.arrays import Floats, Ints
 
 __all__ = ["StarVariances", "simulated_star", "star_blurs", "star_variances"]
 
-LEAST = 1e-6
-"""Variance that is left of noise which never shows: its tables still have a proper weight."""
-
-Floats = npt.NDArray[np.float64]
+LEAST_VARIANCE = 1e-6
+"""Least variance, which is left of noise which never shows: its tables still have a proper weight."""
 
 
 @dataclass(frozen=True)
 class StarVariances:
-    """Of the noise of a star.
+    """Variances of the noise of a star.
 
     Args:
         shared: of a cell of the shared variables; records squared.
@@ -68,13 +66,13 @@ def star_variances(lengths: Sequence[int], scale: float) -> StarVariances:
         12.0
     """
     order = sorted(range(len(lengths)), key=lambda index: lengths[index])
-    unit = _unit(tuple(lengths[index] for index in order))
+    unit = _compute_variances(tuple(lengths[index] for index in order))
     rows = dict(zip(order, unit.rows, strict=True))
     return StarVariances(unit.shared * scale**2, tuple(rows[index] * scale**2 for index in range(len(lengths))))
 
 
 def star_blurs(shared: Sequence[str], lengths: Sequence[int], scale: float) -> tuple[Blur, ...]:
-    """What the noise of a star does to each of its tables.
+    """Find what the noise of a star does to each of its tables.
 
     All of them say the same of the variables they share: each is given its part of that, so that the precisions of all
     add up to what they say together.
@@ -89,7 +87,7 @@ def star_blurs(shared: Sequence[str], lengths: Sequence[int], scale: float) -> t
     """
     found = star_variances(lengths, scale)
     return tuple(
-        Blur(max(rows, LEAST), frozenset(shared), max(len(lengths) * found.shared / length, LEAST))
+        Blur(max(rows, LEAST_VARIANCE), frozenset(shared), max(len(lengths) * found.shared / length, LEAST_VARIANCE))
         for rows, length in zip(found.rows, lengths, strict=True)
     )
 
@@ -97,7 +95,7 @@ def star_blurs(shared: Sequence[str], lengths: Sequence[int], scale: float) -> t
 def simulated_star(
     lengths: Sequence[int], scale: float, shape: Sequence[int], rng: np.random.Generator
 ) -> list[Floats]:
-    """Noise of the same law, in the limit of large scales: real numbers, fast, for simulations.
+    """Draw noise of the same law in the limit of large scales: real numbers, fast, for simulations.
 
     Args:
         lengths: cells of a row of each table.
@@ -111,23 +109,23 @@ def simulated_star(
     count, size = math.prod(shape), 1 + sum(length - 1 for length in lengths)
     tails = [np.ones(1)]
     for length in reversed(lengths):
-        tails.append(np.convolve(tails[-1], _squares(length)))
-    left = _choice(np.broadcast_to(_directions(tails.pop(), size), (count, size)), rng)
+        tails.append(np.convolve(tails[-1], _square_binomials(length)))
+    left = _draw_indices(np.broadcast_to(_weigh_directions(tails.pop(), size), (count, size)), rng)
     a, b = rng.standard_gamma(left + 1) * scale, rng.standard_gamma(size - left) * scale
     found = []
     for length in lengths:
-        after, own = tails.pop(), _squares(length)
+        after, own = tails.pop(), _square_binomials(length)
         # Given what is left for this table and those after it.
         behind = left[:, None] - np.arange(length)
         inside = (behind >= 0) & (behind < len(after))
-        positive = _choice(np.where(inside, own * after[np.clip(behind, 0, len(after) - 1)], 0.0), rng)
+        positive = _draw_indices(np.where(inside, own * after[np.clip(behind, 0, len(after) - 1)], 0.0), rng)
         left = left - positive
-        found.append(_row(length, positive, a, b, rng).reshape(length, *shape))
+        found.append(_draw_rows(length, positive, a, b, rng).reshape(length, *shape))
     return found
 
 
-def _row(length: int, positive: npt.NDArray[np.int64], a: Floats, b: Floats, rng: np.random.Generator) -> Floats:
-    """Rows given how many of their first entries are positive, and the most that entries of each sign sum to."""
+def _draw_rows(length: int, positive: Ints, a: Floats, b: Floats, rng: np.random.Generator) -> Floats:
+    """Draw rows given how many of their first entries are positive, and the most that entries of each sign sum to."""
     free = length - 1
     parts = rng.standard_exponential((free, len(a)))
     up = rng.permuted(np.broadcast_to(np.arange(free)[:, None], parts.shape), axis=0) < positive
@@ -137,54 +135,54 @@ def _row(length: int, positive: npt.NDArray[np.int64], a: Floats, b: Floats, rng
     return np.concatenate([entries, (a - b - entries.sum(axis=0))[None]])
 
 
-def _choice(weights: Floats, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """An index for each row of weights."""
+def _draw_indices(weights: Floats, rng: np.random.Generator) -> Ints:
+    """Draw an index for each row of weights."""
     ends = np.cumsum(weights, axis=1)
     at = rng.random(len(ends)) * ends[:, -1]
     return np.asarray(np.minimum((ends <= at[:, None]).sum(axis=1), weights.shape[1] - 1), np.int64)
 
 
 @lru_cache(maxsize=4096)
-def _unit(lengths: tuple[int, ...]) -> StarVariances:
-    """Variances at scale 1."""
+def _compute_variances(lengths: tuple[int, ...]) -> StarVariances:
+    """Compute the variances at scale 1."""
     size = 1 + sum(length - 1 for length in lengths)
     ups = np.arange(size)
     above, below = (ups + 1) * (ups + 2.0), (size - ups) * (size - ups + 1.0)
-    every = _directions(_product(lengths), size)
+    every = _weigh_directions(_multiply_tables(lengths), size)
     shared = float((every / every.sum()) @ (above + below - 2 * (ups + 1) * (size - ups)))
     rows = dict[int, float]()
     for length in set(lengths) - {1}:
         others = list(lengths)
         others.remove(length)
-        rest, own, j = _product(others), _squares(length), np.arange(length)[:, None]
+        rest, own, j = _multiply_tables(others), _square_binomials(length), np.arange(length)[:, None]
         joint = np.zeros((length, size))
         for up in range(length):
             joint[up, up : up + len(rest)] = own[up] * rest
-        joint = _directions(joint, size)
+        joint = _weigh_directions(joint, size)
         squares = 2 * j * above / ((j + 1) * (j + 2)) + 2 * (length - 1 - j) * below / ((length - j) * (length - j + 1))
         cell = float((joint * squares).sum() / joint.sum()) / (length - 1)
         rows[length] = (length * cell - shared / length) / (length - 1)
     return StarVariances(shared, tuple(rows.get(length, shared) for length in lengths))
 
 
-def _directions(weights: Floats, size: int) -> Floats:
-    """Weights of the number of positive directions, from those of choosing their tables: times `J! (d - 1 - J)!`."""
+def _weigh_directions(weights: Floats, size: int) -> Floats:
+    """Weigh the number of positive directions, from weights of choosing their tables: times `J! (d - 1 - J)!`."""
     ups = np.arange(size)
     logs = scipy.special.gammaln(ups + 1) + scipy.special.gammaln(size - ups)
     return np.asarray(weights * np.exp(logs - logs.max()))
 
 
-def _product(lengths: Sequence[int]) -> Floats:
-    """Coefficients of a product over tables, which sum to 1."""
+def _multiply_tables(lengths: Sequence[int]) -> Floats:
+    """Compute coefficients of a product over tables, which sum to 1."""
     product = np.ones(1)
     for length in lengths:
-        product = np.convolve(product, _squares(length))
+        product = np.convolve(product, _square_binomials(length))
     return product
 
 
 @lru_cache(maxsize=256)
-def _squares(length: int) -> Floats:
-    """Squares of binomial coefficients, which sum to 1: how many of a row's free directions are positive."""
+def _square_binomials(length: int) -> Floats:
+    """Square binomial coefficients, to sum 1: how many of a row's free directions are positive."""
     found = np.array([math.comb(length - 1, j) ** 2 / math.comb(2 * length - 2, length - 1) for j in range(length)])
     found.flags.writeable = False
     return found

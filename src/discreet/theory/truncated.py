@@ -1,4 +1,4 @@
-"""Beta laws cut to an interval: exact log masses, and draws that are right deep in the tails.
+"""Beta laws truncated to an interval: exact log masses, and draws that are right deep in the tails.
 
 The logit of a Beta variate has a log-concave density for *all* parameters. Downhill from the mode, or from the end of
 the interval nearest to it, such a density is smooth, so its area over a stretch is a short quadrature of values between
@@ -18,35 +18,35 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 
 __all__ = ["log_beta_mass", "truncated_beta"]
 
-Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-SMALLEST, LARGEST = 1e-6, 1e12
+SMALLEST_CONCENTRATION, LARGEST_CONCENTRATION = 1e-6, 1e12
 """Range of parameters in which masses were compared with 60-digit arithmetic."""
-FALL = 46.0
-"""Nats below its start at which a density is cut off in a quadrature: exp(-46) is 1e-20."""
-PANELS, POINTS = 5, 24
+FALL_NATS = 46.0
+"""Nats below its start at which a density is left out of a quadrature: exp(-46) is 1e-20."""
+QUADRATURE_PANELS, PANEL_POINTS = 5, 24
 """Quadrature: panels that double in length, and Gauss points in each; error below 1e-11."""
-CHUNK = 512
+INTEGRALS_CHUNK = 512
 """Integrals at a time, so that their points stay in the cache."""
-FLAT = 500.0
+FLAT_DISTANCE = 500.0
 """Above it `expm1` would soon overflow, and the other form of the same expression is exact."""
-SAFETY = 1e-9
+AREA_SAFETY = 1e-9
 """Relative enlargement of areas in the envelope, far above the error of the quadrature."""
 
 
-def _nodes() -> tuple[Floats, Floats]:
-    """Points and weights on [0, 1], in panels that double in length away from 0; shape `(points, 1)`."""
-    points, weights = np.polynomial.legendre.leggauss(POINTS)
-    edges = np.concatenate([[0.0], 2.0 ** np.arange(1 - PANELS, 1)])
+def _place_nodes() -> tuple[Floats, Floats]:
+    """Place points and weights on [0, 1], in panels that double in length away from 0; shape `(points, 1)`."""
+    points, weights = np.polynomial.legendre.leggauss(PANEL_POINTS)
+    edges = np.concatenate([[0.0], 2.0 ** np.arange(1 - QUADRATURE_PANELS, 1)])
     widths = np.diff(edges)[:, None]
     return (edges[:-1, None] + widths * (points + 1) / 2).reshape(-1, 1), (widths * weights / 2).reshape(-1, 1)
 
 
-NODES, WEIGHTS = _nodes()
+QUADRATURE_NODES, QUADRATURE_WEIGHTS = _place_nodes()
 
 
 # ------------------------------------------------------------------------------------------------ masses
@@ -85,10 +85,10 @@ def log_beta_mass(a: npt.ArrayLike, b: npt.ArrayLike, low: npt.ArrayLike, high: 
     inside = (lower < mode) & (mode < upper)
     for end, ends in ((lower > 0, (np.zeros_like(lower), lower)), (upper < 1, (upper, np.ones_like(upper)))):
         which = np.flatnonzero(inside & end)
-        outside[which] += np.exp(_beta_hill(first[which], second[which], ends[0][which], ends[1][which]).log_mass)
+        outside[which] += np.exp(_make_beta_hill(first[which], second[which], ends[0][which], ends[1][which]).log_mass)
     result = np.log1p(-np.minimum(outside, 0.5))
     which = np.flatnonzero(~inside | (outside > 0.5))
-    result[which] = _beta_hill(first[which], second[which], lower[which], upper[which]).log_mass
+    result[which] = _make_beta_hill(first[which], second[which], lower[which], upper[which]).log_mass
     return result.reshape(arrays[0].shape)
 
 
@@ -123,11 +123,11 @@ def truncated_beta(
         >>> bool(0.01 <= draws.min() and draws.max() < 0.0101)
         True
     """
-    first, second, lower, upper = _columns(size, a, b, low, high)
+    first, second, lower, upper = _broadcast_columns(size, a, b, low, high)
     _check_beta(first, second, lower, upper)
     which = np.arange(size) % max(first.size, 1)
-    hill = _beta_hill(first, second, lower, upper)
-    up, distance = _drawn(hill, which, rng)
+    hill = _make_beta_hill(first, second, lower, upper)
+    up, distance = _draw_from_hills(hill, which, rng)
     result = np.where(up, hill.up.at(which).value(distance)[0], hill.down.at(which).value(distance)[1])
     return np.clip(result, lower[which], upper[which])
 
@@ -135,8 +135,8 @@ def truncated_beta(
 # ------------------------------------------------------------------------------------------------ checks
 
 
-def _columns(size: int, *values: npt.ArrayLike) -> list[Floats]:
-    """Arguments as arrays of one axis, of length 1 where all are numbers."""
+def _broadcast_columns(size: int, *values: npt.ArrayLike) -> list[Floats]:
+    """Broadcast arguments to arrays of one axis, of length 1 where all are numbers."""
     arrays = np.broadcast_arrays(*(np.asarray(value, np.float64) for value in values))
     if arrays[0].shape not in ((), (size,)):
         raise InputError(f"parameters of {size} draws must be numbers or arrays of shape ({size},)")
@@ -145,8 +145,8 @@ def _columns(size: int, *values: npt.ArrayLike) -> list[Floats]:
 
 def _check_beta(a: Floats, b: Floats, low: Floats, high: Floats) -> None:
     """Refuse what is out of range, NaN included."""
-    if not all(np.all((x >= SMALLEST) & (x <= LARGEST)) for x in (a, b)):
-        raise InputError(f"concentrations must be numbers from {SMALLEST:g} to {LARGEST:g}")
+    if not all(np.all((x >= SMALLEST_CONCENTRATION) & (x <= LARGEST_CONCENTRATION)) for x in (a, b)):
+        raise InputError(f"concentrations must be numbers from {SMALLEST_CONCENTRATION:g} to {LARGEST_CONCENTRATION:g}")
     if not np.all((low >= 0) & (low < high) & (high <= 1)):
         raise InputError("an interval of probabilities needs 0 <= low < high <= 1")
 
@@ -177,10 +177,10 @@ class _BetaSlope:
             for part in (np.flatnonzero(upper), np.flatnonzero(~upper)):
                 result[..., part] = self.at(part).fall(distance[..., part])
             return result
-        near = total * np.log1p(self.start * np.expm1(np.minimum(distance, FLAT))) - self.own * distance
-        if distance.max() <= FLAT:
+        near = total * np.log1p(self.start * np.expm1(np.minimum(distance, FLAT_DISTANCE))) - self.own * distance
+        if distance.max() <= FLAT_DISTANCE:
             return near
-        return np.where(distance > FLAT, total * np.log(self.start) + self.other * distance, near)
+        return np.where(distance > FLAT_DISTANCE, total * np.log(self.start) + self.other * distance, near)
 
     def value(self, distance: Floats) -> tuple[Floats, Floats]:
         """X and 1 - X at a distance."""
@@ -192,32 +192,34 @@ class _BetaSlope:
         return _BetaSlope(self.own[which], self.other[which], self.start[which], self.rest[which])
 
 
-def _log_areas(slope: _BetaSlope, length: Floats) -> Floats:
-    """`log of the integral of exp(-fall) over [0, length]`, by Gauss panels that cluster at the start."""
-    parts = [np.arange(first, min(first + CHUNK, length.size)) for first in range(0, length.size, CHUNK)]
-    return np.concatenate([_few_log_areas(slope.at(part), length[part]) for part in parts])
+def _integrate_slopes(slope: _BetaSlope, length: Floats) -> Floats:
+    """Compute `log of the integral of exp(-fall) over [0, length]`, by Gauss panels that cluster at the start."""
+    parts = [
+        np.arange(first, min(first + INTEGRALS_CHUNK, length.size)) for first in range(0, length.size, INTEGRALS_CHUNK)
+    ]
+    return np.concatenate([_integrate_chunk(slope.at(part), length[part]) for part in parts])
 
 
-def _few_log_areas(slope: _BetaSlope, length: Floats) -> Floats:
-    """The same for one chunk."""
+def _integrate_chunk(slope: _BetaSlope, length: Floats) -> Floats:
+    """Integrate the slopes of one chunk."""
     cut = np.ones_like(length)
     for _ in range(80):
-        short = slope.fall(cut) < FALL
+        short = slope.fall(cut) < FALL_NATS
         if not short.any():
             break
         cut = np.where(short, 2 * cut, cut)
     for _ in range(80):
-        long = slope.fall(cut / 2) > FALL
+        long = slope.fall(cut / 2) > FALL_NATS
         if not long.any():
             break
         cut = np.where(long, cut / 2, cut)
     reach = np.minimum(length, cut)
-    areas: Floats = np.log(reach * np.sum(WEIGHTS * np.exp(-slope.fall(NODES * reach)), axis=0))
+    areas: Floats = np.log(reach * np.sum(QUADRATURE_WEIGHTS * np.exp(-slope.fall(QUADRATURE_NODES * reach)), axis=0))
     return areas
 
 
-def _stirling_error(x: Floats) -> Floats:
-    """`log Gamma(x) - (x - 1/2) log x + x - log(2 pi) / 2`, which tends to 0."""
+def _compute_stirling_error(x: Floats) -> Floats:
+    """Compute `log Gamma(x) - (x - 1/2) log x + x - log(2 pi) / 2`, which tends to 0."""
     y = np.maximum(x, 16.0)
     series = (1 / 12 - (1 / 360 - (1 / 1260 - 1 / 1680 / y**2) / y**2) / y**2) / y
     z = np.minimum(x, 16.0)
@@ -248,18 +250,18 @@ class _Hill:
         return np.asarray(self.log_height + np.logaddexp(*self.log_areas))
 
 
-def _hill(up: _BetaSlope, down: _BetaSlope, lengths: tuple[Floats, Floats], log_height: Floats) -> _Hill:
-    """Fill in the areas; only slopes of some length are integrated."""
+def _make_hill(up: _BetaSlope, down: _BetaSlope, lengths: tuple[Floats, Floats], log_height: Floats) -> _Hill:
+    """Make a hill with its areas; only slopes of some length are integrated."""
     log_areas = np.full((2, log_height.size), -np.inf)
     for row, slope, length in zip(log_areas, (up, down), lengths, strict=True):
         which = np.flatnonzero(length > 0)
         if which.size:
-            row[which] = _log_areas(slope.at(which), length[which])
+            row[which] = _integrate_slopes(slope.at(which), length[which])
     return _Hill(up, down, np.stack(lengths), log_areas, log_height)
 
 
-def _beta_hill(a: Floats, b: Floats, low: Floats, high: Floats) -> _Hill:
-    """The hill of logit X on [low, high], X ~ Beta(a, b); arrays of one axis."""
+def _make_beta_hill(a: Floats, b: Floats, low: Floats, high: Floats) -> _Hill:
+    """Make the hill of logit X on [low, high], X ~ Beta(a, b); arrays of one axis."""
     total = a + b
     mode, co_mode = a / total, b / total
     with np.errstate(divide="ignore"):
@@ -271,7 +273,7 @@ def _beta_hill(a: Floats, b: Floats, low: Floats, high: Floats) -> _Hill:
     rest = np.where(above, 1 - low, np.where(below, 1 - high, co_mode))
     up_length = np.where(below, 0.0, np.where(above, width, to_high))
     down_length = np.where(above, 0.0, np.where(below, width, -to_low))
-    stirling = _stirling_error(total) - _stirling_error(a) - _stirling_error(b)
+    stirling = _compute_stirling_error(total) - _compute_stirling_error(a) - _compute_stirling_error(b)
     log_height = 0.5 * (np.log(a / total) + np.log(b) - np.log(2 * np.pi)) + stirling
     for mask, slope, way in (
         (above, _BetaSlope(a, b, mode, co_mode), to_low),
@@ -280,16 +282,16 @@ def _beta_hill(a: Floats, b: Floats, low: Floats, high: Floats) -> _Hill:
         which = np.flatnonzero(mask)
         log_height[which] -= slope.at(which).fall(way[which])
     up, down = _BetaSlope(a, b, start, rest), _BetaSlope(b, a, rest, start)
-    return _hill(up, down, (up_length, down_length), log_height)
+    return _make_hill(up, down, (up_length, down_length), log_height)
 
 
-def _drawn(hill: _Hill, which: npt.NDArray[np.intp], rng: np.random.Generator) -> tuple[Mask, Floats]:
-    """For each entry of `which` a draw from that hill: whether it lies on the slope upwards, and how far along it.
+def _draw_from_hills(hill: _Hill, which: npt.NDArray[np.intp], rng: np.random.Generator) -> tuple[Mask, Floats]:
+    """Draw from the hill of each entry of `which`: whether it lies on the slope upwards, and how far along it.
 
     Devroye's envelope: a log-concave density on [0, inf) with mode 0, value 1 there and area A is at most
     `min(1, exp(1 - v / A))`, whose area is 2 A. It stays above for a larger A, so the quadrature's error cannot bias.
     """
-    areas = np.exp(hill.log_areas) * (1 + SAFETY)
+    areas = np.exp(hill.log_areas) * (1 + AREA_SAFETY)
     upward = areas[0] / (areas[0] + areas[1])
     up, distance = np.zeros(which.size, np.bool_), np.zeros(which.size)
     pending = np.arange(which.size)

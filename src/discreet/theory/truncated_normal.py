@@ -1,6 +1,6 @@
-r"""A normal law cut to a ball: exact draws by rejection, and what one such draw costs as a posterior of regression.
+r"""A normal law truncated to a ball: exact draws by rejection, and what one draw costs as a posterior of regression.
 
-The posterior of regression weights under a normal prior cut to `||w|| <= R` has the density
+The posterior of regression weights under a normal prior truncated to `||w|| <= R` has the density
 `exp(-w'Aw/2 + b'w)` on that ball. One draw from it is private because the ball bounds every record's likelihood; that
 proof needs draws from exactly this law, which a Markov chain never gives. Here they come by rejection, from proposals
 whose acceptance does not fall when the unconstrained mean is far outside the ball.
@@ -32,21 +32,21 @@ import scipy
 from scipy.special import erfcx, log_ndtr
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 from discreet.privacy.guarantee import Relation
 
 __all__ = ["expected_tries", "sampler_loss", "truncated_normal"]
 
-Floats = npt.NDArray[np.float64]
 Source = Callable[[int], Floats]
 """From a number to so many independent variates."""
 
-BATCH = 1024
+LEAST_BATCH = 1024
 """Fewest proposals at a time."""
 LARGEST_BATCH = 65536
 """Most proposals at a time."""
-SYMMETRY = 1e-9
+SYMMETRY_TOLERANCE = 1e-9
 """Asymmetry, and negative eigenvalues, relative to the largest entry, that are taken for rounding."""
-REACH = 45.0
+SEARCH_NATS = 45.0
 """Nats below its upper bound down to which alpha is searched; any alpha is exact, some are slow."""
 
 
@@ -91,13 +91,13 @@ def truncated_normal(
     """
     if draws < 0:
         raise InputError("the number of draws must not be negative")
-    envelope = _envelope(*_checked(precision, shift, radius))
+    envelope = _find_envelope(*_check_law(precision, shift, radius))
     found: list[Floats] = []
     missing, tried, kept = draws, 0, 0
     while missing > 0:
         rate = max(kept, 1) / max(tried, 1)
-        size = int(min(max(1.2 * missing / rate if tried else 2 * missing, BATCH), LARGEST_BATCH))
-        points, log_chance = _proposals(envelope, size, normals, uniforms)
+        size = int(min(max(1.2 * missing / rate if tried else 2 * missing, LEAST_BATCH), LARGEST_BATCH))
+        points, log_chance = _propose(envelope, size, normals, uniforms)
         # log1p(-u) is the logarithm of a uniform variate in (0, 1].
         accepted = points[np.log1p(-uniforms(len(points))) < log_chance]
         found.append(accepted[:missing])
@@ -128,14 +128,14 @@ def expected_tries(
     """
     if proposals < 1:
         raise InputError("the number of proposals must be at least 1")
-    envelope = _envelope(*_checked(precision, shift, radius))
-    _, log_chance = _proposals(envelope, proposals, rng.standard_normal, rng.random)
+    envelope = _find_envelope(*_check_law(precision, shift, radius))
+    _, log_chance = _propose(envelope, proposals, rng.standard_normal, rng.random)
     chance = float(np.exp(log_chance).sum()) / proposals
     return 1 / chance if chance > 0 else math.inf
 
 
-def _checked(precision: npt.ArrayLike, shift: npt.ArrayLike, radius: float) -> tuple[Floats, Floats, float]:
-    """The arguments as arrays, refused if they are not a law on a ball."""
+def _check_law(precision: npt.ArrayLike, shift: npt.ArrayLike, radius: float) -> tuple[Floats, Floats, float]:
+    """Check the arguments and make arrays of them; refuse what is no law on a ball."""
     matrix, vector = np.asarray(precision, np.float64), np.asarray(shift, np.float64)
     if vector.ndim != 1 or vector.size == 0 or matrix.shape != (vector.size, vector.size):
         raise InputError(
@@ -143,7 +143,7 @@ def _checked(precision: npt.ArrayLike, shift: npt.ArrayLike, radius: float) -> t
         )
     if not (np.isfinite(matrix).all() and np.isfinite(vector).all()):
         raise InputError("the precision and the shift must be finite")
-    if np.abs(matrix - matrix.T).max() > SYMMETRY * np.abs(matrix).max():
+    if np.abs(matrix - matrix.T).max() > SYMMETRY_TOLERANCE * np.abs(matrix).max():
         raise InputError("the precision must be symmetric")
     if not 0 < radius < math.inf:
         raise InputError("the radius must be positive and finite")
@@ -169,7 +169,7 @@ class _Mode:
     multiplier: float
 
     def variance(self, alpha: float) -> Floats:
-        """Of the envelope before it is cut."""
+        """Variances of the envelope along the axes, without the half-space."""
         found: Floats = 1 / (self.eigenvalues + alpha)
         return found
 
@@ -190,19 +190,21 @@ class _Mode:
 
 @dataclass(frozen=True, eq=False)
 class _Envelope:
-    """The normal law of precision A + alpha I about the mode, cut to the half-space."""
+    """The normal law of precision A + alpha I about the mode, truncated to the half-space."""
 
     mode: _Mode
     alpha: float
 
 
-def _envelope(precision: Floats, shift: Floats, radius: float) -> _Envelope:
-    """The envelope with the highest acceptance."""
-    mode = _mode(precision, shift, radius)
+def _find_envelope(precision: Floats, shift: Floats, radius: float) -> _Envelope:
+    """Find the envelope with the highest acceptance."""
+    mode = _find_mode(precision, shift, radius)
     # With this alpha E||w||^2 <= R^2 already, so the optimum is below.
     top = math.log(np.linalg.norm(shift) / radius + len(shift) / radius**2)
     # By its full name scipy.optimize is loaded here, and not with every command.
-    best = scipy.optimize.minimize_scalar(lambda x: mode.cost(math.exp(x)), bounds=(top - REACH, top), method="bounded")
+    best = scipy.optimize.minimize_scalar(
+        lambda x: mode.cost(math.exp(x)), bounds=(top - SEARCH_NATS, top), method="bounded"
+    )
     alpha = math.exp(best.x)
     eigenvalues = mode.eigenvalues
     if eigenvalues[0] > np.finfo(float).eps * eigenvalues[-1] and mode.cost(0.0) <= mode.cost(alpha):
@@ -210,10 +212,10 @@ def _envelope(precision: Floats, shift: Floats, radius: float) -> _Envelope:
     return _Envelope(mode, alpha)
 
 
-def _mode(precision: Floats, shift: Floats, radius: float) -> _Mode:
-    """The point of the ball where the density is highest."""
+def _find_mode(precision: Floats, shift: Floats, radius: float) -> _Mode:
+    """Find the point of the ball where the density is highest."""
     eigenvalues, axes = np.linalg.eigh((precision + precision.T) / 2)
-    if eigenvalues[0] < -SYMMETRY * np.abs(precision).max():
+    if eigenvalues[0] < -SYMMETRY_TOLERANCE * np.abs(precision).max():
         raise InputError("the precision must not have a negative eigenvalue")
     eigenvalues, length = np.maximum(eigenvalues, 0.0), float(np.linalg.norm(shift))
     if length <= np.finfo(float).tiny * max(1.0, radius):
@@ -226,23 +228,23 @@ def _mode(precision: Floats, shift: Floats, radius: float) -> _Mode:
         found: Floats = unit / (eigenvalues / highest + math.exp(x))
         return found
 
-    norm = float(np.linalg.norm(point(-REACH)))
+    norm = float(np.linalg.norm(point(-SEARCH_NATS)))
     if norm < 1:
-        return _Mode(axes, eigenvalues, point(-REACH) / norm, norm * radius, radius - norm * radius, 0.0)
-    x = scipy.optimize.brentq(lambda x: math.log(np.linalg.norm(point(x))), -REACH, 1e-9, xtol=1e-15)
+        return _Mode(axes, eigenvalues, point(-SEARCH_NATS) / norm, norm * radius, radius - norm * radius, 0.0)
+    x = scipy.optimize.brentq(lambda x: math.log(np.linalg.norm(point(x))), -SEARCH_NATS, 1e-9, xtol=1e-15)
     direction = point(x) / np.linalg.norm(point(x))
     return _Mode(axes, eigenvalues, direction, radius, 0.0, highest * math.exp(x))
 
 
-def _proposals(envelope: _Envelope, size: int, normals: Source, uniforms: Source) -> tuple[Floats, Floats]:
-    """Proposals out of `size` tries, and the logarithms of their chances of being accepted.
+def _propose(envelope: _Envelope, size: int, normals: Source, uniforms: Source) -> tuple[Floats, Floats]:
+    """Propose out of `size` tries, with the logarithms of the chances of being accepted.
 
     The part along the mode comes first, by rejection of its own; the rest follows given that part. Fewer than `size`
     may be left, and the lost ones count as tries. Depths below the boundary are never differences of large numbers.
     """
     mode, variance = envelope.mode, envelope.mode.variance(envelope.alpha)
     spread, bound = mode.along(envelope.alpha)
-    step = mode.gap - spread * _depths(bound, size, normals, uniforms)
+    step = mode.gap - spread * _draw_depths(bound, size, normals, uniforms)
     free = np.sqrt(variance) * np.reshape(normals(len(step) * len(variance)), (-1, len(variance)))
     slope = variance * mode.direction / spread**2
     offset = free + np.outer(step - free @ mode.direction, slope)
@@ -251,8 +253,8 @@ def _proposals(envelope: _Envelope, size: int, normals: Source, uniforms: Source
     return points, np.where(inside >= 0, -envelope.alpha * inside / 2, -np.inf)
 
 
-def _depths(bound: float, size: int, normals: Source, uniforms: Source) -> Floats:
-    """Distances below `bound` of standard normal variates that are less, from `size` tries, of which half succeed.
+def _draw_depths(bound: float, size: int, normals: Source, uniforms: Source) -> Floats:
+    """Draw distances below `bound` of standard normal variates that are less, from `size` tries, of which half succeed.
 
     In the tail the distance is proposed as an exponential variate (Robert 1995).
     """
@@ -272,7 +274,7 @@ def _depths(bound: float, size: int, normals: Source, uniforms: Source) -> Float
 def sampler_loss(
     radius: float, feature_norm: float, target_bound: float, variance: float, relation: Relation | str
 ) -> float:
-    r"""Epsilon of one draw from the posterior of regression weights under a prior cut to a ball.
+    r"""Epsilon of one draw from the posterior of regression weights under a prior truncated to a ball.
 
     y ~ N(w'x, s2) with `||x||_2 <= Bx` and `|y| <= By`; any prior on `||w||_2 <= R`. Neighbours' posteriors differ by
     the factor `exp(f(w)) / E[exp(f)]`, where f is the difference of log-likelihoods and the mean is over the other

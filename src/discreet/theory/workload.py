@@ -18,14 +18,13 @@ from string import ascii_letters
 from typing import Literal, assert_never
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 from scipy.sparse import csr_array
 
 from discreet.errors import InputError
 from discreet.inference.elimination import joint, requisite
 from discreet.inference.interactions import Blur, centred, pooled_variances, subsets
-from discreet.model.arrays import margin
+from discreet.model.arrays import Floats, Ints, margin
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.query_grammar import (
@@ -44,22 +43,21 @@ from discreet.theory.stars import star_blurs
 
 __all__ = ["default_shares", "workload_error", "workload_shares", "workload_variances"]
 
-Floats = npt.NDArray[np.float64]
 Noise = Literal["laplace", "gaussian"]
-Part = tuple[tuple[str, ...], Mapping[str, int], npt.NDArray[np.int64]]
+Part = tuple[tuple[str, ...], Mapping[str, int], Ints]
 
-FLOOR = 0.2
+FLOOR_SHARE = 0.2
 """Share of the budget that is given out as without a workload: a table that no query needs keeps Laplace noise of at
 most 5 times its usual standard deviation (Gaussian: 2.2), and the workload pays at most a quarter more error for it."""
-DRAWS = 32
+PRIOR_DRAWS = 32
 """Draws from the prior; on asia, child and alarm another seed changed the error of a workload by less than 5%."""
-STARTS = {"laplace": 16, "gaussian": 8}
+SEARCH_STARTS = {"laplace": 16, "gaussian": 8}
 """Points from which the budgets are sought, every second one without small margins. Of 64 workloads (all marginals, one
 conditional; asia, cancer, sachs, child, ALARM) 48 points found 5 % less error than 16, and 16 % less than 8, where it
 was worst with Laplace noise; with Gaussian noise nothing less than 8."""
 LEAST_CONCENTRATION = 0.5
 """Concentration that draws from the prior have at least: draws nearer to 0 and 1 say little about other networks."""
-SMALL = 2
+SMALL_MARGIN = 2
 """Variables of margins that may have a table of their own; larger ones would gain 4 % at most with Laplace noise, 2 %
 with Gaussian (asia, child, ALARM)."""
 LEAST_SHARE = 1e-3
@@ -69,7 +67,7 @@ CHUNK_CELLS = 10_000_000
 
 
 def default_shares(network: Network, groups: Sequence[Group], noise: Noise) -> dict[Group, float]:
-    """Shares of the budget that serve all families alike.
+    """Split the budget so that it serves all families alike.
 
     Proportional to `c^0.4` (Laplace) or `c^(2/3)` (Gaussian) with c the expected error at budget 1 of all families that
     are read from a group (`star_cover.group_costs`).
@@ -122,10 +120,10 @@ def workload_variances(theta: Tables, queries: Sequence[Query]) -> tuple[dict[Sc
     found = []
     for query in queries:
         check_names(query, theta.network.schema)
-        parts = _parts(theta.network, query)
+        parts = _list_parts(theta.network, query)
         total: dict[Scope, Floats] = {}
         for part in parts:
-            for subset, squares in _part_variances(theta, part).items():
+            for subset, squares in _sum_squares(theta, part).items():
                 total[subset] = total.get(subset, 0.0) + squares
         found.append(total)
     return tuple(found)
@@ -134,12 +132,12 @@ def workload_variances(theta: Tables, queries: Sequence[Query]) -> tuple[dict[Sc
 def workload_shares(
     network: Network, prior: Dirichlet, queries: Sequence[str | Query], groups: Sequence[Group], noise: Noise
 ) -> dict[Group, float]:
-    """Tables and shares of the budget that answer a workload best.
+    """Choose tables and shares of the budget that answer a workload best.
 
     Least mean logarithm of the standard deviation over queries and draws from the prior: a part of the budget that
     halves the error of one query is worth the same for every query, whether its evidence is frequent or rare. (The
     plain mean of standard deviations would follow the few draws with the rarest evidence.) To list a query twice
-    doubles its weight. The share `FLOOR` of the budget is given out as `default_shares` does.
+    doubles its weight. The share `FLOOR_SHARE` of the budget is given out as `default_shares` does.
 
     Args:
         network: public.
@@ -165,22 +163,26 @@ def workload_shares(
         of a share, not: the best of a few fixed starts is taken. (The optimum over all Gaussian noise that is linear in
         the records measures interactions instead of tables: Xiao et al., 2023, ResidualPlanner.)
     """
-    listed, weights, squares = _sensitivities(network, prior, queries)
+    listed, weights, squares = _differentiate_workload(network, prior, queries)
     floor = default_shares(network, groups, noise)
     measured = {scope for group in groups for scope in group}
     families = dict.fromkeys(network.ordered(network.family(node)) for node in network.nodes)
     known = (*groups, *((family,) for family in families if family not in measured))
-    small = tuple((one,) for one in listed if 0 < len(one) <= SMALL and one not in measured and one not in families)
+    small = tuple(
+        (one,) for one in listed if 0 < len(one) <= SMALL_MARGIN and one not in measured and one not in families
+    )
     every = (*known, *small)
-    held = _precisions(network, listed, every, noise)
+    held = _tabulate_precisions(network, listed, every, noise)
     base = np.array([floor.get(group, 0.0) for group in every])
     # From a share of 0 nothing pulls a table up, and between two tables that say the same nothing decides.
-    starts = [base, *np.random.default_rng(0).lognormal(size=(STARTS[noise] - 1, len(every)))]
+    starts = [base, *np.random.default_rng(0).lognormal(size=(SEARCH_STARTS[noise] - 1, len(every)))]
     starts[1::2] = [start * (np.arange(len(every)) < len(known)) for start in starts[1::2]]
-    shares = min((_least(start, base, held, weights, squares, noise) for start in starts), key=lambda pair: pair[0])[1]
+    shares = min(
+        (_minimise_shares(start, base, held, weights, squares, noise) for start in starts), key=lambda pair: pair[0]
+    )[1]
     kept = (base > 0) | (shares > LEAST_SHARE)
     shares = np.where(kept, shares, 0) / shares[kept].sum()
-    mixed = FLOOR * base + (1 - FLOOR) * shares
+    mixed = FLOOR_SHARE * base + (1 - FLOOR_SHARE) * shares
     return {group: float(share) for group, share, keep in zip(every, mixed, kept, strict=True) if keep}
 
 
@@ -204,21 +206,21 @@ def workload_error(
     Guarantee:
         None spent: a function of public arguments.
     """
-    listed, weights, squares = _sensitivities(network, prior, queries)
+    listed, weights, squares = _differentiate_workload(network, prior, queries)
     pooled = pooled_variances(network, blurs)
     return float(weights @ np.log(squares @ np.array([pooled[subset] for subset in listed])) / (2 * weights.sum()))
 
 
-def _sensitivities(
+def _differentiate_workload(
     network: Network, prior: Dirichlet, queries: Sequence[str | Query]
 ) -> tuple[tuple[Scope, ...], Floats, Floats]:
-    """The interactions, and one row for each query and draw from the prior: its weight, and h."""
+    """List the interactions, and one row for each query and draw from the prior: its weight, and h."""
     asked = [parse_query(query, network.schema) if isinstance(query, str) else query for query in queries]
     if not asked:
         raise InputError("a workload needs at least one query, such as 'P(A | B=b)'")
     alpha = prior.alpha.map(lambda table: np.maximum(table, LEAST_CONCENTRATION))
-    theta = Dirichlet(alpha).draw(DRAWS, rng=np.random.default_rng(0))
-    listed, weights, squares = _stacked(workload_variances(theta, asked))
+    theta = Dirichlet(alpha).draw(PRIOR_DRAWS, rng=np.random.default_rng(0))
+    listed, weights, squares = _stack_rows(workload_variances(theta, asked))
     if not len(squares):
         raise InputError("no answer of this workload depends on the records; plan without it, or ask something else")
     return listed, weights, squares
@@ -227,8 +229,8 @@ def _sensitivities(
 # ------------------------------------------------------------------------------------------------------ gradients
 
 
-def _parts(network: Network, query: Query) -> list[Part]:
-    """What is differentiated for a query: targets, codes of the evidence, and which cells of the targets count."""
+def _list_parts(network: Network, query: Query) -> list[Part]:
+    """List what is differentiated for a query: targets, codes of the evidence, and which cells of the targets count."""
     schema = network.schema
     evidence = {name: schema[name].code(state) for name, state in query.evidence}
     if isinstance(query, NumberQuery):
@@ -241,8 +243,8 @@ def _parts(network: Network, query: Query) -> list[Part]:
     assert_never(query)
 
 
-def _part_variances(theta: Tables, part: Part) -> dict[Scope, Floats]:
-    """The squared norms of the gradient's interactions, summed over the cells that count; draws in chunks."""
+def _sum_squares(theta: Tables, part: Part) -> dict[Scope, Floats]:
+    """Sum the squared norms of the gradient's interactions over the cells that count; draws in chunks."""
     network, draws = theta.network, theta.draws or 1
     targets, evidence, kept = part
     bearing = requisite(network, targets, evidence)
@@ -258,7 +260,7 @@ def _part_variances(theta: Tables, part: Part) -> dict[Scope, Floats]:
         for node in bearing:
             family = network.family(node)
             scope = network.ordered(family)
-            table = _count_gradient(chunk, node, targets, evidence)[..., kept, :]
+            table = _differentiate_counts(chunk, node, targets, evidence)[..., kept, :]
             table = table.transpose(*(family.index(name) for name in scope), table.ndim - 2, table.ndim - 1)
             for subset in subsets([scope]):
                 spread_by = network.cells(subset) / network.cells(scope)
@@ -270,8 +272,8 @@ def _part_variances(theta: Tables, part: Part) -> dict[Scope, Floats]:
     return {subset: np.concatenate(squares) for subset, squares in found.items()}
 
 
-def _count_gradient(theta: Tables, node: str, targets: tuple[str, ...], evidence: Mapping[str, int]) -> Floats:
-    """Derivative of `P(targets | evidence)` by the counts of a family, times the number of records.
+def _differentiate_counts(theta: Tables, node: str, targets: tuple[str, ...], evidence: Mapping[str, int]) -> Floats:
+    """Differentiate `P(targets | evidence)` by the counts of a family, times the number of records.
 
     With f a cell of the family, `dP(t | e) / dtheta_f = (P(f, t | e) - P(f | e) P(t | e)) / theta_f`; a count moves its
     row's probabilities by what it adds, less the row's mean, over the row's records.
@@ -282,7 +284,7 @@ def _count_gradient(theta: Tables, node: str, targets: tuple[str, ...], evidence
     network = theta.network
     family = network.family(node)
     free = tuple(name for name in family if name not in evidence)
-    both = _family_and_targets(theta, free, targets, evidence)
+    both = _join_targets(theta, free, targets, evidence)
     axes = tuple(range(len(free)))
     change = both - both.sum(axis=-2, keepdims=True) * both.sum(axis=axes, keepdims=True)
     at_evidence = tuple(evidence.get(name, slice(None)) for name in family)
@@ -296,8 +298,8 @@ def _count_gradient(theta: Tables, node: str, targets: tuple[str, ...], evidence
     return result
 
 
-def _family_and_targets(theta: Tables, free: Scope, targets: Scope, evidence: Mapping[str, int]) -> Floats:
-    """`P(family, targets | evidence)`, where they may share variables; shape `(*free, cells of the targets, draws)`."""
+def _join_targets(theta: Tables, free: Scope, targets: Scope, evidence: Mapping[str, int]) -> Floats:
+    """Compute `P(family, targets | evidence)`; shape `(*free, cells of the targets, draws)`."""
     network = theta.network
     names = targets + tuple(name for name in free if name not in targets)
     axes = dict(zip((*names, None), ascii_letters, strict=False))  # None: the draws
@@ -312,8 +314,8 @@ def _family_and_targets(theta: Tables, free: Scope, targets: Scope, evidence: Ma
 # ------------------------------------------------------------------------------------------------------ budgets
 
 
-def _stacked(variances: Sequence[Mapping[Scope, Floats]]) -> tuple[tuple[Scope, ...], Floats, Floats]:
-    """The interactions, and one row for each query and draw whose answer can move: its weight, and h."""
+def _stack_rows(variances: Sequence[Mapping[Scope, Floats]]) -> tuple[tuple[Scope, ...], Floats, Floats]:
+    """Stack one row for each query and draw whose answer can move, over all interactions: its weight, and h."""
     listed = tuple(dict.fromkeys(subset for found in variances for subset in found))
     rows, weights = [], []
     for found in variances:
@@ -330,8 +332,8 @@ def _stacked(variances: Sequence[Mapping[Scope, Floats]]) -> tuple[tuple[Scope, 
     return listed, np.concatenate(weights), np.concatenate(rows)
 
 
-def _precisions(network: Network, listed: Sequence[Scope], groups: Sequence[Group], noise: Noise) -> csr_array:
-    """What groups say about interactions at budget 1, by group and interaction."""
+def _tabulate_precisions(network: Network, listed: Sequence[Scope], groups: Sequence[Group], noise: Noise) -> csr_array:
+    """Tabulate what groups say about interactions at budget 1, by group and interaction."""
     places = {subset: place for place, subset in enumerate(listed)}
     rows, columns, values = list[int](), list[int](), list[float]()
     for row, group in enumerate(groups):
@@ -347,7 +349,7 @@ def _precisions(network: Network, listed: Sequence[Scope], groups: Sequence[Grou
     return csr_array((values, (rows, columns)), shape=(len(groups), len(listed)))  # sums what two tables say
 
 
-def _least(
+def _minimise_shares(
     start: Floats, base: Floats, held: csr_array, weights: Floats, squares: Floats, noise: Noise
 ) -> tuple[float, Floats]:
     """Minimise the weighted sum of log variances over the workload's part of the budget.
@@ -366,13 +368,13 @@ def _least(
 
     def value(logits: Floats) -> tuple[float, Floats]:
         shares = _softmax(logits)
-        mixed = FLOOR * base + (1 - FLOOR) * shares
+        mixed = FLOOR_SHARE * base + (1 - FLOOR_SHARE) * shares
         # It grows with the square of epsilon, or with rho; the whole budget is a factor.
         precision, slope = (mixed**2, 2 * mixed) if noise == "laplace" else (mixed, np.ones(len(mixed)))
         pooled = 1 / (precision @ held)
         variances = squares @ pooled
         by_precision = -held @ (pooled**2 * ((weights / variances) @ squares))
-        gradient = by_precision * slope * (1 - FLOOR)
+        gradient = by_precision * slope * (1 - FLOOR_SHARE)
         return float(weights @ np.log(variances)), shares * (gradient - shares @ gradient)
 
     first = np.log(np.maximum(start / start.sum(), 1e-4))
