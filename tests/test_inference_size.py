@@ -127,7 +127,7 @@ def test_the_memory_of_an_explanation_holds_the_sum_too() -> None:
         ("n8", 4, ("n7",)),
     )
     targets = ("n7", "n8")
-    plan, total = elimination._explanation(network, targets, frozenset())
+    plan, total = elimination._plan_explanation(network, targets, frozenset())
     assert plan.tree.cells < total.cells == plan.cells
     cells = random_draws(network, 2, seed=9)
     found = elimination.explanations(cells, targets, {})

@@ -12,7 +12,7 @@ import discreet as dc
 from discreet.posterior.methods import noise_aware, rows_below_noise
 from discreet.posterior.pooled import worlds as module
 from discreet.posterior.pooled.shrinkage import Rows, draw_rows
-from discreet.posterior.pooled.worlds import worlds
+from discreet.posterior.pooled.worlds import draw_latent_counts
 from discreet.releases.measurement import laplace_variance
 from networks import asia
 from releases import guarantee, noisy_release, row_release, simulated
@@ -43,7 +43,7 @@ X, Y = (dc.Variable(name, ("no", "yes")) for name in "xy")
 @pytest.mark.parametrize("n", [0, 1, 700])
 def test_roots_hold_exactly_the_public_number_of_records(n: int) -> None:
     made = simulated(asia(), n, guarantee(relation="replace"), np.random.default_rng(25))
-    drawn = worlds(made, 200, np.random.default_rng(26), made.dirichlet)
+    drawn = draw_latent_counts(made, 200, np.random.default_rng(26), made.dirichlet)
     for node in ("asia", "smoke"):
         assert np.array_equal(drawn.rows(node).counts.sum(axis=0), np.full(200, n))
 

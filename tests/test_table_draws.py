@@ -250,6 +250,6 @@ def test_laws_that_are_too_large_stay_and_say_so(
     posterior: dc.results.PosteriorDraws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert dc.answer(posterior, "P(a, b)", level=0.95).basis == "measured"
-    monkeypatch.setattr(table_draws, "MOST_VALUES", 100)
+    monkeypatch.setattr(table_draws, "MOST_LAW_VALUES", 100)
     told = dc.answer(posterior, "P(a, b)", level=0.95)
     assert told.basis == "assumed" and told.unmeasured == ()

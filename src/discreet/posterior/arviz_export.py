@@ -51,13 +51,13 @@ def to_arviz(posterior: PosteriorDraws) -> Any:
     network = posterior.network
     coords = {f"{variable.name}=": list(variable.states) for variable in network.schema}
     return arviz.from_dict(
-        posterior={node: _by_chain(posterior.cells[node], chains) for node in network.nodes},
+        posterior={node: _split_chains(posterior.cells[node], chains) for node in network.nodes},
         coords=coords,
         dims={node: [f"{name}=" for name in network.family(node)] for node in network.nodes},
     )
 
 
-def _by_chain(cells: Array, chains: int) -> Array:
+def _split_chains(cells: Array, chains: int) -> Array:
     """Draws come in turn from the chains; to shape `(chains, draws, *parents, child)`."""
     length = cells.shape[-1] // chains
     # The last draws of a posterior are its latest: an incomplete turn is at the start.

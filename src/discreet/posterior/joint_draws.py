@@ -32,8 +32,8 @@ queries = late("discreet.queries.query")
 """Questions stand above what they are asked of; `PosteriorDraws.answer` alone looks up: a start in one line."""
 
 __all__ = [
-    "BEGINS",
-    "ENOUGH",
+    "DRAWS_FIRST_LINE",
+    "LEAST_EFFECTIVE_DRAWS",
     "Mixing",
     "Posterior",
     "PosteriorDraws",
@@ -43,12 +43,12 @@ __all__ = [
     "prior_for",
 ]
 
-ENOUGH = 400
+LEAST_EFFECTIVE_DRAWS = 400
 """Independent draws that the worst entry of chains must be worth: the ends of a 95 % interval are then good to about
 0.13 standard deviations (Vehtari et al., 2021, recommend 400 as the least)."""
-BEGINS = b"discreet-draws\n"
+DRAWS_FIRST_LINE = b"discreet-draws\n"
 """The first line of a file of draws."""
-BISECTIONS = 40
+QUANTILE_BISECTIONS = 40
 """Of a level between 0 and the number of draws: far below the distance of two draws."""
 
 
@@ -91,7 +91,7 @@ class Posterior(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Where a posterior's new draws come from.
+    """A function and a generator that a posterior's new draws come from.
 
     Args:
         make: as many draws of the same posterior from a generator.
@@ -272,7 +272,7 @@ class PosteriorDraws:
         Source:
             Setting the derivative of `sum_k E|theta_k - t_k|` under `sum_k t_k = 1` to 0.
         """
-        return Tables(self.network, {node: _balanced_quantile(draws) for node, draws in self.cells.items()})
+        return Tables(self.network, {node: _balance_quantiles(draws) for node, draws in self.cells.items()})
 
     def effective(self) -> float:
         """Number of independent draws that the draws of those families are worth that were asked for so far.
@@ -306,7 +306,7 @@ class PosteriorDraws:
         )
 
     def draw(self, n: int, *, rng: Seed = None) -> Tables:
-        """Some of the joint draws, without repetition.
+        """Pick some of the joint draws, without repetition.
 
         Args:
             n: how many; at most as many as the posterior was made with.
@@ -332,13 +332,13 @@ def joint_draws(posterior: Posterior) -> Posterior:
     return posterior if wide is None else wide
 
 
-def _balanced_quantile(draws: Array) -> Array:
+def _balance_quantiles(draws: Array) -> Array:
     """Quantiles of the cells of each row at the level at which they sum to 1; shape `(*parents, child)`."""
     ordered = np.sort(draws, axis=-1)
     last = draws.shape[-1] - 1
     low, high = np.zeros(draws.shape[:-2]), np.full(draws.shape[:-2], float(last))
     at = np.zeros(draws.shape[:-1])
-    for _ in range(BISECTIONS):
+    for _ in range(QUANTILE_BISECTIONS):
         level = (low + high) / 2
         below = np.floor(level).astype(np.int64)[..., None, None] * np.ones((*draws.shape[:-1], 1), np.int64)
         values = np.take_along_axis(ordered, below, axis=-1)[..., 0]

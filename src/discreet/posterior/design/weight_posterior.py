@@ -43,7 +43,7 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 
-MET = {"nuts": (1.01, 400), "slices": (1.01, 400), "walk": (1.1, 50)}
+MIXING_BY_METHOD = {"nuts": (1.01, 400), "slices": (1.01, 400), "walk": (1.1, 50)}
 """Largest R-hat and fewest effective draws, of the worst quantity, for intervals from chains."""
 
 
@@ -133,8 +133,8 @@ class WeightPosterior:
         Raises:
             InputError: as `interval`. Draws of chains that have not met have a mean, but their spread says nothing.
         """
-        if self.mixing is not None and self.method in MET:
-            ratio, least = MET[self.method]
+        if self.mixing is not None and self.method in MIXING_BY_METHOD:
+            ratio, least = MIXING_BY_METHOD[self.method]
             if not (self.mixing.r_hat <= ratio and self.mixing.effective >= least):
                 raise InputError(
                     f"no intervals: the chains of this posterior have not met (R-hat {self.mixing.r_hat:.3f}, at most "
@@ -144,7 +144,7 @@ class WeightPosterior:
         return tails(values, level)
 
     def rows(self, *, level: float = 0.95) -> tuple[dict[str, float | str], ...]:
-        """What each column does, in the units of the columns.
+        """Effect of each column with its interval, in the units of the columns.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
@@ -260,18 +260,18 @@ def read_weights(
             drawn, variance = normal_draws(payload, release.records, draws, rng)
             return WeightPosterior(design, drawn, variance, "normal", None)
         case NoisyMoments():
-            layout, scale = _layout(release), payload.sums_scale
+            layout, scale = _lay_out(release), payload.sums_scale
             found = moment_draws(
                 payload.sums, layout, scale=scale, prior_deviation=prior.deviation, draws=draws, rng=rng
             )
             return WeightPosterior(design, found.weights, found.variance, found.method, found.mixing)
         case GradientTrace():
-            return _from_gradients(release, prior, draws, rng, covariates, public)
+            return _read_gradients(release, prior, draws, rng, covariates, public)
         case WeightDraws():
             variance = np.full(len(payload.weights), payload.variance)
             return WeightPosterior(design, payload.weights, variance, "draws", None)
         case FactoredChoice(kind="direction"):
-            return _from_direction(release, payload, prior, draws, rng, likelihood)
+            return _read_direction(release, payload, prior, draws, rng, likelihood)
         case _:
             raise InputError(release.reading)
 
@@ -302,8 +302,8 @@ def quick_estimate(release: Release) -> Floats:
             raise InputError("this release is not of a regression: it holds no moments, draws or gradients of one")
 
 
-def _layout(release: Release) -> Layout:
-    """What the sums of a release are of."""
+def _lay_out(release: Release) -> Layout:
+    """The layout of the sums of a release."""
     return Layout(len(release.design.features), release.design.intercept, release.records)
 
 
@@ -367,11 +367,11 @@ def gradients_of(release: Release) -> NoisyGradients:
     payload = release.told
     if not isinstance(payload, GradientTrace) or payload.design.predicts != "class" or payload.normal:
         raise InputError("this release holds no gradients of two classes with K-norm noise")
-    records, scale = _total(release, payload)
+    records, scale = _read_total(release, payload)
     return NoisyGradients(payload.points, payload.gradients, payload.scale, release.design.shape, records, scale)
 
 
-def _from_gradients(
+def _read_gradients(
     release: Release,
     prior: Normal,
     draws: int,
@@ -401,12 +401,12 @@ def _from_gradients(
     return WeightPosterior(design, found.weights, None, found.method, found.mixing)
 
 
-def _from_direction(
+def _read_direction(
     release: Release, payload: FactoredChoice, prior: Normal, draws: int, rng: np.random.Generator, likelihood: Method
 ) -> WeightPosterior:
     """Draws given the choice of a direction."""
     factor = DirectionFactor(payload.candidates, payload.parameters["noise_variance"], payload.parameters["tau"])
-    records, scale = _total(release, payload)
+    records, scale = _read_total(release, payload)
     walked = direction_draws(
         Chosen(factor, payload.index, payload.rate),
         records,
@@ -419,7 +419,7 @@ def _from_direction(
     return WeightPosterior(release.design, walked.weights, None, "walk", walked.mixing)
 
 
-def _total(release: Release, payload: GradientTrace | FactoredChoice) -> tuple[int, float | None]:
+def _read_total(release: Release, payload: GradientTrace | FactoredChoice) -> tuple[int, float | None]:
     """The number of records, public or with noise of a scale."""
     if payload.total is not None:
         return payload.total.value, payload.total.scale
