@@ -143,7 +143,7 @@ def test_one_state() -> None:
     assert np.array_equal(theta, np.ones((1, 20)))
 
 
-def test_drowned_rows_are_those_below_one_standard_deviation() -> None:
+def test_rows_below_noise_are_those_below_one_standard_deviation() -> None:
     """Of least squares over the joint table of all variables, in matrices."""
     made = simulated(asia(), 500, guarantee(0.5), np.random.default_rng(10))
     network = made.network
@@ -185,7 +185,7 @@ def test_nothing_drowns_where_no_counts_were_measured() -> None:
     assert rows_below_noise(made) == {}
 
 
-def test_drowned_rows_at_the_edge() -> None:
+def test_rows_below_noise_at_the_edge() -> None:
     """Scale 4.1 and two states: the standard deviation of a row's total noise is 8.2."""
     assert rows_below_noise(row_release((8, 1), (1.0, 1.0), 4.1)) == {}
     assert rows_below_noise(row_release((9, -1), (1.0, 1.0), 4.1)) == {"x": (1, 1)}

@@ -290,7 +290,7 @@ def test_rounds_double_until_the_chains_have_met(monkeypatch: pytest.MonkeyPatch
 
     def walk(*_: Any, **__: Any) -> tuple[None, Floats]:
         walks.append(1)
-        return None, chains_like("apart" if len(walks) <= 6 else "mixed", (4, nuts.STEPS, 4)) + 100.0 * (
+        return None, chains_like("apart" if len(walks) <= 6 else "mixed", (4, nuts.NUTS_STEPS, 4)) + 100.0 * (
             len(walks) <= 6
         )
 
@@ -307,7 +307,7 @@ def test_rounds_double_until_the_chains_have_met(monkeypatch: pytest.MonkeyPatch
         rng=np.random.default_rng(1),
     )
     assert len(walks) == 2 + 4 + 8 and np.abs(found.weights).max() < 50
-    assert found.mixing is not None and found.mixing.sweeps == nuts.WARM_UP + 14 * nuts.STEPS
+    assert found.mixing is not None and found.mixing.sweeps == nuts.NUTS_WARM_UP + 14 * nuts.NUTS_STEPS
 
 
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
