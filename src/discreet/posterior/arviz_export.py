@@ -31,7 +31,7 @@ __all__ = ["to_arviz"]
 
 
 def to_arviz(posterior: PosteriorDraws) -> Any:
-    """The draws as ArviZ keeps them.
+    """The draws as ArviZ keeps them, for its plots, summaries and diagnostics of chains.
 
     Args:
         posterior: all families of it are drawn. The exact one has several chains, any other has one.
@@ -44,6 +44,16 @@ def to_arviz(posterior: PosteriorDraws) -> Any:
 
     Raises:
         DiscreetError: ArviZ is not installed, or has nowhere to write its cache.
+
+    Guarantee:
+        None spent: reads the posterior alone.
+
+    Example:
+        >>> from discreet import Dirichlet, Network, Variable
+        >>> coin = Network((Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> exported = to_arviz(PosteriorDraws(Dirichlet.uniform(coin).draw(100, rng=1)))
+        >>> dict(exported.posterior["coin"].sizes)
+        {'chain': 1, 'draw': 100, 'coin=': 2}
     """
     if arviz is None:
         raise DiscreetError(obstacle)

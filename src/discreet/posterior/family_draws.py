@@ -62,6 +62,20 @@ class FamilyPosterior:
         table: the family, public.
         index: points of its grid, int64, shape `(draws,)`.
         effective: independent draws that they are worth.
+
+    Raises:
+        Nothing: `read_family` makes these.
+
+    Guarantee:
+        None spent: draws say nothing that the release does not.
+
+    Example:
+        >>> import discreet as dc
+        >>> wait = dc.Variable.binned("wait", (0, 60), 12)
+        >>> family = dc.scores.Family("exponential", (wait,), {"low": 0.02, "high": 0.5}, points=64)
+        >>> posterior = FamilyPosterior(family.table, np.array([10, 20, 30, 40]), 4.0)
+        >>> posterior.names, posterior.parameters.shape
+        (('rate',), (4, 1))
     """
 
     table: ScoreTable
@@ -79,7 +93,7 @@ class FamilyPosterior:
         return np.asarray(self.table.candidates[self.index])
 
     def rows(self, *, level: float = 0.95) -> tuple[dict[str, float | str], ...]:
-        """Each parameter's mean and interval.
+        """Mean and interval of each parameter.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
@@ -123,7 +137,7 @@ def read_family(evidence: Evidence, *, draws: int = 1000, rng: Seed = None) -> F
         evidence: a release of draws of a family's parameters, by `sampled` or `scored`; or what `combine` made of
             several of one family, and of public records.
         draws: how many.
-        rng: source of randomness; nothing here is private.
+        rng: seed or generator; nothing here is private.
 
     Returns:
         The posterior under the family's own prior.
@@ -134,6 +148,21 @@ def read_family(evidence: Evidence, *, draws: int = 1000, rng: Seed = None) -> F
 
     Guarantee:
         None spent: reads the release alone.
+
+    Source:
+        Williams and McSherry (NIPS 2010), equation 3, for Dimitrakakis et al. (JMLR 2017), Algorithm 1.
+
+    Example:
+        >>> import discreet as dc
+        >>> wait = dc.Variable.binned("wait", (0, 60), 12)
+        >>> family = dc.scores.Family("exponential", (wait,), {"low": 0.02, "high": 0.5}, points=64)
+        >>> counts = dc.tools.count_codes(family.network, {"wait": [0, 1, 2, 3] * 50})
+        >>> promise = dc.Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
+        >>> prior = dc.Dirichlet.uniform(family.network)
+        >>> release = dc.simulate(dc.sampled(family, draws=5), counts, prior, promise, rng=1)
+        >>> row = read_family(release, draws=100, rng=1).rows()[0]
+        >>> row["name"], 0.02 < row["lower"] < row["mean"] < row["upper"] < 0.5
+        ('rate', True)
     """
     rng = as_generator(rng)
     combined = evidence_of(evidence)

@@ -74,7 +74,7 @@ MOST_ANCESTOR_WORK = 100_000
 
 @dataclass(frozen=True)
 class Tested:
-    """An interaction that the network says something of.
+    """An interaction that the network says something of, and what the tables say of it.
 
     Args:
         variables: two or three, in the network's order.
@@ -82,6 +82,15 @@ class Tested:
         effect: how far the interaction is from what the network says: half the sum over joint states of the difference
             in probability, noise and sampling taken off.
         arcs: that would carry it, each (parent, child).
+
+    Raises:
+        Nothing: `fit` makes these.
+
+    Example:
+        >>> Tested(("a", "b"), p=0.001, effect=0.1, arcs=(("a", "b"),)).contradicted
+        True
+        >>> Tested(("a", "b"), p=0.001, effect=0.001, arcs=(("a", "b"),)).contradicted  # too small to matter
+        False
     """
 
     variables: tuple[str, ...]
@@ -91,7 +100,7 @@ class Tested:
 
     @property
     def contradicted(self) -> bool:
-        """Whether the network is wrong here, and by enough to matter."""
+        """Whether the network is wrong here (p below 1 %), and by enough to matter (half a percentage point)."""
         return self.p < FALSE_ALARM_RATE and self.effect > LEAST_EFFECT
 
 
@@ -104,6 +113,16 @@ class FitCheck:
             tables with fewest ancestors.
         measured: number of pairs of variables that lie in a table together.
         pairs: number of all pairs of variables. Of those that lie in no table nobody knows more than the network says.
+
+    Raises:
+        Nothing: `fit` makes these.
+
+    Example:
+        >>> check = FitCheck((Tested(("a", "b"), p=0.001, effect=0.1, arcs=(("a", "b"),)),), measured=2, pairs=3)
+        >>> [test.variables for test in check.contradicted]
+        [('a', 'b')]
+        >>> print(FitCheck((), measured=2, pairs=3))
+        nothing that the network says could be tested; 2 of 3 pairs of variables lie in a table
     """
 
     tests: tuple[Tested, ...]
@@ -116,7 +135,7 @@ class FitCheck:
         return tuple(test for test in self.tests if test.contradicted)
 
     def __str__(self) -> str:
-        """The result in one line."""
+        """The result in one line: how many tests fail, the worst of them, and how much could be tested."""
         told = f"{self.measured} of {self.pairs} pairs of variables lie in a table"
         if not self.tests:
             return f"nothing that the network says could be tested; {told}"
@@ -148,7 +167,17 @@ def fit(evidence: Evidence, *, network: Network | None = None, rng: Seed = None)
         None spent: reads the release alone.
 
     Source:
-        The module's docstring.
+        Rao (1948) for score tests, Holm (1979) for many of them; the module's docstring derives the variance.
+
+    Example:
+        >>> import discreet as dc
+        >>> variables = tuple(dc.Variable(name, ("no", "yes")) for name in "abc")
+        >>> network = dc.Network(variables, {"a": (), "b": (), "c": ("a", "b")})  # no arc joins a and b
+        >>> counts = dc.tools.count_codes(network, {"a": [0, 1] * 500, "b": [0, 1] * 500, "c": [0] * 1000})
+        >>> promise = dc.Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
+        >>> release = dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(network), promise, rng=1)
+        >>> [test.arcs for test in fit(release).contradicted]
+        [(('a', 'b'),)]
     """
     combined = evidence_of(evidence)
     check_total(combined)

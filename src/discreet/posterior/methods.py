@@ -57,6 +57,9 @@ from discreet.releases.release import Release
 __all__ = ["Method", "able_methods", "noise_aware", "restore_source", "rows_below_noise"]
 
 Method = Literal["auto", "exact", "pooled", "particles", "choice", "family", "sequential"]
+"""How a release is read: "auto" takes the preferred one of those that can. "exact": Markov chains over the records;
+"pooled": noisy tables, pooled by least squares; "particles": released draws of parameters; "choice": choices among
+candidates; "family": released draws of a family's parameters; "sequential": data set by data set, by moments."""
 
 QUICK_UPDATES = 8e6
 """Updates of a sweep times draws up to which the exact posterior is chosen by itself: seconds, compiled. That is 500
@@ -83,7 +86,7 @@ def noise_aware(
     trust_network: bool = False,
     progress: Callable[[Mixing], None] | None = None,
 ) -> PosteriorDraws:
-    """Joint draws of all probabilities given what was released.
+    """Joint posterior draws of all probabilities given what was released, with the noise as part of the model.
 
     Args:
         evidence: a release of noisy statistics, of draws of parameters or of a choice among candidates, figures by
@@ -91,23 +94,22 @@ def noise_aware(
             network of its one feature, its states the whole numbers from 0, with Dirichlet(1) as the prior that is
             taken by itself.
         draws: number of joint draws; 1,000 gives the ends of a 95 % interval to about 0.1 standard deviations.
-        rng: source of randomness; nothing here is private. The same seed gives the same draws under the same versions
+        rng: seed or generator; nothing here is private. The same seed gives the same draws under the same versions
             of this package and NumPy, with numba and without, if the method is the same: "auto" takes the exact one
             only with numba.
         prior: of the rows. None learns it from noisy tables if the curator's says nothing of the rows (the same
             concentration in every cell), and takes the curator's otherwise; `release.prior` takes it in any case. With
             a family of more than 14 variables nothing is learned. The exact posterior learns nothing and takes the
             curator's.
-        method: "auto" chooses; the module's docstring has the others.
+        method: "auto" chooses; `discreet.tools.Method` has the others.
         trust_network: whether what the public network says of independence is believed even where tables of the release
             could contradict it. By default it is believed only of variables that no table holds together.
         progress: of the exact posterior, told how well the chains have mixed after every round.
 
     Returns:
-        The posterior; its `method` says how it was drawn. Draws are independent but for
-        resampling, those of "exact" more or less (`mixing`). But for "exact" a family is drawn, after its ancestors',
-        when it is first asked for, each with a generator of its own: what a query answers does not depend on which
-        others were asked.
+        The posterior; its `method` says how it was drawn. Draws are independent but for resampling, those of "exact"
+        more or less (`mixing`). But for "exact" a family is drawn, after its ancestors', when it is first asked for,
+        each with a generator of its own: what a query answers does not depend on which others were asked.
 
     Raises:
         InputError: a prior over another network, no draws, a method that cannot read the evidence, or a release over
@@ -118,7 +120,18 @@ def noise_aware(
         None spent: reads the release alone.
 
     Source:
-        The modules' docstrings have the models.
+        Williams and McSherry (NIPS 2010), equation 3, for noise in the likelihood; `docs/posterior.md` has the models.
+
+    Example:
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> noise = dc.external.StatedNoise("laplace", 2)
+        >>> told = dc.measured([52, 48], coin, ["coin"], noise, guarantee=None, source="a friend")
+        >>> posterior = noise_aware(told, draws=40, rng=1)
+        >>> posterior.method, posterior.cells["coin"].shape
+        ('pooled', (2, 40))
+        >>> bool(0.4 < posterior.mean()["coin"][0] < 0.6)
+        True
     """
     rng = as_generator(rng)
     if isinstance(evidence, Release) and evidence.over_design:
@@ -156,10 +169,26 @@ def rows_below_noise(release: Release) -> Mapping[str, tuple[int, int]]:
     """Rows whose noisy total is below the noise's own standard deviation: the release says little about them.
 
     Args:
-        release: nothing else is read.
+        release: of noisy counts, tables or contrasts; nothing else is read.
 
     Returns:
         For each node with such rows: (how many, of how many); nothing for releases that measure no counts.
+
+    Raises:
+        Nothing: every release over a network can be asked.
+
+    Guarantee:
+        None spent: reads the release alone.
+
+    Example:
+        >>> import discreet as dc
+        >>> rare, ill = (dc.Variable(name, ("no", "yes")) for name in ("rare", "ill"))
+        >>> network = dc.Network((rare, ill), {"rare": (), "ill": ("rare",)})
+        >>> counts = dc.tools.count_codes(network, {"rare": [0] * 400 + [1] * 2, "ill": [0, 1] * 201})
+        >>> promise = dc.Guarantee(epsilon=0.5, delta=0, relation="add-remove", unit="record")
+        >>> release = dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(network), promise, rng=1)
+        >>> dict(rows_below_noise(release))  # how ill depends on rare=yes is not known
+        {'ill': (1, 2)}
     """
     network, parts = release.network, measurements([release])
     if not parts:
@@ -188,6 +217,14 @@ def able_methods(combined: Combined) -> list[Method]:
 
     Raises:
         InputError: none does.
+
+    Example:
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> noise = dc.external.StatedNoise("laplace", 2)
+        >>> told = dc.measured([52, 48], coin, ["coin"], noise, guarantee=None, source="a friend")
+        >>> able_methods(evidence_of(told))
+        ['pooled', 'exact']
     """
     parts = measurements(combined.parts)
     counted = all(measurements([part]) for part in combined.parts)

@@ -55,6 +55,17 @@ class LawWeights:
         weights: float64, shape `(laws,)`, sum to 1.
         errors: relative standard error of each law's likelihood, from the made-up data sets, shape `(laws,)`; 0 where
             the prior has none.
+
+    Raises:
+        Nothing: `read_law_weights` makes these.
+
+    Guarantee:
+        None spent: weights say nothing that the release does not.
+
+    Example:
+        >>> found = LawWeights(np.array([0.1, 0.9]), np.array([0.2, 0.01]))
+        >>> int(np.argmax(found.weights))
+        1
     """
 
     weights: Floats
@@ -70,14 +81,14 @@ def read_law_weights(
     rng: Seed = None,
     data_sets: int = 1000,
 ) -> LawWeights:
-    """Read a choice by a score of the curator's own.
+    """Probabilities of the laws that records may have, given a choice by a score of the curator's own.
 
     Args:
         release: of `factored` with an `OwnFactor`.
         factor: the same score; its function is no part of a release.
         make_up: makes up records of a law: `make_up(law, records, rng)`.
         prior: probabilities of the laws before the choice, shape `(laws,)`; they need not sum to 1.
-        rng: source of randomness.
+        rng: seed or generator; nothing here is private.
         data_sets: made-up ones of each law, at least 100.
 
     Returns:
@@ -89,8 +100,26 @@ def read_law_weights(
             of them than memory has.
         DiscreetError: too few data sets for the probability of every law to be known within .05.
 
+    Guarantee:
+        None spent: reads the release and made-up records alone.
+
     Source:
         Williams and McSherry (NIPS 2010), equation 3; Del Moral, Doucet and Jasra (2006).
+
+    Example:
+        >>> import discreet as dc
+        >>> design = dc.Design((dc.Variable("side", bounds=(-1, 1)),), intercept=False)
+        >>> def near(records, candidates):  # 1 for the candidate that a record speaks for, else 0
+        ...     return (np.sign(records["side"])[:, None] == candidates[:, 0]).astype(float)
+        >>> factor = dc.scores.own_factor(design, near, [-1.0, 1.0], low=0, high=1)
+        >>> statistic = dc.tools.statistic_of(dc.factored(factor), dc.designs.read_rows(design, [[1.0]] * 2), design)
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
+        >>> release = dc.simulate(dc.factored(factor), statistic, dc.designs.Normal(design, 1.0), promise, rng=1)
+        >>> def make_up(law, records, rng):  # two laws: mostly -1, mostly 1
+        ...     return {"side": np.where(rng.random(records) < (0.2, 0.8)[law], 1.0, -1.0)}
+        >>> found = read_law_weights(release, factor, make_up, [0.5, 0.5], rng=1, data_sets=100)
+        >>> int(np.argmax(found.weights)) == release.payload.index
+        True
     """
     rng = as_generator(rng)
     payload = _check_choice(release, factor)

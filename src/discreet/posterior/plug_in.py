@@ -50,18 +50,30 @@ def plug_in(
     Args:
         release: of any kind, or figures by others.
         draws: number of joint draws.
-        rng: source of randomness.
+        rng: seed or generator; nothing here is private.
         prior: another than the curator's; released draws and choices have no use for it.
 
     Returns:
-        The posterior.
+        The posterior, for comparison: its intervals are too short, because they do not count the noise.
 
     Raises:
         InputError: a prior over another network, or no draws.
 
+    Guarantee:
+        None spent: reads the release alone.
+
     Source:
         Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Algorithms 1 and 2; Chowdhury, Rekatsinas and Jha (ICML 2020),
         Algorithm 1, for two stages.
+
+    Example:
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> noise = dc.external.StatedNoise("laplace", 2)
+        >>> told = dc.measured([-3, 48], coin, ["coin"], noise, guarantee=None, source="a friend")
+        >>> posterior = plug_in(told, draws=20, rng=1)
+        >>> posterior.method, bool(posterior.mean()["coin"][0] < 0.1)
+        ('plug-in', True)
     """
     rng = as_generator(rng)
     basis = Basis(evidence_of(release), release.network, trusted=True)

@@ -46,11 +46,18 @@ MOST_FEATURES = 1000
 
 @dataclass(frozen=True, eq=False)
 class WeightedPoints:
-    """Finitely many points with probabilities.
+    """Law of covariates on finitely many points with probabilities.
 
     Args:
         points: float64, shape (points, size), scaled features and then the constant.
         weights: float64, shape (points,): probabilities.
+
+    Raises:
+        InputError: points that are not finite or none, or weights that are no probabilities of them.
+
+    Example:
+        >>> WeightedPoints(np.array([[-1.0, 1.0], [1.0, 1.0]]), np.array([0.5, 0.5])).size
+        2
     """
 
     points: Floats
@@ -74,12 +81,19 @@ class WeightedPoints:
 
 @dataclass(frozen=True)
 class UniformSphere:
-    """Features spread evenly over directions, all with one norm.
+    """Law of covariates that are spread evenly over directions, all with one norm.
 
     Args:
         features: how many, at least 2.
         norm: their l2 norm.
         constant: the constant feature's value; None where there is no intercept.
+
+    Raises:
+        InputError: fewer than 2 or more than 1,000 features, a norm that is not positive, or a constant outside (0, 1].
+
+    Example:
+        >>> UniformSphere(3, norm=1.0, constant=0.5).size
+        4
     """
 
     features: int
@@ -100,11 +114,18 @@ class UniformSphere:
 
 @dataclass(frozen=True)
 class UniformBox:
-    """Features that are independent and uniform on [-1, 1].
+    """Law of covariates that are independent and uniform on [-1, 1].
 
     Args:
         features: how many.
         constant: the constant feature's value; None where there is no intercept.
+
+    Raises:
+        InputError: no features or more than 1,000, or a constant outside (0, 1].
+
+    Example:
+        >>> UniformBox(3, constant=None).size
+        3
     """
 
     features: int
@@ -122,11 +143,18 @@ class UniformBox:
 
 @dataclass(frozen=True, eq=False)
 class PublicRows:
-    """Features of public records, each as probable as any other.
+    """Law of covariates that public records have, each as probable as any other.
 
     Args:
         rows: float64, shape (records, features), scaled like the private ones.
         constant: the constant feature's value; None where there is no intercept.
+
+    Raises:
+        InputError: rows that are no table of numbers in [-1, 1], or a constant outside (0, 1].
+
+    Example:
+        >>> PublicRows(np.array([[0.5, -1.0], [0.0, 0.25]]), constant=1.0).size
+        3
     """
 
     rows: Floats
@@ -151,13 +179,23 @@ class PublicRows:
 
 @dataclass(frozen=True, eq=False)
 class Histograms:
-    """Independent features, each spread like a histogram that was released with noise; flat within a cell.
+    """Law of independent covariates, each spread like a histogram that was released with noise; flat within a cell.
 
     Args:
         edges: for each feature float64, shape (cells + 1,): where its cells begin and end, rising from -1 to 1.
         counts: for each feature float64, shape (cells,), unit: records. With noise: negative ones count as none, and a
             histogram of none is flat.
         constant: the constant feature's value; None where there is no intercept.
+
+    Raises:
+        InputError: edges that do not rise from -1 to 1, counts of another number of cells, or a constant outside (0,
+            1].
+
+    Example:
+        >>> law = Histograms((np.array([-1.0, 0.0, 1.0]),), (np.array([30.0, 10.0]),), constant=None)
+        >>> points = spread(law, points=8)  # three of four lie in the first cell
+        >>> float(points.weights[points.points[:, 0] < 0].sum())
+        0.75
     """
 
     edges: tuple[Floats, ...]

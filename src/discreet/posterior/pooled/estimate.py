@@ -33,14 +33,14 @@ def estimate(
     Args:
         release: of noisy tables or contrasts (`planned`, `laplace`, `gaussian`, `fourier`, `allocated`), or figures by
             others.
-        rng: source of randomness; nothing here is private.
+        rng: seed or generator; nothing here is private.
         loss: "squared" for posterior means, best for marginals and other queries; "absolute" for tables that are read
             as they are: rows with the least expected sum of absolute errors, which take a side where a row is nearly
             deterministic, at about three times the CPU.
         prior: of the rows, as in `noise_aware`.
 
     Returns:
-        Probabilities; rows sum to 1.
+        Probabilities, an axis for each parent and then the child; rows sum to 1.
 
     Raises:
         InputError: a release of something else, another loss, or a prior over another network.
@@ -50,6 +50,14 @@ def estimate(
 
     Source:
         The model is in `worlds.py` and `shrinkage.py`; Rao-Blackwell for the means.
+
+    Example:
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> noise = dc.external.StatedNoise("laplace", 2)
+        >>> told = dc.measured([520, 480], coin, ["coin"], noise, guarantee=None, source="a friend")
+        >>> bool(0.5 < estimate(told, rng=1)["coin"][0] < 0.54)
+        True
     """
     rng = as_generator(rng)
     parts = release.measurements
