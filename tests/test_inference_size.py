@@ -99,7 +99,7 @@ def test_chunks_keep_to_their_memory(
     monkeypatch: pytest.MonkeyPatch, cache: int, draws: int, most: int, lengths: set[int]
 ) -> None:
     cells = random_draws(asia().network, 37, seed=5)
-    for name, value in (("CHUNK_BYTES", cache), ("CHUNK_DRAWS", draws), ("MOST_BYTES", most)):
+    for name, value in (("CHUNK_BYTES", cache), ("CHUNK_DRAWS", draws), ("MOST_CLIQUE_BYTES", most)):
         monkeypatch.setattr(elimination, name, value)
     seen: set[int] = set()
     true = elimination.calibrate

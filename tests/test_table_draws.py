@@ -229,7 +229,7 @@ def test_what_pairs_leave_open_is_an_interaction_that_keeps_them(monkeypatch: py
         own = posterior.tables.joint(cells, pair)
         margin = law.sum(axis=axis)
         np.testing.assert_allclose(margin, elimination.joint(cells, pair, {}) if own is None else own, atol=2e-3)
-    monkeypatch.setattr(table_draws, "TAUS", (0.0,) * len(table_draws.TAUS))
+    monkeypatch.setattr(table_draws, "INTERACTION_SIZES", (0.0,) * len(table_draws.INTERACTION_SIZES))
     without = posterior.tables.joint(cells, names)
     monkeypatch.undo()
     assert without is not None
