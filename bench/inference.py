@@ -293,7 +293,7 @@ def check_explained(at: Setting, found: list[elimination.Explained]) -> None:
     best = max(found, key=lambda each: each.probability[0])
     top = log_joint({**at.evidence, **best.states})
     np.testing.assert_allclose(best.probability[0], np.exp(top - log_evidence), atol=2e-6)
-    if len(found) < elimination.CANDIDATES:
+    if len(found) < elimination.EVALUATED_EXPLANATIONS:
         for node in best.states:
             for code in range(at.network.schema[node].size):
                 assert log_joint({**at.evidence, **best.states, node: code}) <= top + 1e-5

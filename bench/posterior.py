@@ -69,7 +69,7 @@ def seconds(release: dc.Release, draws: int, label: str, repeats: int) -> None:
 def convergence(release: dc.Release, draws: int, longer: int, label: str) -> None:
     """Print how far the means are from those of longer chains, in standard errors of the difference."""
     found = all_families(release, draws)
-    with patch.object(shrinkage, "SWEEPS", shrinkage.SWEEPS * longer):
+    with patch.object(shrinkage, "SWEEPS", shrinkage.CHAIN_SWEEPS * longer):
         aim = all_families(release, draws)
     squares = []
     for node, table in found.items():

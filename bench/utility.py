@@ -34,8 +34,8 @@ from experiments.private_pgm import read_by_mbi
 from experiments.tables_alone import tables_alone
 
 import discreet as dc
-from discreet.posterior.pooled.least_squares import Margins, least_squares, nonnegative, refitted
-from discreet.posterior.pooled.measured import measured
+from discreet.posterior.pooled.least_squares import Margins, coordinates_of_fit, fit_nonnegative, least_squares
+from discreet.posterior.pooled.measured import read_tables
 from discreet.sensitive.count_sensitivity import cells_moved
 
 from .baselines import GRID, algorithm_1, on_grid
@@ -102,10 +102,10 @@ def _estimate(release: dc.Release, rng: np.random.Generator) -> dc.Tables:
 
 def _fitted(release: dc.Release, rng: np.random.Generator) -> dc.Tables:
     """Least squares with no cell below 0, +1, normalised: no prior for rows."""
-    noisy = measured(release.network, release.network_payload.measurements)
+    noisy = read_tables(release.network, release.network_payload.measurements)
     plain = least_squares(noisy, release.records)
-    fit = nonnegative(noisy, max(plain.total[0], 1.0))
-    tables = Margins(release.network, refitted(noisy, fit), plain.variances)
+    fit = fit_nonnegative(noisy, max(plain.total[0], 1.0))
+    tables = Margins(release.network, coordinates_of_fit(noisy, fit), plain.variances)
     return plus_one(
         release.network, {node: tables.table(release.network.family(node)) for node in release.network.nodes}
     )

@@ -18,7 +18,7 @@ import pandas as pd
 
 import discreet as dc
 from discreet.posterior.pooled.least_squares import least_squares
-from discreet.posterior.pooled.measured import measured
+from discreet.posterior.pooled.measured import read_tables
 
 from . import d_ind as printed
 from .budget import left_out, spread
@@ -102,7 +102,7 @@ def measure(task: Task) -> Iterator[dict[str, Any]]:
 def _noise(release: dc.Release, data: Data) -> float:
     """Absolute errors of all cells of all families after least squares, records."""
     made = release.network
-    fitted = least_squares(measured(made, release.network_payload.measurements), release.records)
+    fitted = least_squares(read_tables(made, release.network_payload.measurements), release.records)
     exact = data.counts.tables
     return float(sum(np.abs(fitted.table(made.family(node)) - exact[node]).sum() for node in made.nodes))
 

@@ -36,8 +36,8 @@ def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer points for a direction's chains, and so few for the walks that what they propose is not the posterior."""
     from discreet.posterior.design import direction
 
-    monkeypatch.setattr(direction, "FINE", 512)
-    monkeypatch.setattr(direction, "COARSE", 16)
+    monkeypatch.setattr(direction, "FINE_POINTS", 512)
+    monkeypatch.setattr(direction, "COARSE_POINTS", 16)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 import discreet as dc
 from discreet.posterior.evidence import audited_sets, measured_sets
 from discreet.posterior.joint_draws import joint_draws
-from discreet.posterior.pooled.discrepancy import TAUS
+from discreet.posterior.pooled.discrepancy import INTERACTION_SIZES
 from discreet.queries.allowed import allowed
 from discreet.releases.combined import Combined
 from folding import every
@@ -70,7 +70,7 @@ def test_sizes_follow_the_audited_pairs() -> None:
     for strength in (0.0, 0.3, 0.7):
         tables = joint_draws(read(strength)).tables
         assert tables is not None
-        means.append(float(np.array(TAUS) @ tables._pair_sizes))
+        means.append(float(np.array(INTERACTION_SIZES) @ tables._pair_sizes))
     assert means[0] < 0.02 < means[1] < 0.16 < means[2] + 0.05
 
 

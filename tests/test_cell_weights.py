@@ -7,18 +7,18 @@ import pytest
 from scipy.special import gammaln
 
 from discreet.posterior.pooled.cell_weights import (
-    ALONE,
+    BACK_OFF_CONCENTRATIONS,
     COMPONENTS,
-    CONCENTRATIONS,
-    TINY,
-    WIDTH,
+    LEAST_MEAN,
+    LONE_CONCENTRATIONS,
+    TABLE_COUNTS,
     cell_weights,
     component_weights,
     concentrations,
     positions,
 )
 
-LARGE = [WIDTH - 1, WIDTH, WIDTH + 1, 600, 5_000, 10**6, 10**9, 10**12]
+LARGE = [TABLE_COUNTS - 1, TABLE_COUNTS, TABLE_COUNTS + 1, 600, 5_000, 10**6, 10**9, 10**12]
 COUNTS = np.array([*range(40), 63, 64, 200, 500, *LARGE], np.float64)
 
 
@@ -51,10 +51,10 @@ def test_components_are_sums_over_states() -> None:
     """Of three states in rows from empty to huge, each component by itself."""
     rng = np.random.default_rng(2)
     n = np.stack([rng.permutation(COUNTS) for _ in range(3)])
-    m = np.maximum(rng.dirichlet(np.ones(3) / 4, len(COUNTS)).T, TINY)
-    found = component_weights(positions(m * CONCENTRATIONS[0]), n)
+    m = np.maximum(rng.dirichlet(np.ones(3) / 4, len(COUNTS)).T, LEAST_MEAN)
+    found = component_weights(positions(m * BACK_OFF_CONCENTRATIONS[0]), n)
     assert found.shape == (COMPONENTS, len(COUNTS))
-    own = [a * m for a in CONCENTRATIONS] + [np.full(m.shape, a) for a in ALONE]
+    own = [a * m for a in BACK_OFF_CONCENTRATIONS] + [np.full(m.shape, a) for a in LONE_CONCENTRATIONS]
     for component, a in zip(found, own, strict=True):
         expected = exact(a, n).sum(axis=0)
         np.testing.assert_allclose(component, expected, rtol=3e-6, atol=0.08)
@@ -65,5 +65,5 @@ def test_positions_and_back() -> None:
     np.testing.assert_allclose(concentrations(positions(a)), a, rtol=2e-5)
     np.testing.assert_array_equal(positions(np.array([0.0])), positions(np.array([4.0**-16])))
     # All components stand on steps of the table: only the mean is between them.
-    np.testing.assert_array_equal(positions(CONCENTRATIONS) % 1, 0)
-    np.testing.assert_array_equal(positions(ALONE) % 1, 0)
+    np.testing.assert_array_equal(positions(BACK_OFF_CONCENTRATIONS) % 1, 0)
+    np.testing.assert_array_equal(positions(LONE_CONCENTRATIONS) % 1, 0)

@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from discreet.errors import InputError
 from discreet.posterior.design.laws import (
-    POINTS,
+    SPREAD_POINTS,
     Histograms,
     Law,
     PublicRows,
@@ -64,7 +64,7 @@ def test_points_stand_for_their_law(law: Law) -> None:
 
 
 def test_a_law_has_as_many_points_as_asked_for() -> None:
-    assert len(spread(UniformBox(2, 1.0)).points) == POINTS
+    assert len(spread(UniformBox(2, 1.0)).points) == SPREAD_POINTS
     assert len(spread(UniformSphere(4, 1.0, None), 64).points) == 64
 
 

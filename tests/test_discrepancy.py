@@ -10,11 +10,11 @@ import pytest
 from discreet.inference.interactions import contrast_matrices, positions, subsets, transformed
 from discreet.posterior.pooled import discrepancy
 from discreet.posterior.pooled.discrepancy import (
+    INTERACTION_SIZES,
     PAIR_PRIOR,
-    PRIOR,
-    TAUS,
+    TRIPLE_PRIOR,
+    draw_interaction,
     pair_weights,
-    scaled_to,
     triple_weights,
     triples_of,
 )
@@ -40,7 +40,7 @@ def margins(tau: float, n: float, variance: float, seed: int) -> Margins:
     values, variances = {(): np.array(n)}, {(): 1.0}
     for number, triple in enumerate(TRIPLES):
         own = law(tuple(NETWORK.schema[name].size for name in triple), 10 * seed + number)[..., None]
-        moved = own + scaled_to(own, np.array([tau]), rng, 1, np.array([0]))
+        moved = own + draw_interaction(own, np.array([tau]), rng, 1, np.array([0]))
         counts = n * np.maximum(moved[..., 0], 0)
         coordinates = transformed(counts, contrast_matrices(counts.shape))
         for inside, part in positions(triple):
@@ -54,21 +54,24 @@ def margins(tau: float, n: float, variance: float, seed: int) -> Margins:
 
 
 def test_without_triples_the_prior_stays() -> None:
-    assert sum(PRIOR) == pytest.approx(1) and len(PRIOR) == len(TAUS)
-    assert triple_weights(margins(0.1, 1e4, 9.0, 1), [], None) == pytest.approx(PRIOR)
+    assert sum(TRIPLE_PRIOR) == pytest.approx(1) and len(TRIPLE_PRIOR) == len(INTERACTION_SIZES)
+    assert triple_weights(margins(0.1, 1e4, 9.0, 1), [], None) == pytest.approx(TRIPLE_PRIOR)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_measured_triples_teach_the_size(seed: int) -> None:
-    means = [float(triple_weights(margins(tau, 3e4, 25.0, seed), TRIPLES, None) @ TAUS) for tau in (0.0, 0.08, 0.32)]
-    prior = float(np.array(PRIOR) @ TAUS)
+    means = [
+        float(triple_weights(margins(tau, 3e4, 25.0, seed), TRIPLES, None) @ INTERACTION_SIZES)
+        for tau in (0.0, 0.08, 0.32)
+    ]
+    prior = float(np.array(TRIPLE_PRIOR) @ INTERACTION_SIZES)
     assert means[0] < prior < means[1] < means[2]
     assert means[2] > 0.06
 
 
 def test_noise_that_hides_everything_teaches_nothing() -> None:
     found = triple_weights(margins(0.0, 1e3, 1e8, 4), TRIPLES, None)
-    np.testing.assert_allclose(found, PRIOR, atol=0.01)
+    np.testing.assert_allclose(found, TRIPLE_PRIOR, atol=0.01)
 
 
 def at_least(weights: np.ndarray) -> np.ndarray:
@@ -81,7 +84,7 @@ def test_audited_pairs_that_hold_make_triples_more_credible_and_others_change_no
     told = margins(0.08, 3e4, 25.0, 2)
     alone = at_least(triple_weights(told, TRIPLES, None))
     wrong = triple_weights(told, TRIPLES, np.array([0.0, 0.0, 0.0, 0.1, 0.3, 0.3, 0.3]))
-    np.testing.assert_allclose(at_least(wrong), np.maximum(alone, at_least(np.array(PRIOR))))
+    np.testing.assert_allclose(at_least(wrong), np.maximum(alone, at_least(np.array(TRIPLE_PRIOR))))
     right = np.array(PAIR_PRIOR) * [1, 1, 1, 0.1, 0.1, 0.1, 0.1]
     right[0] += 1 - right.sum()
     found = triple_weights(told, TRIPLES, right)
@@ -101,7 +104,7 @@ def pairs_told(tau: float, n: float, variance: float, seed: int) -> tuple[Margin
         sizes = [NETWORK.schema[name].size for name in pair]
         own = np.full((*sizes, 200), 1 / np.prod(sizes))
         laws[pair] = own
-        moved = own[..., :1] + scaled_to(own[..., :1], np.array([tau]), rng, 1, np.array([0]))
+        moved = own[..., :1] + draw_interaction(own[..., :1], np.array([tau]), rng, 1, np.array([0]))
         coordinates = transformed(n * moved[..., 0], contrast_matrices(sizes))
         for inside, part in positions(pair):
             if inside:
@@ -126,8 +129,10 @@ def test_pairs_of_too_many_states_teach_nothing_though_they_were_chosen() -> Non
 
 @pytest.mark.parametrize("seed", range(3))
 def test_audited_pairs_teach_the_size(seed: int) -> None:
-    means = [float(pair_weights(*pairs_told(tau, 3e4, 100.0, seed), {}) @ TAUS) for tau in (0.0, 0.08, 0.32)]
-    prior = float(np.array(PAIR_PRIOR) @ TAUS)
+    means = [
+        float(pair_weights(*pairs_told(tau, 3e4, 100.0, seed), {}) @ INTERACTION_SIZES) for tau in (0.0, 0.08, 0.32)
+    ]
+    prior = float(np.array(PAIR_PRIOR) @ INTERACTION_SIZES)
     assert means[0] < prior / 2 and means[1] < means[2] and means[2] > 2 * prior
 
 
@@ -146,7 +151,7 @@ def test_what_is_larger_than_all_that_was_chosen_would_have_been_chosen() -> Non
 def test_an_interaction_keeps_pairs_and_has_its_covariance() -> None:
     sizes, draws = (2, 3, 2), 40_000
     own = np.broadcast_to(law(sizes, 5)[..., None], (*sizes, draws))
-    delta = scaled_to(own, np.full(draws, 0.1), np.random.default_rng(6), draws, np.arange(draws))
+    delta = draw_interaction(own, np.full(draws, 0.1), np.random.default_rng(6), draws, np.arange(draws))
     for axis in range(3):
         np.testing.assert_allclose(delta.sum(axis=axis), 0, atol=1e-12)
     singles = [own[..., 0].sum(axis=tuple(other for other in range(3) if other != axis)) for axis in range(3)]
@@ -160,15 +165,15 @@ def test_an_interaction_keeps_pairs_and_has_its_covariance() -> None:
 def test_draws_that_are_picked_have_the_same_interaction() -> None:
     own = np.broadcast_to(law((2, 2, 2), 7)[..., None], (2, 2, 2, 50))
     tau = np.linspace(0, 0.3, 50)
-    every = scaled_to(own, tau, np.random.default_rng(8), 50, np.arange(50))
-    some = scaled_to(own[..., [3, 40]], tau, np.random.default_rng(8), 50, np.array([3, 40]))
+    every = draw_interaction(own, tau, np.random.default_rng(8), 50, np.arange(50))
+    some = draw_interaction(own[..., [3, 40]], tau, np.random.default_rng(8), 50, np.array([3, 40]))
     np.testing.assert_allclose(some, every[..., [3, 40]], rtol=1e-9, atol=1e-15)
     assert np.all(every[..., 0] == 0)
 
 
 def test_the_law_of_the_pairs_has_no_interaction_of_three() -> None:
     counts = np.random.default_rng(9).uniform(5, 50, (2, 3, 4))
-    found = discrepancy._without(counts)
+    found = discrepancy._remove_interaction(counts)
     for axis in range(3):
         np.testing.assert_allclose(found.sum(axis=axis), counts.sum(axis=axis) / counts.sum(), rtol=1e-4)
     logs = np.log(found)

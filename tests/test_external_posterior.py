@@ -12,9 +12,9 @@ from scipy.special import gammaln
 import discreet as dc
 from discreet.posterior.evidence import measurements
 from discreet.posterior.pooled.least_squares import Margins, pooled_margins
-from discreet.posterior.pooled.raking import raked_within
+from discreet.posterior.pooled.raking import rake_part
 from discreet.posterior.pooled.spreading import unmeasured_rows
-from discreet.posterior.pooled.weighted import determined
+from discreet.posterior.pooled.weighted import list_determined
 from discreet.releases.measurement import Measurement
 from folding import every
 from oracle import small
@@ -240,7 +240,7 @@ def test_sums_and_tables_are_pooled_as_dense_least_squares_pools_them() -> None:
 )
 def test_what_sums_leave_open(weights: list[list[float]], found: set[tuple[str, ...]]) -> None:
     made = told(np.ones(len(weights)), ["b"], "gaussian", 1, network=FOUR, weights=weights)
-    assert determined(FOUR, measurements([made])) == found
+    assert list_determined(FOUR, measurements([made])) == found
 
 
 @every(
@@ -282,7 +282,7 @@ def test_a_family_is_moved_to_a_part_of_it() -> None:
     counts = rng.multinomial(4000, np.full(12, 1 / 12), 5).T.reshape(2, 3, 2, 5)
     rows = counts.sum(axis=(0, 2))
     wanted = np.stack([rows // 3, rows - rows // 3], axis=1)
-    moved = raked_within(counts, [1], wanted, rng)
+    moved = rake_part(counts, [1], wanted, rng)
     assert np.array_equal(moved.sum(axis=2), counts.sum(axis=2))
     assert np.abs(moved.sum(axis=0) - wanted).max() <= 2
 

@@ -14,7 +14,7 @@ from discreet.inference.interactions import contrast_matrices
 from discreet.model.arrays import margin
 from discreet.posterior import fit_check
 from discreet.posterior.evidence import measurements
-from discreet.posterior.fit_check import _holm, _Moments
+from discreet.posterior.fit_check import _correct_p_values, _Moments
 from discreet.posterior.pooled.least_squares import pooled_margins
 from networks import asia, theta_of
 from oracle import full_joint, small, with_draws
@@ -49,9 +49,9 @@ def released(tie: float, n: int, seed: int, epsilon: float = 1.0, relation: str 
 
 
 def test_holm_by_hand() -> None:
-    assert _holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert _holm([0.9, 0.8]) == [1.0, 1.0]
-    assert _holm([]) == []
+    assert _correct_p_values([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert _correct_p_values([0.9, 0.8]) == [1.0, 1.0]
+    assert _correct_p_values([]) == []
 
 
 @pytest.mark.parametrize(("epsilon", "relation"), [(0.3, "add-remove"), (3.0, "replace")])

@@ -58,7 +58,7 @@ def test_explanations_hold_the_best_of_every_draw(question: tuple[dc.Tables, tup
 def check_explanations(cells: dc.Tables, targets: tuple[str, ...], evidence: Mapping[str, int]) -> None:
     exact = conditional(cells, targets, evidence)
     found = elimination.explanations(cells, targets, evidence)
-    assert 1 <= len(found) <= min(elimination.CANDIDATES, cells.draws)
+    assert 1 <= len(found) <= min(elimination.EVALUATED_EXPLANATIONS, cells.draws)
     assert len({tuple(each.states.items()) for each in found}) == len(found)
     for each in found:
         assert tuple(each.states) == targets

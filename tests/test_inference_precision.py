@@ -155,7 +155,7 @@ def test_the_share_of_draws_that_favour_an_explanation(evidence: dict[str, int],
         favoured = Counter(tuple(states.values()) for states, _ in most_probable(cells, targets, evidence))
         found = elimination.explanations(cells, targets, evidence, dtype=dtype)
         shares = {tuple(each.states.values()): each.best for each in found}
-        assert len(shares) == min(len(favoured), elimination.CANDIDATES)
+        assert len(shares) == min(len(favoured), elimination.EVALUATED_EXPLANATIONS)
         assert shares == {codes: favoured[codes] / 60 for codes in shares}
         assert min(shares.values()) * 60 >= max(favoured[codes] for codes in [*(favoured.keys() - shares), ()])
 
@@ -179,12 +179,12 @@ def test_draws_that_rule_the_evidence_out_favour_nothing() -> None:
 
 def test_plans_are_kept_for_questions_about_the_same_variables() -> None:
     cells = random_draws(asia().network, 2, seed=8)
-    elimination._query.cache_clear()
+    elimination._plan_query.cache_clear()
     for state in (0, 1, 0):
         found = elimination.joint(cells, ("lung",), {"xray": state, "smoke": 1 - state})
         np.testing.assert_allclose(found, conditional(cells, ("lung",), {"xray": state, "smoke": 1 - state}))
     elimination.joint(cells, ("lung",), {"smoke": 0, "xray": 1})
-    info = elimination._query.cache_info()
+    info = elimination._plan_query.cache_info()
     assert (info.hits, info.misses) == (3, 1)
 
 

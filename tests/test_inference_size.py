@@ -99,7 +99,7 @@ def test_chunks_keep_to_their_memory(
     monkeypatch: pytest.MonkeyPatch, cache: int, draws: int, most: int, lengths: set[int]
 ) -> None:
     cells = random_draws(asia().network, 37, seed=5)
-    for name, value in (("CHUNK_BYTES", cache), ("CHUNK_DRAWS", draws), ("MOST_BYTES", most)):
+    for name, value in (("CHUNK_BYTES", cache), ("CHUNK_DRAWS", draws), ("MOST_CLIQUE_BYTES", most)):
         monkeypatch.setattr(elimination, name, value)
     seen: set[int] = set()
     true = elimination.calibrate
@@ -127,7 +127,7 @@ def test_the_memory_of_an_explanation_holds_the_sum_too() -> None:
         ("n8", 4, ("n7",)),
     )
     targets = ("n7", "n8")
-    plan, total = elimination._explanation(network, targets, frozenset())
+    plan, total = elimination._plan_explanation(network, targets, frozenset())
     assert plan.tree.cells < total.cells == plan.cells
     cells = random_draws(network, 2, seed=9)
     found = elimination.explanations(cells, targets, {})

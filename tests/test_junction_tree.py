@@ -17,7 +17,7 @@ from discreet.inference.junction_tree import (
     junction_tree,
     maximising_tree,
 )
-from discreet.inference.kernels import LARGE, _product, _sum, calibrate, collect
+from discreet.inference.kernels import EINSUM_ENTRIES, _multiply_views, _sum_axes, calibrate, collect
 from folding import every
 from networks import theta_of
 from oracle import random_draws
@@ -232,7 +232,7 @@ def test_products_are_those_of_einsum(data: st.DataObject, dtype: type[np.floati
     full = np.ones((*sizes, draws), dtype)
     axes = [*letters, len(letters)]
     removed: list[np.ndarray] = []
-    product = _product(views, fills, np.full(full.shape, np.nan, dtype), removed)
+    product = _multiply_views(views, fills, np.full(full.shape, np.nan, dtype), removed)
     assert product.dtype == dtype and product.shape == full.shape
     scale = np.prod(removed, axis=0) if removed else 1.0
     np.testing.assert_allclose(
@@ -247,10 +247,10 @@ def test_products_are_those_of_einsum(data: st.DataObject, dtype: type[np.floati
 def test_sums_of_large_arrays_are_those_of_small_ones(draws: int, dtype: type[np.floating]) -> None:
     """Beyond some size einsum does the work: no axes, one of length 1, the first, last, scattered ones and all."""
     array = np.random.default_rng(3).random((1, 12, 5, 4, 7, 12, draws)).astype(dtype)
-    assert array.size >= LARGE
+    assert array.size >= EINSUM_ENTRIES
     for axes in ((), (0,), (1,), (5,), (0, 1, 3, 5), tuple(range(6))):
         expected = array.astype(np.float64).sum(axis=axes)
-        found = _sum(array, axes)
+        found = _sum_axes(array, axes)
         assert found.dtype == dtype and not np.shares_memory(found, array)
         np.testing.assert_allclose(found, expected, rtol=1e-4 if dtype is np.float32 else 1e-12)
 

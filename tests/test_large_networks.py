@@ -175,12 +175,12 @@ def test_ancestors_come_after_their_parents_once() -> None:
 def test_what_is_too_large_for_a_pass_is_counted_in_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """At most 45 cells of 4,096 records: errors are below six standard errors, but once in 1e7."""
     cells, scopes = random_draws(asia().network, 4, seed=4), parents_of(asia().network)
-    monkeypatch.setattr("discreet.inference.forward.MOST_VALUES", 1)
+    monkeypatch.setattr("discreet.inference.forward.MOST_FORWARD_VALUES", 1)
     found, turned = laws_from_roots(scopes, cells, 7), laws_from_roots(scopes, cells, 7)
     assert isinstance(found, RecordPass)
     for scope in scopes:
         law = elimination.joint(cells, scope, {})
-        bound = WIDE * np.sqrt(law * (1 - law) / weighted_records.RECORDS) + 12 / weighted_records.RECORDS
+        bound = WIDE * np.sqrt(law * (1 - law) / weighted_records.PARENT_RECORDS) + 12 / weighted_records.PARENT_RECORDS
         assert (np.abs(found.law(scope) - law) < bound).all()
         np.testing.assert_allclose(found.law(scope).sum(axis=tuple(range(len(scope)))), 1)
     for scope in reversed(scopes):  # no law depends on what was asked before
@@ -212,7 +212,7 @@ def test_the_weight_of_evidence_is_its_probability() -> None:
     evidence = {"xray": 0, "dysp": 1}
     found = log_weight(cells, evidence, np.random.default_rng(9))
     exact = elimination.log_probability(cells, evidence)
-    assert (np.abs(np.expm1(found - exact)) < WIDE * np.sqrt(np.exp(-exact) / weighted_records.RECORDS)).all()
+    assert (np.abs(np.expm1(found - exact)) < WIDE * np.sqrt(np.exp(-exact) / weighted_records.PARENT_RECORDS)).all()
 
 
 def test_states_follow_their_probabilities_and_none_of_zero_is_drawn() -> None:
@@ -222,11 +222,11 @@ def test_states_follow_their_probabilities_and_none_of_zero_is_drawn() -> None:
         law = np.arange(size, dtype=float) + (size == 1)
         cells = dc.Tables(network, {"a": np.repeat((law / law.sum())[:, None], 10, axis=1)}, draws=10)
         found = RecordPass([("a",)], cells, 3).law(("a",)).mean(axis=-1)
-        records = 10 * weighted_records.RECORDS
-        bound = WIDE * np.sqrt(law / law.sum() / records) + 1 / weighted_records.RECORDS
+        records = 10 * weighted_records.PARENT_RECORDS
+        bound = WIDE * np.sqrt(law / law.sum() / records) + 1 / weighted_records.PARENT_RECORDS
         assert (np.abs(found - law / law.sum()) < bound).all()
         if size > 1:
-            assert found[0] <= 1 / weighted_records.RECORDS / size * 1.01
+            assert found[0] <= 1 / weighted_records.PARENT_RECORDS / size * 1.01
 
 
 def test_evidence_that_is_too_rare_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +236,7 @@ def test_evidence_that_is_too_rare_is_refused_with_what_to_do(monkeypatch: pytes
     root, leaf = np.array([0.9, 0.1])[:, None], np.array([[1 - 1e-6, 1e-6], [0.01, 0.99]])[..., None]
     arrays = {**dict.fromkeys(names, root), **{f"e{name}": leaf for name in names}}
     cells = dc.Tables(network, arrays, draws=1)
-    monkeypatch.setattr(weighted_records, "MOST_WORK", 2**18)
+    monkeypatch.setattr(weighted_records, "MOST_DRAWN_STATES", 2**18)
     with pytest.raises(dc.InputError, match=r"the evidence on er0, .* is too rare .* leave out the evidence"):
         weighted_laws(cells, [(name,) for name in names], {f"e{name}": 1 for name in names}, np.random.default_rng(1))
 

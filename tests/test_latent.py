@@ -17,9 +17,9 @@ ALPHA = np.array([0.7, 2.5, 0.3, 1.1])
 def test_the_ratio_is_that_of_the_prior_in_log_odds(seed: int) -> None:
     """With the sum s of two cells held, d theta = theta_a theta_b / s d odds: exponents are alpha, not alpha - 1."""
     lengths = np.full(4, 1.5)
-    wanted, gain, loses, chance = moves.proposed(THETA, ALPHA, lengths, 1, 3, np.random.default_rng(seed))
+    wanted, gain, loses, chance = moves.propose_move(THETA, ALPHA, lengths, 1, 3, np.random.default_rng(seed))
     after, untouched = THETA.copy(), lengths.copy()
-    moves.moved(after, lengths, 1, 3, wanted, True, 0.0)
+    moves.finish_move(after, lengths, 1, 3, wanted, True, 0.0)
     assert math.log(after[1] / after[3]) == pytest.approx(wanted)
     assert after[1] + after[3] == pytest.approx(THETA[1] + THETA[3])
     assert after[0] == THETA[0] and after[2] == THETA[2]
@@ -37,23 +37,23 @@ def test_the_ratio_is_that_of_the_prior_in_log_odds(seed: int) -> None:
 
 def test_a_move_that_is_refused_changes_lengths_alone() -> None:
     theta, lengths = THETA.copy(), np.ones(4)
-    moves.moved(theta, lengths, 0, 2, 1.0, False, 0.1)
+    moves.finish_move(theta, lengths, 0, 2, 1.0, False, 0.1)
     assert np.array_equal(theta, THETA)
-    assert lengths[0] == lengths[2] == pytest.approx(math.exp(-0.1 * moves.EASY))
-    moves.moved(theta, lengths, 0, 2, 1.0, True, 0.1)
-    assert lengths[0] == pytest.approx(math.exp(0.1 * (1 - 2 * moves.EASY)))
+    assert lengths[0] == lengths[2] == pytest.approx(math.exp(-0.1 * moves.WANTED_MOVE_SHARE))
+    moves.finish_move(theta, lengths, 0, 2, 1.0, True, 0.1)
+    assert lengths[0] == pytest.approx(math.exp(0.1 * (1 - 2 * moves.WANTED_MOVE_SHARE)))
     assert lengths[1] == lengths[3] == 1
 
 
 def test_lengths_stay_within_bounds() -> None:
     theta, lengths = THETA.copy(), np.array([0.01, 1.0, 8.0, 1.0])
-    moves.moved(theta, lengths, 0, 2, 0.0, False, 1.0)
+    moves.finish_move(theta, lengths, 0, 2, 0.0, False, 1.0)
     assert lengths[0] == 0.01
-    moves.moved(theta, lengths, 2, 0, 0.0, True, 1.0)
+    moves.finish_move(theta, lengths, 2, 0, 0.0, True, 1.0)
     assert lengths[2] <= 8.0
     for good, end in ((False, 0.01), (True, 8.0)):
         lengths = np.full(4, end)
-        moves.moved(theta, lengths, 0, 2, 0.0, good, 1.0)
+        moves.finish_move(theta, lengths, 0, 2, 0.0, good, 1.0)
         assert lengths[0] == lengths[2] == end
 
 

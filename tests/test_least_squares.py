@@ -22,8 +22,14 @@ from discreet.inference.interactions import (
 )
 from discreet.model.schema import Scope
 from discreet.posterior.evidence import number_of_records
-from discreet.posterior.pooled.least_squares import coordinates_of, least_squares, nonnegative, pooled_margins, refitted
-from discreet.posterior.pooled.measured import Measured, measured
+from discreet.posterior.pooled.least_squares import (
+    coordinates_of,
+    coordinates_of_fit,
+    fit_nonnegative,
+    least_squares,
+    pooled_margins,
+)
+from discreet.posterior.pooled.measured import Measured, read_tables
 from discreet.releases.measurement import Measurement, laplace_variance
 from discreet.theory.contrasts import coefficients, table_map
 from folding import every
@@ -167,12 +173,12 @@ def test_exact_tables_are_returned() -> None:
     truth = dc.Tables(network, {node: theta[node][..., 0] for node in network.nodes})
     counts = simulated_counts(truth, 500, np.random.default_rng(1))
     made = noisy_release(dc.Dirichlet.uniform(network), {node: counts.tables[node] for node in ("c",)}, 1e-3)
-    given = measured(made.network, made.payload.measurements)
+    given = read_tables(made.network, made.payload.measurements)
     total = float(given.tables[("a", "b", "c")].sum())
     for margins in (least_squares(given, None), least_squares(given, 500)):
         for node in network.nodes:
             np.testing.assert_allclose(margins.table(network.family(node)), counts.tables[node], atol=1e-9)
-    fit = nonnegative(given, total)
+    fit = fit_nonnegative(given, total)
     np.testing.assert_allclose(fit.tables[("a", "b", "c")], given.tables[("a", "b", "c")], atol=1e-4)
 
 
@@ -182,7 +188,7 @@ def test_measured_puts_families_into_the_schemas_order() -> None:
     truth = dc.Tables(network, {node: theta[node][..., 0] for node in network.nodes})
     made = simulated(truth, 100, guarantee(), np.random.default_rng(2))
     assert isinstance(made.payload, dc.kinds.NoisyCounts)
-    given = measured(made.network, made.payload.measurements)
+    given = read_tables(made.network, made.payload.measurements)
     ((scope, table),) = given.tables.items()
     assert scope == ("c", "b", "a") and table.shape == (2, 3, 2, 1) and table.dtype == np.float64
     # The family of `c` has axes (a, b, c).
@@ -240,7 +246,7 @@ def test_tables_of_unequal_noise_are_weighed_by_their_precision() -> None:
         Measurement(("a",), np.array(told), scale, "discrete_gaussian")
         for told, scale in (([10, 30], 1.0), ([18, 38], 2.0))
     ]
-    found = measured(network, parts)
+    found = read_tables(network, parts)
     # The first has four times the precision of the second.
     np.testing.assert_allclose(found.tables["a",][:, 0], [11.6, 31.6])
     assert found.variance(("a",), ("a",)) == pytest.approx(0.8)
@@ -252,7 +258,7 @@ def test_stages_are_merged_by_their_variances(sampling: Fraction) -> None:
     network = network_of({"a": 2})
     first = dc.kinds.NoisyCounts(network, {"a": np.array([30, 12])}, {"a": 2.0})
     second = dc.kinds.NoisyCounts(network, {"a": np.array([100, 44])}, {"a": 5.0})
-    found = measured(network, dc.kinds.TwoStageCounts(first, second, sampling).measurements)
+    found = read_tables(network, dc.kinds.TwoStageCounts(first, second, sampling).measurements)
     share = float(sampling)
     one = laplace_variance(2.0) / share**2 + 72.0 * (1 - share) / share
     two = laplace_variance(5.0)
@@ -320,7 +326,7 @@ def program(given: Measured, total: float, repetition: int = 0) -> np.ndarray:
 
 def check_fit(given: Measured, total: float, exact: bool = True) -> None:
     """Tables agree, hold the total and have no negative cell; the certificate is true."""
-    fit = nonnegative(given, total)
+    fit = fit_nonnegative(given, total)
     network, repetitions = given.network, next(iter(given.tables.values())).shape[-1]
     assert list(fit.tables) == list(given.tables) and fit.gap.shape == (repetitions,)
     for scope, table in fit.tables.items():
@@ -385,7 +391,7 @@ def test_it_stops_where_it_is_told_to() -> None:
     coordinates = sum(math.prod(given.network.schema[n].size - 1 for n in s) for s in subsets(given.tables))
     steps = []
     for close in (0.2, 0.02, 0.002):
-        fit = nonnegative(given, 20.0, close=close)
+        fit = fit_nonnegative(given, 20.0, close=close)
         assert np.all(2 * fit.gap <= close**2 * coordinates)
         steps.append(fit.steps)
     assert steps == sorted(steps) and steps[0] < steps[-1] < 2000
@@ -394,12 +400,12 @@ def test_it_stops_where_it_is_told_to() -> None:
 def test_repetitions_side_by_side_are_those_one_by_one() -> None:
     """Both solved as far as the digits go: the slowest repetition decides when all stop."""
     given = noisy(NETWORKS["complete, three states"], 17, scale=8.0, repetitions=5)
-    together = nonnegative(given, 30.0, close=0.0)
+    together = fit_nonnegative(given, 30.0, close=0.0)
     for repetition in range(5):
         alone = replace(
             given, tables={scope: table[..., repetition : repetition + 1] for scope, table in given.tables.items()}
         )
-        single = nonnegative(alone, 30.0, close=0.0)
+        single = fit_nonnegative(alone, 30.0, close=0.0)
         for scope, table in single.tables.items():
             np.testing.assert_allclose(together.tables[scope][..., repetition], table[..., 0], atol=1e-5)
 
@@ -412,7 +418,7 @@ def test_a_hard_repetition_leaves_an_easy_one_alone() -> None:
     given = Measured.independent(
         network, {network.nodes: np.stack([easy, wild], axis=-1)}, {network.nodes: 5.0}, "discrete_gaussian"
     )
-    fit = nonnegative(given, 100.0, close=1e3)
+    fit = fit_nonnegative(given, 100.0, close=1e3)
     assert fit.steps <= 20 and fit.gap[0] < 1e-9
     np.testing.assert_allclose(fit.tables[network.nodes][..., 0], easy, atol=1e-6)
 
@@ -426,7 +432,7 @@ def test_it_is_nearer_to_the_truth_than_plain_least_squares() -> None:
     given = Measured.independent(network, {network.nodes: truth}, {network.nodes: 6.0}, "discrete_laplace").again(
         {network.nodes: truth}, rng
     )
-    fit = nonnegative(given, 20.0).tables[network.nodes]
+    fit = fit_nonnegative(given, 20.0).tables[network.nodes]
     assert ((fit - truth) ** 2).mean() < ((given.tables[network.nodes] - truth) ** 2).mean() / 3
 
 
@@ -437,7 +443,7 @@ def test_it_is_nearer_to_the_truth_than_plain_least_squares() -> None:
 def test_coordinates_of_tables_that_agree(name: str) -> None:
     given = noisy(NETWORKS[name], 23, repetitions=3)
     network = given.network
-    fit = nonnegative(given, 30.0)
+    fit = fit_nonnegative(given, 30.0)
     found = coordinates_of(given, fit.tables)
     families = [ordered(network, network.family(node)) for node in network.nodes]
     assert set(found) == set(subsets(families))
@@ -448,7 +454,7 @@ def test_coordinates_of_tables_that_agree(name: str) -> None:
         values = transformed(table, contrast_matrices(table.shape[:-1]))
         np.testing.assert_allclose(part, values[(slice(1, None),) * len(subset)], atol=1e-8)
     single = replace(given, tables={scope: table[..., :1] for scope, table in given.tables.items()})
-    alone = nonnegative(single, 30.0)
-    for subset, part in refitted(single, alone).items():
+    alone = fit_nonnegative(single, 30.0)
+    for subset, part in coordinates_of_fit(single, alone).items():
         assert part.shape == tuple(network.schema[name].size - 1 for name in subset)
         np.testing.assert_allclose(part, coordinates_of(single, alone.tables)[subset][..., 0])

@@ -12,7 +12,7 @@ import discreet as dc
 from discreet.posterior.methods import noise_aware, rows_below_noise
 from discreet.posterior.pooled import worlds as module
 from discreet.posterior.pooled.shrinkage import Rows, draw_rows
-from discreet.posterior.pooled.worlds import worlds
+from discreet.posterior.pooled.worlds import draw_latent_counts
 from discreet.releases.measurement import laplace_variance
 from networks import asia
 from releases import guarantee, noisy_release, row_release, simulated
@@ -43,7 +43,7 @@ X, Y = (dc.Variable(name, ("no", "yes")) for name in "xy")
 @pytest.mark.parametrize("n", [0, 1, 700])
 def test_roots_hold_exactly_the_public_number_of_records(n: int) -> None:
     made = simulated(asia(), n, guarantee(relation="replace"), np.random.default_rng(25))
-    drawn = worlds(made, 200, np.random.default_rng(26), made.dirichlet)
+    drawn = draw_latent_counts(made, 200, np.random.default_rng(26), made.dirichlet)
     for node in ("asia", "smoke"):
         assert np.array_equal(drawn.rows(node).counts.sum(axis=0), np.full(200, n))
 
@@ -143,7 +143,7 @@ def test_one_state() -> None:
     assert np.array_equal(theta, np.ones((1, 20)))
 
 
-def test_drowned_rows_are_those_below_one_standard_deviation() -> None:
+def test_rows_below_noise_are_those_below_one_standard_deviation() -> None:
     """Of least squares over the joint table of all variables, in matrices."""
     made = simulated(asia(), 500, guarantee(0.5), np.random.default_rng(10))
     network = made.network
@@ -185,7 +185,7 @@ def test_nothing_drowns_where_no_counts_were_measured() -> None:
     assert rows_below_noise(made) == {}
 
 
-def test_drowned_rows_at_the_edge() -> None:
+def test_rows_below_noise_at_the_edge() -> None:
     """Scale 4.1 and two states: the standard deviation of a row's total noise is 8.2."""
     assert rows_below_noise(row_release((8, 1), (1.0, 1.0), 4.1)) == {}
     assert rows_below_noise(row_release((9, -1), (1.0, 1.0), 4.1)) == {"x": (1, 1)}

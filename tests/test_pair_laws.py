@@ -43,7 +43,7 @@ def test_laws_out_of_reach_are_shares_of_made_up_records(why: str, monkeypatch: 
         raise dc.InputError("too large")
 
     if why == "large":
-        monkeypatch.setattr(module, "MOST_CELLS", 1)
+        monkeypatch.setattr(module, "MOST_EXACT_CELLS", 1)
     else:
         monkeypatch.setattr(module, "joint", refused)
     pairs = [("a", "b"), ("d", "b"), ("c", "d")]

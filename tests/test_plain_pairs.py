@@ -9,7 +9,7 @@ import pytest
 
 import discreet as dc
 from discreet.posterior.pooled.least_squares import Margins, pooled_margins
-from discreet.posterior.pooled.plain_pairs import moved_to_pairs, plain_pairs
+from discreet.posterior.pooled.plain_pairs import draw_plain_pairs, move_to_pairs
 from discreet.queries import column_moments
 from oracle import full_joint, random_draws, small
 
@@ -35,7 +35,7 @@ def told() -> Margins:
 def test_pairs_have_the_margin_that_tables_tell_and_the_errors_of_the_noise(told: Margins) -> None:
     """Means of 4,000 draws are known to 5 standard errors, deviations to 8 %."""
     pairs = list(combinations(NAMES, 2))
-    found, (total, _) = plain_pairs(told, pairs, DRAWS, np.random.default_rng(1)), told.total
+    found, (total, _) = draw_plain_pairs(told, pairs, DRAWS, np.random.default_rng(1)), told.total
     for pair in pairs:
         deviation = told.deviation(pair) / total
         np.testing.assert_allclose(found[pair].mean(axis=-1), told.table(pair) / total, atol=5 * deviation / DRAWS**0.5)
@@ -51,7 +51,7 @@ def test_a_moved_law_has_the_pairs_with_a_sampling_error_and_keeps_the_rest(told
     law = full_joint(random_draws(NETWORK, DRAWS, 4, 5.0))
     fixed = np.repeat(law[..., :1], DRAWS, axis=-1)
     pairs = {("a", "b"): np.repeat((told.table(("a", "b")) / told.total[0])[..., None], DRAWS, axis=-1)}
-    moved = moved_to_pairs(fixed, NAMES, pairs, 500, np.random.default_rng(2))
+    moved = move_to_pairs(fixed, NAMES, pairs, 500, np.random.default_rng(2))
     np.testing.assert_allclose(moved.sum(axis=(0, 1, 2)), 1.0)
     share, wanted = moved.sum(axis=2), pairs["a", "b"]
     own = fixed.sum(axis=2)[..., 0]
@@ -65,8 +65,8 @@ def test_a_moved_law_has_the_pairs_with_a_sampling_error_and_keeps_the_rest(told
 def test_names_may_stand_in_any_order() -> None:
     law = full_joint(random_draws(NETWORK, 3, 4, 5.0))
     pairs = {("a", "c"): full_joint(random_draws(NETWORK, 3, 9, 5.0)).sum(axis=1)}
-    one = moved_to_pairs(law, NAMES, pairs, 10**9, np.random.default_rng(2))
-    other = moved_to_pairs(law.transpose(2, 0, 1, 3), ("c", "a", "b"), pairs, 10**9, np.random.default_rng(2))
+    one = move_to_pairs(law, NAMES, pairs, 10**9, np.random.default_rng(2))
+    other = move_to_pairs(law.transpose(2, 0, 1, 3), ("c", "a", "b"), pairs, 10**9, np.random.default_rng(2))
     np.testing.assert_allclose(one.sum(axis=1), pairs["a", "c"], atol=1e-3)
     np.testing.assert_allclose(other.transpose(1, 2, 0, 3), one, atol=1e-3)
 

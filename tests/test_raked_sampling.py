@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.inference.raked_sampling import POOL, raked_blocks, raked_law
+from discreet.inference.raked_sampling import POOL_RECORDS, raked_blocks, raked_law
 from oracle import full_joint, random_draws, small, with_draws
 
 CHAIN = small(("a", 3, ()), ("b", 2, ("a",)), ("c", 2, ("b",)), ("d", 3, ("c",)))
 RECORDS = 200_000
-SLACK = 6 * np.sqrt(0.25 / RECORDS) + 6 * np.sqrt(0.25 / POOL)
+SLACK = 6 * np.sqrt(0.25 / RECORDS) + 6 * np.sqrt(0.25 / POOL_RECORDS)
 """Six deviations of a share of all records and of one of the pool."""
 
 
@@ -76,7 +76,7 @@ def test_what_is_not_moved_stays_as_near_as_can_be() -> None:
 
     np.testing.assert_allclose(odds(moved), odds(theta["c"][..., 0]), rtol=1e-9)
     share = theta["b"]
-    np.testing.assert_allclose(moved @ share, [0.3, 0.6], atol=6 * np.sqrt(0.25 / POOL))
+    np.testing.assert_allclose(moved @ share, [0.3, 0.6], atol=6 * np.sqrt(0.25 / POOL_RECORDS))
 
 
 def test_what_cannot_be_had_together_is_a_law_all_the_same() -> None:

@@ -77,7 +77,7 @@ def test_arcs_are_added_inside_tables_from_earlier_to_later(made: tuple[dc.Netwo
             ),
             default=0,
         )
-        assert len(added) == most or wide.cells(wide.family(node)) <= module.MOST_CELLS
+        assert len(added) == most or wide.cells(wide.family(node)) <= module.MOST_FAMILY_CELLS
 
 
 def test_a_family_grows_to_a_thousand_cells_and_keeps_most_variables() -> None:
@@ -92,11 +92,11 @@ def test_a_network_whose_inference_would_become_too_large_is_enlarged_less(monke
     names = [f"v{index}" for index in range(8)]
     network = small(*((name, 2, ()) for name in names))
     assert saturated(network, [names]).parents["v7"] == tuple(names[:-1])
-    monkeypatch.setattr(module, "ALWAYS", 40)
+    monkeypatch.setattr(module, "ALWAYS_ALLOWED_CELLS", 40)
     less = saturated(network, [names])
     assert 0 < len(less.parents["v7"]) < 5
-    monkeypatch.setattr(module, "ALWAYS", 0)
-    monkeypatch.setattr(module, "GROWTH", 1)
+    monkeypatch.setattr(module, "ALWAYS_ALLOWED_CELLS", 0)
+    monkeypatch.setattr(module, "MOST_GROWTH", 1)
     assert saturated(network, [names]) == network
 
 

@@ -17,8 +17,8 @@ from discreet.mechanisms.noise import SimulatedNoise
 from discreet.model.arrays import by_rows, of_rows
 from discreet.model.schema import Scope
 from discreet.posterior.evidence import number_of_records
-from discreet.posterior.pooled.least_squares import coordinates_of, least_squares, nonnegative
-from discreet.posterior.pooled.measured import Measured, measured
+from discreet.posterior.pooled.least_squares import coordinates_of, fit_nonnegative, least_squares
+from discreet.posterior.pooled.measured import Measured, read_tables
 from discreet.releases.measurement import Measurement, Star
 from discreet.theory.stars import star_variances
 from folding import every
@@ -89,7 +89,7 @@ def test_least_squares_has_the_whole_covariance() -> None:
     weights = np.linalg.pinv(covariance(GIVEN), rcond=1e-12, hermitian=True)
     inverse = np.linalg.pinv(ROWS.T @ weights @ ROWS, rcond=1e-12, hermitian=True)
     joint = inverse @ ROWS.T @ weights @ TOLD
-    margins = least_squares(measured(NETWORK, GIVEN.measurements), None)
+    margins = least_squares(read_tables(NETWORK, GIVEN.measurements), None)
     for node in NETWORK.nodes:
         for subset in subsets([NETWORK.ordered(NETWORK.family(node))]):
             to = summing(subset)
@@ -116,14 +116,14 @@ def test_the_fit_without_negative_cells_has_it_too(total: float) -> None:
         options={"maxiter": 1000, "ftol": 1e-14},
     )
     assert found.success and (ROWS @ found.x).min() < 1e-6  # the constraint matters
-    fit = nonnegative(measured(NETWORK, given.measurements), total, close=1e-5)
+    fit = fit_nonnegative(read_tables(NETWORK, given.measurements), total, close=1e-5)
     cells = np.concatenate([table[..., 0].ravel() for table in fit.tables.values()])
     np.testing.assert_allclose(cells, ROWS @ found.x, atol=2e-3)
 
 
 def test_new_noise_has_the_same_covariance() -> None:
     """40,000 repetitions of nothing but noise; within 6 standard errors, from a fixed seed."""
-    given, repetitions = measured(NETWORK, GIVEN.measurements), 40_000
+    given, repetitions = read_tables(NETWORK, GIVEN.measurements), 40_000
     zeros = {scope: np.zeros((*table.shape[:-1], repetitions)) for scope, table in given.tables.items()}
     again = given.again(zeros, np.random.default_rng(5))
     cells = np.concatenate([table.reshape(-1, repetitions) for table in again.tables.values()])
@@ -139,7 +139,7 @@ def test_a_star_tells_the_number_of_records_once() -> None:
     mean, deviation = number_of_records(parts)
     assert mean == GIVEN.tables[STAR[0]].sum()
     assert deviation**2 == pytest.approx(2 * star_variances([3, 2], SCALE).shared)
-    margins = least_squares(measured(NETWORK, GIVEN.measurements), None)
+    margins = least_squares(read_tables(NETWORK, GIVEN.measurements), None)
     assert margins.total[1] < deviation**2
 
 
@@ -147,7 +147,7 @@ def test_two_stars_over_the_same_tables_are_weighed_by_interaction() -> None:
     """As two releases on one data set: precisions add, and new noise is that of the mean."""
     other = replace(payload(seed=9), scales={**dict.fromkeys(STAR, 2 * SCALE), ("c", "d"): 2.0})
     one, two, both = (
-        least_squares(measured(NETWORK, parts), None)
+        least_squares(read_tables(NETWORK, parts), None)
         for parts in (GIVEN.measurements, other.measurements, (*GIVEN.measurements, *other.measurements))
     )
     for subset, variance in both.variances.items():
@@ -155,7 +155,7 @@ def test_two_stars_over_the_same_tables_are_weighed_by_interaction() -> None:
         weights = [1 / part.variances[subset] for part in (one, two)]
         mean = np.average([part.values[subset] for part in (one, two)], axis=0, weights=weights)
         np.testing.assert_allclose(both.values[subset], mean)
-    mixed = measured(NETWORK, (*GIVEN.measurements, *other.measurements))
+    mixed = read_tables(NETWORK, (*GIVEN.measurements, *other.measurements))
     assert not mixed.laws
     repetitions = 20_000
     zeros = {scope: np.zeros((*table.shape[:-1], repetitions)) for scope, table in mixed.tables.items()}
@@ -169,14 +169,14 @@ def test_two_stars_over_the_same_tables_are_weighed_by_interaction() -> None:
 def test_a_star_in_part_is_made_again_without_its_tie() -> None:
     """A second release tells one of its tables, too: the mean of these two has no law, nor has the rest of the star."""
     more = Measurement(("a", "b"), np.full((2, 3), 10), 4.0)
-    found = measured(NETWORK, (*GIVEN.measurements, more))
+    found = read_tables(NETWORK, (*GIVEN.measurements, more))
     assert list(found.laws) == [("c", "d")]
     assert found.variance(("a", "c"), ("c",)) == pytest.approx(star_variances([3, 2], SCALE).rows[1])
 
 
 def test_samples_of_a_star_are_more_uncertain() -> None:
     parts = [replace_part(part, sampling=0.5) for part in GIVEN.measurements]
-    whole, half = (measured(NETWORK, each) for each in (GIVEN.measurements, parts))
+    whole, half = (read_tables(NETWORK, each) for each in (GIVEN.measurements, parts))
     for scope in STAR:
         np.testing.assert_allclose(half.tables[scope], 2 * whole.tables[scope])
         for subset in (("a",), scope):
@@ -254,7 +254,7 @@ def test_variances_are_numbers_up_to_the_limit(lengths: tuple[int, ...]) -> None
 
 def test_measured_stars_are_told_apart_from_independent_noise() -> None:
     """The same tables without their star would be read as if they told `a` twice."""
-    tied, apart = (measured(NETWORK, part.measurements) for part in (GIVEN, replace(GIVEN, stars={})))
+    tied, apart = (read_tables(NETWORK, part.measurements) for part in (GIVEN, replace(GIVEN, stars={})))
     assert isinstance(tied, Measured)
     assert tied.variance(("a", "b"), ("a",)) > 1.5 * apart.variance(("a", "b"), ("a",))
     assert isinstance(tied.laws["a", "b"][0], Star) and apart.laws["a", "b"][0] == "discrete_laplace"

@@ -171,7 +171,7 @@ def test_states_of_probability_0_are_never_drawn() -> None:
 
 def test_looking_up_probabilities_in_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = sample_codes(asia(), 1000, np.random.default_rng(11))
-    monkeypatch.setattr(sampling, "GATHERED", 17)
+    monkeypatch.setattr(sampling, "PROBABILITIES_AT_ONCE", 17)
     parts = sample_codes(asia(), 1000, np.random.default_rng(11))
     assert all(np.array_equal(whole[node], parts[node]) for node in whole)
 

@@ -229,7 +229,7 @@ def test_what_pairs_leave_open_is_an_interaction_that_keeps_them(monkeypatch: py
         own = posterior.tables.joint(cells, pair)
         margin = law.sum(axis=axis)
         np.testing.assert_allclose(margin, elimination.joint(cells, pair, {}) if own is None else own, atol=2e-3)
-    monkeypatch.setattr(table_draws, "TAUS", (0.0,) * len(table_draws.TAUS))
+    monkeypatch.setattr(table_draws, "INTERACTION_SIZES", (0.0,) * len(table_draws.INTERACTION_SIZES))
     without = posterior.tables.joint(cells, names)
     monkeypatch.undo()
     assert without is not None
@@ -250,6 +250,6 @@ def test_laws_that_are_too_large_stay_and_say_so(
     posterior: dc.results.PosteriorDraws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert dc.answer(posterior, "P(a, b)", level=0.95).basis == "measured"
-    monkeypatch.setattr(table_draws, "MOST_VALUES", 100)
+    monkeypatch.setattr(table_draws, "MOST_LAW_VALUES", 100)
     told = dc.answer(posterior, "P(a, b)", level=0.95)
     assert told.basis == "assumed" and told.unmeasured == ()

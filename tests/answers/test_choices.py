@@ -117,8 +117,8 @@ def test_made_up_data_sets_are_right_on_average(network: dc.Network, monkeypatch
     told, cells = made_up(network), dc.Dirichlet.uniform(network, 0.7).draw(3, rng=rng(4))
     exact = choice_log_likelihood(told, np.full(3, 3), cells, rng(), likelihood="exact")
     if network is FIVE:
-        monkeypatch.setattr(choices, "MOST_TYPES", 1)
-        monkeypatch.setattr(choices, "BLOCK", 50)
+        monkeypatch.setattr(choices, "MOST_RECORD_TYPES", 1)
+        monkeypatch.setattr(choices, "VALUES_AT_ONCE", 50)
     times = 6000
     many = dc.Tables(network, {node: np.repeat(cells[node], times, axis=-1) for node in network.nodes}, draws=3 * times)
     logs = choice_log_likelihood(told, np.full(3 * times, 3), many, rng(5), likelihood="simulated")
@@ -135,7 +135,7 @@ def test_each_data_set_has_its_own_number_of_records(monkeypatch: pytest.MonkeyP
         table[..., 1, :] = 1
     cells, numbers = dc.Tables(FIVE, sure, draws=4), np.array([0, 7, 1, 30])
     wanted = choice_log_likelihood(told, numbers, cells, rng(), likelihood="simulated")
-    monkeypatch.setattr(choices, "MOST_TYPES", 1)
+    monkeypatch.setattr(choices, "MOST_RECORD_TYPES", 1)
     found = choice_log_likelihood(told, numbers, cells, rng(), likelihood="simulated")
     np.testing.assert_allclose(found, wanted, atol=1e-9)
     normal = choice_log_likelihood(told, numbers, cells, rng(), likelihood="clt")
@@ -303,7 +303,7 @@ def test_networks_to_choose_from_answer_a_query(relation: dc.Relation, likelihoo
 
 @pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 def test_noise_aware_reads_a_choice(relation: dc.Relation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choices, "PARTICLES", (800, 2))
+    monkeypatch.setattr(choices, "PARTICLES_OF_FEW_TYPES", (800, 2))
     network = asia().network
     release = dc.Release.loads(chosen(network, candidates(network, 20), 500, promise(1, relation)).dumps())
     prior = dc.Dirichlet.uniform(network, 1.0)
@@ -325,7 +325,7 @@ def test_noise_aware_reads_a_choice(relation: dc.Relation, monkeypatch: pytest.M
 def test_choices_are_combined_with_each_other_and_with_tables_on_other_records(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(choices, "PARTICLES", (800, 2))
+    monkeypatch.setattr(choices, "PARTICLES_OF_FEW_TYPES", (800, 2))
     among = candidates(FIVE, 12)
     first, second = (chosen(FIVE, among, 300, promise(3), seed) for seed in (2, 4))
     together = dc.noise_aware(dc.combine(first, second, data="same"), draws=400, rng=rng())
@@ -393,8 +393,8 @@ def test_moves_leave_the_prior_as_it_is() -> None:
     """Gamma variables before and after: of the same law, and exchangeable; false alarms below 1e-7."""
     draw, size = rng(3), 40_000
     alpha = np.array([[0.25], [3.0]])
-    before = choices._log_gamma(np.broadcast_to(alpha, (2, size)), draw)
-    after = choices._moved(before, alpha, draw.random(size), draw)
+    before = choices._draw_log_gamma(np.broadcast_to(alpha, (2, size)), draw)
+    after = choices._propose_logs(before, alpha, draw.random(size), draw)
     for row, shape in enumerate(alpha[:, 0]):
         assert stats.kstest(np.exp(after[row]), stats.gamma(shape).cdf).pvalue > 1e-8
         x, y = stats.gamma(shape).cdf(np.exp([before[row], after[row]]))
@@ -410,14 +410,14 @@ def test_moves_leave_the_prior_as_it_is() -> None:
 @pytest.mark.parametrize("epsilon", ["0.1", "3"])
 def test_ranks_of_the_truth_are_uniform(epsilon: str, relation: dc.Relation, monkeypatch: pytest.MonkeyPatch) -> None:
     """A coin's truths from the prior; 12 bins; false alarms below 1e-7. See `docs/posterior.md` for more runs."""
-    monkeypatch.setattr(choices, "PARTICLES", (400, 2))
+    monkeypatch.setattr(choices, "PARTICLES_OF_FEW_TYPES", (400, 2))
     assert stats.chisquare(np.bincount(ranks_of(50, epsilon, relation), minlength=12)).pvalue > 1e-8
 
 
 def test_ranks_tell_a_posterior_that_reads_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if it were ten times the records: the test above has the power to see it."""
-    monkeypatch.setattr(choices, "PARTICLES", (400, 2))
-    monkeypatch.setattr(choices, "MOST_TERMS", 0)
+    monkeypatch.setattr(choices, "PARTICLES_OF_FEW_TYPES", (400, 2))
+    monkeypatch.setattr(choices, "MOST_HISTOGRAMS", 0)
     honest = choices.simulated_log_choices
     monkeypatch.setattr(choices, "simulated_log_choices", lambda c, laws, phi, n, r: honest(c, laws, 10 * phi, n, r))
     assert stats.chisquare(np.bincount(ranks_of(20, "0.3", REPLACE), minlength=12)).pvalue < 1e-8
@@ -445,10 +445,10 @@ def test_what_cannot_be_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
         choice_log_likelihood(made_up(ARC), np.array([3, 3]), cells, rng(), likelihood="upper")
     with pytest.raises(dc.InputError, match="histograms are more than"):
         choice_log_likelihood(made_up(ARC), np.array([900, 900]), cells, rng(), likelihood="exact")
-    monkeypatch.setattr(choices, "MOST_TYPES", 2)
+    monkeypatch.setattr(choices, "MOST_RECORD_TYPES", 2)
     with pytest.raises(dc.InputError, match="record types at most"):
         choice_log_likelihood(made_up(ARC), np.array([3, 3]), cells, rng(), likelihood="exact")
-    monkeypatch.setattr(choices, "STEPS", 0)
+    monkeypatch.setattr(choices, "MOST_POWER_STEPS", 0)
     with pytest.raises(dc.DiscreetError, match="could not be drawn"):
         choice_cells(made_up(ARC), 3, dc.Dirichlet.uniform(ARC, 1.0), 5, rng())
     monkeypatch.setattr("discreet.inference.additive_moments.CELL_BUDGET", 1)

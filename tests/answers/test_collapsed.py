@@ -71,7 +71,7 @@ class Case:
         parts = [sums.read_sums(self.network, part, (k, 0), members, 1.5) for k, payload in enumerate(self.payloads)
                  for part in payload.measurements if part.scale is not None]  # fmt: skip
         counted = [len({total[k] for total in self.totals}) == 1 for k in range(len(self.payloads))]
-        return chains._model(self.network, parts, members, counted), members
+        return chains._build_model(self.network, parts, members, counted), members
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,9 +16,10 @@ import pytest
 from scipy.special import gammaln
 
 import discreet as dc
+from discreet.posterior import diagnostics
 from discreet.posterior.exact import chains as module
 from discreet.posterior.exact import sums
-from discreet.posterior.exact.chains import joint
+from discreet.posterior.exact.chains import draw_jointly
 from discreet.releases.measurement import Measurement
 from folding import every
 from networks import asia
@@ -96,27 +97,27 @@ def test_a_public_number_of_records(public: np.ndarray | None) -> None:
     release = told(Z, 1.5, 6, 1)
     counts = None if public is None else dc.Tables(NETWORK, {"x": public.sum(axis=1), "y": public})
     evidence = dc.combine(release, data="same", public=counts)
-    posterior = joint(evidence, PRIOR, 2000, np.random.default_rng(1))
+    posterior = draw_jointly(evidence, PRIOR, 2000, np.random.default_rng(1))
     agrees(posterior, *enumerated(laplace(Z, 1.5), data_sets(6, exactly=True), public))
 
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chains that are taken for mixed early: for tests of what is no mean of many draws."""
-    monkeypatch.setattr(module, "ENOUGH", 50)
-    monkeypatch.setattr(module, "AGREED", 1.1)
+    monkeypatch.setattr(diagnostics, "LEAST_EFFECTIVE_DRAWS", 50)
+    monkeypatch.setattr(diagnostics, "LARGEST_R_HAT", 1.1)
 
 
 def test_a_private_number_of_records() -> None:
     """Its prior is flat; data sets beyond 16 records have less than 1e-4 of the mass."""
-    posterior = joint(dc.tools.evidence_of(told(Z, 0.8, None, 1)), PRIOR, 1000, np.random.default_rng(2))
+    posterior = draw_jointly(dc.tools.evidence_of(told(Z, 0.8, None, 1)), PRIOR, 1000, np.random.default_rng(2))
     agrees(posterior, *enumerated(laplace(Z, 0.8), data_sets(16, exactly=False)))
 
 
 def test_releases_on_the_same_records() -> None:
     """The sum over data sets is outside of the product of both likelihoods."""
     both = dc.combine(told(Z, 1.5, 6, 1), told(OTHER, 1.0, None, 2), data="same")
-    posterior = joint(both, PRIOR, 2000, np.random.default_rng(3))
+    posterior = draw_jointly(both, PRIOR, 2000, np.random.default_rng(3))
     one, other = laplace(Z, 1.5), laplace(OTHER, 1.0)
     agrees(posterior, *enumerated(lambda counts: one(counts) + other(counts), data_sets(6, exactly=True)))
 
@@ -124,7 +125,7 @@ def test_releases_on_the_same_records() -> None:
 def test_releases_on_different_records() -> None:
     """Pairs of data sets share the probabilities alone."""
     both = dc.combine(told(Z, 1.5, 4, 1), told(OTHER, 1.0, 3, 2), data="different")
-    posterior = joint(both, PRIOR, 2000, np.random.default_rng(4))
+    posterior = draw_jointly(both, PRIOR, 2000, np.random.default_rng(4))
     firsts, seconds = data_sets(4, exactly=True), data_sets(3, exactly=True)
     one, other = laplace(Z, 1.5), laplace(OTHER, 1.0)
     logs, sums = [], []
@@ -185,8 +186,8 @@ def test_stars_of_tables(by_type: bool, records: int | None, most: int, scale: f
         logs += total.reshape(len(sets), -1).sum(axis=-1)
     weights = np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "TYPE", 0 if by_type else 10**6)
-        posterior = joint(
+        patch.setattr(module, "RECORDS_PER_TYPE", 0 if by_type else 10**6)
+        posterior = draw_jointly(
             dc.tools.evidence_of(star_release(records, scale)),
             dc.Dirichlet.uniform(FORK, 0.5),
             2000,
@@ -208,8 +209,8 @@ def test_stars_of_several_releases_are_told_apart() -> None:
     one = star_release(6, 1.5)
     both = dc.combine(replace(one, id=f"{1:032x}"), replace(one, id=f"{2:032x}"), data="same")
     prior, rng = dc.Dirichlet.uniform(FORK, 0.5), np.random.default_rng(6)
-    twice = joint(both, prior, 2000, rng)
-    sharper = joint(dc.tools.evidence_of(star_release(6, 0.75)), prior, 2000, rng)
+    twice = draw_jointly(both, prior, 2000, rng)
+    sharper = draw_jointly(dc.tools.evidence_of(star_release(6, 0.75)), prior, 2000, rng)
     for node in FORK.nodes:
         off = twice.cells[node].mean(axis=-1) - sharper.cells[node].mean(axis=-1)
         assert (np.abs(off) / sharper.cells[node].std(axis=-1)).max() < ERRORS * math.sqrt(2 / 400)
@@ -220,7 +221,7 @@ def test_a_record_adds_to_contrasts_what_their_definition_says(sizes: tuple[int,
     """A contrast is the difference of two neighbouring states, along every axis."""
     table = np.random.default_rng(6).integers(0, 50, sizes)
     found = np.zeros(math.prod(size - 1 for size in sizes), np.int64)
-    for cell, contrast, amount in sums._contrast_weights(sizes):
+    for cell, contrast, amount in sums._list_contrast_weights(sizes):
         found[contrast] += amount * table.flat[cell]
     for axis in range(len(sizes)):
         table = -np.diff(table, axis=axis)
@@ -238,12 +239,12 @@ def test_a_table_of_a_sample_counts_those_who_are_in_it() -> None:
 def test_of_the_draws_of_all_chains_in_turn_the_last_are_taken() -> None:
     network = dc.Network((dc.Variable("x", ("no", "yes")),), {"x": ()})
     chains = [np.array([[step + chain, -1.0] for step in (0, 10, 20)]) for chain in range(2)]
-    assert module._by_family(network, chains, 3)["x"][0].tolist() == [11, 20, 21]
+    assert module._split_by_family(network, chains, 3)["x"][0].tolist() == [11, 20, 21]
 
 
 def test_twins_share_the_counts_and_nothing_else() -> None:
     """Their covariance is the variance of the mean given the counts: by enumeration, to a tenth of the variance."""
-    posterior = joint(dc.tools.evidence_of(told(Z, 1.5, 6, 1)), PRIOR, 4000, np.random.default_rng(5))
+    posterior = draw_jointly(dc.tools.evidence_of(told(Z, 1.5, 6, 1)), PRIOR, 4000, np.random.default_rng(5))
     assert posterior.twins is not None
     sets = data_sets(6, exactly=True)
     logs = np.array([log_prior(counts, 0.5, np.zeros((2, 3))) + laplace(Z, 1.5)(counts) for counts in sets])
@@ -257,10 +258,10 @@ def test_twins_share_the_counts_and_nothing_else() -> None:
 
 def test_draws_are_the_same_for_a_seed_and_any_number_of_them() -> None:
     evidence = dc.tools.evidence_of(told(Z, 1.5, 6, 1))
-    one, again = (joint(evidence, PRIOR, 90, np.random.default_rng(6)) for _ in range(2))
+    one, again = (draw_jointly(evidence, PRIOR, 90, np.random.default_rng(6)) for _ in range(2))
     assert np.array_equal(one.cells["y"], again.cells["y"])
     assert one.cells.draws == 90
-    many = joint(evidence, PRIOR, 2600, np.random.default_rng(6))
+    many = draw_jointly(evidence, PRIOR, 2600, np.random.default_rng(6))
     assert many.cells.draws == 2600
     for node in ("x", "y"):
         assert np.allclose(many.cells[node].sum(axis=-2), 1)
@@ -272,7 +273,7 @@ def test_chains_that_do_not_mix_are_refused_and_say_why() -> None:
     with pytest.raises(
         dc.DiscreetError, match=r"not mixed after 1,000 sweeps.*independent draws of 400.*another method"
     ):
-        joint(
+        draw_jointly(
             dc.tools.evidence_of(release),
             release.prior,
             100,
@@ -292,7 +293,7 @@ def test_the_number_of_records_is_not_cut_off_where_the_noise_was_low() -> None:
     network = dc.Network((dc.Variable("x", ("no", "yes")),), {"x": ()})
     prior = dc.Dirichlet.uniform(network, 1.0)
     release = noisy_release(prior, {"x": np.array([-50, -10])}, 2000.0)
-    posterior = joint(dc.tools.evidence_of(release), prior, 4000, np.random.default_rng(3))
+    posterior = draw_jointly(dc.tools.evidence_of(release), prior, 4000, np.random.default_rng(3))
     n = np.arange(0, 60_000, 50.0)
     # P(n | z): every split of n is equally likely under a uniform prior.
     weights = np.array([np.mean(np.exp(-(np.abs(-50 - k) + np.abs(-10 - (m - k))) / 2000)) for m in n
@@ -317,7 +318,7 @@ def test_numbers_beyond_memory_are_refused() -> None:
     tables = {name: np.array([[10**10, 0], [0, 0]]) for name in names[1:]}
     release = noisy_release(dc.Dirichlet.uniform(network), tables, 1.0)
     with pytest.raises(dc.DiscreetError, match="memory"):
-        joint(dc.tools.evidence_of(release), release.prior, 10, np.random.default_rng(0))
+        draw_jointly(dc.tools.evidence_of(release), release.prior, 10, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("records", [10**9, pytest.param(10**12, marks=pytest.mark.thorough)])
@@ -325,7 +326,7 @@ def test_so_many_records_of_few_types_are_counted_by_type(records: int) -> None:
     """Steps of chains of 10^12 records take half a minute to find their length."""
     tenth = records // 10
     release = told([[4 * tenth, tenth, 0], [tenth, 0, 4 * tenth]], 1.0, records, 1)
-    posterior = joint(dc.tools.evidence_of(release), PRIOR, 400, np.random.default_rng(0))
+    posterior = draw_jointly(dc.tools.evidence_of(release), PRIOR, 400, np.random.default_rng(0))
     assert np.abs(posterior.cells["x"][0] - 0.5).max() < 10 / math.sqrt(records)
 
 
@@ -335,7 +336,7 @@ def test_payloads_that_are_no_sums_are_refused() -> None:
         guarantee(), rng=np.random.default_rng(0),
     )  # fmt: skip
     with pytest.raises(dc.InputError, match="noisy counts"):
-        joint(dc.tools.evidence_of(made), PRIOR, 10, np.random.default_rng(0))
+        draw_jointly(dc.tools.evidence_of(made), PRIOR, 10, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("mechanism", ["planned", "laplace", "fourier", "allocated", "sampled"])
@@ -352,7 +353,7 @@ def test_every_payload_is_read(mechanism: str, relation: str) -> None:
     rng = np.random.default_rng(9)
     counts = dc.tools.count_codes(NETWORK, {"x": rng.integers(0, 2, 60), "y": rng.integers(0, 3, 60)})
     release = dc.simulate(make(), counts, PRIOR, guarantee(60 if mechanism == "fourier" else 500, relation), rng=rng)
-    posterior = joint(dc.tools.evidence_of(release), PRIOR, 2000, rng)
+    posterior = draw_jointly(dc.tools.evidence_of(release), PRIOR, 2000, rng)
     exact = PRIOR.updated(counts.tables).mean()
     for node in ("x", "y"):
         off = np.abs(posterior.mean()[node] - exact[node]) / posterior.cells[node].std(axis=-1)
@@ -377,7 +378,7 @@ def test_no_records_one_state_and_nodes_apart(mechanism: str, n: int, hasty: Non
         EDGES, {variable.name: rng.integers(0, variable.size, n) for variable in EDGES.schema}
     )
     release = dc.simulate(make(), counts, dc.Dirichlet.uniform(EDGES, 0.5), guarantee(), rng=rng)
-    posterior = joint(dc.tools.evidence_of(release), release.prior, 200, rng)
+    posterior = draw_jointly(dc.tools.evidence_of(release), release.prior, 200, rng)
     for node in EDGES.nodes:
         assert np.allclose(posterior.cells[node].sum(axis=-2), 1)
         assert np.all(posterior.cells[node] > 0)
@@ -386,8 +387,8 @@ def test_no_records_one_state_and_nodes_apart(mechanism: str, n: int, hasty: Non
 def test_the_cost_that_is_predicted() -> None:
     network = asia().network
     release = simulated(asia(), 700, guarantee(1, "replace"), np.random.default_rng(1))
-    assert module.visits(dc.tools.evidence_of(release)) == 700 * len(network.nodes)
+    assert module.updates_per_sweep(dc.tools.evidence_of(release)) == 700 * len(network.nodes)
     many = simulated(asia(), 70_000, guarantee(1, "replace"), np.random.default_rng(1))
-    assert module.visits(dc.tools.evidence_of(many)) == module.TYPE * 256 * len(network.nodes)
+    assert module.updates_per_sweep(dc.tools.evidence_of(many)) == module.RECORDS_PER_TYPE * 256 * len(network.nodes)
     private = simulated(asia(), 700, guarantee(1), np.random.default_rng(1))
-    assert 700 < module.visits(dc.tools.evidence_of(private)) / len(network.nodes) < 1500
+    assert 700 < module.updates_per_sweep(dc.tools.evidence_of(private)) / len(network.nodes) < 1500

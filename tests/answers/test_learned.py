@@ -18,9 +18,9 @@ from discreet.inference.sampling import sample_codes
 from discreet.posterior.pooled import worlds as module
 from discreet.posterior.pooled.estimate import estimate
 from discreet.posterior.pooled.least_squares import Margins, least_squares
-from discreet.posterior.pooled.measured import Measured, measured
+from discreet.posterior.pooled.measured import Measured, read_tables
 from discreet.posterior.pooled.shrinkage import COMPONENTS, Rows, draw_rows
-from discreet.posterior.pooled.worlds import Worlds, worlds
+from discreet.posterior.pooled.worlds import LatentCounts, draw_latent_counts
 from folding import every
 from networks import asia
 from releases import guarantee, simulated
@@ -54,7 +54,7 @@ def planned(theta: dc.Tables, n: int, epsilon: float = 1.0, relation: str = "add
     )
 
 
-def check_world(found: Worlds, draws: int) -> None:
+def check_world(found: LatentCounts, draws: int) -> None:
     """Shapes, rows that sum to 1, and totals that are the ancestors' where one of their families holds the parents."""
     network = found.network
     for node in network.nodes:
@@ -95,7 +95,7 @@ def test_counts_of_a_world_agree(name: str, n: int, relation: dc.Relation) -> No
         release = simulated(theta, n, guarantee(0.5, relation), np.random.default_rng(2))
     else:
         release = planned(theta, n, 1.0, relation)
-    found = worlds(release, 30, np.random.default_rng(3))
+    found = draw_latent_counts(release, 30, np.random.default_rng(3))
     check_world(found, 30)
     if relation is dc.Relation.REPLACE:
         root = found.network.order[0]
@@ -114,7 +114,7 @@ def test_counts_of_any_world_are_finite(
     network: dc.Network, seed: int, n: int, epsilon: float, relation: dc.Relation
 ) -> None:
     release = planned(random_theta(network, seed, 0.3), n, epsilon, relation, seed)
-    found = worlds(release, 11, np.random.default_rng(seed))
+    found = draw_latent_counts(release, 11, np.random.default_rng(seed))
     for node in network.nodes:
         rows = found.rows(node)
         assert np.all(np.isfinite(rows.theta)) and rows.counts.min() >= 0
@@ -138,20 +138,20 @@ def test_a_private_number_of_records_has_the_pooled_spread() -> None:
     tables = {("a",): np.array([400.0, 620]), ("b",): np.array([300.0, 400, 280])}
     scales = {("a",): 20.0, ("b",): 8.0}
     margins = least_squares(given_tables(network, tables, scales), None)
-    found = Worlds(margins, 20_000, np.random.default_rng(0)).rows("a").counts.sum(axis=0)
+    found = LatentCounts(margins, 20_000, np.random.default_rng(0)).rows("a").counts.sum(axis=0)
     variance = pooled_variances(network, {scope: Blur(scale**2) for scope, scale in scales.items()})[()]
     assert variance == pytest.approx(1 / (1 / 800 + 1 / 192))
     expected = (1020 / 800 + 980 / 192) * variance
     assert abs(found.mean() - expected) < 6 * math.sqrt(variance / 20_000)
     assert found.std() == pytest.approx(math.sqrt(variance + 1 / 12), rel=6 / math.sqrt(40_000))
-    both = Worlds(margins, 50, np.random.default_rng(0))
+    both = LatentCounts(margins, 50, np.random.default_rng(0))
     np.testing.assert_array_equal(both.rows("a").counts.sum(axis=0), both.rows("b").counts.sum(axis=0))
 
 
 def test_a_public_number_of_records_is_held_in_every_world() -> None:
     network = network_of({"a": 2, "b": 3}, "a>b")
     given = given_tables(network, {("a", "b"): np.full((2, 3), 100.0)}, {("a", "b"): 50.0})
-    found = Worlds(least_squares(given, 431), 500, np.random.default_rng(0))
+    found = LatentCounts(least_squares(given, 431), 500, np.random.default_rng(0))
     for node in "ab":
         np.testing.assert_array_equal(found.rows(node).counts.reshape(-1, 500).sum(axis=0), 431)
 
@@ -173,7 +173,7 @@ def test_evidence_counts_once_in_a_chain(extra: float | None) -> None:
     if extra:
         tables[("a",)], scales[("a",)] = truth.sum(axis=1), extra
     margins = least_squares(given_tables(network, tables, scales), n)
-    found = Worlds(margins, draws, np.random.default_rng(0), prior=dc.Dirichlet.uniform(network, 1.0))
+    found = LatentCounts(margins, draws, np.random.default_rng(0), prior=dc.Dirichlet.uniform(network, 1.0))
     # Coordinate of `a`: variance 2 scale^2 from the table over both, extra^2 from its own.
     told = 1 / (1 / (2 * scale**2) + (1 / extra**2 if extra else 0.0)) / 2
     upper = found.rows("a").counts[0]
@@ -197,7 +197,7 @@ def test_evidence_of_parents_that_no_family_holds() -> None:
         # The parents' own tables are nearly exact.
         tables = {("a", "b", "c"): joint, ("a",): joint.sum(axis=(1, 2)), ("b",): joint.sum(axis=(0, 2))}
         given = given_tables(network, tables, {("a", "b", "c"): scale, ("a",): 0.01, ("b",): 0.01})
-        found = Worlds(least_squares(given, 1000), 8_000, np.random.default_rng(1), prior=prior)
+        found = LatentCounts(least_squares(given, 1000), 8_000, np.random.default_rng(1), prior=prior)
         return np.asarray(found.rows("c").counts.sum(axis=-2))
 
     exact = totals(0.01)
@@ -222,7 +222,7 @@ def test_a_prior_that_is_given_is_used() -> None:
     network = network_of({"a": 2, "b": 2}, "a>b")
     alpha = dc.Dirichlet(dc.Tables(network, {"a": np.array([3.0, 1.0]), "b": np.array([[3.0, 1.0], [1.0, 3.0]])}))
     given = given_tables(network, {("a", "b"): np.zeros((2, 2))}, {("a", "b"): 1e5})
-    found = Worlds(least_squares(given, 50), 20_000, np.random.default_rng(2), prior=alpha)
+    found = LatentCounts(least_squares(given, 50), 20_000, np.random.default_rng(2), prior=alpha)
     deviation = math.sqrt(3 / 16 / 5)
     for cells, mean in ((found.cells["a"][0], 0.75), (found.cells["b"][0, 0], 0.75), (found.cells["b"][1, 0], 0.25)):
         assert abs(cells.mean() - mean) < 6 * deviation / math.sqrt(20_000) + 0.002
@@ -239,7 +239,7 @@ def release() -> dc.Release:
 
 
 def test_the_seed_fixes_everything(release: dc.Release) -> None:
-    first, second, other = (worlds(release, 8, np.random.default_rng(seed)).cells for seed in (1, 1, 2))
+    first, second, other = (draw_latent_counts(release, 8, np.random.default_rng(seed)).cells for seed in (1, 1, 2))
     assert all(np.array_equal(first[node], second[node]) for node in first)
     assert not any(np.array_equal(first[node], other[node]) for node in first)
 
@@ -255,7 +255,7 @@ def test_a_family_does_not_depend_on_those_asked_before(release: dc.Release) -> 
 
 
 def test_only_ancestors_are_drawn(release: dc.Release) -> None:
-    found = worlds(release, 5, np.random.default_rng(6))
+    found = draw_latent_counts(release, 5, np.random.default_rng(6))
     assert found.cells["tub"].shape == (2, 2, 5)
     assert set(found._rows) == {"asia", "tub"}
 
@@ -288,7 +288,7 @@ def test_other_releases_are_refused() -> None:
         rng=np.random.default_rng(0),
     )
     with pytest.raises(dc.InputError, match="only noisy tables"):
-        worlds(made, 3, np.random.default_rng(0))
+        draw_latent_counts(made, 3, np.random.default_rng(0))
     with pytest.raises(dc.InputError, match="noise_aware or plug_in"):
         estimate(made, rng=np.random.default_rng(0))
 
@@ -323,7 +323,7 @@ def test_a_long_chain_listed_backwards() -> None:
     )
     scopes = [(nodes[i + 1], nodes[i]) for i in range(299)]
     given = given_tables(network, {s: np.array([[40.0, 10], [10, 40]]) for s in scopes}, dict.fromkeys(scopes, 1.0))
-    found = Worlds(least_squares(given, 100), 2, np.random.default_rng(0))
+    found = LatentCounts(least_squares(given, 100), 2, np.random.default_rng(0))
     assert found.cells["v299"].shape == (2, 2, 2)
     assert len(found._rows) == 300
 
@@ -332,13 +332,13 @@ def test_parents_whose_joint_is_out_of_reach(monkeypatch: pytest.MonkeyPatch) ->
     """The margins alone predict the totals; with them both kept this is what independent parents predict."""
     network = NETWORKS["collider"]
     made = planned(random_theta(network, 3, 5.0), 2000, 0.2, "replace")
-    within = worlds(made, 400, np.random.default_rng(8)).rows("c").counts.sum(axis=-2)
+    within = draw_latent_counts(made, 400, np.random.default_rng(8)).rows("c").counts.sum(axis=-2)
 
     def refuse(*_: object) -> None:
         raise dc.InputError("too large")
 
     monkeypatch.setattr(elimination, "joint", refuse)
-    found = worlds(made, 400, np.random.default_rng(8))
+    found = draw_latent_counts(made, 400, np.random.default_rng(8))
     check_world(found, 400)
     beyond = found.rows("c").counts.sum(axis=-2)
     spread = within.std(axis=-1) + 1
@@ -346,15 +346,15 @@ def test_parents_whose_joint_is_out_of_reach(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_weights_of_the_second_pass_come_from_the_first(release: dc.Release, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Worlds] = []
-    own = Worlds.__init__
+    seen: list[LatentCounts] = []
+    own = LatentCounts.__init__
 
-    def spy(self: Worlds, margins: Margins, draws: int, rng: np.random.Generator, **options: object) -> None:
+    def spy(self: LatentCounts, margins: Margins, draws: int, rng: np.random.Generator, **options: object) -> None:
         own(self, margins, draws, rng, **options)  # type: ignore[arg-type]
         seen.append(self)
 
-    monkeypatch.setattr(Worlds, "__init__", spy)
-    worlds(release, 3, np.random.default_rng(9))
+    monkeypatch.setattr(LatentCounts, "__init__", spy)
+    draw_latent_counts(release, 3, np.random.default_rng(9))
     first, second = seen
     np.testing.assert_allclose(first.weights, 1 / COMPONENTS)
     usage = sum(first.rows(node).usage for node in release.network.nodes) + 0.5
@@ -362,10 +362,10 @@ def test_weights_of_the_second_pass_come_from_the_first(release: dc.Release, mon
 
 
 def test_errors_are_never_larger_than_plain_ones_and_mostly_smaller(release: dc.Release) -> None:
-    noisy = measured(release.network, release.payload.measurements)  # type: ignore[arg-type]
+    noisy = read_tables(release.network, release.payload.measurements)  # type: ignore[arg-type]
     plain = least_squares(noisy, release.records)
-    first = Worlds(plain, 16, np.random.default_rng(10))
-    constrained = module._constrained(noisy, plain, first.cells, np.random.default_rng(11))
+    first = LatentCounts(plain, 16, np.random.default_rng(10))
+    constrained = module._fit_constrained(noisy, plain, first.cells, np.random.default_rng(11))
     for sharper in (constrained.as_measured(), constrained.for_intervals()):
         assert set(sharper.variances) == set(plain.variances)
         assert sharper.total == plain.total
@@ -418,14 +418,14 @@ def test_one_made_up_fit_tells_no_bias_from_spread() -> None:
 # ---------------------------------------------------------------------------------------------------------- doubt
 
 
-def many_rows(draws: int, doubt: bool) -> Worlds:
+def many_rows(draws: int, doubt: bool) -> LatentCounts:
     """Sixty rows of 2 records on average, whose child has a rare state that they are told nearly nothing of."""
     network = network_of({"a": 60, "b": 3}, "a>b")
     tables = {("a",): np.full(60, 20.0), ("b",): np.array([900.0, 270, 30])}
     tables["a", "b"] = np.outer(tables["a",], tables["b",]) / 1200
     scales = {("a",): 0.1, ("b",): 100.0, ("a", "b"): 60.0}
     margins = least_squares(given_tables(network, tables, scales), 1200)
-    return Worlds(margins, draws, np.random.default_rng(18), doubt=doubt)
+    return LatentCounts(margins, draws, np.random.default_rng(18), doubt=doubt)
 
 
 def test_a_childs_margin_follows_its_own_evidence_and_prior() -> None:
@@ -475,9 +475,9 @@ def test_only_the_learned_prior_of_intervals_is_doubted(release: dc.Release, mon
 
 
 def test_made_up_records_are_weighted_to_the_total(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_RECORDS", 50)
+    monkeypatch.setattr(module, "MOST_MADE_UP_RECORDS", 50)
     cells = dc.Dirichlet.uniform(NETWORKS["five"], 1.0).draw(4, rng=np.random.default_rng(12))
-    made = module._made_up(cells, [("a", "b", "c"), ("c", "d")], 1234.5, np.random.default_rng(13))
+    made = module._make_up_tables(cells, [("a", "b", "c"), ("c", "d")], 1234.5, np.random.default_rng(13))
     for scope, table in made.items():
         assert table.shape == (*(NETWORKS["five"].schema[name].size for name in scope), 4)
         np.testing.assert_allclose(table.reshape(-1, 4).sum(axis=0), 1234.5)
@@ -494,7 +494,7 @@ def test_the_estimate_is_that_of_many_draws(relation: str, loss: Literal["square
     """A tenth of a deviation, as it says; half a deviation in the worst of 30 cells, five times as much."""
     made = planned(random_theta(NETWORKS["five"], 6, 0.5), 1000, 0.3, relation)
     fast = estimate(made, rng=np.random.default_rng(14), loss=loss)
-    posterior = dc.results.PosteriorDraws(worlds(made, 2000, np.random.default_rng(14), doubt=False).cells)
+    posterior = dc.results.PosteriorDraws(draw_latent_counts(made, 2000, np.random.default_rng(14), doubt=False).cells)
     off = []
     for node, exact in (posterior.mean() if loss == "squared" else posterior.median()).items():
         assert fast[node].shape == exact.shape

@@ -17,6 +17,7 @@ from scipy import stats
 from scipy.special import expit
 
 from discreet.errors import InputError
+from discreet.posterior import diagnostics
 from discreet.posterior.design import importance, logistic, slices
 from discreet.posterior.design.importance import Density, Reference, t_draws, weighted_draws
 from discreet.posterior.design.laws import (
@@ -39,7 +40,7 @@ from discreet.posterior.design.logistic import (
     logistic_draws,
     noise_variance,
 )
-from discreet.posterior.design.slices import sliced
+from discreet.posterior.design.slices import draw_by_slices
 
 Floats = npt.NDArray[np.float64]
 
@@ -230,8 +231,8 @@ def test_draws_agree_with_a_grid(
     as_on_a_grid(found.weights, mean, deviation)
     if make is two_gradients:
         return
-    monkeypatch.setattr(logistic, "FEWEST", 10**9)
-    monkeypatch.setattr("discreet.posterior.design.importance.ROUNDS", 2)
+    monkeypatch.setattr(logistic, "LEAST_WEIGHTED_DRAWS", 10**9)
+    monkeypatch.setattr("discreet.posterior.design.importance.MOST_PROPOSAL_ROUNDS", 2)
     chains = case.draw(14, rng=40_000)
     assert chains.method == "slices" and chains.mixing is not None
     assert chains.mixing.effective > 1000 and chains.mixing.r_hat <= 1.01
@@ -252,7 +253,7 @@ def test_chains_and_importance_agree_on_many_coordinates() -> None:
     density = Density(11, 3.0, (gradient_evidence(case.gradients, law),))
     weighed = weighted_draws(density, draws=800, wanted=1000, rng=rng)
     assert weighed.effective >= 1000
-    walked, mixing = sliced(density, weighed.reference(1.3), draws=2000, rng=rng)
+    walked, mixing = draw_by_slices(density, weighed.reference(1.3), draws=2000, rng=rng)
     drawn, deviation = weighed.equal(4000), walked.std(axis=0)
     slack = 5 * (1 / mixing.effective + 1 / 1000) ** 0.5
     assert np.all(np.abs(drawn.mean(axis=0) - walked.mean(axis=0)) < slack * deviation)
@@ -365,8 +366,8 @@ def test_public_records_are_checked(points: Floats, labels: npt.NDArray[np.int64
 
 
 def test_chains_that_do_not_mix_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logistic, "FEWEST", 10**9)
-    monkeypatch.setattr(slices, "AGREED", 0.5)
-    monkeypatch.setattr(slices, "ROUNDS", 1)
+    monkeypatch.setattr(logistic, "LEAST_WEIGHTED_DRAWS", 10**9)
+    monkeypatch.setattr(diagnostics, "LARGEST_R_HAT", 0.5)
+    monkeypatch.setattr(slices, "SLICE_ROUNDS", 1)
     with pytest.raises(InputError, match=r"have not mixed after 200 steps.*smaller prior_deviation"):
         cube().draws(1)

@@ -124,7 +124,7 @@ def test_parameter_draws_of_the_same_records_are_refused() -> None:
 def test_chains_that_do_not_mix_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody asked for them, so nobody is told that they failed."""
     monkeypatch.setattr(module, "COMPILED", True)
-    monkeypatch.setattr(module, "QUICK_VISITS", 1.0)
+    monkeypatch.setattr(module, "MOST_QUICK_UPDATES", 1.0)
     release = simulated(asia(), 150, guarantee("0.01"), RNG(8))
     assert dc.noise_aware(release, draws=50, rng=RNG(8), prior=release.prior).method == "pooled"
 

@@ -17,7 +17,7 @@ from discreet.posterior.design.linear import (
     Moments,
     moment_draws,
     pack,
-    resampled,
+    resample_moments,
     unpack,
 )
 from discreet.posterior.design.weight_posterior import WeightPosterior
@@ -103,7 +103,7 @@ def prior_draws(
         gram = np.block([[gram, mean[:, :, None]], [mean[:, None], np.ones((number, 1, 1))]])
     gram = gram * records[:, None, None]
     theta = deviation * rng.standard_normal(gram.shape[:2])
-    sigma = np.exp(rng.uniform(np.log(posterior.SMALLEST), 0, number))
+    sigma = np.exp(rng.uniform(np.log(posterior.LEAST_RESIDUAL_DEVIATION), 0, number))
     root = np.linalg.cholesky(gram)
     white = np.einsum("kji,kj->ki", root, theta) + sigma[:, None] * rng.standard_normal(theta.shape)
     square = (white**2).sum(-1) + sigma**2 * rng.chisquare(records - gram.shape[-1])
@@ -143,8 +143,8 @@ def test_resampling_has_the_law_of_weighted_prior_draws(
     log_weight, theta, variance = (np.concatenate(part) for part in zip(*samples, strict=True))
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
-    monkeypatch.setattr(posterior, "ENOUGH", 10_000.0)
-    found = resampled(
+    monkeypatch.setattr(posterior, "LEAST_EFFECTIVE_PROPOSALS", 10_000.0)
+    found = resample_moments(
         values, Layout(p, intercept, records), scale=scale, prior_deviation=deviation, draws=40_000, rng=rng
     )
     assert found is not None
@@ -185,7 +185,7 @@ def test_little_noise_leaves_the_conjugate_posterior() -> None:
 def test_the_prior_pulls_coefficients_in() -> None:
     values = noisy(1, False, 200, 200, 1.0)
     wide, narrow = (
-        resampled(
+        resample_moments(
             values,
             Layout(1, False, 200),
             scale=1.0,
@@ -229,7 +229,7 @@ def test_the_chain_agrees_with_resampling(name: str, monkeypatch: pytest.MonkeyP
     given: dict[str, Any] = {"layout": Layout(3, intercept, records), "scale": scale}
     rest: dict[str, Any] = {"prior_deviation": 1.0, "draws": 2000}
     exact = moment_draws(values, **given, **rest, rng=np.random.default_rng(1))
-    monkeypatch.setattr(posterior, "ENOUGH", 1e12)
+    monkeypatch.setattr(posterior, "LEAST_EFFECTIVE_PROPOSALS", 1e12)
     chain = moment_draws(values, **given, **rest, rng=np.random.default_rng(2))
     assert (exact.method, exact.mixing, chain.method) == ("resampling", None, "nuts")
     if name == "private n":
@@ -265,9 +265,9 @@ def test_chains_that_have_not_met_have_no_intervals(kind: str, monkeypatch: pyte
     values, intercept, records, scale = RELEASES["no constant"]
     given: dict[str, Any] = {"layout": Layout(3, intercept, records), "scale": scale}
     rest: dict[str, Any] = {"prior_deviation": 1.0, "draws": 100, "rng": np.random.default_rng(1)}
-    monkeypatch.setattr(posterior, "ENOUGH", 1e12)
-    monkeypatch.setattr(nuts, "FEWEST", 1)
-    monkeypatch.setattr(nuts, "ROUNDS", 1)
+    monkeypatch.setattr(posterior, "LEAST_EFFECTIVE_PROPOSALS", 1e12)
+    monkeypatch.setattr(nuts, "LEAST_FIRST_BATCHES", 1)
+    monkeypatch.setattr(nuts, "NUTS_ROUNDS", 1)
     monkeypatch.setattr(nuts, "_warm_up", lambda *_, **__: (None, None))
     monkeypatch.setattr(nuts, "_walk", lambda *_, **__: (None, chains_like(kind, (4, 500, 4))))
     if kind == "mixed":
@@ -290,11 +290,11 @@ def test_rounds_double_until_the_chains_have_met(monkeypatch: pytest.MonkeyPatch
 
     def walk(*_: Any, **__: Any) -> tuple[None, Floats]:
         walks.append(1)
-        return None, chains_like("apart" if len(walks) <= 6 else "mixed", (4, nuts.STEPS, 4)) + 100.0 * (
+        return None, chains_like("apart" if len(walks) <= 6 else "mixed", (4, nuts.NUTS_STEPS, 4)) + 100.0 * (
             len(walks) <= 6
         )
 
-    monkeypatch.setattr(posterior, "ENOUGH", 1e12)
+    monkeypatch.setattr(posterior, "LEAST_EFFECTIVE_PROPOSALS", 1e12)
     monkeypatch.setattr(nuts, "_warm_up", lambda *_, **__: (None, None))
     monkeypatch.setattr(nuts, "_walk", walk)
     values, intercept, records, scale = RELEASES["no constant"]
@@ -307,7 +307,7 @@ def test_rounds_double_until_the_chains_have_met(monkeypatch: pytest.MonkeyPatch
         rng=np.random.default_rng(1),
     )
     assert len(walks) == 2 + 4 + 8 and np.abs(found.weights).max() < 50
-    assert found.mixing is not None and found.mixing.sweeps == nuts.WARM_UP + 14 * nuts.STEPS
+    assert found.mixing is not None and found.mixing.sweeps == nuts.NUTS_WARM_UP + 14 * nuts.NUTS_STEPS
 
 
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:

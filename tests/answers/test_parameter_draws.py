@@ -13,7 +13,7 @@ from scipy.stats import hypergeom
 
 import discreet as dc
 from discreet.posterior import particles as module
-from discreet.posterior.particles import _log_grid_mass, _refresh, _resize, _Row, _subset
+from discreet.posterior.particles import _log_grid_mass, _refresh, _resize, _Row, _take_subset
 from discreet.posterior.totals import TotalLaw, log_flat_law, normal_law
 from discreet.releases.kinds.parameter_draws import Tempering, Trimming
 from discreet.theory.lattice import lattice_law, resolution_for
@@ -262,13 +262,13 @@ def test_totals_have_exactly_their_law_after_many_moves() -> None:
 
 def test_subsets_are_hypergeometric() -> None:
     counts = np.repeat(np.array([[7], [0], [12], [5]]), 40_000, axis=1)
-    kept = _subset(counts, 0.4, np.random.default_rng(8))
+    kept = _take_subset(counts, 0.4, np.random.default_rng(8))
     assert np.all(kept.sum(axis=0) == 10) and np.all(kept <= counts) and np.all(kept >= 0)
     for cell, total in ((0, 7), (2, 12), (3, 5)):
         exact = hypergeom(24, total, 10).cdf(np.arange(total + 1))
         assert np.abs(law_of(kept[cell], total) - exact).max() < 0.0155  # DKW of 40,000 at 1e-8
-    assert not _subset(counts, 0.0, np.random.default_rng(0)).any()
-    np.testing.assert_array_equal(_subset(counts, 1.0, np.random.default_rng(0)), counts)
+    assert not _take_subset(counts, 0.0, np.random.default_rng(0)).any()
+    np.testing.assert_array_equal(_take_subset(counts, 1.0, np.random.default_rng(0)), counts)
 
 
 def test_a_variable_of_one_state_is_certain() -> None:
@@ -282,7 +282,7 @@ def test_a_variable_of_one_state_is_certain() -> None:
 
 
 def test_what_cannot_be_drawn_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "STEPS", 1)
+    monkeypatch.setattr(module, "MOST_ROW_STEPS", 1)
     release = draws_release(on_grid([[0.9, 0.9, 0.9], [0.1, 0.1, 0.1]], 0.01), 1.0, 0.01, 2000, 0.25)
     posterior = dc.noise_aware(release, draws=50, rng=np.random.default_rng(0))
     with pytest.raises(dc.DiscreetError, match="'x', row 0, could not be drawn"):

@@ -13,8 +13,8 @@ import discreet as dc
 from discreet.inference import elimination
 from discreet.inference.sampling import sample_codes
 from discreet.model.arrays import margin
-from discreet.posterior.pooled.least_squares import least_squares, nonnegative, pooled_margins
-from discreet.posterior.pooled.measured import measured
+from discreet.posterior.pooled.least_squares import fit_nonnegative, least_squares, pooled_margins
+from discreet.posterior.pooled.measured import read_tables
 from discreet.theory.contrasts import family_tables
 from releases import noisy_release, simulated_counts
 from tiny import network_of
@@ -201,8 +201,8 @@ def expected_counts(release: dc.Release) -> dict[str, np.ndarray]:
         case dc.kinds.NoisyCounts():
             return {node: payload.table(node) for node in NETWORK.nodes}
         case dc.kinds.NoisyTables():
-            noisy = measured(NETWORK, payload.measurements)
-            fit = nonnegative(noisy, max(least_squares(noisy, release.records).total[0], 1.0))
+            noisy = read_tables(NETWORK, payload.measurements)
+            fit = fit_nonnegative(noisy, max(least_squares(noisy, release.records).total[0], 1.0))
             return {
                 node: margin(
                     *next((fit.tables[s][..., 0], s) for s in fit.tables if set(NETWORK.family(node)) <= set(s)),

@@ -17,7 +17,7 @@ from scipy.stats import binom
 import discreet as dc
 from discreet.estimators.components_analysis import PrivatePCA
 from discreet.posterior.design import spectrum_compiled
-from discreet.posterior.design.components import _repaired, component_draws, quick_components
+from discreet.posterior.design.components import _remove_noise, component_draws, quick_components
 from discreet.posterior.design.direction import angles, mean_axis
 
 Floats = npt.NDArray[np.float64]
@@ -95,7 +95,7 @@ def test_columns_are_taken_by_name() -> None:
 def test_draws_are_those_of_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     """One sum of two features, whose posterior can be computed: angle and deviations on a grid, the means given."""
     told, product, variance = np.array([200.0, 0.0, 0.0]), np.array([[-190.0, 6.0], [6.0, -194.0]]), 60.0
-    monkeypatch.setattr(spectrum_compiled, "_moved", lambda *_: None)
+    monkeypatch.setattr(spectrum_compiled, "_draw_means", lambda *_: None)
     if hasattr(spectrum_compiled.chain, "py_func"):
         monkeypatch.setattr(spectrum_compiled, "chain", spectrum_compiled.chain.py_func)
     start = np.array([[0.1, 0.1], [0.0, 0.0], [0.01, 0.01]])
@@ -153,13 +153,13 @@ def test_a_number_of_records_is_drawn() -> None:
 
 def test_variances_lose_what_noise_adds() -> None:
     values = np.array([1.0, 0.5, 0.1, 0.0])
-    assert np.allclose(_repaired(values, 0.0), values)
+    assert np.allclose(_remove_noise(values, 0.0), values)
     # A symmetric matrix with noise of deviation .1: its spike of 3 is seen at 3.5, and back within two deviations.
     rng, size = np.random.default_rng(1), 100
     noise = rng.normal(0, 0.1, (size, size))
     noisy = np.eye(size) + 2.0 * np.outer(np.eye(size)[0], np.eye(size)[0]) + np.triu(noise) + np.triu(noise, 1).T
     found = np.linalg.eigvalsh(noisy)[::-1]
-    repaired = _repaired(found, 2 * math.sqrt(size) * 0.1)
+    repaired = _remove_noise(found, 2 * math.sqrt(size) * 0.1)
     assert found[0] > 3.2
     assert repaired[0] == pytest.approx(3.0, abs=0.3)
     assert repaired.sum() == pytest.approx(found.sum())

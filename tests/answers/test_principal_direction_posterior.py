@@ -84,7 +84,7 @@ def test_draws_are_those_of_a_grid(
     method: Method, index: int, epsilon: float, points: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # With a single point, at 0, walks know nothing of the choice: what they propose are draws of the prior.
-    monkeypatch.setattr(direction, "COARSE", points)
+    monkeypatch.setattr(direction, "COARSE_POINTS", points)
     draws = direction_draws(
         Chosen(SMALL, index, epsilon),
         300,
@@ -142,7 +142,7 @@ def test_the_fine_rule_decides(monkeypatch: pytest.MonkeyPatch) -> None:
         def fine(theta: Floats, n: Floats) -> Floats:
             return -0.5 * theta[:, 0] ** 2 - n / 30
 
-        return fine if points == direction.FINE else lambda theta, n: np.zeros(len(n))
+        return fine if points == direction.FINE_POINTS else lambda theta, n: np.zeros(len(n))
 
     monkeypatch.setattr(direction, "direction_log_likelihood", known)
     draws = direction_draws(

@@ -15,7 +15,7 @@ from scipy.special import gammaln
 from discreet.inference.interactions import contrast_matrices, transformed
 from discreet.posterior.pooled import shrinkage
 from discreet.posterior.pooled.cell_weights import COMPONENTS, concentrations
-from discreet.posterior.pooled.shrinkage import DOUBTED, FILLED, ONE_SIDED, Rows, draw_rows
+from discreet.posterior.pooled.shrinkage import DOUBT_SHARE, FILLED_RECORDS, ONE_SIDED_CONCENTRATION, Rows, draw_rows
 
 DRAWS, MANY = 8_000, 200_000
 """Of a quick test, and of a slow one."""
@@ -230,7 +230,7 @@ def smoothed(others: np.ndarray, mean: np.ndarray) -> np.ndarray:
 
 def backed_off(counts: np.ndarray) -> np.ndarray:
     """Shape `(*parents, child, draws)`, in double precision."""
-    return np.moveaxis(shrinkage._backed_off(np.moveaxis(counts.astype(float), -2, 0)), 0, -2)
+    return np.moveaxis(shrinkage._back_off(np.moveaxis(counts.astype(float), -2, 0)), 0, -2)
 
 
 @pytest.mark.parametrize("sizes", [(3,), (2, 3), (1, 3), (2, 3, 2), (3, 1, 2)])
@@ -291,7 +291,7 @@ def test_components_are_picked_with_their_probabilities() -> None:
     means = np.array([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8], [0.3, 0.3, 0.4]])
     weights = np.linspace(1, 3, COMPONENTS) / np.linspace(1, 3, COMPONENTS).sum()
     counts, mean = np.repeat(rows[..., None], draws, -1), np.repeat(means[..., None], draws, -1)
-    prior = shrinkage._Prior.of(weights, counts.sum(axis=1).astype(float), states)
+    prior = shrinkage._RowPrior.of(weights, counts.sum(axis=1).astype(float), states)
     given = (np.moveaxis(table, 1, 0).astype(float) for table in (counts, mean))
     positions, usage = prior.picked(*given, np.repeat(weights[:, None], draws, 1), np.random.default_rng(2))
     a = np.moveaxis(concentrations(positions), 0, 1)
@@ -357,16 +357,16 @@ def test_a_child_of_one_state_is_certain(sizes: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("learned", [True, False])
 def test_blocks_of_draws_are_put_together(learned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seven draws in blocks of three: totals stay with their draws, and averages weigh every draw alike."""
-    monkeypatch.setattr(shrinkage, "CACHED", 3 * 6)
-    monkeypatch.setattr(shrinkage, "TOGETHER", 1)
+    monkeypatch.setattr(shrinkage, "CACHED_CELLS", 3 * 6)
+    monkeypatch.setattr(shrinkage, "LEAST_TOGETHER", 1)
     parts = []
-    chains = shrinkage._chains
+    chains = shrinkage._run_chains
 
     def spy(*arguments: object) -> Rows:
         parts.append(chains(*arguments))  # type: ignore[arg-type]
         return parts[-1]
 
-    monkeypatch.setattr(shrinkage, "_chains", spy)
+    monkeypatch.setattr(shrinkage, "_run_chains", spy)
     totals = np.arange(14).reshape(2, 7)
     alpha = None if learned else np.full((2, 3), 0.25)
     found = draw_rows(np.zeros((2, 3)), np.ones((2, 3)), totals, EVEN, np.random.default_rng(0), alpha=alpha)
@@ -440,12 +440,12 @@ def one_sided_rows(draws: int, *, doubt: bool, last: int) -> Rows:
 
 
 def test_a_cell_that_nobody_fell_into_is_possible() -> None:
-    """The 95 % end is where DOUBTED exp(-x) = .05: in 21 rows, 1,000 draws of each, an error of .138 records a row."""
+    """The 95 % end is where DOUBT_SHARE exp(-x) = .05: 21 rows, 1,000 draws of each, an error of .138 records a row."""
     doubted, trusted = (one_sided_rows(1000, doubt=doubt, last=1000) for doubt in (True, False))
     assert not doubted.counts[:, 2].any()
     ends, believed = (1000 * np.quantile(found.theta[:, 2], 0.95, axis=-1) for found in (doubted, trusted))
     assert believed.max() < 0.2
-    expected = math.log(DOUBTED / 0.05)
+    expected = math.log(DOUBT_SHARE / 0.05)
     assert np.all(np.abs(ends - expected) < 6 * 0.138 + 0.1)
     assert abs(ends.mean() - expected) < 6 * 0.138 / math.sqrt(21) + 0.1
 
@@ -454,13 +454,13 @@ def test_a_row_without_records_is_one_sided_in_some_worlds_with_no_state_preferr
     """5,000 draws of one row: six standard errors of a share."""
     draws = 5000
     found, trusted = (one_sided_rows(draws, doubt=doubt, last=0) for doubt in (True, False))
-    flat = np.all(found.alpha[-1] == ONE_SIDED, axis=0)
-    assert abs(flat.mean() - DOUBTED) < SIGMAS * math.sqrt(DOUBTED * (1 - DOUBTED) / draws)
-    assert not np.all(trusted.alpha[-1] == ONE_SIDED, axis=0).any()
+    flat = np.all(found.alpha[-1] == ONE_SIDED_CONCENTRATION, axis=0)
+    assert abs(flat.mean() - DOUBT_SHARE) < SIGMAS * math.sqrt(DOUBT_SHARE * (1 - DOUBT_SHARE) / draws)
+    assert not np.all(trusted.alpha[-1] == ONE_SIDED_CONCENTRATION, axis=0).any()
     sure = (found.theta[-1][:, flat] > 0.99).mean(axis=-1)
     assert sure.sum() > 0.7
     assert np.ptp(sure) < SIGMAS * math.sqrt(2 / 3 / flat.sum())
-    assert not np.any(np.all(found.alpha[0] == ONE_SIDED, axis=0))
+    assert not np.any(np.all(found.alpha[0] == ONE_SIDED_CONCENTRATION, axis=0))
 
 
 def test_a_small_row_is_not_filled_with_what_is_possible() -> None:
@@ -468,8 +468,8 @@ def test_a_small_row_is_not_filled_with_what_is_possible() -> None:
     found = one_sided_rows(1000, doubt=True, last=2)
     empty = found.counts[-1, 2] == 0
     alpha = found.alpha[-1, 2][empty]
-    raised = np.isclose(alpha, 2 / (2 + FILLED), rtol=1e-12).mean()
-    assert DOUBTED / 2 < raised < DOUBTED * 1.3
+    raised = np.isclose(alpha, 2 / (2 + FILLED_RECORDS), rtol=1e-12).mean()
+    assert DOUBT_SHARE / 2 < raised < DOUBT_SHARE * 1.3
 
 
 def test_a_prior_that_is_given_is_not_doubted() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.posterior.stored import CHECK, HEAD, from_bytes, to_bytes
+from discreet.posterior.stored import CHECKSUM_BYTES, HEAD_BYTES, from_bytes, to_bytes
 from folding import every
 from networks import asia
 from releases import guarantee, simulated, simulated_counts
@@ -120,8 +120,10 @@ def made_up(raw: bytes, change: dict[str, object], body: bytes | None = None) ->
     size = int.from_bytes(raw[16:24], "little")
     head = json.loads(raw[24 : 24 + size]) | change
     text = json.dumps({name: value for name, value in head.items() if value != "left out"}).encode()
-    text += b" " * (-len(text) % HEAD)
-    content = raw[:16] + len(text).to_bytes(8, "little") + text + (raw[24 + size : -CHECK] if body is None else body)
+    text += b" " * (-len(text) % HEAD_BYTES)
+    content = (
+        raw[:16] + len(text).to_bytes(8, "little") + text + (raw[24 + size : -CHECKSUM_BYTES] if body is None else body)
+    )
     return content + sha256(content).digest()
 
 
@@ -156,7 +158,7 @@ def test_a_head_that_says_something_else_is_refused(change: dict[str, object], m
 def test_numbers_that_are_no_probabilities_are_refused(number: float) -> None:
     raw = file_of("pooled, learned")
     size = int.from_bytes(raw[16:24], "little")
-    body = np.frombuffer(raw[24 + size : -CHECK]).copy()
+    body = np.frombuffer(raw[24 + size : -CHECKSUM_BYTES]).copy()
     body[5] = number
     with pytest.raises(dc.InputError, match="no probabilities"):
         from_bytes(made_up(raw, {}, body.tobytes()))

@@ -15,7 +15,7 @@ from discreet.app.terminal import say
 from discreet.errors import InputError, shown
 from discreet.model.json_files import decoded, taken
 from discreet.model.limits import DOCUMENT_BYTES, QUERIES_BYTES
-from discreet.posterior.joint_draws import BEGINS
+from discreet.posterior.joint_draws import DRAWS_FIRST_LINE
 from discreet.releases.combined import Evidence
 
 __all__ = ["GAPS", "Drawing", "asked_queries", "believed_prior", "load_asked", "load_evidence", "posterior_of"]
@@ -134,7 +134,7 @@ def believed_prior(evidence: Evidence, text: str | None, size: float, how: Drawi
 
 def _is_document(path: str) -> bool:
     """Whether a file begins as a release or stored draws do; a network never does."""
-    return _begins(path, b"{") or _begins(path, BEGINS)
+    return _begins(path, b"{") or _begins(path, DRAWS_FIRST_LINE)
 
 
 def asked_queries(words: list[str] | None, release: str) -> list[str] | None:
@@ -162,7 +162,7 @@ def load_asked(path: str) -> tuple[Evidence, dc.results.PosteriorDraws | None]:
     """What a file or stdin holds: a release or combined releases, and draws of their posterior if they are stored."""
     if path == "-":
         return dc.tools.loads(_stdin("release", DOCUMENT_BYTES)), None
-    if not _begins(path, BEGINS):
+    if not _begins(path, DRAWS_FIRST_LINE):
         return dc.load(path), None
     stored = dc.results.PosteriorDraws.load(path)
     assert stored.basis is not None

@@ -10,7 +10,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from discreet.posterior.joint_draws import ENOUGH, Mixing
+from discreet.posterior.joint_draws import LEAST_EFFECTIVE_DRAWS, Mixing
 
 __all__ = ["LateBar", "mixing_shown"]
 
@@ -56,6 +56,6 @@ def mixing_shown(bar: LateBar) -> Callable[[Mixing], None]:
 
     def show(mixing: Mixing) -> None:
         bar.label = f"{mixing.sweeps:,} sweeps; {mixing.worst}: {mixing.effective:.0f} draws, R-hat {mixing.r_hat:.3f}"
-        bar(int(min(mixing.effective, ENOUGH)), ENOUGH)
+        bar(int(min(mixing.effective, LEAST_EFFECTIVE_DRAWS)), LEAST_EFFECTIVE_DRAWS)
 
     return show

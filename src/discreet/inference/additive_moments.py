@@ -27,7 +27,7 @@ Floats = npt.NDArray[np.float64]
 
 CELL_BUDGET = 10_000_000
 """Most cells of all cliques together."""
-CHUNK = 2**20
+CLIQUE_NUMBERS = 2**20
 """Numbers of the largest clique that are held at once for a chunk of draws: 8 MiB, the fastest of those measured."""
 
 
@@ -53,14 +53,16 @@ def additive_moments(cells: Tables, parts: Mapping[Scope, Floats], most: int) ->
         >>> float(mean[0, 0]), round(float(covariance[0, 0, 0]), 9)
         (1.0, 1.0)
     """
-    steps, cost, widest = _plan(cells, tuple(parts))
+    steps, cost, widest = _plan_elimination(cells, tuple(parts))
     if cost > CELL_BUDGET:
         raise InputError(
             f"the scores of candidates need {cost:,} cells for each draw, more than the budget of {CELL_BUDGET:,}"
         )
     draws, length = cells.draws or 1, next(iter(parts.values())).shape[-1]
-    size = max(1, CHUNK // (widest * (length + most * most)))
-    found = [_moments(cells, parts, most, steps, slice(at, min(at + size, draws))) for at in range(0, draws, size)]
+    size = max(1, CLIQUE_NUMBERS // (widest * (length + most * most)))
+    found = [
+        _compute_moments(cells, parts, most, steps, slice(at, min(at + size, draws))) for at in range(0, draws, size)
+    ]
     return np.concatenate([mean for mean, _ in found]), np.concatenate([spread for _, spread in found])
 
 
@@ -96,7 +98,7 @@ class _Part:
         )
 
 
-def _plan(cells: Tables, scopes: tuple[Scope, ...]) -> tuple[list[Scope], int, int]:
+def _plan_elimination(cells: Tables, scopes: tuple[Scope, ...]) -> tuple[list[Scope], int, int]:
     """Cliques in the order of elimination, the cells of all of them, and of the largest."""
     network = cells.network
     names = network.ordered(network.ancestors(name for scope in scopes for name in scope))
@@ -105,7 +107,7 @@ def _plan(cells: Tables, scopes: tuple[Scope, ...]) -> tuple[list[Scope], int, i
     return steps, cost, max(math.prod(sizes[name] for name in step) for step in steps)
 
 
-def _moments(
+def _compute_moments(
     cells: Tables, parts: Mapping[Scope, Floats], most: int, steps: list[Scope], chunk: slice
 ) -> tuple[Floats, Floats]:
     """The moments under a chunk of draws."""
@@ -114,14 +116,14 @@ def _moments(
     left += [_Part(scope, np.ones((1,) * (len(scope) + 1)), part[..., None, :]) for scope, part in parts.items()]
     for step in steps:
         met = [part for part in left if step[0] in part.scope]
-        left = [part for part in left if step[0] not in part.scope] + [_summed(_product(met, step), most)]
-    end = _product(left, ())
+        left = [part for part in left if step[0] not in part.scope] + [_sum_out(_multiply_factors(met, step), most)]
+    end = _multiply_factors(left, ())
     mean = np.zeros((draws, length)) if end.mean is None else np.broadcast_to(end.mean, (draws, length))
     spread = np.zeros((draws, most, most)) if end.spread is None else end.spread
     return mean, np.broadcast_to(spread, (draws, most, most))
 
 
-def _product(parts: list[_Part], scope: Scope) -> _Part:
+def _multiply_factors(parts: list[_Part], scope: Scope) -> _Part:
     """Weights multiply, means and covariances add."""
     weight: Floats = np.ones((1,) * (len(scope) + 1))
     mean: Floats | None = None
@@ -129,18 +131,18 @@ def _product(parts: list[_Part], scope: Scope) -> _Part:
     for part in parts:
         one, other, third = part.over(scope)
         weight = weight * one
-        mean, spread = _plus(mean, other), _plus(spread, third)
+        mean, spread = _add_arrays(mean, other), _add_arrays(spread, third)
     return _Part(scope, weight, mean, spread)
 
 
-def _plus(one: Floats | None, other: Floats | None) -> Floats | None:
+def _add_arrays(one: Floats | None, other: Floats | None) -> Floats | None:
     """A sum in which None is 0."""
     if one is None or other is None:
         return other if one is None else one
     return one + other
 
 
-def _summed(part: _Part, most: int) -> _Part:
+def _sum_out(part: _Part, most: int) -> _Part:
     """The mixture over the states of the first variable."""
     total = part.weight.sum(axis=0)
     share = np.divide(part.weight, total, out=np.zeros_like(part.weight), where=total > 0)[..., None]

@@ -20,7 +20,7 @@ Codes = npt.NDArray[np.int64]
 Points = tuple[slice, dict[str, Codes], Floats]
 """Which draws; codes of their records by variable, shape `(draws, records)`; the chance of the second state, alike."""
 
-GATHERED = 2**22
+PROBABILITIES_AT_ONCE = 2**22
 """Probabilities that are looked up at once: 32 MiB."""
 
 
@@ -39,19 +39,19 @@ def drawn_codes(cells: Tables, names: Iterable[str], records: int) -> Iterator[t
     network, draws, rng = cells.network, cells.draws or 1, np.random.default_rng(0)
     above = network.ancestors(names)
     nodes = [node for node in network.order if node in above]
-    size = max(1, GATHERED // (max(network.schema[node].size for node in nodes) * records))
+    size = max(1, PROBABILITIES_AT_ONCE // (max(network.schema[node].size for node in nodes) * records))
     for start in range(0, draws, size):
         part = slice(start, min(start + size, draws))
         codes = dict[str, Codes]()
         for node in nodes:
-            sums = np.cumsum(_rows(cells, node, codes, part, records), axis=-1)
+            sums = np.cumsum(_look_up_rows(cells, node, codes, part, records), axis=-1)
             uniform = rng.random((*sums.shape[:-1], 1)) * sums[..., -1:]
             codes[node] = (uniform >= sums[..., :-1]).sum(axis=-1)
         yield part, codes
 
 
 def drawn_points(cells: Tables, target: str, names: Iterable[str], records: int) -> Iterator[Points]:
-    """Such records, and the chance of one variable of two states in each.
+    """Records as `drawn_codes` has them, and the chance of one variable of two states in each.
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
@@ -66,10 +66,10 @@ def drawn_points(cells: Tables, target: str, names: Iterable[str], records: int)
     """
     wanted = tuple(names)
     for part, codes in drawn_codes(cells, (*wanted, target), records):
-        yield part, {name: codes[name] for name in wanted}, _chance(cells, target, list(codes), codes, part)
+        yield part, {name: codes[name] for name in wanted}, _compute_chance(cells, target, list(codes), codes, part)
 
 
-def _rows(cells: Tables, node: str, codes: dict[str, Codes], part: slice, records: int) -> Floats:
+def _look_up_rows(cells: Tables, node: str, codes: dict[str, Codes], part: slice, records: int) -> Floats:
     """The row of a node for each record, shape `(draws, records, states)`."""
     *sizes, states = cells.network.shape(node)
     drawn = cells[node][..., part]
@@ -80,7 +80,7 @@ def _rows(cells: Tables, node: str, codes: dict[str, Codes], part: slice, record
     return table[np.arange(len(table))[:, None], flat]
 
 
-def _chance(cells: Tables, target: str, nodes: list[str], codes: dict[str, Codes], part: slice) -> Floats:
+def _compute_chance(cells: Tables, target: str, nodes: list[str], codes: dict[str, Codes], part: slice) -> Floats:
     """`P(target = second state | all others)`, shape `(draws, records)`."""
     network, records = cells.network, codes[target].shape[-1]
     logs = []
@@ -89,7 +89,7 @@ def _chance(cells: Tables, target: str, nodes: list[str], codes: dict[str, Codes
         total = np.zeros(codes[target].shape)
         for node in nodes:
             if target in network.family(node):
-                rows = _rows(cells, node, supposed, part, records)
+                rows = _look_up_rows(cells, node, supposed, part, records)
                 with np.errstate(divide="ignore"):
                     total += np.log(np.take_along_axis(rows, supposed[node][..., None], axis=-1)[..., 0])
         logs.append(total)

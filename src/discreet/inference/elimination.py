@@ -51,11 +51,11 @@ CHUNK_BYTES = 8 * 2**20
 """Memory for the cliques of one chunk of draws, so that they stay in the cache."""
 CHUNK_DRAWS = 32
 """Draws that go through together even if they need more: numpy is slow on short rows."""
-MOST_BYTES = 2**28
+MOST_CLIQUE_BYTES = 2**28
 """Memory for the cliques of a chunk, unless one draw needs more."""
-CANDIDATES = 16
+EVALUATED_EXPLANATIONS = 16
 """Explanations whose probability is evaluated: those that are most probable under most draws."""
-PLANS = 512
+KEPT_PLANS = 512
 """Plans that are kept."""
 LEAST_LOG: Mapping[type[np.floating[Any]], float] = {np.float32: -69.0, np.float64: -500.0}
 """Log probability of evidence below which a precision is left. An entry that float32 cannot hold is less than 1e-38 of
@@ -106,20 +106,20 @@ def joint(
             float32 nor float64.
     """
     wanted = tuple(targets)
-    plan = _query(cells.network, wanted, frozenset(evidence))
-    _afford(plan.cells, f"P({', '.join(wanted)})", dtype)
+    plan = _plan_query(cells.network, wanted, frozenset(evidence))
+    _check_budget(plan.cells, f"P({', '.join(wanted)})", dtype)
     draws = cells.draws or 1
     result: Array = np.empty((*(plan.tree.sizes[name] for name in wanted), draws), dtype)
     log_total = np.empty(draws)
-    for part, size, factors, block in _chunks(plan, cells, evidence, dtype):
+    for part, size, factors, block in _split_draws(plan, cells, evidence, dtype):
         result[..., part], log_total[part] = collect(plan.tree, factors, block, wanted, size)
-    for weak, some in _weak(cells, log_total, dtype):
+    for weak, some in _list_weak_draws(cells, log_total, dtype):
         if dtype is np.float32:
             result[..., weak] = joint(some, targets, evidence)
         else:
-            for part, size, logs in _log_chunks(plan, some, evidence):
+            for part, size, logs in _split_log_draws(plan, some, evidence):
                 result[..., weak[part]], _ = log_kernels.collect(plan.tree, logs, wanted, size)
-    if _pruned_zeros(plan, cells):
+    if _has_pruned_zeros(plan, cells):
         result[..., np.isneginf(log_probability(cells, evidence))] = np.nan
     return result
 
@@ -135,15 +135,15 @@ def joint_cost(network: Network, targets: Sequence[str], evidence: Mapping[str, 
     Returns:
         Cells of all cliques together, after pruning.
     """
-    return _query(network, tuple(targets), frozenset(evidence)).tree.cells
+    return _plan_query(network, tuple(targets), frozenset(evidence)).tree.cells
 
 
 def affordable(network: Network, targets: Sequence[str] | None, evidence: Iterable[str]) -> bool:
     """Whether the budget allows `joint` of some targets, `log_probability` (no targets) or `marginals` (None)."""
     seen = frozenset(evidence)
     if targets is None:
-        return _everything(network, seen).cells <= CELL_BUDGET
-    return (_query(network, tuple(targets), seen) if targets else _event(network, seen)).cells <= CELL_BUDGET
+        return _plan_marginals(network, seen).cells <= CELL_BUDGET
+    return (_plan_query(network, tuple(targets), seen) if targets else _plan_event(network, seen)).cells <= CELL_BUDGET
 
 
 @overload
@@ -169,20 +169,20 @@ def marginals(
         InputError: the network needs more cells than the budget. A precision that is neither float32 nor float64.
     """
     draws = cells.draws or 1
-    plan = _everything(cells.network, frozenset(evidence))
-    _afford(plan.cells, "all marginals", dtype)
+    plan = _plan_marginals(cells.network, frozenset(evidence))
+    _check_budget(plan.cells, "all marginals", dtype)
     sizes = plan.tree.sizes
     if not sizes:
         return {}
     table: Array = np.empty((sum(sizes.values()), draws), dtype)
     log_total = np.empty(draws)
-    for part, _, factors, block in _chunks(plan, cells, evidence, dtype):
+    for part, _, factors, block in _split_draws(plan, cells, evidence, dtype):
         log_total[part] = calibrate(plan.tree, factors, block, table[:, part])
-    for weak, some in _weak(cells, log_total, dtype):
+    for weak, some in _list_weak_draws(cells, log_total, dtype):
         if dtype is np.float32:
             table[:, weak] = np.concatenate(list(marginals(some, evidence).values()))
         else:
-            for part, size, logs in _log_chunks(plan, some, evidence):
+            for part, size, logs in _split_log_draws(plan, some, evidence):
                 found, _ = log_kernels.calibrate(plan.tree, logs, size)
                 table[:, weak[part]] = np.concatenate([found[name] for name in sizes])
     ends = np.cumsum(list(sizes.values()))
@@ -191,7 +191,7 @@ def marginals(
 
 def marginals_cost(network: Network, evidence: Iterable[str] = ()) -> int:
     """Cells that `marginals` works on for each draw; time and memory are proportional to it."""
-    return _everything(network, frozenset(evidence)).cells
+    return _plan_marginals(network, frozenset(evidence)).cells
 
 
 def requisite(network: Network, targets: Sequence[str], evidence: Iterable[str]) -> tuple[str, ...]:
@@ -241,16 +241,16 @@ def log_probability(
     Raises:
         InputError: more cells than the budget. A precision that is neither float32 nor float64.
     """
-    plan = _event(cells.network, frozenset(evidence))
-    _afford(plan.cells, "the probability of the evidence", dtype)
+    plan = _plan_event(cells.network, frozenset(evidence))
+    _check_budget(plan.cells, "the probability of the evidence", dtype)
     result = np.empty(cells.draws or 1)
-    for part, size, factors, block in _chunks(plan, cells, evidence, dtype):
+    for part, size, factors, block in _split_draws(plan, cells, evidence, dtype):
         _, result[part] = collect(plan.tree, factors, block, (), size)
-    for weak, some in _weak(cells, result, dtype):
+    for weak, some in _list_weak_draws(cells, result, dtype):
         if dtype is np.float32:
             result[weak] = log_probability(some, evidence)
         else:
-            for part, size, logs in _log_chunks(plan, some, evidence):
+            for part, size, logs in _split_log_draws(plan, some, evidence):
                 _, result[weak[part]] = log_kernels.collect(plan.tree, logs, (), size)
     return result
 
@@ -279,10 +279,10 @@ def explanations(
         InputError: more cells than the budget. A precision that is neither float32 nor float64.
     """
     wanted = tuple(targets)
-    plan, total = _explanation(cells.network, wanted, frozenset(evidence))
-    _afford(plan.cells, f"the most probable state of {len(wanted)} variables", dtype)
-    codes, log_total = _favoured(plan, total, cells, wanted, evidence, dtype)
-    if _pruned_zeros(plan, cells):
+    plan, total = _plan_explanation(cells.network, wanted, frozenset(evidence))
+    _check_budget(plan.cells, f"the most probable state of {len(wanted)} variables", dtype)
+    codes, log_total = _find_favoured(plan, total, cells, wanted, evidence, dtype)
+    if _has_pruned_zeros(plan, cells):
         log_total[np.isneginf(log_probability(cells, evidence))] = -np.inf
     possible = np.isfinite(log_total)
     shares = np.ones(log_total.size) if weights is None else weights
@@ -291,7 +291,7 @@ def explanations(
         counts[tuple(each)] += share
     counted = max(float(shares[possible].sum()), np.finfo(np.float64).tiny)
     # Evidence that is impossible under every draw has no explanation; one is named that has probability NaN.
-    listed = [each for each, _ in counts.most_common(CANDIDATES)] or [tuple(codes[:, 0].tolist())]
+    listed = [each for each, _ in counts.most_common(EVALUATED_EXPLANATIONS)] or [tuple(codes[:, 0].tolist())]
     candidates = [dict(zip(wanted, each, strict=True)) for each in listed]
     with np.errstate(invalid="ignore"):
         probabilities = np.exp(_log_of_states(plan, cells, candidates, evidence, log_total, dtype) - log_total)
@@ -303,7 +303,7 @@ def explanations(
     return sorted(found, key=lambda explained: -float(np.nansum(explained.probability * shares)))
 
 
-def _favoured(
+def _find_favoured(
     plan: _Plan,
     total: JunctionTree,
     cells: Tables,
@@ -311,18 +311,18 @@ def _favoured(
     evidence: Mapping[str, int],
     dtype: type[np.floating[Any]],
 ) -> tuple[npt.NDArray[np.int64], Floats]:
-    """For every draw the most probable states, shape `(targets, draws)`, and the log probability of the evidence."""
+    """Find each draw's most probable states, shape `(targets, draws)`, and the log probability of the evidence."""
     codes = np.empty((len(targets), cells.draws or 1), np.int64)
     log_total = np.empty(cells.draws or 1)
-    for part, size, factors, block in _chunks(plan, cells, evidence, dtype):
+    for part, size, factors, block in _split_draws(plan, cells, evidence, dtype):
         _, log_total[part] = collect(total, factors, block, (), size)
         states = most_probable(plan.tree, factors, block, size)
         codes[:, part] = [states[name] for name in targets]
-    for weak, some in _weak(cells, log_total, dtype):
+    for weak, some in _list_weak_draws(cells, log_total, dtype):
         if dtype is np.float32:
-            codes[:, weak], log_total[weak] = _favoured(plan, total, some, targets, evidence, np.float64)
+            codes[:, weak], log_total[weak] = _find_favoured(plan, total, some, targets, evidence, np.float64)
         else:
-            for part, size, logs in _log_chunks(plan, some, evidence):
+            for part, size, logs in _split_log_draws(plan, some, evidence):
                 _, log_total[weak[part]] = log_kernels.collect(total, logs, (), size)
                 states = log_kernels.most_probable(plan.tree, logs, size)
                 codes[:, weak[part]] = [states[name] for name in targets]
@@ -339,13 +339,13 @@ def _log_of_states(
 ) -> Floats:
     """Log probability of states and evidence, shape `(candidates, draws)`."""
     logs = np.empty((len(candidates), log_total.size))
-    for part, size, factors, block in _chunks(plan, cells, evidence, dtype):
+    for part, size, factors, block in _split_draws(plan, cells, evidence, dtype):
         logs[:, part] = log_of_states(plan.tree, factors, block, candidates, size)
-    for weak, some in _weak(cells, log_total, dtype):
+    for weak, some in _list_weak_draws(cells, log_total, dtype):
         if dtype is np.float32:
             logs[:, weak] = _log_of_states(plan, some, candidates, evidence, log_total[weak], np.float64)
         else:
-            for part, size, factors in _log_chunks(plan, some, evidence):
+            for part, size, factors in _split_log_draws(plan, some, evidence):
                 logs[:, weak[part]] = log_kernels.log_of_states(plan.tree, factors, candidates, size)
     return logs
 
@@ -355,7 +355,7 @@ def _log_of_states(
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """What is read and computed for all questions about the same variables given the same ones.
+    """The plan of all questions about the same variables given the same ones: what is read and computed.
 
     Args:
         nodes: whose families matter.
@@ -372,40 +372,42 @@ class _Plan:
     cells: int
 
 
-@lru_cache(maxsize=PLANS)
-def _query(network: Network, targets: Scope, evidence: frozenset[str]) -> _Plan:
+@lru_cache(maxsize=KEPT_PLANS)
+def _plan_query(network: Network, targets: Scope, evidence: frozenset[str]) -> _Plan:
     """The plan of P(targets | evidence)."""
     nodes = requisite(network, targets, evidence)
-    tree = junction_tree(_families(network, nodes, evidence), _sizes(network, nodes, evidence), targets)
-    return _plan(network, nodes, evidence, tree, tree.cells)
+    tree = junction_tree(_list_families(network, nodes, evidence), _list_sizes(network, nodes, evidence), targets)
+    return _make_plan(network, nodes, evidence, tree, tree.cells)
 
 
-@lru_cache(maxsize=PLANS)
-def _everything(network: Network, evidence: frozenset[str]) -> _Plan:
+@lru_cache(maxsize=KEPT_PLANS)
+def _plan_marginals(network: Network, evidence: frozenset[str]) -> _Plan:
     """The plan of all marginals."""
     nodes = network.nodes
-    tree = junction_tree(_families(network, nodes, evidence), _sizes(network, nodes, evidence))
-    return _plan(network, nodes, evidence, tree, tree.cells)
+    tree = junction_tree(_list_families(network, nodes, evidence), _list_sizes(network, nodes, evidence))
+    return _make_plan(network, nodes, evidence, tree, tree.cells)
 
 
-@lru_cache(maxsize=PLANS)
-def _event(network: Network, evidence: frozenset[str]) -> _Plan:
+@lru_cache(maxsize=KEPT_PLANS)
+def _plan_event(network: Network, evidence: frozenset[str]) -> _Plan:
     """The plan of P(evidence)."""
     nodes = network.ordered(network.ancestors(evidence))
-    tree = junction_tree(_families(network, nodes, evidence), _sizes(network, nodes, evidence))
-    return _plan(network, nodes, evidence, tree, tree.cells)
+    tree = junction_tree(_list_families(network, nodes, evidence), _list_sizes(network, nodes, evidence))
+    return _make_plan(network, nodes, evidence, tree, tree.cells)
 
 
-@lru_cache(maxsize=PLANS)
-def _explanation(network: Network, targets: Scope, evidence: frozenset[str]) -> tuple[_Plan, JunctionTree]:
+@lru_cache(maxsize=KEPT_PLANS)
+def _plan_explanation(network: Network, targets: Scope, evidence: frozenset[str]) -> tuple[_Plan, JunctionTree]:
     """The plan of the most probable states, and a tree for the sum over all states of the same families."""
     nodes = requisite(network, targets, evidence)
-    families, sizes = _families(network, nodes, evidence), _sizes(network, nodes, evidence)
+    families, sizes = _list_families(network, nodes, evidence), _list_sizes(network, nodes, evidence)
     tree, total = maximising_tree(families, sizes, targets), junction_tree(families, sizes)
-    return _plan(network, nodes, evidence, tree, max(tree.cells, total.cells)), total
+    return _make_plan(network, nodes, evidence, tree, max(tree.cells, total.cells)), total
 
 
-def _plan(network: Network, nodes: Sequence[str], evidence: frozenset[str], tree: JunctionTree, cells: int) -> _Plan:
+def _make_plan(
+    network: Network, nodes: Sequence[str], evidence: frozenset[str], tree: JunctionTree, cells: int
+) -> _Plan:
     """How the tables of some families are read."""
     observed = []
     for node in nodes:
@@ -415,21 +417,21 @@ def _plan(network: Network, nodes: Sequence[str], evidence: frozenset[str], tree
     return _Plan(tuple(nodes), tuple(observed), pruned, tree, cells)
 
 
-def _sizes(network: Network, nodes: Iterable[str], evidence: frozenset[str]) -> dict[str, int]:
+def _list_sizes(network: Network, nodes: Iterable[str], evidence: frozenset[str]) -> dict[str, int]:
     """States of the variables of some families that are no evidence."""
     names = {name for node in nodes for name in network.family(node)}
     return {name: network.schema[name].size for name in network.nodes if name in names and name not in evidence}
 
 
-def _families(network: Network, nodes: Iterable[str], evidence: frozenset[str]) -> list[Family]:
-    """Each node, unless it is evidence, with its family without evidence."""
+def _list_families(network: Network, nodes: Iterable[str], evidence: frozenset[str]) -> list[Family]:
+    """List the families without evidence, each with its node unless that is evidence."""
     return [
         (None if node in evidence else node, tuple(name for name in network.family(node) if name not in evidence))
         for node in nodes
     ]
 
 
-def _afford(cells: int, what: str, dtype: type[np.floating[Any]]) -> None:
+def _check_budget(cells: int, what: str, dtype: type[np.floating[Any]]) -> None:
     """Refuse before computing."""
     if dtype not in (np.float32, np.float64):
         raise InputError(f"inference works in numpy.float32 or numpy.float64, got {dtype!r}")
@@ -443,20 +445,20 @@ def _afford(cells: int, what: str, dtype: type[np.floating[Any]]) -> None:
 # ------------------------------------------------------------------------------------------------------------ draws
 
 
-def _chunks(
+def _split_draws(
     plan: _Plan, cells: Tables, evidence: Mapping[str, int], dtype: type[np.floating[Any]]
 ) -> Iterator[tuple[slice, int, list[Array], Array]]:
     """Chunks of draws of similar size: (which, how many, the families' tables without evidence, memory for cliques)."""
     draws, each = cells.draws or 1, max(1, plan.cells * np.dtype(dtype).itemsize)
-    most = max(1, min(max(CHUNK_BYTES // each, CHUNK_DRAWS), MOST_BYTES // each))
+    most = max(1, min(max(CHUNK_BYTES // each, CHUNK_DRAWS), MOST_CLIQUE_BYTES // each))
     length = -(-draws // -(-draws // most))
     block: Array = np.empty(plan.cells * min(length, draws), dtype)
     for start in range(0, draws, length):
         part = slice(start, min(start + length, draws))
-        yield part, part.stop - start, _factors(plan, cells, evidence, part, dtype), block
+        yield part, part.stop - start, _slice_factors(plan, cells, evidence, part, dtype), block
 
 
-def _factors(
+def _slice_factors(
     plan: _Plan, cells: Tables, evidence: Mapping[str, int], part: slice, dtype: type[np.floating[Any]]
 ) -> list[Array]:
     """The families' tables of a chunk of draws, evidence sliced out; views unless the precision differs."""
@@ -472,12 +474,12 @@ def _factors(
     return factors
 
 
-def _pruned_zeros(plan: _Plan, cells: Tables) -> bool:
+def _has_pruned_zeros(plan: _Plan, cells: Tables) -> bool:
     """Whether evidence that does not bear on the targets, and was pruned, may be impossible: only zeros make it so."""
     return not all(np.minimum.reduce(cells[node], axis=None) > 0 for node in plan.pruned)
 
 
-def _weak(
+def _list_weak_draws(
     cells: Tables, log_total: Floats, dtype: type[np.floating[Any]]
 ) -> Iterator[tuple[npt.NDArray[np.int64], Tables]]:
     """The draws whose evidence is too improbable for a precision, if there are any, and tables of those draws alone."""
@@ -486,8 +488,10 @@ def _weak(
         yield weak, cells.of_draws(weak)
 
 
-def _log_chunks(plan: _Plan, cells: Tables, evidence: Mapping[str, int]) -> Iterator[tuple[slice, int, list[Floats]]]:
+def _split_log_draws(
+    plan: _Plan, cells: Tables, evidence: Mapping[str, int]
+) -> Iterator[tuple[slice, int, list[Floats]]]:
     """Chunks of draws for `log_kernels.py`: (which, how many, logarithms of the families' tables without evidence)."""
-    for part, size, factors, _ in _chunks(plan, cells, evidence, np.float64):
+    for part, size, factors, _ in _split_draws(plan, cells, evidence, np.float64):
         with np.errstate(divide="ignore"):
             yield part, size, [np.log(factor) for factor in factors]

@@ -35,13 +35,13 @@ __all__ = ["ForwardPass", "ForwardPlan", "forward_pass", "forward_plan", "laws_f
 
 Floats = npt.NDArray[np.float64]
 
-MOST_VALUES = 2**25
+MOST_FORWARD_VALUES = 2**25
 """Held at a time, for all draws: 256 MiB."""
 
 
 @dataclass(frozen=True, eq=False)
 class ForwardPlan:
-    """What is taken up where.
+    """The cliques of a pass from the roots down, and which node is taken up where.
 
     Args:
         network: whose tables are read.
@@ -107,10 +107,10 @@ def forward_plan(network: Network, scopes: Collection[Scope]) -> ForwardPlan:
         sum(costs),
         0,
     )
-    return replace(plan, live=_live(plan))
+    return replace(plan, live=_count_live_cells(plan))
 
 
-def _live(plan: ForwardPlan) -> int:
+def _count_live_cells(plan: ForwardPlan) -> int:
     """Most cells that are held at a time."""
     sizes, left = [1] * len(plan.cliques), list(map(len, plan.cliques))
     now = most = 0
@@ -128,7 +128,7 @@ def _live(plan: ForwardPlan) -> int:
 
 
 def laws_from_roots(scopes: Collection[Scope], cells: Tables, seed: int) -> ForwardPass | RecordPass:
-    """What gives the laws of sets of variables, for tables that are made from the roots down, chosen by its cost.
+    """Laws of sets of variables for tables that are made from the roots down, by the way that its cost allows.
 
     Args:
         scopes: the sets, none empty.
@@ -144,7 +144,7 @@ def laws_from_roots(scopes: Collection[Scope], cells: Tables, seed: int) -> Forw
 def forward_pass(scopes: Collection[Scope], cells: Tables) -> ForwardPass | None:
     """Exact laws by one pass over the draws; None where it would not fit into memory. Arguments as above."""
     plan = forward_plan(cells.network, scopes)
-    fits = plan.live * (cells.draws or 1) <= MOST_VALUES and plan.cells <= CELL_BUDGET
+    fits = plan.live * (cells.draws or 1) <= MOST_FORWARD_VALUES and plan.cells <= CELL_BUDGET
     return ForwardPass(plan, cells) if fits else None
 
 
@@ -177,8 +177,8 @@ class ForwardPass:
         for index, origin, shared in reached:
             names, belief = self._beliefs.get(index, ((), np.ones(table.shape[-1])))
             if origin >= 0:
-                family, table = self._given(node, shared, *self._beliefs[origin])
-            self._beliefs[index] = (*names, node), belief[..., None, :] * _aligned(table, family, (*names, node))
+                family, table = self._condition(node, shared, *self._beliefs[origin])
+            self._beliefs[index] = (*names, node), belief[..., None, :] * _align_table(table, family, (*names, node))
             self._read(index, node)
         self._taken.add(node)
         for index, _, _ in reached:
@@ -186,9 +186,9 @@ class ForwardPass:
                 del self._beliefs[index]
 
     @staticmethod
-    def _given(node: str, shared: Collection[str], names: Scope, belief: Floats) -> tuple[Scope, Floats]:
+    def _condition(node: str, shared: Collection[str], names: Scope, belief: Floats) -> tuple[Scope, Floats]:
         """`P(node | those of the shared variables that are here)`, and the names of its axes, the node last."""
-        law = _margin(belief, names, shared)
+        law = _sum_to(belief, names, shared)
         total = law.sum(axis=-2, keepdims=True)
         law /= np.where(total > 0, total, 1.0)
         return tuple(name for name in names if name in shared), law
@@ -199,15 +199,15 @@ class ForwardPass:
         for scope in self._plan.wanted[index]:
             if node in scope and set(scope) <= set(names):
                 left = [name for name in names if name in scope]
-                self._laws[scope] = _margin(belief, names, scope).transpose([*map(left.index, scope), len(left)])
+                self._laws[scope] = _sum_to(belief, names, scope).transpose([*map(left.index, scope), len(left)])
 
 
-def _margin(law: Floats, names: Scope, kept: Collection[str]) -> Floats:
+def _sum_to(law: Floats, names: Scope, kept: Collection[str]) -> Floats:
     """Sum over the variables that are not kept."""
     return np.asarray(np.add.reduce(law, axis=tuple(axis for axis, name in enumerate(names) if name not in kept)))
 
 
-def _aligned(table: Floats, names: Scope, wanted: Scope) -> Floats:
+def _align_table(table: Floats, names: Scope, wanted: Scope) -> Floats:
     """A table with the axes of other names, of length 1 where it lacks them; draws last."""
     left = [name for name in wanted if name in names]
     index = tuple(slice(None) if name in names else None for name in wanted)

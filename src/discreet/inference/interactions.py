@@ -52,7 +52,7 @@ MOST_VARIABLES = 14
 
 @dataclass(frozen=True)
 class Blur:
-    """What noise does to a table, by the interactions that it disturbs.
+    """Variances that noise adds to the interactions of a table.
 
     Args:
         rows: variance of the independent errors in its cells that would disturb an interaction as much.
@@ -65,7 +65,7 @@ class Blur:
     inside: float = 0.0
 
     def variance(self, subset: Collection[str]) -> float:
-        """Of the errors that disturb the interaction of some of the table's variables."""
+        """Variance of the errors that disturb the interaction of some of the table's variables."""
         return self.inside if self.shared and self.shared.issuperset(subset) else self.rows
 
 
@@ -78,7 +78,7 @@ def subsets(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
 
 
 def positions(scope: Sequence[str]) -> Iterator[tuple[Scope, tuple[slice, ...]]]:
-    """Where the coordinates of each interaction are in a transformed table.
+    """Indices of the coordinates of each interaction in a transformed table.
 
     Args:
         scope: names of its axes, in any order.
@@ -99,7 +99,7 @@ def centred(table: Floats, axes: int) -> Floats:
 
 
 def contrast_matrices(sizes: Iterable[int]) -> tuple[Floats, ...]:
-    """For each axis of a table an orthonormal matrix whose first row is constant (Helmert's contrasts).
+    """Orthonormal matrices whose first row is constant (Helmert's contrasts), one for each axis of a table.
 
     Transformed by them, a table becomes as many coefficients as it has cells; those at whose position the indices of
     the axes of S, and no others, are above 0 are coordinates of the interaction of S.
@@ -110,7 +110,7 @@ def contrast_matrices(sizes: Iterable[int]) -> tuple[Floats, ...]:
     Returns:
         A matrix of shape (size, size) for each.
     """
-    return tuple(_contrasts(size) for size in sizes)
+    return tuple(_make_contrasts(size) for size in sizes)
 
 
 @lru_cache(maxsize=256)
@@ -124,7 +124,7 @@ def from_neighbours(size: int) -> Floats:
         Shape (size - 1, size - 1); differences, row k of the one state less the next, are multiplied from the left.
     """
     differences = np.eye(size)[:, :-1] - np.eye(size)[:, 1:]
-    matrix: Floats = np.linalg.inv(_contrasts(size)[1:] @ differences).astype(np.float64)
+    matrix: Floats = np.linalg.inv(_make_contrasts(size)[1:] @ differences).astype(np.float64)
     matrix.flags.writeable = False
     return matrix
 
@@ -151,7 +151,7 @@ def transformed(
 
 
 @lru_cache(maxsize=256)
-def _contrasts(size: int) -> Floats:
+def _make_contrasts(size: int) -> Floats:
     """Helmert's matrix: row j compares state j with the mean of those before it."""
     matrix = np.tril(np.ones((size, size)), -1) - np.diag(np.arange(size, dtype=np.float64))
     matrix[0] = 1

@@ -21,7 +21,7 @@ __all__ = ["Family", "JunctionTree", "Term", "clique_tree", "elimination_order",
 
 Family = tuple[str | None, Scope]
 """The variable whose conditional probabilities a factor holds, None where it is observed, and the factor's scope."""
-HOPELESS = 2**40
+HOPELESS_CELLS = 2**40
 """Cells of a clique, greedily the cheapest, beyond which no better order is looked for."""
 _Cost = tuple[bool, int, int, int, str]
 
@@ -108,7 +108,7 @@ def elimination_order(
 def _eliminate(
     scopes: Sequence[Sequence[str]], sizes: Mapping[str, int], last: Sequence[str], *, fill: bool
 ) -> list[Scope]:
-    """One greedy elimination; ties are met by the smaller clique, then by the order of the names.
+    """Eliminate greedily once; ties are met by the smaller clique, then by the order of the names.
 
     Costs are kept up to date arc by arc, so that a step takes no longer in a larger network.
     """
@@ -132,7 +132,7 @@ def _eliminate(
         *_, name = cheapest = heappop(queue)
         if name not in near or cheapest != cost(name):
             continue
-        if weights[name] > HOPELESS:
+        if weights[name] > HOPELESS_CELLS:
             # Nothing will be computed on such a clique: all that is left makes one, at no cost.
             left = sorted(near, key=lambda other: (other in kept, rank[other]))
             return steps + [tuple(left[place:]) for place in range(len(left))]
@@ -179,17 +179,17 @@ def junction_tree(families: Sequence[Family], sizes: Mapping[str, int], targets:
         The tree.
     """
     steps, _ = elimination_order([*(scope for _, scope in families), targets], sizes)
-    cliques, parents = _cliques(steps)
+    cliques, parents = _make_cliques(steps)
     if targets:
         holders = [index for index, clique in enumerate(cliques) if clique.issuperset(targets)]
         top = min(holders, key=lambda index: math.prod(sizes[name] for name in cliques[index]))
-        cliques, parents = _rooted(cliques, parents, top)
-    return _compiled(families, sizes, cliques, parents, wanted=targets)
+        cliques, parents = _turn_tree(cliques, parents, top)
+    return _compile_tree(families, sizes, cliques, parents, wanted=targets)
 
 
 def clique_tree(scopes: Sequence[Scope], sizes: Mapping[str, int]) -> tuple[list[set[str]], list[int]]:
     """Cliques of an elimination that hold every scope, and the position of each one's parent, -1 for a root."""
-    return _cliques(elimination_order(scopes, sizes)[0])
+    return _make_cliques(elimination_order(scopes, sizes)[0])
 
 
 def maximising_tree(families: Sequence[Family], sizes: Mapping[str, int], targets: Scope) -> JunctionTree:
@@ -204,10 +204,10 @@ def maximising_tree(families: Sequence[Family], sizes: Mapping[str, int], target
         A tree in which the variables that a clique does not share with its parent are all targets, or none is.
     """
     steps, _ = elimination_order([scope for _, scope in families], sizes, last=targets)
-    return _compiled(families, sizes, *_cliques(steps, targets), maximised=targets)
+    return _compile_tree(families, sizes, *_make_cliques(steps, targets), maximised=targets)
 
 
-def _cliques(steps: Sequence[Scope], maximised: Scope = ()) -> tuple[list[set[str]], list[int]]:
+def _make_cliques(steps: Sequence[Scope], maximised: Scope = ()) -> tuple[list[set[str]], list[int]]:
     """Cliques of an elimination and the tree they form, children first."""
     position = {step[0]: index for index, step in enumerate(steps)}
     cliques: list[set[str]] = []
@@ -229,8 +229,8 @@ def _cliques(steps: Sequence[Scope], maximised: Scope = ()) -> tuple[list[set[st
     return cliques[::-1], [last - parent if parent >= 0 else -1 for parent in parents[::-1]]
 
 
-def _rooted(cliques: Sequence[set[str]], parents: Sequence[int], top: int) -> tuple[list[set[str]], list[int]]:
-    """The same tree with a given clique as a root, children first."""
+def _turn_tree(cliques: Sequence[set[str]], parents: Sequence[int], top: int) -> tuple[list[set[str]], list[int]]:
+    """Turn a tree so that a given clique is a root, children first."""
     turned = list(parents)
     child, parent = -1, top
     while parent >= 0:
@@ -250,7 +250,7 @@ def _rooted(cliques: Sequence[set[str]], parents: Sequence[int], top: int) -> tu
     return [cliques[index] for index in order], [place.get(turned[index], -1) for index in order]
 
 
-def _compiled(
+def _compile_tree(
     families: Sequence[Family],
     sizes: Mapping[str, int],
     cliques: Sequence[set[str]],
@@ -260,7 +260,7 @@ def _compiled(
     maximised: Scope = (),
 ) -> JunctionTree:
     """Fix the axes of every clique, and of all that is multiplied there."""
-    scoped, shared = _ordered(cliques, parents, sizes)
+    scoped, shared = _order_axes(cliques, parents, sizes)
     separators = [clique[len(clique) - width :] for clique, width in zip(scoped, shared, strict=True)]
     costs = [math.prod(sizes[name] for name in clique) for clique in scoped]
     by_cost = sorted(range(len(scoped)), key=costs.__getitem__)
@@ -268,11 +268,11 @@ def _compiled(
     maxima = sum(not maximised or clique[0] not in maximised for clique in scoped)
     # Maxima are not 1; and where the targets are, the sum over the others is wanted.
     tops = [parent < 0 and bool(wanted) and cliques[index].issuperset(wanted) for index, parent in enumerate(parents)]
-    found = _barren(families, scoped, parents, shared, homes)
+    found = _find_barren(families, scoped, parents, shared, homes)
     barren = [idle and index < maxima and not tops[index] for index, idle in enumerate(found)]
     scopes = [scope for _, scope in families] + separators
     sent = [-1 if idle else parent for parent, idle in zip(parents, barren, strict=True)]
-    parts = _parts(scopes, [*homes, *sent], len(scoped))
+    parts = _assign_parts(scopes, [*homes, *sent], len(scoped))
     return JunctionTree(
         MappingProxyType(dict(sizes)),
         tuple(scoped),
@@ -280,19 +280,19 @@ def _compiled(
         tuple(shared),
         homes,
         tuple(barren),
-        tuple(_terms(clique, part, sizes) for clique, part in zip(scoped, parts, strict=True)),
+        tuple(_order_terms(clique, part, sizes) for clique, part in zip(scoped, parts, strict=True)),
         tuple(
-            _axes_beyond(scoped[parent] if parent >= 0 else (), separator)
+            _list_axes_beyond(scoped[parent] if parent >= 0 else (), separator)
             for parent, separator in zip(parents, separators, strict=True)
         ),
-        MappingProxyType(_holders(scoped, separators, sizes)),
+        MappingProxyType(_find_holders(scoped, separators, sizes)),
         maxima,
         sum(costs),
     )
 
 
 def first_holders(cliques: Sequence[set[str]], order: Sequence[int], scopes: Sequence[Scope]) -> tuple[int, ...]:
-    """For each scope the first clique, in some order, that holds it; -1 where none does."""
+    """First clique, in some order, that holds each scope; -1 where none does."""
     having: dict[str, list[int]] = {}
     for index in order:
         for name in cliques[index]:
@@ -304,13 +304,13 @@ def first_holders(cliques: Sequence[set[str]], order: Sequence[int], scopes: Seq
     return tuple(found)
 
 
-def _axes_beyond(clique: Scope, separator: Scope) -> tuple[int, ...]:
+def _list_axes_beyond(clique: Scope, separator: Scope) -> tuple[int, ...]:
     """Axes of a clique that a separator does not have."""
     return tuple(axis for axis, name in enumerate(clique) if name not in separator)
 
 
-def _parts(scopes: Sequence[Scope], homes: Sequence[int], cliques: int) -> list[list[tuple[int, Scope]]]:
-    """What is multiplied in each clique: the number and scope of tables, and of what other cliques send; -1 nowhere."""
+def _assign_parts(scopes: Sequence[Scope], homes: Sequence[int], cliques: int) -> list[list[tuple[int, Scope]]]:
+    """List what is multiplied in each clique: number and scope of tables, and of what other cliques send."""
     found: list[list[tuple[int, Scope]]] = [[] for _ in range(cliques)]
     for source, (scope, home) in enumerate(zip(scopes, homes, strict=True)):
         if home >= 0:
@@ -318,7 +318,7 @@ def _parts(scopes: Sequence[Scope], homes: Sequence[int], cliques: int) -> list[
     return found
 
 
-def _ordered(
+def _order_axes(
     cliques: Sequence[set[str]], parents: Sequence[int], sizes: Mapping[str, int]
 ) -> tuple[list[Scope], list[int]]:
     """The axes of every clique, and how many of them are its parent's."""
@@ -333,7 +333,7 @@ def _ordered(
     return scoped, shared
 
 
-def _terms(clique: Scope, parts: Sequence[tuple[int, Scope]], sizes: Mapping[str, int]) -> tuple[Term, ...]:
+def _order_terms(clique: Scope, parts: Sequence[tuple[int, Scope]], sizes: Mapping[str, int]) -> tuple[Term, ...]:
     """How arrays take part in the product of a clique, the smallest first."""
     terms, seen = [], set[str]()
     for source, scope in sorted(parts, key=lambda part: math.prod(sizes[name] for name in part[1])):
@@ -344,10 +344,10 @@ def _terms(clique: Scope, parts: Sequence[tuple[int, Scope]], sizes: Mapping[str
     return tuple(terms)
 
 
-def _holders(
+def _find_holders(
     cliques: Sequence[Scope], separators: Sequence[Scope], sizes: Mapping[str, int]
 ) -> dict[str, tuple[int, bool, tuple[int, ...]]]:
-    """Where each variable's marginal is read off: the smallest of all that have it."""
+    """Find where each variable's marginal is read off: the smallest of all that have it."""
     found: dict[str, tuple[int, bool, tuple[int, ...]]] = {}
     least: dict[str, int] = {}
     for index, clique in enumerate(cliques):
@@ -360,7 +360,7 @@ def _holders(
     return {name: found[name] for name in sizes}
 
 
-def _barren(
+def _find_barren(
     families: Sequence[Family],
     cliques: Sequence[Scope],
     parents: Sequence[int],

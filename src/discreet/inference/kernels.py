@@ -24,20 +24,20 @@ Floats = npt.NDArray[np.float64]
 ByClique = dict[int, Array]
 """Arrays by the position of a clique."""
 
-STRIDE = 4
+FACTORS_PER_SCALE = 4
 """Factors that are multiplied before a partial product is divided by its largest entry: a clique may hold hundreds,
 and their plain product would underflow."""
-LARGE, SHORT = 2**14, 256
+EINSUM_ENTRIES, EINSUM_DRAWS = 2**14, 256
 """Entries from which on einsum is worth its overhead, if there are fewer draws than the second number: it sums over
 axes next to the draws up to six times as fast (measured at 8 to 128 draws)."""
-LABELS = 50
+EINSUM_AXES = 50
 """Most axes of an einsum."""
-TINY = {dtype(0).dtype: np.finfo(dtype).tiny for dtype in (np.float32, np.float64)}
+SMALLEST_NORMAL = {dtype(0).dtype: np.finfo(dtype).tiny for dtype in (np.float32, np.float64)}
 
 
 @dataclass(frozen=True, eq=False)
 class _Upward:
-    """What the messages towards the roots leave behind; barren cliques are left out.
+    """Products and messages that were sent towards the roots; barren cliques are left out.
 
     Args:
         beliefs: product of each clique with all below it; may be a view of a factor.
@@ -76,9 +76,9 @@ def calibrate(tree: JunctionTree, factors: Sequence[Array], block: Array, table:
     draws = table.shape[-1]
     # Where float32 overflows, the evidence is so improbable that the caller does not use the result.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        places = _places(tree, block, draws)
-        upward = _up(tree, factors, places)
-        beliefs, known, totals = _down(tree, factors, places, upward)
+        places = _lay_out(tree, block, draws)
+        upward = _send_up(tree, factors, places)
+        beliefs, known, totals = _send_down(tree, factors, places, upward)
         starts, start = [], 0
         for name, (index, separator, others) in tree.holders.items():
             starts.append(start)
@@ -105,15 +105,15 @@ def factor_margins(
     Returns:
         For every factor an array of its shape that sums to 1 under each draw.
     """
-    places = _places(tree, block, draws)
-    beliefs, _, _ = _down(tree, factors, places, _up(tree, factors, places))
+    places = _lay_out(tree, block, draws)
+    beliefs, _, _ = _send_down(tree, factors, places, _send_up(tree, factors, places))
     found = []
     for scope, home in zip(scopes, tree.homes, strict=True):
         clique = tree.cliques[home]
-        summed = _sum(beliefs[home], tuple(axis for axis, name in enumerate(clique) if name not in scope))
+        summed = _sum_axes(beliefs[home], tuple(axis for axis, name in enumerate(clique) if name not in scope))
         kept = [name for name in clique if name in scope]
         law = summed.transpose((*map(kept.index, scope), len(kept)))
-        found.append(law / _positive(law.sum(axis=tuple(range(law.ndim - 1)))))
+        found.append(law / _replace_zeros(law.sum(axis=tuple(range(law.ndim - 1)))))
     return found
 
 
@@ -133,7 +133,7 @@ def collect(
         (joint of the targets, shape `(*sizes, draws)`, zero in draws whose sum is zero; log of the sum, shape
         `(draws,)`, -inf where it is zero).
     """
-    upward = _up(tree, factors, _places(tree, block, draws))
+    upward = _send_up(tree, factors, _lay_out(tree, block, draws))
     joint: Array = np.ones(draws)
     totals = []
     for index, belief in upward.beliefs.items():
@@ -141,17 +141,17 @@ def collect(
             continue
         clique = tree.cliques[index]
         if not targets or not set(targets) <= set(clique):
-            totals.append(_sum(belief, tuple(range(len(clique)))))
+            totals.append(_sum_axes(belief, tuple(range(len(clique)))))
             continue
-        summed = _sum(belief, tuple(axis for axis, name in enumerate(clique) if name not in targets))
+        summed = _sum_axes(belief, tuple(axis for axis, name in enumerate(clique) if name not in targets))
         totals.append(np.add.reduce(summed, axis=tuple(range(len(targets)))))
         kept = [name for name in clique if name in targets]
-        joint = (summed / _positive(totals[-1])).transpose((*(kept.index(name) for name in targets), len(kept)))
+        joint = (summed / _replace_zeros(totals[-1])).transpose((*(kept.index(name) for name in targets), len(kept)))
     return joint, upward.log_sum(totals, draws)
 
 
 def most_probable(tree: JunctionTree, factors: Sequence[Array], block: Array, draws: int) -> dict[str, Array]:
-    """For every draw the states at which the sum over the other variables is largest.
+    """States at which the sum over the other variables is largest, for every draw.
 
     Args:
         tree: planned for these factors, with targets to maximise.
@@ -162,7 +162,7 @@ def most_probable(tree: JunctionTree, factors: Sequence[Array], block: Array, dr
     Returns:
         By target: codes of states, shape `(draws,)`; the first of equals, and zeros where everything is zero.
     """
-    beliefs = _up(tree, factors, _places(tree, block, draws)).beliefs
+    beliefs = _send_up(tree, factors, _lay_out(tree, block, draws)).beliefs
     states: dict[str, Array] = {}
     every = np.arange(draws)
     for index in range(len(tree.cliques) - 1, tree.maxima - 1, -1):
@@ -191,7 +191,7 @@ def log_of_states(
     Returns:
         Shape `(candidates, draws)`; -inf where it is zero.
     """
-    upward = _up(tree, factors, _places(tree, block, draws), stop=tree.maxima)
+    upward = _send_up(tree, factors, _lay_out(tree, block, draws), stop=tree.maxima)
     logs = np.empty((len(candidates), draws))
     logs[...] = upward.log_sum([], draws)
     terms = [term for terms in tree.terms[tree.maxima :] for term in terms]
@@ -201,7 +201,7 @@ def log_of_states(
         if below < tree.maxima:  # else a maximum over what the other terms say
             array = factors[term.source] if below < 0 else upward.messages[below]
             values *= array[tuple([states[name] for states in candidates] for name in term.scope)]
-        if count % STRIDE == 0 or count == len(terms):
+        if count % FACTORS_PER_SCALE == 0 or count == len(terms):
             with np.errstate(divide="ignore"):
                 logs += np.log(values)
             values.fill(1)
@@ -211,27 +211,27 @@ def log_of_states(
 # ----------------------------------------------------------------------------------------------------------- messages
 
 
-def _up(tree: JunctionTree, factors: Sequence[Array], places: Sequence[Array], stop: int | None = None) -> _Upward:
+def _send_up(tree: JunctionTree, factors: Sequence[Array], places: Sequence[Array], stop: int | None = None) -> _Upward:
     """Send the messages of all cliques, or of those before a position, to their parents."""
     upward = _Upward({}, {}, {}, [factors[source] for source, home in enumerate(tree.homes) if home < 0])
     for index, parent in enumerate(tree.parents[:stop]):
         if tree.barren[index]:
             continue
         fills = [term.fills for term in tree.terms[index]]
-        views = _views(tree, index, factors, upward.messages)
-        upward.beliefs[index] = belief = _product(views, fills, places[index], upward.removed)
+        views = _align_views(tree, index, factors, upward.messages)
+        upward.beliefs[index] = belief = _multiply_views(views, fills, places[index], upward.removed)
         if parent < 0:
             continue
         shared = tree.shared[index]
         own = tuple(range(belief.ndim - 1 - shared))
-        message = _sum(belief, own) if index < tree.maxima else np.maximum.reduce(belief, axis=own)
-        upward.scales[index] = scale = _positive(np.add.reduce(message, axis=tuple(range(shared))))
+        message = _sum_axes(belief, own) if index < tree.maxima else np.maximum.reduce(belief, axis=own)
+        upward.scales[index] = scale = _replace_zeros(np.add.reduce(message, axis=tuple(range(shared))))
         message /= scale
         upward.messages[index] = message
     return upward
 
 
-def _down(
+def _send_down(
     tree: JunctionTree, factors: Sequence[Array], places: Sequence[Array], upward: _Upward
 ) -> tuple[ByClique, ByClique, list[Array]]:
     """Bring what the rest of the tree knows to every clique; all but the roots then sum to 1.
@@ -244,32 +244,32 @@ def _down(
     for index in range(len(tree.cliques) - 1, -1, -1):
         parent = tree.parents[index]
         if parent >= 0:
-            known[index] = summed = _sum(beliefs[parent], tree.rest[index])
+            known[index] = summed = _sum_axes(beliefs[parent], tree.rest[index])
             if tree.parents[parent] < 0 and not tree.barren[parent]:
                 # A root is normalised where it has been summed: that is cheaper, and all below follows.
                 totals[parent] = np.add.reduce(summed, axis=tuple(range(summed.ndim - 1)))
-                summed /= _positive(totals[parent])
+                summed /= _replace_zeros(totals[parent])
         if tree.barren[index]:
-            views, fills = _views(tree, index, factors, {}), [term.fills for term in tree.terms[index]]
+            views, fills = _align_views(tree, index, factors, {}), [term.fills for term in tree.terms[index]]
             if parent >= 0:
                 views, fills = [summed, *views], [False, *fills]
-            beliefs[index] = _product(views, fills, places[index], None)
+            beliefs[index] = _multiply_views(views, fills, places[index], None)
         elif parent >= 0:
             # What came up is taken out again; where it was zero the product is zero already.
-            ratio = summed / _positive(upward.messages[index])
+            ratio = summed / _replace_zeros(upward.messages[index])
             ratio /= upward.scales[index]
             beliefs[index] = np.multiply(beliefs[index], ratio, out=places[index])
     for index, parent in enumerate(tree.parents):
         if parent < 0 and not tree.barren[index] and index not in totals:
-            totals[index] = _sum(beliefs[index], tuple(range(len(tree.cliques[index]))))
+            totals[index] = _sum_axes(beliefs[index], tuple(range(len(tree.cliques[index]))))
     return beliefs, known, list(totals.values())
 
 
 # --------------------------------------------------------------------------------------------------------- arithmetic
 
 
-def _places(tree: JunctionTree, block: Array, draws: int) -> list[Array]:
-    """One array for each clique."""
+def _lay_out(tree: JunctionTree, block: Array, draws: int) -> list[Array]:
+    """Lay one array for each clique into a block of memory."""
     places, start = [], 0
     for index in range(len(tree.cliques)):
         shape = (*tree.shape(index), draws)
@@ -279,8 +279,10 @@ def _places(tree: JunctionTree, block: Array, draws: int) -> list[Array]:
     return places
 
 
-def _views(tree: JunctionTree, index: int, factors: Sequence[Array], messages: Mapping[int, Array]) -> list[Array]:
-    """What is multiplied in a clique, aligned with its axes."""
+def _align_views(
+    tree: JunctionTree, index: int, factors: Sequence[Array], messages: Mapping[int, Array]
+) -> list[Array]:
+    """Align all that is multiplied in a clique with its axes."""
     count = len(factors)
     return [
         (factors[term.source] if term.source < count else messages[term.source - count]).transpose(term.axes)[
@@ -290,7 +292,7 @@ def _views(tree: JunctionTree, index: int, factors: Sequence[Array], messages: M
     ]
 
 
-def _product(views: Sequence[Array], fills: Sequence[bool], place: Array, removed: list[Array] | None) -> Array:
+def _multiply_views(views: Sequence[Array], fills: Sequence[bool], place: Array, removed: list[Array] | None) -> Array:
     """Product of aligned arrays; where a list is given, up to scales for each draw that are added to it.
 
     Args:
@@ -312,21 +314,21 @@ def _product(views: Sequence[Array], fills: Sequence[bool], place: Array, remove
         return product if product.shape == place.shape else place
     for count in range(1, last + 1):
         product = np.multiply(product, views[count], out=place if fills[count] or count == last else None)
-        if removed is not None and count % STRIDE == 0 and count < last:
-            peak = _positive(np.maximum.reduce(product, axis=tuple(range(product.ndim - 1))))
+        if removed is not None and count % FACTORS_PER_SCALE == 0 and count < last:
+            peak = _replace_zeros(np.maximum.reduce(product, axis=tuple(range(product.ndim - 1))))
             product /= peak
             removed.append(peak)
     return product
 
 
-def _sum(array: Array, axes: tuple[int, ...]) -> Array:
+def _sum_axes(array: Array, axes: tuple[int, ...]) -> Array:
     """Sum over some axes, none of them that of the draws; a new array."""
-    if axes and array.size >= LARGE and array.shape[-1] < SHORT and array.ndim <= LABELS:
+    if axes and array.size >= EINSUM_ENTRIES and array.shape[-1] < EINSUM_DRAWS and array.ndim <= EINSUM_AXES:
         return np.asarray(np.einsum(array, range(array.ndim), [axis for axis in range(array.ndim) if axis not in axes]))
     summed: Array = np.add.reduce(array, axis=axes)
     return summed
 
 
-def _positive(array: Array) -> Array:
+def _replace_zeros(array: Array) -> Array:
     """The array with its zeros replaced by the smallest normal number, so that zero divided by it stays zero."""
-    return np.maximum(array, TINY[array.dtype])
+    return np.maximum(array, SMALLEST_NORMAL[array.dtype])

@@ -22,9 +22,9 @@ __all__ = ["pair_laws"]
 
 Floats = npt.NDArray[np.float64]
 
-MOST_CELLS = 2**14
+MOST_EXACT_CELLS = 2**14
 """Of all cliques, up to which laws are exact: some milliseconds each."""
-MADE_UP = 2**24
+MADE_UP_VALUES = 2**24
 """Values of the made-up records: 128 MiB; shares of a hundred variables to .001."""
 
 
@@ -47,15 +47,15 @@ def pair_laws(theta: Tables, pairs: Iterable[Scope]) -> dict[Scope, Floats]:
     """
     network, wanted = theta.network, list(pairs)
     with suppress(InputError):  # a law that is too large
-        if marginals_cost(network) <= MOST_CELLS:
+        if marginals_cost(network) <= MOST_EXACT_CELLS:
             cells = Tables(network, {node: theta[node][..., None] for node in network.nodes}, draws=1)
             return {pair: joint(cells, pair, {})[..., 0] for pair in wanted}
-    codes = sample_codes(theta, MADE_UP // len(network.nodes), np.random.default_rng(0))
-    return {pair: _shares(theta, codes, pair) for pair in wanted}
+    codes = sample_codes(theta, MADE_UP_VALUES // len(network.nodes), np.random.default_rng(0))
+    return {pair: _count_shares(theta, codes, pair) for pair in wanted}
 
 
-def _shares(theta: Tables, codes: Mapping[str, Array], pair: Scope) -> Floats:
-    """Of each joint state of two variables among records."""
+def _count_shares(theta: Tables, codes: Mapping[str, Array], pair: Scope) -> Floats:
+    """Shares of each joint state of two variables among records."""
     one, other = (theta.network.schema[name].size for name in pair)
     counted = np.bincount(codes[pair[0]] * other + codes[pair[1]], minlength=one * other)
     return np.asarray(counted.reshape(one, other) / len(codes[pair[0]]))

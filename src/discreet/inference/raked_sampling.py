@@ -33,13 +33,13 @@ __all__ = ["RakedLaw", "raked_blocks", "raked_law"]
 Floats = npt.NDArray[np.float64]
 Codes = Mapping[str, Ints]
 
-POOL = 2**14
+POOL_RECORDS = 2**14
 """Records by which those before are represented: shares of them are known to .004, which is less than records of any
 one table that is made up from them vary by."""
-ROUNDS = 10
+RAKED_ROUNDS = 10
 """Of proportional fitting. Margins that were measured with noise may agree with no law at all; more rounds would follow
 what they disagree in."""
-FEWEST = 1e-9
+LEAST_SCALED_RECORDS = 1e-9
 """Records that a cell is taken to have at least, so that it can be scaled."""
 MOST_SCALED = 1e3
 """By which one round changes a cell at most."""
@@ -59,15 +59,15 @@ class RakedLaw:
 
     @property
     def network(self) -> Network:
-        """Whose rows are moved."""
+        """The network whose rows are moved."""
         return self.theta.network
 
     def rows(self, node: str, codes: Codes) -> Floats:
-        """See `sampling.Rows`."""
-        chances = rows = _of_network(self.theta, node, codes)
+        """Sums of each record's row up to each state; see `sampling.Rows`."""
+        chances = rows = _look_up_rows(self.theta, node, codes)
         for scope, factor in self.factors.get(node, {}).items():
             chances = chances * factor[tuple(codes[name] for name in scope[:-1])]
-        return np.cumsum(_normalised(chances, rows), axis=-1)
+        return np.cumsum(_normalise_rows(chances, rows), axis=-1)
 
 
 def raked_law(theta: Tables, wanted: Mapping[str, Mapping[Scope, Floats]], rng: np.random.Generator) -> RakedLaw:
@@ -87,9 +87,9 @@ def raked_law(theta: Tables, wanted: Mapping[str, Mapping[Scope, Floats]], rng: 
     last = max((theta.network.order.index(node) for node in wanted), default=-1)
     for node in theta.network.order[: last + 1]:
         if node in wanted:
-            rows = np.broadcast_to(_of_network(theta, node, codes), (POOL, theta[node].shape[-1]))
-            factors[node] = _fitted(rows, wanted[node], codes)
-        codes[node] = draw_node(theta.network, node, law.rows, codes, POOL, rng)
+            rows = np.broadcast_to(_look_up_rows(theta, node, codes), (POOL_RECORDS, theta[node].shape[-1]))
+            factors[node] = _fit_factors(rows, wanted[node], codes)
+        codes[node] = draw_node(theta.network, node, law.rows, codes, POOL_RECORDS, rng)
     return law
 
 
@@ -112,33 +112,35 @@ def raked_blocks(law: RakedLaw, n: int, rng: np.random.Generator, block: int) ->
     return (draw_codes(law.network, law.rows, min(block, n - start), rng) for start in range(0, n, block))
 
 
-def _fitted(rows: Floats, wanted: Mapping[Scope, Floats], codes: Codes) -> dict[Scope, Floats]:
+def _fit_factors(rows: Floats, wanted: Mapping[Scope, Floats], codes: Codes) -> dict[Scope, Floats]:
     """Factors by which the rows of records, shape (records, states), come to have margins."""
     margins = [_Margin.of(scope, law, codes, len(rows)) for scope, law in wanted.items()]
     factors = [np.ones(margin.wanted.shape) for margin in margins]
     chances = rows
-    for _ in range(ROUNDS):
+    for _ in range(RAKED_ROUNDS):
         for factor, margin in zip(factors, margins, strict=True):
             have = np.stack([np.bincount(margin.rows, column, len(margin.wanted)) for column in chances.T], axis=-1)
-            ratio = ((margin.wanted + FEWEST) / (have + FEWEST)).clip(1 / MOST_SCALED, MOST_SCALED)
+            ratio = ((margin.wanted + LEAST_SCALED_RECORDS) / (have + LEAST_SCALED_RECORDS)).clip(
+                1 / MOST_SCALED, MOST_SCALED
+            )
             factor *= ratio
-            chances = _normalised(chances * ratio[margin.rows], rows)
+            chances = _normalise_rows(chances * ratio[margin.rows], rows)
     return {scope: factor.reshape(law.shape) for (scope, law), factor in zip(wanted.items(), factors, strict=True)}
 
 
-def _of_network(theta: Tables, node: str, codes: Codes) -> Floats:
+def _look_up_rows(theta: Tables, node: str, codes: Codes) -> Floats:
     """The network's row for each record, shape (records, states); of a root (states,)."""
     return np.asarray(theta[node][tuple(codes[parent] for parent in theta.network.parents[node])])
 
 
-def _normalised(chances: Floats, rows: Floats) -> Floats:
+def _normalise_rows(chances: Floats, rows: Floats) -> Floats:
     """Rows of sum 1; where factors leave no state, the network's own."""
     total = chances.sum(axis=-1, keepdims=True)
     return np.where(total > 0, chances / np.where(total > 0, total, 1.0), rows)
 
 
 class _Margin(NamedTuple):
-    """What a set of variables shall have.
+    """The wanted margin of a set of variables, beside the records that stand for what comes before.
 
     Args:
         rows: for each record, which joint state of the others it has, shape (records,).
@@ -150,7 +152,7 @@ class _Margin(NamedTuple):
 
     @staticmethod
     def of(scope: Scope, law: Floats, codes: Codes, records: int) -> _Margin:
-        """Of `P(node | others)` and records of the others."""
+        """The margin of `P(node | others)` and records of the others."""
         *sizes, states = law.shape
         rows = np.zeros(records, np.int64)
         for name, size in zip(scope[:-1], sizes, strict=True):

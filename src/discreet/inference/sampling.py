@@ -16,7 +16,7 @@ Rows = Callable[[str, Mapping[str, Array]], Array]
 """Of a node and the codes of those before it: sums up to each state of each record's row, shape (records, states), or
 one row for all."""
 
-GATHERED = 2**22
+PROBABILITIES_AT_ONCE = 2**22
 """Most probabilities that are looked up at once: 32 MiB."""
 
 
@@ -35,7 +35,7 @@ def sample_codes(theta: Tables, n: int, rng: np.random.Generator) -> dict[str, A
         InputError: a negative number of records.
     """
     check_number(n)
-    return draw_codes(theta.network, _cumulated(theta), n, rng)
+    return draw_codes(theta.network, _cumulate_rows(theta), n, rng)
 
 
 def check_number(n: int, block: int = 1) -> None:
@@ -71,9 +71,9 @@ def draw_codes(network: Network, rows: Rows, n: int, rng: np.random.Generator) -
 def draw_node(
     network: Network, node: str, rows: Rows, codes: Mapping[str, Array], n: int, rng: np.random.Generator
 ) -> Array:
-    """One column of such records, given the codes of those before: int64, shape `(n,)`."""
+    """Draw one column of records, given the codes of those before: int64, shape `(n,)`."""
     uniform, drawn = rng.random(n), np.zeros(n, np.int64)
-    step = max(1, GATHERED // network.schema[node].size)
+    step = max(1, PROBABILITIES_AT_ONCE // network.schema[node].size)
     for start in range(0, n, step):
         part = slice(start, start + step)
         sums = rows(node, codes if n <= step else {name: column[part] for name, column in codes.items()})
@@ -84,7 +84,7 @@ def draw_node(
     return drawn
 
 
-def _cumulated(theta: Tables) -> Rows:
+def _cumulate_rows(theta: Tables) -> Rows:
     """Sums of each row up to each state."""
     sums = Tables(theta.network, lambda node: np.cumsum(theta[node], axis=-1))
     parents = theta.network.parents

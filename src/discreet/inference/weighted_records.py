@@ -32,21 +32,21 @@ __all__ = ["RecordPass", "Sampling", "WeightedLaws", "ancestors_beyond", "log_we
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.unsignedinteger]
 
-RECORDS = 4096
+PARENT_RECORDS = 4096
 """Of each draw for the laws of parents: shares of them are known to .008."""
-FIRST, MOST_WORK = 512, 2**28
+FIRST_RECORDS, MOST_DRAWN_STATES = 512, 2**28
 """Records of each draw that an answer begins with, and states that are drawn for it at most: some 8 CPU seconds."""
-GROWTH = 4
-CLOSE = 0.05
+RECORD_GROWTH = 4
+CLOSE_VARIANCE_SHARE = 0.05
 """Part of the draws' variance that the error of sampling may be before no more records are drawn: intervals are then
 2.5 % wider than they would be."""
-EXACT = 0.002
+EXACT_ERROR = 0.002
 """Standard error of a draw's probability below which it is exact enough in any case."""
 LEAST_EFFECTIVE = 20.0
 """Records that a draw's are worth at least; with fewer, the error of the ratio is not what the delta method says."""
-FEW = 0.05
+WEAK_DRAW_SHARE = 0.05
 """Part of the draws that may be worth less."""
-GATHERED = 2**20
+STATES_AT_ONCE = 2**20
 """States that are drawn at once: tens of MiB."""
 
 
@@ -85,7 +85,7 @@ class WeightedLaws:
     effective: float
 
     def sampling(self, scope: Scope) -> Sampling:
-        """What an answer about a set states."""
+        """How an answer about a set was sampled: records, their worth, and errors."""
         error = np.nanmean(self.errors[scope], axis=-1)
         spread = np.nanvar(self.laws[scope], axis=-1)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -104,8 +104,8 @@ def weighted_laws(
 ) -> WeightedLaws:
     """Laws of some sets of variables given evidence, by importance sampling under every draw.
 
-    Records are made up anew, four times as many, until their error is small beside the draws' own spread (see CLOSE),
-    or they are too much work.
+    Records are made up anew, four times as many, until their error is small beside the draws' own spread (see
+    CLOSE_VARIANCE_SHARE), or they are too much work.
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
@@ -122,11 +122,11 @@ def weighted_laws(
     network, draws = cells.network, cells.draws or 1
     relevant = set(requisite(network, tuple(dict.fromkeys(name for scope in scopes for name in scope)), evidence))
     nodes = [node for node in network.order if node in relevant]
-    most, records = min(GATHERED, MOST_WORK // (draws * max(1, len(nodes)))), FIRST
-    found = _laws(cells, scopes, nodes, evidence, records, rng)
-    while GROWTH * records <= most and not _enough(found):
-        records *= GROWTH
-        found = _laws(cells, scopes, nodes, evidence, records, rng)
+    most, records = min(STATES_AT_ONCE, MOST_DRAWN_STATES // (draws * max(1, len(nodes)))), FIRST_RECORDS
+    found = _draw_laws(cells, scopes, nodes, evidence, records, rng)
+    while RECORD_GROWTH * records <= most and not _is_enough(found):
+        records *= RECORD_GROWTH
+        found = _draw_laws(cells, scopes, nodes, evidence, records, rng)
     if found.effective < LEAST_EFFECTIVE:
         observed = ", ".join(name for name in network.nodes if name in evidence)
         raise InputError(
@@ -137,7 +137,7 @@ def weighted_laws(
     return found
 
 
-def _laws(
+def _draw_laws(
     cells: Tables,
     scopes: Sequence[Scope],
     nodes: Sequence[str],
@@ -149,17 +149,17 @@ def _laws(
     draws = cells.draws or 1
     laws = {scope: np.empty((cells.network.cells(scope), draws)) for scope in scopes}
     errors, effective = {scope: np.empty(law.shape) for scope, law in laws.items()}, np.empty(draws)
-    size = max(1, GATHERED // records)
+    size = max(1, STATES_AT_ONCE // records)
     for start in range(0, draws, size):
         part = slice(start, min(start + size, draws))
-        logs, codes = _records(cells, nodes, evidence, part, records, rng)
+        logs, codes = _draw_records(cells, nodes, evidence, part, records, rng)
         highest = logs.max(axis=-1, keepdims=True)
         weights = np.exp(logs - np.where(np.isfinite(highest), highest, 0.0))
         total, squared = weights.sum(axis=-1), np.square(weights).sum(axis=-1)
         with np.errstate(invalid="ignore", divide="ignore"):
             effective[part] = np.nan_to_num(total**2 / squared)
             for scope, law in laws.items():
-                sums, squares = (_by_states(cells.network, scope, codes, each) for each in (weights, weights**2))
+                sums, squares = (_sum_by_states(cells.network, scope, codes, each) for each in (weights, weights**2))
                 law[:, part] = share = sums / total
                 error = ((1 - 2 * share) * squares + share**2 * squared) / total**2
                 errors[scope][:, part] = np.maximum(error, 0.0)
@@ -168,11 +168,11 @@ def _laws(
         {scope: law.reshape(shapes[scope]) for scope, law in laws.items()},
         {scope: error.reshape(shapes[scope]) for scope, error in errors.items()},
         records,
-        float(np.quantile(effective, FEW)),
+        float(np.quantile(effective, WEAK_DRAW_SHARE)),
     )
 
 
-def _by_states(network: Network, scope: Scope, codes: Mapping[str, Codes], weights: Floats) -> Floats:
+def _sum_by_states(network: Network, scope: Scope, codes: Mapping[str, Codes], weights: Floats) -> Floats:
     """Sums of weights, shape (draws, records), by the joint states of a set: shape (states, draws)."""
     flat, states = np.arange(len(weights))[:, None], network.cells(scope)
     for name in scope:
@@ -186,16 +186,16 @@ def log_weight(cells: Tables, evidence: Mapping[str, int], rng: np.random.Genera
     network, draws = cells.network, cells.draws or 1
     above = network.ancestors(evidence)
     nodes, found = [node for node in network.order if node in above], np.empty(draws)
-    size = max(1, GATHERED // RECORDS)
+    size = max(1, STATES_AT_ONCE // PARENT_RECORDS)
     for start in range(0, draws, size):
         part = slice(start, min(start + size, draws))
-        logs, _ = _records(cells, nodes, evidence, part, RECORDS, rng)
-        found[part] = np.logaddexp.reduce(logs, axis=-1) - math.log(RECORDS)
+        logs, _ = _draw_records(cells, nodes, evidence, part, PARENT_RECORDS, rng)
+        found[part] = np.logaddexp.reduce(logs, axis=-1) - math.log(PARENT_RECORDS)
     return found
 
 
 def ancestors_beyond(network: Network, names: Iterable[str], taken: Set[str]) -> list[str]:
-    """Some nodes and their ancestors without those that are taken with all of theirs; parents before children."""
+    """List some nodes and their ancestors without those that are taken with all of theirs; parents before children."""
     found = dict[str, None]()
     waiting = list(names)
     while waiting:
@@ -208,18 +208,18 @@ def ancestors_beyond(network: Network, names: Iterable[str], taken: Set[str]) ->
     return list(found)
 
 
-def _enough(found: WeightedLaws) -> bool:
+def _is_enough(found: WeightedLaws) -> bool:
     """Whether records are worth enough, and the error is small beside the draws' own spread."""
     if found.effective < LEAST_EFFECTIVE:
         return False
     for scope, law in found.laws.items():
         error = np.nanmean(found.errors[scope], axis=-1)
-        if (error > np.maximum(CLOSE * np.nanvar(law, axis=-1), EXACT**2)).any():
+        if (error > np.maximum(CLOSE_VARIANCE_SHARE * np.nanvar(law, axis=-1), EXACT_ERROR**2)).any():
             return False
     return True
 
 
-def _records(
+def _draw_records(
     cells: Tables,
     nodes: Sequence[str],
     evidence: Mapping[str, int],
@@ -230,24 +230,28 @@ def _records(
     """Records of some draws: log weights, and codes of what was drawn or held, shape `(draws, records)`."""
     network = cells.network
     logs = np.zeros((part.stop - part.start, records))
-    codes: dict[str, Codes] = {name: np.full(logs.shape, code, _kind(network, name)) for name, code in evidence.items()}
+    codes: dict[str, Codes] = {
+        name: np.full(logs.shape, code, _choose_type(network, name)) for name, code in evidence.items()
+    }
     for node in nodes:
         table = cells[node][..., part]
-        rows = _rows(network, node, codes, logs.shape)
+        rows = _find_rows(network, node, codes, logs.shape)
         if node in evidence:
             with np.errstate(divide="ignore"):
-                logs += np.log(_by_draw(table[..., evidence[node], :])[rows])
+                logs += np.log(_flatten_by_draw(table[..., evidence[node], :])[rows])
         else:
-            codes[node] = _states(network, node, table, rows, rng)
+            codes[node] = _draw_states(network, node, table, rows, rng)
     return logs, codes
 
 
-def _kind(network: Network, node: str) -> np.dtype[np.unsignedinteger]:
+def _choose_type(network: Network, node: str) -> np.dtype[np.unsignedinteger]:
     """The smallest type that holds a node's states."""
     return np.dtype(np.min_scalar_type(network.schema[node].size - 1))
 
 
-def _rows(network: Network, node: str, codes: Mapping[str, Codes], shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+def _find_rows(
+    network: Network, node: str, codes: Mapping[str, Codes], shape: tuple[int, ...]
+) -> npt.NDArray[np.int64]:
     """Position of each record's row in a table whose draws come first, shape `(draws, records)`."""
     rows = np.broadcast_to(np.arange(shape[0])[:, None], shape)
     for parent in network.parents[node]:
@@ -255,17 +259,19 @@ def _rows(network: Network, node: str, codes: Mapping[str, Codes], shape: tuple[
     return np.asarray(rows)
 
 
-def _by_draw(table: Floats) -> Floats:
+def _flatten_by_draw(table: Floats) -> Floats:
     """A table's values, those of each draw together, flat."""
     return np.moveaxis(table, -1, 0).ravel()
 
 
-def _states(network: Network, node: str, table: Floats, rows: npt.NDArray[np.int64], rng: np.random.Generator) -> Codes:
+def _draw_states(
+    network: Network, node: str, table: Floats, rows: npt.NDArray[np.int64], rng: np.random.Generator
+) -> Codes:
     """A state for each record, by halving: shape as the rows'; none of probability 0."""
     size = network.schema[node].size
     sums = np.cumsum(table, axis=-2)
     sums /= sums[..., -1:, :]
-    ends = _by_draw(sums)
+    ends = _flatten_by_draw(sums)
     first, uniform = rows * size, rng.random(rows.shape)
     found = first
     step = 1 << max(0, (size - 1).bit_length() - 1)
@@ -274,7 +280,7 @@ def _states(network: Network, node: str, table: Floats, rows: npt.NDArray[np.int
         inside = tried - first < size
         found = np.where(inside & (uniform >= ends[np.where(inside, tried, 1) - 1]), tried, found)
         step >>= 1
-    return (found - first).astype(_kind(network, node))
+    return (found - first).astype(_choose_type(network, node))
 
 
 class RecordPass:
@@ -313,23 +319,23 @@ class RecordPass:
     def _take(self, node: str) -> None:
         """Draw a node's states, count the sets that are complete, and forget what nobody waits for any more."""
         network, draws = self._cells.network, self._cells.draws or 1
-        rows = _rows(network, node, self._codes, (draws, RECORDS))
+        rows = _find_rows(network, node, self._codes, (draws, PARENT_RECORDS))
         rng = np.random.default_rng([self._seed, self._place[node]])
-        self._codes[node] = _states(network, node, self._cells[node], rows, rng)
+        self._codes[node] = _draw_states(network, node, self._cells[node], rows, rng)
         self._taken.add(node)
         done = list(network.parents[node])
         for scope in self._sets[node]:
             if self._taken.issuperset(scope):
-                self._laws[scope] = self._counted(scope, draws)
+                self._laws[scope] = self._count_shares(scope, draws)
                 done += scope
         for name in done:
             self._waiting[name] -= 1
             if not self._waiting[name]:
                 del self._codes[name]
 
-    def _counted(self, scope: Scope, draws: int) -> Floats:
+    def _count_shares(self, scope: Scope, draws: int) -> Floats:
         """Shares of records, shape `(*sizes, draws)`."""
         network = self._cells.network
-        counts = _by_states(network, scope, self._codes, np.ones((draws, RECORDS)))
+        counts = _sum_by_states(network, scope, self._codes, np.ones((draws, PARENT_RECORDS)))
         sizes = [network.schema[name].size for name in scope]
-        return ((counts + 1 / len(counts)) / (RECORDS + 1)).reshape(*sizes, draws)
+        return ((counts + 1 / len(counts)) / (PARENT_RECORDS + 1)).reshape(*sizes, draws)

@@ -31,7 +31,7 @@ __all__ = ["to_arviz"]
 
 
 def to_arviz(posterior: PosteriorDraws) -> Any:
-    """The draws as ArviZ keeps them.
+    """The draws as ArviZ keeps them, for its plots, summaries and diagnostics of chains.
 
     Args:
         posterior: all families of it are drawn. The exact one has several chains, any other has one.
@@ -44,6 +44,16 @@ def to_arviz(posterior: PosteriorDraws) -> Any:
 
     Raises:
         DiscreetError: ArviZ is not installed, or has nowhere to write its cache.
+
+    Guarantee:
+        None spent: reads the posterior alone.
+
+    Example:
+        >>> from discreet import Dirichlet, Network, Variable
+        >>> coin = Network((Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> exported = to_arviz(PosteriorDraws(Dirichlet.uniform(coin).draw(100, rng=1)))
+        >>> dict(exported.posterior["coin"].sizes)
+        {'chain': 1, 'draw': 100, 'coin=': 2}
     """
     if arviz is None:
         raise DiscreetError(obstacle)
@@ -51,13 +61,13 @@ def to_arviz(posterior: PosteriorDraws) -> Any:
     network = posterior.network
     coords = {f"{variable.name}=": list(variable.states) for variable in network.schema}
     return arviz.from_dict(
-        posterior={node: _by_chain(posterior.cells[node], chains) for node in network.nodes},
+        posterior={node: _split_chains(posterior.cells[node], chains) for node in network.nodes},
         coords=coords,
         dims={node: [f"{name}=" for name in network.family(node)] for node in network.nodes},
     )
 
 
-def _by_chain(cells: Array, chains: int) -> Array:
+def _split_chains(cells: Array, chains: int) -> Array:
     """Draws come in turn from the chains; to shape `(chains, draws, *parents, child)`."""
     length = cells.shape[-1] // chains
     # The last draws of a posterior are its latest: an incomplete turn is at the start.

@@ -38,13 +38,13 @@ from discreet.posterior.joint_draws import PosteriorDraws, Source
 
 __all__ = ["assume_at_random"]
 
-CHUNK = 32
+DRAWS_AT_ONCE = 32
 """Draws that go through together."""
-ROUNDS, CLOSE = 200, 3e-5
+MOST_EM_ROUNDS, LARGEST_CHANGE = 200, 3e-5
 """Most rounds, and the largest change of a probability that ends them. What still moves then is rows that hardly any
 record is in, or that gaps leave open: after 150 rounds and 3,000 no cell of a family differed by more than .007 of all
 records, on two patterns of gaps in asia and in child."""
-LEAST = 1e-12
+LEAST_PROBABILITY = 1e-12
 """Probability below which nothing is divided by."""
 
 
@@ -65,42 +65,49 @@ def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
         None spent: reads the posterior alone.
 
     Source:
-        The module's docstring has the model and what it assumes.
+        Rubin (1976), missing at random; Dempster, Laird and Rubin (1977), EM; the module's docstring has the model.
+
+    Example:
+        >>> from discreet import Network, Tables, Variable
+        >>> network = Network((Variable("ill", ("no", "yes"), missing="?"),), {"ill": ()})
+        >>> seen = PosteriorDraws(Tables(network, {"ill": [[0.6], [0.3], [0.1]]}, draws=1))
+        >>> assume_at_random(seen).mean()["ill"].round(2).tolist()
+        [0.67, 0.33]
     """
     if not posterior.network.may_be_missing:
         raise InputError("no variable of this release may be missing; its posterior is that of complete records")
     wide = posterior if posterior.saturated is None else posterior.saturated
     source = posterior.source and Source(lambda rng: assume_at_random(posterior.fresh(rng=rng)), posterior.source.rng)
-    complete = replace(wide, cells=_completed(wide), twins=None, source=source, tables=None, saturated=None)
+    complete = replace(wide, cells=_complete_rows(wide), twins=None, source=source, tables=None, saturated=None)
     if posterior.saturated is None:
         return complete
     return PosteriorDraws.of_saturated(complete, posterior.network.without_missing())
 
 
-def _completed(wide: PosteriorDraws) -> Tables:
+def _complete_rows(wide: PosteriorDraws) -> Tables:
     """Rows of complete records under every draw."""
     network, draws = wide.network, wide.cells.draws or 1
     found: dict[str, list[Array]] = {node: [] for node in network.nodes}
     scopes = [network.family(node) for node in network.nodes]
-    sizes = {one.name: _seen(network, one.name).size for one in network.schema}
+    sizes = {one.name: _list_seen_states(network, one.name).size for one in network.schema}
     tree = junction_tree([(None, scope) for scope in scopes], sizes)
     if tree.cells > elimination.CELL_BUDGET:
         raise InputError(
             f"complete records need {tree.cells:,} cells for each draw, more than the budget of "
             f"{elimination.CELL_BUDGET:,}; read the release with missing as a state"
         )
-    laws = {node: _seen_law(wide, scope) for node, scope in zip(network.nodes, scopes, strict=True)}
+    laws = {node: _read_seen_law(wide, scope) for node, scope in zip(network.nodes, scopes, strict=True)}
     # All families take their steps at once; each goes so far that those which share a variable do not overshoot. Longer
     # steps where fewer share one went round in circles on one of three patterns of gaps in child.
     step = 1 / (1 + max(len(network.children(node)) for node in network.nodes))
-    for start in range(0, draws, CHUNK):
-        part = slice(start, start + CHUNK)
+    for start in range(0, draws, DRAWS_AT_ONCE):
+        part = slice(start, start + DRAWS_AT_ONCE)
         size = len(range(draws)[part])
         fits = [_FamilyFit(network, node, laws[node][..., part], step) for node in network.nodes]
         block = np.empty(tree.cells * size)
-        for _ in range(ROUNDS):
+        for _ in range(MOST_EM_ROUNDS):
             margins = factor_margins(tree, [fit.factor() for fit in fits], scopes, block, size)
-            if max([fit.improve(margin) for fit, margin in zip(fits, margins, strict=True)]) < CLOSE:
+            if max([fit.improve(margin) for fit, margin in zip(fits, margins, strict=True)]) < LARGEST_CHANGE:
                 break
         for node, fit in zip(network.nodes, fits, strict=True):
             found[node].append(fit.theta)
@@ -108,7 +115,7 @@ def _completed(wide: PosteriorDraws) -> Tables:
     return Tables(network.without_missing(), rows, draws=draws)
 
 
-def _seen_law(wide: PosteriorDraws, scope: Scope) -> Array:
+def _read_seen_law(wide: PosteriorDraws, scope: Scope) -> Array:
     """The law of what was seen of a family under every draw, shape `(*sizes, draws)`.
 
     Where a network does not join all parents it makes up what they are together; tables say what was measured.
@@ -117,8 +124,8 @@ def _seen_law(wide: PosteriorDraws, scope: Scope) -> Array:
     return elimination.joint(wide.cells, scope, {}) if told is None else told
 
 
-def _seen(network: Network, name: str) -> Array:
-    """What is seen of a variable in each of its states in a complete record: all values, then all again, not seen."""
+def _list_seen_states(network: Network, name: str) -> Array:
+    """Positions of what is seen of a variable in each complete state: all values, then all again, not seen."""
     size = network.schema[name].size
     if network.schema[name].missing is None:
         return np.arange(size)
@@ -126,7 +133,7 @@ def _seen(network: Network, name: str) -> Array:
 
 
 class _FamilyFit:
-    """One family's rows of complete records, and its weights of what was seen, of some draws."""
+    """A family's rows of complete records, and its weights of what was seen, under some draws."""
 
     def __init__(self, network: Network, node: str, law: Array, step: float) -> None:
         """Start where gaps say nothing.
@@ -139,16 +146,16 @@ class _FamilyFit:
         """
         names = network.family(node)
         self.gaps = [network.schema[name].missing is not None for name in names]
-        self.seen = np.ix_(*(_seen(network, name) for name in names))
+        self.seen = np.ix_(*(_list_seen_states(network, name) for name in names))
         sizes = [network.schema[name].size - gap for name, gap in zip(names, self.gaps, strict=True)]
         self.value = np.ix_(*(np.tile(range(size), 1 + gap) for size, gap in zip(sizes, self.gaps, strict=True)))
         self.law = law
         self.step = step
         self.psi = np.ones_like(law)
-        self.theta = _rows(law[np.ix_(*map(range, sizes))])
+        self.theta = _normalise_rows(law[np.ix_(*map(range, sizes))])
 
     def factor(self) -> Array:
-        """Its part of the joint law of complete records and what is seen of them."""
+        """The family's part of the joint law of complete records and what is seen of them."""
         return np.asarray(self.theta[self.value] * self.psi[self.seen])
 
     def improve(self, margin: Array) -> float:
@@ -157,17 +164,17 @@ class _FamilyFit:
         Args:
             margin: the present law of the family, complete and seen, shape as of `factor`.
         """
-        now = _folded(margin, self.gaps, seen=True)
-        ratio = np.maximum(self.law, LEAST) / np.maximum(now, LEAST)
-        theta = _rows(_folded(margin * ratio[self.seen], self.gaps, seen=False))
+        now = _fold_law(margin, self.gaps, seen=True)
+        ratio = np.maximum(self.law, LEAST_PROBABILITY) / np.maximum(now, LEAST_PROBABILITY)
+        theta = _normalise_rows(_fold_law(margin * ratio[self.seen], self.gaps, seen=False))
         change = float(np.max(np.abs(theta - self.theta), initial=0.0))
         self.theta = theta
         self.psi *= ratio**self.step
-        self.psi = np.maximum(self.psi / self.psi.max(axis=tuple(range(now.ndim - 1))), LEAST)
+        self.psi = np.maximum(self.psi / self.psi.max(axis=tuple(range(now.ndim - 1))), LEAST_PROBABILITY)
         return change
 
 
-def _folded(law: Array, gaps: Sequence[bool], *, seen: bool) -> Array:
+def _fold_law(law: Array, gaps: Sequence[bool], *, seen: bool) -> Array:
     """A law of complete records and what is seen of them, summed to what is seen, or to complete records."""
     for axis, gap in enumerate(gaps):
         if gap:
@@ -176,7 +183,7 @@ def _folded(law: Array, gaps: Sequence[bool], *, seen: bool) -> Array:
     return law
 
 
-def _rows(law: Array) -> Array:
+def _normalise_rows(law: Array) -> Array:
     """Rows of a family's law."""
-    law = np.maximum(law, LEAST)
+    law = np.maximum(law, LEAST_PROBABILITY)
     return np.asarray(law / law.sum(axis=-2, keepdims=True))

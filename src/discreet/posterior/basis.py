@@ -27,7 +27,7 @@ __all__ = ["Basis", "Mark", "prior_only_words"]
 
 Mark = Literal["measured", "inferred", "assumed", "contradicted", "prior"]
 
-NAMED = 20
+MOST_NAMED_PAIRS = 20
 """Pairs that are named: more of them say no more."""
 
 
@@ -67,25 +67,25 @@ class Basis:
         asked = self.network.ordered(set(names))
         inside = frozenset(asked)
         missing = [
-            pair for pair in combinations(asked, 2) if not (frozenset(pair) in self._pairs or self._in_rows(pair))
+            pair for pair in combinations(asked, 2) if not (frozenset(pair) in self._pairs or self._is_in_rows(pair))
         ]
         if self.trusted:
             observed = inside.intersection(given)
             rows = frozenset(requisite(self.network, tuple(inside - observed), observed))
             used = inside | rows
             # What is known of observed variables alone changes no answer.
-            if self._disputable(used) and any(names <= used and names & rows for names in self._contradicted):
-                return "contradicted", tuple(missing[:NAMED])
+            if self._is_disputable(used) and any(names <= used and names & rows for names in self._contradicted_sets):
+                return "contradicted", tuple(missing[:MOST_NAMED_PAIRS])
         if self.prior_only(asked, given=given):
-            return "prior", tuple(missing[:NAMED])
-        if len(inside) < 2 or any(inside <= table for table in self._tables) or self._in_rows(inside):
+            return "prior", tuple(missing[:MOST_NAMED_PAIRS])
+        if len(inside) < 2 or any(inside <= table for table in self._tables) or self._is_in_rows(inside):
             return ("measured" if read else "assumed"), ()
         if missing or not read or len(inside) > MOST_LOOSE:
-            return "assumed", tuple(missing[:NAMED])
+            return "assumed", tuple(missing[:MOST_NAMED_PAIRS])
         return "inferred", ()
 
     def prior_only(self, names: Iterable[str], *, given: Iterable[str] = ()) -> tuple[Scope, ...]:
-        """What an answer needs of the network that nothing measured, so that its prior alone says it.
+        """List what an answer needs of the network that nothing measured, so that its prior alone says it.
 
         Args:
             names: all variables of the question, observed ones as well.
@@ -96,19 +96,21 @@ class Basis:
             depends on that parent. Nothing where a table holds the question. At most 20.
         """
         inside = frozenset(names)
-        if not self._unmeasured or (not self._untold and any(inside <= table for table in self._anywhere)):
+        if not self._unmeasured_parts or (
+            not self._untold_nodes and any(inside <= table for table in self._sets_anywhere)
+        ):
             return ()
         observed = inside.intersection(given)
         rows = requisite(self.evidence.network, self.network.ordered(inside - observed), observed)
-        return tuple(part for node in rows for part in self._unmeasured.get(node, ()))[:NAMED]
+        return tuple(part for node in rows for part in self._unmeasured_parts.get(node, ()))[:MOST_NAMED_PAIRS]
 
     @cached_property
-    def _anywhere(self) -> tuple[frozenset[str], ...]:
+    def _sets_anywhere(self) -> tuple[frozenset[str], ...]:
         """Sets of variables that were measured together on some data set."""
         return measured_anywhere(self.evidence, in_part=self.whole) or self._tables
 
     @cached_property
-    def _untold(self) -> frozenset[str]:
+    def _untold_nodes(self) -> frozenset[str]:
         """Nodes that draws of parameters were released without."""
         told = [
             part.payload.untold if isinstance(part.payload, ParameterDraws) else () for part in self.evidence.releases
@@ -116,26 +118,26 @@ class Basis:
         return frozenset.intersection(*map(frozenset, told)) if told and not self.evidence.external else frozenset()
 
     @cached_property
-    def _unmeasured(self) -> Mapping[str, tuple[Scope, ...]]:
-        """By node what of its family nothing measured, nor public records have; see `prior_only`."""
+    def _unmeasured_parts(self) -> Mapping[str, tuple[Scope, ...]]:
+        """The parts of each node's family that nothing measured, nor public records have; see `prior_only`."""
         if self.evidence.public is not None:
             return {}
         network, found = self.evidence.network, dict[str, tuple[Scope, ...]]()
-        pairs = {frozenset(pair) for table in self._anywhere for pair in combinations(table, 2)}
-        alone = frozenset[str]().union(*self._anywhere)
+        pairs = {frozenset(pair) for table in self._sets_anywhere for pair in combinations(table, 2)}
+        alone = frozenset[str]().union(*self._sets_anywhere)
         for node in network.nodes:
-            if node not in alone or node in self._untold:
+            if node not in alone or node in self._untold_nodes:
                 found[node] = ((node,),)
             elif apart := [parent for parent in network.parents[node] if frozenset((parent, node)) not in pairs]:
                 found[node] = tuple((parent, node) for parent in apart)
         return found
 
-    def _in_rows(self, names: Collection[str]) -> bool:
+    def _is_in_rows(self, names: Collection[str]) -> bool:
         """Whether variables were measured together on one of several data sets, and the network leaves all of it open.
 
         What not every data set told is in the rows of the network alone.
         """
-        several = len(self.evidence.data_sets) > 1 and any(table.issuperset(names) for table in self._anywhere)
+        several = len(self.evidence.data_sets) > 1 and any(table.issuperset(names) for table in self._sets_anywhere)
         return several and leaves_open(self.network, names)
 
     @cached_property
@@ -146,22 +148,22 @@ class Basis:
 
     @cached_property
     def _pairs(self) -> frozenset[frozenset[str]]:
-        """That were measured."""
+        """Pairs of variables that were measured together."""
         return frozenset(frozenset(pair) for table in self._tables for pair in combinations(table, 2))
 
     @cached_property
-    def _contradicted(self) -> tuple[frozenset[str], ...]:
+    def _contradicted_sets(self) -> tuple[frozenset[str], ...]:
         """Sets of which the network says what tables contradict; found when it is first asked for."""
         return tuple(frozenset(test.variables) for test in fit(self.evidence, network=self.network).contradicted)
 
-    def _disputable(self, names: frozenset[str]) -> bool:
+    def _is_disputable(self, names: frozenset[str]) -> bool:
         """Whether a table could contradict what the network says of some of the names: it has a pair not joined."""
         pairs = (pair for table in self._tables for pair in combinations(names & table, 2))
         return any(missing_arcs(self.network, pair) for pair in pairs)
 
 
 def prior_only_words(parts: Iterable[Scope]) -> str:
-    """What `Basis.prior_only` found, in words.
+    """Say in words what `Basis.prior_only` returned.
 
     Args:
         parts: as it returns them.

@@ -66,29 +66,29 @@ Codes = npt.NDArray[np.int64]
 LogLikelihood = Callable[[Tables, Codes, np.random.Generator], Floats]
 """Of the draws of theta and a number of records for each, and a source of randomness; shape (draws,)."""
 
-PARTICLES, FEWER = (4000, 8), (1500, 2)
+PARTICLES_OF_FEW_TYPES, PARTICLES_OF_MANY_TYPES = (4000, 8), (1500, 2)
 """Fewest particles, and those for each draw that is wanted; where types of records are few, and where they are many."""
-KEPT = 0.2
+CHOICE_EFFECTIVE_SHARE = 0.2
 """Share of the particles that stay effective in each step of the likelihood's power."""
-STEPS, MOVES, MOST_MOVES = 200, 3, 40
+MOST_POWER_STEPS, LEAST_MOVES, MOST_MOVES = 200, 3, 40
 """Most steps; moves after each, and most of them where few are accepted."""
-FORGOTTEN = 0.5
+MOST_MEMORY = 0.5
 """Share of what a particle has of its ancestor that is left of it after a step's moves, at most on average."""
-MOST_TYPES = 8192
+MOST_RECORD_TYPES = 8192
 """Record types that are gone through."""
-MOST_TERMS = 2**23
+MOST_HISTOGRAMS = 2**23
 """Histograms, times particles, up to which the sum is gone through by itself: a fifth of a second each time."""
-MOST_VALUES = 2**27
+MOST_MADE_UP_VALUES = 2**27
 """Values of made-up records: some ten seconds."""
-BLOCK = 2**20
+VALUES_AT_ONCE = 2**20
 """Probabilities of types, or values of made-up records, at once: 8 MiB."""
-WIDEST = 32
+MOST_DIRECTIONS = 32
 """Directions in which normal scores vary; their mean is exact in all."""
-POINTS = 128
+NORMAL_SCORES = 128
 """Normal scores for each draw, the same for all."""
 LARGEST = 1e8
 """Records that nobody is expected to exceed, where their number is private and was not measured."""
-WHO = ""
+DRAW_OF_RECORD = ""
 """In whose data set a made-up record is; no variable has this name."""
 
 
@@ -119,13 +119,13 @@ def choice_cells(
         InputError: a likelihood that is out of reach.
         DiscreetError: particles that do not arrive at the posterior.
     """
-    asked = _asked(told, records, prior.network)
-    fewest, each = PARTICLES if asked.types <= MOST_TYPES else FEWER
+    asked = _join_choices(told, records, prior.network)
+    fewest, each = PARTICLES_OF_FEW_TYPES if asked.types <= MOST_RECORD_TYPES else PARTICLES_OF_MANY_TYPES
     size = max(fewest, each * draws)
-    log_likelihood = _log_likelihood(asked, prior, size, likelihood)
-    logs, first = _annealed(asked, prior, size, log_likelihood, rng)
+    log_likelihood = _choose_likelihood(asked, prior, size, likelihood)
+    logs, first = _anneal_particles(asked, prior, size, log_likelihood, rng)
     kept = rng.permutation(size)[:draws]
-    return _cells(prior, logs[:, kept]), lambda: independent_worth(first[kept])
+    return _normalise_logs(prior, logs[:, kept]), lambda: independent_worth(first[kept])
 
 
 def choice_log_likelihood(
@@ -146,9 +146,9 @@ def choice_log_likelihood(
     Raises:
         InputError: a likelihood that is out of reach.
     """
-    asked = _asked(told, int(numbers.max()), cells.network)
+    asked = _join_choices(told, int(numbers.max()), cells.network)
     prior = Dirichlet.uniform(cells.network, 1.0)
-    return _log_likelihood(asked, prior, len(numbers), likelihood)(cells, numbers, rng)
+    return _choose_likelihood(asked, prior, len(numbers), likelihood)(cells, numbers, rng)
 
 
 def coin_posterior(release: Release, prior: Dirichlet | None, draws: int, rng: np.random.Generator) -> PosteriorDraws:
@@ -189,8 +189,8 @@ def coin_posterior(release: Release, prior: Dirichlet | None, draws: int, rng: n
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
-    """What was chosen, of all releases together.
+class _JoinedChoices:
+    """The choices of all releases, side by side.
 
     Args:
         network: public.
@@ -223,7 +223,7 @@ class _Asked:
         return (told_law(self.totals) if self.totals else log_flat_law(LARGEST)).sample(size, rng)
 
 
-def _asked(told: Sequence[Scores], records: int | None, network: Network) -> _Asked:
+def _join_choices(told: Sequence[Scores], records: int | None, network: Network) -> _JoinedChoices:
     """The scores of all choices, side by side."""
     widths = [next(iter(scores.tables.values())).shape[-1] for scores in told]
     ends = np.cumsum(widths).tolist()
@@ -234,42 +234,44 @@ def _asked(told: Sequence[Scores], records: int | None, network: Network) -> _As
     base = [np.zeros(width) if part.base is None else part.base for part, width in zip(told, widths, strict=True)]
     choices = Choices(np.concatenate(base), tuple(ends), tuple(scores.chosen for scores in told))
     totals = tuple(scores.total for scores in told if scores.total is not None)
-    return _Asked(network, tables, choices, records, totals)
+    return _JoinedChoices(network, tables, choices, records, totals)
 
 
 # -------------------------------------------------------------------------------------------------------- likelihoods
 
 
-def _log_likelihood(asked: _Asked, prior: Dirichlet, size: int, likelihood: Likelihood) -> LogLikelihood:
+def _choose_likelihood(asked: _JoinedChoices, prior: Dirichlet, size: int, likelihood: Likelihood) -> LogLikelihood:
     """The likelihood that was asked for, or the first within reach."""
     types, nodes = asked.types, len(asked.network.nodes)
-    most = asked.records if asked.records is not None else _most(asked)
-    few = types <= MOST_TYPES
+    most = asked.records if asked.records is not None else _bound_records(asked)
+    few = types <= MOST_RECORD_TYPES
     if likelihood == "auto":
         # With noise on the number of records there are as many sums as numbers, and one data set of each draw will do.
-        ways = MOST_TERMS if asked.records is None or not few else _ways(asked.records, types)
+        ways = MOST_HISTOGRAMS if asked.records is None or not few else _count_histograms(asked.records, types)
         able: dict[Likelihood, bool] = {
-            "exact": ways * size <= MOST_TERMS,
-            "simulated": few or most * nodes * size <= MOST_VALUES,
+            "exact": ways * size <= MOST_HISTOGRAMS,
+            "simulated": few or most * nodes * size <= MOST_MADE_UP_VALUES,
         }
         likelihood = next((name for name, within in able.items() if within), "clt")
     if likelihood == "clt":
-        return _normal(asked, prior)
+        return _approximate_normally(asked, prior)
     if likelihood == "simulated" and not few:
-        return lambda cells, numbers, rng: _of_made_up(asked, cells, numbers, rng)
+        return lambda cells, numbers, rng: _simulate_records(asked, cells, numbers, rng)
     if not few:
-        raise InputError(f"the {likelihood} likelihood of a choice goes through {MOST_TYPES:,} record types at most")
+        raise InputError(
+            f"the {likelihood} likelihood of a choice goes through {MOST_RECORD_TYPES:,} record types at most"
+        )
     if likelihood in ("lower", "upper") and sum(map(len, asked.choices.chosen)) != 1:
         raise InputError("the bounds of a choice's likelihood are for one choice")
-    return _over_types(asked, likelihood)
+    return _sum_over_types(asked, likelihood)
 
 
-def _ways(records: int, types: int) -> int:
+def _count_histograms(records: int, types: int) -> int:
     """Histograms of so many records, or a number beyond what is gone through: it could have millions of digits."""
-    return math.comb(records + types - 1, types - 1) if min(records, types - 1) < 40 else MOST_TERMS
+    return math.comb(records + types - 1, types - 1) if min(records, types - 1) < 40 else MOST_HISTOGRAMS
 
 
-def _most(asked: _Asked) -> int:
+def _bound_records(asked: _JoinedChoices) -> int:
     """Records that there hardly are more of."""
     if not asked.totals:
         return int(LARGEST)
@@ -277,8 +279,8 @@ def _most(asked: _Asked) -> int:
     return int(max(value, 0) + 8 * scale) + 1
 
 
-def _over_types(asked: _Asked, likelihood: Likelihood) -> LogLikelihood:
-    """By the law of all record types."""
+def _sum_over_types(asked: _JoinedChoices, likelihood: Likelihood) -> LogLikelihood:
+    """A log-likelihood that goes through all record types."""
     names, network = asked.names, asked.network
     shape, width = tuple(network.schema[name].size for name in names), len(asked.choices.base)
     phi = np.zeros((*shape, width))
@@ -298,25 +300,25 @@ def _over_types(asked: _Asked, likelihood: Likelihood) -> LogLikelihood:
                     found[numbers == n] = exact_log_choices(asked.choices, laws[numbers == n], phi, int(n))
                 return found
         bound = lower_log_marginal if likelihood == "lower" else upper_log_marginal
-        (index,) = (start + drawn[0] for start, drawn in _drawn(asked.choices) if drawn)
+        (index,) = (start + drawn[0] for start, drawn in _list_drawn(asked.choices) if drawn)
         return bound(laws, phi, numbers, [index], base=asked.choices.base)[..., 0]
 
     def log_likelihood(cells: Tables, numbers: Codes, rng: np.random.Generator) -> Floats:
         laws = elimination.joint(cells, names, {}).reshape(len(phi), -1).T
-        step = len(laws) if likelihood == "exact" else max(1, BLOCK // len(phi))
+        step = len(laws) if likelihood == "exact" else max(1, VALUES_AT_ONCE // len(phi))
         parts = [slice(at, at + step) for at in range(0, len(laws), step)]
         return np.concatenate([some(laws[part], numbers[part], rng) for part in parts])
 
     return log_likelihood
 
 
-def _drawn(choices: Choices) -> list[tuple[int, tuple[int, ...]]]:
-    """For each list where it begins, and what was drawn from it."""
+def _list_drawn(choices: Choices) -> list[tuple[int, tuple[int, ...]]]:
+    """List where each list of candidates begins, and what was drawn from it."""
     return list(zip((0, *choices.ends[:-1]), choices.chosen, strict=True))
 
 
-def _normal(asked: _Asked, prior: Dirichlet) -> LogLikelihood:
-    """By the central limit theorem, in the directions that scores vary in most under the prior."""
+def _approximate_normally(asked: _JoinedChoices, prior: Dirichlet) -> LogLikelihood:
+    """A log-likelihood by the central limit theorem, in the directions that scores vary in most under the prior."""
     mean = Tables(prior.network, {node: table[..., None] for node, table in prior.mean().items()}, draws=1)
     flat = {scope: table.reshape(-1, table.shape[-1]) for scope, table in asked.tables.items()}
     shares = [elimination.joint(mean, scope, {}).ravel() for scope in flat]
@@ -326,8 +328,8 @@ def _normal(asked: _Asked, prior: Dirichlet) -> LogLikelihood:
         scope: part.reshape(*asked.tables[scope].shape[:-1], -1)
         for scope, part in zip(flat, np.split(coordinates, ends), strict=True)
     }
-    most = min(WIDEST, len(ways))
-    points = standard_normals(POINTS, max(most, 1))[:, :most]
+    most = min(MOST_DIRECTIONS, len(ways))
+    points = standard_normals(NORMAL_SCORES, max(most, 1))[:, :most]
 
     def log_likelihood(cells: Tables, numbers: Codes, rng: np.random.Generator) -> Floats:
         middle, spread = additive_moments(cells, parts, most)
@@ -337,22 +339,24 @@ def _normal(asked: _Asked, prior: Dirichlet) -> LogLikelihood:
     return log_likelihood
 
 
-def _of_made_up(asked: _Asked, cells: Tables, numbers: Codes, rng: np.random.Generator) -> Floats:
-    """By a made-up data set of each draw, record by record."""
+def _simulate_records(asked: _JoinedChoices, cells: Tables, numbers: Codes, rng: np.random.Generator) -> Floats:
+    """Log-likelihoods by a made-up data set of each draw, record by record, shape (draws,)."""
     network, draws = cells.network, cells.draws or 1
     sums = {node: np.moveaxis(np.cumsum(cells[node], axis=-2), -1, 0) for node in network.nodes}
     found, start = np.empty(draws), 0
     while start < draws:
         ahead = np.cumsum(numbers[start:])
-        stop = start + max(1, int(np.searchsorted(ahead, BLOCK, side="right")))
+        stop = start + max(1, int(np.searchsorted(ahead, VALUES_AT_ONCE, side="right")))
         some = stop - start
-        codes = {WHO: np.repeat(np.arange(some), numbers[start:stop])}
+        codes = {DRAW_OF_RECORD: np.repeat(np.arange(some), numbers[start:stop])}
         for node in network.order:
-            rows = partial(_rows, sums[node][start:stop], network.parents[node])
-            codes[node] = draw_node(network, node, rows, codes, len(codes[WHO]), rng)
+            rows = partial(_look_up_rows, sums[node][start:stop], network.parents[node])
+            codes[node] = draw_node(network, node, rows, codes, len(codes[DRAW_OF_RECORD]), rng)
         scores = np.zeros((some, len(asked.choices.base)))
         for scope, table in asked.tables.items():
-            flat = np.ravel_multi_index((codes[WHO], *(codes[name] for name in scope)), (some, *table.shape[:-1]))
+            flat = np.ravel_multi_index(
+                (codes[DRAW_OF_RECORD], *(codes[name] for name in scope)), (some, *table.shape[:-1])
+            )
             wide = math.prod(table.shape[:-1])
             scores += np.bincount(flat, minlength=some * wide).reshape(some, wide) @ table.reshape(wide, -1)
         found[start:stop] = asked.choices.log_law(scores)
@@ -360,36 +364,36 @@ def _of_made_up(asked: _Asked, cells: Tables, numbers: Codes, rng: np.random.Gen
     return found
 
 
-def _rows(sums: Floats, parents: Scope, _: str, codes: Mapping[str, Array]) -> Array:
-    """Of each made-up record the sums up to each state, under its own draw, shape (records, states)."""
-    return np.asarray(sums[(codes[WHO], *(codes[name] for name in parents))])
+def _look_up_rows(sums: Floats, parents: Scope, _: str, codes: Mapping[str, Array]) -> Array:
+    """Sums of each made-up record's row up to each state, under its own draw, shape (records, states)."""
+    return np.asarray(sums[(codes[DRAW_OF_RECORD], *(codes[name] for name in parents))])
 
 
 # ----------------------------------------------------------------------------------------------------------- particles
 
 
-def _annealed(
-    asked: _Asked, prior: Dirichlet, size: int, log_likelihood: LogLikelihood, rng: np.random.Generator
+def _anneal_particles(
+    asked: _JoinedChoices, prior: Dirichlet, size: int, log_likelihood: LogLikelihood, rng: np.random.Generator
 ) -> tuple[Floats, Codes]:
     """Logarithms of the gamma variables of all cells, shape (cells, size), and the first ancestor of each particle."""
     alpha = np.concatenate([prior.alpha[node].ravel() for node in prior.network.nodes])[:, None]
-    logs, numbers = _log_gamma(np.broadcast_to(alpha, (len(alpha), size)), rng), asked.numbers(size, rng)
+    logs, numbers = _draw_log_gamma(np.broadcast_to(alpha, (len(alpha), size)), rng), asked.numbers(size, rng)
 
     def likelihood(logs: Floats, numbers: Codes) -> Floats:
-        return log_likelihood(_cells(prior, logs), numbers, rng)
+        return log_likelihood(_normalise_logs(prior, logs), numbers, rng)
 
     here, first, power = likelihood(logs, numbers), np.arange(size), 0.0
-    for _ in range(STEPS):
-        step = next_step(here, 1 - power, KEPT)
+    for _ in range(MOST_POWER_STEPS):
+        step = next_step(here, 1 - power, CHOICE_EFFECTIVE_SHARE)
         picked = rng.choice(size, size, p=np.exp(step * here - logsumexp(step * here)))
         logs, numbers, here, first, power = logs[:, picked], numbers[picked], here[picked], first[picked], power + step
         memory = np.ones(size)
         for moved in range(MOST_MOVES):
-            if moved >= MOVES and memory.mean() < FORGOTTEN:
+            if moved >= LEAST_MOVES and memory.mean() < MOST_MEMORY:
                 break
             # Parts of all sizes: what little a choice says leaves most of a row open, and not all of it.
             kept = np.clip(rng.random(size), 1e-6, 1 - 1e-6)
-            proposed, others = _moved(logs, alpha, kept, rng), asked.numbers(size, rng)
+            proposed, others = _propose_logs(logs, alpha, kept, rng), asked.numbers(size, rng)
             there = likelihood(proposed, others)
             moves = np.log1p(-rng.random(size)) < power * (there - here)
             logs, numbers = np.where(moves, proposed, logs), np.where(moves, others, numbers)
@@ -399,18 +403,18 @@ def _annealed(
     raise DiscreetError("the posterior could not be drawn from the choices that were released; use another prior")
 
 
-def _moved(logs: Floats, alpha: Floats, kept: Floats, rng: np.random.Generator) -> Floats:
+def _propose_logs(logs: Floats, alpha: Floats, kept: Floats, rng: np.random.Generator) -> Floats:
     """Gamma variables of which a Beta-distributed part is kept: the law of both is the same, in either order."""
-    stay, leave = (_log_gamma(alpha * share, rng) for share in (kept, 1 - kept))
-    return np.logaddexp(logs + stay - np.logaddexp(stay, leave), _log_gamma(alpha * (1 - kept), rng))
+    stay, leave = (_draw_log_gamma(alpha * share, rng) for share in (kept, 1 - kept))
+    return np.logaddexp(logs + stay - np.logaddexp(stay, leave), _draw_log_gamma(alpha * (1 - kept), rng))
 
 
-def _log_gamma(shape: Floats, rng: np.random.Generator) -> Floats:
+def _draw_log_gamma(shape: Floats, rng: np.random.Generator) -> Floats:
     """Logarithms of gamma variates: a shape next to 0 has variates that no float holds."""
     return np.log(rng.standard_gamma(shape + 1)) + np.log1p(-rng.random(shape.shape)) / shape
 
 
-def _cells(prior: Dirichlet, logs: Floats) -> Tables:
+def _normalise_logs(prior: Dirichlet, logs: Floats) -> Tables:
     """Probabilities of all rows, shape `(*parents, child, draws)`."""
     network, draws = prior.network, logs.shape[1]
     ends = np.cumsum([prior.alpha[node].size for node in network.nodes])[:-1]

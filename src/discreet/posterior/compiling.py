@@ -40,7 +40,7 @@ class _Machine:
 
     @cached_property
     def dispatcher(self) -> Any:
-        """What numba makes of it."""
+        """The dispatcher of numba for the function, made when it is first asked for."""
         typeof_impl = extending.typeof_impl
         # A function that calls this one finds it among its module's names, and numba has to know what it is.
         typeof_impl.register(_Machine, lambda machine, context: typeof_impl(machine.dispatcher, context))

@@ -7,19 +7,80 @@ from the median.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 import scipy
 from scipy.special import ndtri
 
 from discreet.errors import InputError
+from discreet.posterior.joint_draws import LEAST_EFFECTIVE_DRAWS, Mixing
 
-__all__ = ["effective_size", "r_hat"]
+__all__ = ["describe_mixing", "effective_size", "has_mixed", "measure_mixing", "r_hat"]
 
 Floats = npt.NDArray[np.float64]
 
-FEWEST = 8
-"""Draws of each chain: halves of four draws are the least that a variance within and a lag can be told from."""
+LEAST_CHAIN_LENGTH = 8
+"""Least draws of each chain: halves of four draws are the least that a variance within and a lag can be told from."""
+
+
+LARGEST_R_HAT = 1.01
+"""R-hat up to which chains count as mixed (Vehtari et al., 2021)."""
+
+
+def measure_mixing(draws: Floats, name: Callable[[int], str], sweeps: int) -> Mixing:
+    """How well chains have mixed, in the worst of some quantities.
+
+    Args:
+        draws: shape `(quantities, chains, draws)`.
+        name: what the quantity at a position is called.
+        sweeps: of each chain, warm-up included.
+
+    Returns:
+        Effective draws and name of the quantity that is worth fewest, and the largest R-hat of all.
+
+    Raises:
+        InputError: fewer than eight draws of a chain.
+
+    Example:
+        >>> draws = np.random.default_rng(0).normal(size=(2, 4, 500))
+        >>> mixing = measure_mixing(draws, ["mean", "variance"].__getitem__, 500)
+        >>> mixing.chains, mixing.worst in ("mean", "variance"), has_mixed(mixing)
+        (4, True, True)
+    """
+    sizes, ratios = effective_size(draws), r_hat(draws)
+    worst = int(np.argmin(sizes))
+    return Mixing(draws.shape[1], sweeps, float(sizes[worst]), name(worst), float(ratios.max()))
+
+
+def has_mixed(mixing: Mixing) -> bool:
+    """Whether chains agree, and their worst quantity is worth enough independent draws.
+
+    Args:
+        mixing: of the chains.
+
+    Example:
+        >>> has_mixed(Mixing(4, 1000, 399.0, "P(a=yes)", 1.0))
+        False
+    """
+    return mixing.effective >= LEAST_EFFECTIVE_DRAWS and mixing.r_hat <= LARGEST_R_HAT
+
+
+def describe_mixing(mixing: Mixing) -> str:
+    """Say how well chains have mixed, and how well they should have.
+
+    Args:
+        mixing: of the chains.
+
+    Example:
+        >>> describe_mixing(Mixing(4, 1000, 12.0, "P(a=yes)", 1.2))
+        'P(a=yes) is worth 12 independent draws of 400, R-hat is 1.200 (at most 1.01)'
+    """
+    return (
+        f"{mixing.worst} is worth {mixing.effective:.0f} independent draws of {LEAST_EFFECTIVE_DRAWS}, R-hat is "
+        f"{mixing.r_hat:.3f} (at most {LARGEST_R_HAT})"
+    )
 
 
 def r_hat(draws: npt.ArrayLike) -> Floats:
@@ -37,9 +98,9 @@ def r_hat(draws: npt.ArrayLike) -> Floats:
     Source:
         Vehtari et al. (2021), equations 1 to 4 and Section 4.
     """
-    split = _split(draws)
+    split = _split_chains(draws)
     folded = np.abs(split - np.median(split, axis=(1, 2), keepdims=True))
-    return np.asarray(np.maximum(_ratio(_scores(split)), _ratio(_scores(folded))))
+    return np.asarray(np.maximum(_compare_variances(_score_ranks(split)), _compare_variances(_score_ranks(folded))))
 
 
 def effective_size(draws: npt.ArrayLike) -> Floats:
@@ -57,7 +118,7 @@ def effective_size(draws: npt.ArrayLike) -> Floats:
     Source:
         Vehtari et al. (2021), equations 5 to 12, with Geyer's (1992) initial monotone sequence.
     """
-    scores = _scores(_split(draws))
+    scores = _score_ranks(_split_chains(draws))
     _, chains, length = scores.shape
     centred = scores - scores.mean(axis=-1, keepdims=True)
     size = scipy.fft.next_fast_len(2 * length)
@@ -78,19 +139,21 @@ def effective_size(draws: npt.ArrayLike) -> Floats:
     return np.asarray(np.where(moves, total / np.maximum(time, 1 / np.log10(total)), total))
 
 
-def _split(draws: npt.ArrayLike) -> Floats:
+def _split_chains(draws: npt.ArrayLike) -> Floats:
     """Halves of chains, shape `(quantities, 2 chains, draws // 2)`."""
     array = np.asarray(draws, np.float64)
     quantities, chains, length = array.shape
-    if length < FEWEST:
-        raise InputError(f"chains of {length} draws are too short to be judged; at least {FEWEST} are needed")
+    if length < LEAST_CHAIN_LENGTH:
+        raise InputError(
+            f"chains of {length} draws are too short to be judged; at least {LEAST_CHAIN_LENGTH} are needed"
+        )
     half = length // 2
     return np.concatenate([array[..., :half], array[..., length - half :]], axis=1).reshape(
         quantities, 2 * chains, half
     )
 
 
-def _scores(draws: Floats) -> Floats:
+def _score_ranks(draws: Floats) -> Floats:
     """Normal scores of ranks among all draws of a quantity."""
     flat = draws.reshape(len(draws), -1)
     # By its full name scipy.stats is loaded here, and not with every command: only chains need it.
@@ -98,7 +161,7 @@ def _scores(draws: Floats) -> Floats:
     return np.asarray(ndtri((ranks - 0.375) / (flat.shape[1] + 0.25))).reshape(draws.shape)
 
 
-def _ratio(draws: Floats) -> Floats:
+def _compare_variances(draws: Floats) -> Floats:
     """Root of the pooled variance over that within chains."""
     length = draws.shape[-1]
     between = draws.mean(axis=-1).var(axis=1, ddof=1)

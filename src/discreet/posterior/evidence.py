@@ -14,7 +14,7 @@ from discreet.errors import InputError
 from discreet.inference.interactions import Blur, subsets
 from discreet.model.network import Network
 from discreet.model.schema import Scope
-from discreet.posterior.pooled.weighted import determined
+from discreet.posterior.pooled.weighted import list_determined
 from discreet.releases.combined import Combined
 from discreet.releases.external_figures import External
 from discreet.releases.kinds.audited_tables import AuditNoise
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def blur(part: Measurement) -> Blur:
-    """What the noise of a measured table does to it."""
+    """Variances that the noise of a measured table adds to its interactions."""
     if part.star is None or part.scale is None:
         return Blur(part.variance)
     found = star_blurs(part.star.shared, part.star.lengths, part.scale)
@@ -68,7 +68,7 @@ def audited_sets(evidence: Combined) -> tuple[Scope, ...]:
 
 
 def choice_scales(evidence: Combined) -> dict[Scope, float]:
-    """Of the pairs that a second stage chose by their misfit, the scale of the noise in that choice, records."""
+    """Scales of the noise in the choice of pairs that a second stage chose by their misfit, by pair; unit: records."""
     found = dict[Scope, float]()
     for release in evidence.releases:
         if isinstance(release.calibration, AuditNoise):
@@ -89,8 +89,8 @@ def measured_sets(evidence: Combined, *, audits: bool = True) -> tuple[frozenset
         Sets of which none holds another, larger ones first; none where no table or contrast was measured.
     """
     parts = [[part for part in measurements(releases) if audits or not part.audit] for releases in evidence.data_sets]
-    told = [_largest(_told(evidence.network, listed)) for listed in parts]
-    both = reduce(lambda some, more: _largest({one & other for one in some for other in more}), told)
+    told = [_keep_largest(_list_told_sets(evidence.network, listed)) for listed in parts]
+    both = reduce(lambda some, more: _keep_largest({one & other for one in some for other in more}), told)
     place = evidence.network.ordered
     return tuple(sorted(both, key=lambda names: (-len(names), place(names))))
 
@@ -106,10 +106,10 @@ def measured_anywhere(evidence: Combined, *, in_part: bool) -> tuple[frozenset[s
         Sets of which none holds another.
     """
     parts = [measurements(parts) for parts in evidence.data_sets]
-    found = {names for listed in parts for names in _told(evidence.network, listed)}
+    found = {names for listed in parts for names in _list_told_sets(evidence.network, listed)}
     if in_part:
         found |= {frozenset(part.scope) for listed in parts for part in listed if part.weights is not None}
-    return tuple(sorted(_largest(found), key=evidence.network.ordered))
+    return tuple(sorted(_keep_largest(found), key=evidence.network.ordered))
 
 
 def check_total(evidence: Combined) -> None:
@@ -126,18 +126,18 @@ def check_total(evidence: Combined) -> None:
             or any(part.table or (part.contrasts and not part.scope) for part in listed)
         ):
             continue
-        if () not in determined(evidence.network, listed):
+        if () not in list_determined(evidence.network, listed):
             raise InputError(
                 "weighted sums alone do not tell the number of records: add a table of the same records, or their "
                 "number as a table over no variables (from the shell a file of cells whose header is `count`)"
             )
 
 
-def _told(network: Network, parts: Sequence[Measurement]) -> set[frozenset[str]]:
+def _list_told_sets(network: Network, parts: Sequence[Measurement]) -> set[frozenset[str]]:
     """Sets whose every subset was measured, by a table, by contrasts of its own, or by sums that leave nothing open."""
     tables = {frozenset(part.scope) for part in parts if part.table}
     contrasts = {frozenset(part.scope) for part in parts if part.contrasts}
-    contrasts |= set(map(frozenset, determined(network, parts)))
+    contrasts |= set(map(frozenset, list_determined(network, parts)))
 
     def known(inside: frozenset[str]) -> bool:
         return not inside or inside in contrasts or any(inside <= table for table in tables)
@@ -146,8 +146,8 @@ def _told(network: Network, parts: Sequence[Measurement]) -> set[frozenset[str]]
     return tables | whole
 
 
-def _largest(sets: Collection[frozenset[str]]) -> set[frozenset[str]]:
-    """Those that lie in no other."""
+def _keep_largest(sets: Collection[frozenset[str]]) -> set[frozenset[str]]:
+    """Keep the sets that lie in no other."""
     return {names for names in sets if not any(names < other for other in sets)}
 
 
@@ -160,7 +160,7 @@ def number_of_records(parts: Sequence[Measurement]) -> tuple[float, float]:
     Returns:
         The mean of what each part says, weighted by precision, and its deviation; 0 and 0 of no parts.
     """
-    told = [found for found in map(_total, parts) if found is not None]
+    told = [found for found in map(_read_total, parts) if found is not None]
     if not told:
         return 0.0, 0.0
     weights = np.array([1 / max(variance, 1.0) for _, variance in told])
@@ -168,7 +168,7 @@ def number_of_records(parts: Sequence[Measurement]) -> tuple[float, float]:
     return mean, float(weights.sum()) ** -0.5
 
 
-def _total(part: Measurement) -> tuple[float, float] | None:
+def _read_total(part: Measurement) -> tuple[float, float] | None:
     """The number of records as a part tells it, and its variance; None where it does not."""
     if part.contrasts and part.scope:
         return None

@@ -41,16 +41,16 @@ __all__ = ["FamilyPosterior", "family_cells", "family_rows", "of_family", "read_
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-BLOCK = 512
+PARTICLES_AT_ONCE = 512
 """Particles at once: with 4,096 points of a grid their scores take 16 MiB."""
 LEAST_BLOCKS, MOST_BLOCKS = 8, 256
-PILOTS = 64
+PILOT_DATA_SETS = 64
 """Data sets that are made up where the released draws point to."""
 PRIOR_SHARE = 0.25
 """Of the proposals: no weight is more than four times what it would be from the prior."""
-EACH_SHARE = 0.25
+SINGLE_SET_SHARE = 0.25
 """Of the proposals, of what each data set alone points to: where several do not agree, all are looked at."""
-ENOUGH = 400
+LEAST_EFFECTIVE_PARTICLES = 400
 """Effective particles below which an interval would be chance."""
 
 
@@ -62,6 +62,20 @@ class FamilyPosterior:
         table: the family, public.
         index: points of its grid, int64, shape `(draws,)`.
         effective: independent draws that they are worth.
+
+    Raises:
+        Nothing: `read_family` makes these.
+
+    Guarantee:
+        None spent: draws say nothing that the release does not.
+
+    Example:
+        >>> import discreet as dc
+        >>> wait = dc.Variable.binned("wait", (0, 60), 12)
+        >>> family = dc.scores.Family("exponential", (wait,), {"low": 0.02, "high": 0.5}, points=64)
+        >>> posterior = FamilyPosterior(family.table, np.array([10, 20, 30, 40]), 4.0)
+        >>> posterior.names, posterior.parameters.shape
+        (('rate',), (4, 1))
     """
 
     table: ScoreTable
@@ -70,7 +84,7 @@ class FamilyPosterior:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the parameters."""
+        """Names of the parameters."""
         return self.table.names
 
     @property
@@ -79,7 +93,7 @@ class FamilyPosterior:
         return np.asarray(self.table.candidates[self.index])
 
     def rows(self, *, level: float = 0.95) -> tuple[dict[str, float | str], ...]:
-        """Each parameter's mean and interval.
+        """Mean and interval of each parameter.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
@@ -107,10 +121,10 @@ def of_family(evidence: Evidence) -> bool:
     tables = [payload.table_of_scores for payload in payloads if isinstance(payload, ScoredChoice)]
     if combined.external or len(tables) < len(payloads) or any(table.log_law is None for table in tables):
         return False
-    return all(_alike(tables[0], table) for table in tables[1:])
+    return all(_is_same_family(tables[0], table) for table in tables[1:])
 
 
-def _alike(one: ScoreTable, other: ScoreTable) -> bool:
+def _is_same_family(one: ScoreTable, other: ScoreTable) -> bool:
     """Whether two tables are the same family: its points, their prior, and their laws of records."""
     parts = ("candidates", "base", "log_law")
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in parts)
@@ -123,7 +137,7 @@ def read_family(evidence: Evidence, *, draws: int = 1000, rng: Seed = None) -> F
         evidence: a release of draws of a family's parameters, by `sampled` or `scored`; or what `combine` made of
             several of one family, and of public records.
         draws: how many.
-        rng: source of randomness; nothing here is private.
+        rng: seed or generator; nothing here is private.
 
     Returns:
         The posterior under the family's own prior.
@@ -134,6 +148,21 @@ def read_family(evidence: Evidence, *, draws: int = 1000, rng: Seed = None) -> F
 
     Guarantee:
         None spent: reads the release alone.
+
+    Source:
+        Williams and McSherry (NIPS 2010), equation 3, for Dimitrakakis et al. (JMLR 2017), Algorithm 1.
+
+    Example:
+        >>> import discreet as dc
+        >>> wait = dc.Variable.binned("wait", (0, 60), 12)
+        >>> family = dc.scores.Family("exponential", (wait,), {"low": 0.02, "high": 0.5}, points=64)
+        >>> counts = dc.tools.count_codes(family.network, {"wait": [0, 1, 2, 3] * 50})
+        >>> promise = dc.Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
+        >>> prior = dc.Dirichlet.uniform(family.network)
+        >>> release = dc.simulate(dc.sampled(family, draws=5), counts, prior, promise, rng=1)
+        >>> row = read_family(release, draws=100, rng=1).rows()[0]
+        >>> row["name"], 0.02 < row["lower"] < row["mean"] < row["upper"] < 0.5
+        ('rate', True)
     """
     rng = as_generator(rng)
     combined = evidence_of(evidence)
@@ -145,15 +174,15 @@ def read_family(evidence: Evidence, *, draws: int = 1000, rng: Seed = None) -> F
     proposal = reading.proposal(rng)
     kept, logs = [], []
     for block in range(MOST_BLOCKS):
-        particles = rng.choice(len(proposal), BLOCK, p=proposal)
+        particles = rng.choice(len(proposal), PARTICLES_AT_ONCE, p=proposal)
         told = reading.log_likelihood(particles, rng)
         kept.append(particles)
         logs.append(told + reading.log_before[particles] - np.log(proposal[particles]))
         weights = softmax(np.concatenate(logs))
-        if block + 1 >= LEAST_BLOCKS and 1 / float(np.sum(weights**2)) >= max(draws, ENOUGH):
+        if block + 1 >= LEAST_BLOCKS and 1 / float(np.sum(weights**2)) >= max(draws, LEAST_EFFECTIVE_PARTICLES):
             break
     effective = 1 / float(np.sum(weights**2))
-    if not effective >= ENOUGH / 4:
+    if not effective >= LEAST_EFFECTIVE_PARTICLES / 4:
         raise DiscreetError("hardly any parameter of the family's grid explains what was released; nothing can be told")
     index = np.concatenate(kept)[rng.choice(len(weights), draws, p=weights)]
     return FamilyPosterior(reading.table, index, min(effective, float(draws)))
@@ -178,7 +207,7 @@ def family_cells(evidence: Evidence, draws: int, rng: np.random.Generator) -> tu
 
 
 def family_rows(table: ScoreTable, index: Integers) -> Tables:
-    """Each variable given all before it, by its law under some points of the grid.
+    """Rows of each variable given all before it, by the family's law under some points of the grid.
 
     Args:
         table: of a family.
@@ -209,7 +238,7 @@ def family_rows(table: ScoreTable, index: Integers) -> Tables:
 
 @dataclass(frozen=True, eq=False)
 class _Reading:
-    """What was drawn, and from what.
+    """Released draws of a family's parameters, and how probable they are under each point of the grid.
 
     Args:
         combined: draws of one family's parameters, from one data set or several, and perhaps public records.
@@ -230,12 +259,12 @@ class _Reading:
 
     @cached_property
     def log_before(self) -> Floats:
-        """Of the grid's points before any release: by the prior, and by public records."""
+        """Log-probabilities of the grid's points before any release: by the prior, and by public records."""
         logs = self.table.base - logsumexp(self.table.base)
         if self.combined.public is None:
             return np.asarray(logs)
         assert self.table.log_law is not None
-        found = logs + _types(self.combined.public) @ self.table.log_law
+        found = logs + _count_types(self.combined.public) @ self.table.log_law
         return np.asarray(found - logsumexp(found))
 
     def proposal(self, rng: np.random.Generator) -> Floats:
@@ -246,35 +275,35 @@ class _Reading:
         base, before = self.table.base - logsumexp(self.table.base), np.exp(self.log_before)
         near = []
         for at, payloads in enumerate(self.payloads):
-            pilots = rng.choice(np.concatenate([payload.indices for payload in payloads]), PILOTS)
-            near.append(logsumexp(self._log_draws(payloads[0], self._counts(at, pilots, rng)), axis=0))
+            pilots = rng.choice(np.concatenate([payload.indices for payload in payloads]), PILOT_DATA_SETS)
+            near.append(logsumexp(self._log_law_of_draws(payloads[0], self._draw_counts(at, pilots, rng)), axis=0))
         together = softmax(self.log_before + sum(part - base for part in near))
         each = np.mean([softmax(part) for part in near], axis=0)
-        mixed = PRIOR_SHARE * before + EACH_SHARE * each + (1 - PRIOR_SHARE - EACH_SHARE) * together
+        mixed = PRIOR_SHARE * before + SINGLE_SET_SHARE * each + (1 - PRIOR_SHARE - SINGLE_SET_SHARE) * together
         return np.asarray(mixed / mixed.sum())
 
     def log_likelihood(self, particles: Integers, rng: np.random.Generator) -> Floats:
         """Log-probability of what was drawn, given made-up records of each particle."""
         found = np.zeros(len(particles))
         for at, payloads in enumerate(self.payloads):
-            counts = self._counts(at, particles, rng)
+            counts = self._draw_counts(at, particles, rng)
             for payload in payloads:
-                found += self._log_draws(payload, counts)[:, payload.indices].sum(axis=1)
+                found += self._log_law_of_draws(payload, counts)[:, payload.indices].sum(axis=1)
         return found
 
-    def _counts(self, at: int, particles: Integers, rng: np.random.Generator) -> Floats:
+    def _draw_counts(self, at: int, particles: Integers, rng: np.random.Generator) -> Floats:
         """Types of made-up records of one data set under each particle, shape (particles, types)."""
-        number = self._numbers(at, len(particles), rng)
+        number = self._draw_numbers(at, len(particles), rng)
         return rng.multinomial(number, self.table.law.T[particles]).astype(np.float64)
 
-    def _log_draws(self, payload: ScoredChoice, counts: Floats) -> Floats:
+    def _log_law_of_draws(self, payload: ScoredChoice, counts: Floats) -> Floats:
         """Log law of a draw given counts of types, shape (particles, Z)."""
         steps = payload.table_of_scores.steps.astype(np.float64)
         # Scores around 0 for each type: what all candidates share cancels, and would cost digits.
         scores = payload.rate / STEPS * (counts @ (steps - steps.mean(axis=1, keepdims=True)))
         return np.asarray(log_softmax(self.table.base + scores, axis=1))
 
-    def _numbers(self, at: int, size: int, rng: np.random.Generator) -> Integers:
+    def _draw_numbers(self, at: int, size: int, rng: np.random.Generator) -> Integers:
         """Numbers of records of one data set."""
         records = self.combined.records[at]
         if records is not None:
@@ -285,7 +314,7 @@ class _Reading:
         return told_law([(total.value, total.scale) for total in totals]).sample(size, rng)
 
 
-def _types(public: Tables) -> Floats:
+def _count_types(public: Tables) -> Floats:
     """Public records of each type."""
     network = public.network
     whole = next((node for node in network.nodes if set(network.family(node)) == set(network.nodes)), None)

@@ -46,8 +46,8 @@ from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.evidence import check_total, measured_sets, measurements
 from discreet.posterior.pooled.least_squares import Margins, pooled_margins
-from discreet.posterior.pooled.measured import poolable
-from discreet.posterior.pooled.worlds import Worlds
+from discreet.posterior.pooled.measured import is_poolable
+from discreet.posterior.pooled.worlds import LatentCounts
 from discreet.posterior.saturated import missing_arcs
 from discreet.releases.combined import Combined, Evidence, evidence_of
 
@@ -55,26 +55,26 @@ __all__ = ["FitCheck", "Tested", "fit"]
 
 Floats = npt.NDArray[np.float64]
 
-WORLDS = 50
+NETWORK_DRAWS = 50
 """Draws of the network's probabilities, means given their counts averaged over ten sweeps of each: the Monte Carlo
 error of theta is a tenth of the posterior's deviation."""
-FALSE_ALARMS = 0.01
+FALSE_ALARM_RATE = 0.01
 """Releases of a right network in which anything is called contradicted."""
 LEAST_EFFECT = 0.005
 """Of a contradiction, in probability: what is smaller changes no answer by more than a percentage point."""
-RARE = 1.0
+RARE_CELL_VARIANCE = 1.0
 """Records, squared: of a cell that hardly anybody is in, one record is no news."""
-MOST_CONTRASTS = 512
+MOST_TESTED_CONTRASTS = 512
 """Of an interaction that is tested."""
-MOST_CELLS = 2**22
+MOST_UNION_CELLS = 2**22
 """Of a measured set together with a family, and of their contrasts: 32 MB."""
-MOST_WORK = 100_000
+MOST_ANCESTOR_WORK = 100_000
 """Squared numbers of the measured sets' ancestors, in all: some 4 CPU seconds. Sets with many are left out."""
 
 
 @dataclass(frozen=True)
 class Tested:
-    """An interaction that the network says something of.
+    """An interaction that the network says something of, and what the tables say of it.
 
     Args:
         variables: two or three, in the network's order.
@@ -82,6 +82,15 @@ class Tested:
         effect: how far the interaction is from what the network says: half the sum over joint states of the difference
             in probability, noise and sampling taken off.
         arcs: that would carry it, each (parent, child).
+
+    Raises:
+        Nothing: `fit` makes these.
+
+    Example:
+        >>> Tested(("a", "b"), p=0.001, effect=0.1, arcs=(("a", "b"),)).contradicted
+        True
+        >>> Tested(("a", "b"), p=0.001, effect=0.001, arcs=(("a", "b"),)).contradicted  # too small to matter
+        False
     """
 
     variables: tuple[str, ...]
@@ -91,19 +100,29 @@ class Tested:
 
     @property
     def contradicted(self) -> bool:
-        """Whether the network is wrong here, and by enough to matter."""
-        return self.p < FALSE_ALARMS and self.effect > LEAST_EFFECT
+        """Whether the network is wrong here (p below 1 %), and by enough to matter (half a percentage point)."""
+        return self.p < FALSE_ALARM_RATE and self.effect > LEAST_EFFECT
 
 
 @dataclass(frozen=True)
 class FitCheck:
-    """What a release says of its network.
+    """Tests of what a network says, by what a release's tables measured.
 
     Args:
         tests: of all interactions that could be tested, those of the largest effect first; in large networks, of the
             tables with fewest ancestors.
         measured: number of pairs of variables that lie in a table together.
         pairs: number of all pairs of variables. Of those that lie in no table nobody knows more than the network says.
+
+    Raises:
+        Nothing: `fit` makes these.
+
+    Example:
+        >>> check = FitCheck((Tested(("a", "b"), p=0.001, effect=0.1, arcs=(("a", "b"),)),), measured=2, pairs=3)
+        >>> [test.variables for test in check.contradicted]
+        [('a', 'b')]
+        >>> print(FitCheck((), measured=2, pairs=3))
+        nothing that the network says could be tested; 2 of 3 pairs of variables lie in a table
     """
 
     tests: tuple[Tested, ...]
@@ -116,7 +135,7 @@ class FitCheck:
         return tuple(test for test in self.tests if test.contradicted)
 
     def __str__(self) -> str:
-        """One line."""
+        """The result in one line: how many tests fail, the worst of them, and how much could be tested."""
         told = f"{self.measured} of {self.pairs} pairs of variables lie in a table"
         if not self.tests:
             return f"nothing that the network says could be tested; {told}"
@@ -148,7 +167,17 @@ def fit(evidence: Evidence, *, network: Network | None = None, rng: Seed = None)
         None spent: reads the release alone.
 
     Source:
-        The module's docstring.
+        Rao (1948) for score tests, Holm (1979) for many of them; the module's docstring derives the variance.
+
+    Example:
+        >>> import discreet as dc
+        >>> variables = tuple(dc.Variable(name, ("no", "yes")) for name in "abc")
+        >>> network = dc.Network(variables, {"a": (), "b": (), "c": ("a", "b")})  # no arc joins a and b
+        >>> counts = dc.tools.count_codes(network, {"a": [0, 1] * 500, "b": [0, 1] * 500, "c": [0] * 1000})
+        >>> promise = dc.Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
+        >>> release = dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(network), promise, rng=1)
+        >>> [test.arcs for test in fit(release).contradicted]
+        [(('a', 'b'),)]
     """
     combined = evidence_of(evidence)
     check_total(combined)
@@ -159,9 +188,9 @@ def fit(evidence: Evidence, *, network: Network | None = None, rng: Seed = None)
     found: list[tuple[Scope, float, float]] = []
     for releases in combined.data_sets:
         parts = measurements(releases)
-        if parts and poolable(parts):
-            found += _tested(asked, Combined((releases,)), rng)
-    corrected = _holm([p for _, p, _ in found])
+        if parts and is_poolable(parts):
+            found += _test_interactions(asked, Combined((releases,)), rng)
+    corrected = _correct_p_values([p for _, p, _ in found])
     listed: dict[Scope, Tested] = {}
     for (names, _, effect), p in zip(found, corrected, strict=True):
         if names not in listed or p < listed[names].p:
@@ -172,7 +201,7 @@ def fit(evidence: Evidence, *, network: Network | None = None, rng: Seed = None)
     return FitCheck(tests, len(pairs), nodes * (nodes - 1) // 2)
 
 
-def _holm(p_values: Sequence[float]) -> list[float]:
+def _correct_p_values(p_values: Sequence[float]) -> list[float]:
     """Corrected for their number, in their order."""
     order = np.argsort(p_values, kind="stable")
     steps = np.asarray(p_values, np.float64)[order] * np.arange(len(p_values), 0, -1)
@@ -181,47 +210,49 @@ def _holm(p_values: Sequence[float]) -> list[float]:
     return [float(p) for p in corrected]
 
 
-def _in_order(network: Network, names: Iterable[str]) -> Scope:
-    """Names in the network's order of nodes."""
+def _order_names(network: Network, names: Iterable[str]) -> Scope:
+    """Sort names by the network's order of nodes."""
     place = {name: index for index, name in enumerate(network.order)}
     return tuple(sorted(names, key=place.__getitem__))
 
 
-def _tested(network: Network, evidence: Combined, rng: np.random.Generator) -> Iterator[tuple[Scope, float, float]]:
+def _test_interactions(
+    network: Network, evidence: Combined, rng: np.random.Generator
+) -> Iterator[tuple[Scope, float, float]]:
     """Interactions with p-value and effect, on one data set."""
     parts = measurements(evidence.parts)
     wanted: dict[Scope, Scope] = {}
     for table in reversed(measured_sets(evidence)):
-        ordered = _in_order(network, table)
+        ordered = _order_names(network, table)
         for names in (*combinations(ordered, 2), *combinations(ordered, 3)):
             contrasts = math.prod(network.schema[name].size - 1 for name in names)
-            if missing_arcs(network, names) and 0 < contrasts <= MOST_CONTRASTS:
+            if missing_arcs(network, names) and 0 < contrasts <= MOST_TESTED_CONTRASTS:
                 wanted.setdefault(names, ordered)
     margins = pooled_margins(network, parts, evidence.records[0], also=[network.ordered(names) for names in wanted])
-    rows = Worlds(margins, WORLDS, rng)
+    rows = LatentCounts(margins, NETWORK_DRAWS, rng)
     theta = Tables(network, lambda node: rows.rows(node).mean[..., None], draws=1)
-    for home in _within_reach(network, list(dict.fromkeys(wanted.values()))):
-        yield from _of_table(margins, theta, [names for names, own in wanted.items() if own == home])
+    for home in _choose_affordable(network, list(dict.fromkeys(wanted.values()))):
+        yield from _test_table(margins, theta, [names for names, own in wanted.items() if own == home])
 
 
-def _within_reach(network: Network, tables: Sequence[Scope]) -> list[Scope]:
+def _choose_affordable(network: Network, tables: Sequence[Scope]) -> list[Scope]:
     """Tables, in their order, as many as are affordable of those with fewest ancestors."""
     costs = {table: len(network.ancestors(table)) ** 2 for table in tables}
     cheapest = sorted(tables, key=costs.__getitem__)
     ends = np.cumsum([costs[table] for table in cheapest])
-    kept = {table for table, end in zip(cheapest, ends.tolist(), strict=True) if end <= MOST_WORK}
+    kept = {table for table, end in zip(cheapest, ends.tolist(), strict=True) if end <= MOST_ANCESTOR_WORK}
     return [table for table in tables if table in kept]
 
 
-def _of_table(margins: Margins, theta: Tables, sets: Sequence[Scope]) -> Iterator[tuple[Scope, float, float]]:
+def _test_table(margins: Margins, theta: Tables, sets: Sequence[Scope]) -> Iterator[tuple[Scope, float, float]]:
     """Interactions of one table; those that exact inference does not reach are left out."""
     network = theta.network
     inside, above = {name for names in sets for name in names}, {names: network.ancestors(names) for names in sets}
     unions = dict[str, Scope]()
     for node in network.ancestors(inside):
         family = network.family(node)
-        unions[node] = (*family, *(name for name in _in_order(network, inside) if name not in family))
-        if network.cells(unions[node]) > MOST_CELLS:
+        unions[node] = (*family, *(name for name in _order_names(network, inside) if name not in family))
+        if network.cells(unions[node]) > MOST_UNION_CELLS:
             return
     laws = forward_pass([*sets, *unions.values()], theta)
     if laws is None:
@@ -241,7 +272,7 @@ def _of_table(margins: Margins, theta: Tables, sets: Sequence[Scope]) -> Iterato
 
 
 class _Moments:
-    """What the network says of an interaction: its mean, and what V is made of, summed over ancestors.
+    """What the network says of an interaction: its mean, and the terms of V, summed over ancestors.
 
     Args:
         names: of the interaction, in the network's order.
@@ -266,9 +297,9 @@ class _Moments:
         network = margins.network
         family = network.family(node)
         both = (*family, *(name for name in self.names if name not in family))
-        if len(self.mean) * network.cells(both) > MOST_CELLS:
+        if len(self.mean) * network.cells(both) > MOST_UNION_CELLS:
             raise InputError("an interaction has too many contrasts beside a family")
-        score, probabilities = self._score(margin(joint, union, both), both, family)
+        score, probabilities = self._compute_scores(margin(joint, union, both), both, family)
         flat = score.reshape(len(self.mean), -1)
         self.sampling = self.sampling - (flat * probabilities.ravel()) @ flat.T
         matrices = (np.eye(len(self.mean)), *contrast_matrices(probabilities.shape))
@@ -283,7 +314,7 @@ class _Moments:
             share = math.sqrt(network.cells(subset) / network.cells(family))
             self.noise[subset] = self.noise.get(subset, 0.0) + share * own
 
-    def _score(self, joint: Floats, both: Scope, family: Scope) -> tuple[Floats, Floats]:
+    def _compute_scores(self, joint: Floats, both: Scope, family: Scope) -> tuple[Floats, Floats]:
         """`E[phi | family] - E[phi | parents]`, shape (contrasts, *family), and `P(family)`."""
         shape = [size if name in self.names else 1 for name, size in zip(both, joint.shape, strict=True)]
         # Axes of the contrasts in the order that the names have in `both`.
@@ -311,7 +342,7 @@ class _Moments:
         noise = margins.variances[subset] * np.eye(len(misfit))
         for inside, loads in self.noise.items():
             noise += margins.variances[inside] * loads @ loads.T
-        variance += noise + RARE * np.eye(len(misfit))
+        variance += noise + RARE_CELL_VARIANCE * np.eye(len(misfit))
         statistic = float(misfit @ np.linalg.solve(variance, misfit)) / len(misfit)
         degrees = 4 + 2 * (float(np.trace(variance)) / max(float(np.trace(noise)), 1e-300)) ** 2
         squares = float(misfit @ misfit)

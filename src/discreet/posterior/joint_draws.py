@@ -32,8 +32,8 @@ queries = late("discreet.queries.query")
 """Questions stand above what they are asked of; `PosteriorDraws.answer` alone looks up: a start in one line."""
 
 __all__ = [
-    "BEGINS",
-    "ENOUGH",
+    "DRAWS_FIRST_LINE",
+    "LEAST_EFFECTIVE_DRAWS",
     "Mixing",
     "Posterior",
     "PosteriorDraws",
@@ -43,12 +43,12 @@ __all__ = [
     "prior_for",
 ]
 
-ENOUGH = 400
+LEAST_EFFECTIVE_DRAWS = 400
 """Independent draws that the worst entry of chains must be worth: the ends of a 95 % interval are then good to about
 0.13 standard deviations (Vehtari et al., 2021, recommend 400 as the least)."""
-BEGINS = b"discreet-draws\n"
+DRAWS_FIRST_LINE = b"discreet-draws\n"
 """The first line of a file of draws."""
-BISECTIONS = 40
+QUANTILE_BISECTIONS = 40
 """Of a level between 0 and the number of draws: far below the distance of two draws."""
 
 
@@ -59,9 +59,17 @@ class Mixing:
     Args:
         chains: how many.
         sweeps: of each, warm-up included.
-        effective: independent draws that tell the worst entry as well.
+        effective: independent draws that tell the worst entry as well (effective sample size).
         worst: that entry, such as "P(lung=yes | smoke=no)".
         r_hat: the largest of all entries.
+
+    Raises:
+        Nothing: posteriors by chains make these.
+
+    Example:
+        >>> mixing = Mixing(chains=4, sweeps=1500, effective=612.0, worst="P(lung=yes | smoke=no)", r_hat=1.004)
+        >>> mixing.effective >= 400 and mixing.r_hat <= 1.01
+        True
     """
 
     chains: int
@@ -72,7 +80,18 @@ class Mixing:
 
 
 class Posterior(Protocol):
-    """A distribution over all probabilities of a network, given as draws."""
+    """A distribution over all probabilities of a network, given as draws: all that queries need of a posterior.
+
+    Raises:
+        Nothing: a protocol.
+
+    Example:
+        >>> from discreet import Dirichlet, Network, Variable
+        >>> coin = Network((Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> posterior: Posterior = PosteriorDraws(Dirichlet.uniform(coin).draw(100, rng=1))
+        >>> posterior.draw(10, rng=2)["coin"].shape
+        (2, 10)
+    """
 
     @property
     def network(self) -> Network:
@@ -83,15 +102,27 @@ class Posterior(Protocol):
         """Probabilities, float64, shape `(*parents, child, draws)`; draw s of all families is one joint draw."""
 
     def mean(self) -> Tables:
-        """Posterior mean of every probability."""
+        """Posterior mean of every probability.
+
+        Returns:
+            Tables without an axis of draws.
+        """
 
     def draw(self, n: int, *, rng: Seed = None) -> Tables:
-        """Joint draws, shape `(*parents, child, n)`."""
+        """Some of the joint draws.
+
+        Args:
+            n: how many.
+            rng: picks them.
+
+        Returns:
+            Probabilities, shape `(*parents, child, n)`.
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Where a posterior's new draws come from.
+    """A function and a generator that a posterior's new draws come from.
 
     Args:
         make: as many draws of the same posterior from a generator.
@@ -111,9 +142,9 @@ class PosteriorDraws:
     Args:
         cells: probabilities, float64, shape `(*parents, child, draws)`.
         method: how they were drawn: "plug-in", or one of `noise_aware`; "" if nobody said.
-        twins: a second draw of all probabilities for every draw, given the same latent counts of records as the first
-            and independent of it otherwise: the covariance of the two is what is not known of the counts, which is the
-            part of the noise. None where no counts were drawn.
+        twins: a second draw of all probabilities for every draw (twin draws), given the same latent counts of records
+            as the first and independent of it otherwise: the covariance of the two is what is not known of the counts,
+            which is the part of the noise. None where no counts were drawn.
         mixing: how well the chains mixed, where the draws come from chains.
         worth: says how many independent draws those families are worth that have been drawn, where draws depend on each
             other: of chains that of the worst entry, of resampled ones a bound. None: all of them.
@@ -125,7 +156,17 @@ class PosteriorDraws:
         tables: what was measured of variables that no family holds together; None where that is not read.
 
     Raises:
-        InputError: tables without an axis of draws, or twins of another kind.
+        InputError: tables without an axis of draws, or twin draws of another kind.
+
+    Guarantee:
+        None spent: draws say nothing that the release does not.
+
+    Example:
+        >>> from discreet import Dirichlet, Network, Variable
+        >>> coin = Network((Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> posterior = PosteriorDraws(Dirichlet.uniform(coin).draw(100, rng=1))
+        >>> posterior.cells["coin"].shape, posterior.effective()
+        ((2, 100), 100.0)
     """
 
     cells: Tables
@@ -157,7 +198,14 @@ class PosteriorDraws:
         return drawn.tables is not None and drawn.tables.assume == "network"
 
     def assuming(self, assume: Literal["network", "robust"]) -> PosteriorDraws:
-        """The same draws, where pairs of variables that no table holds are believed as said; see `TableDraws.assuming`.
+        """The same draws, where pairs of variables that no table holds are believed as said.
+
+        Args:
+            assume: "network" takes such pairs as the network has them; "robust" gives each an interaction of its own,
+                of a size that audited pairs teach.
+
+        Returns:
+            A posterior that answers under this assumption; draws of the network's own rows stay as they are.
 
         Raises:
             InputError: draws that were not read from tables, or with the network trusted.
@@ -209,8 +257,14 @@ class PosteriorDraws:
         Args:
             path: of the file.
 
+        Returns:
+            The posterior, which answers every question as the stored one did, to the last digit.
+
         Raises:
             InputError: no such file, something else, damaged, or of another version of the format.
+
+        Guarantee:
+            None spent: the file says nothing that the release does not.
         """
         found: PosteriorDraws = stored.load_draws(path)
         return found
@@ -271,8 +325,17 @@ class PosteriorDraws:
 
         Source:
             Setting the derivative of `sum_k E|theta_k - t_k|` under `sum_k t_k = 1` to 0.
+
+        Example:
+            >>> from discreet import Network, Tables, Variable
+            >>> coin = Network((Variable("coin", ("heads", "tails")),), {"coin": ()})
+            >>> draws = Tables(coin, {"coin": [[0.0, 0.0, 0.9], [1.0, 1.0, 0.1]]}, draws=3)
+            >>> PosteriorDraws(draws).median()["coin"].round(2).tolist()
+            [0.0, 1.0]
+            >>> PosteriorDraws(draws).mean()["coin"].round(2).tolist()
+            [0.3, 0.7]
         """
-        return Tables(self.network, {node: _balanced_quantile(draws) for node, draws in self.cells.items()})
+        return Tables(self.network, {node: _balance_quantiles(draws) for node, draws in self.cells.items()})
 
     def effective(self) -> float:
         """Number of independent draws that the draws of those families are worth that were asked for so far.
@@ -306,7 +369,7 @@ class PosteriorDraws:
         )
 
     def draw(self, n: int, *, rng: Seed = None) -> Tables:
-        """Some of the joint draws, without repetition.
+        """Pick some of the joint draws, without repetition.
 
         Args:
             n: how many; at most as many as the posterior was made with.
@@ -332,13 +395,13 @@ def joint_draws(posterior: Posterior) -> Posterior:
     return posterior if wide is None else wide
 
 
-def _balanced_quantile(draws: Array) -> Array:
+def _balance_quantiles(draws: Array) -> Array:
     """Quantiles of the cells of each row at the level at which they sum to 1; shape `(*parents, child)`."""
     ordered = np.sort(draws, axis=-1)
     last = draws.shape[-1] - 1
     low, high = np.zeros(draws.shape[:-2]), np.full(draws.shape[:-2], float(last))
     at = np.zeros(draws.shape[:-1])
-    for _ in range(BISECTIONS):
+    for _ in range(QUANTILE_BISECTIONS):
         level = (low + high) / 2
         below = np.floor(level).astype(np.int64)[..., None, None] * np.ones((*draws.shape[:-1], 1), np.int64)
         values = np.take_along_axis(ordered, below, axis=-1)[..., 0]

@@ -40,36 +40,39 @@ from discreet.posterior.basis import Basis
 from discreet.posterior.choices import choice_cells, coin_posterior
 from discreet.posterior.compiling import COMPILED
 from discreet.posterior.evidence import check_total, measured_sets, measurements
-from discreet.posterior.exact.chains import joint, visits
+from discreet.posterior.exact.chains import draw_jointly, updates_per_sweep
 from discreet.posterior.family_draws import family_cells, of_family
 from discreet.posterior.joint_draws import Mixing, PosteriorDraws, Source, learned_prior, prior_for
 from discreet.posterior.particles import parameter_cells
 from discreet.posterior.pooled.least_squares import pooled_margins
-from discreet.posterior.pooled.measured import poolable
+from discreet.posterior.pooled.measured import is_poolable
 from discreet.posterior.pooled.table_draws import TableDraws
-from discreet.posterior.pooled.worlds import worlds
+from discreet.posterior.pooled.worlds import draw_latent_counts
 from discreet.posterior.saturated import saturated
 from discreet.releases.combined import Combined, Evidence, evidence_of
 from discreet.releases.external_figures import External
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.release import Release
 
-__all__ = ["Method", "able_methods", "noise_aware", "rows_below_noise", "with_source"]
+__all__ = ["Method", "able_methods", "noise_aware", "restore_source", "rows_below_noise"]
 
 Method = Literal["auto", "exact", "pooled", "particles", "choice", "family", "sequential"]
+"""How a release is read: "auto" takes the preferred one of those that can. "exact": Markov chains over the records;
+"pooled": noisy tables, pooled by least squares; "particles": released draws of parameters; "choice": choices among
+candidates; "family": released draws of a family's parameters; "sequential": data set by data set, by moments."""
 
-QUICK = 8e6
-"""Visits of a sweep times draws up to which the exact posterior is chosen by itself: seconds, compiled. That is 500
+QUICK_UPDATES = 8e6
+"""Updates of a sweep times draws up to which the exact posterior is chosen by itself: seconds, compiled. That is 500
 records of 8 variables, or any number of records of 7 binary ones."""
-FEWEST = 2000
-"""Draws that it costs at least."""
-QUICK_VISITS = 2e7
-"""Visits after which it gives up again."""
-MOST_CELLS = 2**36
+LEAST_COUNTED_DRAWS = 2000
+"""Draws that the exact posterior costs at least."""
+MOST_QUICK_UPDATES = 2e7
+"""Updates of a chain after which the exact posterior, chosen by itself, gives up again."""
+MOST_DRAWN_CELLS = 2**36
 """Of all tables and draws: half a tebibyte."""
 PRIOR_DRAWS = 400
 """Of the learned prior, from which its moments are taken."""
-RARE = 0.01
+LEAST_PRIOR_CONCENTRATION = 0.01
 """Least concentration of a cell in these: chains would never leave a state that is next to impossible."""
 
 
@@ -83,7 +86,7 @@ def noise_aware(
     trust_network: bool = False,
     progress: Callable[[Mixing], None] | None = None,
 ) -> PosteriorDraws:
-    """Joint draws of all probabilities given what was released.
+    """Joint posterior draws of all probabilities given what was released, with the noise as part of the model.
 
     Args:
         evidence: a release of noisy statistics, of draws of parameters or of a choice among candidates, figures by
@@ -91,23 +94,22 @@ def noise_aware(
             network of its one feature, its states the whole numbers from 0, with Dirichlet(1) as the prior that is
             taken by itself.
         draws: number of joint draws; 1,000 gives the ends of a 95 % interval to about 0.1 standard deviations.
-        rng: source of randomness; nothing here is private. The same seed gives the same draws under the same versions
+        rng: seed or generator; nothing here is private. The same seed gives the same draws under the same versions
             of this package and NumPy, with numba and without, if the method is the same: "auto" takes the exact one
             only with numba.
         prior: of the rows. None learns it from noisy tables if the curator's says nothing of the rows (the same
             concentration in every cell), and takes the curator's otherwise; `release.prior` takes it in any case. With
             a family of more than 14 variables nothing is learned. The exact posterior learns nothing and takes the
             curator's.
-        method: "auto" chooses; the module's docstring has the others.
+        method: "auto" chooses; `discreet.tools.Method` has the others.
         trust_network: whether what the public network says of independence is believed even where tables of the release
             could contradict it. By default it is believed only of variables that no table holds together.
         progress: of the exact posterior, told how well the chains have mixed after every round.
 
     Returns:
-        The posterior; its `method` says how it was drawn. Draws are independent but for
-        resampling, those of "exact" more or less (`mixing`). But for "exact" a family is drawn, after its ancestors',
-        when it is first asked for, each with a generator of its own: what a query answers does not depend on which
-        others were asked.
+        The posterior; its `method` says how it was drawn. Draws are independent but for resampling, those of "exact"
+        more or less (`mixing`). But for "exact" a family is drawn, after its ancestors', when it is first asked for,
+        each with a generator of its own: what a query answers does not depend on which others were asked.
 
     Raises:
         InputError: a prior over another network, no draws, a method that cannot read the evidence, or a release over
@@ -118,7 +120,18 @@ def noise_aware(
         None spent: reads the release alone.
 
     Source:
-        The modules' docstrings have the models.
+        Williams and McSherry (NIPS 2010), equation 3, for noise in the likelihood; `docs/posterior.md` has the models.
+
+    Example:
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> noise = dc.external.StatedNoise("laplace", 2)
+        >>> told = dc.measured([52, 48], coin, ["coin"], noise, guarantee=None, source="a friend")
+        >>> posterior = noise_aware(told, draws=40, rng=1)
+        >>> posterior.method, posterior.cells["coin"].shape
+        ('pooled', (2, 40))
+        >>> bool(0.4 < posterior.mean()["coin"][0] < 0.6)
+        True
     """
     rng = as_generator(rng)
     if isinstance(evidence, Release) and evidence.over_design:
@@ -138,36 +151,56 @@ def noise_aware(
             "a family's parameters have the family's own prior; leave the prior out, or take method 'choice', which "
             "reads the draws with a Dirichlet prior of the types of records"
         )
-    trusted = trust_network or method == "exact" or not _tables_alone(combined, believed)
+    trusted = trust_network or method == "exact" or not _rests_on_tables(combined, believed)
     wide = combined.network if trusted else saturated(combined.network, measured_sets(combined))
     read = _Reading(combined, believed, draws, wide, trusted)
     cells = sum(read.network.cells(read.network.family(node)) for node in read.network.nodes)
-    if draws * cells > MOST_CELLS:
+    if draws * cells > MOST_DRAWN_CELLS:
         raise InputError(f"{draws:,} draws of {cells:,} cells are more than memory has; ask for fewer")
-    made = _chosen(read, rng, able, progress) if method == "auto" else _drawn(read, rng, method, progress)
-    return _with_source(made, read, rng)
+    made = (
+        _draw_automatically(read, rng, able, progress)
+        if method == "auto"
+        else _draw_by_method(read, rng, method, progress)
+    )
+    return _add_source(made, read, rng)
 
 
 def rows_below_noise(release: Release) -> Mapping[str, tuple[int, int]]:
     """Rows whose noisy total is below the noise's own standard deviation: the release says little about them.
 
     Args:
-        release: nothing else is read.
+        release: of noisy counts, tables or contrasts; nothing else is read.
 
     Returns:
         For each node with such rows: (how many, of how many); nothing for releases that measure no counts.
+
+    Raises:
+        Nothing: every release over a network can be asked.
+
+    Guarantee:
+        None spent: reads the release alone.
+
+    Example:
+        >>> import discreet as dc
+        >>> rare, ill = (dc.Variable(name, ("no", "yes")) for name in ("rare", "ill"))
+        >>> network = dc.Network((rare, ill), {"rare": (), "ill": ("rare",)})
+        >>> counts = dc.tools.count_codes(network, {"rare": [0] * 400 + [1] * 2, "ill": [0, 1] * 201})
+        >>> promise = dc.Guarantee(epsilon=0.5, delta=0, relation="add-remove", unit="record")
+        >>> release = dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(network), promise, rng=1)
+        >>> dict(rows_below_noise(release))  # how ill depends on rare=yes is not known
+        {'ill': (1, 2)}
     """
     network, parts = release.network, measurements([release])
     if not parts:
         return {}
-    margins, found = pooled_margins(network, parts, release.records), dict[str, tuple[int, int]]()
+    margins, counts = pooled_margins(network, parts, release.records), dict[str, tuple[int, int]]()
     for node in network.nodes:
         parents = network.parents[node]
         rows = margins.table(parents)
-        drowned = int(np.sum(rows <= margins.deviation(parents)))
-        if drowned:
-            found[node] = (drowned, rows.size)
-    return found
+        below_noise = int(np.sum(rows <= margins.deviation(parents)))
+        if below_noise:
+            counts[node] = (below_noise, rows.size)
+    return counts
 
 
 # ------------------------------------------------------------------------------------------------------- which way
@@ -184,6 +217,14 @@ def able_methods(combined: Combined) -> list[Method]:
 
     Raises:
         InputError: none does.
+
+    Example:
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> noise = dc.external.StatedNoise("laplace", 2)
+        >>> told = dc.measured([52, 48], coin, ["coin"], noise, guarantee=None, source="a friend")
+        >>> able_methods(evidence_of(told))
+        ['pooled', 'exact']
     """
     parts = measurements(combined.parts)
     counted = all(measurements([part]) for part in combined.parts)
@@ -191,7 +232,7 @@ def able_methods(combined: Combined) -> list[Method]:
     if of_family(combined):
         return ["family", "choice"] if len(combined.data_sets) == 1 else ["family", "sequential"]
     if len(combined.data_sets) > 1:
-        return ["sequential", *exact] if all(able_methods(part) for part in _apart(combined)) else exact
+        return ["sequential", *exact] if all(able_methods(part) for part in _split_data_sets(combined)) else exact
     chosen = sum(release.scores is not None for release in combined.releases)
     if chosen:
         if chosen == len(combined.parts):
@@ -200,7 +241,7 @@ def able_methods(combined: Combined) -> list[Method]:
             "a choice among candidates cannot be read together with another kind of release of the same records; "
             "combine it with choices, or with releases on different data"
         )
-    found: list[Method] = ["pooled"] if counted and poolable(parts) else []
+    found: list[Method] = ["pooled"] if counted and is_poolable(parts) else []
     if len(combined.parts) == 1 and not counted and isinstance(combined.releases[0].payload, ParameterDraws):
         found.append("particles")
     if not found and not exact:
@@ -210,7 +251,7 @@ def able_methods(combined: Combined) -> list[Method]:
 
 @dataclass(frozen=True, eq=False)
 class _Reading:
-    """What is drawn.
+    """A posterior that is to be drawn: evidence, prior, number of draws and network.
 
     Args:
         combined: evidence.
@@ -227,29 +268,31 @@ class _Reading:
     trusted: bool
 
 
-def _tables_alone(combined: Combined, believed: Dirichlet | None) -> bool:
+def _rests_on_tables(combined: Combined, believed: Dirichlet | None) -> bool:
     """Whether all that is known comes from tables that are pooled: no prior says anything of the network's rows."""
-    parts = _apart(combined)
+    parts = _split_data_sets(combined)
     return believed is None and combined.public is None and all("pooled" in able_methods(part) for part in parts)
 
 
-def _chosen(
+def _draw_automatically(
     read: _Reading, rng: np.random.Generator, able: list[Method], progress: Callable[[Mixing], None] | None
 ) -> PosteriorDraws:
     """The posterior by the method that is chosen by itself, of those that read the evidence."""
     if COMPILED and read.believed is not None and len(able) > 1 and able[-1] == "exact":
         with suppress(DiscreetError):
-            if visits(read.combined) * max(read.draws, FEWEST) <= QUICK:
-                return joint(read.combined, read.believed, read.draws, rng, progress=progress, most_visits=QUICK_VISITS)
-    return _drawn(read, rng, able[0], progress)
+            if updates_per_sweep(read.combined) * max(read.draws, LEAST_COUNTED_DRAWS) <= QUICK_UPDATES:
+                return draw_jointly(
+                    read.combined, read.believed, read.draws, rng, progress=progress, most_visits=MOST_QUICK_UPDATES
+                )
+    return _draw_by_method(read, rng, able[0], progress)
 
 
-def _again(read: _Reading, method: Method, rng: np.random.Generator) -> PosteriorDraws:
+def _draw_again(read: _Reading, method: Method, rng: np.random.Generator) -> PosteriorDraws:
     """New draws by the method of the first ones."""
-    return _with_source(_drawn(read, rng, method, None), read, rng)
+    return _add_source(_draw_by_method(read, rng, method, None), read, rng)
 
 
-def with_source(
+def restore_source(
     made: PosteriorDraws, combined: Combined, prior: Dirichlet | None, rng: np.random.Generator | None, *, trusted: bool
 ) -> PosteriorDraws:
     """Draws that were stored as the posterior that they were; without a generator they are all there are.
@@ -262,40 +305,40 @@ def with_source(
         trusted: whether the network of the releases was believed against their tables.
     """
     read = _Reading(combined, prior, made.cells.draws or 0, made.network, trusted)
-    found = _with_source(made, read, np.random.default_rng(0) if rng is None else rng)
+    found = _add_source(made, read, np.random.default_rng(0) if rng is None else rng)
     if rng is not None:
         return found
     alone = found.saturated and replace(found.saturated, source=None)
     return replace(found, source=None, saturated=alone)
 
 
-def _with_source(made: PosteriorDraws, read: _Reading, rng: np.random.Generator) -> PosteriorDraws:
+def _add_source(made: PosteriorDraws, read: _Reading, rng: np.random.Generator) -> PosteriorDraws:
     """The posterior of the public network, with what makes new draws of it."""
     method = cast(Method, made.method)
-    again = partial(_again, read, method)
+    again = partial(_draw_again, read, method)
     basis = Basis(read.combined, made.network, read.trusted, whole=method == "exact")
     sourced = replace(made, source=Source(again, rng, read.believed), basis=basis)
     own = read.combined.network
     return sourced if made.network == own else PosteriorDraws.of_saturated(sourced, own)
 
 
-def _drawn(
+def _draw_by_method(
     read: _Reading, rng: np.random.Generator, method: Method, progress: Callable[[Mixing], None] | None
 ) -> PosteriorDraws:
     """The posterior by one method; None as prior learns it."""
     combined, believed, draws = read.combined, read.believed, read.draws
     if method == "sequential":
-        return _sequential(read, rng)
+        return _draw_sequentially(read, rng)
     if method == "family":
         # Public records are in its likelihood: its prior is on parameters.
         cells, worth = family_cells(combined, draws, rng)
         return PosteriorDraws(cells, "family", worth=worth)
     if method == "exact":
-        return joint(combined, believed or combined.dirichlet, draws, rng, progress=progress)
+        return draw_jointly(combined, believed or combined.dirichlet, draws, rng, progress=progress)
     if combined.public is not None:
-        believed = (believed or _learned(combined, rng)).updated(combined.public)
+        believed = (believed or _learn_prior(combined, rng)).updated(combined.public)
     if method == "pooled":
-        drawn = worlds(combined, draws, rng, believed, saturated=read.network)
+        drawn = draw_latent_counts(combined, draws, rng, believed, saturated=read.network)
         tables = (
             None
             if read.trusted
@@ -314,7 +357,7 @@ def _drawn(
     return PosteriorDraws(cells, "particles", worth=worth)
 
 
-def _apart(combined: Combined) -> list[Combined]:
+def _split_data_sets(combined: Combined) -> list[Combined]:
     """The data sets one by one, those of which others measured all last, and public records with the first.
 
     Figures by others often leave families open; what is known of a whole network comes first, as the prior of these.
@@ -323,29 +366,31 @@ def _apart(combined: Combined) -> list[Combined]:
     return [Combined((parts,), None if index else combined.public) for index, parts in enumerate(ordered)]
 
 
-def _step(part: Combined) -> Method:
+def _choose_step_method(part: Combined) -> Method:
     """The method of one data set among several: a family's own prior would leave out what the others say."""
     return next(method for method in able_methods(part) if method != "family")
 
 
-def _sequential(read: _Reading, rng: np.random.Generator) -> PosteriorDraws:
+def _draw_sequentially(read: _Reading, rng: np.random.Generator) -> PosteriorDraws:
     """Data set by data set; what is known of the rows goes on as the prior of the next."""
-    *before, last = _apart(read.combined)
+    *before, last = _split_data_sets(read.combined)
     believed = read.believed
     for part in before:
         step = _Reading(part, believed, max(read.draws, PRIOR_DRAWS), read.network, read.trusted)
-        believed = Dirichlet.matching(_drawn(step, rng, _step(part), None).cells)
-    drawn = _drawn(_Reading(last, believed, read.draws, read.network, read.trusted), rng, _step(last), None)
+        believed = Dirichlet.matching(_draw_by_method(step, rng, _choose_step_method(part), None).cells)
+    drawn = _draw_by_method(
+        _Reading(last, believed, read.draws, read.network, read.trusted), rng, _choose_step_method(last), None
+    )
     # Twins would leave out the noise of the data sets before.
     return PosteriorDraws(drawn.cells, "sequential", worth=drawn.worth)
 
 
-def _learned(combined: Combined, rng: np.random.Generator) -> Dirichlet:
+def _learn_prior(combined: Combined, rng: np.random.Generator) -> Dirichlet:
     """The moments of the prior that the first data set's tables teach."""
-    first = Combined(_apart(combined)[0].data_sets)
+    first = Combined(_split_data_sets(combined)[0].data_sets)
     if "pooled" not in able_methods(first):
         return combined.dirichlet
-    network, taught = combined.network, worlds(first, PRIOR_DRAWS, rng)
+    network, taught = combined.network, draw_latent_counts(first, PRIOR_DRAWS, rng)
     draws = {node: dirichlet_draws(taught.rows(node).alpha, rng) for node in network.nodes}
     found = Dirichlet.matching(Tables(network, draws, draws=PRIOR_DRAWS))
-    return Dirichlet(found.alpha.map(lambda alpha: np.maximum(alpha, RARE)))
+    return Dirichlet(found.alpha.map(lambda alpha: np.maximum(alpha, LEAST_PRIOR_CONCENTRATION)))

@@ -35,15 +35,15 @@ MakeUp = Callable[[int, int, np.random.Generator], Mapping[str, npt.ArrayLike]]
 """From a law's place in the list, a number of records and a source of randomness to records: by name of the design's
 variables their values."""
 
-WIDEST_ERROR, WIDEST_OFF = 0.5, 0.05
+WIDEST_ERROR, WIDEST_WEIGHT_ERROR = 0.5, 0.05
 """Relative error of a law's likelihood, and error of its probability, beyond which more data sets are needed."""
-KEPT = 0.5
+LAW_EFFECTIVE_SHARE = 0.5
 """Share of the data sets that stay effective in each step of the power of `P(z | X)`."""
-FEWEST = 100
+LEAST_DATA_SETS = 100
 """Made-up data sets: fewer tell no error."""
-MOVES, STEPS_LIMIT = 10, 400
+LAW_MOVE_ROUNDS, MOST_LAW_STEPS = 10, 400
 """Rounds of moves after each step, and most steps: each goes down by a factor of about three."""
-MOST_SCORES = 2**27
+MOST_HELD_SCORES = 2**27
 """Scores of all made-up records of a law that are held: a gibibyte."""
 
 
@@ -55,6 +55,17 @@ class LawWeights:
         weights: float64, shape `(laws,)`, sum to 1.
         errors: relative standard error of each law's likelihood, from the made-up data sets, shape `(laws,)`; 0 where
             the prior has none.
+
+    Raises:
+        Nothing: `read_law_weights` makes these.
+
+    Guarantee:
+        None spent: weights say nothing that the release does not.
+
+    Example:
+        >>> found = LawWeights(np.array([0.1, 0.9]), np.array([0.2, 0.01]))
+        >>> int(np.argmax(found.weights))
+        1
     """
 
     weights: Floats
@@ -70,14 +81,14 @@ def read_law_weights(
     rng: Seed = None,
     data_sets: int = 1000,
 ) -> LawWeights:
-    """Read a choice by a score of the curator's own.
+    """Probabilities of the laws that records may have, given a choice by a score of the curator's own.
 
     Args:
         release: of `factored` with an `OwnFactor`.
         factor: the same score; its function is no part of a release.
         make_up: makes up records of a law: `make_up(law, records, rng)`.
         prior: probabilities of the laws before the choice, shape `(laws,)`; they need not sum to 1.
-        rng: source of randomness.
+        rng: seed or generator; nothing here is private.
         data_sets: made-up ones of each law, at least 100.
 
     Returns:
@@ -89,26 +100,44 @@ def read_law_weights(
             of them than memory has.
         DiscreetError: too few data sets for the probability of every law to be known within .05.
 
+    Guarantee:
+        None spent: reads the release and made-up records alone.
+
     Source:
         Williams and McSherry (NIPS 2010), equation 3; Del Moral, Doucet and Jasra (2006).
+
+    Example:
+        >>> import discreet as dc
+        >>> design = dc.Design((dc.Variable("side", bounds=(-1, 1)),), intercept=False)
+        >>> def near(records, candidates):  # 1 for the candidate that a record speaks for, else 0
+        ...     return (np.sign(records["side"])[:, None] == candidates[:, 0]).astype(float)
+        >>> factor = dc.scores.own_factor(design, near, [-1.0, 1.0], low=0, high=1)
+        >>> statistic = dc.tools.statistic_of(dc.factored(factor), dc.designs.read_rows(design, [[1.0]] * 2), design)
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
+        >>> release = dc.simulate(dc.factored(factor), statistic, dc.designs.Normal(design, 1.0), promise, rng=1)
+        >>> def make_up(law, records, rng):  # two laws: mostly -1, mostly 1
+        ...     return {"side": np.where(rng.random(records) < (0.2, 0.8)[law], 1.0, -1.0)}
+        >>> found = read_law_weights(release, factor, make_up, [0.5, 0.5], rng=1, data_sets=100)
+        >>> int(np.argmax(found.weights)) == release.payload.index
+        True
     """
     rng = as_generator(rng)
-    payload = _choice(release, factor)
+    payload = _check_choice(release, factor)
     try:
         before = np.array(prior, np.float64)
     except (TypeError, ValueError):
         before = np.empty(0)
     if before.ndim != 1 or not np.all(np.isfinite(before) & (before >= 0)) or not before.sum() > 0:
         raise InputError("a prior of laws has a number of at least 0 for each, and not all are 0")
-    if isinstance(data_sets, bool) or not isinstance(data_sets, int) or not data_sets >= FEWEST:
-        raise InputError(f"it takes at least {FEWEST} made-up data sets, a whole number, not {data_sets}")
+    if isinstance(data_sets, bool) or not isinstance(data_sets, int) or not data_sets >= LEAST_DATA_SETS:
+        raise InputError(f"it takes at least {LEAST_DATA_SETS} made-up data sets, a whole number, not {data_sets}")
     logs, errors = np.full(len(before), -math.inf), np.zeros(len(before))
     for law in np.flatnonzero(before).tolist():
-        made = _MadeUp(payload, factor, partial(_drawn, factor, make_up, law))
-        logs[law], errors[law] = made.log_likelihood(_numbers(release, payload, data_sets, rng), rng)
+        made = _MadeUpData(payload, factor, partial(_score_made_up, factor, make_up, law))
+        logs[law], errors[law] = made.log_likelihood(_draw_numbers(release, payload, data_sets, rng), rng)
     with np.errstate(divide="ignore"):
         weights = softmax(logs + np.log(before))
-    if errors.max() > WIDEST_ERROR or np.max(weights * errors) > WIDEST_OFF:
+    if errors.max() > WIDEST_ERROR or np.max(weights * errors) > WIDEST_WEIGHT_ERROR:
         raise DiscreetError(
             f"the likelihood of a law is known within {errors.max():.0%} only; ask for more made-up data_sets"
         )
@@ -116,7 +145,7 @@ def read_law_weights(
 
 
 @dataclass(frozen=True, eq=False)
-class _MadeUp:
+class _MadeUpData:
     """Data sets of one law, taken from it to where the choice is likely, by powers of `P(z | X)`.
 
     A mean over data sets of the law alone would be wrong without a sign of it where a choice is explained by data that
@@ -134,15 +163,15 @@ class _MadeUp:
 
     def log_likelihood(self, numbers: Integers, rng: np.random.Generator) -> tuple[float, float]:
         """`ln E[P(z | X)]`, and the relative error of what it is the logarithm of, over data sets of these sizes."""
-        if int(numbers.sum()) * len(self.factor.candidates) > MOST_SCORES:
+        if int(numbers.sum()) * len(self.factor.candidates) > MOST_HELD_SCORES:
             raise InputError(
                 f"{int(numbers.sum()):,} made-up records are more than memory has; ask for fewer data_sets"
             )
         scores = np.split(self.draw(int(numbers.sum()), rng), np.cumsum(numbers)[:-1])
         here = np.array([self._log_choice(part.sum(axis=0)) for part in scores])
         power, log_mean, variance, first = 0.0, 0.0, 0.0, np.arange(len(here))
-        for _ in range(STEPS_LIMIT):
-            step = next_step(here, 1 - power, KEPT)
+        for _ in range(MOST_LAW_STEPS):
+            step = next_step(here, 1 - power, LAW_EFFECTIVE_SHARE)
             weights = np.exp(step * (here - here.max()))
             log_mean += step * here.max() + math.log(weights.mean())
             variance += float(weights.var()) / (float(weights.mean()) ** 2 * len(here))
@@ -152,14 +181,14 @@ class _MadeUp:
                 return log_mean, math.sqrt(variance + 1 / independent_worth(first) - 1 / len(first))
             picked = rng.choice(len(here), len(here), p=weights / weights.sum())
             scores, here, first = [scores[at] for at in picked], here[picked], first[picked]
-            for _ in range(MOVES):
-                scores, here = self._moved(scores, here, power, rng)
+            for _ in range(LAW_MOVE_ROUNDS):
+                scores, here = self._move_data_sets(scores, here, power, rng)
         raise DiscreetError("hardly any made-up data explain what was chosen; nothing can be told of this law")
 
-    def _moved(
+    def _move_data_sets(
         self, scores: list[Floats], here: Floats, power: float, rng: np.random.Generator
     ) -> tuple[list[Floats], Floats]:
-        """Each data set with a part of its records made up anew, where that is accepted."""
+        """Make a part of each data set's records up anew, where that is accepted."""
         sizes = np.array([len(part) for part in scores])
         # Parts of all sizes: far from the law hardly any large one is accepted.
         fresh = np.minimum(np.floor((sizes + 1.0) ** rng.random(len(sizes))).astype(np.int64), sizes)
@@ -181,14 +210,14 @@ class _MadeUp:
         return float(logs[self.payload.index] - logsumexp(logs))
 
 
-def _drawn(factor: OwnFactor, make_up: MakeUp, law: int, records: int, rng: np.random.Generator) -> Floats:
+def _score_made_up(factor: OwnFactor, make_up: MakeUp, law: int, records: int, rng: np.random.Generator) -> Floats:
     """Scores of made-up records."""
     if not records:
         return np.zeros((0, len(factor.candidates)))
-    return factor.steps_of_public(_on_grid(factor.design, make_up(law, records, rng), records)).astype(np.float64)
+    return factor.steps_of_public(_round_to_grid(factor.design, make_up(law, records, rng), records)).astype(np.float64)
 
 
-def _choice(release: Release, factor: OwnFactor) -> FactoredChoice:
+def _check_choice(release: Release, factor: OwnFactor) -> FactoredChoice:
     """The payload, after what can be checked of the score."""
     payload = release.told
     if not (isinstance(payload, FactoredChoice) and payload.kind == "own"):
@@ -205,7 +234,7 @@ def _choice(release: Release, factor: OwnFactor) -> FactoredChoice:
     return payload
 
 
-def _numbers(release: Release, payload: FactoredChoice, data_sets: int, rng: np.random.Generator) -> Integers:
+def _draw_numbers(release: Release, payload: FactoredChoice, data_sets: int, rng: np.random.Generator) -> Integers:
     """Numbers of records, one for each data set."""
     if payload.total is None:
         assert release.records is not None
@@ -213,7 +242,9 @@ def _numbers(release: Release, payload: FactoredChoice, data_sets: int, rng: np.
     return told_law(((payload.total.value, payload.total.scale),)).sample(data_sets, rng)
 
 
-def _on_grid(design: Design, made_up: Mapping[str, npt.ArrayLike], records: int) -> dict[str, npt.NDArray[np.generic]]:
+def _round_to_grid(
+    design: Design, made_up: Mapping[str, npt.ArrayLike], records: int
+) -> dict[str, npt.NDArray[np.generic]]:
     """Made-up records as the score saw those of the release: clipped and rounded."""
     names = {variable.name for variable in design.schema}
     if (
@@ -222,11 +253,11 @@ def _on_grid(design: Design, made_up: Mapping[str, npt.ArrayLike], records: int)
         or any(np.shape(values) != (records,) for values in made_up.values())
     ):
         raise InputError("made-up records are a mapping with one value of each variable of the design for each record")
-    features = np.column_stack([_numbers_of(name, made_up[name]) for name in design.names])
+    features = np.column_stack([_read_column(name, made_up[name]) for name in design.names])
     steps = np.rint(design.scaled(features) * GRID).astype(np.int64)
     target, given = np.zeros(records, np.int64), design.target
     if given is not None and given.numeric:
-        scaled = design.scaled_target(_numbers_of(given.name, made_up[given.name]))
+        scaled = design.scaled_target(_read_column(given.name, made_up[given.name]))
         target = np.rint(scaled * GRID).astype(np.int64)
     elif given is not None:
         places = {state: at for at, state in enumerate(given.states)}
@@ -237,7 +268,7 @@ def _on_grid(design: Design, made_up: Mapping[str, npt.ArrayLike], records: int)
     return design.values(steps, target)
 
 
-def _numbers_of(name: str, values: npt.ArrayLike) -> Floats:
+def _read_column(name: str, values: npt.ArrayLike) -> Floats:
     """A column of made-up numbers."""
     try:
         found = np.asarray(values, np.float64)

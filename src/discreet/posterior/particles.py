@@ -1,6 +1,6 @@
 r"""The posterior of all rows from released draws of a tempered posterior.
 
-Model, for a row with released draws t_1..t_S, temper tau, concentrations a and floor w:
+Model, for a row with released draws t_1..t_S, tempering exponent tau, concentrations a and floor w:
 
     theta ~ Dirichlet(a);   N ~ law of the row's total;   (N_1..N_K) | N, theta ~ Multinomial(N, theta);
     t_s ~ Dirichlet(a' + tau N), trimmed to probabilities of at least w, with a' the curator's concentrations.
@@ -42,20 +42,20 @@ __all__ = ["independent_worth", "next_step", "parameter_cells"]
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 
-FEWEST = 400
+LEAST_PARTICLES = 400
 """Fewest particles, however few draws are wanted."""
-KEPT = 0.5
+ROW_EFFECTIVE_SHARE = 0.5
 """Share of the particles that stay effective in each step of the likelihood's power."""
-MOVES = 4
+ROW_MOVE_ROUNDS = 4
 """Rounds of moves after each step."""
-LAST_MOVES = 1
+GRID_MOVE_ROUNDS = 1
 """Rounds after each of the steps to the law on the grid, which is costlier: a tenth of a second for 1,000 particles."""
-STEPS = 200
+MOST_ROW_STEPS = 200
 """Most steps: each multiplies the plausible space by about a half, and 2^-200 is out of reach of any release."""
 LARGEST = 1e8
 """Records that nobody is expected to exceed, where their number is private."""
-TINY = 1e-12
-CHUNK = 2**21
+TINY_SHARE = 1e-12
+GRID_ENTRIES_AT_ONCE = 2**21
 """Most entries of a table of particles, states and steps: 16 MB."""
 
 
@@ -86,7 +86,7 @@ def parameter_cells(
     network = release.network
     generators = dict(zip(network.nodes, rng.spawn(len(network.nodes)), strict=True))
     steps = release.calibration.resolution if isinstance(release.calibration, Trimming) else {}
-    records = _records(release, payload)
+    records = _find_record_law(release, payload)
     worths = [float(draws)]
 
     def family(node: str) -> Array:
@@ -95,7 +95,7 @@ def parameter_cells(
             return np.ones((*network.shape(node), draws))
         if node in payload.untold:
             return dirichlet_draws(np.repeat(prior.alpha[node][..., None], draws, axis=-1), own)
-        told = np.maximum(payload.cells[node], TINY).reshape(-1, size, payload.cells.draws or 0)
+        told = np.maximum(payload.cells[node], TINY_SHARE).reshape(-1, size, payload.cells.draws or 0)
         used, a = (table[node].reshape(-1, size) for table in (release.dirichlet.alpha, prior.alpha))
         laws = total_laws(node, cells, records, own)
         rows = []
@@ -113,7 +113,7 @@ def parameter_cells(
     return cells, lambda: min(worths)
 
 
-def _records(release: Release, payload: ParameterDraws) -> TotalLaw:
+def _find_record_law(release: Release, payload: ParameterDraws) -> TotalLaw:
     """The law of the number of records: known, told with noise, or anything."""
     # Numpy's hypergeometric variates end at a billion; so many records leave nothing to learn from a few more.
     if release.records is not None:
@@ -125,13 +125,13 @@ def _records(release: Release, payload: ParameterDraws) -> TotalLaw:
 
 @dataclass(frozen=True, eq=False)
 class _Row:
-    """What is known of a row.
+    """Released draws, prior and total of one row.
 
     Args:
         told: released draws, shape (K, S).
         used: the sampler's concentrations, shape (K,).
         a: ours, shape (K,).
-        temper: tau.
+        temper: tau, the tempering exponent.
         floor: smallest probability; 0 where nothing was trimmed.
         resolution: steps of the grid.
         law: of the total.
@@ -146,34 +146,34 @@ class _Row:
     law: TotalLaw
 
     def log_likelihood(self, counts: Codes) -> Floats:
-        """Of counts, shape (K, P); approximate where rows are trimmed: the grid's own law is `exact`."""
-        return _log_likelihood(self.told, self._concentrations(counts), self.floor)
+        """Log-likelihood of counts, shape (K, P); approximate where rows are trimmed: the grid's own law is `exact`."""
+        return _log_likelihood(self.told, self._find_concentrations(counts), self.floor)
 
     def exact(self, counts: Codes) -> Floats:
-        """The same on the grid, up to a constant."""
-        b = self._concentrations(counts)
+        """Log-likelihood of counts on the grid, up to a constant."""
+        b = self._find_concentrations(counts)
         density = ((b - 1)[..., None] * np.log(self.told)[:, None]).sum(axis=(0, 2))
         return np.asarray(density - self.told.shape[1] * _log_grid_mass(b, self.floor, self.resolution))
 
-    def _concentrations(self, counts: Codes) -> Floats:
-        """Of the law that the draws were taken from."""
+    def _find_concentrations(self, counts: Codes) -> Floats:
+        """Concentrations of the law that the draws were taken from."""
         return np.asarray(self.used[:, None] + self.temper * counts)
 
 
 def _draw_row(row: _Row, draws: int, rng: np.random.Generator, where: str) -> tuple[Floats, float]:
     """Draws of one row, shape (K, draws), and how many independent ones they are worth."""
-    size = max(draws, FEWEST)
+    size = max(draws, LEAST_PARTICLES)
     theta = dirichlet_draws(np.broadcast_to(row.a[:, None], (len(row.a), size)), rng)
     counts: Codes = rng.multinomial(row.law.sample(size, rng), theta.T).T
     first = np.arange(size)
     try:
-        counts, picked = _annealed(
-            row, counts, lambda counts: np.zeros(counts.shape[1]), row.log_likelihood, MOVES, rng
+        counts, picked = _anneal_counts(
+            row, counts, lambda counts: np.zeros(counts.shape[1]), row.log_likelihood, ROW_MOVE_ROUNDS, rng
         )
         first = first[picked]
         if row.floor > 0:
-            counts, picked = _annealed(
-                row, counts, row.log_likelihood, lambda n: row.exact(n) - row.log_likelihood(n), LAST_MOVES, rng
+            counts, picked = _anneal_counts(
+                row, counts, row.log_likelihood, lambda n: row.exact(n) - row.log_likelihood(n), GRID_MOVE_ROUNDS, rng
             )
             first = first[picked]
     except NotArrivedError:
@@ -202,7 +202,7 @@ def independent_worth(first: Codes) -> float:
     return len(first) ** 2 / float(np.sum(np.bincount(first).astype(np.float64) ** 2))
 
 
-def _annealed(
+def _anneal_counts(
     row: _Row,
     counts: Codes,
     start: Callable[[Codes], Floats],
@@ -219,8 +219,8 @@ def _annealed(
     first = np.arange(size)
     base, logs = start(counts), gain(counts)
     power = 0.0
-    for _ in range(STEPS):
-        step = next_step(logs, 1 - power, KEPT)
+    for _ in range(MOST_ROW_STEPS):
+        step = next_step(logs, 1 - power, ROW_EFFECTIVE_SHARE)
         weights = np.exp(step * (logs - logs.max()))
         picked = rng.choice(size, size, p=weights / weights.sum())
         counts, base, logs, first = counts[:, picked], base[picked], logs[picked], first[picked]
@@ -265,7 +265,7 @@ def next_step(logs: Floats, left: float, kept: float) -> float:
 
 def _refresh(row: _Row, counts: Codes, theta: Floats, rng: np.random.Generator) -> tuple[Codes, Floats]:
     """Draw a random part of each particle's records anew; reversible under Multinomial(N, theta)."""
-    kept = _subset(counts, rng.random(counts.shape[1]) ** 2, rng)
+    kept = _take_subset(counts, rng.random(counts.shape[1]) ** 2, rng)
     fresh = rng.multinomial(counts.sum(axis=0) - kept.sum(axis=0), theta.T).T
     return kept + fresh, np.zeros(counts.shape[1])
 
@@ -280,14 +280,14 @@ def _resize(row: _Row, counts: Codes, theta: Floats, rng: np.random.Generator) -
     moved = place * np.exp(rng.standard_normal(totals.shape) * rng.choice([0.1, 1.0], totals.shape))
     wanted = np.rint(np.maximum(moved - 1, 0)).astype(np.int64)
     fewer = wanted < totals
-    kept = _subset(counts, np.where(fewer, wanted / np.maximum(totals, 1), np.ones(totals.shape)), rng)
+    kept = _take_subset(counts, np.where(fewer, wanted / np.maximum(totals, 1), np.ones(totals.shape)), rng)
     wanted = np.where(fewer, kept.sum(axis=0), np.minimum(wanted, int(row.law.edges[-1])))
     proposed = kept + rng.multinomial(wanted - kept.sum(axis=0), theta.T).T
     gain = row.law.log_density(wanted.astype(np.float64)) - row.law.log_density(totals.astype(np.float64))
     return proposed, np.where(moved > 0.5, gain + np.log(moved / place), -np.inf)
 
 
-def _subset(counts: Codes, share: npt.ArrayLike, rng: np.random.Generator) -> Codes:
+def _take_subset(counts: Codes, share: npt.ArrayLike, rng: np.random.Generator) -> Codes:
     """Exactly `round(share * N)` of each particle's N records, each alike."""
     left = np.rint(np.asarray(share) * counts.sum(axis=0)).astype(np.int64)
     kept = np.zeros_like(counts)
@@ -312,7 +312,7 @@ def _log_likelihood(told: Floats, b: Floats, floor: float) -> Floats:
     for k in range(size - 1):
         later = b[k + 1 :].sum(axis=0)
         constant = gammaln(b[k] + later) - gammaln(b[k]) - gammaln(later)
-        stick = np.clip(told[k] / left, TINY, 1 - TINY)
+        stick = np.clip(told[k] / left, TINY_SHARE, 1 - TINY_SHARE)
         total += np.log(stick).sum() * (b[k] - 1) + np.log1p(-stick).sum() * (later - 1)
         total += told.shape[1] * constant
         if floor > 0:
@@ -338,9 +338,9 @@ def _log_grid_mass(b: Floats, floor: float, resolution: int) -> Floats:
     # A real signal's transform is given once for each pair of frequencies.
     turn[1 : (length + 1) // 2] *= 2
     masses = np.empty(particles)
-    for first in range(0, particles, max(CHUNK // (size * length), 1)):
-        part = b[:, first : first + max(CHUNK // (size * length), 1)]
-        rate = _rate(part, theta[0], theta[-1])
+    for first in range(0, particles, max(GRID_ENTRIES_AT_ONCE // (size * length), 1)):
+        part = b[:, first : first + max(GRID_ENTRIES_AT_ONCE // (size * length), 1)]
+        rate = _find_tilt_rate(part, theta[0], theta[-1])
         product, peaks = turn, rate.copy()
         for row in part:
             logs = (row[:, None] - 1) * np.log(theta) - rate[:, None] * theta
@@ -352,7 +352,7 @@ def _log_grid_mass(b: Floats, floor: float, resolution: int) -> Floats:
     return masses
 
 
-def _rate(b: Floats, low: float, high: float) -> Floats:
+def _find_tilt_rate(b: Floats, low: float, high: float) -> Floats:
     """The rate under which gamma variates of shapes b, cut to [low, high], sum to about 1, by bisection; shape (P,)."""
     under, over = np.zeros(b.shape[1]), (b.sum(axis=0) + len(b)) / low
     for _ in range(60):

@@ -17,8 +17,14 @@ from discreet.model.tables import Array, Tables
 from discreet.posterior.basis import Basis
 from discreet.posterior.family_draws import family_rows
 from discreet.posterior.joint_draws import PosteriorDraws, Source, prior_for
-from discreet.posterior.pooled.least_squares import Margins, least_squares, nonnegative, pooled_margins, refitted
-from discreet.posterior.pooled.measured import measured
+from discreet.posterior.pooled.least_squares import (
+    Margins,
+    coordinates_of_fit,
+    fit_nonnegative,
+    least_squares,
+    pooled_margins,
+)
+from discreet.posterior.pooled.measured import read_tables
 from discreet.releases.combined import evidence_of
 from discreet.releases.external_figures import External
 from discreet.releases.kinds import TablePayload
@@ -44,26 +50,40 @@ def plug_in(
     Args:
         release: of any kind, or figures by others.
         draws: number of joint draws.
-        rng: source of randomness.
+        rng: seed or generator; nothing here is private.
         prior: another than the curator's; released draws and choices have no use for it.
 
     Returns:
-        The posterior.
+        The posterior, for comparison: its intervals are too short, because they do not count the noise.
 
     Raises:
         InputError: a prior over another network, or no draws.
 
+    Guarantee:
+        None spent: reads the release alone.
+
     Source:
         Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Algorithms 1 and 2; Chowdhury, Rekatsinas and Jha (ICML 2020),
         Algorithm 1, for two stages.
+
+    Example:
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> noise = dc.external.StatedNoise("laplace", 2)
+        >>> told = dc.measured([-3, 48], coin, ["coin"], noise, guarantee=None, source="a friend")
+        >>> posterior = plug_in(told, draws=20, rng=1)
+        >>> posterior.method, bool(posterior.mean()["coin"][0] < 0.1)
+        ('plug-in', True)
     """
     rng = as_generator(rng)
     basis = Basis(evidence_of(release), release.network, trusted=True)
-    return replace(_read(release, prior_for(release, prior, draws), draws, rng), basis=basis)
+    return replace(_take_as_is(release, prior_for(release, prior, draws), draws, rng), basis=basis)
 
 
-def _read(release: Release | External, believed: Dirichlet, draws: int, rng: np.random.Generator) -> PosteriorDraws:
-    """What was released, taken as it is."""
+def _take_as_is(
+    release: Release | External, believed: Dirichlet, draws: int, rng: np.random.Generator
+) -> PosteriorDraws:
+    """Draws of what was released, taken as it is."""
     network = release.network
     payload = release if isinstance(release, External) else release.network_payload
     match payload:
@@ -72,7 +92,7 @@ def _read(release: Release | External, believed: Dirichlet, draws: int, rng: np.
             # Nothing of a node is no estimate of it: there the prior is all that there is.
             prior = believed.draw(draws, rng=rng) if payload.untold else {}
             cells = {
-                node: prior[node] if node in payload.untold else _proper(payload.cells[node][..., picked])
+                node: prior[node] if node in payload.untold else _normalise_rows(payload.cells[node][..., picked])
                 for node in network.nodes
             }
             # Hoeffding's bound of a weighted mean has one over the sum of squared weights in the place of the number.
@@ -86,17 +106,19 @@ def _read(release: Release | External, believed: Dirichlet, draws: int, rng: np.
             indices = payload.indices[rng.integers(len(payload.indices), size=draws)]
             return PosteriorDraws(family_rows(payload.table_of_scores, indices), "plug-in")
         case _:
-            counts = Tables(network, {node: np.maximum(table, 0) for node, table in _tables(release, payload).items()})
-            return _dirichlet(believed.updated(counts), draws, rng)
+            counts = Tables(
+                network, {node: np.maximum(table, 0) for node, table in _fit_tables(release, payload).items()}
+            )
+            return _draw_dirichlet(believed.updated(counts), draws, rng)
 
 
-def _dirichlet(posterior: Dirichlet, draws: int, rng: np.random.Generator) -> PosteriorDraws:
+def _draw_dirichlet(posterior: Dirichlet, draws: int, rng: np.random.Generator) -> PosteriorDraws:
     """Independent draws."""
-    source = Source(partial(_dirichlet, posterior, draws), rng)
+    source = Source(partial(_draw_dirichlet, posterior, draws), rng)
     return PosteriorDraws(posterior.draw(draws, rng=rng), "plug-in", source=source)
 
 
-def _tables(release: Release | External, payload: TablePayload | External) -> dict[str, Array]:
+def _fit_tables(release: Release | External, payload: TablePayload | External) -> dict[str, Array]:
     """Estimated counts of every family."""
     if isinstance(payload, AuditedTables):
         payload = payload.first  # a pair that no family holds says nothing of one to whoever ignores noise
@@ -106,14 +128,16 @@ def _tables(release: Release | External, payload: TablePayload | External) -> di
     if isinstance(payload, NoisyCounts):
         return {node: payload.table(node) / steps for node in network.nodes}
     if isinstance(payload, NoisyTables):
-        noisy = measured(network, parts)
+        noisy = read_tables(network, parts)
         plain = least_squares(noisy, release.records)
-        fitted = Margins(network, refitted(noisy, nonnegative(noisy, max(plain.total[0], 1.0))), plain.variances)
+        fitted = Margins(
+            network, coordinates_of_fit(noisy, fit_nonnegative(noisy, max(plain.total[0], 1.0))), plain.variances
+        )
     else:
         fitted = pooled_margins(network, parts, release.records)
     return {node: fitted.table(network.family(node)) for node in network.nodes}
 
 
-def _proper(rows: Array) -> Array:
+def _normalise_rows(rows: Array) -> Array:
     """Rows that sum to 1: released ones do so only up to their last digit."""
     return np.asarray(rows / rows.sum(axis=-2, keepdims=True))

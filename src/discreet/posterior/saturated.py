@@ -29,10 +29,10 @@ __all__ = ["leaves_open", "missing_arcs", "projected", "saturated"]
 
 Floats = npt.NDArray[np.float64]
 
-MOST_CELLS = 1000
+MOST_FAMILY_CELLS = 1000
 """Of a family that is enlarged: rows of larger ones would have few records each, and what a table says of its pairs
-would drown in them."""
-GROWTH, ALWAYS = 4, 200_000
+would be below their noise."""
+MOST_GROWTH, ALWAYS_ALLOWED_CELLS = 4, 200_000
 """How much larger than the public network's the cliques of exact inference may become, or how large they may be in any
 case, in cells: answers stay as quick as the network promised."""
 
@@ -53,24 +53,29 @@ def saturated(network: Network, tables: Iterable[Iterable[str]]) -> Network:
     own = elimination.marginals_cost(network)
     if own > elimination.CELL_BUDGET:
         return network
-    most = MOST_CELLS
+    most = MOST_FAMILY_CELLS
     while True:
-        wide = _enlarged(network, held, most)
+        wide = _enlarge(network, held, most)
         if wide.arcs == network.arcs:
             return network
-        if elimination.marginals_cost(wide) <= max(GROWTH * own, ALWAYS):
+        if elimination.marginals_cost(wide) <= max(MOST_GROWTH * own, ALWAYS_ALLOWED_CELLS):
             return wide
         most //= 2
 
 
-def _enlarged(network: Network, tables: Sequence[frozenset[str]], most: int) -> Network:
+def _enlarge(network: Network, tables: Sequence[frozenset[str]], most: int) -> Network:
     """Families as large as tables and a number of cells allow."""
     place = {name: index for index, name in enumerate(network.order)}
-    parents = {node: (*network.parents[node], *_added(network, node, tables, place, most)) for node in network.nodes}
+    parents = {
+        node: (*network.parents[node], *_choose_more_parents(network, node, tables, place, most))
+        for node in network.nodes
+    }
     return Network(network.variables, parents)
 
 
-def _added(network: Network, node: str, tables: Sequence[frozenset[str]], place: Mapping[str, int], most: int) -> Scope:
+def _choose_more_parents(
+    network: Network, node: str, tables: Sequence[frozenset[str]], place: Mapping[str, int], most: int
+) -> Scope:
     """Earlier variables of the table that has most of them; those with the most states are left out first."""
     family: Scope = network.family(node)
     best: Scope = ()
@@ -86,7 +91,7 @@ def _added(network: Network, node: str, tables: Sequence[frozenset[str]], place:
 
 
 def missing_arcs(network: Network, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """What a network lacks to leave the interaction of a set of variables open.
+    """Arcs that a network lacks to leave the interaction of a set of variables open.
 
     Args:
         network: public.

@@ -31,8 +31,8 @@ from discreet.model.json_files import decoded, read_bytes, read_json, write_whol
 from discreet.model.limits import DOCUMENT_BYTES, DRAWS_BYTES
 from discreet.model.network import Network
 from discreet.model.tables import Tables
-from discreet.posterior.joint_draws import BEGINS, Mixing, PosteriorDraws
-from discreet.posterior.methods import Method, with_source
+from discreet.posterior.joint_draws import DRAWS_FIRST_LINE, Mixing, PosteriorDraws
+from discreet.posterior.methods import Method, restore_source
 from discreet.posterior.pooled.cell_weights import COMPONENTS
 from discreet.posterior.pooled.table_draws import Assume, TableDraws
 from discreet.releases.codec import Part
@@ -42,18 +42,18 @@ __all__ = ["from_bytes", "load_draws", "save_draws", "to_bytes"]
 
 Floats = npt.NDArray[np.float64]
 
-VERSION = 1
-HEAD = 8
+DRAWS_VERSION = 1
+HEAD_BYTES = 8
 """Bytes of the number that says how long the head is; the head is filled up with blanks to a multiple of as many."""
-CHECK = 32
+CHECKSUM_BYTES = 32
 """Bytes of the checksum."""
-WHAT = "posterior draws"
-NEAR = 1e-9
+DRAWS_NAME = "posterior draws"
+ROW_SUM_TOLERANCE = 1e-9
 """How far a row's sum may be from 1."""
 
 
 class _Generator(Part):
-    """Where a generator of random numbers stands: PCG64, and the seeds of its children."""
+    """State of a generator of random numbers: PCG64, and the seeds of its children."""
 
     state: dict[str, Any]
     entropy: int | list[int]
@@ -63,14 +63,14 @@ class _Generator(Part):
 
 
 class _JointLaws(Part):
-    """What joint laws of tables are drawn with."""
+    """Seed and assumption that joint laws of tables are drawn with."""
 
     seed: int
     assume: Assume
 
 
 class _Head(Part):
-    """All but the arrays."""
+    """Head of a file of draws: all but the arrays."""
 
     version: Literal[1]
     package: str
@@ -90,12 +90,12 @@ class _Head(Part):
 
 def save_draws(posterior: PosteriorDraws, path: str | Path, *, replace: bool = True) -> None:
     """Write a posterior, whole or not at all; see `PosteriorDraws.save`."""
-    write_whole(to_bytes(posterior), Path(path), WHAT, replace=replace)
+    write_whole(to_bytes(posterior), Path(path), DRAWS_NAME, replace=replace)
 
 
 def load_draws(path: str | Path) -> PosteriorDraws:
     """Read a posterior; see `PosteriorDraws.load`."""
-    return from_bytes(read_bytes(path, WHAT, DRAWS_BYTES), shown_path(path))
+    return from_bytes(read_bytes(path, DRAWS_NAME, DRAWS_BYTES), shown_path(path))
 
 
 def to_bytes(posterior: PosteriorDraws) -> bytes:
@@ -127,10 +127,10 @@ def to_bytes(posterior: PosteriorDraws) -> bytes:
         joint_laws=None if tables is None else _JointLaws(seed=tables.seed, assume=tables.assume),
         mixing=None if drawn.mixing is None else asdict(drawn.mixing),
         effective=drawn.effective(),
-        generator=_generator_part(source.rng),
+        generator=_store_generator(source.rng),
     )
     text = head.model_dump_json().encode()
-    text += b" " * (-len(text) % HEAD)
+    text += b" " * (-len(text) % HEAD_BYTES)
     arrays = [
         *(() if source.prior is None else (source.prior.alpha[node] for node in network.nodes)),
         *cells.values(),
@@ -139,7 +139,15 @@ def to_bytes(posterior: PosteriorDraws) -> bytes:
     ]
     body = [np.ascontiguousarray(array, "<f8").tobytes() for array in arrays]
     # The head begins at a multiple of 8 bytes, and so do the arrays.
-    content = b"".join([BEGINS, b"\0" * (-len(BEGINS) % HEAD), len(text).to_bytes(HEAD, "little"), text, *body])
+    content = b"".join(
+        [
+            DRAWS_FIRST_LINE,
+            b"\0" * (-len(DRAWS_FIRST_LINE) % HEAD_BYTES),
+            len(text).to_bytes(HEAD_BYTES, "little"),
+            text,
+            *body,
+        ]
+    )
     return content + sha256(content).digest()
 
 
@@ -154,22 +162,22 @@ def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = 
     Raises:
         InputError: something else, damaged, or of another version.
     """
-    what = f"{WHAT} {name}"
-    start = len(BEGINS) + -len(BEGINS) % HEAD + HEAD
-    if not raw.startswith(BEGINS):
+    what = f"{DRAWS_NAME} {name}"
+    start = len(DRAWS_FIRST_LINE) + -len(DRAWS_FIRST_LINE) % HEAD_BYTES + HEAD_BYTES
+    if not raw.startswith(DRAWS_FIRST_LINE):
         raise InputError(f"{what} is no file of posterior draws; `discreet draw` makes one of a release")
-    if len(raw) < start + CHECK or sha256(memoryview(raw)[:-CHECK]).digest() != raw[-CHECK:]:
+    if len(raw) < start + CHECKSUM_BYTES or sha256(memoryview(raw)[:-CHECKSUM_BYTES]).digest() != raw[-CHECKSUM_BYTES:]:
         raise InputError(f"{what} is damaged: its checksum does not agree; draw it again (`discreet draw`)")
-    size = int.from_bytes(raw[start - HEAD : start], "little")
-    if not 0 < size <= min(2 * DOCUMENT_BYTES, len(raw) - start - CHECK) or size % HEAD:
+    size = int.from_bytes(raw[start - HEAD_BYTES : start], "little")
+    if not 0 < size <= min(2 * DOCUMENT_BYTES, len(raw) - start - CHECKSUM_BYTES) or size % HEAD_BYTES:
         raise InputError(f"{what} has a head of {size:,} bytes, which it cannot have")
-    head = _head(raw[start : start + size], what)
+    head = _read_head(raw[start : start + size], what)
     combined = evidence_of(loads(head.evidence) if evidence is None else evidence)
     own = combined.network
     wide = Network(own.variables, {node: tuple(parents) for node, parents in head.parents.items()})
     wide = own if wide == own else wide
-    numbers = np.frombuffer(raw, "<f8", (len(raw) - CHECK - start - size) // 8, start + size)
-    taken = _Taken(numbers, wide, what)
+    numbers = np.frombuffer(raw, "<f8", (len(raw) - CHECKSUM_BYTES - start - size) // 8, start + size)
+    taken = _ArrayReader(numbers, wide, what)
     prior = Dirichlet(Tables(wide, taken.tables())) if head.prior else None
     cells = taken.probabilities(head.draws)
     twins = taken.probabilities(head.draws) if head.twins else None
@@ -181,18 +189,20 @@ def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = 
         tables = TableDraws(combined, wide, cells, laws.seed, weights).assuming(laws.assume)
     try:
         mixing = None if head.mixing is None else Mixing(**head.mixing)
-        rng = None if head.generator is None else _generator(head.generator)
+        rng = None if head.generator is None else _restore_generator(head.generator)
     except (TypeError, ValueError, KeyError, OverflowError) as error:
         raise InputError(f"{what} has a head that does not fit together ({error})") from None
     made = PosteriorDraws(cells, head.method, twins, mixing, partial(float, head.effective), tables=tables)
-    return with_source(made, combined, prior, rng, trusted=head.trusted)
+    return restore_source(made, combined, prior, rng, trusted=head.trusted)
 
 
-def _head(raw: bytes, what: str) -> _Head:
+def _read_head(raw: bytes, what: str) -> _Head:
     """The head of a file."""
     found = read_json(decoded(raw, what), f"the head of {what}", 2 * DOCUMENT_BYTES)
-    if isinstance(found, dict) and found.get("version") != VERSION:
-        raise InputError(f"{what} has version {found.get('version')!r} of the format, and this package reads {VERSION}")
+    if isinstance(found, dict) and found.get("version") != DRAWS_VERSION:
+        raise InputError(
+            f"{what} has version {found.get('version')!r} of the format, and this package reads {DRAWS_VERSION}"
+        )
     try:
         return _Head.model_validate(found, strict=True)
     except pydantic.ValidationError as error:
@@ -200,7 +210,7 @@ def _head(raw: bytes, what: str) -> _Head:
         raise InputError(f"{what}: {'.'.join(map(str, first['loc']))} of its head: {first['msg']}") from None
 
 
-class _Taken:
+class _ArrayReader:
     """Arrays of a file, one after the other."""
 
     def __init__(self, numbers: Floats, network: Network, what: str) -> None:
@@ -221,7 +231,7 @@ class _Taken:
         """Draws of every family."""
         found = self.tables(draws)
         for node, table in found.items():
-            if not (table.min() >= 0 and np.all(np.abs(table.sum(axis=-2) - 1) < NEAR)):
+            if not (table.min() >= 0 and np.all(np.abs(table.sum(axis=-2) - 1) < ROW_SUM_TOLERANCE)):
                 raise InputError(f"{self._what} has rows of {node!r} that are no probabilities")
         return Tables(self._network, found, draws=draws)
 
@@ -231,8 +241,8 @@ class _Taken:
             raise InputError(f"{self._what} has more numbers than its head says")
 
 
-def _generator_part(rng: np.random.Generator) -> _Generator | None:
-    """Where a generator stands; None for one of another kind than `default_rng` makes."""
+def _store_generator(rng: np.random.Generator) -> _Generator | None:
+    """State of a generator; None for one of another kind than `default_rng` makes."""
     bits, seeds = rng.bit_generator, rng.bit_generator.seed_seq
     if not isinstance(bits, np.random.PCG64) or not isinstance(seeds, np.random.SeedSequence):
         return None
@@ -249,7 +259,7 @@ def _generator_part(rng: np.random.Generator) -> _Generator | None:
     )
 
 
-def _generator(part: _Generator) -> np.random.Generator:
+def _restore_generator(part: _Generator) -> np.random.Generator:
     """The generator again."""
     seeds = np.random.SeedSequence(
         part.entropy, spawn_key=part.spawn_key, pool_size=part.pool_size, n_children_spawned=part.children

@@ -24,9 +24,9 @@ BINS_PER_FOLD = 8
 DRAWS_PER_BIN = 25
 FEWEST_BINS, MOST_BINS = 4, 40
 """Bins between the quantiles of the draws: the law is as fine as they are, and no finer."""
-FINEST = 2**17
+MOST_TOLD_BINS = 2**17
 """Bins of a total's law given what was told of it."""
-DEFENCE = 0.02
+SPREAD_SHARE = 0.02
 """Share of a predictive law that is spread over all totals, for those that the draws happened to miss."""
 
 
@@ -88,12 +88,12 @@ def total_laws(node: str, cells: Tables, records: TotalLaw | None, rng: np.rando
         # Exact inference over the ancestors is out of reach: the totals keep a flat law.
         return [None] * rows
     n = records.sample(reached.shape[-1], rng)
-    return [_histogram_law(rng.binomial(n, np.clip(share, 0, 1)), int(n.max())) for share in reached]
+    return [_fit_histogram(rng.binomial(n, np.clip(share, 0, 1)), int(n.max())) for share in reached]
 
 
 def log_flat_law(most: float) -> TotalLaw:
     """A total about which nothing is known but its order of magnitude: log(1 + N) is flat up to log(1 + most)."""
-    edges = _fold_edges(int(most))
+    edges = _list_fold_edges(int(most))
     return TotalLaw(edges, np.diff(np.log1p(edges)))
 
 
@@ -112,8 +112,8 @@ def told_law(totals: Sequence[tuple[int, float]], most: float = math.inf) -> Tot
     value, scale = min(totals, key=lambda total: total[1])
     reach = math.ceil(40 * scale)
     low, high = max(0, int(min(value, most)) - reach), int(min(max(0, value) + reach, most))
-    steps = np.linspace(low, high, min(high - low, FINEST) + 1).round().astype(np.int64)
-    fold = _fold_edges(high)
+    steps = np.linspace(low, high, min(high - low, MOST_TOLD_BINS) + 1).round().astype(np.int64)
+    fold = _list_fold_edges(high)
     edges = np.unique(np.concatenate([steps, fold[(fold > low) & (fold < high)]]))
     logs = np.log(np.diff(np.log1p(edges.astype(np.float64))))
     for told, width in totals:
@@ -131,12 +131,12 @@ def normal_law(mean: float, deviation: float) -> TotalLaw:
     return TotalLaw(edges, np.diff(ndtr((edges - 0.5 - mean) / deviation)) + np.finfo(np.float64).tiny)
 
 
-def _histogram_law(totals: Codes, most: int) -> TotalLaw:
+def _fit_histogram(totals: Codes, most: int) -> TotalLaw:
     """The law of a total from draws of it: bins between their quantiles, wider ones beyond, a little of everything.
 
     With few draws their quantiles would pretend to know too much: bins of equal width in log(1 + N) take their place.
     """
-    edges = _fold_edges(most)
+    edges = _list_fold_edges(most)
     bins = totals.size // DRAWS_PER_BIN
     if bins >= FEWEST_BINS:
         inner = np.unique(np.quantile(totals, np.linspace(0, 1, min(bins, MOST_BINS) + 1)).round())
@@ -146,10 +146,10 @@ def _histogram_law(totals: Codes, most: int) -> TotalLaw:
     if bins < FEWEST_BINS:
         padded = np.pad(mass, 1, mode="edge")
         mass = 0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]
-    return TotalLaw(edges.astype(np.int64), (1 - DEFENCE) * mass / mass.sum() + DEFENCE / mass.size)
+    return TotalLaw(edges.astype(np.int64), (1 - SPREAD_SHARE) * mass / mass.sum() + SPREAD_SHARE / mass.size)
 
 
-def _fold_edges(most: int) -> Codes:
+def _list_fold_edges(most: int) -> Codes:
     """Edges of bins of equal width in log(1 + N) that hold the totals from 0 to `most`, and no other."""
     folds = np.arange(BINS_PER_FOLD * np.log1p(most) + 1) / BINS_PER_FOLD
     return np.unique(np.append(np.minimum(np.expm1(folds).round(), most + 1), most + 1)).astype(np.int64)

@@ -19,7 +19,7 @@ from discreet.posterior.basis import prior_only_words
 from discreet.posterior.joint_draws import PosteriorDraws, learned_prior
 from discreet.posterior.methods import Method, noise_aware
 from discreet.posterior.pooled.least_squares import pooled_margins
-from discreet.posterior.pooled.measured import poolable
+from discreet.posterior.pooled.measured import is_poolable
 from discreet.privacy.guarantee import Guarantee, Relation, convert
 from discreet.queries.credible import check_level
 from discreet.queries.explanation import Change, Changes, Divergence, Explanation, OtherPrior, Promise, Telling
@@ -227,7 +227,7 @@ def _describe_divergence(release: Release) -> tuple[Divergence | None, list[str]
         return Divergence(record, change, True, None, TEST_ERROR, {}, 0.0, 0, 0, ()), []
     record = None if relation is Relation.METRIC else record_divergence(release.dirichlet, relation)
     parts = release.measurements
-    if not parts or not poolable(parts):
+    if not parts or not is_poolable(parts):
         return Divergence(record, None, False, None, TEST_ERROR, {}, 0.0, 0, 0, ()), []
     margins = pooled_margins(network, parts, release.records)
     most = np.inf if release.records is None else float(release.records)

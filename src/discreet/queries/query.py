@@ -416,7 +416,7 @@ def _pick_leading(means: Floats, shares: Floats) -> list[int]:
     """Positions of the best on average and of those that most draws favour, by decreasing mean."""
     first = int(means.argmax())
     favoured = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0 and i != first]
-    return sorted([first, *favoured[: elimination.CANDIDATES - 1]], key=lambda i: (-means[i], i))
+    return sorted([first, *favoured[: elimination.EVALUATED_EXPLANATIONS - 1]], key=lambda i: (-means[i], i))
 
 
 def _summarise(

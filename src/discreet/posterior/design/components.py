@@ -27,7 +27,7 @@ from discreet.errors import InputError
 from discreet.model.design import Design
 from discreet.posterior.design.spectrum_compiled import chain
 from discreet.posterior.design.weight_posterior import read_weights, tails
-from discreet.posterior.diagnostics import effective_size, r_hat
+from discreet.posterior.diagnostics import measure_mixing
 from discreet.posterior.joint_draws import Mixing
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.kinds.noisy_sums import NoisyMoments
@@ -37,9 +37,9 @@ __all__ = ["ComponentPosterior", "Spectrum", "component_draws", "quick_component
 
 Floats = npt.NDArray[np.float64]
 
-CHAINS, WARM_UP, LEAST, JUDGED = 4, 300, 2000, 250
+COMPONENT_CHAINS, COMPONENT_WARM_UP, LEAST_SWEEPS, JUDGED_SWEEPS = 4, 300, 2000, 250
 """Of each chain: sweeps that are thrown away, fewest after them, and fewest of those that are kept, to judge it by."""
-MET = (1.1, 50)
+COMPONENT_MIXING = (1.1, 50)
 """Largest R-hat and fewest effective draws, of the worst entry of the covariance, for intervals."""
 
 
@@ -78,8 +78,8 @@ class ComponentPosterior:
     mixing: Mixing
 
     def spectrum(self) -> Spectrum:
-        """Of the mean covariance."""
-        variances, axes = _axes(self.covariance.mean(axis=0))
+        """Means, axes and variances of the mean covariance."""
+        variances, axes = _find_axes(self.covariance.mean(axis=0))
         return Spectrum(self.mean.mean(axis=0), axes, variances)
 
     def components(self, number: int, reference: Floats | None = None) -> Floats:
@@ -115,7 +115,7 @@ class ComponentPosterior:
         Raises:
             InputError: a level outside (0, 1), too few draws for it, or chains that have not met.
         """
-        ratio, least = MET
+        ratio, least = COMPONENT_MIXING
         if not (self.mixing.r_hat <= ratio and self.mixing.effective >= least):
             raise InputError(
                 f"no intervals: the chains of this posterior have not met (R-hat {self.mixing.r_hat:.3f}, at most "
@@ -125,8 +125,8 @@ class ComponentPosterior:
 
 
 @dataclass(frozen=True, eq=False)
-class _Told:
-    """What a release says: number of records and sums of features, products, variance of the noise."""
+class _ReleasedSums:
+    """Sums that were released: number of records and sums of features, products, variance of the noise."""
 
     first: Floats
     product: Floats
@@ -135,7 +135,7 @@ class _Told:
 
     @property
     def number(self) -> float:
-        """Of records, more than the features."""
+        """Number of records, at least two more than the features."""
         return max(float(self.first[0]), len(self.product) + 2.0)
 
 
@@ -155,13 +155,13 @@ def quick_components(release: Release) -> Spectrum:
     Raises:
         InputError: a release of something else.
     """
-    told = _told(release)
+    told = _read_sums(release)
     size = len(told.product)
     mean = np.clip(told.first[1:] / told.number, -1, 1)
-    noisy = _second(told, told.number) - np.outer(mean, mean)
-    values, axes = _axes(noisy)
+    noisy = _find_second_moments(told, told.number) - np.outer(mean, mean)
+    values, axes = _find_axes(noisy)
     edge = 2 * math.sqrt(size * told.variance) / told.number
-    return Spectrum(mean, axes, _repaired(values, edge))
+    return Spectrum(mean, axes, _remove_noise(values, edge))
 
 
 def component_draws(release: Release, *, draws: int, rng: np.random.Generator) -> ComponentPosterior:
@@ -179,28 +179,29 @@ def component_draws(release: Release, *, draws: int, rng: np.random.Generator) -
         InputError: a release of something else, or no more records than features where their number is public.
     """
     if isinstance(release.payload, FactoredChoice):
-        return _of_direction(release, release.payload, draws, rng)
-    told, size = _told(release), len(release.design.features)
+        return _draw_from_direction(release, release.payload, draws, rng)
+    told, size = _read_sums(release), len(release.design.features)
     if not told.private and told.first[0] <= size + 1:
         raise InputError(f"a covariance of {size} features needs more records than that; their number is public here")
-    rounds = max(-(-draws // CHAINS), JUDGED)
-    thin = -(-LEAST // rounds)
-    setting = np.array([told.variance, float(told.private), WARM_UP, rounds, thin])
+    rounds = max(-(-draws // COMPONENT_CHAINS), JUDGED_SWEEPS)
+    thin = -(-LEAST_SWEEPS // rounds)
+    setting = np.array([told.variance, float(told.private), COMPONENT_WARM_UP, rounds, thin])
     walked = []
-    for own in rng.spawn(CHAINS):
-        axes, state = _start(told, own)
+    for own in rng.spawn(COMPONENT_CHAINS):
+        axes, state = _start_chain(told, own)
         walked.append(chain(told.first, told.product, axes, state, setting, own))
     covariances, means, numbers = (np.stack(part) for part in zip(*walked, strict=True))
     rows, columns = np.triu_indices(size)
     entries = np.moveaxis(covariances[:, :, rows, columns], -1, 0)
-    sizes, ratios = effective_size(entries), r_hat(entries)
-    worst, names = int(np.argmin(sizes)), release.design.names
-    said = f"covariance of {names[rows[worst]]} and {names[columns[worst]]}"
-    mixing = Mixing(CHAINS, WARM_UP + rounds * thin, float(sizes[worst]), said, float(ratios.max()))
-    taken = np.linspace(0, CHAINS * rounds - 1, draws).round().astype(np.intp)
+    names = [
+        f"covariance of {one} and {other}"
+        for one, other in zip(*(np.array(release.design.names)[part] for part in (rows, columns)), strict=True)
+    ]
+    mixing = measure_mixing(entries, names.__getitem__, COMPONENT_WARM_UP + rounds * thin)
+    taken = np.linspace(0, COMPONENT_CHAINS * rounds - 1, draws).round().astype(np.intp)
     flat = covariances.swapaxes(0, 1).reshape(-1, size, size)[taken]
     number = numbers.T.ravel()[taken]
-    sampled = _sampled(flat, number, rng)
+    sampled = _draw_laws(flat, number, rng)
     mean = means.swapaxes(0, 1).reshape(-1, size)[taken]
     spread = np.einsum("kij,kj->ki", np.linalg.cholesky(sampled), rng.standard_normal(mean.shape))
     mean = mean + spread / np.sqrt(number)[:, None]
@@ -210,8 +211,8 @@ def component_draws(release: Release, *, draws: int, rng: np.random.Generator) -
 # -------------------------------------------------------------------------------------------------------------- details
 
 
-def _told(release: Release) -> _Told:
-    """What a release of moments without a target says."""
+def _read_sums(release: Release) -> _ReleasedSums:
+    """Read the sums of a release of moments without a target."""
     payload, design = release.told, release.design
     if not isinstance(payload, NoisyMoments) or design.target is not None or not design.intercept:
         raise InputError("this release is not of principal components: moments of features alone, with an intercept")
@@ -224,10 +225,12 @@ def _told(release: Release) -> _Told:
     scale, values = payload.sums_scale, len(payload.sums)
     variance = scale**2 * (values + 1) * (values + 2) / 3
     first = np.concatenate([[number], matrix[:size, size]])
-    return _Told(first, np.ascontiguousarray(matrix[:size, :size]), variance, payload.noisy_total)
+    return _ReleasedSums(first, np.ascontiguousarray(matrix[:size, :size]), variance, payload.noisy_total)
 
 
-def _of_direction(release: Release, chosen: FactoredChoice, draws: int, rng: np.random.Generator) -> ComponentPosterior:
+def _draw_from_direction(
+    release: Release, chosen: FactoredChoice, draws: int, rng: np.random.Generator
+) -> ComponentPosterior:
     """Covariances of a direction's posterior; the mean is 0 by its model."""
     found = read_weights(release, draws=draws, rng=rng)
     assert found.mixing is not None, "directions are drawn by chains"
@@ -236,14 +239,14 @@ def _of_direction(release: Release, chosen: FactoredChoice, draws: int, rng: np.
     return ComponentPosterior(release.design, np.zeros_like(theta), covariance, "directions", found.mixing)
 
 
-def _second(told: _Told, number: float) -> Floats:
+def _find_second_moments(told: _ReleasedSums, number: float) -> Floats:
     """Second moments of one record, noisy."""
     found = told.product / number
     np.fill_diagonal(found, (np.diagonal(found) + 1) / 2)
     return found
 
 
-def _axes(covariance: Floats) -> tuple[Floats, Floats]:
+def _find_axes(covariance: Floats) -> tuple[Floats, Floats]:
     """Eigenvalues, the largest first, and unit vectors in rows whose largest entries are positive."""
     values, vectors = np.linalg.eigh(covariance)
     axes = vectors.T[::-1]
@@ -251,7 +254,7 @@ def _axes(covariance: Floats) -> tuple[Floats, Floats]:
     return values[::-1], np.where(largest < 0, -axes, axes)
 
 
-def _repaired(values: Floats, edge: float) -> Floats:
+def _remove_noise(values: Floats, edge: float) -> Floats:
     """Eigenvalues without what noise adds to them; falling."""
     middle = float(np.mean(values))
     apart = values - middle
@@ -264,13 +267,13 @@ def _repaired(values: Floats, edge: float) -> Floats:
     return np.sort(found)[::-1]
 
 
-def _start(told: _Told, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Where a chain starts: at noisy moments less fresh noise, as far as they can be those of records."""
+def _start_chain(told: _ReleasedSums, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Start a chain at noisy moments less fresh noise, as far as they can be those of records."""
     size = len(told.product)
     mean = np.clip(told.first[1:] / told.number, -0.95, 0.95)
     shift = rng.normal(0, math.sqrt(told.variance) / told.number, (size, size))
     values, axes = np.linalg.eigh(
-        _second(told, told.number) - np.outer(mean, mean) + np.triu(shift) + np.triu(shift, 1).T
+        _find_second_moments(told, told.number) - np.outer(mean, mean) + np.triu(shift) + np.triu(shift, 1).T
     )
     deviations = np.sqrt(np.clip(values, 1e-4, 1.0))
     diagonal = (axes**2) @ deviations**2
@@ -278,7 +281,7 @@ def _start(told: _Told, rng: np.random.Generator) -> tuple[Floats, Floats]:
     return np.ascontiguousarray(axes), np.stack([deviations * math.sqrt(smaller), mean, diagonal * smaller])
 
 
-def _sampled(covariances: Floats, numbers: Floats, rng: np.random.Generator) -> Floats:
+def _draw_laws(covariances: Floats, numbers: Floats, rng: np.random.Generator) -> Floats:
     """Covariances of the laws that samples with these covariances come from."""
     size = covariances.shape[-1]
     lower = np.tril(rng.standard_normal(covariances.shape), -1)

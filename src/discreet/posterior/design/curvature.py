@@ -13,8 +13,8 @@ The observation is w, not the left side, so that a drawn H counts by `det(H + La
 is known apart from the slopes.
 
 No law of the features is asked. That is exact in the limit of small noise and many records, whatever that law is. What
-is left out: how H changes between w and theta, but for the predictor at the features' means (`_bent`), which matters
-where the noise moves w so far that the curves bend.
+is left out: how H changes between w and theta, but for the predictor at the features' means (`_bend_predictor`), which
+matters where the noise moves w so far that the curves bend.
 
 Source: Chaudhuri, Monteleoni and Sarwate (2011) for the release; Kulkarni et al. (ICML 2021) for second moments of the
 features in the same release, here at the weights where they are needed; the posterior is derived above.
@@ -28,8 +28,8 @@ import numpy.typing as npt
 from discreet.errors import InputError
 from discreet.model.response import response_of
 from discreet.posterior.design.many_classes import (
-    EXPLAINED,
-    INTERCEPT,
+    INTERCEPT_DEVIATION,
+    PREDICTOR_VARIANCE,
     convexity_of,
     many_draws,
     many_estimate,
@@ -43,7 +43,7 @@ __all__ = ["curvature_draws", "curvature_estimate"]
 
 Floats = npt.NDArray[np.float64]
 
-LARGEST = 1e60
+LARGEST_WEIGHT = 1e60
 """Weights and noise beyond which squares of squares overflow."""
 SEED = 20161
 """Of the matrices of an estimate, which thereby is a function of the release alone."""
@@ -62,9 +62,9 @@ def curvature_estimate(trace: GradientTrace) -> Floats:
     _require_possible(trace)
     if trace.design.outputs > 1:
         return many_estimate(trace, rng)
-    law, middle, _ = _law(trace, rng)
+    law, middle, _ = _find_slope_law(trace, rng)
     slopes = law.estimate(sums_of(trace, 0).weight, trace.weights[: len(trace.design.features)])
-    return _joined(trace, slopes, law.gram.means, _bent(trace, law, middle, 0.5))
+    return _join_weights(trace, slopes, law.gram.means, _bend_predictor(trace, law, middle, 0.5))
 
 
 def curvature_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) -> Floats:
@@ -81,15 +81,15 @@ def curvature_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) 
     _require_possible(trace)
     if trace.design.outputs > 1:
         return many_draws(trace, draws, rng)
-    law, middle, variance = _law(trace, rng)
+    law, middle, variance = _find_slope_law(trace, rng)
     slopes, _ = law.draw(draws, rng)
     means = law.gram.means + np.sqrt(law.gram.mean_variances) * rng.standard_normal(slopes.shape)
     middles = middle + np.sqrt(variance) * rng.standard_normal(draws)
     ratio = weight_ratios(sums_of(trace, 0), draws, rng)
-    return _joined(trace, slopes, means, _bent(trace, law, middles, rng.random(draws), ratio))
+    return _join_weights(trace, slopes, means, _bend_predictor(trace, law, middles, rng.random(draws), ratio))
 
 
-def _bent(
+def _bend_predictor(
     trace: GradientTrace, law: SlopeLaw, middle: Floats | float, share: Floats | float, ratio: Floats | float = 1.0
 ) -> Floats:
     """The predictor at the features' means, where the mean bends on the way from the released weights.
@@ -109,7 +109,7 @@ def _bent(
     return np.asarray(found if np.ndim(middle) else found[0])
 
 
-def _law(trace: GradientTrace, rng: np.random.Generator) -> tuple[SlopeLaw, float, float]:
+def _find_slope_law(trace: GradientTrace, rng: np.random.Generator) -> tuple[SlopeLaw, float, float]:
     """The law of the slopes, and mean and variance of the linear predictor at the features' means."""
     design, width = trace.design, len(trace.design.features)
     pulled = trace.gradients[-1]  # Lambda w
@@ -130,7 +130,7 @@ def _law(trace: GradientTrace, rng: np.random.Generator) -> tuple[SlopeLaw, floa
         gram.eigenvalues * along + pulls,
         gram.variance_along(variances / gram.scales**2),
         sampling=dispersion * ones,
-        unit=ones * weight * EXPLAINED / width,
+        unit=ones * weight * PREDICTOR_VARIANCE / width,
         volume=np.log(gram.eigenvalues + stretched).sum(axis=1),
     )
     if not design.intercept:
@@ -138,17 +138,17 @@ def _law(trace: GradientTrace, rng: np.random.Generator) -> tuple[SlopeLaw, floa
     # The predictor at the centre, with its own noise and sampling error.
     there = trace.weights[-1] * design.constant + centre @ at
     told = weight**2 / (dispersion * weight + noise / design.constant**2)
-    precision = told + INTERCEPT**-2
+    precision = told + INTERCEPT_DEVIATION**-2
     return law, float(told * (there + pulled[-1] / design.constant / weight) / precision), float(1 / precision)
 
 
 def _require_possible(trace: GradientTrace) -> None:
     """Refuse numbers with which arithmetic would overflow."""
-    if not max(float(np.abs(trace.weights).max()), float(np.abs(trace.gradients).max()), trace.scale) < LARGEST:
+    if not max(float(np.abs(trace.weights).max()), float(np.abs(trace.gradients).max()), trace.scale) < LARGEST_WEIGHT:
         raise InputError("this release holds weights or noise that no fit makes: it was damaged, or made up")
 
 
-def _joined(trace: GradientTrace, slopes: Floats, means: Floats, middle: Floats | float) -> Floats:
+def _join_weights(trace: GradientTrace, slopes: Floats, means: Floats, middle: Floats | float) -> Floats:
     """Slopes and the predictor at the features' means as weights of the design's coordinates."""
     if not trace.design.intercept:
         return slopes

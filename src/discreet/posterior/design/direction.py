@@ -22,7 +22,7 @@ import numpy.typing as npt
 from scipy.special import logsumexp, softmax
 
 from discreet.errors import InputError
-from discreet.posterior.diagnostics import effective_size, r_hat
+from discreet.posterior.diagnostics import measure_mixing
 from discreet.posterior.joint_draws import Mixing
 from discreet.posterior.totals import TotalLaw, told_law
 from discreet.theory.checks import positive
@@ -36,27 +36,27 @@ Method = Literal["lower", "upper", "clt"]
 Target = Callable[[Floats, Floats], Floats]
 """Logarithm of prior times likelihood, shape (chains,), of directions (chains, k) and numbers of records (chains,)."""
 
-FINE, COARSE = 4096, 128
+FINE_POINTS, COARSE_POINTS = 4096, 128
 """Points that stand for a record: for the posterior itself, and for the walks that propose. Means of factors over the
 fine ones are off by about 2e-4, as much as those of a million records vary."""
-SCORES = 128
+DIRECTION_SCORES = 128
 """Normal scores of the limit theorem, the same at every step; the coarse rule has a quarter of them."""
-CHAINS = 4
-PROPOSALS, CENTRES, STAGES = 1024, 256, 4
+DIRECTION_CHAINS = 4
+START_PROPOSALS, START_CENTRES, START_STAGES = 1024, 256, 4
 """Among which the chains' starts are drawn, how many of them stay centres of others, and how many times."""
-LEAST_SHARE, MOST_LEAPS, DEFENCE = 0.04, 8, 0.1
+LEAST_LEAP_SHARE, MOST_LEAPS, PRIOR_LEAP_SHARE = 0.04, 8, 0.1
 """Share of those that must be effective for leaps; most leaps for each proposal; and the prior's share among them."""
-CELLS = 2**17
+FACTORS_AT_ONCE = 2**17
 """Factors that are in memory at once: as many as a processor keeps near."""
-PIECE = 128
+POINTS_AT_ONCE = 128
 """Points whose factors are multiplied at once."""
-FEWEST = 8 * CHAINS
+LEAST_DIRECTION_DRAWS = 8 * DIRECTION_CHAINS
 """Draws: fewer cannot be judged."""
 MOVES_PER_COORDINATE = 15
 """Steps on the coarse rule for each proposal: a walk forgets where it started in a time that grows with k."""
-WARM_UP = 60
+WARM_UP_PROPOSALS = 60
 """Proposals that are thrown away. All but the last quarter adapt the step, on the coarse rule alone."""
-WANTED = 0.3
+WANTED_ACCEPTANCE = 0.3
 """Share of steps that are accepted by a random walk that moves well (Roberts and Rosenthal, 2001: 0.23 to 0.44)."""
 
 
@@ -125,37 +125,39 @@ def direction_draws(
         Williams and McSherry (2010), Sections 3.2 and 4.2; proposals by a walk on a cheaper law: Liu (2001), *Monte
         Carlo Strategies in Scientific Computing*, Section 9.4.3.
     """
-    _check(records, draws, prior_deviation, count_scale)
+    _check_arguments(records, draws, prior_deviation, count_scale)
     fine, coarse = (
-        _target(direction_log_likelihood(chosen, method=method, points=points, scores=scores), prior_deviation)
-        for points, scores in ((FINE, SCORES), (COARSE, SCORES // 4))
+        _add_prior(direction_log_likelihood(chosen, method=method, points=points, scores=scores), prior_deviation)
+        for points, scores in ((FINE_POINTS, DIRECTION_SCORES), (COARSE_POINTS, DIRECTION_SCORES // 4))
     )
     candidates = chosen.factor.candidates
     size = candidates.shape[1]
     law = None if count_scale is None else told_law([(records, count_scale)])
-    guided, theta, number = _guided(coarse, candidates, _Numbers(records, law, rng), prior_deviation)
-    rounds = -(-draws // CHAINS)
-    kept, numbers, accepted = np.empty((rounds, CHAINS, size)), np.empty((rounds, CHAINS)), 0.0
+    guided, theta, number = _guide_chains(coarse, candidates, _Numbers(records, law, rng), prior_deviation)
+    rounds = -(-draws // DIRECTION_CHAINS)
+    kept, numbers, accepted = np.empty((rounds, DIRECTION_CHAINS, size)), np.empty((rounds, DIRECTION_CHAINS)), 0.0
     excess = fine(theta, number) - coarse(theta, number)
-    for turn in range(-(WARM_UP // 4), rounds):
+    for turn in range(-(WARM_UP_PROPOSALS // 4), rounds):
         proposal, proposed = guided.go(theta, number)
         gain, new = excess.copy(), (proposal != theta).any(axis=1) | (proposed != number)
         if new.any():
             gain[new] = fine(proposal[new], proposed[new]) - coarse(proposal[new], proposed[new])
-        moves = np.log1p(-rng.random(CHAINS)) < gain - excess
+        moves = np.log1p(-rng.random(DIRECTION_CHAINS)) < gain - excess
         theta, number = np.where(moves[:, None], proposal, theta), np.where(moves, proposed, number)
         excess = np.where(moves, gain, excess)
         if turn >= 0:
             kept[turn], numbers[turn] = theta, number
             accepted += float(moves.mean()) / rounds
     # The last draws of a posterior are its latest.
-    weights = kept.reshape(-1, size)[rounds * CHAINS - draws :]
+    weights = kept.reshape(-1, size)[rounds * DIRECTION_CHAINS - draws :]
     weights = weights * np.where(weights @ mean_axis(weights) < 0, -1, 1)[:, None]
-    return DirectionDraws(weights, numbers.ravel()[rounds * CHAINS - draws :], accepted, _mixing(kept, numbers))
+    return DirectionDraws(
+        weights, numbers.ravel()[rounds * DIRECTION_CHAINS - draws :], accepted, _measure_mixing(kept, numbers)
+    )
 
 
 def direction_log_likelihood(
-    chosen: Chosen, *, method: Method, points: int = FINE, scores: int = SCORES
+    chosen: Chosen, *, method: Method, points: int = FINE_POINTS, scores: int = DIRECTION_SCORES
 ) -> Callable[[Floats, Floats], Floats]:
     """The logarithm of `p(z | theta)` as a function of theta and n, by one of three methods.
 
@@ -213,12 +215,12 @@ class _NormalScores:
         self._scores = standard_normals(scores, len(candidates))
 
     def __call__(self, theta: Floats, records: Floats) -> Floats:
-        step, records = max(1, CELLS // self._across.size), np.asarray(records, np.float64)
+        step, records = max(1, FACTORS_AT_ONCE // self._across.size), np.asarray(records, np.float64)
         blocks = [slice(at, at + step) for at in range(0, len(theta), step)]
-        return np.concatenate([self._of_block(theta[block], records[block]) for block in blocks])
+        return np.concatenate([self._score_block(theta[block], records[block]) for block in blocks])
 
-    def _of_block(self, theta: Floats, records: Floats) -> Floats:
-        """Of a few directions, shape (m, k)."""
+    def _score_block(self, theta: Floats, records: Floats) -> Floats:
+        """Log-likelihoods of a few directions, shape (m, k); shape (m,)."""
         squares = self._squares + self._along * (
             2 * theta @ self._noise.T + (theta**2).sum(axis=1)[:, None] * self._along
         )
@@ -231,7 +233,7 @@ class _NormalScores:
         phi -= ((phi.max(axis=1) + phi.min(axis=1)) / 2)[:, None]
         mean = phi.mean(axis=-1)
         # Piece by piece: products as small as these stay on one processor, and two would cost twice for the same time.
-        piece = min(PIECE, phi.shape[-1])
+        piece = min(POINTS_AT_ONCE, phi.shape[-1])
         parts = phi.reshape(*phi.shape[:2], -1, piece).swapaxes(1, 2)
         covariance = (parts @ np.swapaxes(parts, 2, 3)).sum(axis=1) / phi.shape[-1] - mean[..., None] * mean[:, None]
         law = normal_log_law(self._epsilon * mean, self._epsilon**2 * covariance, records, self._scores)
@@ -254,7 +256,7 @@ def mean_axis(weights: npt.ArrayLike) -> Floats:
         >>> mean_axis([[3.0, 0.0], [-1.0, 0.0]]).tolist()
         [1.0, 0.0]
     """
-    theta = _weights(weights)
+    theta = _check_weights(weights)
     axis = np.linalg.eigh(theta.T @ theta)[1][:, -1]
     return np.asarray(axis * (1 if axis[np.argmax(np.abs(axis))] > 0 else -1))
 
@@ -276,7 +278,7 @@ def angles(weights: npt.ArrayLike, axis: npt.ArrayLike) -> Floats:
         >>> angles([[1.0, 1.0], [0.0, -2.0]], [0.0, 3.0]).round(3).tolist()
         [0.785, 0.0]
     """
-    theta, along = _weights(weights), np.asarray(axis, np.float64)
+    theta, along = _check_weights(weights), np.asarray(axis, np.float64)
     if along.shape != theta.shape[1:] or not 0 < np.linalg.norm(along) < np.inf:
         raise InputError(f"an axis needs {theta.shape[1]} finite coordinates that are not all 0")
     unit = along / np.linalg.norm(along)
@@ -304,7 +306,7 @@ class _Numbers:
     rng: np.random.Generator
 
     def draw(self, size: int) -> Floats:
-        """Shape (size,)."""
+        """Draw numbers of records, shape (size,)."""
         if self.law is None:
             return np.full(size, float(self.records))
         return self.law.sample(size, self.rng).astype(np.float64)
@@ -331,15 +333,15 @@ class _Walk:
         return self.stepped(theta, number)[:2]
 
     def stepped(self, theta: Floats, number: Floats) -> tuple[Floats, Floats, float]:
-        """The same, and the share of steps that were accepted."""
+        """Directions and numbers of records after all steps, and the share of steps that were accepted."""
         here, accepted, rng = self.target(theta, number), 0.0, self.numbers.rng
         for _ in range(self.moves):
             # Steps of many sizes: the posterior of a small epsilon is wide, with narrow parts.
-            length = self.step * np.exp(rng.standard_normal((CHAINS, 1)))
+            length = self.step * np.exp(rng.standard_normal((DIRECTION_CHAINS, 1)))
             proposal = theta + length * rng.standard_normal(theta.shape)
-            proposed = self.numbers.draw(CHAINS)
+            proposed = self.numbers.draw(DIRECTION_CHAINS)
             there = self.target(proposal, proposed)
-            moves = np.log1p(-rng.random(CHAINS)) < there - here
+            moves = np.log1p(-rng.random(DIRECTION_CHAINS)) < there - here
             theta, number = np.where(moves[:, None], proposal, theta), np.where(moves, proposed, number)
             here = np.where(moves, there, here)
             accepted += float(moves.mean()) / self.moves
@@ -365,13 +367,15 @@ class _Leaps:
     def go(self, theta: Floats, number: Floats) -> tuple[Floats, Floats]:
         """Directions and numbers of records after all steps."""
         rng = self.numbers.rng
-        every = np.concatenate([theta, self.law.draw(self.leaps * CHAINS, rng)])
-        counts = np.concatenate([number, self.numbers.draw(self.leaps * CHAINS)])
-        weights = (self.target(every, counts) - self.law.log_density(every)).reshape(-1, CHAINS)
-        at, chain = np.zeros(CHAINS, np.intp), np.arange(CHAINS)
+        every = np.concatenate([theta, self.law.draw(self.leaps * DIRECTION_CHAINS, rng)])
+        counts = np.concatenate([number, self.numbers.draw(self.leaps * DIRECTION_CHAINS)])
+        weights = (self.target(every, counts) - self.law.log_density(every)).reshape(-1, DIRECTION_CHAINS)
+        at, chain = np.zeros(DIRECTION_CHAINS, np.intp), np.arange(DIRECTION_CHAINS)
         for turn in range(1, self.leaps + 1):
-            at = np.where(np.log1p(-rng.random(CHAINS)) < weights[turn] - weights[at, chain], turn, at)
-        return every.reshape(-1, CHAINS, theta.shape[1])[at, chain], counts.reshape(-1, CHAINS)[at, chain]
+            at = np.where(np.log1p(-rng.random(DIRECTION_CHAINS)) < weights[turn] - weights[at, chain], turn, at)
+        return every.reshape(-1, DIRECTION_CHAINS, theta.shape[1])[at, chain], counts.reshape(-1, DIRECTION_CHAINS)[
+            at, chain
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -392,7 +396,7 @@ class _Around:
     prior: float
 
     def draw(self, size: int, rng: np.random.Generator) -> Floats:
-        """Shape (size, k)."""
+        """Draw from the mixture, shape (size, k)."""
         which = rng.integers(len(self.centres), size=size)
         steps = rng.standard_normal((size, self.centres.shape[1]))
         steps = self.root[which, None] * steps if self.root.ndim == 1 else steps @ self.root.T
@@ -400,7 +404,7 @@ class _Around:
         return np.where(rng.random((size, 1)) < self.prior, self.deviation * rng.standard_normal(near.shape), near)
 
     def log_density(self, theta: Floats) -> Floats:
-        """Shape (m,), but for a constant."""
+        """Log density of directions, shape (m,), but for a constant."""
         size = theta.shape[1]
         both = np.concatenate([self.centres, -self.centres])
         if self.root.ndim == 1:
@@ -415,10 +419,10 @@ class _Around:
         return np.asarray(np.logaddexp(local, broad + math.log(self.prior)))
 
 
-def _guided(
+def _guide_chains(
     coarse: Target, candidates: Floats, numbers: _Numbers, deviation: float
 ) -> tuple[_Leaps | _Walk, Floats, Floats]:
-    """What makes up proposals, and where chains start.
+    """Choose what makes up proposals, and where chains start.
 
     Far from all candidates every one of them is as likely as the others: a chain that starts on that plain, where the
     posterior has next to nothing, may not find its way to the peak. Proposals come from the prior and from around the
@@ -428,29 +432,29 @@ def _guided(
     """
     rng, size = numbers.rng, candidates.shape[1]
     law = _Around(candidates, np.linalg.norm(candidates, axis=1) / 2, deviation, 0.5)
-    for turn in range(STAGES):
-        theta, number = law.draw(PROPOSALS, rng), numbers.draw(PROPOSALS)
+    for turn in range(START_STAGES):
+        theta, number = law.draw(START_PROPOSALS, rng), numbers.draw(START_PROPOSALS)
         weights = softmax(coarse(theta, number) - law.log_density(theta))
-        picked = rng.choice(PROPOSALS, size=CHAINS, p=weights)
-        share = 1 / (PROPOSALS * float(weights @ weights))
-        if turn == STAGES - 1 and share > LEAST_SHARE:
+        picked = rng.choice(START_PROPOSALS, size=DIRECTION_CHAINS, p=weights)
+        share = 1 / (START_PROPOSALS * float(weights @ weights))
+        if turn == START_STAGES - 1 and share > LEAST_LEAP_SHARE:
             return _Leaps(coarse, law, min(round(1 / share) + 1, MOST_LEAPS), numbers), theta[picked], number[picked]
-        centres = rng.choice(PROPOSALS, size=CENTRES, p=weights)
+        centres = rng.choice(START_PROPOSALS, size=START_CENTRES, p=weights)
         spread = (theta * weights[:, None]).T @ theta
         # Silverman's rule for kernels; a direction in which nothing is left keeps a little.
         width = (4 / ((size + 2) * len(centres))) ** (2 / (size + 4))
         spread += 1e-6 * np.trace(spread) * np.eye(size)
-        law = _Around(theta[centres], np.linalg.cholesky(width * spread), deviation, DEFENCE)
+        law = _Around(theta[centres], np.linalg.cholesky(width * spread), deviation, PRIOR_LEAP_SHARE)
     step = math.sqrt(float(weights @ (theta**2).mean(axis=1)))
     walk, here, count = _Walk(coarse, MOVES_PER_COORDINATE * size, numbers, step), theta[picked], number[picked]
-    for _ in range(WARM_UP - WARM_UP // 4):
+    for _ in range(WARM_UP_PROPOSALS - WARM_UP_PROPOSALS // 4):
         here, count, share = walk.stepped(here, count)
-        walk = replace(walk, step=walk.step * math.exp(share - WANTED))
+        walk = replace(walk, step=walk.step * math.exp(share - WANTED_ACCEPTANCE))
     return walk, here, count
 
 
-def _target(log_likelihood: Callable[[Floats, Floats], Floats], deviation: float) -> Target:
-    """With the prior of theta."""
+def _add_prior(log_likelihood: Callable[[Floats, Floats], Floats], deviation: float) -> Target:
+    """Logarithm of the likelihood times the prior of theta, as a function."""
 
     def target(theta: Floats, records: Floats) -> Floats:
         return np.asarray(log_likelihood(theta, records) - 0.5 * np.sum((theta / deviation) ** 2, axis=1))
@@ -458,19 +462,19 @@ def _target(log_likelihood: Callable[[Floats, Floats], Floats], deviation: float
     return target
 
 
-def _mixing(kept: Floats, numbers: Floats) -> Mixing:
-    """Of the entries of `theta theta'`, which have no sign, and of the number of records."""
+def _measure_mixing(kept: Floats, numbers: Floats) -> Mixing:
+    """Judge the mixing of the entries of `theta theta'`, which have no sign, and of the number of records."""
     rows, columns = np.triu_indices(kept.shape[-1])
     entries = [kept[..., i] * kept[..., j] for i, j in zip(rows, columns, strict=True)]
     quantities = np.stack([*entries, numbers]).swapaxes(1, 2)
-    sizes, ratios = effective_size(quantities), r_hat(quantities)
-    worst = int(np.argmin(sizes))
-    name = f"theta_{rows[worst] + 1} theta_{columns[worst] + 1}" if worst < len(rows) else "number of records"
-    proposals = kept.shape[0] + WARM_UP
-    return Mixing(CHAINS, proposals, float(sizes[worst]), name, float(ratios.max()))
+
+    def name(worst: int) -> str:
+        return f"theta_{rows[worst] + 1} theta_{columns[worst] + 1}" if worst < len(rows) else "number of records"
+
+    return measure_mixing(quantities, name, kept.shape[0] + WARM_UP_PROPOSALS)
 
 
-def _weights(weights: npt.ArrayLike) -> Floats:
+def _check_weights(weights: npt.ArrayLike) -> Floats:
     """Draws, checked."""
     theta = np.asarray(weights, np.float64)
     if theta.ndim != 2 or not theta.size or not np.all(np.isfinite(theta)):
@@ -478,11 +482,13 @@ def _weights(weights: npt.ArrayLike) -> Floats:
     return theta
 
 
-def _check(records: int, draws: int, prior_deviation: float, count_scale: float | None) -> None:
+def _check_arguments(records: int, draws: int, prior_deviation: float, count_scale: float | None) -> None:
     """Refuse numbers that cannot be."""
     positive(prior_deviation=prior_deviation)
-    if not draws >= FEWEST:
-        raise InputError(f"at least {FEWEST} draws are needed to tell whether the chains have mixed, got {draws}")
+    if not draws >= LEAST_DIRECTION_DRAWS:
+        raise InputError(
+            f"at least {LEAST_DIRECTION_DRAWS} draws are needed to tell whether the chains have mixed, got {draws}"
+        )
     if count_scale is None and not records >= 0:
         raise InputError(f"a public number of records is at least 0, got {records}; a noisy one needs its scale")
     if count_scale is not None:

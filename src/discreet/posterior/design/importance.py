@@ -14,17 +14,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
 
-__all__ = ["FREEDOM", "Density", "Evidence", "Reference", "WeightedDraws", "t_draws", "weighted_draws"]
+__all__ = ["DEGREES_OF_FREEDOM", "Density", "Evidence", "Reference", "WeightedDraws", "t_draws", "weighted_draws"]
 
 Floats = npt.NDArray[np.float64]
 
-FREEDOM = 5.0
+DEGREES_OF_FREEDOM = 5.0
 """Degrees of freedom of the t laws: tails heavier than the posterior's."""
-ROUNDS, WIDER = 15, 1.3
+MOST_PROPOSAL_ROUNDS, PROPOSAL_WIDENING = 15, 1.3
 """Most rounds of weighted draws, each from where those before were heavy, and how much wider than they are."""
-ENOUGH = 3
+DRAWS_PER_COORDINATE = 3
 """Independent draws for each coordinate that a covariance is taken from."""
-SEARCHES, HALVINGS, CLIMB, NEAR = 40, 12, 1e-2, 1e-4
+MOST_CLIMBS, STEP_HALVINGS, LEAST_CLIMB, SLOPE_STEP = 40, 12, 1e-2, 1e-4
 """Most steps to the mode, halvings of each, the least climb that is worth another one, and for numeric slopes."""
 
 
@@ -45,7 +45,7 @@ class Evidence:
 
 
 class Reference(NamedTuple):
-    """A t law of `FREEDOM` degrees: its centre, shape (length,), and a lower root, shape (length, length)."""
+    """A t law of five degrees of freedom: its centre, shape (length,), and a lower root, shape (length, length)."""
 
     centre: Floats
     root: Floats
@@ -67,7 +67,7 @@ class WeightedDraws:
 
     @property
     def weights(self) -> Floats:
-        """Without the latents, shape (draws, size)."""
+        """The draws' weights without their latents, shape (draws, size)."""
         return self.positions[:, : self.size]
 
     @property
@@ -113,7 +113,7 @@ class Density:
         return self.evidence[0].latents if self.evidence else np.empty(0)
 
     def log(self, positions: Floats) -> Floats:
-        """Of positions, shape (draws, length), the logarithm, shape (draws,)."""
+        """Logarithm of the density at positions of shape (draws, length); shape (draws,)."""
         weights = positions[:, : self.size]
         found = -0.5 * np.sum((weights / self.deviation) ** 2, axis=1)
         for place, part in enumerate(self.evidence):
@@ -121,23 +121,23 @@ class Density:
         return np.asarray(found)
 
     def mode(self) -> tuple[Floats, Floats]:
-        """Where the density is about highest, and a covariance there: scoring, and then numeric slopes."""
+        """Find about where the density is highest, and a covariance there: scoring, and then numeric slopes."""
         size, latents = self.size, self.latents
         at = np.zeros(size + len(latents))
         height, covariance = float(self.log(at[None])[0]), np.diag(np.concatenate([np.zeros(size), latents**2]))
-        aside, exact = NEAR * np.eye(len(at)), False
+        aside, exact = SLOPE_STEP * np.eye(len(at)), False
         flat = np.eye(size) / self.deviation**2
-        for _ in range(SEARCHES):
+        for _ in range(MOST_CLIMBS):
             near = [part.near(at[:size]) for part in self.evidence]
             covariance[:size, :size] = np.linalg.inv(flat + sum((steep for _, steep in near), 0 * flat))
             slope = np.zeros(len(at))
             slope[:size] = sum((slope for slope, _ in near), -flat @ at[:size])
             if exact:
-                slope = (self.log(at + aside) - self.log(at - aside)) / (2 * NEAR)
-            tried = at + covariance @ slope * 0.5 ** np.arange(HALVINGS)[:, None]
+                slope = (self.log(at + aside) - self.log(at - aside)) / (2 * SLOPE_STEP)
+            tried = at + covariance @ slope * 0.5 ** np.arange(STEP_HALVINGS)[:, None]
             heights = self.log(tried)
             best = int(np.argmax(heights))
-            if heights[best] > height + CLIMB:
+            if heights[best] > height + LEAST_CLIMB:
                 at, height = tried[best], float(heights[best])
             elif exact:
                 break
@@ -164,28 +164,30 @@ def weighted_draws(density: Density, *, draws: int, wanted: int, rng: np.random.
     """
     size = density.size
     centre, covariance = density.mode()
-    draws = max(draws, 2 * ENOUGH * len(centre))
-    laws = [Reference(centre, np.asarray(WIDER * np.linalg.cholesky(covariance), np.float64))]
+    draws = max(draws, 2 * DRAWS_PER_COORDINATE * len(centre))
+    laws = [Reference(centre, np.asarray(PROPOSAL_WIDENING * np.linalg.cholesky(covariance), np.float64))]
     positions, heights = np.empty((0, len(centre))), np.empty(0)
     while True:
         new = t_draws(laws[-1], draws, rng)
         positions, heights = np.concatenate([positions, new]), np.concatenate([heights, density.log(new)])
         score = heights - _log_mixture(positions, laws)
-        if (len(laws) > 1 and _weighted(positions, score, 1.0, size).effective >= wanted) or len(laws) == ROUNDS:
+        if (len(laws) > 1 and _weigh_draws(positions, score, 1.0, size).effective >= wanted) or len(
+            laws
+        ) == MOST_PROPOSAL_ROUNDS:
             break
         # Where few draws have all the weight, their covariance would be too narrow: flatter weights come first.
         power = 1.0
-        while (flatter := _weighted(positions, score, power, size)).effective < ENOUGH * len(centre):
+        while (flatter := _weigh_draws(positions, score, power, size)).effective < DRAWS_PER_COORDINATE * len(centre):
             power *= 0.7
-        laws.append(flatter.reference(WIDER))
+        laws.append(flatter.reference(PROPOSAL_WIDENING))
     # Capped weights have a finite variance, and a bias that vanishes (Ionides, 2008).
-    return _weighted(positions, np.minimum(score, logsumexp(score) - 0.5 * np.log(len(score))), 1.0, size)
+    return _weigh_draws(positions, np.minimum(score, logsumexp(score) - 0.5 * np.log(len(score))), 1.0, size)
 
 
 def t_draws(law: Reference, draws: int, rng: np.random.Generator) -> Floats:
     """Independent draws of a t law, shape (draws, length)."""
     normal = rng.standard_normal((draws, len(law.centre)))
-    normal *= np.sqrt(FREEDOM / rng.chisquare(FREEDOM, draws))[:, None]
+    normal *= np.sqrt(DEGREES_OF_FREEDOM / rng.chisquare(DEGREES_OF_FREEDOM, draws))[:, None]
     return np.asarray(law.centre + normal @ law.root.T)
 
 
@@ -195,11 +197,13 @@ def _log_mixture(positions: Floats, laws: list[Reference]) -> Floats:
     logs = []
     for centre, root in laws:
         squares = np.sum(np.linalg.solve(root, (positions - centre).T) ** 2, axis=0)
-        logs.append(-(FREEDOM + size) / 2 * np.log1p(squares / FREEDOM) - np.log(np.diag(root)).sum())
+        logs.append(
+            -(DEGREES_OF_FREEDOM + size) / 2 * np.log1p(squares / DEGREES_OF_FREEDOM) - np.log(np.diag(root)).sum()
+        )
     return np.asarray(logsumexp(logs, axis=0) - np.log(len(laws)))
 
 
-def _weighted(positions: Floats, score: Floats, power: float, size: int) -> WeightedDraws:
+def _weigh_draws(positions: Floats, score: Floats, power: float, size: int) -> WeightedDraws:
     """Draws whose probabilities are a power of their weights."""
     heavy = np.exp(power * (score - score.max()))
     return WeightedDraws(positions, heavy / heavy.sum(), size)

@@ -36,9 +36,9 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 
-NODES = 128
+ANGLE_NODES = 128
 """Of the quadrature over the angle with a direction."""
-POINTS = 4096
+SPREAD_POINTS = 4096
 """A power of two, as Sobol points want it, that stand for a box or for histograms."""
 MOST_FEATURES = 1000
 """Beyond that points say little of a law, and Sobol's directions come to an end."""
@@ -46,18 +46,25 @@ MOST_FEATURES = 1000
 
 @dataclass(frozen=True, eq=False)
 class WeightedPoints:
-    """Finitely many points with probabilities.
+    """Law of covariates on finitely many points with probabilities.
 
     Args:
         points: float64, shape (points, size), scaled features and then the constant.
         weights: float64, shape (points,): probabilities.
+
+    Raises:
+        InputError: points that are not finite or none, or weights that are no probabilities of them.
+
+    Example:
+        >>> WeightedPoints(np.array([[-1.0, 1.0], [1.0, 1.0]]), np.array([0.5, 0.5])).size
+        2
     """
 
     points: Floats
     weights: Floats
 
     def __post_init__(self) -> None:
-        """Check, and keep read-only copies."""
+        """Refuse what is no law, and keep read-only copies."""
         points, weights = read_only(self.points, np.float64), read_only(self.weights, np.float64)
         if points.ndim != 2 or points.size == 0 or not np.all(np.isfinite(points)):
             raise InputError("points of a law must be a finite array of shape (points, size) with neither of them 0")
@@ -74,12 +81,19 @@ class WeightedPoints:
 
 @dataclass(frozen=True)
 class UniformSphere:
-    """Features spread evenly over directions, all with one norm.
+    """Law of covariates that are spread evenly over directions, all with one norm.
 
     Args:
         features: how many, at least 2.
         norm: their l2 norm.
         constant: the constant feature's value; None where there is no intercept.
+
+    Raises:
+        InputError: fewer than 2 or more than 1,000 features, a norm that is not positive, or a constant outside (0, 1].
+
+    Example:
+        >>> UniformSphere(3, norm=1.0, constant=0.5).size
+        4
     """
 
     features: int
@@ -87,8 +101,8 @@ class UniformSphere:
     constant: float | None
 
     def __post_init__(self) -> None:
-        """Check."""
-        _check(self.features, self.constant, least=2)
+        """Refuse what is no law."""
+        _check_features(self.features, self.constant, least=2)
         if not 0 < self.norm < math.inf:
             raise InputError(f"the norm of features on a sphere must be finite and greater than 0, got {self.norm}")
 
@@ -100,19 +114,26 @@ class UniformSphere:
 
 @dataclass(frozen=True)
 class UniformBox:
-    """Features that are independent and uniform on [-1, 1].
+    """Law of covariates that are independent and uniform on [-1, 1].
 
     Args:
         features: how many.
         constant: the constant feature's value; None where there is no intercept.
+
+    Raises:
+        InputError: no features or more than 1,000, or a constant outside (0, 1].
+
+    Example:
+        >>> UniformBox(3, constant=None).size
+        3
     """
 
     features: int
     constant: float | None
 
     def __post_init__(self) -> None:
-        """Check."""
-        _check(self.features, self.constant, least=1)
+        """Refuse what is no law."""
+        _check_features(self.features, self.constant, least=1)
 
     @property
     def size(self) -> int:
@@ -122,25 +143,32 @@ class UniformBox:
 
 @dataclass(frozen=True, eq=False)
 class PublicRows:
-    """Features of public records, each as probable as any other.
+    """Law of covariates that public records have, each as probable as any other.
 
     Args:
         rows: float64, shape (records, features), scaled like the private ones.
         constant: the constant feature's value; None where there is no intercept.
+
+    Raises:
+        InputError: rows that are no table of numbers in [-1, 1], or a constant outside (0, 1].
+
+    Example:
+        >>> PublicRows(np.array([[0.5, -1.0], [0.0, 0.25]]), constant=1.0).size
+        3
     """
 
     rows: Floats
     constant: float | None
 
     def __post_init__(self) -> None:
-        """Check, and keep a read-only copy."""
+        """Refuse what is no law, and keep a read-only copy."""
         rows = read_only(self.rows, np.float64)
         if rows.ndim != 2 or rows.size == 0 or not np.all(np.abs(rows) <= 1):
             raise InputError(
                 "public rows must be an array of shape (records, features) with at least one of each, scaled to "
                 "[-1, 1] by the same bounds as the private records"
             )
-        _check(rows.shape[1], self.constant, least=1)
+        _check_features(rows.shape[1], self.constant, least=1)
         object.__setattr__(self, "rows", rows)
 
     @property
@@ -151,13 +179,23 @@ class PublicRows:
 
 @dataclass(frozen=True, eq=False)
 class Histograms:
-    """Independent features, each spread like a histogram that was released with noise; flat within a cell.
+    """Law of independent covariates, each spread like a histogram that was released with noise; flat within a cell.
 
     Args:
         edges: for each feature float64, shape (cells + 1,): where its cells begin and end, rising from -1 to 1.
         counts: for each feature float64, shape (cells,), unit: records. With noise: negative ones count as none, and a
             histogram of none is flat.
         constant: the constant feature's value; None where there is no intercept.
+
+    Raises:
+        InputError: edges that do not rise from -1 to 1, counts of another number of cells, or a constant outside (0,
+            1].
+
+    Example:
+        >>> law = Histograms((np.array([-1.0, 0.0, 1.0]),), (np.array([30.0, 10.0]),), constant=None)
+        >>> points = spread(law, points=8)  # three of four lie in the first cell
+        >>> float(points.weights[points.points[:, 0] < 0].sum())
+        0.75
     """
 
     edges: tuple[Floats, ...]
@@ -165,8 +203,8 @@ class Histograms:
     constant: float | None
 
     def __post_init__(self) -> None:
-        """Check, and keep read-only copies."""
-        _check(len(self.edges), self.constant, least=1)
+        """Refuse what is no law, and keep read-only copies."""
+        _check_features(len(self.edges), self.constant, least=1)
         edges, counts = (tuple(read_only(part, np.float64) for part in parts) for parts in (self.edges, self.counts))
         for feature, ends in enumerate(edges):
             if not (ends.ndim == 1 and len(ends) > 1 and ends[0] == -1 and ends[-1] == 1 and np.all(np.diff(ends) > 0)):
@@ -188,7 +226,7 @@ class Histograms:
 Law: TypeAlias = WeightedPoints | UniformSphere | UniformBox | PublicRows | Histograms
 
 
-def spread(law: Law, points: int = POINTS) -> WeightedPoints:
+def spread(law: Law, points: int = SPREAD_POINTS) -> WeightedPoints:
     """Points that stand for a law.
 
     Args:
@@ -209,21 +247,21 @@ def spread(law: Law, points: int = POINTS) -> WeightedPoints:
         case WeightedPoints():
             return law
         case PublicRows():
-            return _even(law.rows, law.constant)
+            return _weigh_evenly(law.rows, law.constant)
         case UniformBox():
-            half = 2 * _sobol(law.features, points // 2) - 1
-            return _even(np.concatenate([half, -half]), law.constant)
+            half = 2 * _make_sobol_points(law.features, points // 2) - 1
+            return _weigh_evenly(np.concatenate([half, -half]), law.constant)
         case UniformSphere():
-            half = np.asarray(ndtri(_sobol(law.features, points // 2)))
+            half = np.asarray(ndtri(_make_sobol_points(law.features, points // 2)))
             half *= law.norm / np.linalg.norm(half, axis=1, keepdims=True)
-            return _even(np.concatenate([half, -half]), law.constant)
+            return _weigh_evenly(np.concatenate([half, -half]), law.constant)
         case Histograms():
-            uniform = _sobol(len(law.edges), points)
+            uniform = _make_sobol_points(len(law.edges), points)
             columns = [
-                np.interp(uniform[:, feature], _cumulated(ends, cells), ends)
+                np.interp(uniform[:, feature], _cumulate_counts(ends, cells), ends)
                 for feature, (ends, cells) in enumerate(zip(law.edges, law.counts, strict=True))
             ]
-            return _even(np.stack(columns, axis=1), law.constant)
+            return _weigh_evenly(np.stack(columns, axis=1), law.constant)
 
 
 def cosines(law: UniformSphere) -> tuple[Floats, Floats]:
@@ -233,7 +271,7 @@ def cosines(law: UniformSphere) -> tuple[Floats, Floats]:
         Cosines and their probabilities, shape (nodes,) each. The density of the angle a is that of sin(a)^(p - 2): it
         is smooth at 0 and pi for every number of features p, which that of the cosine is not.
     """
-    at, weight = np.polynomial.legendre.leggauss(NODES)
+    at, weight = np.polynomial.legendre.leggauss(ANGLE_NODES)
     angle = np.pi * (at + 1) / 2
     weight = weight * np.sin(angle) ** (law.features - 2)
     return np.cos(angle), weight / weight.sum()
@@ -288,20 +326,20 @@ def moments_of(law: Law) -> Callable[[Floats], Floats]:
     return on_sphere
 
 
-def _even(features: Floats, constant: float | None) -> WeightedPoints:
+def _weigh_evenly(features: Floats, constant: float | None) -> WeightedPoints:
     """Points of equal weight, with the constant as last coordinate."""
     count = len(features)
     points = features if constant is None else np.column_stack([features, np.full(count, constant)])
     return WeightedPoints(points, np.full(count, 1 / count))
 
 
-def _sobol(features: int, points: int) -> Floats:
+def _make_sobol_points(features: int, points: int) -> Floats:
     """Sobol points in (0, 1): the plain sequence, moved to the middles of its cells, so each coordinate is even."""
     # By its full name scipy.stats is loaded here, and not with every command.
     return np.asarray(scipy.stats.qmc.Sobol(features, scramble=False).random(points) + 0.5 / points)
 
 
-def _cumulated(edges: Floats, counts: Floats) -> Floats:
+def _cumulate_counts(edges: Floats, counts: Floats) -> Floats:
     """A histogram's distribution function at its edges; flat where no cell counts anything."""
     cells = np.maximum(counts, 0.0)
     if not cells.sum() > 0:
@@ -310,7 +348,7 @@ def _cumulated(edges: Floats, counts: Floats) -> Floats:
     return np.asarray(found / found[-1])
 
 
-def _check(features: int, constant: float | None, *, least: int) -> None:
+def _check_features(features: int, constant: float | None, *, least: int) -> None:
     """Refuse what is no number of features, or no constant."""
     if not least <= features <= MOST_FEATURES:
         raise InputError(f"this law needs {least} to {MOST_FEATURES} features, got {features}")

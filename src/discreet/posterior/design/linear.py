@@ -5,9 +5,9 @@ of its entries, squares as 2 v_i^2 - 1, and the number of records where that is 
 surfaces of cubes, with density `exp(-||noise||_inf / scale)`.
 
 Model: y given the features x = (u, [1]) is normal with mean theta'x and variance s2; theta ~ N(0, deviation^2 I);
-p(s2) is proportional to 1 / s2 between `SMALLEST^2` and 1. Of the features only second moments matter. Their prior is
-uniform in the sense of statistics, not of entries: any correlation matrix is as likely as any other, and so are all
-means and variances that fit in [-1, 1]; the number of records, where it is private, is uniform.
+p(s2) is proportional to 1 / s2 between `LEAST_RESIDUAL_DEVIATION^2` and 1. Of the features only second moments matter.
+Their prior is uniform in the sense of statistics, not of entries: any correlation matrix is as likely as any other, and
+so are all means and variances that fit in [-1, 1]; the number of records, where it is private, is uniform.
 
 Let A = sum x x', b = sum x y, c = sum y^2, C the scatter of u about its mean (about 0 without a constant) and
 rss = c - b' A^-1 b. Given A and s2, b is normal with mean 0 and covariance s2 A + deviation^2 A^2 once theta is
@@ -40,17 +40,17 @@ from discreet.errors import InputError
 from discreet.posterior.design.extra import sampler
 from discreet.posterior.joint_draws import Mixing
 
-__all__ = ["Layout", "MomentDraws", "Moments", "moment_draws", "pack", "resampled", "unpack"]
+__all__ = ["Layout", "MomentDraws", "Moments", "moment_draws", "pack", "resample_moments", "unpack"]
 
 Floats = npt.NDArray[np.float64]
 
-SMALLEST = 1e-3
+LEAST_RESIDUAL_DEVIATION = 1e-3
 """Least standard deviation of the target's residual, in units in which the target lies in [-1, 1]."""
-ENOUGH = 1000.0
+LEAST_EFFECTIVE_PROPOSALS = 1000.0
 """Effective proposals that resampling has to reach."""
-CELLS = 2_000_000
+NUMBERS_PER_BATCH = 2_000_000
 """Numbers of a batch of proposals: values times proposals."""
-MOST_CELLS = 40_000_000
+MOST_PROPOSED_NUMBERS = 40_000_000
 """The same for all proposals together; about ten seconds."""
 
 
@@ -200,8 +200,8 @@ def moment_draws(
 ) -> MomentDraws:
     """Draw coefficients and residual variance given noisy second moments.
 
-    Weighted resampling if `ENOUGH` effective proposals come of at most `MOST_CELLS` numbers, which is the rule with
-    little noise or few features; else NUTS, with the noise's density smoothed.
+    Weighted resampling if `LEAST_EFFECTIVE_PROPOSALS` effective proposals come of at most `MOST_PROPOSED_NUMBERS`
+    numbers, which is the rule with little noise or few features; else NUTS, with the noise's density smoothed.
 
     Args:
         values: what was published, shape `(entries,)`.
@@ -223,19 +223,25 @@ def moment_draws(
     Source:
         See the module.
     """
-    array = _checked(values, scale, prior_deviation, draws)
+    array = _check_values(values, scale, prior_deviation, draws)
     if layout.records is not None and not layout.records > layout.coefficients:
         raise InputError("more records than coefficients are needed")
-    found = resampled(array, layout, scale=scale, prior_deviation=prior_deviation, draws=draws, rng=rng)
+    found = resample_moments(array, layout, scale=scale, prior_deviation=prior_deviation, draws=draws, rng=rng)
     if found is not None:
         return found
     weights, variance, mixing = sampler("linear_nuts").chain_draws(
-        array, layout, scale=scale, prior_deviation=prior_deviation, smallest=SMALLEST, draws=draws, rng=rng
+        array,
+        layout,
+        scale=scale,
+        prior_deviation=prior_deviation,
+        smallest=LEAST_RESIDUAL_DEVIATION,
+        draws=draws,
+        rng=rng,
     )
     return MomentDraws(weights, variance, "nuts", mixing)
 
 
-def _checked(values: npt.ArrayLike, scale: float, prior_deviation: float, draws: int) -> Floats:
+def _check_values(values: npt.ArrayLike, scale: float, prior_deviation: float, draws: int) -> Floats:
     """The values, refused if they or the numbers beside them are out of range."""
     array = np.asarray(values, np.float64)
     if array.ndim != 1 or not np.isfinite(array).all():
@@ -249,7 +255,7 @@ def _checked(values: npt.ArrayLike, scale: float, prior_deviation: float, draws:
     return array
 
 
-def resampled(
+def resample_moments(
     values: Floats,
     layout: Layout,
     *,
@@ -258,18 +264,19 @@ def resampled(
     draws: int,
     rng: np.random.Generator,
 ) -> MomentDraws | None:
-    """Weighted resampling; None if it would take more than `MOST_CELLS` numbers to reach `ENOUGH`.
+    """Weighted resampling; None if it would take too many proposals.
 
     Args:
         values, layout, scale, prior_deviation, draws, rng: as for `moment_draws`.
 
     Returns:
-        Draws from the proposals by their weights, or None.
+        Draws from the proposals by their weights; None if `LEAST_EFFECTIVE_PROPOSALS` of them took more than
+        `MOST_PROPOSED_NUMBERS` numbers.
 
     Raises:
         InputError: another number of values than the layout's.
     """
-    batch, limit = CELLS // values.size, MOST_CELLS // values.size
+    batch, limit = NUMBERS_PER_BATCH // values.size, MOST_PROPOSED_NUMBERS // values.size
     logs: list[Floats] = []
     thetas: list[Floats] = []
     variances: list[Floats] = []
@@ -279,22 +286,22 @@ def resampled(
         noise = radius[:, None] * rng.uniform(-1, 1, (batch, values.size))
         noise[:, -1] = 0.0
         moments = unpack(values - noise, layout)
-        log_weight, theta, variance = _weighted(moments, radius, layout.features, prior_deviation, rng)
+        log_weight, theta, variance = _weigh_proposals(moments, radius, layout.features, prior_deviation, rng)
         logs, thetas, variances = [*logs, log_weight], [*thetas, theta], [*variances, variance]
         tried += batch
         log_weights = np.concatenate(logs)
-        effective = _effective(log_weights)
-        if effective >= ENOUGH:
+        effective = _effective_size(log_weights)
+        if effective >= LEAST_EFFECTIVE_PROPOSALS:
             break
         # Effective numbers grow with the proposals at the most.
-        if tried + batch > limit or effective * limit / tried < ENOUGH:
+        if tried + batch > limit or effective * limit / tried < LEAST_EFFECTIVE_PROPOSALS:
             return None
     weight = np.exp(log_weights - log_weights.max())
     which = rng.choice(len(weight), draws, p=weight / weight.sum())
     return MomentDraws(np.concatenate(thetas)[which], np.concatenate(variances)[which], "resampling", None)
 
 
-def _effective(log_weight: Floats) -> float:
+def _effective_size(log_weight: Floats) -> float:
     """Kish's effective number of weighted proposals."""
     if not log_weight.size:
         return 0.0
@@ -302,7 +309,7 @@ def _effective(log_weight: Floats) -> float:
     return float(weight.sum() ** 2 / (weight**2).sum())
 
 
-def _weighted(
+def _weigh_proposals(
     moments: Moments, radius: Floats, features: int, deviation: float, rng: np.random.Generator
 ) -> tuple[Floats, Floats, Floats]:
     """Log weights of the proposals that are possible at all, with coefficients and variance drawn for each.
@@ -311,13 +318,13 @@ def _weighted(
     covariance of b, and that of theta given b, are diagonal.
     """
     width = moments.cross.shape[-1]
-    good, variances = _possible(moments, features)
+    good, variances = _find_possible(moments, features)
     records, radius = moments.records[good], radius[good]
     eigenvalues, axes = np.linalg.eigh(moments.gram[good])
     rotated = np.einsum("kij,ki->kj", axes, moments.cross[good])
     rss = moments.square[good] - (rotated**2 / np.where(eigenvalues > 0, eigenvalues, np.inf)).sum(-1)
     chi = rng.chisquare(records - width)
-    low = np.maximum((rss - radius / 2) / chi, SMALLEST**2)
+    low = np.maximum((rss - radius / 2) / chi, LEAST_RESIDUAL_DEVIATION**2)
     high = np.minimum((rss + radius / 2) / chi, 1.0)
     fine = (eigenvalues[:, 0] > 0) & (high > low)
     eigenvalues, axes, rotated, records = eigenvalues[fine], axes[fine], rotated[fine], records[fine]
@@ -334,8 +341,8 @@ def _weighted(
     return log_weight, theta, s2
 
 
-def _possible(moments: Moments, features: int) -> tuple[npt.NDArray[np.bool_], Floats]:
-    """Which proposals have more records than coefficients and features in [-1, 1]; for those, variances of features.
+def _find_possible(moments: Moments, features: int) -> tuple[npt.NDArray[np.bool_], Floats]:
+    """Find the proposals with more records than coefficients and features in [-1, 1], and their features' variances.
 
     Whether the matrices are positive definite is not looked at yet.
     """

@@ -40,7 +40,7 @@ from discreet.errors import InputError
 from discreet.model.design import Shape
 from discreet.posterior.design.importance import Density, Evidence, weighted_draws
 from discreet.posterior.design.laws import Law, WeightedPoints, moments_of, spread
-from discreet.posterior.design.slices import sliced
+from discreet.posterior.design.slices import draw_by_slices
 from discreet.posterior.joint_draws import Mixing
 from discreet.theory.checks import positive
 
@@ -60,13 +60,13 @@ Floats = npt.NDArray[np.float64]
 
 COVARIANCE_POINTS = 256
 """That tell a covariance to some per cent; the mean needs all points of a law."""
-AT_ONCE = 2**21
+DENSITY_NUMBERS = 2**21
 """Numbers in memory while a density is computed."""
-PROPOSALS, EACH = 2000, 40
+LEAST_PROPOSALS, PROPOSALS_PER_COORDINATE = 2000, 40
 """Draws of each round of importance: at least so many, and so many for each coordinate."""
-WANTED, FEWEST = 2000, 1000
+WANTED_WEIGHTED_DRAWS, LEAST_WEIGHTED_DRAWS = 2000, 1000
 """Independent draws that end the rounds; and that are enough when the rounds are over, as for linear regressions."""
-FARTHEST = 50.0
+MOST_LOG_VARIANCE = 50.0
 """Logarithm of a variance, less that of its mean, beyond which nothing has a probability."""
 
 
@@ -83,7 +83,7 @@ class LabelledPoints:
     labels: npt.NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        """Check."""
+        """Refuse points or labels that are none."""
         if self.points.ndim != 2 or not np.all(np.isfinite(self.points)):
             raise InputError("public points must be a finite array of shape (records, size)")
         if self.labels.shape != self.points.shape[:1] or not np.all(np.isin(self.labels, (0, 1))):
@@ -191,16 +191,16 @@ def logistic_draws(
     positive(prior_deviation=prior_deviation, draws=draws)
     known = () if public is None else (public_evidence(public.points, public.labels),)
     density = Density(law.size, prior_deviation, (gradient_evidence(told, law), *known))
-    proposals = max(PROPOSALS, EACH * (law.size + len(density.latents)))
-    found = weighted_draws(density, draws=proposals, wanted=WANTED, rng=rng)
-    if found.effective >= FEWEST:
+    proposals = max(LEAST_PROPOSALS, PROPOSALS_PER_COORDINATE * (law.size + len(density.latents)))
+    found = weighted_draws(density, draws=proposals, wanted=WANTED_WEIGHTED_DRAWS, rng=rng)
+    if found.effective >= LEAST_WEIGHTED_DRAWS:
         return LogisticDraws(rng.permutation(found.equal(draws)), "resampling", None)
-    weights, mixing = sliced(density, found.reference(), draws=draws, rng=rng)
+    weights, mixing = draw_by_slices(density, found.reference(), draws=draws, rng=rng)
     return LogisticDraws(weights, "slices", mixing)
 
 
 def noise_variance(size: int, scale: float, shape: Shape) -> tuple[float, float]:
-    """Shape and scale of the gamma law of the variance, given which noise is taken to be normal in each coordinate.
+    """The gamma law of the variance, given which noise is taken to be normal in each coordinate: shape and scale.
 
     Args:
         size: d, coordinates of a gradient.
@@ -265,7 +265,7 @@ def public_evidence(points: Floats, labels: npt.ArrayLike) -> Evidence:
     def log(weights: Floats) -> Floats:
         return np.asarray(log_expit(weights @ signed.T).sum(axis=1))
 
-    return Evidence(_blockwise(log, len(points)), near, np.empty(0))
+    return Evidence(_split_into_blocks(log, len(points)), near, np.empty(0))
 
 
 def gradient_evidence(told: NoisyGradients, law: Law) -> Evidence:
@@ -302,12 +302,12 @@ def normal_sums(at: Floats, told: Floats, law: Law, noise: NoiseLaw, counted: fl
     each, diagonal = steps * size // noise.parts, np.arange(steps * size)
     mean_noise = noise.order * noise.unit
     middle = float(counted if scale is None else max(counted, scale, 1.0))
-    moments, few = moments_of(law), _few(law)
-    covariance, means = _covariances(few, at), moments(at)
+    moments, few = moments_of(law), _thin_points(law)
+    covariance, means = _make_covariance(few, at), moments(at)
 
     def log(positions: Floats) -> Floats:
         weights = positions[:, :size]
-        logs = np.clip(positions[:, size : size + noise.parts], -FARTHEST, FARTHEST)
+        logs = np.clip(positions[:, size : size + noise.parts], -MOST_LOG_VARIANCE, MOST_LOG_VARIANCE)
         found = noise.order * np.sum(logs - np.exp(logs), axis=1)
         records = np.full(len(weights), middle)
         if scale is not None:
@@ -330,12 +330,12 @@ def normal_sums(at: Floats, told: Floats, law: Law, noise: NoiseLaw, counted: fl
     # A gamma law's logarithm has about this deviation, with what the coordinates of the noise tell of it.
     latents = np.full(noise.parts, (noise.order + each / 4) ** -0.5)
     numbers = max(len(few.points) * steps * size, (steps * size) ** 2, len(spread(law).points))
-    return Evidence(_blockwise(log, numbers), near, latents if scale is None else np.append(latents, 1.0))
+    return Evidence(_split_into_blocks(log, numbers), near, latents if scale is None else np.append(latents, 1.0))
 
 
-def _blockwise(log: Callable[[Floats], Floats], numbers: int) -> Callable[[Floats], Floats]:
-    """The same function, of so few positions at a time that `AT_ONCE` numbers hold what each takes."""
-    block = max(1, AT_ONCE // numbers)
+def _split_into_blocks(log: Callable[[Floats], Floats], numbers: int) -> Callable[[Floats], Floats]:
+    """A function that goes through so few positions at a time that `DENSITY_NUMBERS` numbers hold what each takes."""
+    block = max(1, DENSITY_NUMBERS // numbers)
 
     def all_blocks(positions: Floats) -> Floats:
         return np.concatenate([log(positions[at : at + block]) for at in range(0, len(positions), block)])
@@ -363,7 +363,7 @@ def _log_normal(off: Floats, total: Floats) -> Floats:
     return np.asarray(-0.5 * np.sum(scores**2, axis=1) - np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1))
 
 
-def _few(law: Law) -> WeightedPoints:
+def _thin_points(law: Law) -> WeightedPoints:
     """Points for covariances: evenly picked ones where the law has many of its own."""
     found = spread(law, COVARIANCE_POINTS)
     if len(found.points) <= COVARIANCE_POINTS:
@@ -373,8 +373,8 @@ def _few(law: Law) -> WeightedPoints:
     return WeightedPoints(found.points[picked], np.full(COVARIANCE_POINTS, 1 / COVARIANCE_POINTS))
 
 
-def _covariances(few: WeightedPoints, at: Floats) -> Callable[[Floats], Floats]:
-    """Of one record's gradients at all points of a release, given weights.
+def _make_covariance(few: WeightedPoints, at: Floats) -> Callable[[Floats], Floats]:
+    """The covariance of one record's gradients at all points of a release, as a function of the weights.
 
     Args:
         few: points of the features' law.

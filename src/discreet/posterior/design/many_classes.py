@@ -27,8 +27,8 @@ from discreet.posterior.design.noisy_gram import GramDraws, NoisySums, SlopeLaw,
 from discreet.releases.kinds.gradient_trace import GradientTrace
 
 __all__ = [
-    "EXPLAINED",
-    "INTERCEPT",
+    "INTERCEPT_DEVIATION",
+    "PREDICTOR_VARIANCE",
     "centred",
     "convexity_of",
     "many_draws",
@@ -39,23 +39,23 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 
-EXPLAINED = 4.0
+PREDICTOR_VARIANCE = 4.0
 """Variance of a linear predictor that all features together explain a priori: about what the model can tell."""
-INTERCEPT = 5.0
+INTERCEPT_DEVIATION = 5.0
 """Deviation of a linear predictor at the features' means a priori."""
-WORK, FEWEST = 1e8, 30
+EIGENVECTOR_WORK, LEAST_CURVATURES = 1e8, 30
 """Matrices that are looked at: so many that their eigenvectors take a second or so."""
 
 
 def many_estimate(trace: GradientTrace, rng: np.random.Generator) -> Floats:
     """Posterior means of the weights, shape (weights,)."""
-    known = _known(trace, rng)
+    known = _read_trace(trace, rng)
     return centred(known.weights(known.law.mean[None], None)[0], trace.design.outputs)
 
 
 def many_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) -> Floats:
     """Draws of the weights, shape (draws, weights), of one class after the other."""
-    known = _known(trace, rng)
+    known = _read_trace(trace, rng)
     slopes, _ = known.law.draw(draws, rng)
     return centred(known.weights(slopes, rng), trace.design.outputs)
 
@@ -69,8 +69,8 @@ def centred(weights: Floats, outputs: int) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class _Known:
-    """What a release says of the weights of all classes.
+class _PredictorLaw:
+    """What a release says of the weights of all classes: the law of slopes, and of predictors given them.
 
     Args:
         law: of the slopes, in the order (classes, features).
@@ -96,8 +96,8 @@ class _Known:
     one: float
     sums: tuple[tuple[tuple[int, int], NoisySums], ...]
 
-    def _pair(self, pair: tuple[int, int], told: NoisySums, draws: int, rng: np.random.Generator) -> Floats:
-        """What a pair's weight adds to those of its two classes, drawn; shape (draws, classes)."""
+    def _draw_pair(self, pair: tuple[int, int], told: NoisySums, draws: int, rng: np.random.Generator) -> Floats:
+        """Draw what a pair's weight adds to those of its two classes, shape (draws, classes)."""
         found = np.zeros((draws, len(self.pulled)))
         found[:, pair] = (told.weight / weight_ratios(told, draws, rng))[:, None]
         return found
@@ -109,14 +109,14 @@ class _Known:
         if not self.constant:
             return slopes
         gain = self.curvature @ np.linalg.pinv(self.curvature + self.noise * np.eye(classes), hermitian=True)
-        told = gain @ self.curvature + np.eye(classes) / INTERCEPT**2
+        told = gain @ self.curvature + np.eye(classes) / INTERCEPT_DEVIATION**2
         covariance = np.linalg.pinv((told + told.T) / 2, hermitian=True)
         middle = (self.pulled - slopes @ self.cross.T) @ (covariance @ gain).T
         share, ratio = np.full(len(slopes), 0.5), np.ones((len(slopes), classes))
         if rng is not None:
             middle = middle + rng.multivariate_normal(np.zeros(classes), covariance, len(slopes), method="eigh")
             share = rng.random(len(slopes))
-            drawn = sum(self._pair(pair, told, len(slopes), rng) for pair, told in self.sums)
+            drawn = sum(self._draw_pair(pair, told, len(slopes), rng) for pair, told in self.sums)
             ratio = np.diag(self.curvature) / drawn
         # The slopes at the released weights say how means change, which is right for these: see `curvature.py`.
         at = self.there[:, None]
@@ -126,15 +126,15 @@ class _Known:
         return np.concatenate([each, constant[:, :, None]], axis=2).reshape(len(slopes), -1)
 
 
-def _known(trace: GradientTrace, rng: np.random.Generator) -> _Known:
+def _read_trace(trace: GradientTrace, rng: np.random.Generator) -> _PredictorLaw:
     """The law of the slopes, and what ties the predictors at the centre to them."""
     design, response = trace.design, response_of(trace.design)
     classes, width, constant = design.outputs, len(design.features), design.constant
     sums = [sums_of(trace, pair) for pair in range(len(response.pairs))]
     grams = [gram_draws(one, rng) for one in sums]
-    most = int(max(FEWEST, WORK // (classes * width) ** 3))
+    most = int(max(LEAST_CURVATURES, EIGENVECTOR_WORK // (classes * width) ** 3))
     centre = np.average([gram.means for gram in grams], axis=0, weights=[one.weight for one in sums])
-    slopes, cross, curvature = _assembled(response.pairs, sums, grams, centre, most)
+    slopes, cross, curvature = _assemble_curvature(response.pairs, sums, grams, centre, most)
     at = trace.weights.reshape(classes, design.size)
     pulls = trace.gradients[-1].reshape(classes, design.size)
     noise = np.tile(trace.variance * np.ones(width), classes)
@@ -165,17 +165,17 @@ def _known(trace: GradientTrace, rng: np.random.Generator) -> _Known:
         gram.along(told / scales),
         gram.variance_along(noise / scales**2),
         sampling=ones,
-        unit=ones * np.trace(curvature) / classes * EXPLAINED / width,
+        unit=ones * np.trace(curvature) / classes * PREDICTOR_VARIANCE / width,
         volume=np.log(gram.eigenvalues + gram.variance_along(convexity_of(trace) / scales**2)).sum(axis=1),
     )
     spread = response.slopes(response.means(predictors[:, None])).sum()
     one = float(max(spread, 1e-12) / sum(told.weight for told in sums))
     tied, pulled = cross.mean(axis=0), middle.mean(axis=0)
     pairs = tuple(zip(response.pairs, sums, strict=True))
-    return _Known(law, centre, constant, tied, pulled, curvature, loose, predictors, one, pairs)
+    return _PredictorLaw(law, centre, constant, tied, pulled, curvature, loose, predictors, one, pairs)
 
 
-def _assembled(
+def _assemble_curvature(
     pairs: tuple[tuple[int, int], ...], sums: list[NoisySums], grams: list[GramDraws], centre: Floats, most: int
 ) -> tuple[Floats, Floats, Floats]:
     """The curvature about the centre: drawn, slopes by slopes and predictors by slopes; predictors by predictors."""

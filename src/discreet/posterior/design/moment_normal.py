@@ -22,11 +22,11 @@ __all__ = ["normal_draws", "normal_estimate"]
 
 Floats = npt.NDArray[np.float64]
 
-CENTRE = 1 / 3
+TARGET_MEAN_DEVIATION = 1 / 3
 """Deviation of the target's mean a priori, its bounds being -1 and 1."""
-LEAST = 1e-6
+LEAST_VARIANCE = 1e-6
 """Least variance of a residual, and of the target, in units in which its bounds are -1 and 1."""
-TURNS = 4
+RESIDUAL_ROUNDS = 4
 """Of the residual's variance and of the slopes that follow from it."""
 SEED = 20161
 """Of the matrices of an estimate, which thereby is a function of the release alone."""
@@ -42,10 +42,10 @@ def normal_estimate(told: NoisyMoments | GroupedMoments, records: int | None) ->
     Returns:
         Shape (size,), in the design's coordinates; the same at every call.
     """
-    found = _law(told, records, np.random.default_rng(SEED))
+    found = _find_laws(told, records, np.random.default_rng(SEED))
     most = found.count * float(np.average(found.target, weights=found.slopes.weights))
     slopes = found.slopes.estimate(found.count, np.zeros(len(told.design.features)), most)
-    return _joined(told.design, slopes, found.slopes.gram.means, found.middle)
+    return _join_weights(told.design, slopes, found.slopes.gram.means, found.middle)
 
 
 def normal_draws(
@@ -62,17 +62,17 @@ def normal_draws(
     Returns:
         (weights, shape (draws, size), in the design's coordinates; variances of the scaled target, shape (draws,)).
     """
-    found = _law(told, records, rng)
+    found = _find_laws(told, records, rng)
     gram = found.slopes.gram
     slopes, picked = found.slopes.draw(draws, rng, found.count * found.target)
     variance = found.residual[picked] + found.residual_spread * rng.standard_normal(draws)
-    variance = np.clip(variance, LEAST, found.target[picked])
+    variance = np.clip(variance, LEAST_VARIANCE, found.target[picked])
     middle = found.middles[picked] + np.sqrt(variance / found.count) * rng.standard_normal(draws)
-    return _joined(told.design, slopes, gram.drawn_means[picked], middle), variance
+    return _join_weights(told.design, slopes, gram.drawn_means[picked], middle), variance
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class _RegressionLaw:
     """The law of the slopes, of the target's mean at the features' means, and of the residual.
 
     Args:
@@ -93,11 +93,11 @@ class _Found:
     count: float
 
 
-def _law(told: NoisyMoments | GroupedMoments, records: int | None, rng: np.random.Generator) -> _Found:
-    """Both laws, from a release."""
+def _find_laws(told: NoisyMoments | GroupedMoments, records: int | None, rng: np.random.Generator) -> _RegressionLaw:
+    """Find the laws of the slopes, the target's mean and the residual, from a release."""
     design = told.design
     layout = Layout(len(design.features), design.intercept, records)
-    sums, noise = unpack(told.sums, layout), _variances(told.variances, layout)
+    sums, noise = unpack(told.sums, layout), _spread_variances(told.variances, layout)
     width = layout.features
     count = max(float(sums.records), width + 2.0)
     i, j = np.triu_indices(width, 1)
@@ -119,26 +119,30 @@ def _law(told: NoisyMoments | GroupedMoments, records: int | None, rng: np.rando
     middles = np.zeros(len(gram.axes))
     if design.intercept:
         known = float(noise.cross[-1]) / count**2
-        mean = float(np.clip(sums.cross[-1] / count, -1, 1)) * CENTRE**2 / (CENTRE**2 + known)
+        mean = (
+            float(np.clip(sums.cross[-1] / count, -1, 1))
+            * TARGET_MEAN_DEVIATION**2
+            / (TARGET_MEAN_DEVIATION**2 + known)
+        )
         mean_variance = known + mean**2 * float(noise.records) / count**2
         total -= count * mean**2
         # The noise of means is one error for all features: it is drawn, for each matrix, and goes with the intercept.
         middles = mean + np.sqrt(mean_variance) * rng.standard_normal(len(middles))
         cross = cross - count * middles[:, None] * gram.drawn_means
     spread = np.sqrt(float(noise.square) + (2 * count * mean) ** 2 * mean_variance)
-    _, targets = cut_normal(np.array([total]), np.array([spread]), LEAST * count, count, rng, len(gram.axes))
+    _, targets = cut_normal(np.array([total]), np.array([spread]), LEAST_VARIANCE * count, count, rng, len(gram.axes))
     target = targets[:, 0]
     along, noisy = gram.along(cross / gram.scales), gram.variance_along(variance / gram.scales**2)
     residual, zeros = target / count, np.zeros(len(target))
-    for _ in range(TURNS):
+    for _ in range(RESIDUAL_ROUNDS):
         law = slope_law(gram, along, noisy, sampling=residual, unit=target / width, volume=zeros)
         explained = ((2 * along - gram.eigenvalues * law.means) * law.means).sum(axis=1)
-        residual = np.clip((target - explained) / count, LEAST, target / count)
+        residual = np.clip((target - explained) / count, LEAST_VARIANCE, target / count)
     uncertain = np.sqrt(spread**2 / count**2 + 2 * float(np.average(residual, weights=law.weights)) ** 2 / count)
-    return _Found(law, mean, middles, residual, target / count, float(uncertain), count)
+    return _RegressionLaw(law, mean, middles, residual, target / count, float(uncertain), count)
 
 
-def _variances(variances: Floats, layout: Layout) -> Moments:
+def _spread_variances(variances: Floats, layout: Layout) -> Moments:
     """Variances of the noise in the sums that `unpack` makes: half of a square's is that of the number of records."""
     private = layout.records is None
     records = float(variances[0]) if private else 0.0
@@ -151,7 +155,7 @@ def _variances(variances: Floats, layout: Layout) -> Moments:
     return Moments(np.array(records), matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, -1])
 
 
-def _joined(design: Design, slopes: Floats, means: Floats, middle: Floats | float) -> Floats:
+def _join_weights(design: Design, slopes: Floats, means: Floats, middle: Floats | float) -> Floats:
     """Slopes and the target's mean at the features' means as weights of the design's coordinates."""
     if not design.intercept:
         return slopes

@@ -37,18 +37,18 @@ __all__ = ["GramDraws", "NoisySums", "SlopeLaw", "cut_normal", "gram_draws", "sl
 
 Floats = npt.NDArray[np.float64]
 
-MOST, FEWEST, WORK = 400, 50, 2e8
+MOST_MATRICES, LEAST_MATRICES, MATRIX_WORK = 400, 50, 2e8
 """Matrices that are drawn: so many that their eigenvectors take a second or so."""
-FLOOR = 1e-6
+LEAST_EIGENVALUE = 1e-6
 """Least eigenvalue of a correlation matrix that is taken for possible."""
-EDGE = 0.12
+NOISE_EDGE = 0.12
 """Part of the spread of the eigenvalues of noise below which an eigenvalue is not told from 0."""
-LEAST_WIDTH = 0.4
-"""Least width of the law of correlations, times the root of their matrix' size. This and `EDGE` were set on seeds 100
-to 105 of the sets of `bench.estimators --coverage`, at epsilon .3 to 3."""
-OWN = 0.5
+LEAST_CORRELATION_WIDTH = 0.4
+"""Least width of the law of correlations, times the root of their matrix' size. This and `NOISE_EDGE` were set on seeds
+100 to 105 of the sets of `bench.estimators --coverage`, at epsilon .3 to 3."""
+OWN_SCALE_PROBABILITY = 0.5
 """Probability that an axis has a scale of slopes of its own."""
-RATIOS = np.geomspace(1e-3, 100, 30)
+SLOPE_RATIOS = np.geomspace(1e-3, 100, 30)
 """r: squared slopes over their unit."""
 
 
@@ -152,7 +152,7 @@ class SlopeLaw:
         mean = np.einsum("m,mik,mk,mjk->ij", self.weights, gram.axes, gram.eigenvalues, gram.axes, optimize=True)
         moved = mean + np.diag(weight * gram.mean_variances / scales**2)
         found = np.linalg.solve(moved, mean @ ((self.mean - start) * scales))
-        return np.asarray(start + found * _shorter(float(found @ mean @ found), most) / scales)
+        return np.asarray(start + found * _find_shrinkage(float(found @ mean @ found), most) / scales)
 
     def draw(
         self, number: int, rng: np.random.Generator, most: Floats | None = None
@@ -175,7 +175,7 @@ class SlopeLaw:
         )
         along = mean + np.sqrt(variance) * rng.standard_normal(mean.shape)
         if most is not None:
-            along *= _shorter((self.gram.eigenvalues[picked] * along**2).sum(axis=1), most[picked])[:, None]
+            along *= _find_shrinkage((self.gram.eigenvalues[picked] * along**2).sum(axis=1), most[picked])[:, None]
         return np.einsum("nik,nk->ni", self.gram.axes[picked], along) / self.gram.scales, picked
 
 
@@ -195,16 +195,16 @@ def gram_draws(told: NoisySums, rng: np.random.Generator) -> GramDraws:
     else:
         noisy = np.clip(told.linear / weight, -1.5, 1.5)
         known = (told.linear_variance + noisy**2 * told.weight_variance) / weight**2
-        means, mean_variances = _pooled(noisy, known, -1.0, 1.0, np.geomspace(0.01, 1, 15))
+        means, mean_variances = _pool_values(noisy, known, -1.0, 1.0, np.geomspace(0.01, 1, 15))
         means = np.clip(means, -1, 1)
     centred = told.squares - weight * (means**2 + mean_variances)
     variance = told.square_variance + (2 * weight * means) ** 2 * mean_variances
     middle = np.clip(np.average(centred, weights=1 / variance), 1e-6 * weight, weight)
     widths = np.geomspace(0.05, 3, 15) * max(middle, np.sqrt(variance.mean() / width))
-    squares, variance = _pooled(centred, variance, 1e-6 * weight, weight, widths)
-    mean_square, drawn = cut_normal(squares, np.sqrt(variance), 1e-6 * weight, weight, rng, _number(width))
+    squares, variance = _pool_values(centred, variance, 1e-6 * weight, weight, widths)
+    mean_square, drawn = cut_normal(squares, np.sqrt(variance), 1e-6 * weight, weight, rng, _count_matrices(width))
     scales = np.sqrt(mean_square)
-    matrices = _correlations(told, means, mean_variances, np.sqrt(drawn), rng)
+    matrices = _draw_correlations(told, means, mean_variances, np.sqrt(drawn), rng)
     relative = np.sqrt(drawn) / scales
     matrices = matrices * relative[:, :, None] * relative[:, None, :]
     eigenvalues, axes = np.linalg.eigh(matrices)
@@ -230,16 +230,19 @@ def slope_law(
         The law.
     """
     grid = gram.eigenvalues
-    prior = np.log(RATIOS) - 2 * np.log1p(RATIOS)
+    prior = np.log(SLOPE_RATIOS) - 2 * np.log1p(SLOPE_RATIOS)
     prior -= logsumexp(prior)
-    squares = (RATIOS[:, None] * unit)[:, :, None]
+    squares = (SLOPE_RATIOS[:, None] * unit)[:, :, None]
     error = noise + sampling[:, None] * grid
     total = squares * grid**2 + error
     told = -0.5 * np.log(total) - 0.5 * cross**2 / total
     # What the other axes say of a common scale; an axis does not tell itself.
     common = told.sum(axis=2, keepdims=True) - told + prior[:, None, None]
     common -= logsumexp(common, axis=0)
-    mixed = np.logaddexp(np.log1p(-OWN) + common, np.log(OWN) + prior[:, None, None]) + told
+    mixed = (
+        np.logaddexp(np.log1p(-OWN_SCALE_PROBABILITY) + common, np.log(OWN_SCALE_PROBABILITY) + prior[:, None, None])
+        + told
+    )
     evidence = logsumexp(mixed, axis=0)
     counts = evidence.sum(axis=1) + volume
     weights = np.exp(counts - counts.max())
@@ -282,24 +285,24 @@ def cut_normal(
     return at(shares).mean(axis=0), at(rng.random((draws, mean.size)))
 
 
-def _shorter(explained: Floats | float, most: Floats | float) -> Floats:
-    """By how much slopes are multiplied so that they explain no more than there is."""
+def _find_shrinkage(explained: Floats | float, most: Floats | float) -> Floats:
+    """Find the factor by which slopes are multiplied so that they explain no more than there is."""
     return np.asarray(np.minimum(1.0, np.sqrt(most / np.maximum(explained, 1e-300))))
 
 
-def _number(width: int) -> int:
+def _count_matrices(width: int) -> int:
     """How many matrices are drawn."""
-    return int(min(MOST, max(FEWEST, WORK // width**3)))
+    return int(min(MOST_MATRICES, max(LEAST_MATRICES, MATRIX_WORK // width**3)))
 
 
-def _widths(values: Floats, variances: Floats, widths: Floats) -> tuple[Floats, Floats]:
+def _weigh_widths(values: Floats, variances: Floats, widths: Floats) -> tuple[Floats, Floats]:
     """Probabilities of the widths given noisy values, shape (m,), and the part of each value that one keeps, (m, n)."""
     squares = widths[:, None] ** 2
     logs = -0.5 * np.sum(np.log(squares + variances) + values**2 / (squares + variances), axis=1)
     return np.exp(logs - logsumexp(logs)), squares / (squares + variances)
 
 
-def _pooled(values: Floats, variances: Floats, low: float, high: float, widths: Floats) -> tuple[Floats, Floats]:
+def _pool_values(values: Floats, variances: Floats, low: float, high: float, widths: Floats) -> tuple[Floats, Floats]:
     """Values that are normal around a centre, between `low` and `high`, with a width; both learned from noisy ones.
 
     Args:
@@ -325,7 +328,7 @@ def _pooled(values: Floats, variances: Floats, low: float, high: float, widths: 
     return mean, np.asarray(weights @ spread)
 
 
-def _correlations(
+def _draw_correlations(
     told: NoisySums, means: Floats, mean_variances: Floats, scales: Floats, rng: np.random.Generator
 ) -> Floats:
     """Draws of the correlation matrix, shape (draws, p, p), positive definite.
@@ -343,14 +346,14 @@ def _correlations(
     moved = means[i] ** 2 * mean_variances[j] + means[j] ** 2 * mean_variances[i]
     variances = (told.product_variance + told.weight**2 * moved) / both**2
     # From a good part of the width that correlations have where all matrices of them are alike: 1 / sqrt(p + 1).
-    widths = np.geomspace(LEAST_WIDTH / np.sqrt(width + 1), 1, 20)
-    weights, _ = _widths(noisy.mean(axis=0), variances.mean(axis=0), widths)
+    widths = np.geomspace(LEAST_CORRELATION_WIDTH / np.sqrt(width + 1), 1, 20)
+    weights, _ = _weigh_widths(noisy.mean(axis=0), variances.mean(axis=0), widths)
     squares = widths[rng.choice(len(widths), draws, p=weights), None] ** 2
     kept = squares / (squares + variances)
     left = kept * variances
     matrices[:, i, j] = matrices[:, j, i] = kept * noisy + np.sqrt(left) * rng.standard_normal(left.shape)
     eigenvalues, axes = np.linalg.eigh(matrices)
-    least = np.maximum(FLOOR, EDGE * np.sqrt(width * left.mean(axis=1)))
+    least = np.maximum(LEAST_EIGENVALUE, NOISE_EDGE * np.sqrt(width * left.mean(axis=1)))
     matrices = (axes * np.maximum(eigenvalues, least[:, None])[:, None, :]) @ np.swapaxes(axes, 1, 2)
     each = 1 / np.sqrt(np.diagonal(matrices, axis1=1, axis2=2))
     return np.asarray(matrices * each[:, :, None] * each[:, None, :])

@@ -16,27 +16,25 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
-from discreet.posterior.design.importance import FREEDOM, Density, Reference, t_draws
-from discreet.posterior.diagnostics import effective_size, r_hat
-from discreet.posterior.joint_draws import ENOUGH, Mixing
+from discreet.posterior.design.importance import DEGREES_OF_FREEDOM, Density, Reference, t_draws
+from discreet.posterior.diagnostics import describe_mixing, has_mixed, measure_mixing
+from discreet.posterior.joint_draws import Mixing
 
-__all__ = ["sliced"]
+__all__ = ["draw_by_slices"]
 
 Floats = npt.NDArray[np.float64]
 
-CHAINS = 8
+SLICE_CHAINS = 8
 """Side by side, which costs little more than one where positions are read together."""
-AGREED = 1.01
-"""Largest R-hat at which chains count as mixed (Vehtari et al., 2021)."""
-STEPS = 200
+LEAST_SLICE_STEPS = 200
 """Of a chain in the first round, at the least."""
-ROUNDS = 6
+SLICE_ROUNDS = 6
 """Each twice as long as the last one, so the last has 6,400 steps at the least."""
-SHRINKS = 60
+MOST_SHRINKS = 60
 """Most times that an interval of angles shrinks: to 1e-15 of a turn, in the mean. Then a chain stays."""
 
 
-def sliced(density: Density, law: Reference, *, draws: int, rng: np.random.Generator) -> tuple[Floats, Mixing]:
+def draw_by_slices(density: Density, law: Reference, *, draws: int, rng: np.random.Generator) -> tuple[Floats, Mixing]:
     """Draws of a density by chains, in rounds until they agree.
 
     Args:
@@ -52,49 +50,48 @@ def sliced(density: Density, law: Reference, *, draws: int, rng: np.random.Gener
     Raises:
         InputError: chains that did not mix.
     """
-    places = t_draws(law, CHAINS, rng)
+    places = t_draws(law, SLICE_CHAINS, rng)
     heights = density.log(places)
-    steps, done = max(STEPS, math.ceil(draws / CHAINS)), 0
-    for _ in range(ROUNDS):
-        kept = np.empty((CHAINS, steps, places.shape[1]))
+    steps, done = max(LEAST_SLICE_STEPS, math.ceil(draws / SLICE_CHAINS)), 0
+    for _ in range(SLICE_ROUNDS):
+        kept = np.empty((SLICE_CHAINS, steps, places.shape[1]))
         for step in range(steps):
-            places, heights = _moved(density, law, places, heights, rng)
+            places, heights = _move_chains(density, law, places, heights, rng)
             kept[:, step] = places
         done += steps
-        mixing = _mixing(kept, density.size, done)
-        if mixing.effective >= ENOUGH and mixing.r_hat <= AGREED:
+        mixing = _measure_mixing(kept, density.size, done)
+        if has_mixed(mixing):
             flat = kept.reshape(-1, kept.shape[-1])
             return flat[rng.permutation(len(flat))[:draws], : density.size], mixing
-        law = _fitted(kept, law)
+        law = _fit_law(kept, law)
         steps *= 2
     raise InputError(
-        f"the chains of the logistic posterior have not mixed after {done:,} steps: {mixing.worst} is worth "
-        f"{mixing.effective:.0f} independent draws of {ENOUGH}, R-hat is {mixing.r_hat:.3f} (at most {AGREED}); give "
-        "a smaller prior_deviation, or read the release's weights without a posterior"
+        f"the chains of the logistic posterior have not mixed after {done:,} steps: {describe_mixing(mixing)}; give a "
+        "smaller prior_deviation, or read the release's weights without a posterior"
     )
 
 
-def _moved(
+def _move_chains(
     density: Density, law: Reference, places: Floats, heights: Floats, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """One step of every chain: places, shape (chains, length), and logarithms of the density there."""
+    """Move every chain by one step: places, shape (chains, length), and logarithms of the density there."""
     chains, length = places.shape
     at = np.linalg.solve(law.root, (places - law.centre).T).T
     # The t law given its scale is normal; given the place, one over the scale is gamma.
     squares = np.sum(at**2, axis=1)
-    scales = (FREEDOM + squares) / rng.chisquare(FREEDOM + length, chains)
+    scales = (DEGREES_OF_FREEDOM + squares) / rng.chisquare(DEGREES_OF_FREEDOM + length, chains)
     across = np.sqrt(scales)[:, None] * rng.standard_normal(places.shape)
-    least = heights + _over(squares, length) + np.log(rng.uniform(size=chains))
+    least = heights + _log_inverse_density(squares, length) + np.log(rng.uniform(size=chains))
     angle: Floats = np.asarray(rng.uniform(0, 2 * np.pi, chains))
     low, high = angle - 2 * np.pi, angle.copy()
     places, heights = places.copy(), heights.copy()
     moving = np.arange(chains)
-    for _ in range(SHRINKS):
+    for _ in range(MOST_SHRINKS):
         turn = angle[moving, None]
         tried = at[moving] * np.cos(turn) + across[moving] * np.sin(turn)
         there = law.centre + tried @ law.root.T
         found = density.log(there)
-        good = found + _over(np.sum(tried**2, axis=1), length) > least[moving]
+        good = found + _log_inverse_density(np.sum(tried**2, axis=1), length) > least[moving]
         places[moving[good]], heights[moving[good]] = there[good], found[good]
         moving = moving[~good]
         if not len(moving):
@@ -105,12 +102,12 @@ def _moved(
     return places, heights
 
 
-def _over(squares: Floats, length: int) -> Floats:
-    """Logarithm of one over the t density at a squared distance, up to a constant."""
-    return np.asarray((FREEDOM + length) / 2 * np.log1p(squares / FREEDOM))
+def _log_inverse_density(squares: Floats, length: int) -> Floats:
+    """Logarithm of one over the t density at squared distances, up to a constant."""
+    return np.asarray((DEGREES_OF_FREEDOM + length) / 2 * np.log1p(squares / DEGREES_OF_FREEDOM))
 
 
-def _fitted(kept: Floats, law: Reference) -> Reference:
+def _fit_law(kept: Floats, law: Reference) -> Reference:
     """The t law of a round's draws, if there are enough to tell a covariance; else the one that it had."""
     flat = kept[:, kept.shape[1] // 2 :].reshape(-1, kept.shape[-1])
     spread = np.cov(flat.T)
@@ -119,10 +116,10 @@ def _fitted(kept: Floats, law: Reference) -> Reference:
     return Reference(flat.mean(axis=0), np.linalg.cholesky(np.atleast_2d(spread)))
 
 
-def _mixing(kept: Floats, size: int, done: int) -> Mixing:
+def _measure_mixing(kept: Floats, size: int, done: int) -> Mixing:
     """How well chains have mixed, in the worst of all numbers."""
-    judged = np.moveaxis(kept, 2, 0)
-    sizes, ratios = effective_size(judged), r_hat(judged)
-    worst = int(np.argmin(sizes))
-    name = f"weight {worst}" if worst < size else "a latent quantity"
-    return Mixing(len(kept), done, float(sizes[worst]), name, float(ratios.max()))
+
+    def name(worst: int) -> str:
+        return f"weight {worst}" if worst < size else "a latent quantity"
+
+    return measure_mixing(np.moveaxis(kept, 2, 0), name, done)

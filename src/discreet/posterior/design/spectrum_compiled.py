@@ -26,14 +26,14 @@ __all__ = ["chain"]
 
 Floats = npt.NDArray[np.float64]
 
-SHRINKS = 60
+MOST_SHRINKS = 60
 """Most times that an interval shrinks: to 1e-15 of itself, in the mean. Then the chain stays."""
-TRIES = 100
+MOST_NUMBER_TRIES = 100
 """Of a number of records that may not be below its least."""
 
 
 @compiled
-def _angle(form: Floats, ends: Floats, room: Floats, rng: np.random.Generator) -> float:
+def _draw_angle(form: Floats, ends: Floats, room: Floats, rng: np.random.Generator) -> float:
     """An angle from `exp(form)` by a slice through 0.
 
     Args:
@@ -45,7 +45,7 @@ def _angle(form: Floats, ends: Floats, room: Floats, rng: np.random.Generator) -
     level = form[0] + form[2] + math.log1p(-rng.random())
     low = -math.pi * rng.random()
     high = low + math.pi
-    for _ in range(SHRINKS):
+    for _ in range(MOST_SHRINKS):
         angle = low + (high - low) * rng.random()
         c, s = math.cos(2 * angle), math.sin(2 * angle)
         height = form[0] * c + form[1] * s + form[2] * c * c + form[3] * c * s + form[4] * s * s
@@ -59,7 +59,7 @@ def _angle(form: Floats, ends: Floats, room: Floats, rng: np.random.Generator) -
 
 
 @compiled
-def _turned(
+def _rotate_axes(
     axes: Floats, turned: Floats, state: Floats, noisy: Floats, weights: Floats, rng: np.random.Generator
 ) -> None:
     """Rotate every pair of axes, in place.
@@ -87,7 +87,7 @@ def _turned(
             form[3] = -2 * weights[1] * np.sum(ends[0] * ends[1])
             form[4] = -weights[1] * np.sum(ends[1] ** 2)
             room = 1 - state[1] ** 2 - state[2] + ends[0]
-            angle = _angle(form, ends, room, rng)
+            angle = _draw_angle(form, ends, room, rng)
             c, s = math.cos(angle), math.sin(angle)
             state[2] += (math.cos(2 * angle) - 1) * ends[0] + math.sin(2 * angle) * ends[1]
             first, second = turned[:, a].copy(), turned[:, b].copy()
@@ -96,10 +96,10 @@ def _turned(
 
 
 @compiled
-def _widened(
+def _draw_deviations(
     axes: Floats, turned: Floats, state: Floats, noisy: Floats, weights: Floats, rng: np.random.Generator
 ) -> None:
-    """Draw every deviation given the axes, flat as far as the bounds allow, in place; arguments as of `_turned`."""
+    """Draw every deviation given the axes, flat within the bounds, in place; arguments as of `_rotate_axes`."""
     for a in range(axes.shape[0]):
         squares = axes[:, a] ** 2
         now = state[0, a]
@@ -113,7 +113,7 @@ def _widened(
                 most = min(most, (1 - state[1, i] ** 2 - others[i]) / squares[i])
         low, high = 0.0, math.sqrt(max(most, now**2))
         level = -strength * (now**2 - middle) ** 2 + math.log1p(-rng.random())
-        for _ in range(SHRINKS):
+        for _ in range(MOST_SHRINKS):
             value = low + (high - low) * rng.random()
             if -strength * (value**2 - middle) ** 2 >= level:
                 state[0, a], state[2] = value, others + value**2 * squares
@@ -125,14 +125,14 @@ def _widened(
 
 
 @compiled
-def _moved(
+def _draw_means(
     covariance: Floats, state: Floats, moments: Floats, sums: Floats, weights: Floats, rng: np.random.Generator
 ) -> None:
     """Draw every mean given the covariance, in place.
 
     Args:
         covariance: S, shape (k, k).
-        state: as of `_turned`.
+        state: as of `_rotate_axes`.
         moments: A / n, shape (k, k).
         sums: of the features over n, noisy, shape (k,).
         weights: precision, extra, and precision of a mean.
@@ -144,7 +144,7 @@ def _moved(
         square = np.sum(state[1] ** 2) - now**2
         most = math.sqrt(max(1 - state[2, i], now**2))
         low, high, level = -most, most, math.log1p(-rng.random())
-        for turn in range(SHRINKS):
+        for turn in range(MOST_SHRINKS):
             value = now if turn == 0 else low + (high - low) * rng.random()
             height = 2 * weights[0] * (value * linear - value**2 * square)
             height -= (weights[0] + weights[1]) * (left[i] - value**2) ** 2 + weights[2] * (sums[i] - value) ** 2
@@ -160,7 +160,7 @@ def _moved(
 
 
 @compiled
-def _counted(
+def _draw_number(
     covariance: Floats, means: Floats, told: Floats, product: Floats, variance: float, rng: np.random.Generator
 ) -> float:
     """A number of records given what is told of it, from its own normal law, which is cut below.
@@ -184,7 +184,7 @@ def _counted(
                 one = 2 * one - 1
             square += one**2
             mixed += one * product[i, j]
-    for _ in range(TRIES):
+    for _ in range(MOST_NUMBER_TRIES):
         number = mixed / square + math.sqrt(variance / square) * rng.standard_normal()
         if number > size + 1:
             return float(number)
@@ -216,18 +216,18 @@ def chain(
     covariance = (axes * state[0] ** 2) @ axes.T
     for sweep in range(-warm, rounds * thin):
         if setting[1] == 1:
-            number = _counted(covariance, state[1], told, product, variance, rng)
+            number = _draw_number(covariance, state[1], told, product, variance, rng)
         moments = product / number
         for i in range(size):
             moments[i, i] = (moments[i, i] + 1) / 2
         precision = number**2 / (4 * variance)
         weights = np.array([precision, 7 * precision, 2 * precision])
-        _moved(covariance, state, moments, told[1:] / number, weights, rng)
+        _draw_means(covariance, state, moments, told[1:] / number, weights, rng)
         noisy = moments - np.outer(state[1], state[1])
         turned = noisy @ axes
         diagonal = np.diag(noisy).copy()
-        _turned(axes, turned, state, diagonal, weights, rng)
-        _widened(axes, turned, state, diagonal, weights, rng)
+        _rotate_axes(axes, turned, state, diagonal, weights, rng)
+        _draw_deviations(axes, turned, state, diagonal, weights, rng)
         covariance = (axes * state[0] ** 2) @ axes.T
         if sweep >= 0 and sweep % thin == thin - 1:
             at = sweep // thin

@@ -43,7 +43,7 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 
-MET = {"nuts": (1.01, 400), "slices": (1.01, 400), "walk": (1.1, 50)}
+MIXING_BY_METHOD = {"nuts": (1.01, 400), "slices": (1.01, 400), "walk": (1.1, 50)}
 """Largest R-hat and fewest effective draws, of the worst quantity, for intervals from chains."""
 
 
@@ -57,6 +57,10 @@ class PublicRecords:
 
     Raises:
         InputError: other shapes, or other labels.
+
+    Example:
+        >>> PublicRecords([[61.0, 27.5], [34.0, 22.0]], [1, 0]).features.shape
+        (2, 2)
     """
 
     features: Floats
@@ -83,6 +87,21 @@ class WeightPosterior:
         variance: of the scaled target around its mean, shape `(draws,)`; None where there is no numeric target.
         method: "normal", "curvature", "resampling", "nuts", "slices", "walk" or "draws".
         mixing: of the chains; None where the draws are independent.
+
+    Raises:
+        Nothing: `read_weights` makes these.
+
+    Guarantee:
+        None spent: draws say nothing that the release does not.
+
+    Example:
+        >>> from discreet import Design, Variable
+        >>> design = Design((Variable("age", bounds=(20, 60)),), Variable("income", bounds=(0, 1000)))
+        >>> posterior = WeightPosterior(design, np.array([[0.2, 0.1], [0.4, 0.1]]), None, "draws", None)
+        >>> posterior.mean().round(3).tolist()
+        [0.3, 0.1]
+        >>> [row["name"] for row in posterior.rows(level=0.0005)]
+        ['age', 'intercept']
     """
 
     design: Design
@@ -95,15 +114,20 @@ class WeightPosterior:
     def slopes(self) -> tuple[Floats, Floats]:
         """Slopes and intercepts in the units of the columns, as `Design.slopes` has them.
 
-        Shapes `(draws, features)` and `(draws,)`; of more than two classes `(draws, classes, features)` and
-        `(draws, classes)`.
+        Returns:
+            Shapes `(draws, features)` and `(draws,)`; of more than two classes `(draws, classes, features)` and
+            `(draws, classes)`.
         """
         many = self.design.outputs > 1
         shape = (len(self.weights), self.design.outputs, self.design.size) if many else self.weights.shape
         return self.design.slopes(self.weights.reshape(shape))
 
     def mean(self) -> Floats:
-        """Posterior means of the weights, shape `(weights,)`, in the design's coordinates."""
+        """Posterior means of the weights.
+
+        Returns:
+            Shape `(weights,)`, in the design's coordinates.
+        """
         return np.asarray(self.weights.mean(axis=0))
 
     def interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
@@ -133,8 +157,8 @@ class WeightPosterior:
         Raises:
             InputError: as `interval`. Draws of chains that have not met have a mean, but their spread says nothing.
         """
-        if self.mixing is not None and self.method in MET:
-            ratio, least = MET[self.method]
+        if self.mixing is not None and self.method in MIXING_BY_METHOD:
+            ratio, least = MIXING_BY_METHOD[self.method]
             if not (self.mixing.r_hat <= ratio and self.mixing.effective >= least):
                 raise InputError(
                     f"no intervals: the chains of this posterior have not met (R-hat {self.mixing.r_hat:.3f}, at most "
@@ -144,7 +168,7 @@ class WeightPosterior:
         return tails(values, level)
 
     def rows(self, *, level: float = 0.95) -> tuple[dict[str, float | str], ...]:
-        """What each column does, in the units of the columns.
+        """Effect of each column with its interval, in the units of the columns.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
@@ -185,6 +209,11 @@ def tails(draws: Floats, level: float) -> tuple[Floats, Floats]:
 
     Raises:
         InputError: a level outside (0, 1), a single draw, or so few that their range is below the level.
+
+    Example:
+        >>> lower, upper = tails(np.arange(101.0), 0.9)
+        >>> round(float(lower)), round(float(upper))
+        (5, 95)
     """
     require_level(level, len(draws))
     lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
@@ -200,6 +229,12 @@ def require_level(level: float, draws: int) -> None:
 
     Raises:
         InputError: as `tails`.
+
+    Example:
+        >>> require_level(0.95, 40)
+        >>> require_level(0.999, 40)
+        Traceback (most recent call last):
+        discreet.errors.InputError: 40 draws cannot tell a level of 0.999; it takes about 2,000
     """
     if not 0 < level < 1:
         raise InputError(f"a level lies between 0 and 1, got {level}")
@@ -219,12 +254,12 @@ def read_weights(
     likelihood: Method = "clt",
     exact: bool = False,
 ) -> WeightPosterior:
-    """Read a release over a design.
+    """Posterior draws of the weights of a regression, classification or direction, given a release over a design.
 
     Args:
         release: of noisy moments, gradients, draws of weights, or a factored choice of a direction.
         draws: how many. Released draws of weights are returned as they are, however many are asked for.
-        rng: source of randomness.
+        rng: seed or generator; nothing here is private.
         covariates: for gradients only: the features' law, where the release has no curvature. `uniform_law(design)` is
             for features that are known to fill their bounds or sphere evenly; another law than theirs makes intervals
             confidently wrong. None reads the curvature, which needs no law.
@@ -241,8 +276,22 @@ def read_weights(
         InputError: a release over a network, no draws, covariates or public records for another payload or of another
             size, an exact law that is not there, a sampler that is not installed, or chains that did not meet.
 
+    Guarantee:
+        None spent: reads the release, and public records where they are given.
+
     Source:
         Williams and McSherry (NIPS 2010), Sections 3 and 4; the samplers' modules have the rest.
+
+    Example:
+        >>> import discreet as dc
+        >>> design = dc.Design((dc.Variable("age", bounds=(0, 80)),), dc.Variable("income", bounds=(0, 100)))
+        >>> ages = np.linspace(0, 80, 500)
+        >>> moments = dc.designs.sum_moments(dc.designs.read_rows(design, ages[:, None], ages))  # income = age
+        >>> promise = dc.Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
+        >>> release = dc.simulate(dc.noisy_moments(), moments, dc.designs.Normal(design, 1.0), promise, rng=1)
+        >>> row = read_weights(release, draws=100, rng=1).rows()[0]
+        >>> row["name"], 0.9 < row["mean"] < 1.1
+        ('age', True)
     """
     rng = as_generator(rng)
     design, prior, payload = release.design, release.prior, release.told
@@ -260,18 +309,18 @@ def read_weights(
             drawn, variance = normal_draws(payload, release.records, draws, rng)
             return WeightPosterior(design, drawn, variance, "normal", None)
         case NoisyMoments():
-            layout, scale = _layout(release), payload.sums_scale
+            layout, scale = _lay_out(release), payload.sums_scale
             found = moment_draws(
                 payload.sums, layout, scale=scale, prior_deviation=prior.deviation, draws=draws, rng=rng
             )
             return WeightPosterior(design, found.weights, found.variance, found.method, found.mixing)
         case GradientTrace():
-            return _from_gradients(release, prior, draws, rng, covariates, public)
+            return _read_gradients(release, prior, draws, rng, covariates, public)
         case WeightDraws():
             variance = np.full(len(payload.weights), payload.variance)
             return WeightPosterior(design, payload.weights, variance, "draws", None)
         case FactoredChoice(kind="direction"):
-            return _from_direction(release, payload, prior, draws, rng, likelihood)
+            return _read_direction(release, payload, prior, draws, rng, likelihood)
         case _:
             raise InputError(release.reading)
 
@@ -302,16 +351,32 @@ def quick_estimate(release: Release) -> Floats:
             raise InputError("this release is not of a regression: it holds no moments, draws or gradients of one")
 
 
-def _layout(release: Release) -> Layout:
-    """What the sums of a release are of."""
+def _lay_out(release: Release) -> Layout:
+    """The layout of the sums of a release."""
     return Layout(len(release.design.features), release.design.intercept, release.records)
 
 
 def uniform_law(design: Design) -> UniformBox | UniformSphere | WeightedPoints:
-    """Covariates that fill what is public of them evenly: the box of the bounds, or the sphere of the norm.
+    """Law of covariates that fill evenly what is public of them: the box of the bounds, or the sphere of the norm.
+
+    Args:
+        design: public.
+
+    Returns:
+        A law of the design's coordinates; of one feature with a norm, the two ends.
 
     Raises:
         InputError: a design with groups.
+
+    Guarantee:
+        None spent: reads no data. It is an assumption: features that do not fill their bounds evenly make intervals
+        wrong.
+
+    Example:
+        >>> from discreet import Design, Variable
+        >>> features = (Variable("age", bounds=(0, 80)), Variable("bmi", bounds=(10, 50)))
+        >>> uniform_law(Design(features, Variable("ill", ("no", "yes"))))
+        UniformBox(features=2, constant=1.0)
     """
     if design.groups:
         raise InputError("indicators of a group are 0 or 1, and fill no box evenly: leave out symmetric, or the groups")
@@ -367,11 +432,11 @@ def gradients_of(release: Release) -> NoisyGradients:
     payload = release.told
     if not isinstance(payload, GradientTrace) or payload.design.predicts != "class" or payload.normal:
         raise InputError("this release holds no gradients of two classes with K-norm noise")
-    records, scale = _total(release, payload)
+    records, scale = _read_total(release, payload)
     return NoisyGradients(payload.points, payload.gradients, payload.scale, release.design.shape, records, scale)
 
 
-def _from_gradients(
+def _read_gradients(
     release: Release,
     prior: Normal,
     draws: int,
@@ -401,12 +466,12 @@ def _from_gradients(
     return WeightPosterior(design, found.weights, None, found.method, found.mixing)
 
 
-def _from_direction(
+def _read_direction(
     release: Release, payload: FactoredChoice, prior: Normal, draws: int, rng: np.random.Generator, likelihood: Method
 ) -> WeightPosterior:
     """Draws given the choice of a direction."""
     factor = DirectionFactor(payload.candidates, payload.parameters["noise_variance"], payload.parameters["tau"])
-    records, scale = _total(release, payload)
+    records, scale = _read_total(release, payload)
     walked = direction_draws(
         Chosen(factor, payload.index, payload.rate),
         records,
@@ -419,7 +484,7 @@ def _from_direction(
     return WeightPosterior(release.design, walked.weights, None, "walk", walked.mixing)
 
 
-def _total(release: Release, payload: GradientTrace | FactoredChoice) -> tuple[int, float | None]:
+def _read_total(release: Release, payload: GradientTrace | FactoredChoice) -> tuple[int, float | None]:
     """The number of records, public or with noise of a scale."""
     if payload.total is not None:
         return payload.total.value, payload.total.scale

@@ -32,28 +32,28 @@ import numpy as np
 
 from discreet.posterior.compiling import compiled
 from discreet.posterior.exact.moves import (
-    NUMBERS,
+    NUMBER_PROPOSALS,
     Changes,
     Codes,
     Flags,
     Floats,
     Ints,
     Model,
-    accepted,
+    accept_step,
+    apply_changes,
     draw_theta,
+    finish_move,
     log_ratio,
-    moved,
-    note,
-    proposed,
-    room_for,
-    settle,
+    make_room,
+    note_record,
+    propose_move,
 )
 
 __all__ = ["State", "count_cells", "draw_rows", "fill", "number_of", "start", "sweep", "sweeps"]
 
 
 class State(NamedTuple):
-    """Where a chain is. All arrays are changed in place.
+    """State of a chain over records. All arrays are changed in place.
 
     Args:
         records: positions of states, int32, shape (most records, nodes); the first `number[0]` count.
@@ -80,7 +80,7 @@ class State(NamedTuple):
 
 
 @compiled
-def _row(firsts: Ints, parents: Ints, strides: Ints, record: Codes, node: int) -> int:
+def _find_row(firsts: Ints, parents: Ints, strides: Ints, record: Codes, node: int) -> int:
     """First cell of the row that a record's parents pick."""
     cell = int(firsts[node])
     for place in range(parents.shape[1]):
@@ -91,7 +91,7 @@ def _row(firsts: Ints, parents: Ints, strides: Ints, record: Codes, node: int) -
 
 
 @compiled
-def _cell(starts: Ints, scopes: Ints, places: Ints, record: Codes, table: int) -> int:
+def _find_cell(starts: Ints, scopes: Ints, places: Ints, record: Codes, table: int) -> int:
     """The cell of a measured table that counts a record."""
     cell = int(starts[table])
     for place in range(scopes.shape[1]):
@@ -102,7 +102,7 @@ def _cell(starts: Ints, scopes: Ints, places: Ints, record: Codes, table: int) -
 
 
 @compiled
-def _state(theta: Floats, first: int, size: int, uniform: float) -> int:
+def _pick_state(theta: Floats, first: int, size: int, uniform: float) -> int:
     """The state of a row that a uniform number picks."""
     state, reached = 0, theta[first]
     while uniform >= reached and state < size - 1:
@@ -112,16 +112,16 @@ def _state(theta: Floats, first: int, size: int, uniform: float) -> int:
 
 
 @compiled
-def _draw(
+def _draw_record(
     sizes: Ints, firsts: Ints, parents: Ints, strides: Ints, theta: Floats, record: Codes, rng: np.random.Generator
 ) -> None:
     """Fill a record with states drawn from the network."""
     for node in range(len(sizes)):
-        record[node] = _state(theta, _row(firsts, parents, strides, record, node), sizes[node], rng.random())
+        record[node] = _pick_state(theta, _find_row(firsts, parents, strides, record, node), sizes[node], rng.random())
 
 
 @compiled
-def _cross(
+def _cross_record(
     sizes: Ints,
     firsts: Ints,
     parents: Ints,
@@ -134,18 +134,18 @@ def _cross(
     state: int,
     rng: np.random.Generator,
 ) -> None:
-    """The record that comes of another when a node takes a state and the uniforms of all others are held."""
+    """Write the record that comes of another when a node takes a state and the uniforms of all others are held."""
     new[:] = old
     new[node] = state
     for other in range(node + 1, len(sizes)):
         if not below[node, other]:
             continue
-        before, after = _row(firsts, parents, strides, old, other), _row(firsts, parents, strides, new, other)
+        before, after = _find_row(firsts, parents, strides, old, other), _find_row(firsts, parents, strides, new, other)
         if before != after:
             uniform = rng.random() * theta[before + old[other]]
             for cell in range(before, before + old[other]):
                 uniform += theta[cell]
-            new[other] = _state(theta, after, sizes[other], uniform)
+            new[other] = _pick_state(theta, after, sizes[other], uniform)
 
 
 @compiled
@@ -157,10 +157,10 @@ def fill(model: Model, state: State, rng: np.random.Generator) -> None:
     records, sources, theta, sums = state.records, state.sources, state.theta, state.sums
     sums[:] = 0
     for index in range(state.number[0]):
-        _draw(sizes, firsts, parents, strides, theta, records[index], rng)
+        _draw_record(sizes, firsts, parents, strides, theta, records[index], rng)
         for table in range(len(owner)):
             if owner[table] == sources[index]:
-                cell = _cell(starts, scopes, places, records[index], table)
+                cell = _find_cell(starts, scopes, places, records[index], table)
                 for entry in range(entries[cell], entries[cell + 1]):
                     sums[statistic[entry]] += amount[entry]
 
@@ -200,7 +200,7 @@ def count_cells(model: Model, state: State) -> Floats:
     for index in range(state.number[0]):
         record = records[index]
         for node in range(len(sizes)):
-            counts[_row(firsts, parents, strides, record, node) + record[node]] += 1
+            counts[_find_row(firsts, parents, strides, record, node) + record[node]] += 1
     return counts
 
 
@@ -221,18 +221,21 @@ def _renew_records(model: Model, state: State, changes: Changes, rng: np.random.
     taken = 0
     for index in range(state.number[0]):
         record, source = records[index], sources[index]
-        _draw(sizes, firsts, parents, strides, theta, proposed, rng)
+        _draw_record(sizes, firsts, parents, strides, theta, proposed, rng)
         count = 0
         for table in range(len(owner)):
             if owner[table] == source:
-                old, new = _cell(starts, scopes, places, record, table), _cell(starts, scopes, places, proposed, table)
+                old, new = (
+                    _find_cell(starts, scopes, places, record, table),
+                    _find_cell(starts, scopes, places, proposed, table),
+                )
                 if old != new:
-                    count = note(entries, statistic, amount, change, marked, listed, count, old, -1)
-                    count = note(entries, statistic, amount, change, marked, listed, count, new, 1)
-        good = accepted(
+                    count = note_record(entries, statistic, amount, change, marked, listed, count, old, -1)
+                    count = note_record(entries, statistic, amount, change, marked, listed, count, new, 1)
+        good = accept_step(
             log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count), rng
         )
-        settle(sums, change, marked, listed, count, good)
+        apply_changes(sums, change, marked, listed, count, good)
         if good:
             record[:] = proposed
             taken += 1
@@ -281,7 +284,7 @@ def _change_number(
         if last > len(records):
             return
         for index in range(first, last):
-            _draw(sizes, firsts, parents, strides, theta, records[index], rng)
+            _draw_record(sizes, firsts, parents, strides, theta, records[index], rng)
             sources[index] = source
     else:
         if not _put_last(records, sources, source, number, size, rng):
@@ -291,7 +294,7 @@ def _change_number(
     for index in range(first, last):
         for table in range(len(owner)):
             if owner[table] == source:
-                count = note(
+                count = note_record(
                     entries,
                     statistic,
                     amount,
@@ -299,11 +302,13 @@ def _change_number(
                     marked,
                     listed,
                     count,
-                    _cell(starts, scopes, places, records[index], table),
+                    _find_cell(starts, scopes, places, records[index], table),
                     sign,
                 )
-    good = accepted(log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count), rng)
-    settle(sums, change, marked, listed, count, good)
+    good = accept_step(
+        log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count), rng
+    )
+    apply_changes(sums, change, marked, listed, count, good)
     if good:
         state.number[0] = number + sign * size
 
@@ -316,7 +321,7 @@ def draw_rows(model: Model, state: State, rng: np.random.Generator) -> None:
 
 
 @compiled
-def _by_row(model: Model, state: State, node: int) -> tuple[Ints, Ints]:
+def _sort_by_row(model: Model, state: State, node: int) -> tuple[Ints, Ints]:
     """Records in the order of the rows of a node's table; where each row starts in it, and where the last ends."""
     sizes, firsts, parents, strides = model.sizes, model.firsts, model.parents, model.strides
     records = state.records
@@ -324,12 +329,12 @@ def _by_row(model: Model, state: State, node: int) -> tuple[Ints, Ints]:
     rows = (firsts[node + 1] - firsts[node]) // size
     starts = np.zeros(rows + 1, np.int64)
     for index in range(number):
-        starts[(_row(firsts, parents, strides, records[index], node) - firsts[node]) // size + 1] += 1
+        starts[(_find_row(firsts, parents, strides, records[index], node) - firsts[node]) // size + 1] += 1
     for row in range(rows):
         starts[row + 1] += starts[row]
     order, filled = np.empty(number, np.int64), starts.copy()
     for index in range(number):
-        row = (_row(firsts, parents, strides, records[index], node) - firsts[node]) // size
+        row = (_find_row(firsts, parents, strides, records[index], node) - firsts[node]) // size
         order[filled[row]] = index
         filled[row] += 1
     return order, starts
@@ -362,7 +367,7 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
     for node, size in enumerate(sizes):
         if size < 2 or known[node]:
             continue
-        order, begins = _by_row(model, state, node)
+        order, begins = _sort_by_row(model, state, node)
         for row in range(len(begins) - 1):
             if begins[row] == begins[row + 1]:
                 continue  # a row without records has just been drawn from its prior
@@ -371,7 +376,7 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
             for pair in range(size // 2):
                 one, other = pairs[2 * pair], pairs[2 * pair + 1]
                 a, b = first + one, first + other
-                wanted, gain, loses, chance = proposed(theta, alpha, lengths, a, b, rng)
+                wanted, gain, loses, chance = propose_move(theta, alpha, lengths, a, b, rng)
                 source, goal = (one, other) if loses else (other, one)
                 crossed, count = 0, 0
                 for position in range(begins[row], begins[row + 1]):
@@ -379,24 +384,26 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
                     record, changed = records[index], crossing[crossed]
                     if record[node] != source or rng.random() >= chance:
                         continue
-                    _cross(sizes, firsts, parents, strides, below, theta, record, changed, node, goal, rng)
+                    _cross_record(sizes, firsts, parents, strides, below, theta, record, changed, node, goal, rng)
                     who[crossed] = index
                     crossed += 1
                     for table in range(len(owner)):
                         if touched[node, table] and owner[table] == sources[index]:
-                            left = _cell(starts, scopes, places, record, table)
-                            entered = _cell(starts, scopes, places, changed, table)
+                            left = _find_cell(starts, scopes, places, record, table)
+                            entered = _find_cell(starts, scopes, places, changed, table)
                             if left != entered:
-                                count = note(entries, statistic, amount, change, marked, listed, count, left, -1)
-                                count = note(entries, statistic, amount, change, marked, listed, count, entered, 1)
+                                count = note_record(entries, statistic, amount, change, marked, listed, count, left, -1)
+                                count = note_record(
+                                    entries, statistic, amount, change, marked, listed, count, entered, 1
+                                )
                 gain += log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count)
-                good = accepted(gain, rng)
-                settle(sums, change, marked, listed, count, good)
+                good = accept_step(gain, rng)
+                apply_changes(sums, change, marked, listed, count, good)
                 tried += 1
                 taken += good
                 for position in range(crossed if good else 0):
                     records[who[position]] = crossing[position]
-                moved(theta, lengths, a, b, wanted, good, adapt)
+                finish_move(theta, lengths, a, b, wanted, good, adapt)
     return taken / max(tried, 1)
 
 
@@ -418,7 +425,7 @@ def sweep(model: Model, state: State, changes: Changes, adapt: float, rng: np.ra
     for source in range(len(model.counted)):
         if not model.counted[source]:
             widest = min(max(model.scale.max(), 1.0), len(state.records) / 8)
-            for _ in range(NUMBERS):
+            for _ in range(NUMBER_PROPOSALS):
                 # From single records to steps as wide as the noise, all scales alike.
                 size = int((widest + 1) ** rng.random())
                 _change_number(model, state, changes, source, size, rng)
@@ -441,7 +448,7 @@ def sweeps(model: Model, state: State, count: int, adapt: float, rng: np.random.
     Returns:
         Shares of records and of moves that were taken.
     """
-    changes = room_for(len(model.released), len(model.ties.rows) - 1)
+    changes = make_room(len(model.released), len(model.ties.rows) - 1)
     records, moves = 0.0, 0.0
     for _ in range(count):
         one, other = sweep(model, state, changes, adapt, rng)

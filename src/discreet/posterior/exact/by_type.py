@@ -30,34 +30,34 @@ import numpy as np
 
 from discreet.posterior.compiling import compiled
 from discreet.posterior.exact.moves import (
-    NUMBERS,
+    NUMBER_PROPOSALS,
     Changes,
     Codes,
     Floats,
     Ints,
     Model,
-    accepted,
+    accept_step,
+    apply_changes,
     draw_theta,
+    finish_move,
     log_ratio,
     log_share,
-    moved,
-    note,
-    proposed,
-    room_for,
-    settle,
+    make_room,
+    note_record,
+    propose_move,
 )
 
 __all__ = ["State", "Types", "count_cells", "draw_rows", "number_of", "start", "sweeps"]
 
-MOVES = 4
+MOVE_PASSES = 4
 """Passes of moves over all rows in each sweep: together they take as long as the pass over the records."""
-STEP = 2.4
+BEST_STEP = 2.4
 """Standard deviation of the best step of one parameter, as a multiple of that of its law (Gelman, Roberts and Gilks,
 1996)."""
 
 
 class Types(NamedTuple):
-    """What there is to know of every type.
+    """All joint states of the nodes, and the table entries that each picks.
 
     Args:
         states: of the nodes, int32, shape (types, nodes); the last node's state runs fastest.
@@ -77,7 +77,7 @@ class Types(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where a chain is. All arrays but those of the types are changed in place.
+    """State of a chain over counts of types. All arrays but those of the types are changed in place.
 
     Args:
         counts: records of every type, shape (data sets, types).
@@ -98,7 +98,7 @@ class State(NamedTuple):
     types: Types
 
 
-def _types(model: Model) -> Types:
+def _list_types(model: Model) -> Types:
     """All joint states of a model's nodes."""
     sizes = tuple(int(size) for size in model.sizes)
     states = np.stack(np.unravel_index(np.arange(math.prod(sizes)), sizes), axis=1)
@@ -125,16 +125,16 @@ def start(
         room: most records of all data sets together.
         rng: source of randomness.
     """
-    types = _types(model)
+    types = _list_types(model)
     counts = np.zeros((len(numbers), len(types.states)), np.int64)
     sums, lengths = np.zeros(len(model.released)), np.ones(len(theta))
     state = State(counts, room, sums, theta.copy(), alpha.copy(), lengths, types)
-    logs, rest = _weights(types.cells, state.theta)
-    changes = room_for(len(sums), len(model.ties.rows) - 1)
+    logs, rest = _weigh_types(types.cells, state.theta)
+    changes = make_room(len(sums), len(model.ties.rows) - 1)
     for source, records in enumerate(numbers):
         _scatter(logs, rest, counts[source], records, rng)
         count = _note_all(model, types.measured, source, counts[source], changes, 0)
-        settle(sums, changes.amount, changes.marked, changes.listed, count, True)
+        apply_changes(sums, changes.amount, changes.marked, changes.listed, count, True)
     return state
 
 
@@ -147,7 +147,7 @@ def number_of(state: State) -> int:
 
 
 @compiled
-def _weights(cells: Ints, theta: Floats) -> tuple[Floats, Floats]:
+def _weigh_types(cells: Ints, theta: Floats) -> tuple[Floats, Floats]:
     """Log probability of every type; and of each type or a later one, the probability, shape (types + 1,)."""
     logs, rest = np.zeros(len(cells)), np.zeros(len(cells) + 1)
     for kind in range(len(cells) - 1, -1, -1):
@@ -193,7 +193,7 @@ def _note_all(model: Model, measured: Ints, source: int, more: Ints, changes: Ch
             for table in range(len(owner)):
                 if owner[table] == source:
                     cell = measured[kind, table]
-                    count = note(entries, statistic, amount, change, marked, listed, count, cell, more[kind])
+                    count = note_record(entries, statistic, amount, change, marked, listed, count, cell, more[kind])
     return count
 
 
@@ -214,7 +214,7 @@ def count_cells(model: Model, state: State) -> Floats:
 
 
 @compiled
-def _partners(model: Model, types: Types, node: int, rng: np.random.Generator) -> Ints:
+def _pair_types(model: Model, types: Types, node: int, rng: np.random.Generator) -> Ints:
     """Disjoint pairs of types: the partner of the first of each pair, -1 for all others.
 
     They differ in the state of the node alone; for a node that is not there they are any two.
@@ -254,8 +254,8 @@ def _exchange(
         for table in range(len(owner)):
             left, entered = measured[other, table], measured[one, table]
             if owner[table] == source and left != entered:
-                count = note(entries, statistic, amount, change, marked, listed, count, left, -1)
-                count = note(entries, statistic, amount, change, marked, listed, count, entered, 1)
+                count = note_record(entries, statistic, amount, change, marked, listed, count, left, -1)
+                count = note_record(entries, statistic, amount, change, marked, listed, count, entered, 1)
         # A step should be of the order of what the noise lets vary: by one over the root of this precision.
         precision = 0.0
         for position in range(count):
@@ -263,16 +263,16 @@ def _exchange(
             precision += weight * weight
         share = math.exp(log_share(logs[one] - logs[other]))
         variance = 2 * (counts[one] + counts[other]) * share * (1 - share)  # of a step, if all records are picked
-        step = STEP * 2.0 ** (3 * rng.random() - 2)
+        step = BEST_STEP * 2.0 ** (3 * rng.random() - 2)
         chance = 1.0 if variance * precision <= step * step else step * step / (variance * precision)
         picked = rng.binomial(counts[one], chance)
         moved = rng.binomial(picked + rng.binomial(counts[other], chance), share) - picked
         for position in range(count):
             change[listed[position]] *= moved
-        good = accepted(
+        good = accept_step(
             log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count), rng
         )
-        settle(sums, change, marked, listed, count, good)
+        apply_changes(sums, change, marked, listed, count, good)
         tried += 1
         if good:
             taken += 1
@@ -319,8 +319,8 @@ def _change_number(
             more[kind] = -more[kind]
     count = _note_all(model, state.types.measured, source, more, changes, 0)
     gain = log_ratio(released, scale, within, gaussian, block, ties, state.sums, change, listed, seen, count)
-    good = accepted(gain, rng)
-    settle(state.sums, change, marked, listed, count, good)
+    good = accept_step(gain, rng)
+    apply_changes(state.sums, change, marked, listed, count, good)
     if good:
         counts += more
 
@@ -333,7 +333,7 @@ def draw_rows(model: Model, state: State, rng: np.random.Generator) -> None:
 
 
 @compiled
-def _cross(
+def _cross_type(
     model: Model,
     types: Types,
     theta: Floats,
@@ -414,7 +414,7 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
             for pair in range(size // 2):
                 one, other = pairs[2 * pair], pairs[2 * pair + 1]
                 a, b = first + one, first + other
-                wanted, gain, loses, chance = proposed(theta, alpha, lengths, a, b, rng)
+                wanted, gain, loses, chance = propose_move(theta, alpha, lengths, a, b, rng)
                 losing, goal = (a, other) if loses else (b, one)
                 count = 0
                 for source in range(len(counts)):
@@ -422,39 +422,39 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
                         old = order[position]
                         many = rng.binomial(counts[source, old], chance) if counts[source, old] > 0 else 0
                         if many > 0:
-                            _cross(model, types, theta, more[source], goals, records, old, node, goal, many, rng)
+                            _cross_type(model, types, theta, more[source], goals, records, old, node, goal, many, rng)
                     count = _note_all(model, types.measured, source, more[source], changes, count)
                 gain += log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count)
-                good = accepted(gain, rng)
-                settle(sums, change, marked, listed, count, good)
+                good = accept_step(gain, rng)
+                apply_changes(sums, change, marked, listed, count, good)
                 tried += 1
                 if good:
                     taken += 1
                     counts += more
                 more[:] = 0
-                moved(theta, lengths, a, b, wanted, good, adapt)
+                finish_move(theta, lengths, a, b, wanted, good, adapt)
     return taken / max(tried, 1)
 
 
 @compiled
 def _sweep(model: Model, state: State, changes: Changes, adapt: float, rng: np.random.Generator) -> tuple[float, float]:
     """One sweep of all three parts; returns the shares of exchanges and of moves that were taken."""
-    logs, rest = _weights(state.types.cells, state.theta)
+    logs, rest = _weigh_types(state.types.cells, state.theta)
     exchanges, passes = 0.0, len(model.sizes) + 1
     for node in range(passes):
         for source in range(len(model.counted)):
-            partners = _partners(model, state.types, node, rng)
+            partners = _pair_types(model, state.types, node, rng)
             exchanges += _exchange(model, state, changes, source, partners, logs, rng) / (passes * len(model.counted))
     for source in range(len(model.counted)):
         if not model.counted[source]:
             widest = min(max(model.scale.max(), 1.0), state.room / 8)
-            for _ in range(NUMBERS):
+            for _ in range(NUMBER_PROPOSALS):
                 # From steps as wide as the noise to single records.
                 size = int((widest + 1) ** rng.random())
                 _change_number(model, state, changes, logs, rest, source, size, rng)
     moves = 0.0
-    for _ in range(MOVES):
-        moves += _move_rows(model, state, changes, adapt, rng) / MOVES
+    for _ in range(MOVE_PASSES):
+        moves += _move_rows(model, state, changes, adapt, rng) / MOVE_PASSES
     draw_rows(model, state, rng)
     return exchanges, moves
 
@@ -473,7 +473,7 @@ def sweeps(model: Model, state: State, count: int, adapt: float, rng: np.random.
     Returns:
         Shares of exchanges between types and of moves that were taken.
     """
-    changes = room_for(len(model.released), len(model.ties.rows) - 1)
+    changes = make_room(len(model.released), len(model.ties.rows) - 1)
     exchanges, moves = 0.0, 0.0
     for _ in range(count):
         one, other = _sweep(model, state, changes, adapt, rng)

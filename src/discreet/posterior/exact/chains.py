@@ -28,73 +28,73 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
 from discreet.posterior.compiling import COMPILED
-from discreet.posterior.diagnostics import effective_size, r_hat
+from discreet.posterior.diagnostics import describe_mixing, has_mixed, measure_mixing
 from discreet.posterior.evidence import measurements, number_of_records
 from discreet.posterior.exact import by_record, by_type
-from discreet.posterior.exact.moves import SMALLEST, Model, Ties
-from discreet.posterior.exact.sums import Sums, beyond, read_sums
-from discreet.posterior.joint_draws import ENOUGH, Mixing, PosteriorDraws
+from discreet.posterior.exact.moves import FLOOR_PROBABILITY, Model, Ties
+from discreet.posterior.exact.sums import Sums, crossing_nats, read_sums
+from discreet.posterior.joint_draws import Mixing, PosteriorDraws
 from discreet.posterior.plug_in import plug_in
 from discreet.releases.combined import Combined
 
-__all__ = ["joint", "visits"]
+__all__ = ["draw_jointly", "updates_per_sweep"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-CHAINS = 4
-AGREED = 1.01
-"""Largest R-hat at which chains count as mixed (Vehtari et al., 2021)."""
-WARM_UP = 500
+EXACT_CHAINS = 4
+WARM_UP_SWEEPS = 500
 """Sweeps in which the lengths of moves adapt; thrown away."""
-RATE = 0.1
+ADAPTATION_RATE = 0.1
 """Of their adaptation."""
-FEWEST = 500
+LEAST_KEPT_DRAWS = 500
 """Draws kept of each chain: enough to tell its autocorrelation."""
-MOST_VISITS = 6e9
-"""A chain visits each variable of each record once a sweep; so many visits take five minutes of one core, compiled."""
-TYPE = 4
-"""Records that take as long to visit as a type of records."""
-SLOWER = 100
+MOST_UPDATES = 6e9
+"""A chain updates each variable of each record once a sweep; so many take five minutes of one core, compiled."""
+RECORDS_PER_TYPE = 4
+"""Records that take as long to update as a type of records."""
+PYTHON_SLOWDOWN = 100
 """Times that plain Python is slower."""
-DEVIATIONS, ROOM = 10, 100
+ROOM_DEVIATIONS, ROOM_RECORDS = 10, 100
 """Where the number of records is not public, chains have room for so many deviations of its noise, and so many records,
 beyond what the noisy tables tell: what lies above has less than e^-14 of the mass of one Laplace total, and less of a
 sum of several."""
-MOST_BYTES = 2**30
+MOST_CHAIN_BYTES = 2**30
 """Memory for the records of a chain."""
-ROUNDING = 1e-9
+ROUNDING_SHARE = 1e-9
 """Share of a statistic that floating point may be off."""
-MOST_OUTSIDE = 100
+MOST_SWEEPS_OUTSIDE = 100
 """Sweeps for each of those in which all rounded numbers are where they must be, before chains give up."""
 
 
-def _model(network: Network, parts: Sequence[Sums], members: Mapping[str, float], counted: Sequence[bool]) -> Model:
+def _build_model(
+    network: Network, parts: Sequence[Sums], members: Mapping[str, float], counted: Sequence[bool]
+) -> Model:
     """Arrays of the kernel."""
     order = [*network.order, *members]
     position = {name: index for index, name in enumerate(order)}
     sizes = np.array([*(network.schema[name].size for name in network.order), *(2 for _ in members)], np.int64)
     above = [[position[name] for name in network.parents[node]] if node in network.parents else [] for node in order]
-    parents, strides, rows = _strided(above, sizes)
+    parents, strides, rows = _stride_sets(above, sizes)
     strides *= sizes[:, None]  # a row has a cell for each state of its node
-    below = _below(above)
+    below = _find_descendants(above)
     measured = [[position[name] for name in part.scope] for part in parts]
-    scopes, places, cells = _strided(measured, sizes)
+    scopes, places, cells = _stride_sets(measured, sizes)
     touched = np.zeros((len(order), len(parts)), np.bool_)
     for table, nodes in enumerate(measured):
         touched[:, table] = below[:, nodes].any(axis=1)
         touched[nodes, table] = True
     each = [part.released.size for part in parts]
-    begins, statistic, amount = _added(parts, _starts(each)[:-1], cells)
+    begins, statistic, amount = _list_entries(parts, _lay_out(each)[:-1], cells)
     return Model(
         sizes,
         parents,
         strides,
-        _starts(sizes * rows),
+        _lay_out(sizes * rows),
         below,
         scopes,
         places,
-        _starts(cells),
+        _lay_out(cells),
         touched,
         begins,
         statistic,
@@ -103,14 +103,14 @@ def _model(network: Network, parts: Sequence[Sums], members: Mapping[str, float]
         np.repeat([part.scale for part in parts], each).astype(np.float64),
         np.repeat([part.within or 0.0 for part in parts], each).astype(np.float64),
         np.repeat([part.gaussian for part in parts], each),
-        *_ties(parts, _starts(each)),
+        *_list_ties(parts, _lay_out(each)),
         np.array([name in members for name in order]),
         np.array([part.owner for part in parts], np.int64),
         np.array(counted, np.bool_),
     )
 
 
-def _below(above: Sequence[Sequence[int]]) -> npt.NDArray[np.bool_]:
+def _find_descendants(above: Sequence[Sequence[int]]) -> npt.NDArray[np.bool_]:
     """Whether the first node is an ancestor of the second, from the parents of each, which come before it."""
     below = np.zeros((len(above), len(above)), np.bool_)
     for node, names in enumerate(above):
@@ -120,8 +120,8 @@ def _below(above: Sequence[Sequence[int]]) -> npt.NDArray[np.bool_]:
     return below
 
 
-def _added(parts: Sequence[Sums], firsts: Ints, cells: Ints) -> tuple[Ints, Ints, Floats]:
-    """Where the entries of each table's cells begin; of each entry the statistic, and what a record adds to it."""
+def _list_entries(parts: Sequence[Sums], firsts: Ints, cells: Ints) -> tuple[Ints, Ints, Floats]:
+    """List where the entries of each table's cells begin; of each entry the statistic, and what a record adds to it."""
     entries: list[list[tuple[int, float]]] = []
     for part, first, count in zip(parts, firsts.tolist(), cells, strict=True):
         own: list[list[tuple[int, float]]] = [[] for _ in range(count)]
@@ -129,11 +129,11 @@ def _added(parts: Sequence[Sums], firsts: Ints, cells: Ints) -> tuple[Ints, Ints
             own[cell].append((first + statistic, amount))
         entries += own
     flat = np.array([entry for cell in entries for entry in cell], np.float64).reshape(-1, 2)
-    return _starts([len(cell) for cell in entries]), flat[:, 0].astype(np.int64), flat[:, 1].copy()
+    return _lay_out([len(cell) for cell in entries]), flat[:, 0].astype(np.int64), flat[:, 1].copy()
 
 
-def _ties(parts: Sequence[Sums], firsts: Ints) -> tuple[Ints, Ties]:
-    """Of each statistic the block of a star that it belongs to, or -1; and what the blocks are."""
+def _list_ties(parts: Sequence[Sums], firsts: Ints) -> tuple[Ints, Ties]:
+    """List of each statistic the block of a star that it belongs to, or -1; and what the blocks are."""
     block = np.full(firsts[-1], -1, np.int64)
     stars: dict[Hashable, list[Ints]] = {}
     for part, first in zip(parts, firsts[:-1].tolist(), strict=True):
@@ -145,10 +145,10 @@ def _ties(parts: Sequence[Sums], firsts: Ints) -> tuple[Ints, Ties]:
         block[np.concatenate(rows)] = number
     cells = [row for rows in blocks for row in rows]
     members = np.concatenate(cells) if cells else np.zeros(0, np.int64)
-    return block, Ties(_starts([len(rows) for rows in blocks]), _starts([len(row) for row in cells]), members)
+    return block, Ties(_lay_out([len(rows) for rows in blocks]), _lay_out([len(row) for row in cells]), members)
 
 
-def _strided(sets: Sequence[Sequence[int]], sizes: Ints) -> tuple[Ints, Ints, Ints]:
+def _stride_sets(sets: Sequence[Sequence[int]], sizes: Ints) -> tuple[Ints, Ints, Ints]:
     """Sets of variables in rows filled up with -1, by how many cells a step of each moves, and cells of each set."""
     names = np.full((len(sets), max(1, *map(len, sets))), -1, np.int64)
     strides, cells = np.zeros_like(names), np.ones(len(sets), np.int64)
@@ -159,22 +159,22 @@ def _strided(sets: Sequence[Sequence[int]], sizes: Ints) -> tuple[Ints, Ints, In
     return names, strides, cells
 
 
-def _starts(lengths: Sequence[int] | Ints) -> Ints:
-    """Where each of some pieces begins, laid one after the other, and where the last one ends."""
+def _lay_out(lengths: Sequence[int] | Ints) -> Ints:
+    """Find where each of some pieces begins, laid one after the other, and where the last one ends."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
 # ---------------------------------------------------------------------------------------------------- chains
 
 
-def joint(
+def draw_jointly(
     evidence: Combined,
     prior: Dirichlet,
     draws: int,
     rng: np.random.Generator,
     *,
     progress: Callable[[Mixing], None] | None = None,
-    most_visits: float = MOST_VISITS,
+    most_visits: float = MOST_UPDATES,
 ) -> PosteriorDraws:
     """Draw all probabilities from their exact joint posterior.
 
@@ -197,37 +197,38 @@ def joint(
     """
     network = evidence.network
     task = _Task.of(evidence, prior)
-    chains = [task.chain(evidence, index, own) for index, own in enumerate(rng.spawn(CHAINS))]
-    kept = max(FEWEST, math.ceil(draws / CHAINS))
+    chains = [task.chain(evidence, index, own) for index, own in enumerate(rng.spawn(EXACT_CHAINS))]
+    kept = max(LEAST_KEPT_DRAWS, math.ceil(draws / EXACT_CHAINS))
     length = kept
-    limit = (most_visits if COMPILED else most_visits / SLOWER) / max(visits(evidence), 1)
-    with ThreadPoolExecutor(CHAINS if COMPILED else 1) as pool:
-        list(pool.map(lambda chain: task.run(chain, WARM_UP, 0, RATE), chains))
-        done = WARM_UP
+    limit = (most_visits if COMPILED else most_visits / PYTHON_SLOWDOWN) / max(updates_per_sweep(evidence), 1)
+    with ThreadPoolExecutor(EXACT_CHAINS if COMPILED else 1) as pool:
+        list(pool.map(lambda chain: task.run(chain, WARM_UP_SWEEPS, 0, ADAPTATION_RATE), chains))
+        done = WARM_UP_SWEEPS
         while True:
             # Every round is twice as long as the last one, and alone is kept: all before it has been warm-up.
             rounds = list(pool.map(lambda chain, n=length: task.run(chain, n, kept, 0.0), chains))
             done += length
-            mixing = _mixing(network, rounds, done)
+            mixing = _measure_mixing(network, rounds, done)
             if progress is not None:
                 progress(mixing)
-            if mixing.effective >= ENOUGH and mixing.r_hat <= AGREED:
+            if has_mixed(mixing):
                 break
             length *= 2
             if done + length > limit:
                 raise DiscreetError(
-                    f"the chains of the exact posterior have not mixed after {done:,} sweeps: {mixing.worst} is worth "
-                    f"{mixing.effective:.0f} independent draws of {ENOUGH}, R-hat is {mixing.r_hat:.3f} (at most "
-                    f"{AGREED}); read the release with another method"
+                    f"the chains of the exact posterior have not mixed after {done:,} sweeps: "
+                    f"{describe_mixing(mixing)}; read the release with another method"
                 )
-    cells, twins = (_by_family(network, [getattr(part, name) for part in rounds], draws) for name in ("theta", "twins"))
+    cells, twins = (
+        _split_by_family(network, [getattr(part, name) for part in rounds], draws) for name in ("theta", "twins")
+    )
     # Draws that are left out take their part of what all are worth along.
-    worth = partial(float, mixing.effective * draws / (CHAINS * kept))
+    worth = partial(float, mixing.effective * draws / (EXACT_CHAINS * kept))
     return PosteriorDraws(cells, "exact", twins, mixing, worth)
 
 
-def visits(evidence: Combined) -> float:
-    """Variables of records that one sweep visits, or as many as take as long as its visits to types of records.
+def updates_per_sweep(evidence: Combined) -> float:
+    """Variables of records that one sweep updates, or as many as take as long as its updates of types of records.
 
     What the exact posterior costs is proportional to it.
 
@@ -237,12 +238,12 @@ def visits(evidence: Combined) -> float:
     network = evidence.network
     members = sum(part.sampling is not None for part in measurements(evidence.parts))
     types = math.prod([*(network.schema[node].size for node in network.nodes), 2**members])
-    records = min(sum(most for _, most in _numbers(evidence)), TYPE * types * len(evidence.data_sets))
+    records = min(sum(most for _, most in _bound_numbers(evidence)), RECORDS_PER_TYPE * types * len(evidence.data_sets))
     return records * len(network.nodes)
 
 
 class _Kernel(Protocol):
-    """What `augmentation` and `collapsed` have in common."""
+    """The functions that both kernels have, `by_record.py` and `by_type.py`."""
 
     def start(
         self, model: Model, theta: Floats, alpha: Floats, numbers: tuple[int, ...], room: int, rng: np.random.Generator
@@ -263,7 +264,7 @@ class _Kernel(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """What all chains share.
+    """The model, prior and sizes that all chains of a posterior share.
 
     Args:
         network: of the probabilities.
@@ -291,7 +292,7 @@ class _Task:
         network, members = evidence.network, dict[str, float]()
         if not all(measurements([part]) for part in evidence.parts):
             raise InputError("the joint posterior reads releases of noisy counts, tables or contrasts")
-        nats = beyond(measurements(evidence.parts))
+        nats = crossing_nats(measurements(evidence.parts))
         parts = [
             read_sums(network, part, (owner, index), members, nats)
             for owner, releases in enumerate(evidence.data_sets)
@@ -299,13 +300,13 @@ class _Task:
             for part in measurements([release])
             if part.scale is not None
         ]
-        model = _model(network, parts, members, [number is not None for number in evidence.records])
-        alpha = _joined(network, prior.alpha, members, 1.0)
+        model = _build_model(network, parts, members, [number is not None for number in evidence.records])
+        alpha = _join_tables(network, prior.alpha, members, 1.0)
         if evidence.public is not None:
-            alpha += _joined(network, evidence.public, members, 0.0)
-        numbers, most = zip(*_numbers(evidence), strict=True)
+            alpha += _join_tables(network, evidence.public, members, 0.0)
+        numbers, most = zip(*_bound_numbers(evidence), strict=True)
         types = math.prod(map(int, model.sizes))
-        kernel = by_type if TYPE * types * len(numbers) < sum(most) else by_record
+        kernel = by_type if RECORDS_PER_TYPE * types * len(numbers) < sum(most) else by_record
         rounded = np.repeat([part.within is not None for part in parts], [part.released.size for part in parts])
         return _Task(network, model, members, alpha, numbers, most, kernel, np.flatnonzero(rounded))
 
@@ -314,13 +315,13 @@ class _Task:
         release = evidence.parts[index % len(evidence.parts)]
         theta = plug_in(release, draws=1, rng=rng, prior=release.dirichlet).cells
         cells = np.concatenate(
-            [np.maximum(theta[node], SMALLEST).ravel() for node in self.network.order]
+            [np.maximum(theta[node], FLOOR_PROBABILITY).ravel() for node in self.network.order]
             + [np.array([1 - p, p]) for p in self.members.values()]
         )
         numbers = self.numbers
         room = sum(self.most)
         kept = room if self.kernel is by_record else 8 * math.prod(map(int, self.model.sizes))
-        if 4 * kept * len(self.model.sizes) > MOST_BYTES:
+        if 4 * kept * len(self.model.sizes) > MOST_CHAIN_BYTES:
             raise DiscreetError(
                 f"the exact posterior of {sum(numbers):,} records takes too much memory; read the release with another "
                 "method"
@@ -336,7 +337,7 @@ class _Task:
         every = length // kept if kept else length
         for done in range(every, length + 1, every):
             if kept and self.rounded.size:
-                self._watched(chain, every)
+                self._run_watched(chain, every)
             else:
                 self.kernel.sweeps(self.model, state, every, adapt, rng)
             if kept:
@@ -346,13 +347,15 @@ class _Task:
                 twins[place] = state.theta  # the chain goes on from here: both are draws given the same records
         return _Round(theta, twins, numbers)
 
-    def _watched(self, chain: _Chain, length: int) -> None:
+    def _run_watched(self, chain: _Chain, length: int) -> None:
         """So many sweeps at whose end all rounded statistics are where they must be; changes the chain."""
         state, model, seen = chain.state, self.model, 0
         released, within = model.released[self.rounded], model.within[self.rounded]
-        for _ in range(MOST_OUTSIDE * length):
+        for _ in range(MOST_SWEEPS_OUTSIDE * length):
             self.kernel.sweeps(model, state, 1, 0.0, chain.rng)
-            seen += bool(np.all(np.abs(released - state.sums[self.rounded]) <= within + ROUNDING * np.abs(released)))
+            seen += bool(
+                np.all(np.abs(released - state.sums[self.rounded]) <= within + ROUNDING_SHARE * np.abs(released))
+            )
             if seen == length:
                 return
         raise DiscreetError(
@@ -363,7 +366,7 @@ class _Task:
 
 @dataclass(frozen=True, eq=False)
 class _Chain:
-    """One chain; its arrays change.
+    """State and generator of one chain; its arrays change.
 
     Args:
         state: of the kernel.
@@ -376,7 +379,7 @@ class _Chain:
 
 @dataclass(frozen=True, eq=False)
 class _Round:
-    """What a chain keeps of a round.
+    """Draws that a chain keeps of a round.
 
     Args:
         theta: shape (kept, cells).
@@ -389,7 +392,7 @@ class _Round:
     numbers: Floats
 
 
-def _numbers(evidence: Combined) -> list[tuple[int, int]]:
+def _bound_numbers(evidence: Combined) -> list[tuple[int, int]]:
     """Records of each data set, and the most there may be: as stated, or as all its noisy tables tell."""
     found = []
     for releases, known in zip(evidence.data_sets, evidence.records, strict=True):
@@ -397,18 +400,18 @@ def _numbers(evidence: Combined) -> list[tuple[int, int]]:
             found.append((known, known))
             continue
         mean, deviation = number_of_records(measurements(releases))
-        most = max(mean, 0.0) + DEVIATIONS * deviation + ROOM
+        most = max(mean, 0.0) + ROOM_DEVIATIONS * deviation + ROOM_RECORDS
         found.append((round(max(mean, 0.0)), math.ceil(most)))
     return found
 
 
-def _joined(network: Network, tables: Mapping[str, Array], members: Mapping[str, float], rest: float) -> Floats:
-    """All cells of the kernel's tables, those of memberships filled up."""
+def _join_tables(network: Network, tables: Mapping[str, Array], members: Mapping[str, float], rest: float) -> Floats:
+    """Join all cells of the kernel's tables, those of memberships filled up."""
     own = [np.asarray(tables[node], np.float64).ravel() for node in network.order]
     return np.concatenate([*own, np.full(2 * len(members), rest)])
 
 
-def _by_family(network: Network, chains: Sequence[Floats], draws: int) -> Tables:
+def _split_by_family(network: Network, chains: Sequence[Floats], draws: int) -> Tables:
     """Draws of the chains in turn, by family; the last ones if fewer are wanted than were kept."""
     in_turn = np.stack(chains, axis=1).reshape(-1, chains[0].shape[1])[-draws:].T
     found, first = dict[str, Array](), 0
@@ -419,17 +422,15 @@ def _by_family(network: Network, chains: Sequence[Floats], draws: int) -> Tables
     return Tables(network, found, draws=draws)
 
 
-def _mixing(network: Network, rounds: Sequence[_Round], done: int) -> Mixing:
+def _measure_mixing(network: Network, rounds: Sequence[_Round], done: int) -> Mixing:
     """How well chains have mixed, in the worst of all probabilities and the number of records."""
     cells = np.concatenate([np.stack([part.theta.T for part in rounds], axis=1),
                             np.stack([part.numbers[None] for part in rounds], axis=1)])  # fmt: skip
-    sizes, ratios = effective_size(cells), r_hat(cells)
-    worst = int(np.argmin(sizes))
-    return Mixing(len(rounds), done, float(sizes[worst]), _name(network, worst), float(ratios.max()))
+    return measure_mixing(cells, partial(_name_entry, network), done)
 
 
-def _name(network: Network, cell: int) -> str:
-    """What an entry is called."""
+def _name_entry(network: Network, cell: int) -> str:
+    """Name an entry, such as "P(lung=yes | smoke=no)"."""
     for node in network.order:
         shape = network.shape(node)
         if cell < math.prod(shape):

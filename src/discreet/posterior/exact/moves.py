@@ -15,9 +15,9 @@ import numpy.typing as npt
 from discreet.posterior.compiling import compiled
 
 __all__ = [
-    "EASY",
-    "NUMBERS",
-    "SMALLEST",
+    "FLOOR_PROBABILITY",
+    "NUMBER_PROPOSALS",
+    "WANTED_MOVE_SHARE",
     "Changes",
     "Codes",
     "Flags",
@@ -25,15 +25,15 @@ __all__ = [
     "Ints",
     "Model",
     "Ties",
-    "accepted",
+    "accept_step",
+    "apply_changes",
     "draw_theta",
+    "finish_move",
     "log_ratio",
     "log_share",
-    "moved",
-    "note",
-    "proposed",
-    "room_for",
-    "settle",
+    "make_room",
+    "note_record",
+    "propose_move",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -41,16 +41,16 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 
-SMALLEST = 1e-300
+FLOOR_PROBABILITY = 1e-300
 """Probability that stands for less, so that logarithms stay finite."""
-NUMBERS = 20
+NUMBER_PROPOSALS = 20
 """Proposals of another number of records in each sweep: as cheap as one of renewing the records."""
-EASY = 0.35
+WANTED_MOVE_SHARE = 0.35
 """Share of moves that are taken, to which their lengths adapt: near the best for one parameter at a time."""
 
 
 class Ties(NamedTuple):
-    """Which statistics have the noise of a star: `exp(-max of its rows / scale)` in each of its blocks.
+    """The statistics that have the noise of a star, of density `exp(-max of its rows / scale)` in each of its blocks.
 
     Args:
         rows: first row of each block, shape (blocks + 1,); a row is the sum of the absolute noise in its cells.
@@ -64,7 +64,7 @@ class Ties(NamedTuple):
 
 
 class Model(NamedTuple):
-    """What stays fixed: the network, what each record adds to the statistics, and what was released.
+    """All that stays fixed: the network, what each record adds to the statistics, and what was released.
 
     Nodes are numbered in topological order, and so are the cells of all their tables, one table after the other.
 
@@ -132,7 +132,7 @@ class Changes(NamedTuple):
 
 
 @compiled
-def room_for(statistics: int, blocks: int) -> Changes:
+def make_room(statistics: int, blocks: int) -> Changes:
     """Room for proposals."""
     return Changes(
         np.zeros(statistics), np.zeros(statistics, np.bool_), np.empty(statistics, np.int64), np.zeros(blocks, np.bool_)
@@ -140,7 +140,7 @@ def room_for(statistics: int, blocks: int) -> Changes:
 
 
 @compiled
-def note(
+def note_record(
     entries: Ints,
     statistic: Ints,
     amount: Floats,
@@ -184,7 +184,7 @@ def log_ratio(
             tied = True
             if not seen[block[changed]]:
                 seen[block[changed]] = True
-                gain += _shrinks(released, ties, sums, change, block[changed]) / scale[changed]
+                gain += _shrink_block(released, ties, sums, change, block[changed]) / scale[changed]
             continue
         before = released[changed] - sums[changed]
         after = before - change[changed]
@@ -201,8 +201,8 @@ def log_ratio(
 
 
 @compiled
-def _shrinks(released: Floats, ties: Ties, sums: Floats, change: Floats, block: int) -> float:
-    """By how much the largest row of a star's block becomes smaller."""
+def _shrink_block(released: Floats, ties: Ties, sums: Floats, change: Floats, block: int) -> float:
+    """Compute by how much the largest row of a star's block becomes smaller."""
     rows, cells, members = ties.rows, ties.cells, ties.members
     before, after = 0.0, 0.0
     for row in range(rows[block], rows[block + 1]):
@@ -216,7 +216,7 @@ def _shrinks(released: Floats, ties: Ties, sums: Floats, change: Floats, block: 
 
 
 @compiled
-def settle(sums: Floats, change: Floats, marked: Flags, listed: Ints, count: int, taken: bool) -> None:
+def apply_changes(sums: Floats, change: Floats, marked: Flags, listed: Ints, count: int, taken: bool) -> None:
     """Carry out the listed changes or drop them."""
     for position in range(count):
         changed = listed[position]
@@ -227,8 +227,8 @@ def settle(sums: Floats, change: Floats, marked: Flags, listed: Ints, count: int
 
 
 @compiled
-def accepted(gain: float, rng: np.random.Generator) -> bool:
-    """A step of Metropolis and Hastings."""
+def accept_step(gain: float, rng: np.random.Generator) -> bool:
+    """Whether a step of Metropolis and Hastings is accepted."""
     return gain >= 0 or rng.random() < math.exp(gain)
 
 
@@ -257,14 +257,14 @@ def draw_theta(
                 highest = max(highest, log)
             total = 0.0
             for cell in range(first, first + size):
-                theta[cell] = max(math.exp(theta[cell] - highest), SMALLEST)
+                theta[cell] = max(math.exp(theta[cell] - highest), FLOOR_PROBABILITY)
                 total += theta[cell]
             for cell in range(first, first + size):
                 theta[cell] /= total
 
 
 @compiled
-def proposed(
+def propose_move(
     theta: Floats, alpha: Floats, lengths: Floats, a: int, b: int, rng: np.random.Generator
 ) -> tuple[float, float, bool, float]:
     """A move of the probabilities of two cells of a row, their sum being held.
@@ -281,12 +281,12 @@ def proposed(
 
 
 @compiled
-def moved(theta: Floats, lengths: Floats, a: int, b: int, wanted: float, good: bool, adapt: float) -> None:
+def finish_move(theta: Floats, lengths: Floats, a: int, b: int, wanted: float, good: bool, adapt: float) -> None:
     """Carry out a move if it was taken, and adapt the lengths of the next ones; changes both arrays."""
     if good:
         whole = theta[a] + theta[b]
-        theta[a] = max(whole * math.exp(log_share(wanted)), SMALLEST)
-        theta[b] = max(whole * math.exp(log_share(-wanted)), SMALLEST)
-    longer = math.exp(adapt * ((1.0 if good else 0.0) - EASY))
+        theta[a] = max(whole * math.exp(log_share(wanted)), FLOOR_PROBABILITY)
+        theta[b] = max(whole * math.exp(log_share(-wanted)), FLOOR_PROBABILITY)
+    longer = math.exp(adapt * ((1.0 if good else 0.0) - WANTED_MOVE_SHARE))
     lengths[a] = min(max(lengths[a] * longer, 0.01), 8.0)
     lengths[b] = min(max(lengths[b] * longer, 0.01), 8.0)

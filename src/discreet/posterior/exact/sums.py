@@ -15,9 +15,9 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.releases.measurement import Measurement
 
-__all__ = ["Sums", "beyond", "read_sums"]
+__all__ = ["Sums", "crossing_nats", "read_sums"]
 
-INSIDE, LEAST = 0.25, 1.5
+INSIDE_SHARE, LEAST_NATS = 0.25, 1.5
 """Share of the sweeps in which all rounded numbers are where they must be, if their errors were independent, and nats
 that a chain loses at least for each record by which one is off: with four cells in two tables 16 times fewer sweeps
 mix with 1.5 or 2 than with 3."""
@@ -50,7 +50,7 @@ class Sums:
     star: Hashable = None
 
 
-def beyond(parts: Iterable[Measurement]) -> float:
+def crossing_nats(parts: Iterable[Measurement]) -> float:
     """Nats that chains lose for each record by which a number is off beyond its rounding: they cross there, not often.
 
     An error of whole records that costs x each is 0 with probability tanh(x / 2).
@@ -59,22 +59,22 @@ def beyond(parts: Iterable[Measurement]) -> float:
         parts: all that is read.
     """
     count = sum(part.values.size for part in parts if part.noise == "rounded")
-    return max(2 * math.atanh(INSIDE ** (1 / max(count, 1))), LEAST)
+    return max(2 * math.atanh(INSIDE_SHARE ** (1 / max(count, 1))), LEAST_NATS)
 
 
 def read_sums(
     network: Network, part: Measurement, place: tuple[int, int], members: dict[str, float], nats: float
 ) -> Sums:
-    """What was measured; notes the membership of a sample that it needs, with its probability.
+    """Read a measurement as sums; notes the membership of a sample that it needs, with its probability.
 
     Args:
         network: for the sizes.
         part: of the evidence.
         place: positions of its data set, and of its release in it.
         members: probabilities of the memberships that were noted before; changed.
-        nats: of `beyond`.
+        nats: of `crossing_nats`.
     """
-    weights, scope = _weights(network, part), part.scope
+    weights, scope = _list_weights(network, part), part.scope
     if part.sampling is not None:
         member = f"member {len(members)}"
         while member in network.schema:
@@ -92,17 +92,17 @@ def read_sums(
     return replace(found, shared=part.star.shared, star=(*place, part.star.scopes))
 
 
-def _weights(network: Network, part: Measurement) -> Sequence[tuple[int, int, float]]:
-    """What a record in each cell adds to each number: (cell, number, amount)."""
+def _list_weights(network: Network, part: Measurement) -> Sequence[tuple[int, int, float]]:
+    """List what a record in each cell adds to each number: (cell, number, amount)."""
     sizes = [network.schema[name].size for name in part.scope]
     if part.weights is not None:
         rows = part.weights.reshape(part.values.size, -1)
         return [(int(cell), int(number), float(rows[number, cell])) for number, cell in np.argwhere(rows)]
-    return _contrast_weights(sizes) if part.contrasts else [(cell, cell, 1) for cell in range(math.prod(sizes))]
+    return _list_contrast_weights(sizes) if part.contrasts else [(cell, cell, 1) for cell in range(math.prod(sizes))]
 
 
-def _contrast_weights(sizes: Sequence[int]) -> list[tuple[int, int, int]]:
-    """What a record in each cell adds to contrasts: state k adds to that of k with k + 1, takes from k - 1 with k."""
+def _list_contrast_weights(sizes: Sequence[int]) -> list[tuple[int, int, int]]:
+    """List what a record adds to contrasts: state k adds to that of k with k + 1, takes from k - 1 with k."""
     shape = tuple(size - 1 for size in sizes)
     weights = []
     for cell, states in enumerate(product(*map(range, sizes))):

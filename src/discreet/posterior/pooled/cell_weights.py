@@ -10,8 +10,8 @@ what that changes of a cell's law is a factor that is the same to 3 % for all co
 reached from its last column, by the ratio of two gamma functions of distant arguments. Both are in single precision:
 numbers are below 5,000 where they matter, so its error is below 0.0005.
 
-All components of the prior of a row (`CONCENTRATIONS`, `ALONE`) stand on the same grid: a factor of 4 is a whole number
-of steps, and one set of interpolation weights serves for all of them.
+All components of the prior of a row (`BACK_OFF_CONCENTRATIONS`, `LONE_CONCENTRATIONS`) stand on the same grid: a factor
+of 4 is a whole number of steps, and one set of interpolation weights serves for all of them.
 
 Source: Tricomi and Erdelyi (1951) for the ratio of gamma functions.
 """
@@ -26,11 +26,11 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 __all__ = [
-    "ALONE",
+    "BACK_OFF_CONCENTRATIONS",
     "COMPONENTS",
-    "CONCENTRATIONS",
-    "STEPS",
-    "TINY",
+    "GRID_STEPS",
+    "LEAST_MEAN",
+    "LONE_CONCENTRATIONS",
     "Single",
     "cell_weights",
     "component_weights",
@@ -42,36 +42,36 @@ Array = npt.NDArray[np.floating]
 Single = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int64]
 
-CONCENTRATIONS: npt.NDArray[np.float64] = 4.0 ** np.arange(-3.0, 5.0)
+BACK_OFF_CONCENTRATIONS: npt.NDArray[np.float64] = 4.0 ** np.arange(-3.0, 5.0)
 """A of the back-off components: a factor of 4 apart, so that the one nearest to the best is at most twice off."""
-ALONE: npt.NDArray[np.float64] = 4.0 ** np.arange(-2.0, 1.0)
+LONE_CONCENTRATIONS: npt.NDArray[np.float64] = 4.0 ** np.arange(-2.0, 1.0)
 """Concentration of each cell in the components that stand on their own, on the same grid."""
-COMPONENTS = len(CONCENTRATIONS) + len(ALONE)
-TINY = 1e-7
+COMPONENTS = len(BACK_OFF_CONCENTRATIONS) + len(LONE_CONCENTRATIONS)
+LEAST_MEAN = 1e-7
 """Smallest mean of a prior, so that no state is impossible."""
 
-STEPS, LOWEST, HIGHEST, WIDTH = 32, -16, 5, 512
+GRID_STEPS, LOWEST_POWER, HIGHEST_POWER, TABLE_COUNTS = 32, -16, 5, 512
 """Steps of a factor of 4; powers of 4 where the table begins and ends; counts that it has."""
-LAST = WIDTH - 1
-TOGETHER = 2**13
+LAST_COUNT = TABLE_COUNTS - 1
+LOOKED_UP_TOGETHER = 2**13
 """Numbers that are looked up at once."""
-PER_LOG, FIRST = STEPS / math.log(4), -LOWEST * STEPS
+STEPS_PER_LOG, UNIT_POSITION = GRID_STEPS / math.log(4), -LOWEST_POWER * GRID_STEPS
 """Steps in a unit of `log a`, and the position of a = 1."""
-TOP = FIRST + 4 * STEPS + 1
+TOP_POSITION = UNIT_POSITION + 4 * GRID_STEPS + 1
 """Positions beyond that of the largest concentration of a component are a given prior's."""
 
 
 def positions(a: Array) -> Single:
-    """Of concentrations; below 4^-16 they are taken as that."""
-    found = np.log(np.maximum(a, 4.0**LOWEST))
-    found *= PER_LOG
-    found += FIRST
+    """Positions of concentrations; below 4^-16 they are taken as that."""
+    found = np.log(np.maximum(a, 4.0**LOWEST_POWER))
+    found *= STEPS_PER_LOG
+    found += UNIT_POSITION
     return found.astype(np.float32)
 
 
 def concentrations(position: Single) -> Single:
-    """Of positions, to a relative error of 1e-5."""
-    return np.asarray(np.exp((position - np.float32(FIRST)) * np.float32(1 / PER_LOG)))
+    """Concentrations at positions, to a relative error of 1e-5."""
+    return np.asarray(np.exp((position - np.float32(UNIT_POSITION)) * np.float32(1 / STEPS_PER_LOG)))
 
 
 def cell_weights(position: Single, counts: Array) -> Single:
@@ -84,22 +84,22 @@ def cell_weights(position: Single, counts: Array) -> Single:
     Returns:
         The same shape.
     """
-    if position.max(initial=0) > TOP:
-        a = np.exp((position.astype(np.float64) - FIRST) / PER_LOG)
+    if position.max(initial=0) > TOP_POSITION:
+        a = np.exp((position.astype(np.float64) - UNIT_POSITION) / STEPS_PER_LOG)
         exact = gammaln(a + counts) - gammaln(a) - gammaln(counts.astype(np.float64) + 1)
         return np.asarray(exact, np.float32)
-    weights, rises = _tables()
-    place, fraction = _placed(position, counts)
+    weights, rises = _tabulate_weights()
+    place, fraction = _find_places(position, counts)
     found = rises.take(place)
     found *= fraction
     found += weights.take(place)
-    if counts.max(initial=0) < WIDTH:
+    if counts.max(initial=0) < TABLE_COUNTS:
         return found
-    if counts.min() >= WIDTH:
-        found += _beyond(concentrations(position), counts)
+    if counts.min() >= TABLE_COUNTS:
+        found += _extrapolate(concentrations(position), counts)
         return found
-    many = np.flatnonzero(counts >= WIDTH)
-    found.reshape(-1)[many] += _beyond(concentrations(position.ravel()[many]), counts.ravel()[many])
+    many = np.flatnonzero(counts >= TABLE_COUNTS)
+    found.reshape(-1)[many] += _extrapolate(concentrations(position.ravel()[many]), counts.ravel()[many])
     return found
 
 
@@ -107,65 +107,67 @@ def component_weights(position: Single, counts: Array) -> Single:
     """The sum over the first axis of the weights under each component of the prior of a row.
 
     Args:
-        position: of the smallest of CONCENTRATIONS, times the mean of the cell.
+        position: of the smallest of BACK_OFF_CONCENTRATIONS, times the mean of the cell.
         counts: same shape, `(child, ...)`.
 
     Returns:
         Shape `(COMPONENTS, ...)`.
     """
-    weights, rises = _tables()
-    place, fraction = _placed(position, counts)
-    shared, steps = len(CONCENTRATIONS), positions(ALONE).astype(np.int64)
-    many = np.flatnonzero(counts >= WIDTH)
+    weights, rises = _tabulate_weights()
+    place, fraction = _find_places(position, counts)
+    shared, steps = len(BACK_OFF_CONCENTRATIONS), positions(LONE_CONCENTRATIONS).astype(np.int64)
+    many = np.flatnonzero(counts >= TABLE_COUNTS)
     found = np.empty((COMPONENTS, *counts.shape[1:]), np.float32)
     # Several components at once where arrays are short, whose ends are what takes time.
-    group = min(max(TOGETHER // counts.size, 1), shared) if counts.size else shared
+    group = min(max(LOOKED_UP_TOGETHER // counts.size, 1), shared) if counts.size else shared
     for first in range(0, shared, group):
         number = min(group, shared - first)
-        places = place + (first + np.arange(number)).reshape(-1, *(1,) * counts.ndim) * (STEPS * WIDTH)
+        places = place + (first + np.arange(number)).reshape(-1, *(1,) * counts.ndim) * (GRID_STEPS * TABLE_COUNTS)
         cells = rises.take(places)
         cells *= fraction
         cells += weights.take(places)
         np.add.reduce(cells, axis=1, out=found[first : first + number])
-    last = np.minimum(counts, LAST).astype(np.int64)
+    last = np.minimum(counts, LAST_COUNT).astype(np.int64)
     for component, step in enumerate(steps, shared):
-        np.add.reduce(weights[step * WIDTH :].take(last), axis=0, out=found[component])
+        np.add.reduce(weights[step * TABLE_COUNTS :].take(last), axis=0, out=found[component])
     if many.size:
         a = concentrations(position.ravel()[many])
-        every = [a * (CONCENTRATIONS / CONCENTRATIONS[0]).astype(np.float32)[:, None]]
-        every.append(np.broadcast_to(ALONE.astype(np.float32)[:, None], (len(ALONE), many.size)))
+        every = [a * (BACK_OFF_CONCENTRATIONS / BACK_OFF_CONCENTRATIONS[0]).astype(np.float32)[:, None]]
+        every.append(
+            np.broadcast_to(LONE_CONCENTRATIONS.astype(np.float32)[:, None], (len(LONE_CONCENTRATIONS), many.size))
+        )
         more = np.zeros((COMPONENTS, counts.size), np.float32)
-        more[:, many] = _beyond(np.concatenate(every), counts.ravel()[many])
+        more[:, many] = _extrapolate(np.concatenate(every), counts.ravel()[many])
         found += more.reshape(COMPONENTS, *counts.shape).sum(axis=1)
     return found
 
 
 @lru_cache(maxsize=1)
-def _tables() -> tuple[Single, Single]:
+def _tabulate_weights() -> tuple[Single, Single]:
     """The weights, a row for each step and a column for each count, in one line; and what they rise by in a step."""
-    a = 4.0 ** (LOWEST + np.arange((HIGHEST - LOWEST) * STEPS + 2) / STEPS)[:, None]
-    n = np.arange(WIDTH, dtype=np.float64)
+    a = 4.0 ** (LOWEST_POWER + np.arange((HIGHEST_POWER - LOWEST_POWER) * GRID_STEPS + 2) / GRID_STEPS)[:, None]
+    n = np.arange(TABLE_COUNTS, dtype=np.float64)
     table = gammaln(a + n) - gammaln(a) - gammaln(n + 1)
     return table[:-1].astype(np.float32).ravel(), np.diff(table, axis=0).astype(np.float32).ravel()
 
 
-def _placed(position: Single, counts: Array) -> tuple[Codes, Single]:
+def _find_places(position: Single, counts: Array) -> tuple[Codes, Single]:
     """Places in the table's line, and how far each position is on the way to the next row."""
     row = np.floor(position)
     fraction = position - row
     # Places are below 2^24, so that single precision has them all.
-    row *= WIDTH
-    row += np.minimum(counts, LAST)
+    row *= TABLE_COUNTS
+    row += np.minimum(counts, LAST_COUNT)
     return row.astype(np.int64), fraction
 
 
-def _beyond(a: Single, counts: Array) -> Single:
-    """What a weight gains from the table's last column to counts beyond it.
+def _extrapolate(a: Single, counts: Array) -> Single:
+    """Compute what a weight gains from the table's last column to counts beyond it.
 
     `log Gamma(n + a) / Gamma(n + 1) = e log v - e (e^2 - 1) / (24 v^2) + ..` with `e = a - 1` and `v = n + a / 2`; what
     is left out is below 0.01 for a up to 256.
     """
-    e, last = a - 1, a / 2 + LAST
+    e, last = a - 1, a / 2 + LAST_COUNT
     v = counts + a / 2
     found = np.log(v / last)
     found -= (a * (e - 1) / 24) * (1 / (v * v) - 1 / (last * last))

@@ -37,26 +37,26 @@ from discreet.inference.interactions import contrast_matrices
 from discreet.model.schema import Scope
 from discreet.posterior.pooled.least_squares import Margins
 
-__all__ = ["TAUS", "pair_weights", "scaled_to", "triple_weights", "triples_of"]
+__all__ = ["INTERACTION_SIZES", "draw_interaction", "pair_weights", "triple_weights", "triples_of"]
 
 Floats = npt.NDArray[np.float64]
 
-TAUS = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
+INTERACTION_SIZES = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
 """Sizes of an interaction: partial correlations."""
-PRIOR = (0.595, 0.2, 0.1, 0.07, 0.02, 0.01, 0.005)
+TRIPLE_PRIOR = (0.595, 0.2, 0.1, 0.07, 0.02, 0.01, 0.005)
 """Weights of these for triples, before any was seen; chosen on one real table of 28,155 records."""
 PAIR_PRIOR = (0.5, 0.16, 0.12, 0.1, 0.07, 0.035, 0.015)
 """The same for pairs: whether two variables depend, beyond what the network says, is as likely as not."""
-WORTH = 1.0
+PRIOR_WORTH_SETS = 1.0
 """Triples, or pairs, that the prior is worth. With 2, intervals of triples of right networks were up to half as long
 again; set on ADULT, asia, sachs, child and made-up networks, confirmed on six other tables."""
-STEPS = 50
+EM_STEPS = 50
 """Of the EM algorithm: with so few components it has long converged."""
-ROUNDS = 20
+PAIR_FIT_ROUNDS = 20
 """Of proportional fitting to the pairs of a triple."""
-MOST_CONTRASTS, MOST_TRIPLES = 128, 300
+MOST_LEARNED_CONTRASTS, MOST_LEARNED_TRIPLES = 128, 300
 """Of a triple that is learned from, and how many are."""
-FEWEST = 0.5
+LEAST_PAIR_RECORDS = 0.5
 """Records that a cell of a measured pair is taken to have at least."""
 
 
@@ -71,12 +71,12 @@ def pair_weights(margins: Margins, laws: Mapping[Scope, Floats], chosen: Mapping
     Returns:
         Shape (sizes,), sum 1; the prior's where there is none.
     """
-    kept = {pair: law for pair, law in laws.items() if _few(margins, pair)}
-    logs = np.array(list(_log_likelihoods(margins, kept))).reshape(-1, len(TAUS))
-    weights = _learned(np.array(PAIR_PRIOR), logs)
+    kept = {pair: law for pair, law in laws.items() if _is_learnable(margins, pair)}
+    logs = np.array(list(_compare_sizes(margins, kept))).reshape(-1, len(INTERACTION_SIZES))
+    weights = _learn_weights(np.array(PAIR_PRIOR), logs)
     if not kept.keys() & chosen.keys():
         return weights
-    misfits = {pair: _misfits(law.mean(axis=-1), max(margins.total[0], 1.0)) for pair, law in kept.items()}
+    misfits = {pair: _expect_misfits(law.mean(axis=-1), max(margins.total[0], 1.0)) for pair, law in kept.items()}
     typical = np.mean(list(misfits.values()), axis=0)
     for (pair, misfit), found in zip(misfits.items(), logs, strict=True):
         if pair in chosen:
@@ -100,43 +100,49 @@ def triple_weights(margins: Margins, triples: Iterable[Scope], pairs: Floats | N
         triple outside reaches as much less probable as those of the pairs are than before they were audited.
     """
     laws = {
-        triple: _without(np.maximum(margins.table(triple), FEWEST))[..., None]
-        for triple in list(triples)[:MOST_TRIPLES]
-        if _few(margins, triple)
+        triple: _remove_interaction(np.maximum(margins.table(triple), LEAST_PAIR_RECORDS))[..., None]
+        for triple in list(triples)[:MOST_LEARNED_TRIPLES]
+        if _is_learnable(margins, triple)
     }
-    weights = _learned(np.array(PRIOR), np.array(list(_log_likelihoods(margins, laws))))
+    weights = _learn_weights(np.array(TRIPLE_PRIOR), np.array(list(_compare_sizes(margins, laws))))
     if pairs is None:
         return weights
-    taught, prior, audited, before = (np.cumsum(part[::-1])[::-1] for part in (weights, PRIOR, pairs, PAIR_PRIOR))
+    taught, prior, audited, before = (
+        np.cumsum(part[::-1])[::-1] for part in (weights, TRIPLE_PRIOR, pairs, PAIR_PRIOR)
+    )
     tail = np.append(np.maximum(taught, prior) * np.minimum.accumulate(np.minimum(audited / before, 1.0)), 0.0)
     return np.asarray(tail[:-1] - tail[1:])
 
 
-def _misfits(law: Floats, records: float) -> Floats:
+def _expect_misfits(law: Floats, records: float) -> Floats:
     """Expected L1 distance of a pair's counts from what a law says, for each size of its interaction; records.
 
     Misfits of cells as normal, with the variance of sampling and of the interaction.
     """
-    spread = np.diag(_independent(law)).reshape(law.shape)
-    return np.array([np.sqrt(2 / np.pi * (records * law + (records * tau) ** 2 * spread)).sum() for tau in TAUS])
+    spread = np.diag(_independent_covariance(law)).reshape(law.shape)
+    return np.array(
+        [np.sqrt(2 / np.pi * (records * law + (records * tau) ** 2 * spread)).sum() for tau in INTERACTION_SIZES]
+    )
 
 
-def _few(margins: Margins, names: Scope) -> bool:
+def _is_learnable(margins: Margins, names: Scope) -> bool:
     """Whether a set has contrasts, and not too many to be learned from."""
-    return 0 < math.prod(margins.network.schema[name].size - 1 for name in names) <= MOST_CONTRASTS
+    return 0 < math.prod(margins.network.schema[name].size - 1 for name in names) <= MOST_LEARNED_CONTRASTS
 
 
-def _learned(prior: Floats, logs: Floats) -> Floats:
+def _learn_weights(prior: Floats, logs: Floats) -> Floats:
     """The weights that the EM algorithm finds from log-likelihoods of interactions under each size."""
     weights = prior
-    for _ in range(STEPS if len(logs) else 0):
+    for _ in range(EM_STEPS if len(logs) else 0):
         shares = weights * np.exp(logs - logs.max(axis=1, keepdims=True))
-        weights = (WORTH * prior + (shares / shares.sum(axis=1, keepdims=True)).sum(axis=0)) / (WORTH + len(logs))
+        weights = (PRIOR_WORTH_SETS * prior + (shares / shares.sum(axis=1, keepdims=True)).sum(axis=0)) / (
+            PRIOR_WORTH_SETS + len(logs)
+        )
     return np.asarray(weights)
 
 
-def _log_likelihoods(margins: Margins, laws: Mapping[Scope, Floats]) -> Iterator[Floats]:
-    """Of each set's interaction under each size, up to a constant, if its law were as drawn but for that."""
+def _compare_sizes(margins: Margins, laws: Mapping[Scope, Floats]) -> Iterator[Floats]:
+    """Log-likelihoods of each set's interaction under each size, up to a constant."""
     network, records = margins.network, max(margins.total[0], 1.0)
     for names, drawn in laws.items():
         phi: Floats = np.ones((1, 1))
@@ -150,22 +156,22 @@ def _log_likelihoods(margins: Margins, laws: Mapping[Scope, Floats]) -> Iterator
         noise += records * ((phi * law.ravel()) @ phi.T - np.outer(mean, mean))
         off = records * (told - mean[:, None])
         noise += off @ off.T / told.shape[1]
-        spread = phi @ _independent(law) @ phi.T
-        logs = [_log_density(misfit, noise + (records * tau) ** 2 * spread) for tau in TAUS]
+        spread = phi @ _independent_covariance(law) @ phi.T
+        logs = [_log_density(misfit, noise + (records * tau) ** 2 * spread) for tau in INTERACTION_SIZES]
         yield np.array(logs) - max(logs)
 
 
-def _without(counts: Floats) -> Floats:
+def _remove_interaction(counts: Floats) -> Floats:
     """The law with the pairs of a table of three variables, and no interaction of all three."""
     wanted = [counts.sum(axis=axis, keepdims=True) / counts.sum() for axis in range(3)]
     law = np.full(counts.shape, 1 / counts.size)
-    for _ in range(ROUNDS):
+    for _ in range(PAIR_FIT_ROUNDS):
         for axis, margin in enumerate(wanted):
             law = law * margin / law.sum(axis=axis, keepdims=True)
     return np.asarray(law)
 
 
-def _independent(law: Floats) -> Floats:
+def _independent_covariance(law: Floats) -> Floats:
     """The tensor product of `diag(p) - p p'` over the axes, shape (cells, cells)."""
     found: Floats = np.ones((1, 1))
     for axis in range(law.ndim):
@@ -175,12 +181,14 @@ def _independent(law: Floats) -> Floats:
 
 
 def _log_density(values: Floats, covariance: Floats) -> float:
-    """Of a centred normal law, up to a constant."""
+    """Log density of a centred normal law, up to a constant."""
     root = np.linalg.cholesky(covariance)
     return float(-np.log(np.diag(root)).sum() - 0.5 * np.sum(np.linalg.solve(root, values) ** 2))
 
 
-def scaled_to(law: Floats, tau: Floats, rng: np.random.Generator, draws: int, picked: npt.NDArray[np.intp]) -> Floats:
+def draw_interaction(
+    law: Floats, tau: Floats, rng: np.random.Generator, draws: int, picked: npt.NDArray[np.intp]
+) -> Floats:
     """An interaction of all variables of a law, for some of the draws: normal with covariance `tau^2 D`.
 
     Args:
@@ -202,7 +210,7 @@ def scaled_to(law: Floats, tau: Floats, rng: np.random.Generator, draws: int, pi
 
 
 def triples_of(tables: Iterable[frozenset[str]], order: Sequence[str]) -> list[Scope]:
-    """All sets of three variables that some table holds, names in an order, without repetition."""
+    """Triples of variables that some table holds, names in an order, without repetition."""
     place = {name: index for index, name in enumerate(order)}
     listed = (combinations(sorted(table, key=place.__getitem__), 3) for table in tables)
     return list(dict.fromkeys(triple for part in listed for triple in part))

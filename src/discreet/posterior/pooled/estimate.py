@@ -1,4 +1,4 @@
-"""The fast estimate: all probabilities from few worlds, for whoever needs no intervals."""
+"""The fast estimate: all probabilities from few draws of latent counts, for whoever needs no intervals."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws, learned_prior, prior_for
-from discreet.posterior.pooled.measured import MOST_POOLED, poolable
-from discreet.posterior.pooled.worlds import worlds
+from discreet.posterior.pooled.measured import MOST_POOLED, is_poolable
+from discreet.posterior.pooled.worlds import draw_latent_counts
 from discreet.releases.external_figures import External
 from discreet.releases.release import Release
 
 __all__ = ["estimate"]
 
-CHAINS = {"squared": 50, "absolute": 400}
-"""Worlds. Means given their counts are averaged over ten sweeps of each: Monte Carlo error is then a tenth of the
+DRAWS_BY_LOSS = {"squared": 50, "absolute": 400}
+"""Draws for each loss. Means given their counts are averaged over ten sweeps: Monte Carlo error is then a tenth of the
 posterior's deviation; a median needs more draws for the same."""
 
 
@@ -33,14 +33,14 @@ def estimate(
     Args:
         release: of noisy tables or contrasts (`planned`, `laplace`, `gaussian`, `fourier`, `allocated`), or figures by
             others.
-        rng: source of randomness; nothing here is private.
+        rng: seed or generator; nothing here is private.
         loss: "squared" for posterior means, best for marginals and other queries; "absolute" for tables that are read
             as they are: rows with the least expected sum of absolute errors, which take a side where a row is nearly
             deterministic, at about three times the CPU.
         prior: of the rows, as in `noise_aware`.
 
     Returns:
-        Probabilities; rows sum to 1.
+        Probabilities, an axis for each parent and then the child; rows sum to 1.
 
     Raises:
         InputError: a release of something else, another loss, or a prior over another network.
@@ -50,18 +50,26 @@ def estimate(
 
     Source:
         The model is in `worlds.py` and `shrinkage.py`; Rao-Blackwell for the means.
+
+    Example:
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> noise = dc.external.StatedNoise("laplace", 2)
+        >>> told = dc.measured([520, 480], coin, ["coin"], noise, guarantee=None, source="a friend")
+        >>> bool(0.5 < estimate(told, rng=1)["coin"][0] < 0.54)
+        True
     """
     rng = as_generator(rng)
     parts = release.measurements
-    if not parts or not poolable(parts):
+    if not parts or not is_poolable(parts):
         raise InputError(
             f"estimate reads noisy tables and contrasts over at most {MOST_POOLED} variables; use "
             "noise_aware or plug_in"
         )
-    if loss not in CHAINS:
+    if loss not in DRAWS_BY_LOSS:
         raise InputError(f"loss must be 'squared' or 'absolute', got {loss!r}")
-    believed = None if learned_prior(release, prior) else prior_for(release, prior, CHAINS[loss])
-    found = worlds(release, CHAINS[loss], rng, believed, doubt=False)
+    believed = None if learned_prior(release, prior) else prior_for(release, prior, DRAWS_BY_LOSS[loss])
+    found = draw_latent_counts(release, DRAWS_BY_LOSS[loss], rng, believed, doubt=False)
     if loss == "absolute":
         return PosteriorDraws(found.cells).median()
     return Tables(release.network, {node: found.rows(node).mean for node in release.network.nodes})

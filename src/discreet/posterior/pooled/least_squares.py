@@ -39,30 +39,30 @@ from discreet.inference.interactions import (
 from discreet.model.arrays import margin
 from discreet.model.network import Network
 from discreet.model.schema import Scope
-from discreet.posterior.pooled.measured import Measured, measured
-from discreet.posterior.pooled.weighted import with_sums
+from discreet.posterior.pooled.measured import Measured, read_tables
+from discreet.posterior.pooled.weighted import add_sums
 from discreet.releases.measurement import Measurement
 
 __all__ = [
     "Fit",
     "Margins",
     "coordinates_of",
+    "coordinates_of_fit",
+    "fit_nonnegative",
     "least_squares",
-    "nonnegative",
     "pooled_margins",
-    "refitted",
 ]
 
 Floats = npt.NDArray[np.float64]
 
-CLOSE = 0.02
+FIT_TOLERANCE = 0.02
 """The iteration stops when the fit is this near to the exact solution, in deviations of the noise for each coordinate
 (root of the mean square), by its certificate."""
-PENALTY, RELAXED = 4.0, 1.7
+AGREEMENT_PENALTY, OVER_RELAXATION = 4.0, 1.7
 """Weight of agreement with the non-negative tables, in units of the noise's weight, and over-relaxation: 20 to 70
 iterations on networks of 8 to 1,041 nodes, where 1 and 1 needed up to 640."""
-MOST_STEPS = 2000
-CHECKED = 10
+MOST_ITERATIONS = 2000
+ITERATIONS_PER_CHECK = 10
 """Iterations from one certificate to the next."""
 
 
@@ -117,7 +117,7 @@ class Margins:
         family = self.network.family(node)
         if self.network.ordered(family) in self.values:
             return [family]
-        return self._largest(family, (subset for subset in self.values if node in subset))
+        return self._keep_largest(family, (subset for subset in self.values if node in subset))
 
     def sharp_parts(self, part: Scope, ratio: float) -> list[Scope]:
         """The largest parts of a measured one that are told so much better than the whole that they are apart.
@@ -135,10 +135,10 @@ class Margins:
         worst = ratio * max(own.values(), default=0.0)
         sharp = {frozenset(inside) for inside, variance in own.items() if variance < worst}
         whole = [names for names in sharp if all(other in sharp for other in map(frozenset, own) if other < names)]
-        return self._largest(part, whole)
+        return self._keep_largest(part, whole)
 
-    def _largest(self, names: Scope, sets: Iterable[Collection[str]]) -> list[Scope]:
-        """Those sets inside some names that lie in no other one, in their order, that of the most cells first."""
+    def _keep_largest(self, names: Scope, sets: Iterable[Collection[str]]) -> list[Scope]:
+        """Keep the sets inside some names that lie in no other one, in their order, that of the most cells first."""
         inside = sorted((set(part) for part in sets if set(part) <= set(names)), key=len, reverse=True)
         kept: list[set[str]] = []
         for part in inside:
@@ -189,11 +189,11 @@ def pooled_margins(
     """
     tables = [part for part in parts if part.table]
     if len(tables) == len(parts):
-        return least_squares(measured(network, parts), records, also)
-    found = [_of_contrasts(network, part) for part in parts if part.contrasts]
+        return least_squares(read_tables(network, parts), records, also)
+    found = [_read_contrasts(network, part) for part in parts if part.contrasts]
     if tables:
         summed = subsets(network.ordered(part.scope) for part in parts if part.weights is not None)
-        told = least_squares(measured(network, tables), None, (*also, *summed))
+        told = least_squares(read_tables(network, tables), None, (*also, *summed))
         found += [(subset, values, told.variances[subset]) for subset, values in told.values.items()]
     sums, weights = dict[Scope, Floats](), dict[Scope, float]()
     for subset, values, variance in found:
@@ -201,10 +201,10 @@ def pooled_margins(
         weights[subset] = weights.get(subset, 0.0) + 1 / variance
     means = {subset: values / weights[subset] for subset, values in sums.items()}
     variances = {subset: 1 / weight for subset, weight in weights.items()}
-    return _with_total(Margins(network, *with_sums(network, parts, means, variances, records)), records)
+    return _hold_total(Margins(network, *add_sums(network, parts, means, variances, records)), records)
 
 
-def _of_contrasts(network: Network, part: Measurement) -> tuple[Scope, Floats, float]:
+def _read_contrasts(network: Network, part: Measurement) -> tuple[Scope, Floats, float]:
     """A set of variables, the coordinates of its interaction as contrasts tell them, and the variance of their errors.
 
     Of more than two states errors in the coordinates are not alike and not independent: they are given their mean.
@@ -237,10 +237,10 @@ def least_squares(noisy: Measured, records: int | None, also: Iterable[Scope] = 
         {subset: part[..., 0] for subset, part in found.items()},
         {subset: float(part.max(initial=0.0)) for subset, part in errors.items()},
     )
-    return _with_total(margins, records)
+    return _hold_total(margins, records)
 
 
-def nonnegative(noisy: Measured, total: float, *, close: float = CLOSE) -> Fit:
+def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERANCE) -> Fit:
     """Least squares with the total held and no cell below 0.
 
     Args:
@@ -260,21 +260,23 @@ def nonnegative(noisy: Measured, total: float, *, close: float = CLOSE) -> Fit:
     step = 0
     while True:
         step += 1
-        nearer = (weight * plain + PENALTY * layout.gathered(z - u)) / (weight + PENALTY * layout.evenly[:, None])
+        nearer = (weight * plain + AGREEMENT_PENALTY * layout.gathered(z - u)) / (
+            weight + AGREEMENT_PENALTY * layout.evenly[:, None]
+        )
         nearer[layout.starts[()]] = total
         agreed = layout.spread(nearer)
-        u += RELAXED * agreed + (1 - RELAXED) * z
+        u += OVER_RELAXATION * agreed + (1 - OVER_RELAXATION) * z
         z = np.maximum(u, 0)
         u -= z
-        if step % CHECKED == 0 or step == MOST_STEPS:
+        if step % ITERATIONS_PER_CHECK == 0 or step == MOST_ITERATIONS:
             feasible, lifted = layout.lifted(agreed, nearer, total)
             # u <= 0: these are the multipliers of `T >= 0`, and `dual` minimises the Lagrangian.
-            pull = -PENALTY * layout.gathered(u)
+            pull = -AGREEMENT_PENALTY * layout.gathered(u)
             dual = plain + pull / weight
             dual[layout.starts[()]] = total
             bound = (0.5 * weight * (dual - plain) ** 2 - pull * dual).sum(axis=0)
             gap = (0.5 * weight * (lifted - plain) ** 2).sum(axis=0) - bound
-            if step == MOST_STEPS or np.all(2 * gap <= close**2 * len(layout.weights)):
+            if step == MOST_ITERATIONS or np.all(2 * gap <= close**2 * len(layout.weights)):
                 return Fit(layout.parted(feasible), np.maximum(gap, 0), step)
 
 
@@ -292,13 +294,13 @@ def coordinates_of(noisy: Measured, tables: Mapping[Scope, Floats]) -> dict[Scop
     return layout.parts(layout.agreed(layout.joined(tables)))
 
 
-def refitted(noisy: Measured, fit: Fit) -> dict[Scope, Floats]:
+def coordinates_of_fit(noisy: Measured, fit: Fit) -> dict[Scope, Floats]:
     """The coordinates of a fit of one repetition, without that axis."""
     return {subset: part[..., 0] for subset, part in coordinates_of(noisy, fit.tables).items()}
 
 
-def _with_total(margins: Margins, records: int | None) -> Margins:
-    """The same with a public number of records."""
+def _hold_total(margins: Margins, records: int | None) -> Margins:
+    """Margins whose total is the public number of records, where there is one."""
     if records is None:
         return margins
     return Margins(
@@ -310,7 +312,7 @@ def _with_total(margins: Margins, records: int | None) -> Margins:
 
 @dataclass(frozen=True, eq=False)
 class _Layout:
-    """Where the coordinates of each table are in one long vector of the coordinates of all interactions.
+    """Places of the coordinates of each table in one long vector of the coordinates of all interactions.
 
     Args:
         network: for the sizes.
@@ -337,8 +339,8 @@ class _Layout:
 
     @staticmethod
     def of(noisy: Measured) -> _Layout:
-        """That of some tables."""
-        return _layout(noisy.network, tuple(noisy.blurs.items()))
+        """The layout of some tables."""
+        return _make_layout(noisy.network, tuple(noisy.blurs.items()))
 
     @staticmethod
     def numbered(network: Network, blurs: Sequence[tuple[Scope, tuple[Blur, ...]]]) -> _Layout:
@@ -370,26 +372,26 @@ class _Layout:
         return _Layout(network, scopes, starts, index, factor, *told, *even)
 
     def joined(self, tables: Mapping[Scope, Floats]) -> Floats:
-        """All cells one after the other, shape (cells, repetitions)."""
+        """Lay all cells one after the other, shape (cells, repetitions)."""
         return np.concatenate([tables[scope].reshape(-1, tables[scope].shape[-1]) for scope in self.scopes])
 
     def parted(self, cells: Floats) -> dict[Scope, Floats]:
         """The inverse of `joined`."""
-        return {scope: self._table(cells, first, scope) for first, scope in self._places()}
+        return {scope: self._cut_table(cells, first, scope) for first, scope in self._place_tables()}
 
     def agreed(self, cells: Floats) -> Floats:
         """Least-squares coordinates of the interactions, shape (coordinates, repetitions)."""
-        return np.asarray((self.told @ self._turned(cells)) / self.weights[:, None])
+        return np.asarray((self.told @ self._transform_tables(cells)) / self.weights[:, None])
 
     def gathered(self, cells: Floats) -> Floats:
         """Sums of the cells' coordinates, those of a table weighted by their mean precision."""
-        return np.asarray(self.pulled @ self._turned(cells))
+        return np.asarray(self.pulled @ self._transform_tables(cells))
 
-    def _turned(self, cells: Floats) -> Floats:
+    def _transform_tables(self, cells: Floats) -> Floats:
         """Coordinates of all tables, one after the other."""
         coordinates = np.empty_like(cells)
-        for first, scope in self._places():
-            table = self._table(cells, first, scope)
+        for first, scope in self._place_tables():
+            table = self._cut_table(cells, first, scope)
             turned = transformed(table, contrast_matrices(table.shape[:-1]))
             coordinates[first : first + self.network.cells(scope)] = turned.reshape(-1, cells.shape[1])
         return coordinates
@@ -398,8 +400,8 @@ class _Layout:
         """Cells of all tables from the coordinates of the interactions."""
         coordinates = values[self.index] * self.factors[:, None]
         cells = np.empty_like(coordinates)
-        for first, scope in self._places():
-            table = self._table(coordinates, first, scope)
+        for first, scope in self._place_tables():
+            table = self._cut_table(coordinates, first, scope)
             back = transformed(table, contrast_matrices(table.shape[:-1]), back=True)
             cells[first : first + self.network.cells(scope)] = back.reshape(-1, values.shape[1])
         return cells
@@ -426,18 +428,18 @@ class _Layout:
             found[subset] = values[first : first + math.prod(shape)].reshape(*shape, values.shape[-1])
         return found
 
-    def _places(self) -> list[tuple[int, Scope]]:
-        """Where each table begins."""
+    def _place_tables(self) -> list[tuple[int, Scope]]:
+        """List where each table begins."""
         sizes = [self.network.cells(scope) for scope in self.scopes]
         return list(zip(np.cumsum([0, *sizes[:-1]]).tolist(), self.scopes, strict=True))
 
-    def _table(self, cells: Floats, first: int, scope: Scope) -> Floats:
-        """One table, with its axis of repetitions."""
+    def _cut_table(self, cells: Floats, first: int, scope: Scope) -> Floats:
+        """Cut one table out of all cells, with its axis of repetitions."""
         sizes = [self.network.schema[name].size for name in scope]
         return cells[first : first + math.prod(sizes)].reshape(*sizes, cells.shape[1])
 
 
 @lru_cache(maxsize=4)
-def _layout(network: Network, blurs: tuple[tuple[Scope, tuple[Blur, ...]], ...]) -> _Layout:
+def _make_layout(network: Network, blurs: tuple[tuple[Scope, tuple[Blur, ...]], ...]) -> _Layout:
     """A layout is asked for several times for the same tables."""
     return _Layout.numbered(network, blurs)

@@ -19,7 +19,7 @@ from discreet.posterior.pooled.weighted import MOST_WEIGHTED
 from discreet.releases.measurement import KNOWN, CellNoise, Measurement, NoiseLaw, Star, noise_variance
 from discreet.theory.stars import simulated_star
 
-__all__ = ["MOST_POOLED", "Law", "Measured", "in_order", "measured", "poolable"]
+__all__ = ["MOST_POOLED", "Law", "Measured", "in_order", "is_poolable", "read_tables"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -54,7 +54,7 @@ class Measured:
         return Measured(network, tables, blurs, {scope: (noise, scale) for scope, scale in scales.items()})
 
     def variance(self, scope: Scope, subset: Scope) -> float:
-        """Of independent errors in the cells of a table that would disturb an interaction as much as its noise does."""
+        """Variance of independent errors in cells that would disturb an interaction as much as the noise does."""
         return 1 / sum(1 / blur.variance(subset) for blur in self.blurs[scope])
 
     def again(self, counts: Mapping[Scope, Floats], rng: np.random.Generator) -> Measured:
@@ -62,17 +62,17 @@ class Measured:
         noisy = dict[Scope, Floats]()
         for scope, table in counts.items():
             if scope not in noisy:
-                noisy |= self._noise(scope, table.shape, rng)
+                noisy |= self._draw_noise(scope, table.shape, rng)
         return Measured(
             self.network, {scope: table + noisy[scope] for scope, table in counts.items()}, self.blurs, self.laws
         )
 
-    def _noise(self, scope: Scope, shape: tuple[int, ...], rng: np.random.Generator) -> dict[Scope, Floats]:
-        """Of a table, and of those of its star; Gaussian noise is rounded, which is close enough for a simulation."""
+    def _draw_noise(self, scope: Scope, shape: tuple[int, ...], rng: np.random.Generator) -> dict[Scope, Floats]:
+        """Draw the noise of a table and its star; Gaussian noise is rounded, close enough for a simulation."""
         law, scale = self.laws.get(scope, (None, 0.0))
         match law:
             case None:
-                return {scope: self._normal(scope, shape, rng)}
+                return {scope: self._draw_normal_noise(scope, shape, rng)}
             case "discrete_laplace":
                 success = -math.expm1(-1 / scale)
                 found = rng.geometric(success, shape) - rng.geometric(success, shape)
@@ -90,24 +90,24 @@ class Measured:
                 blocks = (self.network.cells(law.shared), shape[-1])
                 rows = simulated_star(law.lengths, scale, blocks, rng)
                 return {
-                    each: of_rows(np.moveaxis(row, 0, 1), each, law.shared, self._sizes(each))
+                    each: of_rows(np.moveaxis(row, 0, 1), each, law.shared, self._list_sizes(each))
                     for each, row in zip(law.scopes, rows, strict=True)
                 }
         assert_never(law)
 
-    def _normal(self, scope: Scope, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    def _draw_normal_noise(self, scope: Scope, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         """Errors of each interaction's variance."""
         coordinates = rng.standard_normal(shape)
         for subset, part in positions(scope):
             coordinates[part] *= math.sqrt(self.variance(scope, subset))
         return transformed(coordinates, contrast_matrices(shape[:-1]), back=True)
 
-    def _sizes(self, scope: Scope) -> list[int]:
+    def _list_sizes(self, scope: Scope) -> list[int]:
         """States of the variables of a table."""
         return [self.network.schema[name].size for name in scope]
 
 
-def measured(network: Network, parts: Sequence[Measurement]) -> Measured:
+def read_tables(network: Network, parts: Sequence[Measurement]) -> Measured:
     """Tables on one data set, in the schema's order, as one repetition.
 
     Args:
@@ -141,11 +141,11 @@ def measured(network: Network, parts: Sequence[Measurement]) -> Measured:
         for scope, law in single.items()
         if not isinstance(law[0], Star) or single.keys() >= set(law[0].scopes)
     }
-    return Measured(network, {scope: _mean(scope, told[scope]) for scope in ordered}, blurs, whole)
+    return Measured(network, {scope: _average_tables(scope, told[scope]) for scope in ordered}, blurs, whole)
 
 
-def _mean(scope: Scope, told: Sequence[tuple[Floats, Blur]]) -> Floats:
-    """Of several tables over the same variables, by the precision of each interaction."""
+def _average_tables(scope: Scope, told: Sequence[tuple[Floats, Blur]]) -> Floats:
+    """Mean of several tables over the same variables, weighted by the precision of each interaction."""
     if len(told) == 1:
         return told[0][0]
     matrices = contrast_matrices(told[0][0].shape[:-1])
@@ -164,7 +164,7 @@ def in_order(network: Network, part: Measurement) -> Floats:
     return margin(part.values, part.scope, network.ordered(part.scope))[..., None].astype(np.float64)
 
 
-def poolable(parts: Iterable[Measurement]) -> bool:
+def is_poolable(parts: Iterable[Measurement]) -> bool:
     """Whether tables, and weighted sums, are over so few variables and cells that they are told apart in a minute."""
     listed = list(parts)
     weighted = {part.scope: part.weights[0].size for part in listed if part.weights is not None}

@@ -24,12 +24,14 @@ from discreet.inference.interactions import contrast_matrices, positions, subset
 from discreet.model.schema import Scope
 from discreet.posterior.pooled.least_squares import Margins
 
-__all__ = ["moved_pairs", "moved_to_pairs", "plain_pairs"]
+__all__ = ["draw_plain_pairs", "move_pairs", "move_to_pairs"]
 
 Floats = npt.NDArray[np.float64]
 
 
-def plain_pairs(margins: Margins, pairs: Sequence[Scope], draws: int, rng: np.random.Generator) -> dict[Scope, Floats]:
+def draw_plain_pairs(
+    margins: Margins, pairs: Sequence[Scope], draws: int, rng: np.random.Generator
+) -> dict[Scope, Floats]:
     """Shares of records in the cells of pairs, as tables tell them without bias, with the noise's error.
 
     Args:
@@ -57,7 +59,7 @@ def plain_pairs(margins: Margins, pairs: Sequence[Scope], draws: int, rng: np.ra
     return found
 
 
-def moved_to_pairs(
+def move_to_pairs(
     law: Floats, names: Scope, pairs: Mapping[Scope, Floats], records: int, rng: np.random.Generator
 ) -> Floats:
     """Laws with other margins of pairs.
@@ -65,7 +67,7 @@ def moved_to_pairs(
     Args:
         law: of some variables under every draw, shape `(*sizes, draws)`.
         names: of its axes.
-        pairs: see `plain_pairs`; each of two of the names.
+        pairs: see `draw_plain_pairs`; each of two of the names.
         records: whose sampling error is added, drawn from the law.
         rng: draws it.
 
@@ -75,28 +77,28 @@ def moved_to_pairs(
     flat = np.clip(law.reshape(-1, law.shape[-1]), 0.0, None)
     drawn = rng.multinomial(records, (flat / flat.sum(axis=0)).T).T / records
     error = drawn.reshape(law.shape) - law
-    wanted = {pair: table + _margin(error, names, pair) for pair, table in pairs.items()}
+    wanted = {pair: table + _sum_to(error, names, pair) for pair, table in pairs.items()}
     singles: dict[Scope, Floats] = {}
     for pair, table in wanted.items():
         singles.setdefault(pair[:1], table.sum(axis=1))
         singles.setdefault(pair[1:], table.sum(axis=0))
-    alone = {name: _margin(law, names, (name,)) for name in names}
+    alone = {name: _sum_to(law, names, (name,)) for name in names}
     for single, share in singles.items():
-        law = law + _spread(share - _margin(law, names, single), names, single, alone)
+        law = law + _spread_change(share - _sum_to(law, names, single), names, single, alone)
         alone[single[0]] = share
     for pair, table in wanted.items():
-        law = law + _spread(table - _margin(law, names, pair), names, pair, alone)
+        law = law + _spread_change(table - _sum_to(law, names, pair), names, pair, alone)
     return law
 
 
-def moved_pairs(
+def move_pairs(
     laws: Mapping[Scope, Floats], pairs: Mapping[Scope, Floats], errors: Mapping[Scope, Floats]
 ) -> dict[Scope, Floats]:
     """Laws of pairs of variables whose joint law is too large, moved in the same way.
 
     Args:
         laws: of all pairs under every draw, shape `(*sizes, draws)`.
-        pairs: see `plain_pairs`.
+        pairs: see `draw_plain_pairs`.
         errors: sampling errors of all pairs, those of one set of records for each draw; shapes as the laws'.
 
     Returns:
@@ -115,15 +117,15 @@ def moved_pairs(
     return found
 
 
-def _margin(law: Floats, names: Scope, part: Scope) -> Floats:
-    """Over one or two of the variables, in the order of the part."""
+def _sum_to(law: Floats, names: Scope, part: Scope) -> Floats:
+    """Sum a law to one or two of its variables, in the order of the part."""
     summed = law.sum(axis=tuple(axis for axis, name in enumerate(names) if name not in part))
     kept = [name for name in names if name in part]
     return np.asarray(summed.transpose([*(kept.index(name) for name in part), len(part)]))
 
 
-def _spread(change: Floats, names: Scope, part: Scope, alone: Mapping[str, Floats]) -> Floats:
-    """A change of a margin, times the shares of all other variables."""
+def _spread_change(change: Floats, names: Scope, part: Scope, alone: Mapping[str, Floats]) -> Floats:
+    """Spread a change of a margin over all cells: times the shares of all other variables."""
     letters = {name: chr(ord("a") + place) for place, name in enumerate(names)}
     terms = ["".join(letters[name] for name in part) + "z"]
     terms += [f"{letters[name]}z" for name in names if name not in part]

@@ -12,21 +12,21 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["raked", "raked_within"]
+__all__ = ["rake_counts", "rake_part"]
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 
-EMPTY = 0.02
+EMPTY_CELL_RECORDS = 0.02
 """Records that an empty cell of a row with records is taken to have, so that it can be filled; with five times as many
 or as few no stratum's coverage moves by more than .3 points, nor a width but of what is 0 or 1 (3 %)."""
-ROUNDS = 8
+RAKING_ROUNDS = 8
 """Of proportional fitting."""
-FEWEST = 1e-9
+LEAST_MARGIN_RECORDS = 1e-9
 """Records that a margin is taken to have at least, so that it can be scaled."""
 
 
-def raked(counts: Codes, margin: Codes, rng: np.random.Generator) -> Codes:
+def rake_counts(counts: Codes, margin: Codes, rng: np.random.Generator) -> Codes:
     """Move counts of a family to a margin of its child.
 
     Args:
@@ -40,14 +40,14 @@ def raked(counts: Codes, margin: Codes, rng: np.random.Generator) -> Codes:
     """
     rows = counts.reshape(-1, *counts.shape[-2:])
     totals = rows.sum(axis=1, keepdims=True)
-    cells = np.where(rows > 0, rows, EMPTY * (totals > 0))
-    for _ in range(ROUNDS):
-        cells *= np.maximum(margin, FEWEST) / np.maximum(cells.sum(axis=0), FEWEST)
-        cells *= totals / np.maximum(cells.sum(axis=1, keepdims=True), FEWEST)
-    return _rounded(cells, totals, rng).reshape(counts.shape)
+    cells = np.where(rows > 0, rows, EMPTY_CELL_RECORDS * (totals > 0))
+    for _ in range(RAKING_ROUNDS):
+        cells *= np.maximum(margin, LEAST_MARGIN_RECORDS) / np.maximum(cells.sum(axis=0), LEAST_MARGIN_RECORDS)
+        cells *= totals / np.maximum(cells.sum(axis=1, keepdims=True), LEAST_MARGIN_RECORDS)
+    return _round_rows(cells, totals, rng).reshape(counts.shape)
 
 
-def raked_within(counts: Codes, kept: Sequence[int], part: Codes, rng: np.random.Generator) -> Codes:
+def rake_part(counts: Codes, kept: Sequence[int], part: Codes, rng: np.random.Generator) -> Codes:
     """Move counts of a family to those of a part of it, that is of its child and some of its parents.
 
     Args:
@@ -57,7 +57,7 @@ def raked_within(counts: Codes, kept: Sequence[int], part: Codes, rng: np.random
         rng: rounds.
 
     Returns:
-        Whole counts, same shape, as of `raked` for each row of the part.
+        Whole counts, same shape, as of `rake_counts` for each row of the part.
     """
     *sizes, states, draws = counts.shape
     left = [axis for axis in range(len(sizes)) if axis not in kept]
@@ -65,11 +65,11 @@ def raked_within(counts: Codes, kept: Sequence[int], part: Codes, rng: np.random
     turned = counts.transpose(order)
     rows = math.prod(sizes[axis] for axis in kept)
     wanted = np.moveaxis(part.reshape(rows, states, draws), 1, 0).reshape(states, rows * draws)
-    moved = raked(turned.reshape(-1, states, rows * draws), wanted, rng).reshape(turned.shape)
+    moved = rake_counts(turned.reshape(-1, states, rows * draws), wanted, rng).reshape(turned.shape)
     return np.ascontiguousarray(moved.transpose(np.argsort(order)))
 
 
-def _rounded(cells: Floats, totals: Codes, rng: np.random.Generator) -> Codes:
+def _round_rows(cells: Floats, totals: Codes, rng: np.random.Generator) -> Codes:
     """Systematic rounding along each row: every cell up or down, on average exactly, and rows keep their totals."""
     running = cells.cumsum(axis=1)
     ends = np.minimum(np.floor(running + rng.random(totals.shape)), totals)

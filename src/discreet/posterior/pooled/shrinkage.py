@@ -26,12 +26,12 @@ around the evidence.
 
 The learned weights say how many cells are empty for good and how many are merely rare, on average. Of one cell that
 nobody fell into they tell nothing, and where most are empty for good they take the rest to 0 as well. For intervals the
-prior is therefore doubted in a share of the worlds, for each cell and row in others (an opinion pool; its weights are
+prior is therefore doubted in a share of the draws, for each cell and row in others (an opinion pool; its weights are
 not learned, because only the average could be):
 
     possible     a cell has a concentration of at least one record, less where the row has few or where the evidence
                  would not tell. The 95 % interval of a cell that nobody fell into then ends where
-                 `DOUBTED exp(-x) = 0.05`, x in records.
+                 `DOUBT_SHARE exp(-x) = 0.05`, x in records.
     one-sided    a row without records is nearly deterministic, each state as likely as the others: no component gives
                  a named state as much where the other rows are of another mind.
 
@@ -57,53 +57,55 @@ from scipy.special import gammaln
 from discreet.inference.interactions import contrast_matrices, transformed
 from discreet.model.dirichlet import dirichlet_draws
 from discreet.posterior.pooled.cell_weights import (
-    ALONE,
+    BACK_OFF_CONCENTRATIONS,
     COMPONENTS,
-    CONCENTRATIONS,
-    STEPS,
-    TINY,
+    GRID_STEPS,
+    LEAST_MEAN,
+    LONE_CONCENTRATIONS,
     Single,
     component_weights,
     concentrations,
     positions,
 )
-from discreet.posterior.pooled.splits import normals, split_pairs
+from discreet.posterior.pooled.splits import draw_normals, split_pairs
 from discreet.releases.measurement import KNOWN
 
-__all__ = ["MARGIN", "WORTH", "Rows", "draw_rows"]
+__all__ = ["MARGIN_CONCENTRATION", "PRIOR_WORTH_ROWS", "Rows", "draw_rows"]
 
 Floats = npt.NDArray[np.float64]
 Array = npt.NDArray[np.floating]
 Codes = npt.NDArray[np.int64]
 
-MARGIN = 0.5
+MARGIN_CONCENTRATION = 0.5
 """Concentration of a state in the prior of a child's margin: Jeffreys (1946)."""
-WORTH = 2.0
+PRIOR_WORTH_ROWS = 2.0
 """Rows that the prior of a node's weights is worth."""
-DOUBTED = 0.34
-"""Share of the worlds in which a cell is possible, and of those in which a row without records is one-sided. A cell
+DOUBT_SHARE = 0.34
+"""Share of the draws in which a cell is possible, and of those in which a row without records is one-sided. A cell
 that nobody fell into is then held up to the 1.92 records up to which Jeffreys' prior holds it: `0.05 exp(1.92)`."""
-FILLED = 3.0
+FILLED_RECORDS = 3.0
 """Records of a row by which half of the concentration of a possible cell is meant; with 1 or 9 no stratum's coverage
 moves by more than half a point, and no width but of what is 0 or 1 (2 %)."""
-ONE_SIDED = 1 / 32
+ONE_SIDED_CONCENTRATION = 1 / 32
 """Concentration of each cell of a row that is one-sided; with four times as much or as little no stratum's coverage
 moves by more than .2 points, nor a width by more than 2 %."""
-SWEEPS = 20
+CHAIN_SWEEPS = 20
 """Of each chain. In the first pass, too: with ten there, entries of thin rows were covered .8 points less on alarm."""
-CLEAR, FEW = 5.0, 5
+CLEAR_DEVIATIONS, FEW_SWEEPS = 5.0, 5
 """Deviations of the evidence that every cell of a single row is above 0, times the records that its given prior is
 worth beyond one: within a deviation that prior is even to a fifth there, chains start near to their law, and need no
 more sweeps than these."""
-SLOW, LONGEST = 0.2, 10
+SLOW_GAIN, MOST_LENGTHENING = 0.2, 10
 """Coordinates whose gain is below a fifth get longer chains, up to ten times as long."""
-CACHED, STORED, TOGETHER = 2**15, 2**24, 8
+CACHED_CELLS, STORED_CELLS, LEAST_TOGETHER = 2**15, 2**24, 8
 """Chains are moved together if the cells of all their tables stay in the cache of a core; eight of them always, unless
 that would take more memory than 128 MB."""
-FOLLOWS = (np.arange(COMPONENTS) < len(CONCENTRATIONS)).astype(np.float32)
-SHIFTS = np.concatenate([STEPS * np.arange(len(CONCENTRATIONS)), positions(ALONE)]).astype(np.float32)
+COMPONENT_FOLLOWS = (np.arange(COMPONENTS) < len(BACK_OFF_CONCENTRATIONS)).astype(np.float32)
+COMPONENT_SHIFTS = np.concatenate(
+    [GRID_STEPS * np.arange(len(BACK_OFF_CONCENTRATIONS)), positions(LONE_CONCENTRATIONS)]
+).astype(np.float32)
 """Of each component: whether its concentrations follow the mean, and how far their positions are from the first's."""
-FINE = 2.0**-24
+SINGLE_PRECISION = 2.0**-24
 """Relative error of single precision, below which whole numbers are exact."""
 
 
@@ -161,11 +163,11 @@ def draw_rows(
     draws, parents = totals.shape[-1], values.ndim - 1
     # Besides the counts there is one table for every set of parents that is backed off to.
     tables = 2 + parents + math.comb(parents, 2)
-    block = max(CACHED // values.size, min(STORED // (tables * values.size), TOGETHER), 1)
+    block = max(CACHED_CELLS // values.size, min(STORED_CELLS // (tables * values.size), LEAST_TOGETHER), 1)
     # Every block has a generator of its own: a chain does not depend on what those of other blocks take from it.
     firsts = range(0, draws, block)
     parts = [
-        _chains(values, variances, totals[..., first : first + block], weights, own, alpha, doubt)
+        _run_chains(values, variances, totals[..., first : first + block], weights, own, alpha, doubt)
         for first, own in zip(firsts, rng.spawn(len(firsts)), strict=True)
     ]
     shares = [part.counts.shape[-1] / draws for part in parts]
@@ -178,7 +180,7 @@ def draw_rows(
     )
 
 
-def _chains(
+def _run_chains(
     values: Floats,
     variances: Floats,
     totals: Codes,
@@ -188,25 +190,25 @@ def _chains(
     doubt: bool,
 ) -> Rows:
     """Parallel chains, one for each draw."""
-    evidence = _Evidence.of(values, variances, int(totals.max(initial=0)))
+    evidence = _RowEvidence.of(values, variances, int(totals.max(initial=0)))
     states, shape = values.shape[-1], (values.shape[-1], *totals.shape)
     n = totals.astype(evidence.kind)
     counts = evidence.start(totals, rng)
-    prior = _Prior.of(weights, n, states) if alpha is None else None
+    prior = _RowPrior.of(weights, n, states) if alpha is None else None
     possible, a = None, np.empty(0, np.float32)
     if alpha is not None:
         a = np.repeat(positions(np.moveaxis(alpha, -1, 0))[..., None], totals.shape[-1], axis=-1)
     elif doubt:
-        possible = (rng.random(shape) < DOUBTED) * n / (n + FILLED + 3 * evidence.deviation)
+        possible = (rng.random(shape) < DOUBT_SHARE) * n / (n + FILLED_RECORDS + 3 * evidence.deviation)
     least = None if possible is None else positions(possible)
     learned = np.repeat(weights[:, None], totals.shape[-1], axis=1)
-    sweeps = FEW if alpha is not None and evidence.outweighs(alpha, totals) else evidence.sweeps
-    kept = min(SWEEPS // 2, sweeps)
+    sweeps = FEW_SWEEPS if alpha is not None and evidence.outweighs(alpha, totals) else evidence.sweeps
+    kept = min(CHAIN_SWEEPS // 2, sweeps)
     usage, mean = np.zeros(COMPONENTS), np.zeros(shape[:-1])
     for sweep in range(sweeps):
         late = sweep >= sweeps - kept
         if prior is not None:
-            a, picked = prior.picked(counts, _backed_off(counts), learned, rng)
+            a, picked = prior.picked(counts, _back_off(counts), learned, rng)
             learned = prior.weighted(picked, rng)
             usage += picked.mean(axis=1) * late / kept
         if states > 1:
@@ -216,31 +218,31 @@ def _chains(
             after = concentrations(a) + counts
             mean += (after / after.sum(axis=0)).mean(axis=-1) / kept
     if prior is not None:
-        a, _ = prior.picked(counts, _backed_off(counts), learned, rng)
+        a, _ = prior.picked(counts, _back_off(counts), learned, rng)
     found = np.moveaxis(counts, 0, -2).astype(np.int64)
     around = np.moveaxis(concentrations(a), 0, -2).astype(np.float64)
     if alpha is not None:
         around = np.repeat(alpha[..., None], totals.shape[-1], axis=-1)
     elif possible is not None:
-        around = _doubted(around, np.moveaxis(possible, 0, -2) > 0, found, totals[..., None, :], rng)
+        around = _add_doubt(around, np.moveaxis(possible, 0, -2) > 0, found, totals[..., None, :], rng)
     flat = (-1, states, totals.shape[-1])
     theta = dirichlet_draws((found + around).reshape(flat), rng).reshape(found.shape)
     mean = np.moveaxis(mean / mean.sum(axis=0), 0, -1)
     return Rows(np.ascontiguousarray(found), np.ascontiguousarray(around), theta, np.ascontiguousarray(mean), usage)
 
 
-def _doubted(a: Floats, possible: npt.NDArray[np.bool_], counts: Codes, n: Codes, rng: np.random.Generator) -> Floats:
+def _add_doubt(a: Floats, possible: npt.NDArray[np.bool_], counts: Codes, n: Codes, rng: np.random.Generator) -> Floats:
     """Concentrations that hold what the learned prior rules out; shapes `(*parents, child, draws)`."""
-    a = np.where((n == 0) & (rng.random(n.shape) < DOUBTED), ONE_SIDED, a)
-    return np.where(counts == 0, np.maximum(a, possible * n / (n + FILLED)), a)
+    a = np.where((n == 0) & (rng.random(n.shape) < DOUBT_SHARE), ONE_SIDED_CONCENTRATION, a)
+    return np.where(counts == 0, np.maximum(a, possible * n / (n + FILLED_RECORDS)), a)
 
 
 # -------------------------------------------------------------------------------------------------------- evidence
 
 
 @dataclass(frozen=True, eq=False)
-class _Evidence:
-    """What is known of the contrasts between the states of each row; shapes are `(child - 1, *parents, 1)`.
+class _RowEvidence:
+    """Evidence on the contrasts between the states of each row; shapes are `(child - 1, *parents, 1)`.
 
     Args:
         values: coordinates of the table that do not tell row totals.
@@ -257,26 +259,26 @@ class _Evidence:
     kind: type[np.floating]
 
     @staticmethod
-    def of(values: Floats, variances: Floats, records: int) -> _Evidence:
+    def of(values: Floats, variances: Floats, records: int) -> _RowEvidence:
         """Leave out what tells row totals: these are given."""
         values, variances = (np.moveaxis(table[..., 1:], -1, 0)[..., None] for table in (values, variances))
         least = max(float(variances.min(initial=np.inf)), KNOWN) if variances.size else KNOWN
         deviation = math.sqrt(least)
-        single = records * FINE < min(deviation / 64, 0.5)
+        single = records * SINGLE_PRECISION < min(deviation / 64, 0.5)
         gain = least / np.maximum(variances, least)
-        return _Evidence(values, np.sqrt(variances), gain, deviation, np.float32 if single else np.float64)
+        return _RowEvidence(values, np.sqrt(variances), gain, deviation, np.float32 if single else np.float64)
 
     @property
     def sweeps(self) -> int:
         """A sweep moves a coordinate by its gain: chains are longer where some coordinates are told much worse."""
-        return SWEEPS * min(max(math.ceil(SLOW / float(self.gain.min(initial=1))), 1), LONGEST)
+        return CHAIN_SWEEPS * min(max(math.ceil(SLOW_GAIN / float(self.gain.min(initial=1))), 1), MOST_LENGTHENING)
 
     def outweighs(self, alpha: Floats, totals: Codes) -> bool:
         """Whether it says far more than a prior of all cells of a single row, in errors of one size."""
         if self.values.ndim > 2 or not len(self.values) or not np.all(self.gain == 1):
             return False
-        least = self._cells(self.values).min() + int(totals.min()) / (len(self.values) + 1)
-        return bool(least > CLEAR * self.deviation * max(1.0, float(np.abs(alpha - 1).max())))
+        least = self._invert_contrasts(self.values).min() + int(totals.min()) / (len(self.values) + 1)
+        return bool(least > CLEAR_DEVIATIONS * self.deviation * max(1.0, float(np.abs(alpha - 1).max())))
 
     def start(self, totals: Codes, rng: np.random.Generator) -> Array:
         """Counts spread around the evidence, shape `(child, *parents, draws)`."""
@@ -284,7 +286,7 @@ class _Evidence:
             return totals[None].astype(self.kind)
         drawn = self.values + self.deviations * rng.standard_normal((*self.values.shape[:-1], totals.shape[-1]))
         even = 1 / (len(self.values) + 1)
-        cells = np.maximum(self._cells(drawn) + even * totals, 0) + min(self.deviation, 1) * even
+        cells = np.maximum(self._invert_contrasts(drawn) + even * totals, 0) + min(self.deviation, 1) * even
         # Rounded so that they sum to the totals, each to one of its two neighbours, with its mean.
         ends = np.cumsum(cells * (totals / cells.sum(axis=0)), axis=0) + rng.random(totals.shape)
         ends[-1] = totals
@@ -300,7 +302,7 @@ class _Evidence:
         """
         shape, gain = (len(self.values), *counts.shape[1:]), self.gain.astype(self.kind)
         if np.all(gain == 1):
-            return self._cells(np.broadcast_to(self.values, shape).astype(self.kind))
+            return self._invert_contrasts(np.broadcast_to(self.values, shape).astype(self.kind))
         # Contrasts between states first: what tells row totals is not needed.
         helmert, *others = (
             matrix.astype(self.kind) for matrix in contrast_matrices((len(counts), *counts.shape[1:-1]))
@@ -310,10 +312,10 @@ class _Evidence:
         told = self.values.astype(self.kind) - have
         told *= gain
         told += have
-        told += (np.sqrt(1 - self.gain) * self.deviation).astype(self.kind) * normals(shape, rng)
-        return self._cells(told)
+        told += (np.sqrt(1 - self.gain) * self.deviation).astype(self.kind) * draw_normals(shape, rng)
+        return self._invert_contrasts(told)
 
-    def _cells(self, contrasts: Array) -> Array:
+    def _invert_contrasts(self, contrasts: Array) -> Array:
         """A table from its coordinates, but for what tells row totals."""
         states, *sizes = len(contrasts) + 1, *contrasts.shape[1:-1]
         helmert, *others = (matrix.astype(contrasts.dtype) for matrix in contrast_matrices((states, *sizes)))
@@ -326,7 +328,7 @@ class _Evidence:
 
 
 @dataclass(frozen=True, eq=False)
-class _Prior:
+class _RowPrior:
     """Components of the prior of each row.
 
     Args:
@@ -338,15 +340,15 @@ class _Prior:
     whole: Single
 
     @staticmethod
-    def of(weights: Floats, n: Array, states: int) -> _Prior:
-        """For rows of some totals, shape `(*parents, draws)`."""
+    def of(weights: Floats, n: Array, states: int) -> _RowPrior:
+        """The prior for rows of some totals, shape `(*parents, draws)`."""
         totals = n.astype(np.float64)
-        a = np.concatenate([CONCENTRATIONS, states * ALONE]).reshape(-1, *(1,) * n.ndim)
+        a = np.concatenate([BACK_OFF_CONCENTRATIONS, states * LONE_CONCENTRATIONS]).reshape(-1, *(1,) * n.ndim)
         whole = gammaln(a + totals) - gammaln(a) - gammaln(totals + 1)
-        return _Prior(weights, whole.astype(np.float32))
+        return _RowPrior(weights, whole.astype(np.float32))
 
     def picked(self, counts: Array, mean: Array, learned: Floats, rng: np.random.Generator) -> tuple[Single, Floats]:
-        """Each row picks a component given its counts.
+        """Pick a component for each row given its counts.
 
         Args:
             counts: shape `(child, *parents, draws)`.
@@ -358,7 +360,7 @@ class _Prior:
             Positions of the concentrations of the picked components, same shape as the counts; how many rows picked
             each component, shape (COMPONENTS, draws).
         """
-        first = positions(mean * mean.dtype.type(CONCENTRATIONS[0]))
+        first = positions(mean * mean.dtype.type(BACK_OFF_CONCENTRATIONS[0]))
         chances = component_weights(first, counts)
         chances -= self.whole
         chances -= chances.max(axis=0)
@@ -368,20 +370,20 @@ class _Prior:
             chances[component] += chances[component - 1]
         at = rng.random(chances.shape[1:]) * chances[-1]
         which = np.add.reduce(at >= chances[:-1], axis=0, dtype=np.int8).astype(np.int64)
-        first *= FOLLOWS.take(which)
-        first += SHIFTS.take(which)
+        first *= COMPONENT_FOLLOWS.take(which)
+        first += COMPONENT_SHIFTS.take(which)
         draws = counts.shape[-1]
         picked = np.bincount((which * draws + np.arange(draws)).ravel(), minlength=COMPONENTS * draws)
         return first, picked.reshape(COMPONENTS, draws).astype(np.float64)
 
     def weighted(self, picked: Floats, rng: np.random.Generator) -> Floats:
         """Weights given how many rows picked each component, shape (COMPONENTS, draws)."""
-        gammas = rng.standard_gamma(WORTH * self.weights[:, None] + picked)
+        gammas = rng.standard_gamma(PRIOR_WORTH_ROWS * self.weights[:, None] + picked)
         return np.asarray(gammas / gammas.sum(axis=0))
 
 
-def _backed_off(counts: Array) -> Array:
-    """For each row what the others say of it: probabilities, shape as the counts', `(child, *parents, draws)`."""
+def _back_off(counts: Array) -> Array:
+    """Estimate each row from the others: probabilities, shape as the counts', `(child, *parents, draws)`."""
     parents = counts.ndim - 2
     if not parents:
         return np.full_like(counts, 1 / len(counts))
@@ -392,7 +394,11 @@ def _backed_off(counts: Array) -> Array:
         for kept in combinations(range(parents), size):
             dropped = tuple(1 + axis for axis in range(parents) if axis not in kept)
             others = counts.sum(axis=dropped, keepdims=True) - counts
-            smaller = [found[part] for part in found if set(part) < set(kept) and len(part) == _below(size, kept_sizes)]
+            smaller = [
+                found[part]
+                for part in found
+                if set(part) < set(kept) and len(part) == _find_next_smaller(size, kept_sizes)
+            ]
             whole = others.sum(axis=0) + 1
             others += _geometric_mean(smaller) if smaller else 1 / len(counts)
             others /= whole
@@ -400,24 +406,24 @@ def _backed_off(counts: Array) -> Array:
     return _geometric_mean([table for kept, table in found.items() if len(kept) == parents - 1])
 
 
-def _below(size: int, sizes: list[int]) -> int:
+def _find_next_smaller(size: int, sizes: list[int]) -> int:
     """The next smaller size."""
     return sizes[sizes.index(size) - 1]
 
 
 def _geometric_mean(tables: list[Array]) -> Array:
     """Normalised over the child's axis, the first; never 0."""
-    product = np.maximum(tables[0], TINY)
+    product = np.maximum(tables[0], LEAST_MEAN)
     if len(tables) == 1:
         return product
     if len(tables) == 2:
-        product *= np.maximum(tables[1], TINY)
+        product *= np.maximum(tables[1], LEAST_MEAN)
         np.sqrt(product, out=product)
     else:
         np.log(product, out=product)
         for table in tables[1:]:
-            product += np.log(np.maximum(table, TINY))
+            product += np.log(np.maximum(table, LEAST_MEAN))
         product /= len(tables)
         np.exp(product, out=product)
     product /= product.sum(axis=0)
-    return np.maximum(product, TINY, out=product)
+    return np.maximum(product, LEAST_MEAN, out=product)

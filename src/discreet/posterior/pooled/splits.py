@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from discreet.posterior.pooled.cell_weights import Single, cell_weights
 
-__all__ = ["normals", "split_pairs"]
+__all__ = ["draw_normals", "split_pairs"]
 
 Array = npt.NDArray[np.floating]
 
-PAIRINGS = 3
+PAIRINGS_PER_SWEEP = 3
 """Pairs that each cell is in, one after the other."""
 
 
@@ -34,7 +34,7 @@ def split_pairs(counts: Array, a: Single, told: Array, deviation: float, rng: np
     half = len(counts) // 2
     weights = cell_weights(a, counts)
     # Two states are always the same pair.
-    for turn in range(PAIRINGS if len(counts) > 2 else 2):
+    for turn in range(PAIRINGS_PER_SWEEP if len(counts) > 2 else 2):
         order = rng.permutation(len(counts))[: 2 * half]
         one, other = order[:half], order[half:]
         total = counts[order].reshape(2, half, *counts.shape[1:]).sum(axis=0)
@@ -74,21 +74,21 @@ class _Pairs:
         Below, proposals are spread by one record, and the evidence counts.
         """
         wide = max(self.spread, 1.0)
-        proposed = normals(self.first.shape, rng)
+        proposed = draw_normals(self.first.shape, rng)
         proposed *= math.sqrt(wide**2 - 1 / 12)
-        self._step(self._within(np.rint(self.centre + proposed)), 1 / self.spread**2 - 1 / wide**2, None, rng)
+        self._step(self._keep_possible(np.rint(self.centre + proposed)), 1 / self.spread**2 - 1 / wide**2, None, rng)
 
     def step_around(self, rng: np.random.Generator) -> None:
         """Metropolis step with proposals around where it is: where the prior is far from the evidence, none else stays.
 
         Their law is symmetric: a rounded normal one, of the evidence's spread.
         """
-        proposed = normals(self.first.shape, rng)
+        proposed = draw_normals(self.first.shape, rng)
         proposed *= max(self.spread, 1.0)
-        self._step(self._within(self.first + np.rint(proposed)), 1 / self.spread**2, None, rng)
+        self._step(self._keep_possible(self.first + np.rint(proposed)), 1 / self.spread**2, None, rng)
 
-    def _within(self, proposed: Array) -> Array:
-        """What is proposed, where there are so many records; else what there is."""
+    def _keep_possible(self, proposed: Array) -> Array:
+        """Keep proposals where there are so many records, else what there is."""
         within = ((proposed >= 0) & (proposed <= self.total)).astype(self.first.dtype)
         return self.first + within * (proposed - self.first)
 
@@ -130,7 +130,7 @@ class _Pairs:
         self.weights += weights
 
 
-def normals(shape: tuple[int, ...], rng: np.random.Generator) -> Single:
+def draw_normals(shape: tuple[int, ...], rng: np.random.Generator) -> Single:
     """Standard normal numbers in single precision, below 5.8 in size, by Box and Muller (1958).
 
     On arrays a quarter of the time that the generator's own take.

@@ -20,16 +20,16 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.model.dirichlet import dirichlet_draws
-from discreet.posterior.pooled.cell_weights import ALONE, COMPONENTS, CONCENTRATIONS, TINY
-from discreet.posterior.pooled.raking import raked
-from discreet.posterior.pooled.shrinkage import MARGIN, WORTH, Rows
+from discreet.posterior.pooled.cell_weights import BACK_OFF_CONCENTRATIONS, COMPONENTS, LEAST_MEAN, LONE_CONCENTRATIONS
+from discreet.posterior.pooled.raking import rake_counts
+from discreet.posterior.pooled.shrinkage import MARGIN_CONCENTRATION, PRIOR_WORTH_ROWS, Rows
 
 __all__ = ["spread_rows", "unmeasured_rows"]
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 
-STORED = 2**22
+SPREAD_CELLS_AT_ONCE = 2**22
 """Cells that are drawn together: some hundred MB."""
 
 
@@ -61,15 +61,16 @@ def spread_rows(
     rows, of_each = (math.prod(sizes[axis] for axis in axes) for axes in (kept, left))
     grouped = totals.transpose(*order, len(sizes)).reshape(rows, of_each, draws)
     given = None if alpha is None else alpha.transpose(*order, len(sizes)).reshape(rows, of_each, states)
-    block = max(STORED // (rows * of_each * states), 1)
+    block = max(SPREAD_CELLS_AT_ONCE // (rows * of_each * states), 1)
     found = [
-        _spread(part, slice(first, first + block), grouped, weights, given, rng) for first in range(0, draws, block)
+        _spread_block(part, slice(first, first + block), grouped, weights, given, rng)
+        for first in range(0, draws, block)
     ]
     shape = [*(sizes[axis] for axis in order), states]
     back = [*np.argsort(order).tolist(), len(sizes)]
 
     def ordered(place: int) -> npt.NDArray[np.float64]:
-        """One of the three, with the parents' own order again."""
+        """One of the three arrays, with the parents' own order again."""
         table = np.concatenate([each[place] for each in found], axis=-1)
         return np.ascontiguousarray(table.reshape(*shape, draws).transpose(*back, len(back)))
 
@@ -100,34 +101,34 @@ def unmeasured_rows(
     if alpha is None and totals.ndim > 1:
         records = totals.sum(axis=tuple(range(totals.ndim - 1)))
         return spread_rows(unmeasured_rows(records, states, weights, rng), [], totals, weights, rng)
-    given = np.full(states, MARGIN) if alpha is None else alpha
+    given = np.full(states, MARGIN_CONCENTRATION) if alpha is None else alpha
     around = np.broadcast_to(given[..., None], (*given.shape, totals.shape[-1]))
-    chance = np.moveaxis(_drawn(around, rng), -2, -1)
+    chance = np.moveaxis(_draw_dirichlet_rows(around, rng), -2, -1)
     counts = np.moveaxis(rng.multinomial(totals, chance / chance.sum(axis=-1, keepdims=True)), -1, -2)
     mean = given / given.sum(axis=-1, keepdims=True)
-    theta = _drawn(np.asarray(counts + around, np.float64), rng)
+    theta = _draw_dirichlet_rows(np.asarray(counts + around, np.float64), rng)
     return Rows(np.ascontiguousarray(counts, np.int64), np.asarray(around), theta, mean, np.zeros(COMPONENTS))
 
 
-def _drawn(concentrations: Floats, rng: np.random.Generator) -> Floats:
+def _draw_dirichlet_rows(concentrations: Floats, rng: np.random.Generator) -> Floats:
     """Rows of Dirichlet draws, shape `(*parents, child, draws)`."""
     shape = concentrations.shape
     return dirichlet_draws(concentrations.reshape(-1, *shape[-2:]), rng).reshape(shape)
 
 
-def _spread(
+def _spread_block(
     part: Rows, which: slice, totals: Codes, weights: Floats, alpha: Floats | None, rng: np.random.Generator
 ) -> tuple[Codes, Floats, Floats]:
-    """Some draws of counts, concentrations and probabilities, shape (rows of the part, rows of each, child, draws)."""
+    """Draw a block of counts, concentrations and probabilities, shape (part rows, rows of each, child, draws)."""
     rows, of_each, _ = totals.shape
     theta, counts = (each[..., which].reshape(rows, each.shape[-2], -1) for each in (part.theta, part.counts))
     states, draws = theta.shape[1:]
     n = totals[..., which]
     if alpha is None:
-        chances = part.usage + WORTH * weights
+        chances = part.usage + PRIOR_WORTH_ROWS * weights
         picked = rng.choice(len(chances), size=(rows, of_each, draws), p=chances / chances.sum())
-        concentration = np.concatenate([CONCENTRATIONS, states * ALONE])[picked]
-        around = concentration[:, :, None, :] * np.maximum(theta[:, None], TINY)
+        concentration = np.concatenate([BACK_OFF_CONCENTRATIONS, states * LONE_CONCENTRATIONS])[picked]
+        around = concentration[:, :, None, :] * np.maximum(theta[:, None], LEAST_MEAN)
     else:
         around = np.broadcast_to(alpha[..., None], (rows, of_each, states, draws))
     flat = (rows * of_each, states, draws)
@@ -136,7 +137,7 @@ def _spread(
     # Each row of the part is a table of its own: its rows by the child's states.
     tables = drawn.reshape(rows, of_each, states, draws).transpose(1, 2, 0, 3).reshape(of_each, states, rows * draws)
     wanted: Codes = counts.transpose(1, 0, 2).reshape(states, rows * draws).astype(np.int64)
-    moved = raked(tables, wanted, rng)
+    moved = rake_counts(tables, wanted, rng)
     own = moved.reshape(of_each, states, rows, draws).transpose(2, 0, 1, 3)
     probabilities = dirichlet_draws((own + around).reshape(flat), rng).reshape(own.shape)
     return own, np.asarray(around), probabilities

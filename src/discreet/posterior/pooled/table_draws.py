@@ -39,10 +39,16 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.evidence import audited_sets, choice_scales, measured_sets, measurements
-from discreet.posterior.pooled.discrepancy import TAUS, pair_weights, scaled_to, triple_weights, triples_of
+from discreet.posterior.pooled.discrepancy import (
+    INTERACTION_SIZES,
+    draw_interaction,
+    pair_weights,
+    triple_weights,
+    triples_of,
+)
 from discreet.posterior.pooled.least_squares import Margins, pooled_margins
-from discreet.posterior.pooled.plain_pairs import moved_pairs, moved_to_pairs, plain_pairs
-from discreet.posterior.pooled.worlds import Worlds
+from discreet.posterior.pooled.plain_pairs import draw_plain_pairs, move_pairs, move_to_pairs
+from discreet.posterior.pooled.worlds import LatentCounts
 from discreet.posterior.saturated import leaves_open, projected, saturated
 from discreet.releases.combined import Combined
 
@@ -55,36 +61,36 @@ Picked = npt.NDArray[np.intp]
 
 MOST_LOOSE = 6
 """Variables of a question whose triples get such interactions; larger ones are marked as assumed."""
-MOST_HELD = 60
+MOST_HELD_NODES = 60
 """Nodes of a network up to which made-up records keep every pair that no table holds."""
-MOST_CELLS = 1000
+MOST_SET_CELLS = 1000
 """Of a set that is drawn by itself, as of a family that is enlarged."""
-MOST_VALUES = 2**22
+MOST_LAW_VALUES = 2**22
 """Of a joint law under all draws: 32 MiB, some seconds; larger ones stay as the network has them."""
-ROUNDS = 8
+MARGIN_FIT_ROUNDS = 8
 """Of proportional fitting: margins of draws agree but for their single variables' last digits."""
-SAME = 1e-9
+LEAST_FIT_CHANGE = 1e-9
 """Part of a cell by which a round of fitting moves it and is the last: far below the error of any draws."""
-MOST_PAIRS, FEW_DRAWS = 60, 100
+MOST_AUDITED_PAIRS, AUDIT_DRAWS = 60, 100
 """Pairs that are learned from, and draws of what the network says of them."""
-ABOVE = 4.0
+CLEAR_NOISE_DEVIATIONS = 4.0
 """Deviations of the noise: it puts a state of which there are so many records below 0 in one of 30,000 draws."""
-MADE_UP = 2**12
+MADE_UP_RECORDS = 2**12
 """Records of each draw from which sampling errors are taken, in the size that the number of records gives them."""
-PLAIN = 2
-"""Of a generator: those of draws are 0, of their twins 1."""
-FEWEST = 1e-12
+PLAIN_STREAM = 2
+"""Stream of a set's generator that draws pairs without bias; that of posterior draws is 0, of twin draws 1."""
+LEAST_MARGIN_PROBABILITY = 1e-12
 """Probability that a margin is taken to have at least, so that it can be scaled."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Drawn:
-    """Which draws are meant.
+class _Selection:
+    """A selection among a posterior's draws.
 
     Args:
         draws: of the posterior.
         picked: positions of some of them.
-        twins: 1 for their twins, else 0.
+        twins: 1 for their twin draws, else 0.
     """
 
     draws: int
@@ -116,7 +122,7 @@ class TableDraws:
         self._opened: dict[Scope, bool] = {}
 
     def assuming(self, assume: Assume) -> TableDraws:
-        """The same draws, where pairs that no table holds are taken as the network has them ("network"), or not quite.
+        """Draws of tables in which pairs that no table holds are as the network has them ("network"), or not quite.
 
         "robust" gives each an interaction of its own, of a size that audited pairs teach; without those it is a prior's
         alone, many times too wide for a network that is right. It is what is done where some pairs were audited.
@@ -128,7 +134,11 @@ class TableDraws:
     def say(self, names: Iterable[str]) -> bool:
         """Whether tables say of some variables what the network fixes, so that `joint` is to be asked."""
         asked = tuple(names)
-        return not all(map(self._open, self.measured(asked))) or bool(self._loose(asked)) or bool(self._doubtful(asked))
+        return (
+            not all(map(self._is_open, self.measured(asked)))
+            or bool(self._list_loose_triples(asked))
+            or bool(self._list_doubtful_pairs(asked))
+        )
 
     def joint(
         self, cells: Tables, names: Sequence[str], *, twins: bool = False, picked: Picked | None = None
@@ -136,9 +146,9 @@ class TableDraws:
         """Joint law of some variables.
 
         Args:
-            cells: the posterior's draws, or their twins, or some of these.
+            cells: the posterior's draws, or their twin draws, or some of these.
             names: different variables.
-            twins: whether they are twins.
+            twins: whether they are twin draws.
             picked: which of the draws they are, by position; None: all.
 
         Returns:
@@ -146,28 +156,28 @@ class TableDraws:
             of all of them is too large.
         """
         parts, which = self.measured(names), np.arange(cells.draws or 1) if picked is None else picked
-        if not self.say(names) or self.network.cells(names) * which.size > MOST_VALUES:
+        if not self.say(names) or self.network.cells(names) * which.size > MOST_LAW_VALUES:
             return None
-        drawn = _Drawn(self._cells.draws or 1, which, int(twins))
+        drawn = _Selection(self._cells.draws or 1, which, int(twins))
         if len(names) == 1:  # say: a table has it
-            return self._own(tuple(names), drawn)
+            return self._pick_draws(tuple(names), drawn)
         try:
             law = elimination.joint(cells, names, {})
         except InputError:
             return None
-        wanted = {part: self._wanted(law, names, part, drawn) for part in parts}
+        wanted = {part: self._find_margin(law, names, part, drawn) for part in parts}
         # Of pairs in no table the network's odds stay: fitting alone would make them depend through what they share.
-        wanted |= {pair: self._unmeasured(law, names, pair, drawn) for pair in self._beyond(names)}
+        wanted |= {pair: self._model_pair(law, names, pair, drawn) for pair in self._list_unmeasured_pairs(names)}
         # Where one is of all of them, the last of all rounds would leave it as it is.
         wanted = {part: margin for part, margin in wanted.items() if len(part) == len(names)} or wanted
-        law = _fitted(law, names, wanted)
-        for triple in self._loose(names):
-            own = _margin(law, names, triple)
-            law = _scaled(law, names, triple, _normalised(own + self._interaction(own, triple, drawn)))
+        law = _fit_margins(law, names, wanted)
+        for triple in self._list_loose_triples(names):
+            own = _sum_to(law, names, triple)
+            law = _scale_to(law, names, triple, _normalise_law(own + self._draw_interaction(own, triple, drawn)))
         return np.asarray(law)
 
     def rows_beyond(self, cells: Tables, node: str, picked: Picked | None = None) -> dict[Scope, Floats]:
-        """What a record's state of a node depends on besides its parents' states, by what tables say.
+        """Rows of a node given more than its parents, where tables say that it depends on more.
 
         Args:
             cells: the posterior's draws.
@@ -183,7 +193,7 @@ class TableDraws:
         if picked is None:
             believed = self.assuming("network")
         found = dict[Scope, Floats]()
-        for others in believed._beside(node):
+        for others in believed._list_companions(node):
             scope = (*others, node)
             law = believed.joint(some, scope, picked=which)
             if law is None:
@@ -194,7 +204,7 @@ class TableDraws:
             found[scope] = np.where(total > 0, law / np.where(total > 0, total, 1.0), 1 / law.shape[-2])
         return found
 
-    def _beside(self, node: str) -> list[Scope]:
+    def _list_companions(self, node: str) -> list[Scope]:
         """Sets of earlier nodes that a node is measured with, or doubtful; where there are any, all that shall stay.
 
         What stays is its family's law, and that of each pair with an earlier node that no table holds: of those, in a
@@ -204,18 +214,18 @@ class TableDraws:
         before, family = order[: order.index(node)], set(self.network.family(node))
         parts = [part for part in map(set, self.measured((*before, node))) if node in part]
         apart = [{name, node} for name in before if frozenset((name, node)) not in self._pairs]
-        moved = [part for part in parts if not (part <= family and self._open(self.network.ordered(part)))]
-        if self.assume == "robust" and len(order) <= MOST_HELD:
+        moved = [part for part in parts if not (part <= family and self._is_open(self.network.ordered(part)))]
+        if self.assume == "robust" and len(order) <= MOST_HELD_NODES:
             moved += apart
         if not moved:
             return []
-        if len(order) > MOST_HELD:
+        if len(order) > MOST_HELD_NODES:
             near = set().union(*moved)
             apart = [pair for pair in apart if any(frozenset((a, b)) in self._pairs for a in pair for b in near)]
         if len(order) <= MOST_LOOSE:
-            moved += [triple for triple in map(set, self._loose((*before, node))) if node in triple]
+            moved += [triple for triple in map(set, self._list_loose_triples((*before, node))) if node in triple]
         whole = [*moved, family, *apart]
-        largest = [part for place, part in enumerate(whole) if not _inside(part, place, whole)]
+        largest = [part for place, part in enumerate(whole) if not _lies_in_another(part, place, whole)]
         return [tuple(name for name in before if name in part) for part in largest]
 
     def without_bias(self, law: Floats, names: Scope) -> Floats:
@@ -230,11 +240,11 @@ class TableDraws:
             made a categorical state of one of its variables. Equal for equal arguments; see `plain_pairs.py`.
         """
         ordered = self.network.ordered(names)
-        plain, records, rng = self._plain(ordered, law.shape[-1])
-        return moved_to_pairs(law, names, plain, records, rng) if plain else law
+        plain, records, rng = self._draw_plain_pairs(ordered, law.shape[-1])
+        return move_to_pairs(law, names, plain, records, rng) if plain else law
 
     def pairs_without_bias(self, cells: Tables, names: Iterable[str]) -> dict[Scope, Floats]:
-        """The same for all pairs of variables whose joint law is too large.
+        """Laws of all pairs of variables, moved like `without_bias`, where their joint law is too large.
 
         Args:
             cells: the posterior's draws.
@@ -252,28 +262,28 @@ class TableDraws:
         for pair in own:
             read = self.joint(cells, pair)
             laws[pair] = own[pair] if read is None else read
-        plain, records, _ = self._plain(ordered, cells.draws or 1)
+        plain, records, _ = self._draw_plain_pairs(ordered, cells.draws or 1)
         if not plain:
             return laws
         errors = {pair: -own[pair] for pair in plain}
-        for part, codes in drawn_codes(cells, ordered, MADE_UP):
+        for part, codes in drawn_codes(cells, ordered, MADE_UP_RECORDS):
             for pair, error in errors.items():
-                error[..., part] += _counted(codes, pair, error.shape[:2]) / MADE_UP
-        size = (MADE_UP / records) ** 0.5
-        return moved_pairs(laws, plain, {pair: error * size for pair, error in errors.items()})
+                error[..., part] += _count_pairs(codes, pair, error.shape[:2]) / MADE_UP_RECORDS
+        size = (MADE_UP_RECORDS / records) ** 0.5
+        return move_pairs(laws, plain, {pair: error * size for pair, error in errors.items()})
 
-    def _plain(self, names: Scope, draws: int) -> tuple[dict[Scope, Floats], int, np.random.Generator]:
+    def _draw_plain_pairs(self, names: Scope, draws: int) -> tuple[dict[Scope, Floats], int, np.random.Generator]:
         """Pairs that tables hold, without bias; the number of records; and a generator. No pairs where noise is all."""
         pairs = [pair for pair in combinations(names, 2) if frozenset(pair) in self._pairs]
-        told, rng = self._told(pairs), self._generator(names, PLAIN)
-        clear = all(self._clear(told, name) for name in {name for pair in pairs for name in pair})
-        return plain_pairs(told, pairs, draws, rng) if clear else {}, max(1, round(told.total[0])), rng
+        told, rng = self._fit_tables(pairs), self._make_generator(names, PLAIN_STREAM)
+        clear = all(self._is_clear(told, name) for name in {name for pair in pairs for name in pair})
+        return draw_plain_pairs(told, pairs, draws, rng) if clear else {}, max(1, round(told.total[0])), rng
 
-    def _clear(self, told: Margins, name: str) -> bool:
+    def _is_clear(self, told: Margins, name: str) -> bool:
         """Whether the number of records, and those in each state that is no bin, are well above their noise."""
         total, variance = told.total
         counts = [] if self.network.schema[name].numeric else told.table((name,)).tolist()
-        return bool(min([total, *counts]) > ABOVE * max(variance**0.5, told.deviation((name,))))
+        return bool(min([total, *counts]) > CLEAR_NOISE_DEVIATIONS * max(variance**0.5, told.deviation((name,))))
 
     def measured(self, names: Iterable[str]) -> tuple[Scope, ...]:
         """The largest parts of some variables that a table has, in the schema's order."""
@@ -282,17 +292,17 @@ class TableDraws:
         largest = [part for part in parts if part and not any(part < other for other in parts)]
         return tuple(sorted(map(self.network.ordered, largest)))
 
-    def _beyond(self, names: Iterable[str]) -> tuple[Scope, ...]:
+    def _list_unmeasured_pairs(self, names: Iterable[str]) -> tuple[Scope, ...]:
         """Pairs of some variables that no table holds."""
         pairs = combinations(self.network.ordered(set(names)), 2)
         return tuple(pair for pair in pairs if frozenset(pair) not in self._pairs)
 
-    def _doubtful(self, names: Iterable[str]) -> tuple[Scope, ...]:
-        """Those of few variables of which the network is not believed."""
+    def _list_doubtful_pairs(self, names: Iterable[str]) -> tuple[Scope, ...]:
+        """List the pairs of few variables of which the network is not believed."""
         asked = set(names)
-        return self._beyond(asked) if self.assume == "robust" and len(asked) <= MOST_LOOSE else ()
+        return self._list_unmeasured_pairs(asked) if self.assume == "robust" and len(asked) <= MOST_LOOSE else ()
 
-    def _loose(self, names: Iterable[str]) -> tuple[Scope, ...]:
+    def _list_loose_triples(self, names: Iterable[str]) -> tuple[Scope, ...]:
         """Triples that no table holds, of pairs that were measured or are doubtful; of few variables."""
         asked = self.network.ordered(set(names))
         if len(asked) > MOST_LOOSE:
@@ -304,78 +314,80 @@ class TableDraws:
             and not any(table.issuperset(triple) for table in self._tables)
         )
 
-    def _unmeasured(self, law: Floats, names: Sequence[str], pair: Scope, of: _Drawn) -> Floats:
+    def _model_pair(self, law: Floats, names: Sequence[str], pair: Scope, of: _Selection) -> Floats:
         """The margin of a pair that no table holds: odds ratios of the network's law, margins that were measured."""
-        own = _margin(law, names, pair)
-        own = self._with_singles(own, pair, law, names, of)
-        return _normalised(own + self._interaction(own, pair, of)) if self._doubtful(pair) else own
+        own = _sum_to(law, names, pair)
+        own = self._fit_singles(own, pair, law, names, of)
+        return _normalise_law(own + self._draw_interaction(own, pair, of)) if self._list_doubtful_pairs(pair) else own
 
-    def _with_singles(self, own: Floats, part: Scope, law: Floats, names: Sequence[str], of: _Drawn) -> Floats:
+    def _fit_singles(self, own: Floats, part: Scope, law: Floats, names: Sequence[str], of: _Selection) -> Floats:
         """The law of a part moved to what was measured of its single variables, or else is in another law."""
-        singles: dict[Scope, Floats] = {(name,): self._wanted(law, names, (name,), of) for name in part}
-        return _fitted(own, part, singles)
+        singles: dict[Scope, Floats] = {(name,): self._find_margin(law, names, (name,), of) for name in part}
+        return _fit_margins(own, part, singles)
 
-    def _interaction(self, law: Floats, names: Scope, of: _Drawn) -> Floats:
-        """What a set may have beyond its parts, the same for a draw whatever is asked; shape as the law's."""
-        rng = self._generator(names, of.twins)
-        tau = rng.choice(TAUS, size=of.draws, p=self._sizes if len(names) > 2 else self._pair_sizes)
-        return scaled_to(law, tau, rng, of.draws, of.picked)
+    def _draw_interaction(self, law: Floats, names: Scope, of: _Selection) -> Floats:
+        """Draw what a set may have beyond its parts, the same for a draw whatever is asked; shape as the law's."""
+        rng = self._make_generator(names, of.twins)
+        tau = rng.choice(
+            INTERACTION_SIZES, size=of.draws, p=self._triple_size_weights if len(names) > 2 else self._pair_size_weights
+        )
+        return draw_interaction(law, tau, rng, of.draws, of.picked)
 
     @cached_property
-    def _pair_sizes(self) -> Floats:
+    def _pair_size_weights(self) -> Floats:
         """Weights of the sizes of pairs' interactions, learned from those that were audited.
 
         Beyond what the network says with the tables of the first stage alone. Pairs that were chosen for their misfit
         count like those taken at random: a third of a few pairs is too little to learn from, and where the worst are
         harmless so are all others. Where they are not, intervals of the others err to the wide side.
         """
-        pairs = audited_sets(self._evidence)[:MOST_PAIRS]
+        pairs = audited_sets(self._evidence)[:MOST_AUDITED_PAIRS]
         first = saturated(self._evidence.network, measured_sets(self._evidence, audits=False))
-        cells = projected(self._cells.of_draws(np.arange(min(FEW_DRAWS, self._cells.draws or 1))), first)
+        cells = projected(self._cells.of_draws(np.arange(min(AUDIT_DRAWS, self._cells.draws or 1))), first)
         laws = {pair: elimination.joint(cells, pair, {}) for pair in pairs}
-        return pair_weights(self._told(pairs), laws, choice_scales(self._evidence))
+        return pair_weights(self._fit_tables(pairs), laws, choice_scales(self._evidence))
 
     @cached_property
-    def _sizes(self) -> Floats:
+    def _triple_size_weights(self) -> Floats:
         """Weights of the sizes of triples' interactions, taught by those that tables hold and by audited pairs."""
         triples = triples_of(self._tables, self.network.nodes)
-        pairs = self._pair_sizes if audited_sets(self._evidence) else None
-        return triple_weights(self._told(triples), triples, pairs)
+        pairs = self._pair_size_weights if audited_sets(self._evidence) else None
+        return triple_weights(self._fit_tables(triples), triples, pairs)
 
-    def _generator(self, names: Scope, more: int = 0) -> np.random.Generator:
-        """Of a set of variables, whatever else was asked."""
+    def _make_generator(self, names: Scope, more: int = 0) -> np.random.Generator:
+        """Make the generator of a set of variables, the same whatever else was asked."""
         return np.random.default_rng([self.seed, more, *(self.network.nodes.index(name) for name in names)])
 
-    def _open(self, part: Scope) -> bool:
+    def _is_open(self, part: Scope) -> bool:
         """Whether the network leaves their law open; a set that is too large, or in no table, is taken as it is."""
         if part not in self._opened:
-            own = self.network.cells(part) > MOST_CELLS or not any(table.issuperset(part) for table in self._tables)
+            own = self.network.cells(part) > MOST_SET_CELLS or not any(table.issuperset(part) for table in self._tables)
             self._opened[part] = own or leaves_open(self.network, part)
         return self._opened[part]
 
-    def _wanted(self, law: Floats, names: Sequence[str], part: Scope, of: _Drawn) -> Floats:
+    def _find_margin(self, law: Floats, names: Sequence[str], part: Scope, of: _Selection) -> Floats:
         """The margin of a part: of what was measured, or of the law itself where the network leaves that open."""
-        if self._open(part):
-            return _margin(law, names, part)
-        drawn = self._own(part, of)
-        return self._with_singles(drawn, part, law, names, of) if len(part) > 1 else drawn
+        if self._is_open(part):
+            return _sum_to(law, names, part)
+        drawn = self._pick_draws(part, of)
+        return self._fit_singles(drawn, part, law, names, of) if len(part) > 1 else drawn
 
-    def _own(self, part: Scope, of: _Drawn) -> Floats:
+    def _pick_draws(self, part: Scope, of: _Selection) -> Floats:
         """Draws of what was measured of a part."""
-        return self._draws(part, of.draws)[of.twins][..., of.picked]
+        return self._draw_set(part, of.draws)[of.twins][..., of.picked]
 
-    def _draws(self, part: Scope, draws: int) -> tuple[Floats, Floats]:
-        """Draws of a set's law and their twins, shape `(*sizes, draws)`."""
+    def _draw_set(self, part: Scope, draws: int) -> tuple[Floats, Floats]:
+        """Draw a set's law, and twin draws of it, shape `(*sizes, draws)`."""
         if (part, draws) not in self._drawn:
             ordered = tuple(sorted(part, key=self.network.order.index))
             whole = Network(
                 tuple(self.network.schema[name] for name in part),
                 {name: ordered[: ordered.index(name)] for name in part},
             )
-            worlds = Worlds(
-                self._margins(whole),
+            worlds = LatentCounts(
+                self._read_margins(whole),
                 draws,
-                self._generator(part),
+                self._make_generator(part),
                 weights=self.weights,
                 doubt=True,
                 quick=True,
@@ -386,22 +398,22 @@ class TableDraws:
             )
         return self._drawn[part, draws]
 
-    def _margins(self, whole: Network) -> Margins:
-        """What all tables tell of the variables of a complete network."""
+    def _read_margins(self, whole: Network) -> Margins:
+        """Read off all tables the margins of a complete network."""
         inside = subsets([whole.nodes])
-        told = self._told(inside)
+        told = self._fit_tables(inside)
         kept = [subset for subset in inside if subset in told.values]
         return Margins(
             whole, {subset: told.values[subset] for subset in kept}, {subset: told.variances[subset] for subset in kept}
         )
 
-    def _told(self, also: Iterable[Scope]) -> Margins:
+    def _fit_tables(self, also: Iterable[Scope]) -> Margins:
         """Least squares of all tables, with the interactions of some sets and their subsets."""
         parts, records = measurements(self._evidence.parts), self._evidence.records[0]
         return pooled_margins(self.network, parts, records, also=subsets(also))
 
 
-def _counted(codes: Mapping[str, npt.NDArray[np.int64]], pair: Scope, sizes: tuple[int, ...]) -> Floats:
+def _count_pairs(codes: Mapping[str, npt.NDArray[np.int64]], pair: Scope, sizes: tuple[int, ...]) -> Floats:
     """How many records of each draw have each states of a pair, shape `(*sizes, draws)`."""
     flat = codes[pair[0]] * sizes[1] + codes[pair[1]]
     cells = sizes[0] * sizes[1]
@@ -409,38 +421,38 @@ def _counted(codes: Mapping[str, npt.NDArray[np.int64]], pair: Scope, sizes: tup
     return np.moveaxis(counts.reshape(-1, *sizes), 0, -1).astype(np.float64)
 
 
-def _normalised(law: Floats) -> Floats:
+def _normalise_law(law: Floats) -> Floats:
     """No cell below 0, and a sum of 1 for each draw."""
     kept = np.maximum(law, 0.0)
     return np.asarray(kept / kept.sum(axis=tuple(range(law.ndim - 1))))
 
 
-def _inside(part: set[str], place: int, among: Sequence[set[str]]) -> bool:
+def _lies_in_another(part: set[str], place: int, among: Sequence[set[str]]) -> bool:
     """Whether one of some sets lies in another, or is there before."""
     return any(part < other or (part == other and at < place) for at, other in enumerate(among))
 
 
-def _margin(law: Floats, names: Sequence[str], part: Scope) -> Floats:
-    """Over some of the variables, in the order of the part; the last axis, of draws, stays."""
+def _sum_to(law: Floats, names: Sequence[str], part: Scope) -> Floats:
+    """Sum a law to some of its variables, in the order of the part; the last axis, of draws, stays."""
     left = [name for name in names if name in part]
     summed = law.sum(axis=tuple(axis for axis, name in enumerate(names) if name not in part))
     return np.asarray(summed.transpose([*(left.index(name) for name in part), len(part)]))
 
 
-def _fitted(law: Floats, names: Sequence[str], wanted: Mapping[Scope, Floats]) -> Floats:
+def _fit_margins(law: Floats, names: Sequence[str], wanted: Mapping[Scope, Floats]) -> Floats:
     """A law with the margins of some parts, by proportional fitting; no more rounds where one moves nothing."""
-    for _ in range(ROUNDS if len(wanted) > 1 else 1):
+    for _ in range(MARGIN_FIT_ROUNDS if len(wanted) > 1 else 1):
         before = law
         for part, margin in wanted.items():
-            law = _scaled(law, names, part, margin)
-        if (np.abs(law - before) <= SAME * law).all():
+            law = _scale_to(law, names, part, margin)
+        if (np.abs(law - before) <= LEAST_FIT_CHANGE * law).all():
             break
     return law
 
 
-def _scaled(law: Floats, names: Sequence[str], part: Scope, margin: Floats) -> Floats:
+def _scale_to(law: Floats, names: Sequence[str], part: Scope, margin: Floats) -> Floats:
     """A law whose margin over some variables is another."""
-    ratio = margin / np.maximum(_margin(law, names, part), FEWEST)
+    ratio = margin / np.maximum(_sum_to(law, names, part), LEAST_MARGIN_PROBABILITY)
     left = [name for name in names if name in part]
     turned = ratio.transpose([*(part.index(name) for name in left), len(part)])
     shape = [size if name in part else 1 for name, size in zip(names, law.shape, strict=False)]

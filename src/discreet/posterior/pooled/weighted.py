@@ -28,13 +28,13 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.releases.measurement import KNOWN, Measurement
 
-__all__ = ["MOST_WEIGHTED", "determined", "with_sums"]
+__all__ = ["MOST_WEIGHTED", "add_sums", "list_determined"]
 
 Floats = npt.NDArray[np.float64]
 
 MOST_WEIGHTED = 2048
 """Cells of all sets of variables that sums are over: a dense system of so many unknowns takes two seconds."""
-OPEN = 1e-9
+OPEN_TOLERANCE = 1e-9
 """Of a unit direction: what it moves a coordinate by less than does not leave it open."""
 
 
@@ -63,28 +63,28 @@ class _Sums:
             shape = tuple(network.schema[name].size - 1 for name in subset)
             places[subset] = slice(after, after + math.prod(shape)), shape
             after += math.prod(shape)
-        blocks = [_block(network, part, places, after) for part in weighted]
+        blocks = [_transform_weights(network, part, places, after) for part in weighted]
         values = [part.values.astype(np.float64) for part in weighted]
         variances = [np.full(part.values.size, part.variance) for part in weighted]
         return _Sums(places, np.concatenate(blocks), np.concatenate(values), np.concatenate(variances))
 
     def known(self, told: Mapping[Scope, object]) -> npt.NDArray[np.bool_]:
-        """Which unknowns tables tell."""
+        """Flags of the unknowns that tables tell."""
         found = np.zeros(self.rows.shape[1], np.bool_)
         for subset, (place, _) in self.places.items():
             found[place] = subset in told
         return found
 
     def directions(self, known: npt.NDArray[np.bool_]) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """Of the unknowns that tables do not tell, an orthonormal basis of what sums tell, and which they tell."""
+        """An orthonormal basis of what sums tell of the unknowns that tables do not, and which of these they tell."""
         rows = self.rows[:, ~known]
         unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
         _, sizes, basis = np.linalg.svd(unit, full_matrices=False)
-        kept: Floats = basis[sizes > OPEN * max(float(sizes.max(initial=0)), 1.0)].T
-        return kept, np.abs((kept**2).sum(axis=1) - 1) < OPEN
+        kept: Floats = basis[sizes > OPEN_TOLERANCE * max(float(sizes.max(initial=0)), 1.0)].T
+        return kept, np.abs((kept**2).sum(axis=1) - 1) < OPEN_TOLERANCE
 
 
-def _block(
+def _transform_weights(
     network: Network, part: Measurement, places: Mapping[Scope, tuple[slice, tuple[int, ...]]], unknowns: int
 ) -> Floats:
     """Weights of one part in the coordinates of interactions, shape (sums, unknowns)."""
@@ -100,7 +100,7 @@ def _block(
     return found
 
 
-def determined(network: Network, parts: Sequence[Measurement]) -> set[Scope]:
+def list_determined(network: Network, parts: Sequence[Measurement]) -> set[Scope]:
     """Interactions that weighted sums tell beside the tables and contrasts among some parts.
 
     Args:
@@ -121,14 +121,14 @@ def determined(network: Network, parts: Sequence[Measurement]) -> set[Scope]:
     return {subset for subset, (place, _) in sums.places.items() if subset not in told and found[place].all()}
 
 
-def with_sums(
+def add_sums(
     network: Network,
     parts: Sequence[Measurement],
     values: Mapping[Scope, Floats],
     variances: Mapping[Scope, float],
     records: int | None,
 ) -> tuple[dict[Scope, Floats], dict[Scope, float]]:
-    """What tables and weighted sums tell together.
+    """Pool tables and weighted sums.
 
     Args:
         network: for the sizes.

@@ -1,10 +1,10 @@
 r"""The posterior of a network from noisy tables: records flow from the roots down, through rows with a learned prior.
 
-Each joint draw of the posterior is one possible world: a number of records, their counts in every family, and all
-probabilities. In a world, nodes are taken in topological order. The N records of a parent configuration are split by
+Each joint draw of the posterior has latent counts: a number of records, their counts in every family, and all
+probabilities. In a draw, nodes are taken in topological order. The N records of a parent configuration are split by
 the node's row, and `shrinkage.py` draws the split and the row given what the release tells of this split. Families
-share records: where an ancestor's family holds the parents, its counts in the same world are the row totals. For
-parents that no family holds together, totals are drawn around what the world's probabilities predict, with the margins
+share records: where an ancestor's family holds the parents, its counts in the same draw are the row totals. For
+parents that no family holds together, totals are drawn around what the draw's probabilities predict, with the margins
 that are held already kept, and with what the release tells beyond these margins.
 
 Of a family that was not measured whole, rows of the largest measured part are drawn, and the family's own rows around
@@ -18,7 +18,7 @@ before. What a node's rows say of its ancestors beyond that (a cut) is not used.
 
 Cells are not negative, and most are empty: tables of many cells tell more of their margins than their sums do. Least
 squares with that constraint is nearer to the truth than plain least squares, but its errors have no formula. They are
-measured: a first pass with plain least squares makes a few worlds; records made up from each of them, with noise of
+measured: a first pass with plain least squares makes a few draws; records made up from each of them, with noise of
 the release's law and fitted in the same way, show the errors; each interaction gets their mean square over records
 (errors are smaller where there are none). The second pass uses the constrained estimate and components of rows weighted
 as the first pass used them. The fast estimate takes values and mean squares as they are: a bias may be worth the
@@ -29,7 +29,7 @@ prior they take the same model with three doubts:
 
 * *of the fit*: its mean error on the made-up records is subtracted, the mean square about it is its variance, and where
   that is not below the variance of plain least squares, plain least squares it is. Errors of constrained estimates
-  depend on each other, which worlds do not know: variances are moved most of the way back to those without the
+  depend on each other, which the model does not know: variances are moved most of the way back to those without the
   constraint.
 * *of what rows say together*: hundreds of rows with few records each have a prior for every one of them, and so, by the
   law of large numbers, one for the child's margin that nobody meant. The margin has a prior of its own (Dirichlet(1/2))
@@ -63,47 +63,53 @@ from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.evidence import check_total, measurements
 from discreet.posterior.pooled.cell_weights import COMPONENTS
-from discreet.posterior.pooled.least_squares import Margins, coordinates_of, nonnegative, pooled_margins, refitted
-from discreet.posterior.pooled.measured import Measured, measured
-from discreet.posterior.pooled.raking import raked_within
-from discreet.posterior.pooled.shrinkage import MARGIN, Rows, draw_rows
+from discreet.posterior.pooled.least_squares import (
+    Margins,
+    coordinates_of,
+    coordinates_of_fit,
+    fit_nonnegative,
+    pooled_margins,
+)
+from discreet.posterior.pooled.measured import Measured, read_tables
+from discreet.posterior.pooled.raking import rake_part
+from discreet.posterior.pooled.shrinkage import MARGIN_CONCENTRATION, Rows, draw_rows
 from discreet.posterior.pooled.spreading import spread_rows, unmeasured_rows
 from discreet.releases.combined import Evidence, evidence_of
 
-__all__ = ["Worlds", "worlds"]
+__all__ = ["LatentCounts", "draw_latent_counts"]
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 
-WORLDS = 16
-"""Of the first pass, each with records of its own: relative error of an interaction's variance below 1/4 from the
+FIRST_PASS_DRAWS = 16
+"""Draws of the first pass, each with records of its own: relative error of an interaction's variance below 1/4 from the
 first 32 coordinates on, and families share what is left."""
-NOISES = 8
-"""For the records of each world: a variance that is known to a third only makes intervals 1.5 points too short."""
-MOST_CELLS = 2**20
-"""Of all tables, in each world: 16 of them are 128 MiB."""
-ROUGHLY = 0.1
+NOISES_PER_DRAW = 8
+"""Noises for each draw's records: a variance known to a third only makes intervals 1.5 points too short."""
+MOST_REPEATED_CELLS = 2**20
+"""Cells of all tables, in each draw of the first pass: 16 of them are 128 MiB."""
+ROUGH_TOLERANCE = 0.1
 """How near made-up fits come to their solutions, in deviations: their errors change by less than a hundredth."""
-CAUTION = 0.75
+VARIANCE_CAUTION = 0.75
 """How far the variances of errors are taken towards those without the constraint, as a power. One cell that is cut off
-at 0 moves many interactions at once, and worlds take their errors as independent. On six networks at epsilon 0.1 and
-1, three releases each, marginals cover 94.6 %, and 93.4 with 0.5, at 0.93 times the width."""
-ENOUGH_CELLS = 2**16
-"""Of one table, in all repetitions of a world: what many cells say of an error need not be repeated."""
-MOST_RECORDS = 100_000
-"""Made up for each world; more of them are made up by weighting these."""
-LARGEST = 2.0**60
+at 0 moves many interactions at once, and the model takes their errors as independent. On six networks at epsilon 0.1
+and 1, three releases each, marginals cover 94.6 %, and 93.4 with 0.5, at 0.93 times the width."""
+CELLS_WORTH_REPEATING = 2**16
+"""Cells of one table in all repetitions of a draw: what many cells say of an error need not be repeated."""
+MOST_MADE_UP_RECORDS = 100_000
+"""Records made up for each draw; more of them are made up by weighting these."""
+LARGEST_COUNT = 2.0**60
 """Sums of noisy counts up to here stay within 64 bits."""
-FEWEST = 1e-9
+LEAST_CELL_RECORDS = 1e-9
 """Records that a cell is taken to expect at least, so that it can be scaled."""
-SHARP = 0.02
+SHARP_RATIO = 0.02
 """Variance of a coordinate, as a share of the largest of its table, below which what tells it is used apart: counts are
 drawn as if it were this and then moved to it. Chains would never follow a coordinate with so little gain beside it."""
-ROUNDS = 3
+HELD_FIT_ROUNDS = 3
 """Of proportional fitting to the margins that are held: they agree with each other but for sampling error."""
 
 
-class Worlds:
+class LatentCounts:
     """Joint draws of counts and probabilities, a family being drawn when it is first asked for.
 
     Args:
@@ -142,79 +148,81 @@ class Worlds:
         self._records = np.maximum(drawn, 0).astype(np.int64)
         self._seed = int(more.integers(2**63))
         self.cells = Tables(self.network, lambda node: self.rows(node).theta, draws=draws)
-        self.twins = Tables(self.network, self._again, draws=draws)
+        self.twins = Tables(self.network, self._redraw_rows, draws=draws)
 
     def rows(self, node: str) -> Rows:
         """The draws of a family."""
         # From the roots down: a long chain would nest as deep as it is long.
         for name in ancestors_beyond(self.network, (node,), self._rows.keys()):
-            self._draw(name)
+            self._draw_family(name)
         return self._rows[node]
 
-    def _again(self, node: str) -> Floats:
-        """Another draw of a family's probabilities given the same counts and concentrations."""
+    def _redraw_rows(self, node: str) -> Floats:
+        """Draw a family's probabilities anew given the same counts and concentrations."""
         rows = self.rows(node)
         return dirichlet_draws(rows.counts + rows.alpha, self._generators[node])
 
-    def _draw(self, node: str) -> None:
+    def _draw_family(self, node: str) -> None:
         """Draw a family whose ancestors are drawn."""
         family, parts = self.network.family(node), self._margins.measured_parts(node)
         alpha = None if self._prior is None else self._prior.alpha[node]
         rng = self._generators[node]
-        totals = self._totals(node, rng)
+        totals = self._draw_totals(node, rng)
         if not parts:
             states = self.network.schema[node].size
             self._rows[node] = unmeasured_rows(totals, states, self.weights, rng, alpha)
             return
         part, *others = parts
-        found = self._rows_of(part, *self._of_part(family, part, totals, alpha), rng)
+        found = self._draw_part(part, *self._sum_to_part(family, part, totals, alpha), rng)
         if part != family:
             kept = [family.index(name) for name in part[:-1]]
             found = spread_rows(found, kept, totals, self.weights, rng, alpha)
         for other in others:
-            found = self._moved(found, family, other, (totals, alpha), rng)
+            found = self._move_to_part(found, family, other, (totals, alpha), rng)
         self._rows[node] = found
 
-    def _rows_of(self, part: Scope, totals: Codes, alpha: Floats | None, rng: np.random.Generator) -> Rows:
+    def _draw_part(self, part: Scope, totals: Codes, alpha: Floats | None, rng: np.random.Generator) -> Rows:
         """Rows of a family or of a part of it that was measured whole."""
         values, variances = self._margins.coordinates(part)
-        sharp = self._margins.sharp_parts(part, SHARP)
+        sharp = self._margins.sharp_parts(part, SHARP_RATIO)
         if self._quick and self._doubt and part[:-1]:
-            variances = _without_margin(variances)
+            variances = _hide_margin(variances)
         if sharp:
-            variances = np.maximum(variances, SHARP * variances[..., 1:].max())
+            variances = np.maximum(variances, SHARP_RATIO * variances[..., 1:].max())
         found = draw_rows(values, variances, totals, self.weights, rng, alpha=alpha, doubt=self._doubt)
         if self._doubt and part[:-1] and not sharp:
             sharp = [part[-1:]]
         for other in sharp:
-            found = self._moved(found, part, other, (totals, alpha), rng)
+            found = self._move_to_part(found, part, other, (totals, alpha), rng)
         return found
 
-    def _moved(
+    def _move_to_part(
         self, found: Rows, names: Scope, part: Scope, given: tuple[Codes, Floats | None], rng: np.random.Generator
     ) -> Rows:
         """Rows whose counts are moved to those of a part, which are drawn from what is told of that alone."""
-        totals, alpha = self._of_part(names, part, *given)
+        totals, alpha = self._sum_to_part(names, part, *given)
         if alpha is None and not part[:-1]:
-            alpha = np.full(self.network.schema[part[-1]].size, MARGIN)
-        wanted = self._rows_of(part, totals, alpha, rng).counts
+            alpha = np.full(self.network.schema[part[-1]].size, MARGIN_CONCENTRATION)
+        wanted = self._draw_part(part, totals, alpha, rng).counts
         kept = [names.index(name) for name in part[:-1]]
-        return found.recounted(raked_within(found.counts, kept, wanted, rng), rng)
+        return found.recounted(rake_part(found.counts, kept, wanted, rng), rng)
 
     @staticmethod
-    def _of_part(family: Scope, part: Scope, totals: Codes, alpha: Floats | None) -> tuple[Codes, Floats | None]:
+    def _sum_to_part(family: Scope, part: Scope, totals: Codes, alpha: Floats | None) -> tuple[Codes, Floats | None]:
         """Row totals and concentrations of a part of a family: sums over the parents that it lacks."""
         return margin(totals, family[:-1], part[:-1]), None if alpha is None else margin(alpha, family, part)
 
-    def _totals(self, node: str, rng: np.random.Generator) -> Codes:
+    def _draw_totals(self, node: str, rng: np.random.Generator) -> Codes:
         """Records of each parent configuration, shape `(*parents, draws)`."""
         parents = self.network.parents[node]
         if not parents:
             return self._records
-        held = self._held(parents)
+        held = self._count_held(parents)
         if len(held) == 1:
             return next(iter(held.values()))
-        expected = _fitted(np.maximum(self._laws.law(parents) * self._records, FEWEST), held, parents)
+        expected = _fit_held(
+            np.maximum(self._parent_laws.law(parents) * self._records, LEAST_CELL_RECORDS), held, parents
+        )
         values, variances = self._margins.coordinates(parents)
         fresh = np.isfinite(variances)
         for inside, part in positions(parents):
@@ -227,15 +235,17 @@ class Worlds:
         # Poisson counts have the variance of their mean; cells are taken as independent, and so are their coordinates.
         gain = expected / (expected + variance)
         drawn = expected + gain * news + np.sqrt(gain * variance) * rng.standard_normal(expected.shape)
-        kept = _fitted(np.maximum(drawn, FEWEST), held, parents)
+        kept = _fit_held(np.maximum(drawn, LEAST_CELL_RECORDS), held, parents)
         return np.floor(kept + rng.random(kept.shape)).astype(np.int64)
 
-    def _held(self, parents: Sequence[str]) -> dict[Scope, Codes]:
+    def _count_held(self, parents: Sequence[str]) -> dict[Scope, Codes]:
         """Counts over the largest sets of parents that lie in one of their families, axes in the order of the sets."""
         family, rows = self.network.family, self._rows
-        return {names: margin(rows[own].counts, family(own), names) for names, own in self._sets(parents).items()}
+        return {
+            names: margin(rows[own].counts, family(own), names) for names, own in self._list_held_sets(parents).items()
+        }
 
-    def _sets(self, parents: Sequence[str]) -> dict[Scope, str]:
+    def _list_held_sets(self, parents: Sequence[str]) -> dict[Scope, str]:
         """The largest sets of parents that lie in one of their families, and the node of that."""
         sets = dict[Scope, str]()
         for name in parents:
@@ -244,13 +254,15 @@ class Worlds:
         return {names: own for names, own in sets.items() if not any(set(names) < set(other) for other in sets)}
 
     @cached_property
-    def _laws(self) -> ForwardPass | RecordPass:
-        """What gives `P(parents)` in each world, of nodes whose parents no family holds together."""
-        apart = {parents for parents in self.network.parents.values() if parents and len(self._sets(parents)) > 1}
+    def _parent_laws(self) -> ForwardPass | RecordPass:
+        """Laws `P(parents)` under every draw, of nodes whose parents no family holds together."""
+        apart = {
+            parents for parents in self.network.parents.values() if parents and len(self._list_held_sets(parents)) > 1
+        }
         return laws_from_roots(sorted(apart), self.cells, self._seed)
 
 
-def _without_margin(variances: Floats) -> Floats:
+def _hide_margin(variances: Floats) -> Floats:
     """Variances of a family's coordinates, those of the child's margin no smaller than any of its interactions."""
     contrasts = variances[..., 1:].reshape(-1, variances.shape[-1] - 1)
     least = contrasts[1:].min(initial=np.inf)
@@ -260,7 +272,7 @@ def _without_margin(variances: Floats) -> Floats:
     return np.concatenate([variances[..., :1], contrasts.reshape(*variances.shape[:-1], -1)], axis=-1)
 
 
-def worlds(
+def draw_latent_counts(
     evidence: Evidence,
     draws: int,
     rng: np.random.Generator,
@@ -268,7 +280,7 @@ def worlds(
     *,
     doubt: bool = True,
     saturated: Network | None = None,
-) -> Worlds:
+) -> LatentCounts:
     """Joint draws of counts and probabilities from noisy tables.
 
     Args:
@@ -290,23 +302,23 @@ def worlds(
     if len(combined.data_sets) > 1 or not all(measurements([part]) for part in combined.parts):
         raise InputError("only noisy tables and contrasts of one data set can be read in this way")
     network, records, parts = saturated or combined.network, combined.records[0], measurements(combined.parts)
-    if any(np.abs(part.values.astype(np.float64)).max(initial=0) > LARGEST for part in parts):
+    if any(np.abs(part.values.astype(np.float64)).max(initial=0) > LARGEST_COUNT for part in parts):
         raise InputError("the release has noisy counts beyond 2^60, which nothing can be read from; is it damaged?")
     first_pass, second_pass = rng.spawn(2)
-    noisy = measured(network, parts) if all(part.table for part in parts) else None
+    noisy = read_tables(network, parts) if all(part.table for part in parts) else None
     plain = pooled_margins(network, parts, records)
     if doubt and prior is not None:
         # Beside a prior that is right, errors that are known and independent leave the truth's ranks uniform.
-        return Worlds(plain, draws, second_pass, prior=prior)
-    first = Worlds(plain, WORLDS, first_pass, prior=prior)
+        return LatentCounts(plain, draws, second_pass, prior=prior)
+    first = LatentCounts(plain, FIRST_PASS_DRAWS, first_pass, prior=prior)
     usage = np.sum([first.rows(node).usage for node in network.nodes], axis=0) + 0.5
     margins = plain
     # Noise of contrasts is not independent in cells, and made-up tables beyond that size would not fit into memory:
     # intervals are then longer than they could be.
-    if noisy is not None and sum(table.size for table in noisy.tables.values()) <= MOST_CELLS:
-        constrained = _constrained(noisy, plain, first.cells, first_pass)
+    if noisy is not None and sum(table.size for table in noisy.tables.values()) <= MOST_REPEATED_CELLS:
+        constrained = _fit_constrained(noisy, plain, first.cells, first_pass)
         margins = constrained.for_intervals() if doubt else constrained.as_measured()
-    return Worlds(margins, draws, second_pass, weights=usage / usage.sum(), prior=prior, doubt=doubt)
+    return LatentCounts(margins, draws, second_pass, weights=usage / usage.sum(), prior=prior, doubt=doubt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,8 +328,8 @@ class _Constrained:
     Args:
         plain: plain least squares of the same tables.
         values: by subset, shape `(size - 1 for S)`.
-        errors: of fits of made-up tables, same shape and an axis of repetitions, those of a world together.
-        records: tables of the records that were made up, by scope, a repetition for each world.
+        errors: of fits of made-up tables, same shape and an axis of repetitions, those of a draw together.
+        records: tables of the records that were made up, by scope, a repetition for each draw.
     """
 
     plain: Margins
@@ -329,24 +341,24 @@ class _Constrained:
         """The values, with the mean squares of their errors: bias and all."""
         variances = dict(self.plain.variances)
         for subset, error in self.errors.items():
-            variances[subset] = min(self._variance(subset, error), variances[subset])
+            variances[subset] = min(self._estimate_variance(subset, error), variances[subset])
         return Margins(self.plain.network, {**self.values, (): self.plain.values[()]}, variances)
 
     def for_intervals(self) -> Margins:
-        """The values less their mean error where that pays, with larger variances: see CAUTION."""
+        """The values less their mean error where that pays, with larger variances: see VARIANCE_CAUTION."""
         values, variances = dict(self.plain.values), dict(self.plain.variances)
         for subset, error in self.errors.items():
             bias, repeats = error.mean(axis=-1), error.shape[-1]
             # The bias is known from as many repetitions as the spread about it: its own error counts as well.
             spread = (error - bias[..., None]) * math.sqrt((repeats + 1) / (repeats - 1)) if repeats > 1 else error
-            own = self._variance(subset, spread)
+            own = self._estimate_variance(subset, spread)
             if repeats > 1 and own < variances[subset]:
                 values[subset] = self.values[subset] - bias
-                variances[subset] = own ** (1 - CAUTION) * variances[subset] ** CAUTION
+                variances[subset] = own ** (1 - VARIANCE_CAUTION) * variances[subset] ** VARIANCE_CAUTION
         return Margins(self.plain.network, values, variances)
 
-    def _variance(self, subset: Scope, error: Floats) -> float:
-        """Of each coordinate: errors in cells, squared, averaged over records, as coordinates of equal variance have.
+    def _estimate_variance(self, subset: Scope, error: Floats) -> float:
+        """Variance of each coordinate, from squared errors in cells averaged over records.
 
         Errors of equal variance g in the coordinates have the variance `g prod(1 - 1 / size)` in each cell.
         """
@@ -357,19 +369,19 @@ class _Constrained:
         coordinates = np.zeros((*sizes, error.shape[-1]))
         coordinates[(slice(1, None),) * len(subset)] = error
         cells = transformed(coordinates, contrast_matrices(sizes), back=True)
-        records = self._margin(subset)
+        records = self._count_margin(subset)
         squares = np.square(cells, out=cells).reshape(*records.shape, -1).mean(axis=-1)
         return float((records / records.sum() * squares).sum() / share)
 
-    def _margin(self, subset: Scope) -> Floats:
-        """Records over some variables, from the smallest table that has them all; shape `(*sizes, worlds)`."""
-        fewest = min((self._having[name] for name in subset), key=len)
+    def _count_margin(self, subset: Scope) -> Floats:
+        """Records over some variables, from the smallest table that has them all; shape `(*sizes, draws)`."""
+        fewest = min((self._tables_by_variable[name] for name in subset), key=len)
         smallest = next(scope for scope in fewest if set(subset) <= set(scope))
         return margin(self.records[smallest], smallest, subset)
 
     @cached_property
-    def _having(self) -> dict[str, list[Scope]]:
-        """By variable the tables that have it, the smallest first."""
+    def _tables_by_variable(self) -> dict[str, list[Scope]]:
+        """Tables that have a variable, by variable, the smallest first."""
         having: dict[str, list[Scope]] = {}
         for scope in sorted(self.records, key=lambda scope: self.records[scope].size):
             for name in scope:
@@ -377,32 +389,34 @@ class _Constrained:
         return having
 
 
-def _constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.random.Generator) -> _Constrained:
+def _fit_constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.random.Generator) -> _Constrained:
     """The tables fitted with no cell below 0, and the errors of such fits on made-up records.
 
     Args:
         noisy: what was released.
         plain: plain least squares of the same.
-        cells: probabilities of the worlds to make up records in.
+        cells: draws of the probabilities to make up records with.
         rng: source of randomness.
     """
     total = max(plain.total[0], 1.0)
-    worlds_of_records = _made_up(cells, list(noisy.tables), total, rng)
+    worlds_of_records = _make_up_tables(cells, list(noisy.tables), total, rng)
     sizes = [table.size for table in noisy.tables.values()]
-    noises = min(max(min(MOST_CELLS // sum(sizes), ENOUGH_CELLS // max(sizes)), 1), NOISES)
+    noises = min(max(min(MOST_REPEATED_CELLS // sum(sizes), CELLS_WORTH_REPEATING // max(sizes)), 1), NOISES_PER_DRAW)
     made_up = {scope: np.repeat(table, noises, axis=-1) for scope, table in worlds_of_records.items()}
-    fit = nonnegative(noisy, total)
-    fits = nonnegative(noisy.again(made_up, rng), total, close=ROUGHLY)
+    fit = fit_nonnegative(noisy, total)
+    fits = fit_nonnegative(noisy.again(made_up, rng), total, close=ROUGH_TOLERANCE)
     found, truth = coordinates_of(noisy, fits.tables), coordinates_of(noisy, made_up)
     subsets = [subset for subset in plain.variances if subset]
     errors = {subset: found[subset] - truth[subset] for subset in subsets}
-    return _Constrained(plain, refitted(noisy, fit), errors, worlds_of_records)
+    return _Constrained(plain, coordinates_of_fit(noisy, fit), errors, worlds_of_records)
 
 
-def _made_up(cells: Tables, scopes: Sequence[Scope], total: float, rng: np.random.Generator) -> dict[Scope, Floats]:
+def _make_up_tables(
+    cells: Tables, scopes: Sequence[Scope], total: float, rng: np.random.Generator
+) -> dict[Scope, Floats]:
     """Counts of made-up records, a repetition for each draw of the probabilities."""
     network, draws = cells.network, cells.draws or 1
-    records = min(round(total), MOST_RECORDS)
+    records = min(round(total), MOST_MADE_UP_RECORDS)
     found = {scope: np.empty((*(network.schema[name].size for name in scope), draws)) for scope in scopes}
     for draw in range(draws):
         codes = sample_codes(Tables(network, {node: cells[node][..., draw] for node in network.nodes}), records, rng)
@@ -414,13 +428,13 @@ def _made_up(cells: Tables, scopes: Sequence[Scope], total: float, rng: np.rando
     return found
 
 
-def _fitted(table: Floats, held: Mapping[Scope, Codes], parents: Sequence[str]) -> Floats:
+def _fit_held(table: Floats, held: Mapping[Scope, Codes], parents: Sequence[str]) -> Floats:
     """A positive table scaled to margins that are held, shape `(*parents, draws)`."""
-    for _ in range(ROUNDS):
+    for _ in range(HELD_FIT_ROUNDS):
         for names, wanted in held.items():
             axes = tuple(axis for axis, name in enumerate(parents) if name not in names)
             have = table.sum(axis=axes, keepdims=True)
             shape = [size if name in names else 1 for name, size in zip(parents, table.shape, strict=False)]
             # Cells stay positive: a margin that is 0 in one set may be wanted to be more by another.
-            table = np.maximum(table * (wanted.reshape(*shape, -1) / have), FEWEST)
+            table = np.maximum(table * (wanted.reshape(*shape, -1) / have), LEAST_CELL_RECORDS)
     return table
