@@ -16,7 +16,7 @@ import discreet
 
 ROOT = Path(discreet.__file__).parent
 SOURCES = {str(path.relative_to(ROOT)): path.read_text() for path in sorted(ROOT.rglob("*.py"))}
-LINES, MODULE, MEDIAN, FUNCTION, ARGUMENTS = 59_200, 500, 220, 50, 7
+LINES, MODULE, MEDIAN, FUNCTION, ARGUMENTS = 61_800, 500, 220, 50, 7
 """Lines of the package, of its largest and of its median file; lines of code of a function, and its arguments."""
 MANY = {
     "estimators/private_scores.py: release_score",
