@@ -45,7 +45,13 @@ def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A direction's chains stand on few points and hardly warm up: for tests that look at the estimator."""
     from discreet.posterior.design import direction
 
-    for name, value in {"FINE": 32, "COARSE": 8, "PROPOSALS": 64, "MOVES_PER_COORDINATE": 1, "WARM_UP": 4}.items():
+    for name, value in {
+        "FINE_POINTS": 32,
+        "COARSE_POINTS": 8,
+        "START_PROPOSALS": 64,
+        "MOVES_PER_COORDINATE": 1,
+        "WARM_UP_PROPOSALS": 4,
+    }.items():
         monkeypatch.setattr(direction, name, value)
 
 
