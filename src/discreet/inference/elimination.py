@@ -26,6 +26,7 @@ from discreet.errors import InputError
 from discreet.inference import log_kernels
 from discreet.inference.junction_tree import Family, JunctionTree, junction_tree, maximising_tree
 from discreet.inference.kernels import calibrate, collect, log_of_states, most_probable
+from discreet.model.arrays import Floats, Ints
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
@@ -42,7 +43,6 @@ __all__ = [
     "requisite",
 ]
 
-Floats = npt.NDArray[np.float64]
 Precision = TypeVar("Precision", np.float32, np.float64)
 
 CELL_BUDGET = 10_000_000
@@ -310,7 +310,7 @@ def _find_favoured(
     targets: Scope,
     evidence: Mapping[str, int],
     dtype: type[np.floating[Any]],
-) -> tuple[npt.NDArray[np.int64], Floats]:
+) -> tuple[Ints, Floats]:
     """Find each draw's most probable states, shape `(targets, draws)`, and the log probability of the evidence."""
     codes = np.empty((len(targets), cells.draws or 1), np.int64)
     log_total = np.empty(cells.draws or 1)
@@ -479,9 +479,7 @@ def _has_pruned_zeros(plan: _Plan, cells: Tables) -> bool:
     return not all(np.minimum.reduce(cells[node], axis=None) > 0 for node in plan.pruned)
 
 
-def _list_weak_draws(
-    cells: Tables, log_total: Floats, dtype: type[np.floating[Any]]
-) -> Iterator[tuple[npt.NDArray[np.int64], Tables]]:
+def _list_weak_draws(cells: Tables, log_total: Floats, dtype: type[np.floating[Any]]) -> Iterator[tuple[Ints, Tables]]:
     """The draws whose evidence is too improbable for a precision, if there are any, and tables of those draws alone."""
     weak = np.flatnonzero(~(log_total >= LEAST_LOG[dtype]))
     if weak.size:

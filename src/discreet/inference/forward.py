@@ -22,18 +22,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.inference.elimination import CELL_BUDGET
 from discreet.inference.junction_tree import clique_tree, first_holders
 from discreet.inference.weighted_records import RecordPass, ancestors_beyond
+from discreet.model.arrays import Floats, margin
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 
 __all__ = ["ForwardPass", "ForwardPlan", "forward_pass", "forward_plan", "laws_from_roots"]
 
-Floats = npt.NDArray[np.float64]
 
 MOST_FORWARD_VALUES = 2**25
 """Held at a time, for all draws: 256 MiB."""
@@ -188,23 +187,18 @@ class ForwardPass:
     @staticmethod
     def _condition(node: str, shared: Collection[str], names: Scope, belief: Floats) -> tuple[Scope, Floats]:
         """`P(node | those of the shared variables that are here)`, and the names of its axes, the node last."""
-        law = _sum_to(belief, names, shared)
+        kept = tuple(name for name in names if name in shared)
+        law = margin(belief, names, kept)
         total = law.sum(axis=-2, keepdims=True)
         law /= np.where(total > 0, total, 1.0)
-        return tuple(name for name in names if name in shared), law
+        return kept, law
 
     def _read(self, index: int, node: str) -> None:
         """Read off the laws of sets that are complete with this node."""
         names, belief = self._beliefs[index]
         for scope in self._plan.wanted[index]:
             if node in scope and set(scope) <= set(names):
-                left = [name for name in names if name in scope]
-                self._laws[scope] = _sum_to(belief, names, scope).transpose([*map(left.index, scope), len(left)])
-
-
-def _sum_to(law: Floats, names: Scope, kept: Collection[str]) -> Floats:
-    """Sum over the variables that are not kept."""
-    return np.asarray(np.add.reduce(law, axis=tuple(axis for axis, name in enumerate(names) if name not in kept)))
+                self._laws[scope] = margin(belief, names, scope)
 
 
 def _align_table(table: Floats, names: Scope, wanted: Scope) -> Floats:

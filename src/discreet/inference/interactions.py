@@ -27,6 +27,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 
@@ -37,13 +38,13 @@ __all__ = [
     "centred",
     "contrast_matrices",
     "from_neighbours",
+    "interaction_contrasts",
     "pooled_variances",
     "positions",
     "subsets",
     "transformed",
 ]
 
-Floats = npt.NDArray[np.float64]
 Kind = TypeVar("Kind", bound=np.floating)
 
 MOST_VARIABLES = 14
@@ -111,6 +112,25 @@ def contrast_matrices(sizes: Iterable[int]) -> tuple[Floats, ...]:
         A matrix of shape (size, size) for each.
     """
     return tuple(_make_contrasts(size) for size in sizes)
+
+
+def interaction_contrasts(sizes: Iterable[int]) -> Floats:
+    """Contrasts that tell the interaction of all axes of a table.
+
+    Args:
+        sizes: of the axes.
+
+    Returns:
+        Orthonormal rows over the table's cells, in the order of a flattened table; shape (contrasts, cells).
+
+    Example:
+        >>> interaction_contrasts([2, 2]).round(6).tolist()
+        [[0.5, -0.5, -0.5, 0.5]]
+    """
+    contrasts: Floats = np.ones((1, 1))
+    for matrix in contrast_matrices(sizes):
+        contrasts = np.asarray(np.kron(contrasts, matrix[1:]), np.float64)
+    return contrasts
 
 
 @lru_cache(maxsize=256)

@@ -20,17 +20,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.inference.sampling import check_number, draw_codes, draw_node
-from discreet.model.arrays import Ints
+from discreet.model.arrays import Floats, Ints
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 
 __all__ = ["RakedLaw", "raked_blocks", "raked_law"]
 
-Floats = npt.NDArray[np.float64]
 Codes = Mapping[str, Ints]
 
 POOL_RECORDS = 2**14

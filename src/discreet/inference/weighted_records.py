@@ -23,13 +23,13 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.inference.elimination import requisite
+from discreet.model.arrays import Floats, Ints
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 
 __all__ = ["RecordPass", "Sampling", "WeightedLaws", "ancestors_beyond", "log_weight", "weighted_laws"]
 
-Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.unsignedinteger]
 
 PARENT_RECORDS = 4096
@@ -249,9 +249,7 @@ def _choose_type(network: Network, node: str) -> np.dtype[np.unsignedinteger]:
     return np.dtype(np.min_scalar_type(network.schema[node].size - 1))
 
 
-def _find_rows(
-    network: Network, node: str, codes: Mapping[str, Codes], shape: tuple[int, ...]
-) -> npt.NDArray[np.int64]:
+def _find_rows(network: Network, node: str, codes: Mapping[str, Codes], shape: tuple[int, ...]) -> Ints:
     """Position of each record's row in a table whose draws come first, shape `(draws, records)`."""
     rows = np.broadcast_to(np.arange(shape[0])[:, None], shape)
     for parent in network.parents[node]:
@@ -264,9 +262,7 @@ def _flatten_by_draw(table: Floats) -> Floats:
     return np.moveaxis(table, -1, 0).ravel()
 
 
-def _draw_states(
-    network: Network, node: str, table: Floats, rows: npt.NDArray[np.int64], rng: np.random.Generator
-) -> Codes:
+def _draw_states(network: Network, node: str, table: Floats, rows: Ints, rng: np.random.Generator) -> Codes:
     """A state for each record, by halving: shape as the rows'; none of probability 0."""
     size = network.schema[node].size
     sums = np.cumsum(table, axis=-2)

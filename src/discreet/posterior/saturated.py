@@ -17,17 +17,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.inference import elimination
 from discreet.inference.forward import ForwardPass, forward_pass
+from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 
 __all__ = ["leaves_open", "missing_arcs", "projected", "saturated"]
 
-Floats = npt.NDArray[np.float64]
 
 MOST_FAMILY_CELLS = 1000
 """Of a family that is enlarged: rows of larger ones would have few records each, and what a table says of its pairs

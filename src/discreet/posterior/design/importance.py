@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import logsumexp
+
+from discreet.model.arrays import Floats
 
 __all__ = ["DEGREES_OF_FREEDOM", "Density", "Evidence", "Reference", "WeightedDraws", "t_draws", "weighted_draws"]
 
-Floats = npt.NDArray[np.float64]
 
 DEGREES_OF_FREEDOM = 5.0
 """Degrees of freedom of the t laws: tails heavier than the posterior's."""

@@ -19,7 +19,7 @@ import scipy
 from scipy.special import expit, ndtri
 
 from discreet.errors import InputError
-from discreet.model.arrays import read_only
+from discreet.model.arrays import Floats, read_only
 
 __all__ = [
     "Histograms",
@@ -34,7 +34,6 @@ __all__ = [
     "spread",
 ]
 
-Floats = npt.NDArray[np.float64]
 
 ANGLE_NODES = 128
 """Of the quadrature over the angle with a direction."""

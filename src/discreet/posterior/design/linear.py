@@ -37,12 +37,12 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 from discreet.posterior.design.extra import sampler
 from discreet.posterior.joint_draws import Mixing
 
 __all__ = ["Layout", "MomentDraws", "Moments", "moment_draws", "pack", "resample_moments", "unpack"]
 
-Floats = npt.NDArray[np.float64]
 
 LEAST_RESIDUAL_DEVIATION = 1e-3
 """Least standard deviation of the target's residual, in units in which the target lies in [-1, 1]."""
@@ -190,13 +190,7 @@ def pack(moments: Moments, layout: Layout) -> Floats:
 
 
 def moment_draws(
-    values: npt.ArrayLike,
-    layout: Layout,
-    *,
-    scale: float,
-    prior_deviation: float,
-    draws: int,
-    rng: np.random.Generator,
+    values: npt.ArrayLike, layout: Layout, *, scale: float, prior_deviation: float, draws: int, rng: np.random.Generator
 ) -> MomentDraws:
     """Draw coefficients and residual variance given noisy second moments.
 
@@ -256,13 +250,7 @@ def _check_values(values: npt.ArrayLike, scale: float, prior_deviation: float, d
 
 
 def resample_moments(
-    values: Floats,
-    layout: Layout,
-    *,
-    scale: float,
-    prior_deviation: float,
-    draws: int,
-    rng: np.random.Generator,
+    values: Floats, layout: Layout, *, scale: float, prior_deviation: float, draws: int, rng: np.random.Generator
 ) -> MomentDraws | None:
     """Weighted resampling; None if it would take too many proposals.
 

@@ -37,6 +37,7 @@ import numpy.typing as npt
 from scipy.special import expit, log_expit
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats, Ints
 from discreet.model.design import Shape
 from discreet.posterior.design.importance import Density, Evidence, weighted_draws
 from discreet.posterior.design.laws import Law, WeightedPoints, moments_of, spread
@@ -56,7 +57,6 @@ __all__ = [
     "public_evidence",
 ]
 
-Floats = npt.NDArray[np.float64]
 
 COVARIANCE_POINTS = 256
 """That tell a covariance to some per cent; the mean needs all points of a law."""
@@ -80,7 +80,7 @@ class LabelledPoints:
     """
 
     points: Floats
-    labels: npt.NDArray[np.int64]
+    labels: Ints
 
     def __post_init__(self) -> None:
         """Refuse points or labels that are none."""

@@ -19,8 +19,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from discreet.model.arrays import Floats
 from discreet.model.design import GRID
 from discreet.model.response import Classes, response_of
 from discreet.posterior.design.noisy_gram import GramDraws, NoisySums, SlopeLaw, cut_normal, gram_draws, slope_law
@@ -37,7 +37,6 @@ __all__ = [
     "weight_ratios",
 ]
 
-Floats = npt.NDArray[np.float64]
 
 PREDICTOR_VARIANCE = 4.0
 """Variance of a linear predictor that all features together explain a priori: about what the model can tell."""

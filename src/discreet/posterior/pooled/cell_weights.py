@@ -25,6 +25,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
+from discreet.model.arrays import Ints
+
 __all__ = [
     "BACK_OFF_CONCENTRATIONS",
     "COMPONENTS",
@@ -40,7 +42,6 @@ __all__ = [
 
 Array = npt.NDArray[np.floating]
 Single = npt.NDArray[np.float32]
-Codes = npt.NDArray[np.int64]
 
 BACK_OFF_CONCENTRATIONS: npt.NDArray[np.float64] = 4.0 ** np.arange(-3.0, 5.0)
 """A of the back-off components: a factor of 4 apart, so that the one nearest to the best is at most twice off."""
@@ -151,7 +152,7 @@ def _tabulate_weights() -> tuple[Single, Single]:
     return table[:-1].astype(np.float32).ravel(), np.diff(table, axis=0).astype(np.float32).ravel()
 
 
-def _find_places(position: Single, counts: Array) -> tuple[Codes, Single]:
+def _find_places(position: Single, counts: Array) -> tuple[Ints, Single]:
     """Places in the table's line, and how far each position is on the way to the next row."""
     row = np.floor(position)
     fraction = position - row
