@@ -104,6 +104,13 @@ def joint(
     Raises:
         InputError: the query needs more cells than the budget; the message has the number. A precision that is neither
             float32 nor float64.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> theta = Tables(network, {"a": [[0.25], [0.75]], "b": [[[1.0], [0.0]], [[0.5], [0.5]]]}, draws=1)
+        >>> joint(theta, ["a"], {"b": 0})[:, 0].tolist()
+        [0.4, 0.6]
     """
     wanted = tuple(targets)
     plan = _plan_query(cells.network, wanted, frozenset(evidence))
@@ -134,12 +141,25 @@ def joint_cost(network: Network, targets: Sequence[str], evidence: Mapping[str, 
 
     Returns:
         Cells of all cliques together, after pruning.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> joint_cost(network, ["a"], {}), joint_cost(network, ["a", "b"], {})
+        (2, 4)
     """
     return _plan_query(network, tuple(targets), frozenset(evidence)).tree.cells
 
 
 def affordable(network: Network, targets: Sequence[str] | None, evidence: Iterable[str]) -> bool:
-    """Whether the budget allows `joint` of some targets, `log_probability` (no targets) or `marginals` (None)."""
+    """Whether the budget allows `joint` of some targets, `log_probability` (no targets) or `marginals` (None).
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> affordable(network, ["a"], []), affordable(network, None, [])
+        (True, True)
+    """
     seen = frozenset(evidence)
     if targets is None:
         return _plan_marginals(network, seen).cells <= CELL_BUDGET
@@ -167,6 +187,13 @@ def marginals(
 
     Raises:
         InputError: the network needs more cells than the budget. A precision that is neither float32 nor float64.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> theta = Tables(network, {"a": [[0.25], [0.75]], "b": [[[1.0], [0.0]], [[0.5], [0.5]]]}, draws=1)
+        >>> {name: law[:, 0].tolist() for name, law in marginals(theta, {}).items()}
+        {'a': [0.25, 0.75], 'b': [0.625, 0.375]}
     """
     draws = cells.draws or 1
     plan = _plan_marginals(cells.network, frozenset(evidence))
@@ -190,7 +217,14 @@ def marginals(
 
 
 def marginals_cost(network: Network, evidence: Iterable[str] = ()) -> int:
-    """Cells that `marginals` works on for each draw; time and memory are proportional to it."""
+    """Cells that `marginals` works on for each draw; time and memory are proportional to it.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> marginals_cost(network)
+        4
+    """
     return _plan_marginals(network, frozenset(evidence)).cells
 
 
@@ -208,6 +242,13 @@ def requisite(network: Network, targets: Sequence[str], evidence: Iterable[str])
 
     Source:
         Lauritzen et al. (1990): d-separation is separation in the moral graph of the ancestors.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> parents = {"a": (), "b": ("a",), "c": ("b",)}
+        >>> chain = Network(tuple(Variable(name, ("0", "1")) for name in "abc"), parents)
+        >>> requisite(chain, ["c"], ["b"])  # what is before b does not matter once b is known
+        ('c',)
     """
     seen = frozenset(evidence)
     above = network.ancestors((*targets, *seen))
@@ -240,6 +281,13 @@ def log_probability(
 
     Raises:
         InputError: more cells than the budget. A precision that is neither float32 nor float64.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> theta = Tables(network, {"a": [[0.25], [0.75]], "b": [[[1.0], [0.0]], [[0.5], [0.5]]]}, draws=1)
+        >>> np.exp(log_probability(theta, {"b": 1})).round(6).tolist()
+        [0.375]
     """
     plan = _plan_event(cells.network, frozenset(evidence))
     _check_budget(plan.cells, "the probability of the evidence", dtype)
@@ -277,6 +325,14 @@ def explanations(
 
     Raises:
         InputError: more cells than the budget. A precision that is neither float32 nor float64.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> theta = Tables(network, {"a": [[0.25], [0.75]], "b": [[[1.0], [0.0]], [[0.5], [0.5]]]}, draws=1)
+        >>> found = explanations(theta, ["a"], {"b": 0})[0]
+        >>> found.states, found.probability.round(6).tolist(), found.best
+        ({'a': 1}, [0.6], 1.0)
     """
     wanted = tuple(targets)
     plan, total = _plan_explanation(cells.network, wanted, frozenset(evidence))

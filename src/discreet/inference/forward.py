@@ -80,6 +80,14 @@ def forward_plan(network: Network, scopes: Collection[Scope]) -> ForwardPlan:
 
     Returns:
         The plan, of the sets and the families of their ancestors.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> parents = {"a": (), "b": ("a",), "c": ("b",)}
+        >>> chain = Network(tuple(Variable(name, ("0", "1")) for name in "abc"), parents)
+        >>> plan = forward_plan(chain, [("a",), ("b", "c")])
+        >>> plan.cells
+        8
     """
     above = network.ordered(network.ancestors({name for scope in scopes for name in scope}))
     families = [network.family(node) for node in above]
@@ -141,7 +149,16 @@ def laws_from_roots(scopes: Collection[Scope], cells: Tables, seed: int) -> Forw
 
 
 def forward_pass(scopes: Collection[Scope], cells: Tables) -> ForwardPass | None:
-    """Exact laws by one pass over the draws; None where it would not fit into memory. Arguments as above."""
+    """Exact laws by one pass over the draws; None where it would not fit into memory. Arguments as above.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> theta = Tables(network, {"a": [[0.25], [0.75]], "b": [[[1.0], [0.0]], [[0.5], [0.5]]]}, draws=1)
+        >>> laws = forward_pass([("b",)], theta)
+        >>> laws.law(("b",))[:, 0].tolist()
+        [0.625, 0.375]
+    """
     plan = forward_plan(cells.network, scopes)
     fits = plan.live * (cells.draws or 1) <= MOST_FORWARD_VALUES and plan.cells <= CELL_BUDGET
     return ForwardPass(plan, cells) if fits else None

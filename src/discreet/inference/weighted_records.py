@@ -182,7 +182,15 @@ def _sum_by_states(network: Network, scope: Scope, codes: Mapping[str, Codes], w
 
 
 def log_weight(cells: Tables, evidence: Mapping[str, int], rng: np.random.Generator) -> Floats:
-    """`log P(evidence)` under every draw, by 4,096 weighted records of each; shape `(draws,)`."""
+    """`log P(evidence)` under every draw, by 4,096 weighted records of each; shape `(draws,)`.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> theta = Tables(network, {"a": [[0.25], [0.75]], "b": [[[1.0], [0.0]], [[0.5], [0.5]]]}, draws=1)
+        >>> bool(abs(np.exp(log_weight(theta, {"b": 1}, np.random.default_rng(0)))[0] - 0.375) < 0.05)
+        True
+    """
     network, draws = cells.network, cells.draws or 1
     above = network.ancestors(evidence)
     nodes, found = [node for node in network.order if node in above], np.empty(draws)
@@ -195,7 +203,15 @@ def log_weight(cells: Tables, evidence: Mapping[str, int], rng: np.random.Genera
 
 
 def ancestors_beyond(network: Network, names: Iterable[str], taken: Set[str]) -> list[str]:
-    """List some nodes and their ancestors without those that are taken with all of theirs; parents before children."""
+    """List some nodes and their ancestors without those that are taken with all of theirs; parents before children.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> parents = {"a": (), "b": ("a",), "c": ("b",)}
+        >>> chain = Network(tuple(Variable(name, ("0", "1")) for name in "abc"), parents)
+        >>> ancestors_beyond(chain, ["c"], {"a"})
+        ['b', 'c']
+    """
     found = dict[str, None]()
     waiting = list(names)
     while waiting:

@@ -195,6 +195,10 @@ def independent_worth(first: Ints) -> float:
 
     Source: Lee and Whiteley (2018), Variance estimation in the particle filter, whose estimate sums over families of
     particles with one first ancestor; here values within a family are taken as equal.
+
+    Example:
+        >>> independent_worth(np.array([0, 1, 2, 3])), independent_worth(np.array([0, 0, 0, 0]))
+        (4.0, 1.0)
     """
     return len(first) ** 2 / float(np.sum(np.bincount(first).astype(np.float64) ** 2))
 
@@ -245,6 +249,12 @@ def next_step(logs: Floats, left: float, kept: float) -> float:
 
     Returns:
         All that is left if it can be, else by bisection.
+
+    Example:
+        >>> next_step(np.zeros(100), left=1.0, kept=0.5)  # nothing tells particles apart: all that is left
+        1.0
+        >>> next_step(np.linspace(0, 100, 100), left=1.0, kept=0.5) < 0.1
+        True
     """
 
     def effective(step: float) -> float:

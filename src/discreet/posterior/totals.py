@@ -92,7 +92,13 @@ def total_laws(node: str, cells: Tables, records: TotalLaw | None, rng: np.rando
 
 
 def log_flat_law(most: float) -> TotalLaw:
-    """A total about which nothing is known but its order of magnitude: log(1 + N) is flat up to log(1 + most)."""
+    """A total about which nothing is known but its order of magnitude: log(1 + N) is flat up to log(1 + most).
+
+    Example:
+        >>> law = log_flat_law(1000)
+        >>> int(law.edges[0]), int(law.edges[-1])
+        (0, 1001)
+    """
     edges = _list_fold_edges(int(most))
     return TotalLaw(edges, np.diff(np.log1p(edges)))
 
@@ -108,6 +114,11 @@ def told_law(totals: Sequence[tuple[int, float]], most: float = math.inf) -> Tot
 
     Returns:
         The law, to forty scales of the least noise on either side; finer than a thousandth of the scale.
+
+    Example:
+        >>> law = told_law([(100, 2.0)])  # 100 records, by a count with Laplace noise of scale 2
+        >>> bool(law.log_density(np.array([100.0]))[0] > law.log_density(np.array([110.0]))[0])
+        True
     """
     value, scale = min(totals, key=lambda total: total[1])
     reach = math.ceil(40 * scale)
@@ -122,7 +133,13 @@ def told_law(totals: Sequence[tuple[int, float]], most: float = math.inf) -> Tot
 
 
 def normal_law(mean: float, deviation: float) -> TotalLaw:
-    """A rounded normal law, cut at 0; a single total where the deviation is 0."""
+    """A rounded normal law, cut at 0; a single total where the deviation is 0.
+
+    Example:
+        >>> law = normal_law(50.0, 0.0)
+        >>> law.sample(3, np.random.default_rng(0)).tolist()
+        [50, 50, 50]
+    """
     if deviation == 0:
         return TotalLaw(np.array([mean, mean + 1], np.int64), np.ones(1))
     # Bins of an eighth of the deviation, or single totals where that is less than one record.

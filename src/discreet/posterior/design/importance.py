@@ -185,7 +185,13 @@ def weighted_draws(density: Density, *, draws: int, wanted: int, rng: np.random.
 
 
 def t_draws(law: Reference, draws: int, rng: np.random.Generator) -> Floats:
-    """Independent draws of a t law, shape (draws, length)."""
+    """Independent draws of a t law, shape (draws, length).
+
+    Example:
+        >>> law = Reference(np.zeros(2), np.eye(2))
+        >>> t_draws(law, 5, np.random.default_rng(0)).shape
+        (5, 2)
+    """
     normal = rng.standard_normal((draws, len(law.centre)))
     normal *= np.sqrt(DEGREES_OF_FREEDOM / rng.chisquare(DEGREES_OF_FREEDOM, draws))[:, None]
     return np.asarray(law.centre + normal @ law.root.T)

@@ -148,6 +148,12 @@ def unpack(values: npt.ArrayLike, layout: Layout) -> Moments:
 
     Raises:
         InputError: another number of values than the layout's.
+
+    Example:
+        >>> layout = Layout(1, intercept=False, records=4)
+        >>> sums = unpack([0.0, 1.5, 2.0], layout)  # 2 u^2 - 1, u y, 2 y^2 - 1, summed over 4 records
+        >>> sums.gram.tolist(), sums.cross.tolist(), float(sums.square)
+        ([[2.0]], [1.5], 3.0)
     """
     array = np.asarray(values, np.float64)
     if array.ndim == 0 or array.shape[-1] != layout.values:
@@ -177,6 +183,12 @@ def pack(moments: Moments, layout: Layout) -> Floats:
 
     Returns:
         Shape `(..., entries)`.
+
+    Example:
+        >>> layout = Layout(2, intercept=True, records=None)
+        >>> values = np.arange(10.0, 10.0 + layout.values)
+        >>> np.allclose(pack(unpack(values, layout), layout), values)
+        True
     """
     rows, columns = layout.upper
     last = np.concatenate([moments.cross, moments.square[..., None]], axis=-1)

@@ -215,6 +215,10 @@ def noise_variance(size: int, scale: float, shape: Shape) -> tuple[float, float]
         Cube: its noise is G U with G ~ Gamma(d + 1, s) and U uniform on [-1, 1]^d (Hardt and Talwar, 2010), so
         E |b|^2 = E G^2 d / 3 and E |b|^4 = E G^4 (d / 5 + d (d - 1) / 9); a mixture has d E V and d (d + 2) E V^2.
         Diamond: independent Laplace noise has E |b|^2 = 2 d s^2 and E |b|^4 = (20 d + 4 d^2) s^4, matched likewise.
+
+    Example:
+        >>> noise_variance(1, 2.0, "ball")  # Laplace noise: a normal law whose variance is exponential
+        (1.0, 8.0)
     """
     d = size
     if shape == "ball":

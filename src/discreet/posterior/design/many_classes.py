@@ -60,7 +60,12 @@ def many_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) -> Fl
 
 
 def centred(weights: Floats, outputs: int) -> Floats:
-    """Weights that make the same means and sum to 0 over the outputs, where there are several; same shape."""
+    """Weights that make the same means and sum to 0 over the outputs, where there are several; same shape.
+
+    Example:
+        >>> centred(np.array([1.0, 2.0, 3.0, 6.0]), outputs=2).tolist()  # two classes of two weights
+        [-1.0, -2.0, 1.0, 2.0]
+    """
     if outputs == 1:
         return weights
     each = weights.reshape(*weights.shape[:-1], outputs, -1)

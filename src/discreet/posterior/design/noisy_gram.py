@@ -267,6 +267,11 @@ def cut_normal(
 
     Returns:
         (means of a fixed grid of quantiles, shape (n,); draws, shape (draws, n)).
+
+    Example:
+        >>> means, draws = cut_normal(np.array([0.0]), np.array([1.0]), 0.0, 10.0, np.random.default_rng(0), 50)
+        >>> bool(draws.min() >= 0), round(float(means[0]), 1)
+        (True, 0.8)
     """
     # By logarithms of the tails on the side where they are small: far out the other side rounds to 1.
     start, end = (low - mean) / deviation, np.maximum((high - mean) / deviation, (low - mean) / deviation + 1e-9)

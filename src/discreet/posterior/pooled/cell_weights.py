@@ -63,7 +63,12 @@ TOP_POSITION = UNIT_POSITION + 4 * GRID_STEPS + 1
 
 
 def positions(a: Array) -> Single:
-    """Positions of concentrations; below 4^-16 they are taken as that."""
+    """Positions of concentrations; below 4^-16 they are taken as that.
+
+    Example:
+        >>> (positions(np.array([4.0])) - positions(np.array([1.0]))).round().tolist()  # 32 steps for a factor of 4
+        [32.0]
+    """
     found = np.log(np.maximum(a, 4.0**LOWEST_POWER))
     found *= STEPS_PER_LOG
     found += UNIT_POSITION
@@ -71,7 +76,12 @@ def positions(a: Array) -> Single:
 
 
 def concentrations(position: Single) -> Single:
-    """Concentrations at positions, to a relative error of 1e-5."""
+    """Concentrations at positions, to a relative error of 1e-5.
+
+    Example:
+        >>> np.allclose(concentrations(positions(np.array([0.25, 1.0, 16.0]))), [0.25, 1.0, 16.0], rtol=1e-4)
+        True
+    """
     return np.asarray(np.exp((position - np.float32(UNIT_POSITION)) * np.float32(1 / STEPS_PER_LOG)))
 
 
@@ -84,6 +94,11 @@ def cell_weights(position: Single, counts: Array) -> Single:
 
     Returns:
         The same shape.
+
+    Example:
+        >>> found = cell_weights(positions(np.array([1.0])), np.array([3]))  # log Gamma(4) - log Gamma(1) - log 3! = 0
+        >>> bool(abs(found[0]) < 0.01)
+        True
     """
     if position.max(initial=0) > TOP_POSITION:
         a = np.exp((position.astype(np.float64) - UNIT_POSITION) / STEPS_PER_LOG)

@@ -198,6 +198,12 @@ def draw_interaction(
 
     Returns:
         Same shape as the law; sums along every axis of a variable are 0.
+
+    Example:
+        >>> law = np.full((2, 2, 1), 0.25)
+        >>> delta = draw_interaction(law, np.array([0.1]), np.random.default_rng(0), 1, np.array([0]))
+        >>> np.allclose(delta.sum(axis=0), 0) and np.allclose(delta.sum(axis=1), 0)
+        True
     """
     axes = range(law.ndim - 1)
     delta = rng.standard_normal((*law.shape[:-1], draws))[..., picked]
@@ -208,7 +214,12 @@ def draw_interaction(
 
 
 def triples_of(tables: Iterable[frozenset[str]], order: Sequence[str]) -> list[Scope]:
-    """Triples of variables that some table holds, names in an order, without repetition."""
+    """Triples of variables that some table holds, names in an order, without repetition.
+
+    Example:
+        >>> triples_of([frozenset("abc"), frozenset("bcd")], "abcd")
+        [('a', 'b', 'c'), ('b', 'c', 'd')]
+    """
     place = {name: index for index, name in enumerate(order)}
     listed = (combinations(sorted(table, key=place.__getitem__), 3) for table in tables)
     return list(dict.fromkeys(triple for part in listed for triple in part))

@@ -36,6 +36,12 @@ def rake_counts(counts: Ints, margin: Ints, rng: np.random.Generator) -> Ints:
     Returns:
         Whole counts, same shape; every row has as many records as before, and the margin is met but for rounding
         and for what eight rounds leave.
+
+    Example:
+        >>> counts = np.array([[[8], [2]], [[5], [5]]])  # two rows of ten records, two states, one draw
+        >>> moved = rake_counts(counts, np.array([[10], [10]]), np.random.default_rng(0))
+        >>> moved.sum(axis=1)[:, 0].tolist(), bool(abs(moved[:, 0].sum() - 10) <= 2)
+        ([10, 10], True)
     """
     rows = counts.reshape(-1, *counts.shape[-2:])
     totals = rows.sum(axis=1, keepdims=True)
