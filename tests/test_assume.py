@@ -70,7 +70,7 @@ def test_sizes_follow_the_audited_pairs() -> None:
     for strength in (0.0, 0.3, 0.7):
         tables = joint_draws(read(strength)).tables
         assert tables is not None
-        means.append(float(np.array(INTERACTION_SIZES) @ tables._pair_sizes))
+        means.append(float(np.array(INTERACTION_SIZES) @ tables._pair_size_weights))
     assert means[0] < 0.02 < means[1] < 0.16 < means[2] + 0.05
 
 

@@ -132,7 +132,7 @@ def law_of_number(records: Records) -> np.ndarray:
 def test_the_posterior_is_that_of_the_enumeration(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, temper, floor, records, used, a = CASES[case]
     told = on_grid(rows, floor)
-    monkeypatch.setattr(module, "LARGEST", float(LARGEST))
+    monkeypatch.setattr(module, "MOST_EXPECTED_RECORDS", float(LARGEST))
     totals = law_of_number(records)
     release = draws_release(told, temper, floor, records, used)
     posterior = dc.noise_aware(

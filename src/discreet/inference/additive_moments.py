@@ -14,19 +14,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.inference.elimination import CELL_BUDGET
 from discreet.inference.junction_tree import elimination_order
+from discreet.model.arrays import Floats
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 
 __all__ = ["additive_moments"]
 
-Floats = npt.NDArray[np.float64]
 
-CELL_BUDGET = 10_000_000
-"""Most cells of all cliques together."""
 CLIQUE_NUMBERS = 2**20
 """Numbers of the largest clique that are held at once for a chunk of draws: 8 MiB, the fastest of those measured."""
 

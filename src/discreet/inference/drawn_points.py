@@ -9,22 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-import numpy.typing as npt
 
+from discreet.inference.sampling import PROBABILITIES_AT_ONCE
+from discreet.model.arrays import Floats, Ints
 from discreet.model.tables import Tables
 
 __all__ = ["Points", "drawn_codes", "drawn_points"]
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
-Points = tuple[slice, dict[str, Codes], Floats]
+Points = tuple[slice, dict[str, Ints], Floats]
 """Which draws; codes of their records by variable, shape `(draws, records)`; the chance of the second state, alike."""
 
-PROBABILITIES_AT_ONCE = 2**22
-"""Probabilities that are looked up at once: 32 MiB."""
 
-
-def drawn_codes(cells: Tables, names: Iterable[str], records: int) -> Iterator[tuple[slice, dict[str, Codes]]]:
+def drawn_codes(cells: Tables, names: Iterable[str], records: int) -> Iterator[tuple[slice, dict[str, Ints]]]:
     """Records drawn from the network under every draw, parents before children, a chunk of draws at a time.
 
     Args:
@@ -42,7 +38,7 @@ def drawn_codes(cells: Tables, names: Iterable[str], records: int) -> Iterator[t
     size = max(1, PROBABILITIES_AT_ONCE // (max(network.schema[node].size for node in nodes) * records))
     for start in range(0, draws, size):
         part = slice(start, min(start + size, draws))
-        codes = dict[str, Codes]()
+        codes = dict[str, Ints]()
         for node in nodes:
             sums = np.cumsum(_look_up_rows(cells, node, codes, part, records), axis=-1)
             uniform = rng.random((*sums.shape[:-1], 1)) * sums[..., -1:]
@@ -69,7 +65,7 @@ def drawn_points(cells: Tables, target: str, names: Iterable[str], records: int)
         yield part, {name: codes[name] for name in wanted}, _compute_chance(cells, target, list(codes), codes, part)
 
 
-def _look_up_rows(cells: Tables, node: str, codes: dict[str, Codes], part: slice, records: int) -> Floats:
+def _look_up_rows(cells: Tables, node: str, codes: dict[str, Ints], part: slice, records: int) -> Floats:
     """The row of a node for each record, shape `(draws, records, states)`."""
     *sizes, states = cells.network.shape(node)
     drawn = cells[node][..., part]
@@ -80,7 +76,7 @@ def _look_up_rows(cells: Tables, node: str, codes: dict[str, Codes], part: slice
     return table[np.arange(len(table))[:, None], flat]
 
 
-def _compute_chance(cells: Tables, target: str, nodes: list[str], codes: dict[str, Codes], part: slice) -> Floats:
+def _compute_chance(cells: Tables, target: str, nodes: list[str], codes: dict[str, Ints], part: slice) -> Floats:
     """`P(target = second state | all others)`, shape `(draws, records)`."""
     network, records = cells.network, codes[target].shape[-1]
     logs = []

@@ -26,6 +26,7 @@ from discreet.errors import InputError
 from discreet.inference import log_kernels
 from discreet.inference.junction_tree import Family, JunctionTree, junction_tree, maximising_tree
 from discreet.inference.kernels import calibrate, collect, log_of_states, most_probable
+from discreet.model.arrays import Floats, Ints
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
@@ -42,7 +43,6 @@ __all__ = [
     "requisite",
 ]
 
-Floats = npt.NDArray[np.float64]
 Precision = TypeVar("Precision", np.float32, np.float64)
 
 CELL_BUDGET = 10_000_000
@@ -104,6 +104,13 @@ def joint(
     Raises:
         InputError: the query needs more cells than the budget; the message has the number. A precision that is neither
             float32 nor float64.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> theta = Tables(network, {"a": [[0.25], [0.75]], "b": [[[1.0], [0.0]], [[0.5], [0.5]]]}, draws=1)
+        >>> joint(theta, ["a"], {"b": 0})[:, 0].tolist()
+        [0.4, 0.6]
     """
     wanted = tuple(targets)
     plan = _plan_query(cells.network, wanted, frozenset(evidence))
@@ -113,12 +120,11 @@ def joint(
     log_total = np.empty(draws)
     for part, size, factors, block in _split_draws(plan, cells, evidence, dtype):
         result[..., part], log_total[part] = collect(plan.tree, factors, block, wanted, size)
-    for weak, some in _list_weak_draws(cells, log_total, dtype):
-        if dtype is np.float32:
+    for weak, some, logs in _redo_weak_draws(plan, cells, evidence, log_total, dtype):
+        if logs is None:
             result[..., weak] = joint(some, targets, evidence)
         else:
-            for part, size, logs in _split_log_draws(plan, some, evidence):
-                result[..., weak[part]], _ = log_kernels.collect(plan.tree, logs, wanted, size)
+            result[..., weak], _ = log_kernels.collect(plan.tree, logs, wanted, weak.size)
     if _has_pruned_zeros(plan, cells):
         result[..., np.isneginf(log_probability(cells, evidence))] = np.nan
     return result
@@ -134,16 +140,31 @@ def joint_cost(network: Network, targets: Sequence[str], evidence: Mapping[str, 
 
     Returns:
         Cells of all cliques together, after pruning.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> joint_cost(network, ["a"], {}), joint_cost(network, ["a", "b"], {})
+        (2, 4)
     """
     return _plan_query(network, tuple(targets), frozenset(evidence)).tree.cells
 
 
 def affordable(network: Network, targets: Sequence[str] | None, evidence: Iterable[str]) -> bool:
-    """Whether the budget allows `joint` of some targets, `log_probability` (no targets) or `marginals` (None)."""
+    """Whether the budget allows `joint` of some targets, `log_probability` (no targets) or `marginals` (None).
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> affordable(network, ["a"], []), affordable(network, None, [])
+        (True, True)
+    """
     seen = frozenset(evidence)
     if targets is None:
-        return _plan_marginals(network, seen).cells <= CELL_BUDGET
-    return (_plan_query(network, tuple(targets), seen) if targets else _plan_event(network, seen)).cells <= CELL_BUDGET
+        return _plan_sum(network, seen, every=True).cells <= CELL_BUDGET
+    return (
+        _plan_query(network, tuple(targets), seen) if targets else _plan_sum(network, seen, every=False)
+    ).cells <= CELL_BUDGET
 
 
 @overload
@@ -167,9 +188,16 @@ def marginals(
 
     Raises:
         InputError: the network needs more cells than the budget. A precision that is neither float32 nor float64.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> theta = Tables(network, {"a": [[0.25], [0.75]], "b": [[[1.0], [0.0]], [[0.5], [0.5]]]}, draws=1)
+        >>> {name: law[:, 0].tolist() for name, law in marginals(theta, {}).items()}
+        {'a': [0.25, 0.75], 'b': [0.625, 0.375]}
     """
     draws = cells.draws or 1
-    plan = _plan_marginals(cells.network, frozenset(evidence))
+    plan = _plan_sum(cells.network, frozenset(evidence), every=True)
     _check_budget(plan.cells, "all marginals", dtype)
     sizes = plan.tree.sizes
     if not sizes:
@@ -178,20 +206,26 @@ def marginals(
     log_total = np.empty(draws)
     for part, _, factors, block in _split_draws(plan, cells, evidence, dtype):
         log_total[part] = calibrate(plan.tree, factors, block, table[:, part])
-    for weak, some in _list_weak_draws(cells, log_total, dtype):
-        if dtype is np.float32:
+    for weak, some, logs in _redo_weak_draws(plan, cells, evidence, log_total, dtype):
+        if logs is None:
             table[:, weak] = np.concatenate(list(marginals(some, evidence).values()))
         else:
-            for part, size, logs in _split_log_draws(plan, some, evidence):
-                found, _ = log_kernels.calibrate(plan.tree, logs, size)
-                table[:, weak[part]] = np.concatenate([found[name] for name in sizes])
+            found, _ = log_kernels.calibrate(plan.tree, logs, weak.size)
+            table[:, weak] = np.concatenate([found[name] for name in sizes])
     ends = np.cumsum(list(sizes.values()))
     return dict(zip(sizes, np.split(table, ends[:-1]), strict=True))
 
 
 def marginals_cost(network: Network, evidence: Iterable[str] = ()) -> int:
-    """Cells that `marginals` works on for each draw; time and memory are proportional to it."""
-    return _plan_marginals(network, frozenset(evidence)).cells
+    """Cells that `marginals` works on for each draw; time and memory are proportional to it.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> marginals_cost(network)
+        4
+    """
+    return _plan_sum(network, frozenset(evidence), every=True).cells
 
 
 def requisite(network: Network, targets: Sequence[str], evidence: Iterable[str]) -> tuple[str, ...]:
@@ -208,6 +242,13 @@ def requisite(network: Network, targets: Sequence[str], evidence: Iterable[str])
 
     Source:
         Lauritzen et al. (1990): d-separation is separation in the moral graph of the ancestors.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> parents = {"a": (), "b": ("a",), "c": ("b",)}
+        >>> chain = Network(tuple(Variable(name, ("0", "1")) for name in "abc"), parents)
+        >>> requisite(chain, ["c"], ["b"])  # what is before b does not matter once b is known
+        ('c',)
     """
     seen = frozenset(evidence)
     above = network.ancestors((*targets, *seen))
@@ -240,18 +281,24 @@ def log_probability(
 
     Raises:
         InputError: more cells than the budget. A precision that is neither float32 nor float64.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> theta = Tables(network, {"a": [[0.25], [0.75]], "b": [[[1.0], [0.0]], [[0.5], [0.5]]]}, draws=1)
+        >>> np.exp(log_probability(theta, {"b": 1})).round(6).tolist()
+        [0.375]
     """
-    plan = _plan_event(cells.network, frozenset(evidence))
+    plan = _plan_sum(cells.network, frozenset(evidence), every=False)
     _check_budget(plan.cells, "the probability of the evidence", dtype)
     result = np.empty(cells.draws or 1)
     for part, size, factors, block in _split_draws(plan, cells, evidence, dtype):
         _, result[part] = collect(plan.tree, factors, block, (), size)
-    for weak, some in _list_weak_draws(cells, result, dtype):
-        if dtype is np.float32:
+    for weak, some, logs in _redo_weak_draws(plan, cells, evidence, result, dtype):
+        if logs is None:
             result[weak] = log_probability(some, evidence)
         else:
-            for part, size, logs in _split_log_draws(plan, some, evidence):
-                _, result[weak[part]] = log_kernels.collect(plan.tree, logs, (), size)
+            _, result[weak] = log_kernels.collect(plan.tree, logs, (), weak.size)
     return result
 
 
@@ -277,6 +324,14 @@ def explanations(
 
     Raises:
         InputError: more cells than the budget. A precision that is neither float32 nor float64.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> theta = Tables(network, {"a": [[0.25], [0.75]], "b": [[[1.0], [0.0]], [[0.5], [0.5]]]}, draws=1)
+        >>> found = explanations(theta, ["a"], {"b": 0})[0]
+        >>> found.states, found.probability.round(6).tolist(), found.best
+        ({'a': 1}, [0.6], 1.0)
     """
     wanted = tuple(targets)
     plan, total = _plan_explanation(cells.network, wanted, frozenset(evidence))
@@ -310,7 +365,7 @@ def _find_favoured(
     targets: Scope,
     evidence: Mapping[str, int],
     dtype: type[np.floating[Any]],
-) -> tuple[npt.NDArray[np.int64], Floats]:
+) -> tuple[Ints, Floats]:
     """Find each draw's most probable states, shape `(targets, draws)`, and the log probability of the evidence."""
     codes = np.empty((len(targets), cells.draws or 1), np.int64)
     log_total = np.empty(cells.draws or 1)
@@ -318,14 +373,13 @@ def _find_favoured(
         _, log_total[part] = collect(total, factors, block, (), size)
         states = most_probable(plan.tree, factors, block, size)
         codes[:, part] = [states[name] for name in targets]
-    for weak, some in _list_weak_draws(cells, log_total, dtype):
-        if dtype is np.float32:
+    for weak, some, logs in _redo_weak_draws(plan, cells, evidence, log_total, dtype):
+        if logs is None:
             codes[:, weak], log_total[weak] = _find_favoured(plan, total, some, targets, evidence, np.float64)
         else:
-            for part, size, logs in _split_log_draws(plan, some, evidence):
-                _, log_total[weak[part]] = log_kernels.collect(total, logs, (), size)
-                states = log_kernels.most_probable(plan.tree, logs, size)
-                codes[:, weak[part]] = [states[name] for name in targets]
+            _, log_total[weak] = log_kernels.collect(total, logs, (), weak.size)
+            states = log_kernels.most_probable(plan.tree, logs, weak.size)
+            codes[:, weak] = [states[name] for name in targets]
     return codes, log_total
 
 
@@ -341,12 +395,11 @@ def _log_of_states(
     logs = np.empty((len(candidates), log_total.size))
     for part, size, factors, block in _split_draws(plan, cells, evidence, dtype):
         logs[:, part] = log_of_states(plan.tree, factors, block, candidates, size)
-    for weak, some in _list_weak_draws(cells, log_total, dtype):
-        if dtype is np.float32:
+    for weak, some, log_factors in _redo_weak_draws(plan, cells, evidence, log_total, dtype):
+        if log_factors is None:
             logs[:, weak] = _log_of_states(plan, some, candidates, evidence, log_total[weak], np.float64)
         else:
-            for part, size, factors in _split_log_draws(plan, some, evidence):
-                logs[:, weak[part]] = log_kernels.log_of_states(plan.tree, factors, candidates, size)
+            logs[:, weak] = log_kernels.log_of_states(plan.tree, log_factors, candidates, weak.size)
     return logs
 
 
@@ -381,17 +434,9 @@ def _plan_query(network: Network, targets: Scope, evidence: frozenset[str]) -> _
 
 
 @lru_cache(maxsize=KEPT_PLANS)
-def _plan_marginals(network: Network, evidence: frozenset[str]) -> _Plan:
-    """The plan of all marginals."""
-    nodes = network.nodes
-    tree = junction_tree(_list_families(network, nodes, evidence), _list_sizes(network, nodes, evidence))
-    return _make_plan(network, nodes, evidence, tree, tree.cells)
-
-
-@lru_cache(maxsize=KEPT_PLANS)
-def _plan_event(network: Network, evidence: frozenset[str]) -> _Plan:
-    """The plan of P(evidence)."""
-    nodes = network.ordered(network.ancestors(evidence))
+def _plan_sum(network: Network, evidence: frozenset[str], *, every: bool) -> _Plan:
+    """The plan of all marginals, or of P(evidence) alone."""
+    nodes = network.nodes if every else network.ordered(network.ancestors(evidence))
     tree = junction_tree(_list_families(network, nodes, evidence), _list_sizes(network, nodes, evidence))
     return _make_plan(network, nodes, evidence, tree, tree.cells)
 
@@ -479,19 +524,21 @@ def _has_pruned_zeros(plan: _Plan, cells: Tables) -> bool:
     return not all(np.minimum.reduce(cells[node], axis=None) > 0 for node in plan.pruned)
 
 
-def _list_weak_draws(
-    cells: Tables, log_total: Floats, dtype: type[np.floating[Any]]
-) -> Iterator[tuple[npt.NDArray[np.int64], Tables]]:
-    """The draws whose evidence is too improbable for a precision, if there are any, and tables of those draws alone."""
+def _redo_weak_draws(
+    plan: _Plan, cells: Tables, evidence: Mapping[str, int], log_total: Floats, dtype: type[np.floating[Any]]
+) -> Iterator[tuple[Ints, Tables, list[Floats] | None]]:
+    """The draws whose evidence is too improbable for a precision: which, their tables, and how to do them again.
+
+    After float32 that is None: all at once, in float64. Then they come in chunks for `log_kernels.py`, with logarithms
+    of the families' tables without evidence.
+    """
     weak = np.flatnonzero(~(log_total >= LEAST_LOG[dtype]))
-    if weak.size:
-        yield weak, cells.of_draws(weak)
-
-
-def _split_log_draws(
-    plan: _Plan, cells: Tables, evidence: Mapping[str, int]
-) -> Iterator[tuple[slice, int, list[Floats]]]:
-    """Chunks of draws for `log_kernels.py`: (which, how many, logarithms of the families' tables without evidence)."""
-    for part, size, factors, _ in _split_draws(plan, cells, evidence, np.float64):
+    if not weak.size:
+        return
+    some = cells.of_draws(weak)
+    if dtype is np.float32:
+        yield weak, some, None
+        return
+    for part, _, factors, _ in _split_draws(plan, some, evidence, np.float64):
         with np.errstate(divide="ignore"):
-            yield part, size, [np.log(factor) for factor in factors]
+            yield weak[part], some, [np.log(factor) for factor in factors]

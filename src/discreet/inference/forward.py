@@ -22,18 +22,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.inference.elimination import CELL_BUDGET
 from discreet.inference.junction_tree import clique_tree, first_holders
 from discreet.inference.weighted_records import RecordPass, ancestors_beyond
+from discreet.model.arrays import Floats, margin
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 
 __all__ = ["ForwardPass", "ForwardPlan", "forward_pass", "forward_plan", "laws_from_roots"]
 
-Floats = npt.NDArray[np.float64]
 
 MOST_FORWARD_VALUES = 2**25
 """Held at a time, for all draws: 256 MiB."""
@@ -81,6 +80,14 @@ def forward_plan(network: Network, scopes: Collection[Scope]) -> ForwardPlan:
 
     Returns:
         The plan, of the sets and the families of their ancestors.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> parents = {"a": (), "b": ("a",), "c": ("b",)}
+        >>> chain = Network(tuple(Variable(name, ("0", "1")) for name in "abc"), parents)
+        >>> plan = forward_plan(chain, [("a",), ("b", "c")])
+        >>> plan.cells
+        8
     """
     above = network.ordered(network.ancestors({name for scope in scopes for name in scope}))
     families = [network.family(node) for node in above]
@@ -142,7 +149,16 @@ def laws_from_roots(scopes: Collection[Scope], cells: Tables, seed: int) -> Forw
 
 
 def forward_pass(scopes: Collection[Scope], cells: Tables) -> ForwardPass | None:
-    """Exact laws by one pass over the draws; None where it would not fit into memory. Arguments as above."""
+    """Exact laws by one pass over the draws; None where it would not fit into memory. Arguments as above.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> theta = Tables(network, {"a": [[0.25], [0.75]], "b": [[[1.0], [0.0]], [[0.5], [0.5]]]}, draws=1)
+        >>> laws = forward_pass([("b",)], theta)
+        >>> laws.law(("b",))[:, 0].tolist()
+        [0.625, 0.375]
+    """
     plan = forward_plan(cells.network, scopes)
     fits = plan.live * (cells.draws or 1) <= MOST_FORWARD_VALUES and plan.cells <= CELL_BUDGET
     return ForwardPass(plan, cells) if fits else None
@@ -188,23 +204,18 @@ class ForwardPass:
     @staticmethod
     def _condition(node: str, shared: Collection[str], names: Scope, belief: Floats) -> tuple[Scope, Floats]:
         """`P(node | those of the shared variables that are here)`, and the names of its axes, the node last."""
-        law = _sum_to(belief, names, shared)
+        kept = tuple(name for name in names if name in shared)
+        law = margin(belief, names, kept)
         total = law.sum(axis=-2, keepdims=True)
         law /= np.where(total > 0, total, 1.0)
-        return tuple(name for name in names if name in shared), law
+        return kept, law
 
     def _read(self, index: int, node: str) -> None:
         """Read off the laws of sets that are complete with this node."""
         names, belief = self._beliefs[index]
         for scope in self._plan.wanted[index]:
             if node in scope and set(scope) <= set(names):
-                left = [name for name in names if name in scope]
-                self._laws[scope] = _sum_to(belief, names, scope).transpose([*map(left.index, scope), len(left)])
-
-
-def _sum_to(law: Floats, names: Scope, kept: Collection[str]) -> Floats:
-    """Sum over the variables that are not kept."""
-    return np.asarray(np.add.reduce(law, axis=tuple(axis for axis, name in enumerate(names) if name not in kept)))
+                self._laws[scope] = margin(belief, names, scope)
 
 
 def _align_table(table: Floats, names: Scope, wanted: Scope) -> Floats:

@@ -27,6 +27,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 
@@ -37,13 +38,13 @@ __all__ = [
     "centred",
     "contrast_matrices",
     "from_neighbours",
+    "interaction_contrasts",
     "pooled_variances",
     "positions",
     "subsets",
     "transformed",
 ]
 
-Floats = npt.NDArray[np.float64]
 Kind = TypeVar("Kind", bound=np.floating)
 
 MOST_VARIABLES = 14
@@ -70,7 +71,12 @@ class Blur:
 
 
 def subsets(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
-    """Every subset of some scopes once, smaller ones first; names keep the order that they have in the scopes."""
+    """Every subset of some scopes once, smaller ones first; names keep the order that they have in the scopes.
+
+    Example:
+        >>> subsets([("a", "b"), ("b", "c")])
+        ((), ('a',), ('b',), ('c',), ('a', 'b'), ('b', 'c'))
+    """
     found = dict.fromkeys(
         subset for scope in scopes for size in range(len(scope) + 1) for subset in combinations(scope, size)
     )
@@ -85,6 +91,10 @@ def positions(scope: Sequence[str]) -> Iterator[tuple[Scope, tuple[slice, ...]]]
 
     Yields:
         For every subset, in the order of the names: it, and an index that is above 0 on its axes alone.
+
+    Example:
+        >>> [inside for inside, _ in positions(["a", "b"])]
+        [(), ('b',), ('a',), ('a', 'b')]
     """
     for present in product((False, True), repeat=len(scope)):
         inside = tuple(name for name, there in zip(scope, present, strict=True) if there)
@@ -92,7 +102,12 @@ def positions(scope: Sequence[str]) -> Iterator[tuple[Scope, tuple[slice, ...]]]
 
 
 def centred(table: Floats, axes: int) -> Floats:
-    """A table less its means along each of its first axes; further axes are repetitions."""
+    """A table less its means along each of its first axes; further axes are repetitions.
+
+    Example:
+        >>> centred(np.array([[3.0, 1.0], [1.0, 3.0]]), axes=2).tolist()
+        [[1.0, -1.0], [-1.0, 1.0]]
+    """
     for axis in range(axes):
         table = table - table.mean(axis=axis, keepdims=True)
     return table
@@ -109,8 +124,32 @@ def contrast_matrices(sizes: Iterable[int]) -> tuple[Floats, ...]:
 
     Returns:
         A matrix of shape (size, size) for each.
+
+    Example:
+        >>> (matrix,) = contrast_matrices([3])
+        >>> np.allclose(matrix @ matrix.T, np.eye(3)), bool(np.ptp(matrix[0]) == 0)
+        (True, True)
     """
     return tuple(_make_contrasts(size) for size in sizes)
+
+
+def interaction_contrasts(sizes: Iterable[int]) -> Floats:
+    """Contrasts that tell the interaction of all axes of a table.
+
+    Args:
+        sizes: of the axes.
+
+    Returns:
+        Orthonormal rows over the table's cells, in the order of a flattened table; shape (contrasts, cells).
+
+    Example:
+        >>> interaction_contrasts([2, 2]).round(6).tolist()
+        [[0.5, -0.5, -0.5, 0.5]]
+    """
+    contrasts: Floats = np.ones((1, 1))
+    for matrix in contrast_matrices(sizes):
+        contrasts = np.asarray(np.kron(contrasts, matrix[1:]), np.float64)
+    return contrasts
 
 
 @lru_cache(maxsize=256)
@@ -122,6 +161,10 @@ def from_neighbours(size: int) -> Floats:
 
     Returns:
         Shape (size - 1, size - 1); differences, row k of the one state less the next, are multiplied from the left.
+
+    Example:
+        >>> from_neighbours(2).round(3).tolist()
+        [[0.707]]
     """
     differences = np.eye(size)[:, :-1] - np.eye(size)[:, 1:]
     matrix: Floats = np.linalg.inv(_make_contrasts(size)[1:] @ differences).astype(np.float64)
@@ -141,6 +184,13 @@ def transformed(
 
     Returns:
         An array of the same shape.
+
+    Example:
+        >>> table = np.array([[3.0, 1.0], [1.0, 3.0]])
+        >>> matrices = contrast_matrices(table.shape)
+        >>> there = transformed(table, matrices)
+        >>> there.round(6).tolist(), np.allclose(transformed(there, matrices, back=True), table)
+        ([[4.0, 0.0], [0.0, 2.0]], True)
     """
     shape, before = table.shape, 1
     for matrix in matrices:
@@ -170,6 +220,12 @@ def pooled_variances(network: Network, blurs: Mapping[Scope, Blur]) -> dict[Scop
     Returns:
         g_S for every subset S of a scope: the least-squares estimate of its interaction has covariance g_S times the
         projection on centred tables.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> pooled_variances(network, {("a",): Blur(1.0), ("a", "b"): Blur(1.0)})[("a",)] < 1.0  # two tables tell a
+        True
     """
     weights = dict.fromkeys(subsets(blurs), 0.0)
     for scope, blur in blurs.items():
@@ -189,6 +245,12 @@ def cell_variance(network: Network, pooled: Mapping[Scope, float], scope: Scope)
 
     Returns:
         The variance, records squared.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> cell_variance(network, pooled_variances(network, {("a", "b"): Blur(4.0)}), ("a", "b"))
+        4.0
     """
     cells = network.cells(scope)
     return sum(

@@ -98,6 +98,10 @@ def elimination_order(
 
     Returns:
         For each step (the variable, the variables it is then connected with), and the cells of all those cliques.
+
+    Example:
+        >>> elimination_order([("a", "b"), ("b", "c")], {"a": 2, "b": 3, "c": 2})
+        ([('a', 'b'), ('b', 'c'), ('c',)], 14)
     """
     plans = [_eliminate(scopes, sizes, last, fill=fill) for fill in (True, False)]
     costs = [sum(math.prod(sizes[name] for name in clique) for clique in plan) for plan in plans]
@@ -177,6 +181,11 @@ def junction_tree(families: Sequence[Family], sizes: Mapping[str, int], targets:
 
     Returns:
         The tree.
+
+    Example:
+        >>> tree = junction_tree([("a", ("a",)), ("b", ("a", "b")), ("c", ("b", "c"))], {"a": 2, "b": 3, "c": 2})
+        >>> sorted(map(sorted, tree.cliques)), tree.cells
+        ([['a', 'b'], ['b', 'c']], 12)
     """
     steps, _ = elimination_order([*(scope for _, scope in families), targets], sizes)
     cliques, parents = _make_cliques(steps)
@@ -188,7 +197,13 @@ def junction_tree(families: Sequence[Family], sizes: Mapping[str, int], targets:
 
 
 def clique_tree(scopes: Sequence[Scope], sizes: Mapping[str, int]) -> tuple[list[set[str]], list[int]]:
-    """Cliques of an elimination that hold every scope, and the position of each one's parent, -1 for a root."""
+    """Cliques of an elimination that hold every scope, and the position of each one's parent, -1 for a root.
+
+    Example:
+        >>> cliques, parents = clique_tree([("a", "b"), ("b", "c")], {"a": 2, "b": 3, "c": 2})
+        >>> [sorted(clique) for clique in cliques], parents
+        ([['a', 'b'], ['b', 'c']], [1, -1])
+    """
     return _make_cliques(elimination_order(scopes, sizes)[0])
 
 
@@ -202,6 +217,11 @@ def maximising_tree(families: Sequence[Family], sizes: Mapping[str, int], target
 
     Returns:
         A tree in which the variables that a clique does not share with its parent are all targets, or none is.
+
+    Example:
+        >>> tree = maximising_tree([("a", ("a",)), ("b", ("a", "b"))], {"a": 2, "b": 2}, ("a",))
+        >>> tree.cliques, tree.maxima  # b is summed, then a maximised
+        ((('b', 'a'), ('a',)), 1)
     """
     steps, _ = elimination_order([scope for _, scope in families], sizes, last=targets)
     return _compile_tree(families, sizes, *_make_cliques(steps, targets), maximised=targets)
@@ -292,7 +312,12 @@ def _compile_tree(
 
 
 def first_holders(cliques: Sequence[set[str]], order: Sequence[int], scopes: Sequence[Scope]) -> tuple[int, ...]:
-    """First clique, in some order, that holds each scope; -1 where none does."""
+    """First clique, in some order, that holds each scope; -1 where none does.
+
+    Example:
+        >>> first_holders([{"a", "b"}, {"b", "c"}], [0, 1], [("b",), ("c",), ("a", "c")])
+        (0, 1, -1)
+    """
     having: dict[str, list[int]] = {}
     for index in order:
         for name in cliques[index]:

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.inference.junction_tree import JunctionTree
+from discreet.model.arrays import Floats
 from discreet.model.tables import Array
 
 __all__ = ["calibrate", "collect", "factor_margins", "log_of_states", "most_probable"]
 
-Floats = npt.NDArray[np.float64]
 ByClique = dict[int, Array]
 """Arrays by the position of a clique."""
 

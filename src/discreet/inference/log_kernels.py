@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.inference.junction_tree import JunctionTree
+from discreet.model.arrays import Floats
 
 __all__ = ["calibrate", "collect", "log_of_states", "most_probable"]
 
-Floats = npt.NDArray[np.float64]
 ByClique = dict[int, Floats]
 """Arrays by the position of a clique."""
 

@@ -10,17 +10,16 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.inference.elimination import joint, marginals_cost
 from discreet.inference.sampling import sample_codes
+from discreet.model.arrays import Floats
 from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
 
 __all__ = ["pair_laws"]
 
-Floats = npt.NDArray[np.float64]
 
 MOST_EXACT_CELLS = 2**14
 """Of all cliques, up to which laws are exact: some milliseconds each."""

@@ -20,17 +20,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.inference.sampling import check_number, draw_codes, draw_node
-from discreet.model.arrays import Ints
+from discreet.model.arrays import Floats, Ints
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 
 __all__ = ["RakedLaw", "raked_blocks", "raked_law"]
 
-Floats = npt.NDArray[np.float64]
 Codes = Mapping[str, Ints]
 
 POOL_RECORDS = 2**14
@@ -81,6 +79,14 @@ def raked_law(theta: Tables, wanted: Mapping[str, Mapping[Scope, Floats]], rng: 
 
     Returns:
         The law; its margins are the wanted ones but for the error of such records, and for what cannot be had together.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> theta = Tables(network, {"a": [0.5, 0.5], "b": [[0.5, 0.5], [0.5, 0.5]]})
+        >>> law = raked_law(theta, {"b": {("a", "b"): np.array([[0.9, 0.1], [0.1, 0.9]])}}, np.random.default_rng(0))
+        >>> law.rows("b", {"a": np.array([0, 1])})[:, 0].round(2).tolist()  # P(b=0) follows a now
+        [0.9, 0.1]
     """
     factors: dict[str, Mapping[Scope, Floats]] = {}
     law, codes = RakedLaw(theta, factors), dict[str, Ints]()

@@ -33,6 +33,13 @@ def sample_codes(theta: Tables, n: int, rng: np.random.Generator) -> dict[str, A
 
     Raises:
         InputError: a negative number of records.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> theta = Tables(network, {"a": [0.0, 1.0], "b": [[1.0, 0.0], [0.0, 1.0]]})
+        >>> {node: codes.tolist() for node, codes in sample_codes(theta, 3, np.random.default_rng(0)).items()}
+        {'a': [1, 1, 1], 'b': [1, 1, 1]}
     """
     check_number(n)
     return draw_codes(theta.network, _cumulate_rows(theta), n, rng)
@@ -43,6 +50,11 @@ def check_number(n: int, block: int = 1) -> None:
 
     Raises:
         InputError: a negative number of records, or blocks of none.
+
+    Example:
+        >>> check_number(-1)
+        Traceback (most recent call last):
+        discreet.errors.InputError: cannot sample -1 records
     """
     if n < 0:
         raise InputError(f"cannot sample {n} records")

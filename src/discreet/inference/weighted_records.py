@@ -23,13 +23,13 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.inference.elimination import requisite
+from discreet.model.arrays import Floats, Ints
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 
 __all__ = ["RecordPass", "Sampling", "WeightedLaws", "ancestors_beyond", "log_weight", "weighted_laws"]
 
-Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.unsignedinteger]
 
 PARENT_RECORDS = 4096
@@ -182,7 +182,15 @@ def _sum_by_states(network: Network, scope: Scope, codes: Mapping[str, Codes], w
 
 
 def log_weight(cells: Tables, evidence: Mapping[str, int], rng: np.random.Generator) -> Floats:
-    """`log P(evidence)` under every draw, by 4,096 weighted records of each; shape `(draws,)`."""
+    """`log P(evidence)` under every draw, by 4,096 weighted records of each; shape `(draws,)`.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> theta = Tables(network, {"a": [[0.25], [0.75]], "b": [[[1.0], [0.0]], [[0.5], [0.5]]]}, draws=1)
+        >>> bool(abs(np.exp(log_weight(theta, {"b": 1}, np.random.default_rng(0)))[0] - 0.375) < 0.05)
+        True
+    """
     network, draws = cells.network, cells.draws or 1
     above = network.ancestors(evidence)
     nodes, found = [node for node in network.order if node in above], np.empty(draws)
@@ -195,7 +203,15 @@ def log_weight(cells: Tables, evidence: Mapping[str, int], rng: np.random.Genera
 
 
 def ancestors_beyond(network: Network, names: Iterable[str], taken: Set[str]) -> list[str]:
-    """List some nodes and their ancestors without those that are taken with all of theirs; parents before children."""
+    """List some nodes and their ancestors without those that are taken with all of theirs; parents before children.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> parents = {"a": (), "b": ("a",), "c": ("b",)}
+        >>> chain = Network(tuple(Variable(name, ("0", "1")) for name in "abc"), parents)
+        >>> ancestors_beyond(chain, ["c"], {"a"})
+        ['b', 'c']
+    """
     found = dict[str, None]()
     waiting = list(names)
     while waiting:
@@ -249,9 +265,7 @@ def _choose_type(network: Network, node: str) -> np.dtype[np.unsignedinteger]:
     return np.dtype(np.min_scalar_type(network.schema[node].size - 1))
 
 
-def _find_rows(
-    network: Network, node: str, codes: Mapping[str, Codes], shape: tuple[int, ...]
-) -> npt.NDArray[np.int64]:
+def _find_rows(network: Network, node: str, codes: Mapping[str, Codes], shape: tuple[int, ...]) -> Ints:
     """Position of each record's row in a table whose draws come first, shape `(draws, records)`."""
     rows = np.broadcast_to(np.arange(shape[0])[:, None], shape)
     for parent in network.parents[node]:
@@ -264,9 +278,7 @@ def _flatten_by_draw(table: Floats) -> Floats:
     return np.moveaxis(table, -1, 0).ravel()
 
 
-def _draw_states(
-    network: Network, node: str, table: Floats, rows: npt.NDArray[np.int64], rng: np.random.Generator
-) -> Codes:
+def _draw_states(network: Network, node: str, table: Floats, rows: Ints, rng: np.random.Generator) -> Codes:
     """A state for each record, by halving: shape as the rows'; none of probability 0."""
     size = network.schema[node].size
     sums = np.cumsum(table, axis=-2)

@@ -170,6 +170,10 @@ def prior_only_words(parts: Iterable[Scope]) -> str:
 
     Returns:
         A line; empty for nothing.
+
+    Example:
+        >>> prior_only_words([("age",), ("age", "ill")])
+        'not measured, prior only: age, how ill depends on age'
     """
     named = [part[0] if len(part) == 1 else f"how {part[1]} depends on {part[0]}" for part in parts]
     return f"not measured, prior only: {listed(named)}" if named else ""

@@ -30,20 +30,20 @@ from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import logsumexp
 
 from discreet.errors import DiscreetError, InputError, shown
 from discreet.inference import elimination
 from discreet.inference.additive_moments import additive_moments
 from discreet.inference.sampling import draw_node
+from discreet.model.arrays import Floats, Ints
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
 from discreet.posterior.joint_draws import PosteriorDraws, Source
 from discreet.posterior.particles import independent_worth, next_step
-from discreet.posterior.totals import log_flat_law, told_law
+from discreet.posterior.totals import MOST_EXPECTED_RECORDS, log_flat_law, told_law
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.measurement import Scores
 from discreet.releases.release import Release
@@ -61,9 +61,7 @@ from discreet.theory.factors import CategoricalFactor, standard_normals
 __all__ = ["Likelihood", "choice_cells", "choice_log_likelihood", "coin_posterior"]
 
 Likelihood = Literal["auto", "exact", "simulated", "clt", "lower", "upper"]
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
-LogLikelihood = Callable[[Tables, Codes, np.random.Generator], Floats]
+LogLikelihood = Callable[[Tables, Ints, np.random.Generator], Floats]
 """Of the draws of theta and a number of records for each, and a source of randomness; shape (draws,)."""
 
 PARTICLES_OF_FEW_TYPES, PARTICLES_OF_MANY_TYPES = (4000, 8), (1500, 2)
@@ -86,8 +84,6 @@ MOST_DIRECTIONS = 32
 """Directions in which normal scores vary; their mean is exact in all."""
 NORMAL_SCORES = 128
 """Normal scores for each draw, the same for all."""
-LARGEST = 1e8
-"""Records that nobody is expected to exceed, where their number is private and was not measured."""
 DRAW_OF_RECORD = ""
 """In whose data set a made-up record is; no variable has this name."""
 
@@ -129,7 +125,7 @@ def choice_cells(
 
 
 def choice_log_likelihood(
-    told: Sequence[Scores], numbers: Codes, cells: Tables, rng: np.random.Generator, *, likelihood: Likelihood = "auto"
+    told: Sequence[Scores], numbers: Ints, cells: Tables, rng: np.random.Generator, *, likelihood: Likelihood = "auto"
 ) -> Floats:
     """`ln p(choices | theta, n)` under every draw.
 
@@ -216,11 +212,11 @@ class _JoinedChoices:
         """Records that these tell apart."""
         return math.prod(self.network.schema[name].size for name in self.names)
 
-    def numbers(self, size: int, rng: np.random.Generator) -> Codes:
+    def numbers(self, size: int, rng: np.random.Generator) -> Ints:
         """Draws of the number of records, given what is public or told of it."""
         if self.records is not None:
             return np.full(size, self.records)
-        return (told_law(self.totals) if self.totals else log_flat_law(LARGEST)).sample(size, rng)
+        return (told_law(self.totals) if self.totals else log_flat_law(MOST_EXPECTED_RECORDS)).sample(size, rng)
 
 
 def _join_choices(told: Sequence[Scores], records: int | None, network: Network) -> _JoinedChoices:
@@ -274,7 +270,7 @@ def _count_histograms(records: int, types: int) -> int:
 def _bound_records(asked: _JoinedChoices) -> int:
     """Records that there hardly are more of."""
     if not asked.totals:
-        return int(LARGEST)
+        return int(MOST_EXPECTED_RECORDS)
     value, scale = min(asked.totals, key=lambda total: total[1])
     return int(max(value, 0) + 8 * scale) + 1
 
@@ -290,7 +286,7 @@ def _sum_over_types(asked: _JoinedChoices, likelihood: Likelihood) -> LogLikelih
     phi = phi.reshape(-1, width)
     phi -= phi.mean(axis=1, keepdims=True)
 
-    def some(laws: Floats, numbers: Codes, rng: np.random.Generator) -> Floats:
+    def some(laws: Floats, numbers: Ints, rng: np.random.Generator) -> Floats:
         match likelihood:
             case "simulated":
                 return simulated_log_choices(asked.choices, laws, phi, numbers, rng)
@@ -303,7 +299,7 @@ def _sum_over_types(asked: _JoinedChoices, likelihood: Likelihood) -> LogLikelih
         (index,) = (start + drawn[0] for start, drawn in _list_drawn(asked.choices) if drawn)
         return bound(laws, phi, numbers, [index], base=asked.choices.base)[..., 0]
 
-    def log_likelihood(cells: Tables, numbers: Codes, rng: np.random.Generator) -> Floats:
+    def log_likelihood(cells: Tables, numbers: Ints, rng: np.random.Generator) -> Floats:
         laws = elimination.joint(cells, names, {}).reshape(len(phi), -1).T
         step = len(laws) if likelihood == "exact" else max(1, VALUES_AT_ONCE // len(phi))
         parts = [slice(at, at + step) for at in range(0, len(laws), step)]
@@ -331,7 +327,7 @@ def _approximate_normally(asked: _JoinedChoices, prior: Dirichlet) -> LogLikelih
     most = min(MOST_DIRECTIONS, len(ways))
     points = standard_normals(NORMAL_SCORES, max(most, 1))[:, :most]
 
-    def log_likelihood(cells: Tables, numbers: Codes, rng: np.random.Generator) -> Floats:
+    def log_likelihood(cells: Tables, numbers: Ints, rng: np.random.Generator) -> Floats:
         middle, spread = additive_moments(cells, parts, most)
         centre = numbers[:, None] * (middle @ ways)
         return clt_log_choices(asked.choices, centre, numbers[:, None, None] * spread, ways[:most], points)
@@ -339,7 +335,7 @@ def _approximate_normally(asked: _JoinedChoices, prior: Dirichlet) -> LogLikelih
     return log_likelihood
 
 
-def _simulate_records(asked: _JoinedChoices, cells: Tables, numbers: Codes, rng: np.random.Generator) -> Floats:
+def _simulate_records(asked: _JoinedChoices, cells: Tables, numbers: Ints, rng: np.random.Generator) -> Floats:
     """Log-likelihoods by a made-up data set of each draw, record by record, shape (draws,)."""
     network, draws = cells.network, cells.draws or 1
     sums = {node: np.moveaxis(np.cumsum(cells[node], axis=-2), -1, 0) for node in network.nodes}
@@ -374,12 +370,12 @@ def _look_up_rows(sums: Floats, parents: Scope, _: str, codes: Mapping[str, Arra
 
 def _anneal_particles(
     asked: _JoinedChoices, prior: Dirichlet, size: int, log_likelihood: LogLikelihood, rng: np.random.Generator
-) -> tuple[Floats, Codes]:
+) -> tuple[Floats, Ints]:
     """Logarithms of the gamma variables of all cells, shape (cells, size), and the first ancestor of each particle."""
     alpha = np.concatenate([prior.alpha[node].ravel() for node in prior.network.nodes])[:, None]
     logs, numbers = _draw_log_gamma(np.broadcast_to(alpha, (len(alpha), size)), rng), asked.numbers(size, rng)
 
-    def likelihood(logs: Floats, numbers: Codes) -> Floats:
+    def likelihood(logs: Floats, numbers: Ints) -> Floats:
         return log_likelihood(_normalise_logs(prior, logs), numbers, rng)
 
     here, first, power = likelihood(logs, numbers), np.arange(size), 0.0

@@ -15,11 +15,11 @@ import scipy
 from scipy.special import ndtri
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 from discreet.posterior.joint_draws import LEAST_EFFECTIVE_DRAWS, Mixing
 
 __all__ = ["describe_mixing", "effective_size", "has_mixed", "measure_mixing", "r_hat"]
 
-Floats = npt.NDArray[np.float64]
 
 LEAST_CHAIN_LENGTH = 8
 """Least draws of each chain: halves of four draws are the least that a variance within and a lag can be told from."""
@@ -97,6 +97,12 @@ def r_hat(draws: npt.ArrayLike) -> Floats:
 
     Source:
         Vehtari et al. (2021), equations 1 to 4 and Section 4.
+
+    Example:
+        >>> draws = np.random.default_rng(0).normal(size=(1, 4, 500))
+        >>> apart = draws + np.arange(4)[:, None]  # four chains that stay where they began
+        >>> bool(r_hat(draws)[0] < 1.01), bool(r_hat(apart)[0] > 1.2)
+        (True, True)
     """
     split = _split_chains(draws)
     folded = np.abs(split - np.median(split, axis=(1, 2), keepdims=True))
@@ -117,6 +123,11 @@ def effective_size(draws: npt.ArrayLike) -> Floats:
 
     Source:
         Vehtari et al. (2021), equations 5 to 12, with Geyer's (1992) initial monotone sequence.
+
+    Example:
+        >>> steps = np.random.default_rng(0).normal(size=(1, 4, 500))
+        >>> bool(effective_size(steps)[0] > 1500), bool(effective_size(np.cumsum(steps, axis=-1))[0] < 100)
+        (True, True)
     """
     scores = _score_ranks(_split_chains(draws))
     _, chains, length = scores.shape

@@ -21,11 +21,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import log_softmax, logsumexp, softmax
 
 from discreet.errors import DiscreetError, InputError
-from discreet.model.arrays import margin
+from discreet.model.arrays import Floats, Ints, margin
 from discreet.model.network import Network
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.score_tables import STEPS, ScoreTable
@@ -38,8 +37,6 @@ from discreet.releases.release import Release
 
 __all__ = ["FamilyPosterior", "family_cells", "family_rows", "of_family", "read_family"]
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 PARTICLES_AT_ONCE = 512
 """Particles at once: with 4,096 points of a grid their scores take 16 MiB."""
@@ -79,7 +76,7 @@ class FamilyPosterior:
     """
 
     table: ScoreTable
-    index: Integers
+    index: Ints
     effective: float
 
     @property
@@ -206,7 +203,7 @@ def family_cells(evidence: Evidence, draws: int, rng: np.random.Generator) -> tu
     return family_rows(posterior.table, posterior.index), lambda: posterior.effective
 
 
-def family_rows(table: ScoreTable, index: Integers) -> Tables:
+def family_rows(table: ScoreTable, index: Ints) -> Tables:
     """Rows of each variable given all before it, by the family's law under some points of the grid.
 
     Args:
@@ -282,7 +279,7 @@ class _Reading:
         mixed = PRIOR_SHARE * before + SINGLE_SET_SHARE * each + (1 - PRIOR_SHARE - SINGLE_SET_SHARE) * together
         return np.asarray(mixed / mixed.sum())
 
-    def log_likelihood(self, particles: Integers, rng: np.random.Generator) -> Floats:
+    def log_likelihood(self, particles: Ints, rng: np.random.Generator) -> Floats:
         """Log-probability of what was drawn, given made-up records of each particle."""
         found = np.zeros(len(particles))
         for at, payloads in enumerate(self.payloads):
@@ -291,7 +288,7 @@ class _Reading:
                 found += self._log_law_of_draws(payload, counts)[:, payload.indices].sum(axis=1)
         return found
 
-    def _draw_counts(self, at: int, particles: Integers, rng: np.random.Generator) -> Floats:
+    def _draw_counts(self, at: int, particles: Ints, rng: np.random.Generator) -> Floats:
         """Types of made-up records of one data set under each particle, shape (particles, types)."""
         number = self._draw_numbers(at, len(particles), rng)
         return rng.multinomial(number, self.table.law.T[particles]).astype(np.float64)
@@ -303,7 +300,7 @@ class _Reading:
         scores = payload.rate / STEPS * (counts @ (steps - steps.mean(axis=1, keepdims=True)))
         return np.asarray(log_softmax(self.table.base + scores, axis=1))
 
-    def _draw_numbers(self, at: int, size: int, rng: np.random.Generator) -> Integers:
+    def _draw_numbers(self, at: int, size: int, rng: np.random.Generator) -> Ints:
         """Numbers of records of one data set."""
         records = self.combined.records[at]
         if records is not None:

@@ -33,13 +33,12 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import fdtrc
 
 from discreet.errors import InputError
 from discreet.inference.forward import forward_pass
-from discreet.inference.interactions import contrast_matrices, positions, transformed
-from discreet.model.arrays import margin
+from discreet.inference.interactions import contrast_matrices, interaction_contrasts, positions, transformed
+from discreet.model.arrays import Floats, margin
 from discreet.model.network import Network
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.schema import Scope
@@ -53,7 +52,6 @@ from discreet.releases.combined import Combined, Evidence, evidence_of
 
 __all__ = ["FitCheck", "Tested", "fit"]
 
-Floats = npt.NDArray[np.float64]
 
 NETWORK_DRAWS = 50
 """Draws of the network's probabilities, means given their counts averaged over ten sweeps of each: the Monte Carlo
@@ -282,9 +280,7 @@ class _Moments:
 
     def __init__(self, names: Scope, probabilities: Floats) -> None:
         self.names, self.sizes = names, probabilities.shape
-        self.contrasts: Floats = np.ones((1, 1))
-        for matrix in contrast_matrices(self.sizes):
-            self.contrasts = np.asarray(np.kron(self.contrasts, matrix[1:]), np.float64)
+        self.contrasts = interaction_contrasts(self.sizes)
         flat = probabilities.ravel()
         self.mean = self.contrasts @ flat
         self.sampling = (self.contrasts * flat) @ self.contrasts.T - np.outer(self.mean, self.mean)

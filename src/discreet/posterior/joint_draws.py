@@ -443,6 +443,14 @@ def learned_prior(release: Evidence, prior: Dirichlet | None) -> bool:
         release: whose prior counts where no other is given; says nothing if all cells have the same concentration. With
             a family of more than 14 variables nothing is learned.
         prior: another than the curator's, or None.
+
+    Example:
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> noise = dc.external.StatedNoise("laplace", 2)
+        >>> told = dc.measured([52, 48], coin, ["coin"], noise, guarantee=None, source="a friend")
+        >>> learned_prior(told, None), learned_prior(told, dc.Dirichlet.uniform(coin))
+        (True, False)
     """
     largest = max(len(parents) + 1 for parents in release.network.parents.values())
     return prior is None and release.dirichlet.flat and largest <= MOST_VARIABLES

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from scipy.special import logsumexp, softmax
 
 from discreet.errors import DiscreetError, InputError, shown
+from discreet.model.arrays import Floats, Ints
 from discreet.model.design import GRID, Design
 from discreet.model.own_factors import OwnFactor
 from discreet.model.randomness import Seed, as_generator
@@ -29,8 +30,6 @@ from discreet.releases.release import Release
 
 __all__ = ["LawWeights", "read_law_weights"]
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 MakeUp = Callable[[int, int, np.random.Generator], Mapping[str, npt.ArrayLike]]
 """From a law's place in the list, a number of records and a source of randomness to records: by name of the design's
 variables their values."""
@@ -161,7 +160,7 @@ class _MadeUpData:
     factor: OwnFactor
     draw: Callable[[int, np.random.Generator], Floats]
 
-    def log_likelihood(self, numbers: Integers, rng: np.random.Generator) -> tuple[float, float]:
+    def log_likelihood(self, numbers: Ints, rng: np.random.Generator) -> tuple[float, float]:
         """`ln E[P(z | X)]`, and the relative error of what it is the logarithm of, over data sets of these sizes."""
         if int(numbers.sum()) * len(self.factor.candidates) > MOST_HELD_SCORES:
             raise InputError(
@@ -234,7 +233,7 @@ def _check_choice(release: Release, factor: OwnFactor) -> FactoredChoice:
     return payload
 
 
-def _draw_numbers(release: Release, payload: FactoredChoice, data_sets: int, rng: np.random.Generator) -> Integers:
+def _draw_numbers(release: Release, payload: FactoredChoice, data_sets: int, rng: np.random.Generator) -> Ints:
     """Numbers of records, one for each data set."""
     if payload.total is None:
         assert release.records is not None

@@ -29,9 +29,10 @@ import scipy
 from scipy.special import gammaln
 
 from discreet.errors import DiscreetError
+from discreet.model.arrays import Floats, Ints
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.tables import Array, Tables
-from discreet.posterior.totals import TotalLaw, log_flat_law, normal_law, told_law, total_laws
+from discreet.posterior.totals import MOST_EXPECTED_RECORDS, TotalLaw, log_flat_law, normal_law, told_law, total_laws
 from discreet.releases.kinds.parameter_draws import ParameterDraws, Trimming
 from discreet.releases.release import Release
 from discreet.theory.lattice import resolution_for
@@ -39,8 +40,6 @@ from discreet.theory.truncated import log_beta_mass
 
 __all__ = ["independent_worth", "next_step", "parameter_cells"]
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 
 LEAST_PARTICLES = 400
 """Fewest particles, however few draws are wanted."""
@@ -52,8 +51,6 @@ GRID_MOVE_ROUNDS = 1
 """Rounds after each of the steps to the law on the grid, which is costlier: a tenth of a second for 1,000 particles."""
 MOST_ROW_STEPS = 200
 """Most steps: each multiplies the plausible space by about a half, and 2^-200 is out of reach of any release."""
-LARGEST = 1e8
-"""Records that nobody is expected to exceed, where their number is private."""
 TINY_SHARE = 1e-12
 GRID_ENTRIES_AT_ONCE = 2**21
 """Most entries of a table of particles, states and steps: 16 MB."""
@@ -117,10 +114,10 @@ def _find_record_law(release: Release, payload: ParameterDraws) -> TotalLaw:
     """The law of the number of records: known, told with noise, or anything."""
     # Numpy's hypergeometric variates end at a billion; so many records leave nothing to learn from a few more.
     if release.records is not None:
-        return normal_law(min(release.records, LARGEST), 0.0)
+        return normal_law(min(release.records, MOST_EXPECTED_RECORDS), 0.0)
     if payload.total is not None:
-        return told_law([(payload.total.value, payload.total.scale)], LARGEST)
-    return log_flat_law(LARGEST)
+        return told_law([(payload.total.value, payload.total.scale)], MOST_EXPECTED_RECORDS)
+    return log_flat_law(MOST_EXPECTED_RECORDS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,17 +142,17 @@ class _Row:
     resolution: int
     law: TotalLaw
 
-    def log_likelihood(self, counts: Codes) -> Floats:
+    def log_likelihood(self, counts: Ints) -> Floats:
         """Log-likelihood of counts, shape (K, P); approximate where rows are trimmed: the grid's own law is `exact`."""
         return _log_likelihood(self.told, self._find_concentrations(counts), self.floor)
 
-    def exact(self, counts: Codes) -> Floats:
+    def exact(self, counts: Ints) -> Floats:
         """Log-likelihood of counts on the grid, up to a constant."""
         b = self._find_concentrations(counts)
         density = ((b - 1)[..., None] * np.log(self.told)[:, None]).sum(axis=(0, 2))
         return np.asarray(density - self.told.shape[1] * _log_grid_mass(b, self.floor, self.resolution))
 
-    def _find_concentrations(self, counts: Codes) -> Floats:
+    def _find_concentrations(self, counts: Ints) -> Floats:
         """Concentrations of the law that the draws were taken from."""
         return np.asarray(self.used[:, None] + self.temper * counts)
 
@@ -164,7 +161,7 @@ def _draw_row(row: _Row, draws: int, rng: np.random.Generator, where: str) -> tu
     """Draws of one row, shape (K, draws), and how many independent ones they are worth."""
     size = max(draws, LEAST_PARTICLES)
     theta = dirichlet_draws(np.broadcast_to(row.a[:, None], (len(row.a), size)), rng)
-    counts: Codes = rng.multinomial(row.law.sample(size, rng), theta.T).T
+    counts: Ints = rng.multinomial(row.law.sample(size, rng), theta.T).T
     first = np.arange(size)
     try:
         counts, picked = _anneal_counts(
@@ -183,7 +180,7 @@ def _draw_row(row: _Row, draws: int, rng: np.random.Generator, where: str) -> tu
     return dirichlet_draws(row.a[:, None] + counts, rng)[:, :draws], independent_worth(first[:draws])
 
 
-def independent_worth(first: Codes) -> float:
+def independent_worth(first: Ints) -> float:
     """Number of independent draws that particles are worth.
 
     Args:
@@ -198,18 +195,22 @@ def independent_worth(first: Codes) -> float:
 
     Source: Lee and Whiteley (2018), Variance estimation in the particle filter, whose estimate sums over families of
     particles with one first ancestor; here values within a family are taken as equal.
+
+    Example:
+        >>> independent_worth(np.array([0, 1, 2, 3])), independent_worth(np.array([0, 0, 0, 0]))
+        (4.0, 1.0)
     """
     return len(first) ** 2 / float(np.sum(np.bincount(first).astype(np.float64) ** 2))
 
 
 def _anneal_counts(
     row: _Row,
-    counts: Codes,
-    start: Callable[[Codes], Floats],
-    gain: Callable[[Codes], Floats],
+    counts: Ints,
+    start: Callable[[Ints], Floats],
+    gain: Callable[[Ints], Floats],
     moves: int,
     rng: np.random.Generator,
-) -> tuple[Codes, Codes]:
+) -> tuple[Ints, Ints]:
     """Particles, taken from the law with log-likelihood `start` to that with `start + gain`.
 
     Returns:
@@ -248,6 +249,12 @@ def next_step(logs: Floats, left: float, kept: float) -> float:
 
     Returns:
         All that is left if it can be, else by bisection.
+
+    Example:
+        >>> next_step(np.zeros(100), left=1.0, kept=0.5)  # nothing tells particles apart: all that is left
+        1.0
+        >>> next_step(np.linspace(0, 100, 100), left=1.0, kept=0.5) < 0.1
+        True
     """
 
     def effective(step: float) -> float:
@@ -263,14 +270,14 @@ def next_step(logs: Floats, left: float, kept: float) -> float:
     return high
 
 
-def _refresh(row: _Row, counts: Codes, theta: Floats, rng: np.random.Generator) -> tuple[Codes, Floats]:
+def _refresh(row: _Row, counts: Ints, theta: Floats, rng: np.random.Generator) -> tuple[Ints, Floats]:
     """Draw a random part of each particle's records anew; reversible under Multinomial(N, theta)."""
     kept = _take_subset(counts, rng.random(counts.shape[1]) ** 2, rng)
     fresh = rng.multinomial(counts.sum(axis=0) - kept.sum(axis=0), theta.T).T
     return kept + fresh, np.zeros(counts.shape[1])
 
 
-def _resize(row: _Row, counts: Codes, theta: Floats, rng: np.random.Generator) -> tuple[Codes, Floats]:
+def _resize(row: _Row, counts: Ints, theta: Floats, rng: np.random.Generator) -> tuple[Ints, Floats]:
     """Add or leave out records; symmetric in log(1 + N), and reversible under Multinomial(N, theta) given N.
 
     The step is taken from a random place between N - 1/2 and N + 1/2, so that it is symmetric for small N, too.
@@ -287,7 +294,7 @@ def _resize(row: _Row, counts: Codes, theta: Floats, rng: np.random.Generator) -
     return proposed, np.where(moved > 0.5, gain + np.log(moved / place), -np.inf)
 
 
-def _take_subset(counts: Codes, share: npt.ArrayLike, rng: np.random.Generator) -> Codes:
+def _take_subset(counts: Ints, share: npt.ArrayLike, rng: np.random.Generator) -> Ints:
     """Exactly `round(share * N)` of each particle's N records, each alike."""
     left = np.rint(np.asarray(share) * counts.sum(axis=0)).astype(np.int64)
     kept = np.zeros_like(counts)

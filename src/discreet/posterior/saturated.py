@@ -17,17 +17,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.inference import elimination
 from discreet.inference.forward import ForwardPass, forward_pass
+from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 
 __all__ = ["leaves_open", "missing_arcs", "projected", "saturated"]
 
-Floats = npt.NDArray[np.float64]
 
 MOST_FAMILY_CELLS = 1000
 """Of a family that is enlarged: rows of larger ones would have few records each, and what a table says of its pairs
@@ -48,6 +47,13 @@ def saturated(network: Network, tables: Iterable[Iterable[str]]) -> Network:
         A network with the same nodes whose families hold those of `network`, own parents first; families that lie in
         no table stay as they are. The network itself where nothing can be added, or where exact inference would become
         too large.
+
+    Example:
+        >>> from discreet import Variable
+        >>> variables = tuple(Variable(name, ("0", "1")) for name in "abc")
+        >>> network = Network(variables, {"a": (), "b": (), "c": ("a", "b")})
+        >>> saturated(network, [{"a", "b", "c"}]).parents["b"]  # the table of all three tells how b depends on a
+        ('a',)
     """
     held = sorted({frozenset(table) for table in tables}, key=lambda table: (-len(table), network.ordered(table)))
     own = elimination.marginals_cost(network)
@@ -100,6 +106,13 @@ def missing_arcs(network: Network, names: Iterable[str]) -> tuple[tuple[str, str
     Returns:
         Arcs (parent, child) to the last of the nodes, in the network's order, from those that are not its parents; none
         where these are joined.
+
+    Example:
+        >>> from discreet import Variable
+        >>> variables = tuple(Variable(name, ("0", "1")) for name in "abc")
+        >>> network = Network(variables, {"a": (), "b": (), "c": ("a", "b")})
+        >>> missing_arcs(network, ["a", "b"]), missing_arcs(network, ["a", "c"])
+        ((('a', 'b'),), ())
     """
     *others, last = sorted(names, key=network.order.index)
     return tuple((name, last) for name in others if name not in network.parents[last])
@@ -115,6 +128,13 @@ def leaves_open(network: Network, names: Iterable[str]) -> bool:
     Args:
         network: public.
         names: of nodes, at least one.
+
+    Example:
+        >>> from discreet import Variable
+        >>> variables = tuple(Variable(name, ("0", "1")) for name in "abc")
+        >>> network = Network(variables, {"a": (), "b": (), "c": ("a", "b")})
+        >>> leaves_open(network, ["a"]), leaves_open(network, ["c"])  # c follows from its parents, which are not joined
+        (True, False)
     """
     if missing_arcs(network, names):
         return False
@@ -132,6 +152,14 @@ def projected(cells: Tables, network: Network) -> Tables:
     Returns:
         `P(child | parents)` for each family of `network`, made when it is asked for; a row that cannot occur is the
         mean of those that it stands for, where the other network has these parents and more, and else uniform.
+
+    Example:
+        >>> from discreet import Variable
+        >>> variables = tuple(Variable(name, ("0", "1")) for name in "ab")
+        >>> wide, own = Network(variables, {"a": (), "b": ("a",)}), Network(variables, {"a": (), "b": ()})
+        >>> theta = Tables(wide, {"a": [[0.25], [0.75]], "b": [[[1.0], [0.0]], [[0.5], [0.5]]]}, draws=1)
+        >>> projected(theta, own)["b"][:, 0].tolist()
+        [0.625, 0.375]
     """
 
     @cache

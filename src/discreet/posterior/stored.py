@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
-import numpy.typing as npt
 import pydantic
 
 from discreet.errors import InputError, shown_path
+from discreet.model.arrays import Floats
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.json_files import decoded, read_bytes, read_json, write_whole
 from discreet.model.limits import DOCUMENT_BYTES, DRAWS_BYTES
@@ -40,7 +40,6 @@ from discreet.releases.combined import Evidence, evidence_of, loads
 
 __all__ = ["from_bytes", "load_draws", "save_draws", "to_bytes"]
 
-Floats = npt.NDArray[np.float64]
 
 DRAWS_VERSION = 1
 HEAD_BYTES = 8

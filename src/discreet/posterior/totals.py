@@ -7,17 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtr
 
 from discreet.errors import InputError
 from discreet.inference import elimination
+from discreet.model.arrays import Floats, Ints
 from discreet.model.tables import Tables
 
-__all__ = ["TotalLaw", "log_flat_law", "normal_law", "told_law", "total_laws"]
+__all__ = ["MOST_EXPECTED_RECORDS", "TotalLaw", "log_flat_law", "normal_law", "told_law", "total_laws"]
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 
 BINS_PER_FOLD = 8
 """Bins of a total's law where its draws are too few, or absent: an eighth of a factor e."""
@@ -26,6 +24,8 @@ FEWEST_BINS, MOST_BINS = 4, 40
 """Bins between the quantiles of the draws: the law is as fine as they are, and no finer."""
 MOST_TOLD_BINS = 2**17
 """Bins of a total's law given what was told of it."""
+MOST_EXPECTED_RECORDS = 1e8
+"""Records that nobody is expected to exceed, where their number is private and was not measured."""
 SPREAD_SHARE = 0.02
 """Share of a predictive law that is spread over all totals, for those that the draws happened to miss."""
 
@@ -39,14 +39,14 @@ class TotalLaw:
         mass: of each bin, at least 0, not all 0; need not sum to 1.
     """
 
-    edges: Codes
+    edges: Ints
     mass: Floats
 
-    def sample(self, size: int, rng: np.random.Generator) -> Codes:
+    def sample(self, size: int, rng: np.random.Generator) -> Ints:
         """Independent totals, shape (size,)."""
         cumulative = np.cumsum(self.mass)
         bins = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
-        totals: Codes = rng.integers(self.edges[bins], self.edges[bins + 1])
+        totals: Ints = rng.integers(self.edges[bins], self.edges[bins + 1])
         return totals
 
     def log_density(self, totals: Floats) -> Floats:
@@ -92,7 +92,13 @@ def total_laws(node: str, cells: Tables, records: TotalLaw | None, rng: np.rando
 
 
 def log_flat_law(most: float) -> TotalLaw:
-    """A total about which nothing is known but its order of magnitude: log(1 + N) is flat up to log(1 + most)."""
+    """A total about which nothing is known but its order of magnitude: log(1 + N) is flat up to log(1 + most).
+
+    Example:
+        >>> law = log_flat_law(1000)
+        >>> int(law.edges[0]), int(law.edges[-1])
+        (0, 1001)
+    """
     edges = _list_fold_edges(int(most))
     return TotalLaw(edges, np.diff(np.log1p(edges)))
 
@@ -108,6 +114,11 @@ def told_law(totals: Sequence[tuple[int, float]], most: float = math.inf) -> Tot
 
     Returns:
         The law, to forty scales of the least noise on either side; finer than a thousandth of the scale.
+
+    Example:
+        >>> law = told_law([(100, 2.0)])  # 100 records, by a count with Laplace noise of scale 2
+        >>> bool(law.log_density(np.array([100.0]))[0] > law.log_density(np.array([110.0]))[0])
+        True
     """
     value, scale = min(totals, key=lambda total: total[1])
     reach = math.ceil(40 * scale)
@@ -122,7 +133,13 @@ def told_law(totals: Sequence[tuple[int, float]], most: float = math.inf) -> Tot
 
 
 def normal_law(mean: float, deviation: float) -> TotalLaw:
-    """A rounded normal law, cut at 0; a single total where the deviation is 0."""
+    """A rounded normal law, cut at 0; a single total where the deviation is 0.
+
+    Example:
+        >>> law = normal_law(50.0, 0.0)
+        >>> law.sample(3, np.random.default_rng(0)).tolist()
+        [50, 50, 50]
+    """
     if deviation == 0:
         return TotalLaw(np.array([mean, mean + 1], np.int64), np.ones(1))
     # Bins of an eighth of the deviation, or single totals where that is less than one record.
@@ -131,7 +148,7 @@ def normal_law(mean: float, deviation: float) -> TotalLaw:
     return TotalLaw(edges, np.diff(ndtr((edges - 0.5 - mean) / deviation)) + np.finfo(np.float64).tiny)
 
 
-def _fit_histogram(totals: Codes, most: int) -> TotalLaw:
+def _fit_histogram(totals: Ints, most: int) -> TotalLaw:
     """The law of a total from draws of it: bins between their quantiles, wider ones beyond, a little of everything.
 
     With few draws their quantiles would pretend to know too much: bins of equal width in log(1 + N) take their place.
@@ -149,7 +166,7 @@ def _fit_histogram(totals: Codes, most: int) -> TotalLaw:
     return TotalLaw(edges.astype(np.int64), (1 - SPREAD_SHARE) * mass / mass.sum() + SPREAD_SHARE / mass.size)
 
 
-def _list_fold_edges(most: int) -> Codes:
+def _list_fold_edges(most: int) -> Ints:
     """Edges of bins of equal width in log(1 + N) that hold the totals from 0 to `most`, and no other."""
     folds = np.arange(BINS_PER_FOLD * np.log1p(most) + 1) / BINS_PER_FOLD
     return np.unique(np.append(np.minimum(np.expm1(folds).round(), most + 1), most + 1)).astype(np.int64)

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 from discreet.model.design import Design
 from discreet.posterior.design.spectrum_compiled import chain
-from discreet.posterior.design.weight_posterior import read_weights, tails
+from discreet.posterior.design.weight_posterior import read_weights, require_met, tails
 from discreet.posterior.diagnostics import measure_mixing
 from discreet.posterior.joint_draws import Mixing
 from discreet.releases.kinds.factored_choice import FactoredChoice
@@ -35,7 +35,6 @@ from discreet.releases.release import Release
 
 __all__ = ["ComponentPosterior", "Spectrum", "component_draws", "quick_components"]
 
-Floats = npt.NDArray[np.float64]
 
 COMPONENT_CHAINS, COMPONENT_WARM_UP, LEAST_SWEEPS, JUDGED_SWEEPS = 4, 300, 2000, 250
 """Of each chain: sweeps that are thrown away, fewest after them, and fewest of those that are kept, to judge it by."""
@@ -115,12 +114,7 @@ class ComponentPosterior:
         Raises:
             InputError: a level outside (0, 1), too few draws for it, or chains that have not met.
         """
-        ratio, least = COMPONENT_MIXING
-        if not (self.mixing.r_hat <= ratio and self.mixing.effective >= least):
-            raise InputError(
-                f"no intervals: the chains of this posterior have not met (R-hat {self.mixing.r_hat:.3f}, at most "
-                f"{ratio}; {self.mixing.effective:.0f} independent draws of {least}); ask for more draws"
-            )
+        require_met(self.mixing, *COMPONENT_MIXING, "ask for more draws")
         return tails(values, level)
 
 

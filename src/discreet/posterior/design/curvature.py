@@ -23,9 +23,9 @@ features in the same release, here at the weights where they are needed; the pos
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 from discreet.model.response import response_of
 from discreet.posterior.design.many_classes import (
     INTERCEPT_DEVIATION,
@@ -36,17 +36,14 @@ from discreet.posterior.design.many_classes import (
     sums_of,
     weight_ratios,
 )
-from discreet.posterior.design.noisy_gram import SlopeLaw, gram_draws, slope_law
+from discreet.posterior.design.noisy_gram import ESTIMATE_SEED, SlopeLaw, gram_draws, slope_law
 from discreet.releases.kinds.gradient_trace import GradientTrace
 
 __all__ = ["curvature_draws", "curvature_estimate"]
 
-Floats = npt.NDArray[np.float64]
 
 LARGEST_WEIGHT = 1e60
 """Weights and noise beyond which squares of squares overflow."""
-SEED = 20161
-"""Of the matrices of an estimate, which thereby is a function of the release alone."""
 
 
 def curvature_estimate(trace: GradientTrace) -> Floats:
@@ -58,7 +55,7 @@ def curvature_estimate(trace: GradientTrace) -> Floats:
     Returns:
         Shape (weights,), in the design's coordinates; the same at every call.
     """
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng(ESTIMATE_SEED)
     _require_possible(trace)
     if trace.design.outputs > 1:
         return many_estimate(trace, rng)

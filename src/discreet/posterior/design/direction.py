@@ -22,6 +22,7 @@ import numpy.typing as npt
 from scipy.special import logsumexp, softmax
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 from discreet.posterior.diagnostics import measure_mixing
 from discreet.posterior.joint_draws import Mixing
 from discreet.posterior.totals import TotalLaw, told_law
@@ -31,7 +32,6 @@ from discreet.theory.factors import DirectionFactor, standard_normals
 
 __all__ = ["Chosen", "DirectionDraws", "Method", "angles", "direction_draws", "direction_log_likelihood", "mean_axis"]
 
-Floats = npt.NDArray[np.float64]
 Method = Literal["lower", "upper", "clt"]
 Target = Callable[[Floats, Floats], Floats]
 """Logarithm of prior times likelihood, shape (chains,), of directions (chains, k) and numbers of records (chains,)."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import logsumexp
+
+from discreet.model.arrays import Floats
 
 __all__ = ["DEGREES_OF_FREEDOM", "Density", "Evidence", "Reference", "WeightedDraws", "t_draws", "weighted_draws"]
 
-Floats = npt.NDArray[np.float64]
 
 DEGREES_OF_FREEDOM = 5.0
 """Degrees of freedom of the t laws: tails heavier than the posterior's."""
@@ -185,7 +185,13 @@ def weighted_draws(density: Density, *, draws: int, wanted: int, rng: np.random.
 
 
 def t_draws(law: Reference, draws: int, rng: np.random.Generator) -> Floats:
-    """Independent draws of a t law, shape (draws, length)."""
+    """Independent draws of a t law, shape (draws, length).
+
+    Example:
+        >>> law = Reference(np.zeros(2), np.eye(2))
+        >>> t_draws(law, 5, np.random.default_rng(0)).shape
+        (5, 2)
+    """
     normal = rng.standard_normal((draws, len(law.centre)))
     normal *= np.sqrt(DEGREES_OF_FREEDOM / rng.chisquare(DEGREES_OF_FREEDOM, draws))[:, None]
     return np.asarray(law.centre + normal @ law.root.T)

@@ -19,7 +19,7 @@ import scipy
 from scipy.special import expit, ndtri
 
 from discreet.errors import InputError
-from discreet.model.arrays import read_only
+from discreet.model.arrays import Floats, read_only
 
 __all__ = [
     "Histograms",
@@ -34,7 +34,6 @@ __all__ = [
     "spread",
 ]
 
-Floats = npt.NDArray[np.float64]
 
 ANGLE_NODES = 128
 """Of the quadrature over the angle with a direction."""
@@ -242,6 +241,10 @@ def spread(law: Law, points: int = SPREAD_POINTS) -> WeightedPoints:
 
     Source:
         Owen (2023), Practical quasi-Monte Carlo integration, chapters 5 and 15.
+
+    Example:
+        >>> spread(UniformBox(2, constant=None), points=8).points.shape
+        (8, 2)
     """
     match law:
         case WeightedPoints():
@@ -270,6 +273,11 @@ def cosines(law: UniformSphere) -> tuple[Floats, Floats]:
     Returns:
         Cosines and their probabilities, shape (nodes,) each. The density of the angle a is that of sin(a)^(p - 2): it
         is smooth at 0 and pi for every number of features p, which that of the cosine is not.
+
+    Example:
+        >>> cosine, probability = cosines(UniformSphere(3, norm=1.0, constant=None))
+        >>> round(float(probability @ cosine**2), 6)  # one of three coordinates has a third of the squared norm
+        0.333333
     """
     at, weight = np.polynomial.legendre.leggauss(ANGLE_NODES)
     angle = np.pi * (at + 1) / 2
@@ -292,6 +300,11 @@ def moment(law: Law, weights: npt.ArrayLike) -> Floats:
 
     Source:
         Williams and McSherry (2010), Section 4.1: the mean of a gradient step's measurement.
+
+    Example:
+        >>> coin = WeightedPoints(np.array([[-1.0], [1.0]]), np.array([0.5, 0.5]))
+        >>> moment(coin, [0.0]).tolist()
+        [0.0]
     """
     w = np.asarray(weights, np.float64)
     if w.shape != (law.size,) or not np.all(np.isfinite(w)):

@@ -37,12 +37,12 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 from discreet.posterior.design.extra import sampler
 from discreet.posterior.joint_draws import Mixing
 
 __all__ = ["Layout", "MomentDraws", "Moments", "moment_draws", "pack", "resample_moments", "unpack"]
 
-Floats = npt.NDArray[np.float64]
 
 LEAST_RESIDUAL_DEVIATION = 1e-3
 """Least standard deviation of the target's residual, in units in which the target lies in [-1, 1]."""
@@ -148,6 +148,12 @@ def unpack(values: npt.ArrayLike, layout: Layout) -> Moments:
 
     Raises:
         InputError: another number of values than the layout's.
+
+    Example:
+        >>> layout = Layout(1, intercept=False, records=4)
+        >>> sums = unpack([0.0, 1.5, 2.0], layout)  # 2 u^2 - 1, u y, 2 y^2 - 1, summed over 4 records
+        >>> sums.gram.tolist(), sums.cross.tolist(), float(sums.square)
+        ([[2.0]], [1.5], 3.0)
     """
     array = np.asarray(values, np.float64)
     if array.ndim == 0 or array.shape[-1] != layout.values:
@@ -177,6 +183,12 @@ def pack(moments: Moments, layout: Layout) -> Floats:
 
     Returns:
         Shape `(..., entries)`.
+
+    Example:
+        >>> layout = Layout(2, intercept=True, records=None)
+        >>> values = np.arange(10.0, 10.0 + layout.values)
+        >>> np.allclose(pack(unpack(values, layout), layout), values)
+        True
     """
     rows, columns = layout.upper
     last = np.concatenate([moments.cross, moments.square[..., None]], axis=-1)
@@ -190,13 +202,7 @@ def pack(moments: Moments, layout: Layout) -> Floats:
 
 
 def moment_draws(
-    values: npt.ArrayLike,
-    layout: Layout,
-    *,
-    scale: float,
-    prior_deviation: float,
-    draws: int,
-    rng: np.random.Generator,
+    values: npt.ArrayLike, layout: Layout, *, scale: float, prior_deviation: float, draws: int, rng: np.random.Generator
 ) -> MomentDraws:
     """Draw coefficients and residual variance given noisy second moments.
 
@@ -256,13 +262,7 @@ def _check_values(values: npt.ArrayLike, scale: float, prior_deviation: float, d
 
 
 def resample_moments(
-    values: Floats,
-    layout: Layout,
-    *,
-    scale: float,
-    prior_deviation: float,
-    draws: int,
-    rng: np.random.Generator,
+    values: Floats, layout: Layout, *, scale: float, prior_deviation: float, draws: int, rng: np.random.Generator
 ) -> MomentDraws | None:
     """Weighted resampling; None if it would take too many proposals.
 

@@ -35,18 +35,17 @@ import blackjax
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
 from jax.flatten_util import ravel_pytree
 from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import gammaln
 
+from discreet.model.arrays import Floats
 from discreet.posterior.design.linear import Layout, unpack
 from discreet.posterior.diagnostics import has_mixed, measure_mixing
 from discreet.posterior.joint_draws import Mixing
 
 __all__ = ["chain_draws"]
 
-Floats = npt.NDArray[np.float64]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 NORM_EXPONENT = 4

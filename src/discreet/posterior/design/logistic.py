@@ -37,6 +37,7 @@ import numpy.typing as npt
 from scipy.special import expit, log_expit
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats, Ints
 from discreet.model.design import Shape
 from discreet.posterior.design.importance import Density, Evidence, weighted_draws
 from discreet.posterior.design.laws import Law, WeightedPoints, moments_of, spread
@@ -56,7 +57,6 @@ __all__ = [
     "public_evidence",
 ]
 
-Floats = npt.NDArray[np.float64]
 
 COVARIANCE_POINTS = 256
 """That tell a covariance to some per cent; the mean needs all points of a law."""
@@ -80,7 +80,7 @@ class LabelledPoints:
     """
 
     points: Floats
-    labels: npt.NDArray[np.int64]
+    labels: Ints
 
     def __post_init__(self) -> None:
         """Refuse points or labels that are none."""
@@ -215,6 +215,10 @@ def noise_variance(size: int, scale: float, shape: Shape) -> tuple[float, float]
         Cube: its noise is G U with G ~ Gamma(d + 1, s) and U uniform on [-1, 1]^d (Hardt and Talwar, 2010), so
         E |b|^2 = E G^2 d / 3 and E |b|^4 = E G^4 (d / 5 + d (d - 1) / 9); a mixture has d E V and d (d + 2) E V^2.
         Diamond: independent Laplace noise has E |b|^2 = 2 d s^2 and E |b|^4 = (20 d + 4 d^2) s^4, matched likewise.
+
+    Example:
+        >>> noise_variance(1, 2.0, "ball")  # Laplace noise: a normal law whose variance is exponential
+        (1.0, 8.0)
     """
     d = size
     if shape == "ball":

@@ -19,8 +19,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from discreet.model.arrays import Floats
 from discreet.model.design import GRID
 from discreet.model.response import Classes, response_of
 from discreet.posterior.design.noisy_gram import GramDraws, NoisySums, SlopeLaw, cut_normal, gram_draws, slope_law
@@ -37,7 +37,6 @@ __all__ = [
     "weight_ratios",
 ]
 
-Floats = npt.NDArray[np.float64]
 
 PREDICTOR_VARIANCE = 4.0
 """Variance of a linear predictor that all features together explain a priori: about what the model can tell."""
@@ -61,7 +60,12 @@ def many_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) -> Fl
 
 
 def centred(weights: Floats, outputs: int) -> Floats:
-    """Weights that make the same means and sum to 0 over the outputs, where there are several; same shape."""
+    """Weights that make the same means and sum to 0 over the outputs, where there are several; same shape.
+
+    Example:
+        >>> centred(np.array([1.0, 2.0, 3.0, 6.0]), outputs=2).tolist()  # two classes of two weights
+        [-1.0, -2.0, 1.0, 2.0]
+    """
     if outputs == 1:
         return weights
     each = weights.reshape(*weights.shape[:-1], outputs, -1)

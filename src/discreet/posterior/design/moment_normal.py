@@ -11,16 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from discreet.model.arrays import Floats
 from discreet.model.design import Design
 from discreet.posterior.design.linear import Layout, Moments, unpack
-from discreet.posterior.design.noisy_gram import NoisySums, SlopeLaw, cut_normal, gram_draws, slope_law
+from discreet.posterior.design.noisy_gram import ESTIMATE_SEED, NoisySums, SlopeLaw, cut_normal, gram_draws, slope_law
 from discreet.releases.kinds.noisy_sums import GroupedMoments, NoisyMoments
 
 __all__ = ["normal_draws", "normal_estimate"]
 
-Floats = npt.NDArray[np.float64]
 
 TARGET_MEAN_DEVIATION = 1 / 3
 """Deviation of the target's mean a priori, its bounds being -1 and 1."""
@@ -28,8 +27,6 @@ LEAST_VARIANCE = 1e-6
 """Least variance of a residual, and of the target, in units in which its bounds are -1 and 1."""
 RESIDUAL_ROUNDS = 4
 """Of the residual's variance and of the slopes that follow from it."""
-SEED = 20161
-"""Of the matrices of an estimate, which thereby is a function of the release alone."""
 
 
 def normal_estimate(told: NoisyMoments | GroupedMoments, records: int | None) -> Floats:
@@ -42,7 +39,7 @@ def normal_estimate(told: NoisyMoments | GroupedMoments, records: int | None) ->
     Returns:
         Shape (size,), in the design's coordinates; the same at every call.
     """
-    found = _find_laws(told, records, np.random.default_rng(SEED))
+    found = _find_laws(told, records, np.random.default_rng(ESTIMATE_SEED))
     most = found.count * float(np.average(found.target, weights=found.slopes.weights))
     slopes = found.slopes.estimate(found.count, np.zeros(len(told.design.features)), most)
     return _join_weights(told.design, slopes, found.slopes.gram.means, found.middle)

@@ -13,16 +13,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats
 from discreet.posterior.design.importance import DEGREES_OF_FREEDOM, Density, Reference, t_draws
 from discreet.posterior.diagnostics import describe_mixing, has_mixed, measure_mixing
 from discreet.posterior.joint_draws import Mixing
 
 __all__ = ["draw_by_slices"]
 
-Floats = npt.NDArray[np.float64]
 
 SLICE_CHAINS = 8
 """Side by side, which costs little more than one where positions are read together."""

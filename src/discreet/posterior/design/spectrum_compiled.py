@@ -18,13 +18,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from discreet.model.arrays import Floats
 from discreet.posterior.compiling import compiled
 
 __all__ = ["chain"]
 
-Floats = npt.NDArray[np.float64]
 
 MOST_SHRINKS = 60
 """Most times that an interval shrinks: to 1e-15 of itself, in the mean. Then the chain stays."""

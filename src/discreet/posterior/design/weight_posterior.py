@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
+from discreet.model.arrays import Floats, Ints
 from discreet.model.design import GRID, Design, Normal
 from discreet.model.randomness import Seed, as_generator
 from discreet.posterior.design.curvature import curvature_draws, curvature_estimate
@@ -37,11 +37,11 @@ __all__ = [
     "read_weights",
     "require_known",
     "require_level",
+    "require_met",
     "tails",
     "uniform_law",
 ]
 
-Floats = npt.NDArray[np.float64]
 
 MIXING_BY_METHOD = {"nuts": (1.01, 400), "slices": (1.01, 400), "walk": (1.1, 50)}
 """Largest R-hat and fewest effective draws, of the worst quantity, for intervals from chains."""
@@ -64,7 +64,7 @@ class PublicRecords:
     """
 
     features: Floats
-    labels: npt.NDArray[np.int64]
+    labels: Ints
 
     def __post_init__(self) -> None:
         """Refuse what is no table of records."""
@@ -158,13 +158,8 @@ class WeightPosterior:
             InputError: as `interval`. Draws of chains that have not met have a mean, but their spread says nothing.
         """
         if self.mixing is not None and self.method in MIXING_BY_METHOD:
-            ratio, least = MIXING_BY_METHOD[self.method]
-            if not (self.mixing.r_hat <= ratio and self.mixing.effective >= least):
-                raise InputError(
-                    f"no intervals: the chains of this posterior have not met (R-hat {self.mixing.r_hat:.3f}, at most "
-                    f"{ratio}; {self.mixing.effective:.0f} independent draws of {least}); release with more epsilon, "
-                    "tighter bounds or fewer features"
-                )
+            advice = "release with more epsilon, tighter bounds or fewer features"
+            require_met(self.mixing, *MIXING_BY_METHOD[self.method], advice)
         return tails(values, level)
 
     def rows(self, *, level: float = 0.95) -> tuple[dict[str, float | str], ...]:
@@ -218,6 +213,28 @@ def tails(draws: Floats, level: float) -> tuple[Floats, Floats]:
     require_level(level, len(draws))
     lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return lower, upper
+
+
+def require_met(mixing: Mixing, ratio: float, least: int, advice: str) -> None:
+    """Refuse intervals from chains that have not met.
+
+    Args:
+        mixing: of the chains.
+        ratio: largest R-hat that is allowed.
+        least: fewest effective draws.
+        advice: what to do otherwise.
+
+    Raises:
+        InputError: chains that have not met.
+
+    Example:
+        >>> require_met(Mixing(4, 100, 80.0, "weight 0", 1.02), 1.1, 50, "ask for more draws")
+    """
+    if not (mixing.r_hat <= ratio and mixing.effective >= least):
+        raise InputError(
+            f"no intervals: the chains of this posterior have not met (R-hat {mixing.r_hat:.3f}, at most {ratio}; "
+            f"{mixing.effective:.0f} independent draws of {least}); {advice}"
+        )
 
 
 def require_level(level: float, draws: int) -> None:
@@ -309,9 +326,9 @@ def read_weights(
             drawn, variance = normal_draws(payload, release.records, draws, rng)
             return WeightPosterior(design, drawn, variance, "normal", None)
         case NoisyMoments():
-            layout, scale = _lay_out(release), payload.sums_scale
+            layout = Layout(len(design.features), design.intercept, release.records)
             found = moment_draws(
-                payload.sums, layout, scale=scale, prior_deviation=prior.deviation, draws=draws, rng=rng
+                payload.sums, layout, scale=payload.sums_scale, prior_deviation=prior.deviation, draws=draws, rng=rng
             )
             return WeightPosterior(design, found.weights, found.variance, found.method, found.mixing)
         case GradientTrace():
@@ -349,11 +366,6 @@ def quick_estimate(release: Release) -> Floats:
             return centred(payload.weights, payload.design.outputs)
         case _:
             raise InputError("this release is not of a regression: it holds no moments, draws or gradients of one")
-
-
-def _lay_out(release: Release) -> Layout:
-    """The layout of the sums of a release."""
-    return Layout(len(release.design.features), release.design.intercept, release.records)
 
 
 def uniform_law(design: Design) -> UniformBox | UniformSphere | WeightedPoints:

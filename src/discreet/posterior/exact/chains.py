@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import DiscreetError, InputError
-from discreet.model.arrays import by_rows
+from discreet.model.arrays import Floats, Ints, by_rows
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
@@ -39,8 +39,6 @@ from discreet.releases.combined import Combined
 
 __all__ = ["draw_jointly", "updates_per_sweep"]
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 EXACT_CHAINS = 4
 WARM_UP_SWEEPS = 500

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from discreet.model.arrays import Floats, Ints
 from discreet.posterior.compiling import compiled
 
 __all__ = [
@@ -36,8 +37,6 @@ __all__ = [
     "propose_move",
 ]
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 

@@ -57,6 +57,10 @@ def crossing_nats(parts: Iterable[Measurement]) -> float:
 
     Args:
         parts: all that is read.
+
+    Example:
+        >>> crossing_nats([])  # nothing was rounded
+        1.5
     """
     count = sum(part.values.size for part in parts if part.noise == "rounded")
     return max(2 * math.atanh(INSIDE_SHARE ** (1 / max(count, 1))), LEAST_NATS)

@@ -25,6 +25,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
+from discreet.model.arrays import Ints
+
 __all__ = [
     "BACK_OFF_CONCENTRATIONS",
     "COMPONENTS",
@@ -40,7 +42,6 @@ __all__ = [
 
 Array = npt.NDArray[np.floating]
 Single = npt.NDArray[np.float32]
-Codes = npt.NDArray[np.int64]
 
 BACK_OFF_CONCENTRATIONS: npt.NDArray[np.float64] = 4.0 ** np.arange(-3.0, 5.0)
 """A of the back-off components: a factor of 4 apart, so that the one nearest to the best is at most twice off."""
@@ -62,7 +63,12 @@ TOP_POSITION = UNIT_POSITION + 4 * GRID_STEPS + 1
 
 
 def positions(a: Array) -> Single:
-    """Positions of concentrations; below 4^-16 they are taken as that."""
+    """Positions of concentrations; below 4^-16 they are taken as that.
+
+    Example:
+        >>> (positions(np.array([4.0])) - positions(np.array([1.0]))).round().tolist()  # 32 steps for a factor of 4
+        [32.0]
+    """
     found = np.log(np.maximum(a, 4.0**LOWEST_POWER))
     found *= STEPS_PER_LOG
     found += UNIT_POSITION
@@ -70,7 +76,12 @@ def positions(a: Array) -> Single:
 
 
 def concentrations(position: Single) -> Single:
-    """Concentrations at positions, to a relative error of 1e-5."""
+    """Concentrations at positions, to a relative error of 1e-5.
+
+    Example:
+        >>> np.allclose(concentrations(positions(np.array([0.25, 1.0, 16.0]))), [0.25, 1.0, 16.0], rtol=1e-4)
+        True
+    """
     return np.asarray(np.exp((position - np.float32(UNIT_POSITION)) * np.float32(1 / STEPS_PER_LOG)))
 
 
@@ -83,6 +94,11 @@ def cell_weights(position: Single, counts: Array) -> Single:
 
     Returns:
         The same shape.
+
+    Example:
+        >>> found = cell_weights(positions(np.array([1.0])), np.array([3]))  # log Gamma(4) - log Gamma(1) - log 3! = 0
+        >>> bool(abs(found[0]) < 0.01)
+        True
     """
     if position.max(initial=0) > TOP_POSITION:
         a = np.exp((position.astype(np.float64) - UNIT_POSITION) / STEPS_PER_LOG)
@@ -151,7 +167,7 @@ def _tabulate_weights() -> tuple[Single, Single]:
     return table[:-1].astype(np.float32).ravel(), np.diff(table, axis=0).astype(np.float32).ravel()
 
 
-def _find_places(position: Single, counts: Array) -> tuple[Codes, Single]:
+def _find_places(position: Single, counts: Array) -> tuple[Ints, Single]:
     """Places in the table's line, and how far each position is on the way to the next row."""
     row = np.floor(position)
     fraction = position - row

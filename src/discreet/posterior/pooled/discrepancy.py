@@ -33,13 +33,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from discreet.inference.interactions import contrast_matrices
+from discreet.inference.interactions import interaction_contrasts
+from discreet.model.arrays import Floats
 from discreet.model.schema import Scope
 from discreet.posterior.pooled.least_squares import Margins
 
 __all__ = ["INTERACTION_SIZES", "draw_interaction", "pair_weights", "triple_weights", "triples_of"]
 
-Floats = npt.NDArray[np.float64]
 
 INTERACTION_SIZES = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
 """Sizes of an interaction: partial correlations."""
@@ -145,9 +145,7 @@ def _compare_sizes(margins: Margins, laws: Mapping[Scope, Floats]) -> Iterator[F
     """Log-likelihoods of each set's interaction under each size, up to a constant."""
     network, records = margins.network, max(margins.total[0], 1.0)
     for names, drawn in laws.items():
-        phi: Floats = np.ones((1, 1))
-        for matrix in contrast_matrices([network.schema[name].size for name in names]):
-            phi = np.asarray(np.kron(phi, matrix[1:]), np.float64)
+        phi = interaction_contrasts([network.schema[name].size for name in names])
         law = drawn.mean(axis=-1)
         told = phi @ drawn.reshape(law.size, -1)
         mean = told.mean(axis=1)
@@ -200,6 +198,12 @@ def draw_interaction(
 
     Returns:
         Same shape as the law; sums along every axis of a variable are 0.
+
+    Example:
+        >>> law = np.full((2, 2, 1), 0.25)
+        >>> delta = draw_interaction(law, np.array([0.1]), np.random.default_rng(0), 1, np.array([0]))
+        >>> np.allclose(delta.sum(axis=0), 0) and np.allclose(delta.sum(axis=1), 0)
+        True
     """
     axes = range(law.ndim - 1)
     delta = rng.standard_normal((*law.shape[:-1], draws))[..., picked]
@@ -210,7 +214,12 @@ def draw_interaction(
 
 
 def triples_of(tables: Iterable[frozenset[str]], order: Sequence[str]) -> list[Scope]:
-    """Triples of variables that some table holds, names in an order, without repetition."""
+    """Triples of variables that some table holds, names in an order, without repetition.
+
+    Example:
+        >>> triples_of([frozenset("abc"), frozenset("bcd")], "abcd")
+        [('a', 'b', 'c'), ('b', 'c', 'd')]
+    """
     place = {name: index for index, name in enumerate(order)}
     listed = (combinations(sorted(table, key=place.__getitem__), 3) for table in tables)
     return list(dict.fromkeys(triple for part in listed for triple in part))

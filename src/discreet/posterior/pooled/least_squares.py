@@ -25,18 +25,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-from discreet.inference.interactions import (
-    Blur,
-    contrast_matrices,
-    from_neighbours,
-    positions,
-    subsets,
-    transformed,
-)
-from discreet.model.arrays import margin
+from discreet.inference.interactions import Blur, contrast_matrices, from_neighbours, positions, subsets, transformed
+from discreet.model.arrays import Floats, Ints, margin
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.posterior.pooled.measured import Measured, read_tables
@@ -53,7 +45,6 @@ __all__ = [
     "pooled_margins",
 ]
 
-Floats = npt.NDArray[np.float64]
 
 FIT_TOLERANCE = 0.02
 """The iteration stops when the fit is this near to the exact solution, in deviations of the noise for each coordinate
@@ -303,11 +294,7 @@ def _hold_total(margins: Margins, records: int | None) -> Margins:
     """Margins whose total is the public number of records, where there is one."""
     if records is None:
         return margins
-    return Margins(
-        margins.network,
-        {**margins.values, (): np.array(float(records))},
-        {**margins.variances, (): 0.0},
-    )
+    return Margins(margins.network, {**margins.values, (): np.array(float(records))}, {**margins.variances, (): 0.0})
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,7 +317,7 @@ class _Layout:
     network: Network
     scopes: tuple[Scope, ...]
     starts: Mapping[Scope, int]
-    index: npt.NDArray[np.int64]
+    index: Ints
     factors: Floats
     weights: Floats
     told: sp.csr_matrix
@@ -340,11 +327,12 @@ class _Layout:
     @staticmethod
     def of(noisy: Measured) -> _Layout:
         """The layout of some tables."""
-        return _make_layout(noisy.network, tuple(noisy.blurs.items()))
+        return _Layout.numbered(noisy.network, tuple(noisy.blurs.items()))
 
     @staticmethod
-    def numbered(network: Network, blurs: Sequence[tuple[Scope, tuple[Blur, ...]]]) -> _Layout:
-        """Number the coordinates."""
+    @lru_cache(maxsize=4)
+    def numbered(network: Network, blurs: tuple[tuple[Scope, tuple[Blur, ...]], ...]) -> _Layout:
+        """Number the coordinates: a layout is asked for several times for the same tables."""
         scopes = tuple(scope for scope, _ in blurs)
         starts, after = dict[Scope, int](), 0
         indices, factors, precisions, means = [], [], [], []
@@ -437,9 +425,3 @@ class _Layout:
         """Cut one table out of all cells, with its axis of repetitions."""
         sizes = [self.network.schema[name].size for name in scope]
         return cells[first : first + math.prod(sizes)].reshape(*sizes, cells.shape[1])
-
-
-@lru_cache(maxsize=4)
-def _make_layout(network: Network, blurs: tuple[tuple[Scope, tuple[Blur, ...]], ...]) -> _Layout:
-    """A layout is asked for several times for the same tables."""
-    return _Layout.numbered(network, blurs)

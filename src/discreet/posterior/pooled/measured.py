@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import assert_never
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.inference.interactions import Blur, contrast_matrices, positions, transformed
-from discreet.model.arrays import margin, of_rows
+from discreet.model.arrays import Floats, margin, of_rows
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.posterior.evidence import blur, number_of_records
@@ -21,7 +20,6 @@ from discreet.theory.stars import simulated_star
 
 __all__ = ["MOST_POOLED", "Law", "Measured", "in_order", "is_poolable", "read_tables"]
 
-Floats = npt.NDArray[np.float64]
 
 MOST_POOLED = 17
 """Variables of a table: a draw of a binary family of 15 takes a tenth of a second under a Dirichlet prior."""

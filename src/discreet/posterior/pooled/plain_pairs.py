@@ -18,15 +18,13 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.inference.interactions import contrast_matrices, positions, subsets, transformed
+from discreet.model.arrays import Floats, margin
 from discreet.model.schema import Scope
 from discreet.posterior.pooled.least_squares import Margins
 
 __all__ = ["draw_plain_pairs", "move_pairs", "move_to_pairs"]
-
-Floats = npt.NDArray[np.float64]
 
 
 def draw_plain_pairs(
@@ -77,17 +75,17 @@ def move_to_pairs(
     flat = np.clip(law.reshape(-1, law.shape[-1]), 0.0, None)
     drawn = rng.multinomial(records, (flat / flat.sum(axis=0)).T).T / records
     error = drawn.reshape(law.shape) - law
-    wanted = {pair: table + _sum_to(error, names, pair) for pair, table in pairs.items()}
+    wanted = {pair: table + margin(error, names, pair) for pair, table in pairs.items()}
     singles: dict[Scope, Floats] = {}
     for pair, table in wanted.items():
         singles.setdefault(pair[:1], table.sum(axis=1))
         singles.setdefault(pair[1:], table.sum(axis=0))
-    alone = {name: _sum_to(law, names, (name,)) for name in names}
+    alone = {name: margin(law, names, (name,)) for name in names}
     for single, share in singles.items():
-        law = law + _spread_change(share - _sum_to(law, names, single), names, single, alone)
+        law = law + _spread_change(share - margin(law, names, single), names, single, alone)
         alone[single[0]] = share
     for pair, table in wanted.items():
-        law = law + _spread_change(table - _sum_to(law, names, pair), names, pair, alone)
+        law = law + _spread_change(table - margin(law, names, pair), names, pair, alone)
     return law
 
 
@@ -115,13 +113,6 @@ def move_pairs(
             moved, last = singles.get(pair[0], first), singles.get(pair[1], second)
             found[pair] = law + (moved - first)[:, None] * second + moved[:, None] * (last - second)
     return found
-
-
-def _sum_to(law: Floats, names: Scope, part: Scope) -> Floats:
-    """Sum a law to one or two of its variables, in the order of the part."""
-    summed = law.sum(axis=tuple(axis for axis, name in enumerate(names) if name not in part))
-    kept = [name for name in names if name in part]
-    return np.asarray(summed.transpose([*(kept.index(name) for name in part), len(part)]))
 
 
 def _spread_change(change: Floats, names: Scope, part: Scope, alone: Mapping[str, Floats]) -> Floats:

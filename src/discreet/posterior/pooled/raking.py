@@ -10,12 +10,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
+
+from discreet.model.arrays import Floats, Ints
 
 __all__ = ["rake_counts", "rake_part"]
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 
 EMPTY_CELL_RECORDS = 0.02
 """Records that an empty cell of a row with records is taken to have, so that it can be filled; with five times as many
@@ -26,7 +25,7 @@ LEAST_MARGIN_RECORDS = 1e-9
 """Records that a margin is taken to have at least, so that it can be scaled."""
 
 
-def rake_counts(counts: Codes, margin: Codes, rng: np.random.Generator) -> Codes:
+def rake_counts(counts: Ints, margin: Ints, rng: np.random.Generator) -> Ints:
     """Move counts of a family to a margin of its child.
 
     Args:
@@ -37,6 +36,12 @@ def rake_counts(counts: Codes, margin: Codes, rng: np.random.Generator) -> Codes
     Returns:
         Whole counts, same shape; every row has as many records as before, and the margin is met but for rounding
         and for what eight rounds leave.
+
+    Example:
+        >>> counts = np.array([[[8], [2]], [[5], [5]]])  # two rows of ten records, two states, one draw
+        >>> moved = rake_counts(counts, np.array([[10], [10]]), np.random.default_rng(0))
+        >>> moved.sum(axis=1)[:, 0].tolist(), bool(abs(moved[:, 0].sum() - 10) <= 2)
+        ([10, 10], True)
     """
     rows = counts.reshape(-1, *counts.shape[-2:])
     totals = rows.sum(axis=1, keepdims=True)
@@ -47,7 +52,7 @@ def rake_counts(counts: Codes, margin: Codes, rng: np.random.Generator) -> Codes
     return _round_rows(cells, totals, rng).reshape(counts.shape)
 
 
-def rake_part(counts: Codes, kept: Sequence[int], part: Codes, rng: np.random.Generator) -> Codes:
+def rake_part(counts: Ints, kept: Sequence[int], part: Ints, rng: np.random.Generator) -> Ints:
     """Move counts of a family to those of a part of it, that is of its child and some of its parents.
 
     Args:
@@ -69,7 +74,7 @@ def rake_part(counts: Codes, kept: Sequence[int], part: Codes, rng: np.random.Ge
     return np.ascontiguousarray(moved.transpose(np.argsort(order)))
 
 
-def _round_rows(cells: Floats, totals: Codes, rng: np.random.Generator) -> Codes:
+def _round_rows(cells: Floats, totals: Ints, rng: np.random.Generator) -> Ints:
     """Systematic rounding along each row: every cell up or down, on average exactly, and rows keep their totals."""
     running = cells.cumsum(axis=1)
     ends = np.minimum(np.floor(running + rng.random(totals.shape)), totals)

@@ -55,6 +55,7 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from discreet.inference.interactions import contrast_matrices, transformed
+from discreet.model.arrays import Floats, Ints
 from discreet.model.dirichlet import dirichlet_draws
 from discreet.posterior.pooled.cell_weights import (
     BACK_OFF_CONCENTRATIONS,
@@ -72,9 +73,7 @@ from discreet.releases.measurement import KNOWN
 
 __all__ = ["MARGIN_CONCENTRATION", "PRIOR_WORTH_ROWS", "Rows", "draw_rows"]
 
-Floats = npt.NDArray[np.float64]
 Array = npt.NDArray[np.floating]
-Codes = npt.NDArray[np.int64]
 
 MARGIN_CONCENTRATION = 0.5
 """Concentration of a state in the prior of a child's margin: Jeffreys (1946)."""
@@ -123,13 +122,13 @@ class Rows:
         usage: rows that picked each component, averaged over draws, shape (COMPONENTS,).
     """
 
-    counts: Codes
+    counts: Ints
     alpha: Floats
     theta: Floats
     mean: Floats
     usage: Floats
 
-    def recounted(self, counts: Codes, rng: np.random.Generator) -> Rows:
+    def recounted(self, counts: Ints, rng: np.random.Generator) -> Rows:
         """Other counts with the same concentrations, and new probabilities."""
         return replace(self, counts=counts, theta=dirichlet_draws(counts + self.alpha, rng))
 
@@ -137,7 +136,7 @@ class Rows:
 def draw_rows(
     values: Floats,
     variances: Floats,
-    totals: Codes,
+    totals: Ints,
     weights: Floats,
     rng: np.random.Generator,
     *,
@@ -183,7 +182,7 @@ def draw_rows(
 def _run_chains(
     values: Floats,
     variances: Floats,
-    totals: Codes,
+    totals: Ints,
     weights: Floats,
     rng: np.random.Generator,
     alpha: Floats | None,
@@ -231,7 +230,7 @@ def _run_chains(
     return Rows(np.ascontiguousarray(found), np.ascontiguousarray(around), theta, np.ascontiguousarray(mean), usage)
 
 
-def _add_doubt(a: Floats, possible: npt.NDArray[np.bool_], counts: Codes, n: Codes, rng: np.random.Generator) -> Floats:
+def _add_doubt(a: Floats, possible: npt.NDArray[np.bool_], counts: Ints, n: Ints, rng: np.random.Generator) -> Floats:
     """Concentrations that hold what the learned prior rules out; shapes `(*parents, child, draws)`."""
     a = np.where((n == 0) & (rng.random(n.shape) < DOUBT_SHARE), ONE_SIDED_CONCENTRATION, a)
     return np.where(counts == 0, np.maximum(a, possible * n / (n + FILLED_RECORDS)), a)
@@ -273,14 +272,14 @@ class _RowEvidence:
         """A sweep moves a coordinate by its gain: chains are longer where some coordinates are told much worse."""
         return CHAIN_SWEEPS * min(max(math.ceil(SLOW_GAIN / float(self.gain.min(initial=1))), 1), MOST_LENGTHENING)
 
-    def outweighs(self, alpha: Floats, totals: Codes) -> bool:
+    def outweighs(self, alpha: Floats, totals: Ints) -> bool:
         """Whether it says far more than a prior of all cells of a single row, in errors of one size."""
         if self.values.ndim > 2 or not len(self.values) or not np.all(self.gain == 1):
             return False
         least = self._invert_contrasts(self.values).min() + int(totals.min()) / (len(self.values) + 1)
         return bool(least > CLEAR_DEVIATIONS * self.deviation * max(1.0, float(np.abs(alpha - 1).max())))
 
-    def start(self, totals: Codes, rng: np.random.Generator) -> Array:
+    def start(self, totals: Ints, rng: np.random.Generator) -> Array:
         """Counts spread around the evidence, shape `(child, *parents, draws)`."""
         if not len(self.values):
             return totals[None].astype(self.kind)
@@ -397,18 +396,13 @@ def _back_off(counts: Array) -> Array:
             smaller = [
                 found[part]
                 for part in found
-                if set(part) < set(kept) and len(part) == _find_next_smaller(size, kept_sizes)
+                if set(part) < set(kept) and len(part) == kept_sizes[kept_sizes.index(size) - 1]
             ]
             whole = others.sum(axis=0) + 1
             others += _geometric_mean(smaller) if smaller else 1 / len(counts)
             others /= whole
             found[kept] = others
     return _geometric_mean([table for kept, table in found.items() if len(kept) == parents - 1])
-
-
-def _find_next_smaller(size: int, sizes: list[int]) -> int:
-    """The next smaller size."""
-    return sizes[sizes.index(size) - 1]
 
 
 def _geometric_mean(tables: list[Array]) -> Array:

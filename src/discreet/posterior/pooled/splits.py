@@ -134,6 +134,11 @@ def draw_normals(shape: tuple[int, ...], rng: np.random.Generator) -> Single:
     """Standard normal numbers in single precision, below 5.8 in size, by Box and Muller (1958).
 
     On arrays a quarter of the time that the generator's own take.
+
+    Example:
+        >>> drawn = draw_normals((1000,), np.random.default_rng(0))
+        >>> drawn.dtype, bool(abs(drawn.mean()) < 0.2)
+        (dtype('float32'), True)
     """
     size = math.prod(shape)
     radius, angle = rng.random((2, (size + 1) // 2), dtype=np.float32)

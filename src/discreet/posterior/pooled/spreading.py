@@ -17,8 +17,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from discreet.model.arrays import Floats, Ints
 from discreet.model.dirichlet import dirichlet_draws
 from discreet.posterior.pooled.cell_weights import BACK_OFF_CONCENTRATIONS, COMPONENTS, LEAST_MEAN, LONE_CONCENTRATIONS
 from discreet.posterior.pooled.raking import rake_counts
@@ -26,8 +26,6 @@ from discreet.posterior.pooled.shrinkage import MARGIN_CONCENTRATION, PRIOR_WORT
 
 __all__ = ["spread_rows", "unmeasured_rows"]
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 
 SPREAD_CELLS_AT_ONCE = 2**22
 """Cells that are drawn together: some hundred MB."""
@@ -36,7 +34,7 @@ SPREAD_CELLS_AT_ONCE = 2**22
 def spread_rows(
     part: Rows,
     kept: Sequence[int],
-    totals: Codes,
+    totals: Ints,
     weights: Floats,
     rng: np.random.Generator,
     alpha: Floats | None = None,
@@ -69,7 +67,7 @@ def spread_rows(
     shape = [*(sizes[axis] for axis in order), states]
     back = [*np.argsort(order).tolist(), len(sizes)]
 
-    def ordered(place: int) -> npt.NDArray[np.float64]:
+    def ordered(place: int) -> Floats:
         """One of the three arrays, with the parents' own order again."""
         table = np.concatenate([each[place] for each in found], axis=-1)
         return np.ascontiguousarray(table.reshape(*shape, draws).transpose(*back, len(back)))
@@ -84,7 +82,7 @@ def spread_rows(
 
 
 def unmeasured_rows(
-    totals: Codes, states: int, weights: Floats, rng: np.random.Generator, alpha: Floats | None = None
+    totals: Ints, states: int, weights: Floats, rng: np.random.Generator, alpha: Floats | None = None
 ) -> Rows:
     """Draw all rows of a family of which nothing was measured.
 
@@ -117,8 +115,8 @@ def _draw_dirichlet_rows(concentrations: Floats, rng: np.random.Generator) -> Fl
 
 
 def _spread_block(
-    part: Rows, which: slice, totals: Codes, weights: Floats, alpha: Floats | None, rng: np.random.Generator
-) -> tuple[Codes, Floats, Floats]:
+    part: Rows, which: slice, totals: Ints, weights: Floats, alpha: Floats | None, rng: np.random.Generator
+) -> tuple[Ints, Floats, Floats]:
     """Draw a block of counts, concentrations and probabilities, shape (part rows, rows of each, child, draws)."""
     rows, of_each, _ = totals.shape
     theta, counts = (each[..., which].reshape(rows, each.shape[-2], -1) for each in (part.theta, part.counts))
@@ -136,7 +134,7 @@ def _spread_block(
     drawn = np.moveaxis(rng.multinomial(n.reshape(flat[0], draws), chance / chance.sum(axis=-1, keepdims=True)), -1, 1)
     # Each row of the part is a table of its own: its rows by the child's states.
     tables = drawn.reshape(rows, of_each, states, draws).transpose(1, 2, 0, 3).reshape(of_each, states, rows * draws)
-    wanted: Codes = counts.transpose(1, 0, 2).reshape(states, rows * draws).astype(np.int64)
+    wanted: Ints = counts.transpose(1, 0, 2).reshape(states, rows * draws).astype(np.int64)
     moved = rake_counts(tables, wanted, rng)
     own = moved.reshape(of_each, states, rows, draws).transpose(2, 0, 1, 3)
     probabilities = dirichlet_draws((own + around).reshape(flat), rng).reshape(own.shape)

@@ -35,6 +35,7 @@ from discreet.errors import InputError
 from discreet.inference import elimination
 from discreet.inference.drawn_points import drawn_codes
 from discreet.inference.interactions import subsets
+from discreet.model.arrays import Floats, Ints, margin
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
@@ -56,7 +57,6 @@ __all__ = ["MOST_LOOSE", "Assume", "TableDraws"]
 
 Assume = Literal["network", "robust"]
 """What is believed of pairs that no table holds."""
-Floats = npt.NDArray[np.float64]
 Picked = npt.NDArray[np.intp]
 
 MOST_LOOSE = 6
@@ -169,10 +169,10 @@ class TableDraws:
         # Of pairs in no table the network's odds stay: fitting alone would make them depend through what they share.
         wanted |= {pair: self._model_pair(law, names, pair, drawn) for pair in self._list_unmeasured_pairs(names)}
         # Where one is of all of them, the last of all rounds would leave it as it is.
-        wanted = {part: margin for part, margin in wanted.items() if len(part) == len(names)} or wanted
+        wanted = {part: table for part, table in wanted.items() if len(part) == len(names)} or wanted
         law = _fit_margins(law, names, wanted)
         for triple in self._list_loose_triples(names):
-            own = _sum_to(law, names, triple)
+            own = margin(law, names, triple)
             law = _scale_to(law, names, triple, _normalise_law(own + self._draw_interaction(own, triple, drawn)))
         return np.asarray(law)
 
@@ -316,7 +316,7 @@ class TableDraws:
 
     def _model_pair(self, law: Floats, names: Sequence[str], pair: Scope, of: _Selection) -> Floats:
         """The margin of a pair that no table holds: odds ratios of the network's law, margins that were measured."""
-        own = _sum_to(law, names, pair)
+        own = margin(law, names, pair)
         own = self._fit_singles(own, pair, law, names, of)
         return _normalise_law(own + self._draw_interaction(own, pair, of)) if self._list_doubtful_pairs(pair) else own
 
@@ -368,7 +368,7 @@ class TableDraws:
     def _find_margin(self, law: Floats, names: Sequence[str], part: Scope, of: _Selection) -> Floats:
         """The margin of a part: of what was measured, or of the law itself where the network leaves that open."""
         if self._is_open(part):
-            return _sum_to(law, names, part)
+            return margin(law, names, part)
         drawn = self._pick_draws(part, of)
         return self._fit_singles(drawn, part, law, names, of) if len(part) > 1 else drawn
 
@@ -413,7 +413,7 @@ class TableDraws:
         return pooled_margins(self.network, parts, records, also=subsets(also))
 
 
-def _count_pairs(codes: Mapping[str, npt.NDArray[np.int64]], pair: Scope, sizes: tuple[int, ...]) -> Floats:
+def _count_pairs(codes: Mapping[str, Ints], pair: Scope, sizes: tuple[int, ...]) -> Floats:
     """How many records of each draw have each states of a pair, shape `(*sizes, draws)`."""
     flat = codes[pair[0]] * sizes[1] + codes[pair[1]]
     cells = sizes[0] * sizes[1]
@@ -432,27 +432,20 @@ def _lies_in_another(part: set[str], place: int, among: Sequence[set[str]]) -> b
     return any(part < other or (part == other and at < place) for at, other in enumerate(among))
 
 
-def _sum_to(law: Floats, names: Sequence[str], part: Scope) -> Floats:
-    """Sum a law to some of its variables, in the order of the part; the last axis, of draws, stays."""
-    left = [name for name in names if name in part]
-    summed = law.sum(axis=tuple(axis for axis, name in enumerate(names) if name not in part))
-    return np.asarray(summed.transpose([*(left.index(name) for name in part), len(part)]))
-
-
 def _fit_margins(law: Floats, names: Sequence[str], wanted: Mapping[Scope, Floats]) -> Floats:
     """A law with the margins of some parts, by proportional fitting; no more rounds where one moves nothing."""
     for _ in range(MARGIN_FIT_ROUNDS if len(wanted) > 1 else 1):
         before = law
-        for part, margin in wanted.items():
-            law = _scale_to(law, names, part, margin)
+        for part, own in wanted.items():
+            law = _scale_to(law, names, part, own)
         if (np.abs(law - before) <= LEAST_FIT_CHANGE * law).all():
             break
     return law
 
 
-def _scale_to(law: Floats, names: Sequence[str], part: Scope, margin: Floats) -> Floats:
+def _scale_to(law: Floats, names: Sequence[str], part: Scope, own: Floats) -> Floats:
     """A law whose margin over some variables is another."""
-    ratio = margin / np.maximum(_sum_to(law, names, part), LEAST_MARGIN_PROBABILITY)
+    ratio = own / np.maximum(margin(law, names, part), LEAST_MARGIN_PROBABILITY)
     left = [name for name in names if name in part]
     turned = ratio.transpose([*(part.index(name) for name in left), len(part)])
     shape = [size if name in part else 1 for name, size in zip(names, law.shape, strict=False)]

@@ -24,13 +24,13 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.inference.interactions import contrast_matrices, positions, subsets, transformed
+from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.releases.measurement import KNOWN, Measurement
 
 __all__ = ["MOST_WEIGHTED", "add_sums", "list_determined"]
 
-Floats = npt.NDArray[np.float64]
 
 MOST_WEIGHTED = 2048
 """Cells of all sets of variables that sums are over: a dense system of so many unknowns takes two seconds."""

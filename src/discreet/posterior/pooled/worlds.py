@@ -49,14 +49,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.inference.forward import ForwardPass, laws_from_roots
 from discreet.inference.interactions import contrast_matrices, positions, transformed
 from discreet.inference.sampling import sample_codes
 from discreet.inference.weighted_records import RecordPass, ancestors_beyond
-from discreet.model.arrays import margin
+from discreet.model.arrays import Floats, Ints, margin
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.network import Network
 from discreet.model.schema import Scope
@@ -78,8 +77,6 @@ from discreet.releases.combined import Evidence, evidence_of
 
 __all__ = ["LatentCounts", "draw_latent_counts"]
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 
 FIRST_PASS_DRAWS = 16
 """Draws of the first pass, each with records of its own: relative error of an interaction's variance below 1/4 from the
@@ -181,7 +178,7 @@ class LatentCounts:
             found = self._move_to_part(found, family, other, (totals, alpha), rng)
         self._rows[node] = found
 
-    def _draw_part(self, part: Scope, totals: Codes, alpha: Floats | None, rng: np.random.Generator) -> Rows:
+    def _draw_part(self, part: Scope, totals: Ints, alpha: Floats | None, rng: np.random.Generator) -> Rows:
         """Rows of a family or of a part of it that was measured whole."""
         values, variances = self._margins.coordinates(part)
         sharp = self._margins.sharp_parts(part, SHARP_RATIO)
@@ -197,7 +194,7 @@ class LatentCounts:
         return found
 
     def _move_to_part(
-        self, found: Rows, names: Scope, part: Scope, given: tuple[Codes, Floats | None], rng: np.random.Generator
+        self, found: Rows, names: Scope, part: Scope, given: tuple[Ints, Floats | None], rng: np.random.Generator
     ) -> Rows:
         """Rows whose counts are moved to those of a part, which are drawn from what is told of that alone."""
         totals, alpha = self._sum_to_part(names, part, *given)
@@ -208,11 +205,11 @@ class LatentCounts:
         return found.recounted(rake_part(found.counts, kept, wanted, rng), rng)
 
     @staticmethod
-    def _sum_to_part(family: Scope, part: Scope, totals: Codes, alpha: Floats | None) -> tuple[Codes, Floats | None]:
+    def _sum_to_part(family: Scope, part: Scope, totals: Ints, alpha: Floats | None) -> tuple[Ints, Floats | None]:
         """Row totals and concentrations of a part of a family: sums over the parents that it lacks."""
         return margin(totals, family[:-1], part[:-1]), None if alpha is None else margin(alpha, family, part)
 
-    def _draw_totals(self, node: str, rng: np.random.Generator) -> Codes:
+    def _draw_totals(self, node: str, rng: np.random.Generator) -> Ints:
         """Records of each parent configuration, shape `(*parents, draws)`."""
         parents = self.network.parents[node]
         if not parents:
@@ -238,7 +235,7 @@ class LatentCounts:
         kept = _fit_held(np.maximum(drawn, LEAST_CELL_RECORDS), held, parents)
         return np.floor(kept + rng.random(kept.shape)).astype(np.int64)
 
-    def _count_held(self, parents: Sequence[str]) -> dict[Scope, Codes]:
+    def _count_held(self, parents: Sequence[str]) -> dict[Scope, Ints]:
         """Counts over the largest sets of parents that lie in one of their families, axes in the order of the sets."""
         family, rows = self.network.family, self._rows
         return {
@@ -428,7 +425,7 @@ def _make_up_tables(
     return found
 
 
-def _fit_held(table: Floats, held: Mapping[Scope, Codes], parents: Sequence[str]) -> Floats:
+def _fit_held(table: Floats, held: Mapping[Scope, Ints], parents: Sequence[str]) -> Floats:
     """A positive table scaled to margins that are held, shape `(*parents, draws)`."""
     for _ in range(HELD_FIT_ROUNDS):
         for names, wanted in held.items():
