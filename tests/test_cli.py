@@ -49,7 +49,7 @@ def test_release_writes_a_document_and_says_what_it_cost(run: Shell) -> None:
     assert "spent epsilon 1 of 3, left 2" in err
     scales = sorted(made.payload.scales.values())
     assert f"scale {scales[0]:.4g} to {scales[-1]:.4g} records" in err
-    assert "drowned" in err
+    assert "below the noise" in err
     assert not tells(out + err)
 
 

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = ["export", "fit", "query", "sample"]
 
-ROUGH, ROUGH_ENDS = 100, "ends of intervals are rough; ask for more (--draws)"
+ROUGH_DRAWS, ROUGH_WORDS = 100, "ends of intervals are rough; ask for more (--draws)"
 """Independent draws below which the ends of 95 % intervals are told by two draws or fewer."""
 Queries = Annotated[
     list[str] | None,
@@ -150,7 +150,7 @@ def query(
         categorical = isinstance(evidence.payload, dc.kinds.FactoredChoice) and evidence.payload.kind == "categorical"
         if categorical and prior is None and not regressions:
             posterior = posterior_of(evidence, how)
-            show_states(posterior, _answers(posterior, asked, level, predictive, assume, inside), as_json)
+            show_states(posterior, _ask(posterior, asked, level, predictive, assume, inside), as_json)
             return
         more = bool(asked or regress) or prior is not None or predictive or trust_network
         more = more or method not in (None, "noise-aware", "exact")
@@ -158,16 +158,16 @@ def query(
         return
     if covariates is not None:
         raise InputError("--covariates is for releases of a logistic regression")
-    if not (queries or regress) and _of_family(evidence):
+    if not (queries or regress) and _is_of_family(evidence):
         more = prior is not None or method not in (None, "noise-aware", "family") or predictive or trust_network
         show_parameters(evidence, more, level, how, as_json)
         return
     how = with_(how, prior=believed_prior(evidence, prior, equivalent_sample_size, how))
     posterior = posterior_of(evidence, how, missing, stored)
     if regressions:
-        found = _regressed(posterior, regressions, kind, level, assume, inside)
+        found = _regress(posterior, regressions, kind, level, assume, inside)
     else:
-        found = _answered(posterior, asked, level, predictive, assume, inside)
+        found = _answer(posterior, asked, level, predictive, assume, inside)
     _show_replies(evidence, posterior, found, posterior.cells.draws or how.number, assume is None, as_json)
 
 
@@ -175,14 +175,14 @@ Found = tuple[dict[str, object], str, bool]
 """Replies as JSON and as text, and whether any is about a pair that no table holds."""
 
 
-def _answered(posterior: dc.results.PosteriorDraws, asked: list[str] | None, level: float, *how: Any) -> Found:
-    """Answers to queries."""
-    answers = _answers(posterior, asked, level, *how)
+def _answer(posterior: dc.results.PosteriorDraws, asked: list[str] | None, level: float, *how: Any) -> Found:
+    """Answer queries, as JSON and as text."""
+    answers = _ask(posterior, asked, level, *how)
     told: dict[str, object] = {"answers": [answer_document(part) for part in answers]}
     return told, answer_lines(answers), any(part.unmeasured for part in answers)
 
 
-def _regressed(
+def _regress(
     posterior: dc.results.PosteriorDraws,
     asked: list[tuple[str, tuple[str, ...]]],
     kind: str,
@@ -190,7 +190,7 @@ def _regressed(
     assume: str | None,
     inside: str,
 ) -> Found:
-    """Regressions."""
+    """Regress, as JSON and as text."""
     how: Any = {"kind": kind, "assume": assume, "inside": inside}
     found = [dc.regress(posterior, target, on, **how) for target, on in asked]
     told: dict[str, object] = {"regressions": [regression_document(part, level) for part in found]}
@@ -202,11 +202,11 @@ def _show_replies(
     evidence: Evidence, posterior: dc.results.PosteriorDraws, found: Found, draws: int, by_itself: bool, as_json: bool
 ) -> None:
     """Print replies, and what they were read from."""
-    (told, lines), (replies, text, unmeasured) = _read_from(evidence, posterior), found
+    (told, lines), (replies, text, unmeasured) = _say_origin(evidence, posterior), found
     told |= replies
     told["effective"] = worth = posterior.effective()
-    if worth < min(ROUGH, draws):
-        lines.append(f"the {draws:,} draws are worth {worth:,.0f} independent ones: {ROUGH_ENDS}")
+    if worth < min(ROUGH_DRAWS, draws):
+        lines.append(f"the {draws:,} draws are worth {worth:,.0f} independent ones: {ROUGH_WORDS}")
     if by_itself and posterior.doubtable and unmeasured:
         lines = ["what is assumed stays as the network says; --assume robust lets it be off", *lines]
     show(as_json, told, "\n".join([text, "", *lines]))
@@ -222,8 +222,8 @@ def _check_regressions(asked: bool, kind: str, more: bool) -> None:
         raise InputError("--kind is for --regress")
 
 
-def _read_from(evidence: Evidence, posterior: dc.results.PosteriorDraws) -> tuple[dict[str, object], list[str]]:
-    """How a posterior was drawn, and what it was read from: as JSON and in lines."""
+def _say_origin(evidence: Evidence, posterior: dc.results.PosteriorDraws) -> tuple[dict[str, object], list[str]]:
+    """Say how a posterior was drawn, and what it was read from: as JSON and in lines."""
     checked, combined = dc.fit(evidence), dc.tools.evidence_of(evidence)
     networks = [part.network for part in combined.parts]
     told: dict[str, object] = {
@@ -253,7 +253,7 @@ def fit(release: ReleaseFile, as_json: Json = False) -> None:
     show(as_json, fit_document(checked), fit_lines(checked))
 
 
-def _answers(
+def _ask(
     posterior: dc.results.PosteriorDraws,
     asked: list[str] | None,
     level: float,
@@ -261,7 +261,7 @@ def _answers(
     assume: str | None,
     inside: str,
 ) -> tuple[dc.results.Answer, ...]:
-    """To the queries, or to all marginals without any."""
+    """Answer the queries, or all marginals without any."""
     if asked:
         how: Any = {"assume": assume, "inside": inside}
         return dc.answer_many(posterior, asked, level=level, predictive=predictive, **how)
@@ -273,7 +273,7 @@ def _answers(
 def _show_weights(
     release: dc.Release, more: bool, covariates: str | None, level: float, how: Drawing, as_json: bool
 ) -> None:
-    """All coefficients of a regression, or the vector of a direction."""
+    """Show all coefficients of a regression, or the vector of a direction."""
     if more:
         raise InputError(
             "a release of a regression or direction answers with all its coefficients: ask without queries, prior and "
@@ -285,20 +285,20 @@ def _show_weights(
             "a logistic regression needs the law of its features: --covariates FILE, a release over a network of them, "
             "binned; or --covariates even, if they are known to fill their bounds evenly"
         )
-    law = None if covariates is None else _law(covariates, release.design, how)
+    law = None if covariates is None else _read_law(covariates, release.design, how)
     posterior = dc.read_weights(release, draws=how.number, rng=how.rng(), covariates=law, exact=how.method == "exact")
     show_rows("coefficient", posterior.rows(level=level), posterior.method, level, as_json)
 
 
-def _of_family(evidence: Evidence) -> bool:
+def _is_of_family(evidence: Evidence) -> bool:
     """Whether a family's parameters were released; what reads them is loaded when it is asked."""
     from discreet.posterior.family_draws import of_family
 
     return of_family(evidence)
 
 
-def _law(covariates: str, design: dc.Design, how: Drawing) -> Law:
-    """The law of features: even, or what a release over a network says."""
+def _read_law(covariates: str, design: dc.Design, how: Drawing) -> Law:
+    """Read the law of features: even, or what a release over a network says."""
     if covariates == "even":
         return dc.designs.uniform_law(design)
     evidence, stored = load_asked(covariates)
@@ -350,7 +350,7 @@ def export(
     if to == "arviz":
         dc.tools.to_arviz(posterior).to_netcdf(output)
     else:
-        bif = _bif(made, posterior, loss or "absolute", plain)
+        bif = _make_bif(made, posterior, loss or "absolute", plain)
         if output == "-":
             sys.stdout.write(format_bif(bif))
             return
@@ -359,7 +359,7 @@ def export(
 
 
 def _say_unmeasured(posterior: dc.results.PosteriorDraws) -> None:
-    """What a whole network's probabilities have of the prior alone, on stderr."""
+    """Say what a whole network's probabilities have of the prior alone, on stderr."""
     from discreet.posterior.basis import prior_only_words
 
     parts = () if posterior.basis is None else posterior.basis.prior_only(posterior.network.nodes)
@@ -367,8 +367,8 @@ def _say_unmeasured(posterior: dc.results.PosteriorDraws) -> None:
         say(prior_only_words(parts))
 
 
-def _bif(made: Evidence, posterior: dc.results.PosteriorDraws, loss: str, plain: bool) -> Bif:
-    """The tables of least expected loss as a network file, which says what was promised for them."""
+def _make_bif(made: Evidence, posterior: dc.results.PosteriorDraws, loss: str, plain: bool) -> Bif:
+    """Put the tables of least expected loss into a network file, which says what was promised for them."""
     combined = dc.tools.evidence_of(made)
     promises = [
         " ".join("; ".join([f"released with {part.guarantee}", *part.unit_lines]).split())
@@ -419,7 +419,7 @@ def sample(
 
     to_stdout = output == "-"
     _check_sample(to_stdout, sets or 1, kind, as_json)
-    targets = [] if to_stdout else _targets(Path(output), sets or 1, replace)
+    targets = [] if to_stdout else _list_targets(Path(output), sets or 1, replace)
     made, stored = load_asked(release)
     # Of stored draws the seed is that of the records alone.
     how = Drawing(method, draws, seed if stored is None else None, trust_network=trust_network)
@@ -431,7 +431,7 @@ def sample(
     if to_stdout:
         stream_records(streams[0], sys.stdout.buffer, kind or "")
         return
-    _write(streams, targets, replace, records)
+    _write_sets(streams, targets, replace, records)
     told = {
         "outputs": [str(target) for target in targets],
         "records": records,
@@ -456,8 +456,8 @@ def _check_sets(sets: int, draws: int) -> None:
         raise InputError(f"every set needs a draw of its own; ask for at least --draws {sets}")
 
 
-def _targets(path: Path, sets: int, replace: bool) -> list[Path]:
-    """The files of all sets, which can be written: `name.csv`, or `name-1.csv`, `name-2.csv`, ..."""
+def _list_targets(path: Path, sets: int, replace: bool) -> list[Path]:
+    """List the files of all sets, which can be written: `name.csv`, or `name-1.csv`, `name-2.csv`, ..."""
     from discreet.queries.synthetic import format_of
 
     format_of(path)
@@ -470,7 +470,7 @@ def _targets(path: Path, sets: int, replace: bool) -> list[Path]:
     return targets
 
 
-def _write(streams: Sequence[pa.RecordBatchReader], targets: Sequence[Path], replace: bool, records: int) -> None:
+def _write_sets(streams: Sequence[pa.RecordBatchReader], targets: Sequence[Path], replace: bool, records: int) -> None:
     """Write every set to its file."""
     from discreet.queries.synthetic import write_records
 

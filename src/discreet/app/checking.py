@@ -87,7 +87,9 @@ def init(
     else:
         words = words_in(na_values)
         said = {"data": source, "table": table, "na_values": words or None}
-        own = dc.Network.read(data) if is_network(data) else _without(unit_column, _variables(data, table, words))
+        own = (
+            dc.Network.read(data) if is_network(data) else _leave_out(unit_column, _read_variables(data, table, words))
+        )
         if network is not None:
             own = network_over(network, dc.Schema(own.variables))
         project = draft_project(
@@ -105,16 +107,16 @@ def init(
     say("against it with `discreet check`")
 
 
-def _variables(data: str, table: str | None, na_values: list[str]) -> tuple[dc.Variable, ...]:
-    """The variables of JSON, or of a sample that is public."""
+def _read_variables(data: str, table: str | None, na_values: list[str]) -> tuple[dc.Variable, ...]:
+    """Read the variables of JSON, or of a sample that is public."""
     if data.endswith(".json"):
         return dc.Schema.read(data).variables
     draft = dc.tools.draft_schema(source_of(data), table=table, na_values=na_values)
     return schema_of_parts(draft["variables"], "the draft").variables
 
 
-def _without(unit_column: str | None, variables: Sequence[dc.Variable]) -> dc.Network:
-    """Variables without arcs, and without the column that tells units apart."""
+def _leave_out(unit_column: str | None, variables: Sequence[dc.Variable]) -> dc.Network:
+    """Join variables without arcs, and without the column that tells units apart."""
     return dc.Network.empty([variable for variable in variables if variable.name != unit_column])
 
 
@@ -153,7 +155,7 @@ def check(
     listed = [{"column" if key == "variable" else key: told for key, told in asdict(one).items()} for one in faults]
     units = {} if use is None else {"units": asdict(use)}
     holds = "1 column holds" if len(faults) == 1 else f"{len(faults)} columns hold"
-    verdict = f"{holds} what the schema says" if not at_fault else _table(at_fault)
+    verdict = f"{holds} what the schema says" if not at_fault else _print_faults(at_fault)
     if use is not None:
         verdict += (
             f"\n{use.units:,} units with up to {use.most:,} records; {use.beyond:,} records are left out, beyond "
@@ -173,7 +175,7 @@ def check(
         raise typer.Exit(2)
 
 
-def _table(at_fault: Sequence[Faults]) -> str:
-    """The columns at fault, for a terminal."""
+def _print_faults(at_fault: Sequence[Faults]) -> str:
+    """Print the columns at fault, for a terminal."""
     rows = [(part.variable, str(part.missing), str(part.unknown), str(part.out_of_bounds)) for part in at_fault]
     return columns(("column", "missing", "unknown state", "out of bounds"), rows)

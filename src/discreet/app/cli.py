@@ -38,7 +38,7 @@ from discreet.errors import BudgetError, DiscreetError, InputError
 __all__ = ["main"]
 
 INTERRUPTED = "interrupted; `discreet ledger show` tells whether anything was spent"
-CODES = {BudgetError: 3, InputError: 2}
+EXIT_CODES = {BudgetError: 3, InputError: 2}
 """Exit codes of what the package refuses; 1 of anything else."""
 TYPER_INTERRUPTED = 130
 """What Typer returns, without a word, where a command was interrupted."""
@@ -60,28 +60,32 @@ def main(argv: list[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show is no reason to fail
     arguments = [word for word in given if word != "--debug"]
     try:
-        with _seldom_collected():
+        with _collect_seldom():
             code = app(arguments or ["--help"], prog_name="discreet", standalone_mode=False)
-        return _failed(INTERRUPTED, 1, debug) if code == TYPER_INTERRUPTED else _whole(code)
+        return _report_failure(INTERRUPTED, 1, debug) if code == TYPER_INTERRUPTED else _as_exit_code(code)
     except SystemExit as ended:  # Typer's completion ends the process itself
-        return _whole(ended.code)
+        return _as_exit_code(ended.code)
     except typer.TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
-        return _failed(f"{message} (discreet --help lists what there is)", 2, debug)
+        return _report_failure(f"{message} (discreet --help lists what there is)", 2, debug)
     except (typer.Abort, KeyboardInterrupt):
-        return _failed(INTERRUPTED, 1, debug)
+        return _report_failure(INTERRUPTED, 1, debug)
     except OSError as error:
         abandon_stdout()
-        return _failed(f"cannot read or write: {error.strerror or type(error).__name__}", 1, debug)
+        return _report_failure(f"cannot read or write: {error.strerror or type(error).__name__}", 1, debug)
     except DiscreetError as error:
-        return _failed(str(error), next((code for kind, code in CODES.items() if isinstance(error, kind)), 1), debug)
+        return _report_failure(
+            str(error), next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1), debug
+        )
     except Exception as error:
         # Whatever this is, its text was not written by us and may quote anything.
-        return _failed(f"internal error ({type(error).__name__}); run again with --debug and report it", 1, debug)
+        return _report_failure(
+            f"internal error ({type(error).__name__}); run again with --debug and report it", 1, debug
+        )
 
 
 @contextmanager
-def _seldom_collected() -> Iterator[None]:
+def _collect_seldom() -> Iterator[None]:
     """Look for cycles seldom: while modules load that takes an eighth of a short command's time, and finds none."""
     before = gc.get_threshold()
     gc.set_threshold(50_000, *before[1:])
@@ -91,12 +95,12 @@ def _seldom_collected() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _whole(code: object) -> int:
+def _as_exit_code(code: object) -> int:
     """An exit code; 0 where nothing was said."""
     return code if isinstance(code, int) else 0
 
 
-def _failed(message: str, code: int, debug: bool) -> int:
+def _report_failure(message: str, code: int, debug: bool) -> int:
     """One line on stderr."""
     if debug:
         traceback.print_exc()

@@ -17,7 +17,7 @@ __all__ = ["regression_document", "regression_lines", "show_parameters", "show_r
 def show_rows(what: str, rows: Sequence[Mapping[str, object]], method: str, level: float, as_json: bool) -> None:
     """A table of means and intervals, or the same as JSON under the plural of what they are."""
     told = {"method": method, "level": level, f"{what}s": rows}
-    show(as_json, told, f"{_table(what, rows, level)}\n\nposterior: {method}")
+    show(as_json, told, f"{_print_table(what, rows, level)}\n\nposterior: {method}")
 
 
 def regression_document(found: dc.results.Regression, level: float) -> dict[str, object]:
@@ -38,7 +38,7 @@ def regression_document(found: dc.results.Regression, level: float) -> dict[str,
 def regression_lines(found: dc.results.Regression, level: float) -> str:
     """A regression as a table, and what it rests on."""
     unit = f"log odds of {found.target}" if found.kind == "logistic" else found.target
-    lines = [f"{unit} on {', '.join(found.on)}", _table("coefficient", found.rows(level=level), level)]
+    lines = [f"{unit} on {', '.join(found.on)}", _print_table("coefficient", found.rows(level=level), level)]
     if found.left_out:
         lines.append(f"{100 * found.left_out:.3g} % of the draws leave coefficients open; they are left out")
     if found.basis is not None:
@@ -46,8 +46,8 @@ def regression_lines(found: dc.results.Regression, level: float) -> str:
     return "\n".join([*lines, *assumption_lines((found,))])
 
 
-def _table(what: str, rows: Sequence[Mapping[str, object]], level: float) -> str:
-    """Names, means and intervals."""
+def _print_table(what: str, rows: Sequence[Mapping[str, object]], level: float) -> str:
+    """Print names, means and intervals."""
     lines = [
         (
             ": ".join(str(row[key]) for key in ("class", "name") if key in row),

@@ -18,8 +18,8 @@ from discreet.errors import InputError, shown
 
 __all__ = ["combine"]
 
-UNSTATED = "no guarantee to state: of several relations, simulations, or on records that nobody told apart"
-THEIRS = "no guarantee to state: figures by others are among them"
+NO_ONE_GUARANTEE = "no guarantee to state: of several relations, simulations, or on records that nobody told apart"
+GUARANTEE_OF_OTHERS = "no guarantee to state: figures by others are among them"
 
 
 def combine(
@@ -54,7 +54,7 @@ def combine(
         raise InputError("--table names a table of --public; there is none")
     parts = [load_evidence(path) for path in releases]
     counts = None if public is None else public_counts(public, parts[0].network, table=table)
-    made = _readable(dc.combine(*parts, data=data, public=counts))  # type: ignore[arg-type]
+    made = _require_readable(dc.combine(*parts, data=data, public=counts))  # type: ignore[arg-type]
     if output == "-":
         sys.stdout.write(made.dumps())
         return
@@ -64,9 +64,12 @@ def combine(
         {"releases": [part.id for part in group], "guarantee": None if promise is None or assumed else str(promise)}
         for group, promise in zip(made.data_sets, made.guarantees, strict=True)
     ]
-    unstated = [UNSTATED if all(isinstance(part, dc.Release) for part in group) else THEIRS for group in made.data_sets]
+    unstated = [
+        NO_ONE_GUARANTEE if all(isinstance(part, dc.Release) for part in group) else GUARANTEE_OF_OTHERS
+        for group in made.data_sets
+    ]
     lines = [
-        f"data set {index}: {_counted(group)}, {part['guarantee'] or why}"
+        f"data set {index}: {_count_parts(group)}, {part['guarantee'] or why}"
         for index, (part, group, why) in enumerate(zip(sets, made.data_sets, unstated, strict=True), 1)
     ]
     lines += external_lines(*made.external)
@@ -78,16 +81,16 @@ def combine(
 # ----------------------------------------------------------------------------------------------------------- helpers
 
 
-def _readable(made: dc.results.Combined) -> dc.results.Combined:
-    """The same, unless nobody could read it."""
+def _require_readable(made: dc.results.Combined) -> dc.results.Combined:
+    """Return the same, unless nobody could read it."""
     from discreet.posterior.methods import able_methods
 
     able_methods(made)
     return made
 
 
-def _counted(group: Sequence[dc.Release | dc.external.External]) -> str:
-    """How many releases and figures by others a data set has."""
+def _count_parts(group: Sequence[dc.Release | dc.external.External]) -> str:
+    """Say how many releases and figures by others a data set has."""
     releases = sum(isinstance(part, dc.Release) for part in group)
     kinds = {"release(s)": releases, "document(s) of figures by others": len(group) - releases}
     return " and ".join(f"{number} {what}" for what, number in kinds.items() if number)

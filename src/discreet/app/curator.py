@@ -105,12 +105,9 @@ def release(
         structure, chosen = score_of(score, mechanism, option, (network, design, schema, audit, workload))
     else:
         structure = reading.over(network, design, schema)
-        chosen = mechanism_of(_entry(mechanism, structure), _with_share(option, audit), workload)
+        chosen = mechanism_of(_choose_entry(mechanism, structure), _add_share(option, audit), workload)
     believed = belief_of(structure, prior, equivalent_sample_size)
-    reading.affordable(chosen, believed, promise, payer)
-    to_stdout = _goes_to_stdout(output, as_json)
-    records = reading.records(structure.schema)
-    _pay(chosen, records, believed, promise, payer, None if to_stdout else output, as_json)
+    _pay(reading, chosen, believed, promise, payer, output, as_json)
 
 
 @reads_records
@@ -143,54 +140,54 @@ def structure(
     chosen = dc.structure(max_parents, max_cells=max_cells, required=wanted, forbidden=barred, first=first or ())
     network = reading.variables(schema)
     believed = dc.Dirichlet.uniform(network)
-    reading.affordable(chosen, believed, promise, payer)
-    to_stdout = _goes_to_stdout(output, as_json)
-    records = reading.records(network.schema)
-    _pay(chosen, records, believed, promise, payer, None if to_stdout else output, as_json)
+    _pay(reading, chosen, believed, promise, payer, output, as_json)
 
 
 # ----------------------------------------------------------------------------------------------------------- helpers
 
 
 def _pay(
+    reading: Reading,
     chosen: dc.tools.Mechanism[Any, Any, Any, Any],
-    records: dc.results.Records,
     believed: dc.Dirichlet | dc.designs.Normal,
     promise: dc.Guarantee,
     payer: dc.results.Account,
-    output: Path | None,
+    output: Path,
     as_json: bool,
 ) -> None:
-    """Count, charge, draw, and write: to a file, or to stdout without one."""
+    """Refuse what cannot be paid or written, then read, count, charge, draw, and write: to a file, or to stdout."""
     from discreet.app.progress import LateBar
     from discreet.mechanisms.crossing import statistic_of
 
+    reading.affordable(chosen, believed, promise, payer)
+    to_stdout = _is_to_stdout(output, as_json)
+    records = reading.records(believed.over.schema)
     with LateBar("counting") as bar:
         statistic = statistic_of(chosen, records, believed.over, bar)
     made = dc.release(chosen, statistic, believed, promise, account=payer)
-    saved = _publish(made, output)
+    saved = _publish(made, None if to_stdout else output)
     balance = payer.balance()
     say(release_lines(made, balance))
-    if output is not None:
+    if not to_stdout:
         told = release_summary(made, balance) if as_json else {}
         show(as_json, {"release": str(saved), **told}, f"wrote {saved}")
 
 
-def _entry(mechanism: str | None, structure: dc.Network | dc.Design) -> Entry:
-    """The mechanism of a structure; over a network there is a default."""
+def _choose_entry(mechanism: str | None, structure: dc.Network | dc.Design) -> Entry:
+    """Choose the mechanism of a structure; over a network there is a default."""
     if mechanism is None and isinstance(structure, dc.Design):
         raise InputError(f"name a --mechanism for this design: {', '.join(fitting(structure))}")
     return registered(mechanism or next(iter(MECHANISMS)), structure)
 
 
-def _with_share(options: list[str] | None, audit: str | None) -> list[str]:
-    """The options, and the share of an audit, which is to be said once."""
+def _add_share(options: list[str] | None, audit: str | None) -> list[str]:
+    """Add to the options the share of an audit, which is to be said once."""
     if audit is not None and any(option.partition("=")[0].strip() == "audit" for option in options or ()):
         raise InputError("the share for pairs is said twice: leave out --audit, or --option audit=...")
     return [*(options or ()), *([] if audit is None else [f"audit={audit}"])]
 
 
-def _goes_to_stdout(output: Path, as_json: bool) -> bool:
+def _is_to_stdout(output: Path, as_json: bool) -> bool:
     """Whether a release goes to stdout; refused where the summary does, too, and where a file cannot be written."""
     to_stdout = str(output) == "-"
     if to_stdout and as_json:
@@ -220,7 +217,7 @@ def _publish(release: dc.Release, path: Path | None) -> Path | None:
 
 
 def _print_release(release: dc.Release) -> None:
-    """The document on stdout; if that fails too, say that it was paid for."""
+    """Print the document to stdout; if that fails too, say that it was paid for."""
     try:
         sys.stdout.write(release.dumps())
         sys.stdout.flush()

@@ -21,9 +21,9 @@ from discreet.theory.number_losses import NumberLoss, number_loss
 
 __all__ = ["decide"]
 
-DRAWS = 1000
-"""Without --draws and --within."""
-MOST_DRAWS = 100_000
+DECISION_DRAWS = 1000
+"""Draws without --draws and --within."""
+MOST_DECISION_DRAWS = 100_000
 """Beyond it draws of all probabilities take much time and memory."""
 
 Payoffs: TypeAlias = dict[str, dict[str, float]]
@@ -47,12 +47,12 @@ class _Choice:
         dc.decisions.payoff(network, self.query, self.payoffs)
 
     def draws(self, within: float, queries: int, failure: float) -> int:
-        """For a loss."""
+        """Number of draws that keep what they can lose within a bound."""
         span = self.bounds[1] - self.bounds[0]
         return dc.decisions.plan_draws(within, responses=len(self.payoffs), queries=queries, failure=failure, span=span)
 
     def decide(self, posterior: dc.results.PosteriorDraws, options: Mapping[str, Any]) -> dc.decisions.Decision[str]:
-        """The response."""
+        """Decide for the response."""
         utility = dc.decisions.payoff(posterior.network, self.query, self.payoffs)
         return dc.decide(posterior, utility, list(self.payoffs), bounds=self.bounds, **options)
 
@@ -71,11 +71,11 @@ class _Number:
         one_probability(network, self.query)
 
     def draws(self, within: float, queries: int, failure: float) -> int:
-        """For a loss."""
+        """Number of draws that keep what they can lose within a bound."""
         return dc.decisions.plan_draws(within, responses=self.loss, queries=queries, failure=failure)
 
     def decide(self, posterior: dc.results.PosteriorDraws, options: Mapping[str, Any]) -> dc.decisions.NumberDecision:
-        """The number."""
+        """Decide for the number."""
         return dc.decisions.decide_number(posterior, self.query, self.loss, **options)
 
 
@@ -118,7 +118,7 @@ def decide(
     payoffs: OfPayoffs = None,
     quantity: OfQuantities = None,
     loss: OfLosses = None,
-    draws: Annotated[int | None, typer.Option(help=f"Draws from the posterior; {DRAWS:,} without it.")] = None,
+    draws: Annotated[int | None, typer.Option(help=f"Draws from the posterior; {DECISION_DRAWS:,} without it.")] = None,
     within: Annotated[
         float | None,
         typer.Option(help="As many draws as make the bound of every decision at most this, in the unit of its payoff."),
@@ -137,7 +137,7 @@ def decide(
 
     Every decision says what it can lose because draws are finitely many. Nothing is spent.
     """
-    asked: list[Asked] = [*_choices(query or [], payoffs or []), *_numbers(quantity or [], loss or [])]
+    asked: list[Asked] = [*_read_choices(query or [], payoffs or []), *_read_numbers(quantity or [], loss or [])]
     if not asked:
         raise InputError("name a --query with its --payoffs, or a --quantity; discreet decide --help has both")
     evidence, stored = load_asked(release)
@@ -145,7 +145,7 @@ def decide(
         if (draws, within, seed) != (None, None, None):
             raise InputError("these draws are stored: leave out --draws, --within and --seed, or ask their release")
         draws = stored.cells.draws
-    number = _number(asked, draws, within, failure, level)
+    number = _count_draws(asked, draws, within, failure, level)
     payload = evidence.payload if isinstance(evidence, dc.Release) else None
     states = isinstance(payload, dc.kinds.FactoredChoice) and payload.kind == "categorical"
     network = payload.states_network if isinstance(payload, dc.kinds.FactoredChoice) and states else evidence.network
@@ -159,24 +159,24 @@ def decide(
     # All of them were fixed before these draws were made, and with a seed of its own nobody has seen them.
     alone = seed is None and stored is None and posterior.source is not None
     found = [replace(part.decide(posterior, options), fresh=alone) for part in asked]
-    _hint(found, within, number)
-    told = [_document(part, made) for part, made in zip(asked, found, strict=True)]
-    lines = [_lines(part, made) for part, made in zip(asked, found, strict=True)]
-    last = f"{_together(found)}; posterior: {posterior.method}, {number:,} draws"
+    _hint_at_draws(found, within, number)
+    told = [_document_decision(part, made) for part, made in zip(asked, found, strict=True)]
+    lines = [_print_decision(part, made) for part, made in zip(asked, found, strict=True)]
+    last = f"{_say_when_bounds_hold(found)}; posterior: {posterior.method}, {number:,} draws"
     show(as_json, {"method": posterior.method, "draws": number, "decisions": told}, "\n\n".join([*lines, last]))
 
 
-def _choices(queries: list[str], payoffs: list[str]) -> list[_Choice]:
-    """Queries with their payoffs."""
+def _read_choices(queries: list[str], payoffs: list[str]) -> list[_Choice]:
+    """Read queries with their payoffs."""
     if len(queries) != len(payoffs):
         raise InputError(
             f"{len(queries)} --query and {len(payoffs)} --payoffs: every query needs its own, in its order"
         )
-    return [_Choice(query, _payoffs(text)) for query, text in zip(queries, payoffs, strict=True)]
+    return [_Choice(query, _read_payoffs(text)) for query, text in zip(queries, payoffs, strict=True)]
 
 
-def _numbers(quantities: list[str], losses: list[str]) -> list[_Number]:
-    """Quantities with their losses."""
+def _read_numbers(quantities: list[str], losses: list[str]) -> list[_Number]:
+    """Read quantities with their losses."""
     if losses and not quantities:
         raise InputError("--loss is of a --quantity; a --query has --payoffs")
     given = [number_loss(text) for text in losses or ["squared"]]
@@ -185,8 +185,8 @@ def _numbers(quantities: list[str], losses: list[str]) -> list[_Number]:
     return [_Number(text, given[i if len(given) > 1 else 0]) for i, text in enumerate(quantities)]
 
 
-def _payoffs(text: str) -> Payoffs:
-    """Payoffs from JSON, or from a file of it."""
+def _read_payoffs(text: str) -> Payoffs:
+    """Read payoffs from JSON, or from a file of it."""
     inline = text.lstrip().startswith("{")
     raw = read_json(text if inline else read_text(text, "payoffs", QUERIES_BYTES), "the payoffs", QUERIES_BYTES)
     rows = raw.values() if isinstance(raw, dict) else [None]
@@ -201,43 +201,44 @@ def _payoffs(text: str) -> Payoffs:
     return {name: {state: float(value) for state, value in row.items()} for name, row in raw.items()}
 
 
-def _number(asked: list[Asked], draws: int | None, within: float | None, failure: float, level: float) -> int:
-    """Draws: as many as are named, or as make the loss of all decisions at most so much; enough for their intervals."""
+def _count_draws(asked: list[Asked], draws: int | None, within: float | None, failure: float, level: float) -> int:
+    """Count draws: as many as are named, or as keep what decisions can lose within a bound; enough for intervals."""
     if within is None:
-        number = DRAWS if draws is None else draws
+        number = DECISION_DRAWS if draws is None else draws
         check_draws(number, level)
         return number
     if draws is not None:
         raise InputError("--draws is a number of draws and --within makes one; name one of them")
     wanted = max(part.draws(within, len(asked), failure) for part in asked)
-    if wanted > MOST_DRAWS:
+    if wanted > MOST_DECISION_DRAWS:
         raise InputError(
-            f"a loss within {within:g} takes {wanted:,} draws in the worst case, more than {MOST_DRAWS:,}; name "
+            f"a loss within {within:g} takes {wanted:,} draws in the worst case, more than "
+            f"{MOST_DECISION_DRAWS:,}; name "
             "--draws and see the bound of these decisions, which is often far less"
         )
     return max(wanted, draws_for(level))
 
 
-def _together(found: list[Decided]) -> str:
-    """When all bounds hold."""
+def _say_when_bounds_hold(found: list[Decided]) -> str:
+    """Say when all bounds hold."""
     first, several = found[0], len(found) > 1
     bounds = f"all {len(found)} bounds hold together" if several else "the bound holds"
     when = "however the decisions were chosen" if first.fresh else "if they were fixed before anybody saw these draws"
     return f"{bounds}, but for a chance of {first.failure:g}, {when}"
 
 
-def _hint(found: list[Decided], within: float | None, number: int) -> None:
-    """What to do where draws depend on each other and are worth too few."""
+def _hint_at_draws(found: list[Decided], within: float | None, number: int) -> None:
+    """Hint at what to do where draws depend on each other and are worth too few."""
     worth = min(part.effective for part in found)
     if within is not None and any(part.regret > within for part in found):
         say(
             f"the {number:,} draws are worth {worth:,.0f} independent ones, so a bound is above {within:g}; ask for "
-            f"about --draws {min(MOST_DRAWS, int(1.2 * number**2 / worth)):,}".replace(",", "")
+            f"about --draws {min(MOST_DECISION_DRAWS, int(1.2 * number**2 / worth)):,}".replace(",", "")
         )
 
 
-def _document(asked: Asked, made: Decided) -> dict[str, object]:
-    """A decision as JSON."""
+def _document_decision(asked: Asked, made: Decided) -> dict[str, object]:
+    """Write a decision as JSON."""
     same = {name: getattr(made, name) for name in ("level", "regret", "failure", "fresh", "effective")}
     if isinstance(made, dc.decisions.Decision):
         rows = [dict(row) for row in made.rows]
@@ -247,8 +248,8 @@ def _document(asked: Asked, made: Decided) -> dict[str, object]:
     return {"kind": "number", "quantity": asked.query, "loss": str(made.loss), "response": ends, **known, **same}
 
 
-def _lines(asked: Asked, made: Decided) -> str:
-    """A decision for a person."""
+def _print_decision(asked: Asked, made: Decided) -> str:
+    """Print a decision for a person."""
     lost = f"loses at most {made.regret:.3g} by the number of draws"
     if isinstance(made, dc.decisions.Decision):
         head = ("response", "payoff", f"{100 * made.level:.6g} % interval", "best")

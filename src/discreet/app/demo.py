@@ -19,10 +19,10 @@ from discreet.privacy.ledger import Balance
 
 __all__ = ["Demo", "demo_lines", "run_demo"]
 
-RECORDS = 10_000
-LEVEL = 0.95
-DRAWS = 1000
-QUERIES = (
+DEMO_RECORDS = 10_000
+DEMO_LEVEL = 0.95
+DEMO_DRAWS = 1000
+DEMO_QUERIES = (
     "P(lung=yes | smoke=yes)",
     "P(dysp=yes | smoke=yes)",
     "P(tub=yes | xray=yes, dysp=yes)",
@@ -63,13 +63,13 @@ def run_demo(keep: Path | None, seed: int) -> Demo:
     """
     with ExitStack() as stack:
         folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="discreet-demo-")))
-        _prepare(folder)
+        _prepare_folder(folder)
         rng = np.random.default_rng(seed)
         bundled = stack.enter_context(as_file(files("discreet.app") / "asia.bif"))
         (folder / "asia.bif").write_bytes(bundled.read_bytes())
         theta = dc.Tables.read(folder / "asia.bif")
         network = theta.network
-        pq.write_table(dc.tools.simulate_records(theta, RECORDS, rng=rng), folder / "records.parquet")
+        pq.write_table(dc.tools.simulate_records(theta, DEMO_RECORDS, rng=rng), folder / "records.parquet")
 
         ledger = dc.Ledger(f"sqlite:///{folder / 'ledger.db'}")
         limit = dc.Guarantee(epsilon=3, delta=0, relation="add-remove", unit="record")
@@ -81,12 +81,13 @@ def run_demo(keep: Path | None, seed: int) -> Demo:
         )
         made.save(folder / "release.json")
 
-        posterior = dc.noise_aware(dc.Release.load(folder / "release.json"), draws=DRAWS, rng=rng)
+        posterior = dc.noise_aware(dc.Release.load(folder / "release.json"), draws=DEMO_DRAWS, rng=rng)
         truth = dc.results.PosteriorDraws(
             dc.Tables(network, {node: table[..., None] for node, table in theta.items()}, draws=1)
         )
         pairs = tuple(
-            (dc.answer(truth, query, level=LEVEL), dc.answer(posterior, query, level=LEVEL)) for query in QUERIES
+            (dc.answer(truth, query, level=DEMO_LEVEL), dc.answer(posterior, query, level=DEMO_LEVEL))
+            for query in DEMO_QUERIES
         )
         return Demo(made, account.balance(), pairs, keep)
 
@@ -99,16 +100,17 @@ def demo_lines(demo: Demo) -> str:
         rows.append(
             (
                 private.query,
-                _state(known["state"]),
+                _join_state(known["state"]),
                 f"{known['mean']:.4f}",
-                _state(found["state"]) if found["state"] != known["state"] else "same",
+                _join_state(found["state"]) if found["state"] != known["state"] else "same",
                 f"{found['mean']:.4f}",
                 f"{found['lower']:.4f} to {found['upper']:.4f}",
             )
         )
-    head = ("query", "true state", "truth", "private state", "private", f"{100 * LEVEL:g} % interval")
+    head = ("query", "true state", "truth", "private state", "private", f"{100 * DEMO_LEVEL:g} % interval")
     lines = [
-        f"made up {RECORDS:,} records from the Asia network (Lauritzen, Spiegelhalter 1988) and took them as private",
+        f"made up {DEMO_RECORDS:,} records from the Asia network (Lauritzen, Spiegelhalter 1988) and took them as "
+        "private",
         release_lines(demo.release, demo.balance),
         "",
         columns(head, rows),
@@ -118,13 +120,13 @@ def demo_lines(demo: Demo) -> str:
     return "\n".join(lines)
 
 
-def _state(state: object) -> str:
-    """A joint state in one line."""
+def _join_state(state: object) -> str:
+    """Join the parts of a joint state in one line."""
     assert isinstance(state, Mapping)
     return ", ".join(f"{name}={value}" for name, value in state.items())
 
 
-def _prepare(folder: Path) -> None:
+def _prepare_folder(folder: Path) -> None:
     """Make the folder; refuse one that holds something."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

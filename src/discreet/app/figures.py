@@ -57,7 +57,7 @@ def external(
     assert isinstance(structure, dc.Network)
     stated = noise.replace("-", "_")
     law: Any = stated if scale is None else dc.external.StatedNoise(cast(Any, stated), scale)
-    words = _promise(epsilon, delta, relation, unit, promise)
+    words = _read_promise(epsilon, delta, relation, unit, promise)
     if output != "-":
         check_output(Path(output), replace_file)
     parts = [dc.external.measured_cells(path, structure, law, guarantee=words, source=source) for path in cells]
@@ -69,10 +69,10 @@ def external(
     show(as_json, {"output": output, **external_document(made)}, "\n".join([*external_lines(made), f"wrote {output}"]))
 
 
-def _promise(
+def _read_promise(
     epsilon: str | None, delta: str, relation: str | None, unit: str, promise: str | None
 ) -> dc.Guarantee | str | None:
-    """What the source guarantees."""
+    """Read what the source guarantees."""
     if epsilon is None:
         if relation is not None or delta != "0":
             raise InputError("a guarantee needs its --epsilon; leave out --relation and --delta for public figures")

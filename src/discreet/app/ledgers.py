@@ -61,9 +61,9 @@ def open_account(
             f"{limit.relation} is about whole records, and {shown(unit)} is an amount of change: name what one record "
             "stands for, such as 'record' or 'patient', or take --relation metric, which protects no record"
         )
-    opened = _ledger(ledger).open(account, limit)
+    opened = _open_ledger(ledger).open(account, limit)
     place = opened.ledger.place
-    told = {"ledger": place, **_account(opened)}
+    told = {"ledger": place, **_document_account(opened)}
     show(as_json, told, f"opened account {account!r}: at most {limit} in all\nledger: {place}")
 
 
@@ -74,15 +74,15 @@ def show_accounts(
     as_json: Json = False,
 ) -> None:
     """Show accounts, or who paid for a release."""
-    book = _ledger(ledger)
+    book = _open_ledger(ledger)
     if account is not None and account not in book.names():
         paid = book.paid(account)
         if paid is not None:
-            told = {"ledger": book.place, "account": paid[0], "charge": _charge(paid[1])}
+            told = {"ledger": book.place, "account": paid[0], "charge": _document_charge(paid[1])}
             spent = paid[1].guarantee
             show(as_json, told, f"release {account} was charged to account {paid[0]!r} on {paid[1].date}: {spent}")
             return
-    shown = [_account(book.account(name)) for name in ([account] if account else book.names())]
+    shown = [_document_account(book.account(name)) for name in ([account] if account else book.names())]
     rows = [
         (part["account"], part["relation"], part["unit"], part["limit"]["epsilon"], part["spent"]["epsilon"],
          part["left"]["epsilon"], str(len(part["charges"])))
@@ -91,7 +91,7 @@ def show_accounts(
     head = ("account", "relation", "unit", "epsilon limit", "spent", "left", "charges")
     text = columns(head, rows) if rows else "no account is open"
     if account:
-        text += "".join(f"\n\n{part}" for part in _details(shown[0]))
+        text += "".join(f"\n\n{part}" for part in _print_details(shown[0]))
     show(as_json, {"ledger": book.place, "accounts": shown}, f"{text}\n\nledger: {book.place}")
 
 
@@ -109,22 +109,24 @@ def lower_limit(
 
     Of an account, or of a person or a purpose in it, which have none of their own at first.
     """
-    found = _ledger(ledger).account(account)
+    found = _open_ledger(ledger).account(account)
     whose = f"person {person}" if person else f"purpose {purpose}" if purpose else ""
     own = found.shares().get(whose, found.balance()).limit
     limit = dc.Guarantee(
         epsilon=epsilon, delta=own.delta if delta is None else delta, relation=own.relation, unit=own.unit
     )
     found.lower(limit, person=person, purpose=purpose)
-    show(as_json, _account(found), f"account {found.name!r}{whose and f' for {whose}'}: at most {limit} in all")
+    show(
+        as_json, _document_account(found), f"account {found.name!r}{whose and f' for {whose}'}: at most {limit} in all"
+    )
 
 
 @ledger_app.command("close")
 def close_account(account: AccountName, ledger: LedgerUrl = None, as_json: Json = False) -> None:
     """Close an account, for good."""
-    found = _ledger(ledger).account(account)
+    found = _open_ledger(ledger).account(account)
     found.close()
-    show(as_json, _account(found), f"closed account {found.name!r}")
+    show(as_json, _document_account(found), f"closed account {found.name!r}")
 
 
 @ledger_app.command("verify")
@@ -142,9 +144,9 @@ def verify_accounts(
     """
     last: list[Entry]
     if account is not None and account.endswith(".json"):
-        place, last, kept = account, [verify_document(_read(Path(account)))], ""
+        place, last, kept = account, [verify_document(_read_json(Path(account)))], ""
     else:
-        book = _ledger(ledger)
+        book = _open_ledger(ledger)
         place, kept = book.place, book.durability
         last = [book.account(name).verify() for name in ([account] if account else book.names())]
     told = [
@@ -167,13 +169,13 @@ def export_account(
 
     They are verified. JSON is what `ledger verify FILE` checks without the database, CSV is to be read.
     """
-    document = _ledger(ledger).account(account).export()
+    document = _open_ledger(ledger).account(account).export()
     if str(output) == "-":
         print(json.dumps(document, indent=1))  # noqa: T201
         return
     check_output(output, replace=False)
     if output.suffix == ".csv":
-        output.write_text(_as_csv(document["entries"]))
+        output.write_text(_write_csv(document["entries"]))
     else:
         output.write_text(json.dumps(document, indent=1) + "\n")
     say(f"wrote {output}")
@@ -222,36 +224,36 @@ def migrate_ledger(ledger: LedgerUrl = None) -> None:
 # ------------------------------------------------------------------------------------------------------------- helpers
 
 
-def _ledger(given: str | None) -> dc.Ledger:
-    """The ledger that was named."""
+def _open_ledger(given: str | None) -> dc.Ledger:
+    """Open the ledger that was named."""
     return dc.Ledger(ledger_address(given))
 
 
-def _account(account: dc.results.Account) -> dict[str, Any]:
-    """An account as JSON."""
+def _document_account(account: dc.results.Account) -> dict[str, Any]:
+    """Write an account as JSON."""
     balance = account.balance()
     return {
         "account": account.name,
         "relation": balance.limit.relation.value,
         "unit": balance.limit.unit,
         "closed": balance.closed,
-        **_figures(balance),
-        "limits": [{"subject": subject, **_figures(share)} for subject, share in account.shares().items()],
-        "charges": [_charge(charge) for charge in account.charges()],
+        **_document_balance(balance),
+        "limits": [{"subject": subject, **_document_balance(share)} for subject, share in account.shares().items()],
+        "charges": [_document_charge(charge) for charge in account.charges()],
     }
 
 
-def _figures(balance: Balance) -> dict[str, dict[str, str]]:
-    """A balance as JSON."""
+def _document_balance(balance: Balance) -> dict[str, dict[str, str]]:
+    """Write a balance as JSON."""
     return {
-        "limit": _budget(balance.limit.epsilon, balance.limit.delta),
-        "spent": _budget(balance.epsilon_spent, balance.delta_spent),
-        "left": _budget(balance.epsilon_left, balance.delta_left),
+        "limit": _document_budget(balance.limit.epsilon, balance.limit.delta),
+        "spent": _document_budget(balance.epsilon_spent, balance.delta_spent),
+        "left": _document_budget(balance.epsilon_left, balance.delta_left),
     }
 
 
-def _charge(charge: Charge) -> dict[str, Any]:
-    """A charge as JSON."""
+def _document_charge(charge: Charge) -> dict[str, Any]:
+    """Write a charge as JSON."""
     return {
         "sequence": charge.sequence,
         "date": charge.date.isoformat(),
@@ -259,17 +261,17 @@ def _charge(charge: Charge) -> dict[str, Any]:
         "purpose": charge.purpose,
         "mechanism": charge.mechanism,
         "release": charge.release,
-        **_budget(charge.guarantee.epsilon, charge.guarantee.delta),
+        **_document_budget(charge.guarantee.epsilon, charge.guarantee.delta),
     }
 
 
-def _budget(epsilon: Fraction, delta: Fraction) -> dict[str, str]:
-    """An amount as JSON."""
+def _document_budget(epsilon: Fraction, delta: Fraction) -> dict[str, str]:
+    """Write an amount as JSON."""
     return {"epsilon": as_text(epsilon), "delta": as_text(delta)}
 
 
-def _details(part: dict[str, Any]) -> list[str]:
-    """Limits and charges of an account, in columns."""
+def _print_details(part: dict[str, Any]) -> list[str]:
+    """Print limits and charges of an account, in columns."""
     found = ["this account is closed"] if part["closed"] else []
     if part["limits"]:
         rows = [
@@ -283,16 +285,16 @@ def _details(part: dict[str, Any]) -> list[str]:
     return found
 
 
-def _read(path: Path) -> Any:
-    """A document of JSON."""
+def _read_json(path: Path) -> Any:
+    """Read a document of JSON."""
     try:
         return json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         raise InputError(f"cannot read {shown(str(path))} as JSON that `ledger export` wrote") from None
 
 
-def _as_csv(entries: Any) -> str:
-    """Entries in lines."""
+def _write_csv(entries: Any) -> str:
+    """Write entries as CSV."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()

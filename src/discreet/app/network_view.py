@@ -38,19 +38,19 @@ def show_network(
         raise InputError("the drawing and the JSON cannot both go to stdout; name a file, or leave out --json")
     if svg is not None and svg != "-":
         check_output(Path(svg), replace)
-    network = _network(source, schema)
+    network = _read_network(source, schema)
     if svg == "-":
         sys.stdout.write(network.to_svg())
         return
     if svg is not None:
         write_whole(network.to_svg(), Path(svg), "drawing", replace=replace)
-    told = {**_document(network), **({} if svg is None else {"svg": svg})}
+    told = {**_write_document(network), **({} if svg is None else {"svg": svg})}
     drawn = "\n\n".join([network.to_text(), *origin_lines(network)])
     show(as_json, told, drawn if svg is None else f"wrote {svg}")
 
 
-def _network(source: str, schema: Path | None) -> dc.Network:
-    """The network that a file, standard input or a word says."""
+def _read_network(source: str, schema: Path | None) -> dc.Network:
+    """Read the network that a file, standard input or a word says."""
     variables = None if schema is None else dc.Schema.read(schema)
     named = named_network(source, variables)
     if named is not None:
@@ -72,8 +72,8 @@ def _network(source: str, schema: Path | None) -> dc.Network:
     return release.network
 
 
-def _document(network: dc.Network) -> dict[str, Any]:
-    """Nodes and arcs as JSON."""
+def _write_document(network: dc.Network) -> dict[str, Any]:
+    """Write nodes and arcs as JSON."""
     nodes = [
         {
             "name": variable.name,

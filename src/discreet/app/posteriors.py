@@ -20,7 +20,7 @@ from discreet.releases.combined import Evidence
 
 __all__ = ["GAPS", "Drawing", "asked_queries", "believed_prior", "load_asked", "load_evidence", "posterior_of"]
 
-SNIFFED = 4096
+SNIFFED_BYTES = 4096
 """Bytes of a file that tell what it holds."""
 METHODS: dict[str, dc.tools.Method] = {
     "noise-aware": "auto",
@@ -90,12 +90,12 @@ def posterior_of(
             "these draws are stored: leave out --method, --draws, --seed, --prior and --trust-network, or ask the "
             "release that they were made of"
         )
-    drawn = _drawn(evidence, how) if stored is None else stored
+    drawn = _draw(evidence, how) if stored is None else stored
     return drawn if complete or missing == "state" else dc.tools.assume_at_random(drawn)
 
 
-def _drawn(evidence: Evidence, how: Drawing) -> dc.results.PosteriorDraws:
-    """The posterior of what was released."""
+def _draw(evidence: Evidence, how: Drawing) -> dc.results.PosteriorDraws:
+    """Draw the posterior of what was released."""
     method, draws, rng = how.method or "noise-aware", how.number, how.rng()
     if method not in METHODS:
         raise InputError(f"no method {shown(method)}; there are: {', '.join(METHODS)}")
@@ -134,7 +134,7 @@ def believed_prior(evidence: Evidence, text: str | None, size: float, how: Drawi
 
 def _is_document(path: str) -> bool:
     """Whether a file begins as a release or stored draws do; a network never does."""
-    return _begins(path, b"{") or _begins(path, DRAWS_FIRST_LINE)
+    return _begins_with(path, b"{") or _begins_with(path, DRAWS_FIRST_LINE)
 
 
 def asked_queries(words: list[str] | None, release: str) -> list[str] | None:
@@ -146,7 +146,7 @@ def asked_queries(words: list[str] | None, release: str) -> list[str] | None:
     listed = [
         text
         for word in words
-        for text in (queries_in(_stdin("queries", QUERIES_BYTES)) if word == "-" else queries_of(word))
+        for text in (queries_in(_read_stdin("queries", QUERIES_BYTES)) if word == "-" else queries_of(word))
     ]
     if not listed:
         raise InputError("there is no query in the files that were named; write one a line")
@@ -161,8 +161,8 @@ def load_evidence(path: str) -> Evidence:
 def load_asked(path: str) -> tuple[Evidence, dc.results.PosteriorDraws | None]:
     """What a file or stdin holds: a release or combined releases, and draws of their posterior if they are stored."""
     if path == "-":
-        return dc.tools.loads(_stdin("release", DOCUMENT_BYTES)), None
-    if not _begins(path, DRAWS_FIRST_LINE):
+        return dc.tools.loads(_read_stdin("release", DOCUMENT_BYTES)), None
+    if not _begins_with(path, DRAWS_FIRST_LINE):
         return dc.load(path), None
     stored = dc.results.PosteriorDraws.load(path)
     assert stored.basis is not None
@@ -171,13 +171,13 @@ def load_asked(path: str) -> tuple[Evidence, dc.results.PosteriorDraws | None]:
     return (combined.parts[0] if alone else combined), stored
 
 
-def _begins(path: str, start: bytes) -> bool:
+def _begins_with(path: str, start: bytes) -> bool:
     """Whether a file can be read and begins with some bytes, after blank ones."""
     with suppress(OSError, ValueError), open(path, "rb") as file:
-        return file.read(SNIFFED).lstrip().startswith(start)
+        return file.read(SNIFFED_BYTES).lstrip().startswith(start)
     return False
 
 
-def _stdin(what: str, limit: int) -> str:
-    """All text on stdin, no more bytes than a limit."""
+def _read_stdin(what: str, limit: int) -> str:
+    """Read all text on stdin, no more bytes than a limit."""
     return decoded(taken(sys.stdin.buffer, f"the {what} from stdin", limit), f"the {what} from stdin")

@@ -87,7 +87,7 @@ OutOfBounds = Annotated[
 ]
 
 
-def _options(
+def _take_options(
     table: TableName = None,
     missing: Missing = None,
     may_be_missing: MayBeMissing = None,
@@ -99,12 +99,12 @@ def _options(
     one_record_a_unit: OneRecord = False,
     order_column: OrderColumn = None,
 ) -> None:
-    """The options of `read_records` that commands have, and which variables may be missing."""
+    """Take the options of `read_records` that commands have, and which variables may be missing."""
 
 
 def reads_records(command: Callable[..., None]) -> Callable[..., None]:
     """A command that has these options in the place of its parameter `how`, which is what was given of them."""
-    own, options = (inspect.signature(each, eval_str=True).parameters for each in (command, _options))
+    own, options = (inspect.signature(each, eval_str=True).parameters for each in (command, _take_options))
     listed = [each for name, one in own.items() for each in (options.values() if name == "how" else (one,))]
 
     @wraps(command)
@@ -167,10 +167,10 @@ class Reading:
         if self.project is not None and network is None and design is None:
             if schema is not None:
                 raise InputError("the project file has the variables itself; leave out --schema")
-            return self._with_gaps(self.project.network)
+            return self._add_gaps(self.project.network)
         found = structure_of(network, design, schema)
         if isinstance(found, dc.Network):
-            return self._with_gaps(found)
+            return self._add_gaps(found)
         if self.policy.missing == "keep":
             raise InputError("a design has no state of missing values; --missing keep is for networks")
         return found
@@ -180,8 +180,8 @@ class Reading:
         if self.gaps:
             raise InputError("--may-be-missing is not for --score: its schema says which variables may be missing")
 
-    def _with_gaps(self, network: dc.Network) -> dc.Network:
-        """The network, with a state of missing values where they are kept."""
+    def _add_gaps(self, network: dc.Network) -> dc.Network:
+        """Add to the network a state of missing values where they are kept."""
         if self.policy.missing != "keep" or (network.may_be_missing and not self.gaps):
             return network
         return network.with_missing(self.gaps or None)
@@ -191,9 +191,9 @@ class Reading:
         if (schema is None) == (self.project is None):
             raise InputError("name the variables once: --schema, or a project file")
         if self.project is not None:
-            return self._with_gaps(dc.Network.empty(self.project.network.variables))
+            return self._add_gaps(dc.Network.empty(self.project.network.variables))
         assert schema is not None
-        return self._with_gaps(dc.Network.empty(dc.Schema.read(schema)))
+        return self._add_gaps(dc.Network.empty(dc.Schema.read(schema)))
 
     def records(self, schema: dc.Schema) -> dc.results.Records:
         """The private table."""

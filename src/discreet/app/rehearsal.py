@@ -28,7 +28,7 @@ from discreet.app.arguments import (
 )
 from discreet.app.reading import MaxRecords, Weights
 from discreet.app.report import (
-    UNUSED,
+    UNUSED_DELTA,
     audit_lines,
     columns,
     origin_document,
@@ -46,8 +46,8 @@ from discreet.releases.policy import RecordsPolicy
 
 __all__ = ["audit", "plan"]
 
-DELTA = "1e-6"
-"""Of an audit, where the mechanism needs one and none is given."""
+AUDITED_DELTA = "1e-6"
+"""Delta of an audit, where the mechanism needs one and none is given."""
 DEFAULT_MECHANISM = next(iter(MECHANISMS))
 NEEDS_DELTA = [name for name, entry in MECHANISMS.items() if entry.delta == "needed"]
 
@@ -85,17 +85,19 @@ def plan(
     from random weights; of a family's --score from parameters that its prior draws.
     """
     rng = np.random.default_rng(seed)
-    promises = [dc.Guarantee(epsilon=epsilon, delta=delta, relation=each, unit=unit) for each in _relations(relation)]
+    promises = [
+        dc.Guarantee(epsilon=epsilon, delta=delta, relation=each, unit=unit) for each in _list_relations(relation)
+    ]
     if score is not None:
         _, drawing = score_of(score, mechanism, option, (network, design, schema, workload))
         read = dc.scores.read_score_file(str(score))
         told, text = _plan_score(drawing, read, promises, records, repeats, rng)
     else:
-        world, source = _world(network, design, schema, rng)
-        chosen = _rehearsed(world, mechanism, option, workload, records)
+        truth, source = _choose_truth(network, design, schema, rng)
+        chosen = _choose_mechanisms(truth, mechanism, option, workload, records)
         guessed = bool(workload) or any(given.startswith("records=") for given in option or ())
         asked = bool(workload), guessed
-        told, text = _plan_world(world, source, chosen, promises, records, repeats, rng, asked)
+        told, text = _plan_structure(truth, source, chosen, promises, records, repeats, rng, asked)
     show(as_json, {"records": records, "epsilon": epsilon, **told}, text)
 
 
@@ -103,7 +105,8 @@ def audit(
     mechanism: Annotated[str, typer.Argument(help="Name of a mechanism; see `release --help`.")],
     epsilon: Annotated[str, typer.Option(help="Promise to hold it to, as decimal text.")] = "1",
     delta: Annotated[
-        str | None, typer.Option(help=f"0 without it, but {DELTA} for {', '.join(NEEDS_DELTA)}, which needs one.")
+        str | None,
+        typer.Option(help=f"0 without it, but {AUDITED_DELTA} for {', '.join(NEEDS_DELTA)}, which needs one."),
     ] = None,
     relation: RelationName = None,
     unit: Unit = "record",
@@ -121,12 +124,12 @@ def audit(
         raise InputError(f"an audit needs data sets of at least one record, got {records}")
     entry = registered(mechanism)
     chosen = mechanism_of(entry, option, None, entry.needed)
-    given = delta if delta is not None else DELTA if entry.delta == "needed" else "0"
+    given = delta if delta is not None else AUDITED_DELTA if entry.delta == "needed" else "0"
     most = max_records or 1
     policy = RecordsPolicy("error", "error", unit if most > 1 else None, most, weights or "record")
     found: list[dc.results.Finding] = []
     refused: dict[str, str] = {}
-    for each in _relations(relation):
+    for each in _list_relations(relation):
         promise = dc.Guarantee(epsilon=epsilon, delta=given, relation=each, unit=unit)
         try:
             found += dc.audit(chosen, promise, most=records, policy=policy)
@@ -134,8 +137,12 @@ def audit(
             refused[each] = str(error)
     if not found:
         raise InputError("; ".join(dict.fromkeys(refused.values())))
-    told = {"mechanism": mechanism, "findings": [_finding(part, entry.over) for part in found], "refused": refused}
-    lines = [_finding_lines(found, entry.over)]
+    told = {
+        "mechanism": mechanism,
+        "findings": [_document_finding(part, entry.over) for part in found],
+        "refused": refused,
+    }
+    lines = [_print_findings(found, entry.over)]
     lines += [] if chosen.only is None else unit_lines(found[0].guarantee, chosen.only.variables)
     show(as_json, told, "\n".join(lines))
     for relations, reason in refused.items():
@@ -150,13 +157,13 @@ def audit(
 # ----------------------------------------------------------------------------------------------------------- helpers
 
 
-def _relations(name: str | None) -> list[dc.Relation]:
-    """The one that is named, or both that are about records."""
+def _list_relations(name: str | None) -> list[dc.Relation]:
+    """List the one that is named, or both that are about records."""
     return list(dc.tools.RECORD_RELATIONS) if name is None else [dc.Relation(name)]
 
 
-def _plan_world(
-    world: dc.Tables | dc.Design,
+def _plan_structure(
+    truth: dc.Tables | dc.Design,
     source: str,
     chosen: Mapping[str, dc.tools.Mechanism[Any, Any, Any, Any]],
     promises: Sequence[dc.Guarantee],
@@ -165,27 +172,30 @@ def _plan_world(
     rng: np.random.Generator,
     asked: tuple[bool, bool],
 ) -> tuple[dict[str, Any], str]:
-    """The errors to expect over a network or a design; asked is whether a workload was, and that or a size."""
+    """Plan over a network or a design; asked is whether a workload was, and that or a size."""
     from discreet.verify.plan import plan as plan_errors
 
-    over: Over = "network" if isinstance(world, dc.Tables) else "design"
+    over: Over = "network" if isinstance(truth, dc.Tables) else "design"
     found: list[tuple[dc.Relation, dc.results.Expected]] = []
     plans: dict[dc.Guarantee, dc.kinds.PlannedNoise | dc.kinds.AuditNoise] = {}
     for promise in promises:
-        compared = plan_errors(world, promise, records, rng=rng, repeats=repeats, mechanisms=chosen)
+        compared = plan_errors(truth, promise, records, rng=rng, repeats=repeats, mechanisms=chosen)
         found += [(promise.relation, part) for part in compared]
-        if isinstance(world, dc.Tables) and list(chosen) == [DEFAULT_MECHANISM]:
-            prior = dc.Dirichlet.uniform(world.network)
-            plans[promise] = chosen[DEFAULT_MECHANISM].calibrate(world.network, prior, promise)
-    told: dict[str, Any] = {"source": source, "expected": [_expected(each, part, over) for each, part in found]}
-    text = _expected_lines(found, over) + f"\n\n{records:,} records made up from {source}, {repeats} times"
-    if isinstance(world, dc.Tables):
-        told |= origin_document(world.network)
-        text = "\n".join([text, *origin_lines(world.network)])
+        if isinstance(truth, dc.Tables) and list(chosen) == [DEFAULT_MECHANISM]:
+            prior = dc.Dirichlet.uniform(truth.network)
+            plans[promise] = chosen[DEFAULT_MECHANISM].calibrate(truth.network, prior, promise)
+    told: dict[str, Any] = {
+        "source": source,
+        "expected": [_document_expected(each, part, over) for each, part in found],
+    }
+    text = _print_expected(found, over) + f"\n\n{records:,} records made up from {source}, {repeats} times"
+    if isinstance(truth, dc.Tables):
+        told |= origin_document(truth.network)
+        text = "\n".join([text, *origin_lines(truth.network)])
     if plans:
         told["plans"] = {promise.relation.value: plan_summary(plan) for promise, plan in plans.items()}
     for promise, plan in plans.items():
-        text += _plan_text(prior, promise, plan, records, *asked)
+        text += _print_plan(prior, promise, plan, records, *asked)
     return told, text
 
 
@@ -197,7 +207,7 @@ def _plan_score(
     repeats: int,
     rng: np.random.Generator,
 ) -> tuple[dict[str, Any], str]:
-    """The errors to expect of draws among a score's candidates."""
+    """Plan draws among a score's candidates."""
     from discreet.verify.plan_score import plan_score
 
     table = score.table if isinstance(score, dc.scores.Family) else score
@@ -216,10 +226,10 @@ def _plan_score(
     return {"source": source, "expected": told}, "\n".join(lines)
 
 
-def _world(
+def _choose_truth(
     network: str | None, design: Path | None, schema: Path | None, rng: np.random.Generator
 ) -> tuple[dc.Tables | dc.Design, str]:
-    """What records are made up from, and its name: a network's probabilities, or random ones, or a design."""
+    """Choose what records are made up from, and its name: a network's probabilities, or random ones, or a design."""
     structure = structure_of(network, design, schema)
     if isinstance(structure, dc.Design):
         return structure, "random weights"
@@ -232,17 +242,17 @@ def _world(
     return dc.Tables(structure, {node: table[..., 0] for node, table in drawn.items()}), "random probabilities"
 
 
-def _rehearsed(
-    world: dc.Tables | dc.Design,
+def _choose_mechanisms(
+    truth: dc.Tables | dc.Design,
     mechanism: str | None,
     option: list[str] | None,
     workload: list[str] | None,
     records: int,
 ) -> dict[str, dc.tools.Mechanism[Any, Any, Any, Any]]:
-    """The mechanism that is named, or all that fit, with what they need to be tried at all."""
+    """Choose the mechanism that is named, or all that fit, with what they need to be tried at all."""
     if option and mechanism is None:
         raise InputError("name the --mechanism that the options are for")
-    structure = world.network if isinstance(world, dc.Tables) else world
+    structure = truth.network if isinstance(truth, dc.Tables) else truth
     chosen = {}
     for entry in [registered(mechanism, structure)] if mechanism else fitting(structure).values():
         stands = {**entry.needed, **({"records": str(records)} if "records" in entry.needed else {})}
@@ -251,8 +261,8 @@ def _rehearsed(
     return chosen
 
 
-def _expected(relation: dc.Relation, part: dc.results.Expected, over: Over) -> dict[str, Any]:
-    """What to expect of one mechanism, as JSON."""
+def _document_expected(relation: dc.Relation, part: dc.results.Expected, over: Over) -> dict[str, Any]:
+    """Write what to expect of one mechanism as JSON."""
     names = {"network": ("cells", "marginals"), "design": ("weights", "predictions")}[over]
     return {
         "relation": relation,
@@ -264,8 +274,8 @@ def _expected(relation: dc.Relation, part: dc.results.Expected, over: Over) -> d
     }
 
 
-def _expected_lines(found: list[tuple[dc.Relation, dc.results.Expected]], over: Over) -> str:
-    """What to expect of every mechanism, as a table."""
+def _print_expected(found: list[tuple[dc.Relation, dc.results.Expected]], over: Over) -> str:
+    """Write what to expect of every mechanism as a table."""
     rows = [
         (each, part.mechanism, part.refused or f"{part.cells:.4f}", "" if part.refused else f"{part.marginals:.4f}")
         for each, part in found
@@ -277,7 +287,7 @@ def _expected_lines(found: list[tuple[dc.Relation, dc.results.Expected]], over: 
     return columns(("relation", "mechanism", *errors), rows)
 
 
-def _plan_text(
+def _print_plan(
     prior: dc.Dirichlet,
     promise: dc.Guarantee,
     plan: dc.kinds.PlannedNoise | dc.kinds.AuditNoise,
@@ -285,17 +295,17 @@ def _plan_text(
     asked: bool,
     guessed: bool,
 ) -> str:
-    """A plan with its audit, and what planning for so many records would leave out, where nobody planned for some."""
+    """Write a plan with its audit, and what planning for so many records would leave out, where none were named."""
     first = plan.plan if isinstance(plan, dc.kinds.AuditNoise) else plan
     idle = promise.delta and first.noise == "discrete_laplace"
-    text = f"\n\nplan, {promise.relation}{f' ({UNUSED})' if idle else ''}:\n\n{plan_lines(prior.network, first)}"
+    text = f"\n\nplan, {promise.relation}{f' ({UNUSED_DELTA})' if idle else ''}:\n\n{plan_lines(prior.network, first)}"
     if isinstance(plan, dc.kinds.AuditNoise) and not asked:
         text += f"\n\n{audit_lines(prior.network, plan, records)}"
-    return text if guessed else text + _smaller_lines(prior, promise, records, first)
+    return text if guessed else text + _print_smaller(prior, promise, records, first)
 
 
-def _smaller_lines(prior: dc.Dirichlet, promise: dc.Guarantee, records: int, plan: dc.kinds.PlannedNoise) -> str:
-    """What planning for so many records would leave out, where it would."""
+def _print_smaller(prior: dc.Dirichlet, promise: dc.Guarantee, records: int, plan: dc.kinds.PlannedNoise) -> str:
+    """Write what planning for so many records would leave out, where it would."""
     network = prior.network
     smaller = dc.planned(records=records, audit=0).calibrate(network, prior, promise)
     if not isinstance(smaller, dc.kinds.PlannedNoise) or set(smaller.scales) == set(plan.scales):
@@ -307,8 +317,8 @@ def _smaller_lines(prior: dc.Dirichlet, promise: dc.Guarantee, records: int, pla
     )
 
 
-def _finding(part: dc.results.Finding, over: Over) -> dict[str, Any]:
-    """What an audit found on one network, as JSON."""
+def _document_finding(part: dc.results.Finding, over: Over) -> dict[str, Any]:
+    """Write what an audit found on one network as JSON."""
     return {
         over: part.network,
         "relation": part.guarantee.relation,
@@ -324,8 +334,8 @@ def _finding(part: dc.results.Finding, over: Over) -> dict[str, Any]:
     }
 
 
-def _finding_lines(found: list[dc.results.Finding], over: Over) -> str:
-    """What an audit found, as a table."""
+def _print_findings(found: list[dc.results.Finding], over: Over) -> str:
+    """Write what an audit found as a table."""
     rows = [
         (part.network, part.guarantee.relation, as_text(part.guarantee.epsilon), f"{part.measured:.6f}",
          part.how, str(part.pairs),

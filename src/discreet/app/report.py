@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from discreet.privacy.ledger import Balance
 
 __all__ = [
-    "UNUSED",
+    "UNUSED_DELTA",
     "answer_lines",
     "assumption_lines",
     "audit_lines",
@@ -37,16 +37,16 @@ __all__ = [
     "release_summary",
 ]
 
-UNUSED = "the delta is charged and not used: Laplace noise has less error here, so leave the delta out"
+UNUSED_DELTA = "the delta is charged and not used: Laplace noise has less error here, so leave the delta out"
 
 
-DROPPED = (
+DROPPED_RECORDS = (
     "incomplete records were dropped: answers are of those that are complete, and wrong for all if gaps depend on what "
     "was seen; --missing keep reads them as well"
 )
-FAILURE = 0.05
+EXCEEDED_CHANCE = 0.05
 """Chance that some noise is larger than the bound that is shown."""
-WIDE = 3
+MOST_VARIABLES_A_LINE = 3
 """Most variables of a joint state that are shown on one line."""
 
 
@@ -70,12 +70,16 @@ def answer_lines(answers: Sequence[dc.results.Answer]) -> str:
     for answer in answers:
         level = answer.level
         for index, row in enumerate(answer.rows):
-            shown = _state_lines(row, None if index == 0 else answer.rows[0])
+            shown = _list_state(row, None if index == 0 else answer.rows[0])
             if answer.inside is not None:  # of numbers the query says which variable
                 shown = list(row["state"].values())  # type: ignore[attr-defined]
             form = ".4f" if answer.unit == "probability" else ".6g"
             numbers = (f"{row['mean']:{form}}", f"{row['lower']:{form}} to {row['upper']:{form}}")
-            shares = (_percent(row.get("best")), _noise_share(row), (answer.basis or "") if index == 0 else "")
+            shares = (
+                _format_percent(row.get("best")),
+                _format_noise_share(row),
+                (answer.basis or "") if index == 0 else "",
+            )
             rows.append((answer.query if index == 0 else "", shown[0], *numbers, *shares))
             rows += [("", state, "", "", "", "", "") for state in shown[1:]]
     header = ("query", "state", "mean", f"{100 * level:.6g} % interval", "best", "noise", "rests on")
@@ -86,12 +90,12 @@ def answer_lines(answers: Sequence[dc.results.Answer]) -> str:
         for answer in answers
         if answer.left_out
     ]
-    notes = [*assumption_lines(answers), *_bin_lines(answers), *partial, *_sampling_lines(answers)]
+    notes = [*assumption_lines(answers), *_list_bins(answers), *partial, *_list_sampling(answers)]
     return "\n".join([table, *([""] if notes else []), *notes])
 
 
-def _sampling_lines(answers: Sequence[dc.results.Answer]) -> list[str]:
-    """Of answers past exact inference, how well they are known."""
+def _list_sampling(answers: Sequence[dc.results.Answer]) -> list[str]:
+    """List, of answers past exact inference, how well they are known."""
     return [
         f"{answer.query}: exact inference is out of reach, so this is sampled, {answer.sampling.records:,} records for "
         f"each draw, worth {answer.sampling.effective:,.0f}: standard error of a mean at most "
@@ -101,8 +105,8 @@ def _sampling_lines(answers: Sequence[dc.results.Answer]) -> list[str]:
     ]
 
 
-def _bin_lines(answers: Sequence[dc.results.Answer]) -> list[str]:
-    """Of numbers what their intervals hold, and how much narrower they are under the law inside bins."""
+def _list_bins(answers: Sequence[dc.results.Answer]) -> list[str]:
+    """List, of numbers, what their intervals hold, and how much narrower they are under the law inside bins."""
     return [
         f"{answer.query}: by the {answer.inside} law inside bins {answer.rows[0]['law_lower']:.6g} to "
         f"{answer.rows[0]['law_upper']:.6g}; the interval above holds whatever the law is"
@@ -140,25 +144,25 @@ def fit_lines(checked: dc.results.FitCheck) -> str:
     return f"{table}\n\n{checked}" if rows else str(checked)
 
 
-def _state_lines(row: Mapping[str, object], first: Mapping[str, object] | None) -> list[str]:
-    """A joint state; one of many variables by its differences from the first."""
+def _list_state(row: Mapping[str, object], first: Mapping[str, object] | None) -> list[str]:
+    """List a joint state; one of many variables by its differences from the first."""
     states: dict[str, str] = dict(row["state"])  # type: ignore[call-overload]
     known: dict[str, str] = {} if first is None else dict(first["state"])  # type: ignore[call-overload]
-    if len(states) <= WIDE:
+    if len(states) <= MOST_VARIABLES_A_LINE:
         return [", ".join(f"{name}={value}" for name, value in states.items())]
     lines = [f"{name}={value}" for name, value in states.items() if known.get(name) != value]
     if first is None:
         return lines
-    return [f"but {', '.join(lines)}"] if len(lines) <= WIDE else [f"but {lines[0]}", *lines[1:]]
+    return [f"but {', '.join(lines)}"] if len(lines) <= MOST_VARIABLES_A_LINE else [f"but {lines[0]}", *lines[1:]]
 
 
-def _percent(share: object) -> str:
-    """A share as percent; nothing where it is not known."""
+def _format_percent(share: object) -> str:
+    """Format a share as percent; nothing where it is not known."""
     return f"{100 * share:.0f} %" if isinstance(share, float) else ""
 
 
-def _noise_share(row: Mapping[str, object]) -> str:
-    """The noise's share as percent, to the first digit of its standard error: `38 ± 3 %`; nothing if not known."""
+def _format_noise_share(row: Mapping[str, object]) -> str:
+    """Format the noise's share as percent, to the first digit of its standard error: `38 ± 3 %`; nothing if unknown."""
     share, error = row.get("noise"), row.get("noise_error")
     if not isinstance(share, float) or not isinstance(error, float):
         return ""
@@ -177,21 +181,21 @@ def release_lines(release: dc.Release, balance: Balance) -> str:
         f"spent epsilon {as_text(balance.epsilon_spent)} of {as_text(limit.epsilon)}, "
         f"left {as_text(balance.epsilon_left)}"
         + (f"; delta left {as_text(balance.delta_left)}" if limit.delta else ""),
-        _noise_line(release),
-        *([DROPPED] if release.policy.missing == "drop" else []),
+        _describe_noise(release),
+        *([DROPPED_RECORDS] if release.policy.missing == "drop" else []),
         *(() if release.over_design else origin_lines(release.network)),
     ]
     if isinstance(release.payload, dc.kinds.ChosenNetwork):
         lines += [f"{parent} -> {child}" for parent, child in release.payload.chosen.arcs]
     if not release.payload.measurements:
         return "\n".join(lines)
-    drowned = dc.tools.rows_below_noise(release)
-    if drowned:
-        named = ", ".join(f"{node} {few} of {all_}" for node, (few, all_) in list(drowned.items())[:8])
-        more = f", and {len(drowned) - 8} more families" if len(drowned) > 8 else ""
-        lines.append(f"rows drowned by the noise (their total is below its standard deviation): {named}{more}")
+    below = dc.tools.rows_below_noise(release)
+    if below:
+        named = ", ".join(f"{node} {few} of {all_}" for node, (few, all_) in list(below.items())[:8])
+        more = f", and {len(below) - 8} more families" if len(below) > 8 else ""
+        lines.append(f"rows below the noise (their total is smaller than its standard deviation): {named}{more}")
     else:
-        lines.append("no row is drowned by the noise")
+        lines.append("no row is below the noise")
     lines.append(f"network: {dc.fit(release)}")
     return "\n".join(lines)
 
@@ -221,8 +225,8 @@ def release_summary(release: dc.Release, balance: Balance) -> dict[str, object]:
     if isinstance(release.payload, dc.kinds.AuditedTables):
         payload = release.payload
         summary["audit"] = {"pairs": list(map(list, payload.pairs)), "chosen": payload.chosen, "scale": payload.scale}
-    drowned = {node: list(rows) for node, rows in dc.tools.rows_below_noise(release).items()}
-    return {**summary, **origin_document(release.network), "drowned": drowned, "fit": fit_document(dc.fit(release))}
+    below = {node: list(rows) for node, rows in dc.tools.rows_below_noise(release).items()}
+    return {**summary, **origin_document(release.network), "drowned": below, "fit": fit_document(dc.fit(release))}
 
 
 def origin_lines(*networks: dc.Network) -> list[str]:
@@ -275,27 +279,27 @@ def plan_lines(network: dc.Network, plan: PlannedNoise) -> str:
     """The tables of a planned release with their budgets, and the error to expect of every family."""
     budget, kind = ("epsilon", "Laplace") if plan.noise == "discrete_laplace" else ("rho", "Gaussian")
     families = [
-        (_family_words(network, node, measured_part(network, plan.scales, node)[:-1]),
+        (_describe_family(network, node, measured_part(network, plan.scales, node)[:-1]),
          f"{network.cells(network.family(node)):,}", f"{error:.4g}")
         for node, error in plan.expected.items()
     ]  # fmt: skip
     return "\n\n".join(
         (
-            columns(("table", "cells", "star", budget, f"scale of the {kind} noise"), _table_rows(network, plan)),
+            columns(("table", "cells", "star", budget, f"scale of the {kind} noise"), _list_tables(network, plan)),
             columns(("family", "cells", "expected error of a cell, in records"), families),
         )
     )
 
 
-def _family_words(network: dc.Network, node: str, kept: Sequence[str]) -> str:
-    """A node and its parents, and which of them its table is measured without."""
+def _describe_family(network: dc.Network, node: str, kept: Sequence[str]) -> str:
+    """Describe a node and its parents, and which of them its table is measured without."""
     words = f"{node} given {', '.join(kept)}" if kept else node
     left = [name for name in network.parents[node] if name not in kept]
     return f"{words} (without {', '.join(left)})" if left else words
 
 
-def _table_rows(network: dc.Network, plan: PlannedNoise) -> list[tuple[str, ...]]:
-    """Tables, cells, what their noise agrees on, budgets and scales; of a star the first has the budget of all."""
+def _list_tables(network: dc.Network, plan: PlannedNoise) -> list[tuple[str, ...]]:
+    """List tables, entries, what their noise agrees on, budgets and scales; of a star the first has all the budget."""
     heads = {star[0]: f"agrees on {', '.join(shared_by(star))}" for star in star_scopes(plan.stars)}
     rows: list[tuple[str, ...]] = []
     for scope, budget in plan.budgets.items():
@@ -306,13 +310,13 @@ def _table_rows(network: dc.Network, plan: PlannedNoise) -> list[tuple[str, ...]
     return rows
 
 
-def _noise_line(release: dc.Release) -> str:
-    """How large the noise is, in the unit of what was released, and what follows from it."""
+def _describe_noise(release: dc.Release) -> str:
+    """Describe how large the noise is, in the unit of what was released, and what follows from it."""
     calibration, line = release.calibration, release.payload.summary(release.calibration)
     if isinstance(calibration, TableNoise):
         cells = sum(math.prod(release.network.shape(node)) for node in calibration.scales)
-        largest = largest_integer_noise(cells, max(calibration.scales.values()), FAILURE)
-        line += f"; in all {cells:,} cells at most {largest:,}, with probability {1 - FAILURE:.0%}"
+        largest = largest_integer_noise(cells, max(calibration.scales.values()), EXCEEDED_CHANCE)
+        line += f"; in all {cells:,} cells at most {largest:,}, with probability {1 - EXCEEDED_CHANCE:.0%}"
     if isinstance(calibration, PlannedNoise) and calibration.noise == "discrete_laplace" and release.guarantee.delta:
-        line += f"; {UNUSED}"
+        line += f"; {UNUSED_DELTA}"
     return line
