@@ -16,8 +16,9 @@ import discreet
 
 ROOT = Path(discreet.__file__).parent
 SOURCES = {str(path.relative_to(ROOT)): path.read_text() for path in sorted(ROOT.rglob("*.py"))}
-LINES, MODULE, MEDIAN, FUNCTION, ARGUMENTS = 61_800, 500, 220, 50, 7
-"""Lines of the package, of its largest and of its median file; lines of code of a function, and its arguments."""
+CODE, MODULE, MEDIAN, FUNCTION, ARGUMENTS = 33_000, 500, 220, 50, 7
+"""Lines of code of the package, without docstrings, comments and empty lines, so that no budget grows by explaining less;
+lines of its largest and of its median file; lines of code of a function, and its arguments."""
 MANY = {
     "estimators/private_scores.py: release_score",
     "queries/decide.py: decide",
@@ -46,6 +47,21 @@ def code_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return lines - ((first.end_lineno or 0) - first.lineno + 1)
 
 
+def lines_of_code(text: str) -> int:
+    """Lines without docstrings and other texts that stand alone, comments and empty lines."""
+    lines = text.splitlines()
+    told = {
+        line
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for line in range(node.lineno, (node.end_lineno or 0) + 1)
+    }
+    return sum(
+        bool(line.strip()) and not line.lstrip().startswith("#") and number not in told
+        for number, line in enumerate(lines, 1)
+    )
+
+
 def counted(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether a function's arguments are counted."""
     compiled = any(ast.unparse(part) == "compiled" for part in node.decorator_list)
@@ -62,7 +78,7 @@ def test_files_are_small() -> None:
     sizes = {file: text.count("\n") for file, text in SOURCES.items()}
     assert {file: size for file, size in sizes.items() if size > MODULE} == {}
     assert statistics.median(sizes.values()) <= MEDIAN
-    assert sum(sizes.values()) <= LINES
+    assert sum(lines_of_code(text) for text in SOURCES.values()) <= CODE
 
 
 def test_functions_are_short() -> None:
@@ -82,3 +98,7 @@ def test_what_is_beyond_them_would_be_seen(text: str) -> None:
     (node,) = ast.parse(text).body
     assert isinstance(node, ast.FunctionDef)
     assert code_lines(node) > FUNCTION or arguments(node) > ARGUMENTS
+
+
+def test_lines_of_code_are_what_is_left_without_words() -> None:
+    assert lines_of_code('"""Said,\n\nin lines."""\n\n# why\nONE = 1  # so\n"""What."""\nTEXT = """a\nb"""\n') == 3

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference import elimination, query_plans
 from folding import every
 from networks import asia, theta_of
 from oracle import conditional, event, most_probable, random_draws, small
@@ -179,12 +179,12 @@ def test_draws_that_rule_the_evidence_out_favour_nothing() -> None:
 
 def test_plans_are_kept_for_questions_about_the_same_variables() -> None:
     cells = random_draws(asia().network, 2, seed=8)
-    elimination._plan_query.cache_clear()
+    query_plans.plan_query.cache_clear()
     for state in (0, 1, 0):
         found = elimination.joint(cells, ("lung",), {"xray": state, "smoke": 1 - state})
         np.testing.assert_allclose(found, conditional(cells, ("lung",), {"xray": state, "smoke": 1 - state}))
     elimination.joint(cells, ("lung",), {"smoke": 0, "xray": 1})
-    info = elimination._plan_query.cache_info()
+    info = query_plans.plan_query.cache_info()
     assert (info.hits, info.misses) == (3, 1)
 
 

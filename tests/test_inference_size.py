@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference import elimination, query_plans
 from discreet.inference.junction_tree import JunctionTree
 from networks import asia, theta_of
 from oracle import conditional, random_draws, small, with_draws
@@ -127,7 +127,7 @@ def test_the_memory_of_an_explanation_holds_the_sum_too() -> None:
         ("n8", 4, ("n7",)),
     )
     targets = ("n7", "n8")
-    plan, total = elimination._plan_explanation(network, targets, frozenset())
+    plan, total = query_plans.plan_explanation(network, targets, frozenset())
     assert plan.tree.cells < total.cells == plan.cells
     cells = random_draws(network, 2, seed=9)
     found = elimination.explanations(cells, targets, {})

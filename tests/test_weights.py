@@ -12,7 +12,8 @@ import discreet as dc
 from discreet.model.design import GRID
 from discreet.posterior.design import weight_posterior as module
 from discreet.posterior.design.extra import sampler
-from discreet.posterior.design.weight_posterior import WeightPosterior, require_known, require_level, tails, uniform_law
+from discreet.posterior.design.laws import uniform_law
+from discreet.posterior.design.weight_posterior import WeightPosterior, require_known, require_level, tails
 from folding import every
 
 FEATURES = (dc.Variable("age", bounds=(20, 90)), dc.Variable("pressure", bounds=(80, 200)))

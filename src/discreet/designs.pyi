@@ -4,9 +4,9 @@ from .posterior.design.laws import PublicRows as PublicRows
 from .posterior.design.laws import UniformBox as UniformBox
 from .posterior.design.laws import UniformSphere as UniformSphere
 from .posterior.design.laws import WeightedPoints as WeightedPoints
+from .posterior.design.laws import uniform_law as uniform_law
 from .posterior.design.weight_posterior import PublicRecords as PublicRecords
 from .posterior.design.weight_posterior import WeightPosterior as WeightPosterior
-from .posterior.design.weight_posterior import uniform_law as uniform_law
 from .queries.released_covariates import released_covariates as released_covariates
 from .sensitive.gradients import Gradients as Gradients
 from .sensitive.gradients import sum_gradients as sum_gradients

@@ -40,14 +40,7 @@ def combine(
     from discreet.sensitive.public import public_counts
 
     assumed = data is None and len(releases) > 1
-    if assumed:
-        say("taken as releases on different records; say --data same if they measured the same ones, or intervals")
-        say("are too short (--data different says that you know)")
-    data = data or "different"
-    if data not in ("same", "different"):
-        raise InputError(
-            f"--data is 'same' or 'different', not {shown(data)}: whether the releases measured the same records"
-        )
+    data = _require_relation(data, assumed)
     if releases.count("-") > 1:
         raise InputError("only one release can come from stdin; name files for the others")
     if table is not None and public is None:
@@ -79,6 +72,18 @@ def combine(
 
 
 # ----------------------------------------------------------------------------------------------------------- helpers
+
+
+def _require_relation(data: str | None, assumed: bool) -> str:
+    """Return whether releases measured the same records, and say what is assumed where nobody said."""
+    if assumed:
+        say("taken as releases on different records; say --data same if they measured the same ones, or intervals")
+        say("are too short (--data different says that you know)")
+    if data not in (None, "same", "different"):
+        raise InputError(
+            f"--data is 'same' or 'different', not {shown(data)}: whether the releases measured the same records"
+        )
+    return data or "different"
 
 
 def _require_readable(made: dc.results.Combined) -> dc.results.Combined:

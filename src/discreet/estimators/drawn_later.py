@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.estimators.contract import generator
+from discreet.estimators.options import generator
 from discreet.model.late import late
 from discreet.posterior.design.weight_posterior import WeightPosterior, read_weights
 from discreet.posterior.joint_draws import PosteriorDraws

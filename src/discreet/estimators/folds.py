@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import _num_samples
 
-from discreet.estimators.contract import whole_number
+from discreet.estimators.options import whole_number
 
 __all__ = ["IndependentFolds"]
 

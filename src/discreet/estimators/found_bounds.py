@@ -26,8 +26,9 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError, listed
-from discreet.estimators.contract import Given, whole_number
+from discreet.estimators.contract import Given
 from discreet.estimators.given_table import GivenTable
+from discreet.estimators.options import whole_number
 from discreet.mechanisms.crossing import DesignMechanism, Mechanism, calibrate, check_relation, release, statistic_of
 from discreet.mechanisms.gaussian import gaussian
 from discreet.mechanisms.laplace import laplace

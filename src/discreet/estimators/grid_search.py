@@ -24,16 +24,9 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from discreet.errors import BudgetError, DiscreetError, InputError, listed
 from discreet.estimators.accounts import promised
-from discreet.estimators.contract import (
-    RELEASES,
-    PrivateEstimator,
-    Values,
-    generator,
-    read_target,
-    refuse_options,
-    whole_number,
-)
+from discreet.estimators.contract import RELEASES, PrivateEstimator, Values, read_target
 from discreet.estimators.given_table import KeptRecords, is_table
+from discreet.estimators.options import generator, refuse_options, whole_number
 from discreet.estimators.private_scores import check_score, gains, release_hits
 from discreet.mechanisms.private_selection import MOST_TRIES, SearchPlan, prepaid, search, unpaid
 from discreet.privacy.ledger import Account

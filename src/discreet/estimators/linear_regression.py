@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError
 from discreet.estimators.columns import declared_pair
-from discreet.estimators.contract import generator, whole_number
 from discreet.estimators.declared_designs import of_release, positive_number, scaled_blocks
 from discreet.estimators.drawn_later import DrawnLater
+from discreet.estimators.options import generator, whole_number
 from discreet.estimators.public_records import ScoredRecords, of_public_records
 from discreet.estimators.regressions import Regression
 from discreet.mechanisms.crossing import DesignMechanism

@@ -14,21 +14,18 @@ from sklearn.utils import Tags
 
 from discreet.errors import InputError
 from discreet.estimators.columns import declared_columns
-from discreet.estimators.contract import (
-    class_labels,
-    whole_number,
-    yes_or_no,
-)
+from discreet.estimators.contract import class_labels
 from discreet.estimators.declared_designs import of_release
 from discreet.estimators.groups import written_groups
+from discreet.estimators.options import whole_number, yes_or_no
 from discreet.estimators.public_records import ScoredRecords, of_public_records
 from discreet.estimators.regressions import Regression, expected_records, perturb_objective, trace_of
 from discreet.mechanisms.crossing import DesignMechanism
 from discreet.mechanisms.noisy_gradients import noisy_gradients
 from discreet.model.design import Design
 from discreet.model.schema import Variable
-from discreet.posterior.design.laws import Law
-from discreet.posterior.design.weight_posterior import PublicRecords, require_known, uniform_law
+from discreet.posterior.design.laws import Law, uniform_law
+from discreet.posterior.design.weight_posterior import PublicRecords, require_known
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.releases.release import Release

@@ -31,15 +31,12 @@ from discreet.estimators.contract import (
     class_labels,
     columns_of,
     generated_names,
-    generator_after,
     read_features,
     read_given,
-    refuse_options,
-    require_drawable,
-    whole_number,
 )
 from discreet.estimators.drawn_later import DrawnLater
 from discreet.estimators.given_table import GivenTable
+from discreet.estimators.options import generator_after, refuse_options, require_drawable, whole_number
 from discreet.estimators.public_records import ScoredRecords, of_public_records
 from discreet.mechanisms import mechanisms_over
 from discreet.mechanisms.crossing import Mechanism, release

@@ -13,15 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError
 from discreet.estimators.accounts import promised
-from discreet.estimators.contract import (
-    PrivateEstimator,
-    columns_of,
-    generator_after,
-    read_given,
-    refuse_options,
-    require_drawable,
-    whole_number,
-)
+from discreet.estimators.contract import PrivateEstimator, columns_of, read_given
 from discreet.estimators.declared_designs import (
     by_column,
     declared_features,
@@ -30,6 +22,7 @@ from discreet.estimators.declared_designs import (
     scaled_blocks,
 )
 from discreet.estimators.drawn_later import DrawnLater
+from discreet.estimators.options import generator_after, refuse_options, require_drawable, whole_number
 from discreet.mechanisms.crossing import release
 from discreet.mechanisms.factored import factored
 from discreet.model.design import Design, Normal

@@ -18,14 +18,8 @@ from sklearn.pipeline import Pipeline
 from discreet.errors import InputError
 from discreet.estimators.accounts import paying
 from discreet.estimators.columns import codes_of, declared_pair
-from discreet.estimators.contract import (
-    PrivateEstimator,
-    Values,
-    generator,
-    read_target,
-    require_drawable,
-    whole_number,
-)
+from discreet.estimators.contract import PrivateEstimator, Values, read_target
+from discreet.estimators.options import generator, require_drawable, whole_number
 from discreet.estimators.scaling import PublicScaler
 from discreet.mechanisms.crossing import release
 from discreet.mechanisms.laplace import laplace

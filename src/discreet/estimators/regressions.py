@@ -11,18 +11,7 @@ import numpy.typing as npt
 from discreet.errors import InputError
 from discreet.estimators.accounts import promised
 from discreet.estimators.columns import declared_columns
-from discreet.estimators.contract import (
-    Given,
-    PrivateEstimator,
-    columns_of,
-    generator,
-    generator_after,
-    read_given,
-    refuse_options,
-    require_drawable,
-    whole_number,
-    yes_or_no,
-)
+from discreet.estimators.contract import Given, PrivateEstimator, columns_of, read_given
 from discreet.estimators.declared_designs import (
     by_column,
     declared_features,
@@ -35,6 +24,14 @@ from discreet.estimators.drawn_later import DrawnLater
 from discreet.estimators.found_bounds import FoundBounds, describe_found, plan_search
 from discreet.estimators.given_table import GivenTable
 from discreet.estimators.groups import declared_groups
+from discreet.estimators.options import (
+    generator,
+    generator_after,
+    refuse_options,
+    require_drawable,
+    whole_number,
+    yes_or_no,
+)
 from discreet.mechanisms.crossing import DesignMechanism, release, statistic_of
 from discreet.mechanisms.objective_perturbation import objective_perturbation
 from discreet.model.design import Design, Normal

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -24,8 +23,9 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.inference import log_kernels
-from discreet.inference.junction_tree import Family, JunctionTree, junction_tree, maximising_tree
+from discreet.inference.junction_tree import JunctionTree
 from discreet.inference.kernels import calibrate, collect, log_of_states, most_probable
+from discreet.inference.query_plans import Plan, plan_explanation, plan_query, plan_sum
 from discreet.model.arrays import Floats, Ints
 from discreet.model.network import Network
 from discreet.model.schema import Scope
@@ -40,7 +40,6 @@ __all__ = [
     "log_probability",
     "marginals",
     "marginals_cost",
-    "requisite",
 ]
 
 Precision = TypeVar("Precision", np.float32, np.float64)
@@ -55,8 +54,6 @@ MOST_CLIQUE_BYTES = 2**28
 """Memory for the cliques of a chunk, unless one draw needs more."""
 EVALUATED_EXPLANATIONS = 16
 """Explanations whose probability is evaluated: those that are most probable under most draws."""
-KEPT_PLANS = 512
-"""Plans that are kept."""
 LEAST_LOG: Mapping[type[np.floating[Any]], float] = {np.float32: -69.0, np.float64: -500.0}
 """Log probability of evidence below which a precision is left. An entry that float32 cannot hold is less than 1e-38 of
 a normalised message; evidence of probability p raises it at most 1/p times, to 1e-8 of the answer. In float64 the same
@@ -113,7 +110,7 @@ def joint(
         [0.4, 0.6]
     """
     wanted = tuple(targets)
-    plan = _plan_query(cells.network, wanted, frozenset(evidence))
+    plan = plan_query(cells.network, wanted, frozenset(evidence))
     _check_budget(plan.cells, f"P({', '.join(wanted)})", dtype)
     draws = cells.draws or 1
     result: Array = np.empty((*(plan.tree.sizes[name] for name in wanted), draws), dtype)
@@ -147,7 +144,7 @@ def joint_cost(network: Network, targets: Sequence[str], evidence: Mapping[str, 
         >>> joint_cost(network, ["a"], {}), joint_cost(network, ["a", "b"], {})
         (2, 4)
     """
-    return _plan_query(network, tuple(targets), frozenset(evidence)).tree.cells
+    return plan_query(network, tuple(targets), frozenset(evidence)).tree.cells
 
 
 def affordable(network: Network, targets: Sequence[str] | None, evidence: Iterable[str]) -> bool:
@@ -161,9 +158,9 @@ def affordable(network: Network, targets: Sequence[str] | None, evidence: Iterab
     """
     seen = frozenset(evidence)
     if targets is None:
-        return _plan_sum(network, seen, every=True).cells <= CELL_BUDGET
+        return plan_sum(network, seen, every=True).cells <= CELL_BUDGET
     return (
-        _plan_query(network, tuple(targets), seen) if targets else _plan_sum(network, seen, every=False)
+        plan_query(network, tuple(targets), seen) if targets else plan_sum(network, seen, every=False)
     ).cells <= CELL_BUDGET
 
 
@@ -197,7 +194,7 @@ def marginals(
         {'a': [0.25, 0.75], 'b': [0.625, 0.375]}
     """
     draws = cells.draws or 1
-    plan = _plan_sum(cells.network, frozenset(evidence), every=True)
+    plan = plan_sum(cells.network, frozenset(evidence), every=True)
     _check_budget(plan.cells, "all marginals", dtype)
     sizes = plan.tree.sizes
     if not sizes:
@@ -225,45 +222,7 @@ def marginals_cost(network: Network, evidence: Iterable[str] = ()) -> int:
         >>> marginals_cost(network)
         4
     """
-    return _plan_sum(network, frozenset(evidence), every=True).cells
-
-
-def requisite(network: Network, targets: Sequence[str], evidence: Iterable[str]) -> tuple[str, ...]:
-    """Nodes whose tables matter to `P(targets | evidence)`, whatever the observed states.
-
-    Args:
-        network: public.
-        targets: variables that are not observed.
-        evidence: variables that are.
-
-    Returns:
-        Ancestors of the targets and the evidence whose family is not separated from all targets by the evidence, in
-        the network's order. No evidence outside their families matters, but it must be possible.
-
-    Source:
-        Lauritzen et al. (1990): d-separation is separation in the moral graph of the ancestors.
-
-    Example:
-        >>> from discreet import Network, Variable
-        >>> parents = {"a": (), "b": ("a",), "c": ("b",)}
-        >>> chain = Network(tuple(Variable(name, ("0", "1")) for name in "abc"), parents)
-        >>> requisite(chain, ["c"], ["b"])  # what is before b does not matter once b is known
-        ('c',)
-    """
-    seen = frozenset(evidence)
-    above = network.ancestors((*targets, *seen))
-    families: dict[str, list[str]] = {name: [] for name in above}
-    for node in above:
-        for name in network.family(node):
-            families[name].append(node)
-    reached, left = set[str](), list(targets)
-    while left:
-        name = left.pop()
-        if name not in reached and name not in seen:
-            reached.add(name)
-            # A family is connected, but for what was seen of it.
-            left.extend(member for node in families[name] for member in network.family(node))
-    return tuple(node for node in network.nodes if node in above and not reached.isdisjoint(network.family(node)))
+    return plan_sum(network, frozenset(evidence), every=True).cells
 
 
 def log_probability(
@@ -289,7 +248,7 @@ def log_probability(
         >>> np.exp(log_probability(theta, {"b": 1})).round(6).tolist()
         [0.375]
     """
-    plan = _plan_sum(cells.network, frozenset(evidence), every=False)
+    plan = plan_sum(cells.network, frozenset(evidence), every=False)
     _check_budget(plan.cells, "the probability of the evidence", dtype)
     result = np.empty(cells.draws or 1)
     for part, size, factors, block in _split_draws(plan, cells, evidence, dtype):
@@ -334,7 +293,7 @@ def explanations(
         ({'a': 1}, [0.6], 1.0)
     """
     wanted = tuple(targets)
-    plan, total = _plan_explanation(cells.network, wanted, frozenset(evidence))
+    plan, total = plan_explanation(cells.network, wanted, frozenset(evidence))
     _check_budget(plan.cells, f"the most probable state of {len(wanted)} variables", dtype)
     codes, log_total = _find_favoured(plan, total, cells, wanted, evidence, dtype)
     if _has_pruned_zeros(plan, cells):
@@ -359,7 +318,7 @@ def explanations(
 
 
 def _find_favoured(
-    plan: _Plan,
+    plan: Plan,
     total: JunctionTree,
     cells: Tables,
     targets: Scope,
@@ -384,7 +343,7 @@ def _find_favoured(
 
 
 def _log_of_states(
-    plan: _Plan,
+    plan: Plan,
     cells: Tables,
     candidates: Sequence[Mapping[str, int]],
     evidence: Mapping[str, int],
@@ -406,76 +365,6 @@ def _log_of_states(
 # --------------------------------------------------------------------------------------------------------- planning
 
 
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    """The plan of all questions about the same variables given the same ones: what is read and computed.
-
-    Args:
-        nodes: whose families matter.
-        observed: for each of them, by axis of its family, the variable if it is observed; None if none is.
-        pruned: nodes above the evidence whose families do not matter, unless they make the evidence impossible.
-        tree: over these families.
-        cells: of memory for each draw.
-    """
-
-    nodes: tuple[str, ...]
-    observed: tuple[tuple[str | None, ...] | None, ...]
-    pruned: tuple[str, ...]
-    tree: JunctionTree
-    cells: int
-
-
-@lru_cache(maxsize=KEPT_PLANS)
-def _plan_query(network: Network, targets: Scope, evidence: frozenset[str]) -> _Plan:
-    """The plan of P(targets | evidence)."""
-    nodes = requisite(network, targets, evidence)
-    tree = junction_tree(_list_families(network, nodes, evidence), _list_sizes(network, nodes, evidence), targets)
-    return _make_plan(network, nodes, evidence, tree, tree.cells)
-
-
-@lru_cache(maxsize=KEPT_PLANS)
-def _plan_sum(network: Network, evidence: frozenset[str], *, every: bool) -> _Plan:
-    """The plan of all marginals, or of P(evidence) alone."""
-    nodes = network.nodes if every else network.ordered(network.ancestors(evidence))
-    tree = junction_tree(_list_families(network, nodes, evidence), _list_sizes(network, nodes, evidence))
-    return _make_plan(network, nodes, evidence, tree, tree.cells)
-
-
-@lru_cache(maxsize=KEPT_PLANS)
-def _plan_explanation(network: Network, targets: Scope, evidence: frozenset[str]) -> tuple[_Plan, JunctionTree]:
-    """The plan of the most probable states, and a tree for the sum over all states of the same families."""
-    nodes = requisite(network, targets, evidence)
-    families, sizes = _list_families(network, nodes, evidence), _list_sizes(network, nodes, evidence)
-    tree, total = maximising_tree(families, sizes, targets), junction_tree(families, sizes)
-    return _make_plan(network, nodes, evidence, tree, max(tree.cells, total.cells)), total
-
-
-def _make_plan(
-    network: Network, nodes: Sequence[str], evidence: frozenset[str], tree: JunctionTree, cells: int
-) -> _Plan:
-    """How the tables of some families are read."""
-    observed = []
-    for node in nodes:
-        axes = tuple(name if name in evidence else None for name in network.family(node))
-        observed.append(axes if any(axes) else None)
-    pruned = network.ordered(network.ancestors(evidence).difference(nodes))
-    return _Plan(tuple(nodes), tuple(observed), pruned, tree, cells)
-
-
-def _list_sizes(network: Network, nodes: Iterable[str], evidence: frozenset[str]) -> dict[str, int]:
-    """States of the variables of some families that are no evidence."""
-    names = {name for node in nodes for name in network.family(node)}
-    return {name: network.schema[name].size for name in network.nodes if name in names and name not in evidence}
-
-
-def _list_families(network: Network, nodes: Iterable[str], evidence: frozenset[str]) -> list[Family]:
-    """List the families without evidence, each with its node unless that is evidence."""
-    return [
-        (None if node in evidence else node, tuple(name for name in network.family(node) if name not in evidence))
-        for node in nodes
-    ]
-
-
 def _check_budget(cells: int, what: str, dtype: type[np.floating[Any]]) -> None:
     """Refuse before computing."""
     if dtype not in (np.float32, np.float64):
@@ -491,7 +380,7 @@ def _check_budget(cells: int, what: str, dtype: type[np.floating[Any]]) -> None:
 
 
 def _split_draws(
-    plan: _Plan, cells: Tables, evidence: Mapping[str, int], dtype: type[np.floating[Any]]
+    plan: Plan, cells: Tables, evidence: Mapping[str, int], dtype: type[np.floating[Any]]
 ) -> Iterator[tuple[slice, int, list[Array], Array]]:
     """Chunks of draws of similar size: (which, how many, the families' tables without evidence, memory for cliques)."""
     draws, each = cells.draws or 1, max(1, plan.cells * np.dtype(dtype).itemsize)
@@ -504,7 +393,7 @@ def _split_draws(
 
 
 def _slice_factors(
-    plan: _Plan, cells: Tables, evidence: Mapping[str, int], part: slice, dtype: type[np.floating[Any]]
+    plan: Plan, cells: Tables, evidence: Mapping[str, int], part: slice, dtype: type[np.floating[Any]]
 ) -> list[Array]:
     """The families' tables of a chunk of draws, evidence sliced out; views unless the precision differs."""
     whole = part.stop - part.start == (cells.draws or 1)
@@ -519,13 +408,13 @@ def _slice_factors(
     return factors
 
 
-def _has_pruned_zeros(plan: _Plan, cells: Tables) -> bool:
+def _has_pruned_zeros(plan: Plan, cells: Tables) -> bool:
     """Whether evidence that does not bear on the targets, and was pruned, may be impossible: only zeros make it so."""
     return not all(np.minimum.reduce(cells[node], axis=None) > 0 for node in plan.pruned)
 
 
 def _redo_weak_draws(
-    plan: _Plan, cells: Tables, evidence: Mapping[str, int], log_total: Floats, dtype: type[np.floating[Any]]
+    plan: Plan, cells: Tables, evidence: Mapping[str, int], log_total: Floats, dtype: type[np.floating[Any]]
 ) -> Iterator[tuple[Ints, Tables, list[Floats] | None]]:
     """The draws whose evidence is too improbable for a precision: which, their tables, and how to do them again.
 

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Literal
 
 from discreet.errors import listed
-from discreet.inference.elimination import requisite
+from discreet.inference.query_plans import requisite
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.posterior.evidence import measured_anywhere, measured_sets

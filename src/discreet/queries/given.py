@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.inference import elimination
+from discreet.inference.query_plans import requisite
 from discreet.inference.weighted_records import Sampling, log_weight, weighted_laws
 from discreet.model.arrays import Floats
 from discreet.model.schema import Scope
@@ -72,7 +73,7 @@ class Given:
         """
         network, evidence = self.cells.network, {**self.evidence, **(also or {})}
         alone = len(targets) == 1 and not also
-        if alone and len(elimination.requisite(network, targets, evidence)) == len(network.nodes):
+        if alone and len(requisite(network, targets, evidence)) == len(network.nodes):
             return self.marginals[targets[0]]
         if self._is_large(elimination.joint_cost(network, targets, evidence)):
             fine = _normalise_rough(elimination.joint(self.cells, targets, evidence, dtype=np.float32))

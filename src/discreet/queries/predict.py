@@ -21,6 +21,7 @@ from pyarrow.interchange import from_dataframe
 
 from discreet.errors import InputError
 from discreet.inference import elimination
+from discreet.inference.query_plans import requisite
 from discreet.model.arrays import Floats
 from discreet.model.frames import arrow_column, arrow_table, guarded
 from discreet.model.network import Network
@@ -163,7 +164,7 @@ def predict(posterior: Posterior, records: Any, target: str, *, level: float = 0
         if law is not None:
             ends[:, positions], impossible[positions] = _predict_from_law(law, evidence.of(observed, positions), level)
             continue
-        nodes = frozenset(elimination.requisite(network, (target,), observed))
+        nodes = frozenset(requisite(network, (target,), observed))
         matters = {name for node in nodes for name in network.family(node)}
         questions.setdefault((tuple(name for name in observed if name in matters), nodes), []).append(positions)
         if not all(np.all(cells[node]) for node in network.ancestors(observed) - nodes):

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
-from discreet.inference.elimination import joint, log_probability, requisite
+from discreet.inference.elimination import joint, log_probability
+from discreet.inference.query_plans import requisite
 from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.tables import Tables

@@ -22,8 +22,9 @@ import scipy
 from scipy.sparse import csr_array
 
 from discreet.errors import InputError
-from discreet.inference.elimination import joint, requisite
+from discreet.inference.elimination import joint
 from discreet.inference.interactions import Blur, centred, pooled_variances, subsets
+from discreet.inference.query_plans import requisite
 from discreet.model.arrays import Floats, Ints, margin
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network

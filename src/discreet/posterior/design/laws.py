@@ -20,6 +20,7 @@ from scipy.special import expit, ndtri
 
 from discreet.errors import InputError
 from discreet.model.arrays import Floats, read_only
+from discreet.model.design import Design
 
 __all__ = [
     "Histograms",
@@ -32,6 +33,7 @@ __all__ = [
     "moment",
     "moments_of",
     "spread",
+    "uniform_law",
 ]
 
 
@@ -367,3 +369,37 @@ def _check_features(features: int, constant: float | None, *, least: int) -> Non
         raise InputError(f"this law needs {least} to {MOST_FEATURES} features, got {features}")
     if constant is not None and not 0 < constant <= 1:
         raise InputError(f"the constant feature must be greater than 0 and at most 1, got {constant}")
+
+
+def uniform_law(design: Design) -> UniformBox | UniformSphere | WeightedPoints:
+    """Law of covariates that fill evenly what is public of them: the box of the bounds, or the sphere of the norm.
+
+    Args:
+        design: public.
+
+    Returns:
+        A law of the design's coordinates; of one feature with a norm, the two ends.
+
+    Raises:
+        InputError: a design with groups.
+
+    Guarantee:
+        None spent: reads no data. It is an assumption: features that do not fill their bounds evenly make intervals
+        wrong.
+
+    Example:
+        >>> from discreet import Design, Variable
+        >>> features = (Variable("age", bounds=(0, 80)), Variable("bmi", bounds=(10, 50)))
+        >>> uniform_law(Design(features, Variable("ill", ("no", "yes"))))
+        UniformBox(features=2, constant=1.0)
+    """
+    if design.groups:
+        raise InputError("indicators of a group are 0 or 1, and fill no box evenly: leave out symmetric, or the groups")
+    constant = design.constant if design.intercept else None
+    if design.norm is None:
+        return UniformBox(len(design.features), constant)
+    if len(design.features) == 1:
+        ends = np.array([[-design.norm], [design.norm]])
+        points = ends if constant is None else np.column_stack([ends, np.full(2, constant)])
+        return WeightedPoints(points, np.array([0.5, 0.5]))
+    return UniformSphere(len(design.features), design.norm, constant)

@@ -16,7 +16,7 @@ from discreet.model.design import GRID, Design, Normal
 from discreet.model.randomness import Seed, as_generator
 from discreet.posterior.design.curvature import curvature_draws, curvature_estimate
 from discreet.posterior.design.direction import Chosen, Method, direction_draws
-from discreet.posterior.design.laws import Law, UniformBox, UniformSphere, WeightedPoints
+from discreet.posterior.design.laws import Law, WeightedPoints
 from discreet.posterior.design.linear import Layout, moment_draws
 from discreet.posterior.design.logistic import LabelledPoints, NoisyGradients, logistic_draws
 from discreet.posterior.design.many_classes import centred
@@ -39,7 +39,6 @@ __all__ = [
     "require_level",
     "require_met",
     "tails",
-    "uniform_law",
 ]
 
 
@@ -366,40 +365,6 @@ def quick_estimate(release: Release) -> Floats:
             return centred(payload.weights, payload.design.outputs)
         case _:
             raise InputError("this release is not of a regression: it holds no moments, draws or gradients of one")
-
-
-def uniform_law(design: Design) -> UniformBox | UniformSphere | WeightedPoints:
-    """Law of covariates that fill evenly what is public of them: the box of the bounds, or the sphere of the norm.
-
-    Args:
-        design: public.
-
-    Returns:
-        A law of the design's coordinates; of one feature with a norm, the two ends.
-
-    Raises:
-        InputError: a design with groups.
-
-    Guarantee:
-        None spent: reads no data. It is an assumption: features that do not fill their bounds evenly make intervals
-        wrong.
-
-    Example:
-        >>> from discreet import Design, Variable
-        >>> features = (Variable("age", bounds=(0, 80)), Variable("bmi", bounds=(10, 50)))
-        >>> uniform_law(Design(features, Variable("ill", ("no", "yes"))))
-        UniformBox(features=2, constant=1.0)
-    """
-    if design.groups:
-        raise InputError("indicators of a group are 0 or 1, and fill no box evenly: leave out symmetric, or the groups")
-    constant = design.constant if design.intercept else None
-    if design.norm is None:
-        return UniformBox(len(design.features), constant)
-    if len(design.features) == 1:
-        ends = np.array([[-design.norm], [design.norm]])
-        points = ends if constant is None else np.column_stack([ends, np.full(2, constant)])
-        return WeightedPoints(points, np.array([0.5, 0.5]))
-    return UniformSphere(len(design.features), design.norm, constant)
 
 
 def require_known(design: Design, covariates: Law | None, public: PublicRecords | None) -> None:

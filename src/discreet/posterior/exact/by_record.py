@@ -45,7 +45,7 @@ from discreet.posterior.exact.moves import (
     finish_move,
     log_ratio,
     make_room,
-    note_record,
+    note,
     propose_move,
 )
 
@@ -230,8 +230,8 @@ def _renew_records(model: Model, state: State, changes: Changes, rng: np.random.
                     _find_cell(starts, scopes, places, proposed, table),
                 )
                 if old != new:
-                    count = note_record(entries, statistic, amount, change, marked, listed, count, old, -1)
-                    count = note_record(entries, statistic, amount, change, marked, listed, count, new, 1)
+                    count = note(entries, statistic, amount, change, marked, listed, count, old, -1)
+                    count = note(entries, statistic, amount, change, marked, listed, count, new, 1)
         good = accept_step(
             log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count), rng
         )
@@ -294,7 +294,7 @@ def _change_number(
     for index in range(first, last):
         for table in range(len(owner)):
             if owner[table] == source:
-                count = note_record(
+                count = note(
                     entries,
                     statistic,
                     amount,
@@ -392,10 +392,8 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
                             left = _find_cell(starts, scopes, places, record, table)
                             entered = _find_cell(starts, scopes, places, changed, table)
                             if left != entered:
-                                count = note_record(entries, statistic, amount, change, marked, listed, count, left, -1)
-                                count = note_record(
-                                    entries, statistic, amount, change, marked, listed, count, entered, 1
-                                )
+                                count = note(entries, statistic, amount, change, marked, listed, count, left, -1)
+                                count = note(entries, statistic, amount, change, marked, listed, count, entered, 1)
                 gain += log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count)
                 good = accept_step(gain, rng)
                 apply_changes(sums, change, marked, listed, count, good)

@@ -43,7 +43,7 @@ from discreet.posterior.exact.moves import (
     log_ratio,
     log_share,
     make_room,
-    note_record,
+    note,
     propose_move,
 )
 
@@ -193,7 +193,7 @@ def _note_all(model: Model, measured: Ints, source: int, more: Ints, changes: Ch
             for table in range(len(owner)):
                 if owner[table] == source:
                     cell = measured[kind, table]
-                    count = note_record(entries, statistic, amount, change, marked, listed, count, cell, more[kind])
+                    count = note(entries, statistic, amount, change, marked, listed, count, cell, more[kind])
     return count
 
 
@@ -254,8 +254,8 @@ def _exchange(
         for table in range(len(owner)):
             left, entered = measured[other, table], measured[one, table]
             if owner[table] == source and left != entered:
-                count = note_record(entries, statistic, amount, change, marked, listed, count, left, -1)
-                count = note_record(entries, statistic, amount, change, marked, listed, count, entered, 1)
+                count = note(entries, statistic, amount, change, marked, listed, count, left, -1)
+                count = note(entries, statistic, amount, change, marked, listed, count, entered, 1)
         # A step should be of the order of what the noise lets vary: by one over the root of this precision.
         precision = 0.0
         for position in range(count):

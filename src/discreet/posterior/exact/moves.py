@@ -33,7 +33,7 @@ __all__ = [
     "log_ratio",
     "log_share",
     "make_room",
-    "note_record",
+    "note",
     "propose_move",
 ]
 
@@ -139,7 +139,7 @@ def make_room(statistics: int, blocks: int) -> Changes:
 
 
 @compiled
-def note_record(
+def note(
     entries: Ints,
     statistic: Ints,
     amount: Floats,
