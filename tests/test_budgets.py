@@ -17,8 +17,8 @@ import discreet
 ROOT = Path(discreet.__file__).parent
 SOURCES = {str(path.relative_to(ROOT)): path.read_text() for path in sorted(ROOT.rglob("*.py"))}
 CODE, MODULE, MEDIAN, FUNCTION, ARGUMENTS = 33_000, 500, 220, 50, 7
-"""Lines of code of the package, without docstrings, comments and empty lines, so that no budget grows by explaining less;
-lines of its largest and of its median file; lines of code of a function, and its arguments."""
+"""Lines of code of the package, without docstrings, comments and empty lines: who explains less must not gain by it.
+Lines of its largest and of its median file; lines of code of a function, and its arguments."""
 MANY = {
     "estimators/private_scores.py: release_score",
     "queries/decide.py: decide",

@@ -51,7 +51,7 @@ def audited(
 ) -> dc.results.Finding:
     """The audit on these data sets alone."""
     monkeypatch.setattr(auditing, "neighbours", lambda *_: iter(pairs))
-    monkeypatch.setattr(auditing, "STEPS", 1)
+    monkeypatch.setattr(auditing, "ENUMERATED_STEPS", 1)
     (finding,) = dc.audit(mechanism, guarantee, {"printed": network})
     assert finding.exact
     return finding

@@ -179,6 +179,9 @@ def parse_query(text: str, schema: Schema) -> Query:
         InputError: it is not a query, or names an unknown variable or state, or a variable twice; or it is longer than
             any query.
 
+    Guarantee:
+        None spent: reads no data.
+
     Example:
         >>> from discreet.model.schema import Variable
         >>> schema = Schema((Variable("smoke", ("yes", "no")), Variable("O2", ("<5", ">=5"))))

@@ -125,12 +125,6 @@ class Band:
 class Squared:
     """Squared loss `(x - r)^2` of a number r that is named for x: the best response is the mean.
 
-    Args:
-        Nothing: it has no settings.
-
-    Raises:
-        Nothing: no argument can be wrong.
-
     Example:
         >>> import numpy as np
         >>> import discreet as dc
@@ -215,47 +209,78 @@ class _Pinballs(ABC):
         """The weight, and the levels of the quantiles that are the best response."""
 
     def best(self, ordered: Floats) -> Named:
-        """See `Squared`."""
+        """The response of least mean loss over posterior draws: a quantile, or one for each end of an interval.
+
+        Args:
+            ordered: draws of the quantity, increasing, shape (draws,).
+
+        Returns:
+            A number, in the unit of the quantity; for an interval its two ends.
+        """
         places = [min(max(math.ceil(q * ordered.size - 1e-9), 1), ordered.size) - 1 for q in self.parts[1]]
         found = [float(ordered[place]) for place in places]
         return found[0] if len(found) == 1 else (found[0], found[-1])
 
     def of(self, draws: Floats, response: Named) -> Floats:
-        """See `Squared`."""
+        """The loss of a response under each draw.
+
+        Args:
+            draws: of the quantity.
+            response: what is named.
+
+        Returns:
+            Shape of the draws.
+        """
         weight, levels = self.parts
         ends = zip(levels, np.atleast_1d(response), strict=True)
         return np.asarray(weight * sum((q - (draws < end)) * (draws - end) for q, end in ends))
 
     def regret(self, band: Band, response: Named) -> float:
-        """See `Squared`."""
+        """Most that the best response to the band's draws loses.
+
+        Args:
+            band: draws, and what they say of the distribution.
+            response: the best to these draws.
+
+        Returns:
+            A bound, in the unit of the loss; wrong with the probability `band.failure` at most.
+        """
         weight, levels = self.parts
         return weight * sum(
             band.quantile_regret(q, float(end)) for q, end in zip(levels, np.atleast_1d(response), strict=True)
         )
 
     def widest(self, width: float) -> float:
-        """See `Squared`."""
+        """Most that `regret` can be where the band is so wide, for quantities in [0, 1].
+
+        Args:
+            width: D of the band, from 0 to 1.
+
+        Returns:
+            A bound, whatever the draws are.
+        """
         return self.parts[0] * len(self.parts[1]) * width
 
     def width_for(self, loss: float) -> float:
-        """See `Squared`."""
+        """Width of the band at which `widest` is a given loss.
+
+        Args:
+            loss: at least 0, for quantities in [0, 1].
+
+        Returns:
+            D.
+        """
         return loss / self.widest(1.0)
 
     @property
     def power(self) -> int:
-        """See `Squared`."""
+        """Power of the quantity's unit in the loss: 1."""
         return 1
 
 
 @dataclass(frozen=True)
 class Absolute(_Pinballs):
     """Absolute loss `|x - r|` of a number r that is named for x: the best response is the median.
-
-    Args:
-        Nothing: it has no settings.
-
-    Raises:
-        Nothing: no argument can be wrong.
 
     Example:
         >>> import numpy as np
