@@ -23,7 +23,7 @@ import numpy.typing as npt
 from experiments.regressions import taken_for_exact
 
 import discreet as dc
-from discreet.model.design import GRID
+from discreet.model.design import GRID_STEPS
 from discreet.posterior.design.linear import Layout, Moments, moment_draws, pack, unpack
 from discreet.posterior.design.moment_normal import normal_estimate
 
@@ -71,8 +71,8 @@ def released(cell: Cell, values: Floats) -> dc.kinds.NoisyMoments:
     """The same sums as a release has them."""
     features = tuple(dc.Variable(f"x{at}", bounds=(-1, 1)) for at in range(cell.features))
     design = dc.Design(features, dc.Variable("y", bounds=(-1, 1)), None, cell.intercept)
-    steps = np.rint(values * GRID**2).astype(np.int64)
-    return dc.kinds.NoisyMoments(design, steps, cell.scale * GRID**2, cell.public_records is None)
+    steps = np.rint(values * GRID_STEPS**2).astype(np.int64)
+    return dc.kinds.NoisyMoments(design, steps, cell.scale * GRID_STEPS**2, cell.public_records is None)
 
 
 def run(cell: Cell, seed: int) -> dict[str, float]:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from scipy import stats
 
 import discreet as dc
-from discreet.model.score_tables import STEPS, ScoreTable
+from discreet.model.score_tables import SCORE_STEPS, ScoreTable
 from discreet.theory.likelihood_sensitivity import record_loss
 from discreet.theory.score_width import metric_width, score_width
 
@@ -51,7 +51,7 @@ SIDE, COVERED = 16, 0.9
 """Bins of each of two numbers; and the part of the range over all matrices that those of a grid have at least."""
 COUNTED = Fraction(20, 19)
 """Under ADD_REMOVE the mechanism gives 1/20 of epsilon to the number of records."""
-ROUNDING = 4 / STEPS
+ROUNDING = 4 / SCORE_STEPS
 """Of a whole number of steps, in units of the span: a difference of differences has four of half a step."""
 BIT = "21: one bit, w = .1"
 
@@ -108,7 +108,7 @@ def width(table: ScoreTable, relation: dc.Relation, unit: Fraction = Fraction(1)
         Nats, for a record or a unit; the number of records, which ADD_REMOVE has to pay for, apart.
     """
     steps = metric_width(table, unit) if relation is METRIC else score_width(table, relation)
-    return steps / STEPS * table.span
+    return steps / SCORE_STEPS * table.span
 
 
 # ------------------------------------------------------------------------------------------ rates and precisions
@@ -263,7 +263,7 @@ def chain_losses(floor: float) -> tuple[float, float, float]:
         return np.asarray(np.log(np.where(types["state"][:, None] == "1", one, 1 - one)))
 
     table = dc.scores.own_family(network, transition, rows)
-    score = table.steps / STEPS * table.span
+    score = table.steps / SCORE_STEPS * table.span
 
     def total(sequence: tuple[int, ...]) -> Floats:
         return np.asarray(sum(score[2 * one + other] for one, other in pairwise(sequence)))

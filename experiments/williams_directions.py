@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.model.design import GRID
-from discreet.model.score_tables import STEPS
+from discreet.model.design import GRID_STEPS
+from discreet.model.score_tables import SCORE_STEPS
 from discreet.posterior.design.direction import Method
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.theory.choice_likelihood import clt_log_marginal, lower_log_marginal, upper_log_marginal
@@ -126,7 +126,7 @@ def choice_law(rows: dc.designs.Rows, epsilon: float) -> Floats:
     Returns:
         `P(z | X)`, shape (36,).
     """
-    scores = 2 * epsilon * FACTOR.steps(rows.coordinates / GRID).sum(axis=0) / STEPS
+    scores = 2 * epsilon * FACTOR.steps(rows.coordinates / GRID_STEPS).sum(axis=0) / SCORE_STEPS
     weights = np.exp(scores - scores.max())
     return np.asarray(weights / weights.sum())
 

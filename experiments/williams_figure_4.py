@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import discreet as dc
-from discreet.model.score_tables import STEPS
+from discreet.model.score_tables import SCORE_STEPS
 from discreet.posterior.design.direction import Method
 
 from .harness import Experiment, Task, command
@@ -152,7 +152,7 @@ def _draws(release: dc.Release, draws: int, rng: np.random.Generator) -> Iterato
         "effective draws": mixing.effective,
         **_summary(np.arctan2(theta[:, 1], theta[:, 0]), np.full(draws, 1 / draws)),
         **{
-            f"cost, {relation.value}": choice.rate * FACTOR.width(relation) / STEPS
+            f"cost, {relation.value}": choice.rate * FACTOR.width(relation) / SCORE_STEPS
             for relation in dc.tools.RECORD_RELATIONS
         },
     }

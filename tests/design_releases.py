@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, design, numeric, promise, rows_of
-from discreet.model.design import GRID
+from discreet.model.design import GRID_STEPS
 from discreet.releases.kinds.factored_choice import FactoredNoise
-from discreet.releases.kinds.gradient_trace import BITS, CurvatureNoise, NoisyCurvature, ObjectiveNoise
+from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS, CurvatureNoise, NoisyCurvature, ObjectiveNoise
 from discreet.releases.kinds.noisy_sums import GROUPS, GroupNoise, VectorNoise
 from discreet.releases.kinds.weight_draws import Truncation
 from discreet.releases.policy import RecordsPolicy
@@ -42,7 +42,7 @@ def designs(draw: st.DrawFn, target: str | None, *, intercept: bool | None = Non
     pairs = [sorted(draw(st.tuples(*[st.floats(-1e9, 1e9)] * 2).filter(lambda b: abs(b[0] - b[1]) > 1e-3)))
              for _ in range(size)]  # fmt: skip
     features = tuple(dc.Variable(f"é{at}", bounds=tuple(pair)) for at, pair in enumerate(pairs))
-    norm = draw(st.none() | st.floats(1 / GRID, size**0.5))
+    norm = draw(st.none() | st.floats(1 / GRID_STEPS, size**0.5))
     chosen = {None: None, "number": NUMBER, "class": CLASSES, "classes": THREE, "count": VISITS}[target]
     made = dc.Design(features, chosen, norm, draw(st.booleans()) if intercept is None else intercept)
     made = replace(made, counted=target == "count")
@@ -92,7 +92,7 @@ def noisy_gradients(draw: st.DrawFn, relation: dc.Relation) -> Parts:
     over, steps, scale, noisy = draw(designs("class")), draw(st.integers(1, 3)), draw(POSITIVE), total(draw, relation)
     points, gradients, weights = (matrix(draw, n, over.size) for n in (steps, steps, 1))
     calibration = VectorNoise(draw(WHOLE), scale, steps, scale_of(noisy), draw(BUDGET))
-    return calibration, dc.kinds.GradientTrace(over, points, gradients, scale / GRID, weights[0], noisy)
+    return calibration, dc.kinds.GradientTrace(over, points, gradients, scale / GRID_STEPS, weights[0], noisy)
 
 
 @st.composite
@@ -114,7 +114,7 @@ def perturbed(draw: st.DrawFn, relation: dc.Relation) -> Parts:
     )
     pulled = numbers[0] * weights[None]
     trace = dc.kinds.GradientTrace(
-        over, weights[None], pulled, scale * 2.0**-BITS, weights, noisy, curvature, True if rho else None
+        over, weights[None], pulled, scale * 2.0**-OBJECTIVE_BITS, weights, noisy, curvature, True if rho else None
     )
     return calibration, trace
 

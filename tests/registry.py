@@ -11,7 +11,7 @@ import numpy as np
 import discreet as dc
 from design_cases import CLASSES, NUMBER, design
 from discreet.mechanisms import MECHANISMS, mechanisms_over
-from discreet.model.score_tables import STEPS, record_types
+from discreet.model.score_tables import SCORE_STEPS, record_types
 from tiny import TINY, counts_of
 
 NETWORK = TINY["complete, three states"]
@@ -66,7 +66,7 @@ def candidates(network: dc.Network) -> Sequence[dc.Tables]:
 def score(network: dc.Network) -> dc.scores.ScoreTable:
     """Some score of three candidates, and a base measure."""
     size = len(record_types(network)[network.nodes[0]])
-    steps = np.random.default_rng(23).integers(0, STEPS + 1, (size, 3))
+    steps = np.random.default_rng(23).integers(0, SCORE_STEPS + 1, (size, 3))
     return dc.scores.ScoreTable(network, ("z",), np.arange(3.0)[:, None], np.array([0.0, 0.5, -1.0]), steps)
 
 

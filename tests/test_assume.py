@@ -12,7 +12,7 @@ import discreet as dc
 from discreet.posterior.evidence import audited_sets, measured_sets
 from discreet.posterior.joint_draws import joint_draws
 from discreet.posterior.pooled.discrepancy import INTERACTION_SIZES
-from discreet.queries.allowed import allowed
+from discreet.queries.allowed import allowed_bounds
 from discreet.releases.combined import Combined
 from folding import every
 from tiny import network_of
@@ -177,7 +177,9 @@ def test_the_ends_are_those_of_the_laws_with_the_margins() -> None:
     swing = np.array([[1.0, -1], [-1, 1]])
     for _ in range(20):
         law = rng.dirichlet(np.ones(8)).reshape(2, 2, 2)
-        found = allowed(("x", "y", "z"), law[..., None], [("x", "y"), ("y", "z")], [{"x": 0}, {"x": 1}], {"z": 1}, 0.95)
+        found = allowed_bounds(
+            ("x", "y", "z"), law[..., None], [("x", "y"), ("y", "z")], [{"x": 0}, {"x": 1}], {"z": 1}, 0.95
+        )
         corners = []
         for signs in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
             other = law.copy()
@@ -218,4 +220,4 @@ def test_a_posterior_that_believes_its_network_assumes_it() -> None:
 def test_too_many_joint_states_have_no_bounds() -> None:
     law = np.full((17, 17, 17, 1), 17.0**-3)
     with pytest.raises(dc.InputError, match=r"up to 4,096 joint states and 64 rows"):
-        allowed(("x", "y", "z"), law, [("x",), ("y",), ("z",)], [{"x": 0}], {}, 0.95)
+        allowed_bounds(("x", "y", "z"), law, [("x",), ("y",), ("z",)], [{"x": 0}], {}, 0.95)

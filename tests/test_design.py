@@ -10,7 +10,7 @@ import pytest
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, SHAPES, design, numeric
-from discreet.model.design import GRID
+from discreet.model.design import GRID_STEPS
 from folding import every
 
 BINNED = dc.Variable("binned", bounds=(0, 10), bins=(5,))
@@ -36,7 +36,7 @@ def test_what_is_no_design_is_refused(make: object, message: str) -> None:
         make()
 
 
-@every("norm", [0.0, -1.0, math.nan, math.inf, 1e-160, 0.9 / GRID, math.sqrt(2) + 1e-9])
+@every("norm", [0.0, -1.0, math.nan, math.inf, 1e-160, 0.9 / GRID_STEPS, math.sqrt(2) + 1e-9])
 def test_a_norm_that_is_none_is_refused(norm: float) -> None:
     with pytest.raises(dc.InputError, match="norm of the scaled features"):
         design(2, norm=norm)
@@ -54,21 +54,23 @@ def test_lengths_are_what_they_say(name: str) -> None:
     over = design(3, norm=norm, intercept=intercept)
     assert over.size == 3 + intercept
     assert over.shape == ("cube" if norm is None else "ball")
-    assert float(over.constant * GRID).is_integer()
-    assert over.constant == (0 if not intercept else 1 if norm is None else math.floor(GRID * norm / 3**0.5) / GRID)
+    assert float(over.constant * GRID_STEPS).is_integer()
+    assert over.constant == (
+        0 if not intercept else 1 if norm is None else math.floor(GRID_STEPS * norm / 3**0.5) / GRID_STEPS
+    )
     features = 3 if norm is None else Fraction(norm) ** 2
     assert over.squared_length == features + Fraction(over.constant) ** 2
     if norm is None:
-        assert over.reach == GRID
+        assert over.reach == GRID_STEPS
     else:
-        assert (over.reach - 1) ** 2 < over.squared_length * GRID**2 <= over.reach**2
+        assert (over.reach - 1) ** 2 < over.squared_length * GRID_STEPS**2 <= over.reach**2
 
 
 def test_an_exact_reach_is_not_rounded_up() -> None:
-    assert design(1, norm=1.0, intercept=False).reach == GRID
-    assert design(1, norm=0.5, intercept=False).reach == GRID // 2
+    assert design(1, norm=1.0, intercept=False).reach == GRID_STEPS
+    assert design(1, norm=0.5, intercept=False).reach == GRID_STEPS // 2
     assert design(1, norm=1.0).constant == 1
-    assert design(2, norm=1 / GRID).constant == 1 / GRID
+    assert design(2, norm=1 / GRID_STEPS).constant == 1 / GRID_STEPS
 
 
 @every("intercept", [True, False])

@@ -21,7 +21,7 @@ import discreet as dc
 from design_cases import CLASSES, NUMBER, answers, design, promise
 from design_releases import DESIGN_KINDS, PUBLISHED, committed, design_releases, examples
 from discreet.app.cli import main
-from discreet.model.design import GRID
+from discreet.model.design import GRID_STEPS
 from discreet.releases import release as release_module
 from discreet.releases.kinds import DesignCalibration, DesignPayload
 from discreet.releases.kinds.factored_choice import FactoredNoise
@@ -545,7 +545,7 @@ def test_commands_for_networks_refuse_a_design_in_one_line(
 
 def test_a_released_scale_is_the_calibrations_in_the_unit_of_the_gradient() -> None:
     release = dc.Release.loads(committed("noisy-gradients"))
-    assert release.payload.scale * GRID == release.calibration.scale
+    assert release.payload.scale * GRID_STEPS == release.calibration.scale
 
 
 @every("kind", ["grouped-moments", "objective-curvature", "noisy-moments"])

@@ -24,7 +24,7 @@ from design_cases import CLASSES, NUMBER, SHAPES, Script, answers, design, lengt
 from discreet.mechanisms import objective_perturbation as perturbation
 from discreet.mechanisms import truncated_posterior as truncated
 from discreet.mechanisms.noise import SimulatedNoise
-from discreet.model.design import GRID
+from discreet.model.design import GRID_STEPS
 from discreet.releases.kinds.noisy_sums import groups_of
 from folding import every
 
@@ -129,7 +129,7 @@ def test_a_released_gradient_has_the_noise_that_it_states(relation: dc.Relation)
     first = gradients.signed() + round(2 * calibration.scale)
     found = mechanism.draw(gradients, dc.designs.Normal(over, 1.0), calibration, Script((first,)))
     assert np.allclose(found.gradients[0] - (-gradients.slope(np.zeros(2))[0]), found.scale, rtol=1e-3)
-    assert found.scale == calibration.scale / GRID
+    assert found.scale == calibration.scale / GRID_STEPS
     assert found.points[0].tolist() == [0, 0]
     moved = found.points[1] + 4 * found.gradients[1] / (10 * np.array([1 / 3, 1]))
     assert np.allclose(found.points[2], moved)
@@ -287,7 +287,7 @@ def test_draws_of_a_truncated_posterior_have_the_law_that_was_paid_for() -> None
         rng=np.random.default_rng(2),
     )
     assert found.calibration.temper == 1
-    v, y = rows.coordinates[:, 0] / GRID, rows.target / GRID
+    v, y = rows.coordinates[:, 0] / GRID_STEPS, rows.target / GRID_STEPS
     grid = np.linspace(-0.7, 0.7, 20001)
     logs = -((y[:, None] - v[:, None] * grid) ** 2).sum(axis=0) / 0.6 - grid**2 / 8
     law = np.cumsum(np.exp(logs - logsumexp(logs)))
@@ -425,7 +425,7 @@ def exact_slope(rows: dc.designs.Rows, tilt: np.ndarray, convexity: float, w: np
         total = [Decimal(float(b)) + Decimal(convexity) * value for b, value in zip(tilt, weights, strict=True)]
         kinds, counts = np.unique(np.column_stack([rows.coordinates, rows.target]), axis=0, return_counts=True)
         for record, count in zip(kinds.tolist(), counts.tolist(), strict=True):
-            v = [Decimal(part) / GRID for part in record[:-1]]
+            v = [Decimal(part) / GRID_STEPS for part in record[:-1]]
             a = sum(x * value for x, value in zip(v, weights, strict=True))
             share = count * (1 / (1 + (-a).exp()) - record[-1])
             total = [part + share * x for part, x in zip(total, v, strict=True)]
@@ -577,7 +577,7 @@ def gradients_case(relation: dc.Relation, norm: float | None = None) -> Case:
     one, other = (dc.designs.sum_gradients(rows_of(over, part)) for part in sets)
 
     def telling(payload: dc.kinds.GradientTrace) -> bool:
-        return nearer(np.rint(payload.gradients[0] * 2 * GRID), one.signed(), other.signed(), over.shape)
+        return nearer(np.rint(payload.gradients[0] * 2 * GRID_STEPS), one.signed(), other.signed(), over.shape)
 
     return dc.noisy_gradients(1, records=1), (one, other), telling
 

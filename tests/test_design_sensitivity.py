@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, SHAPES, design, length, neighbours, numeric, rows_of
-from discreet.model.design import GRID
+from discreet.model.design import GRID_STEPS
 from discreet.sensitive import rows as reading
 from discreet.sensitive.gradients import gradient_sensitivity
 from discreet.sensitive.moments import moment_sensitivity
@@ -31,7 +31,7 @@ def long_rows(norm: float, size: int, number: int) -> np.ndarray:
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     factors = rng.choice([1, 1 - 2**-53, 1 + 2**-52, 1 - 1e-12, 1 + 1e-12, 1 + 1e-4, 0.999, 1.5, 1e9], (number, 1))
     found = directions * norm * factors
-    found[::3] = np.rint(found[::3] * GRID) / GRID
+    found[::3] = np.rint(found[::3] * GRID_STEPS) / GRID_STEPS
     return found
 
 
@@ -46,12 +46,12 @@ def test_no_rounding_makes_a_record_longer_than_the_norm(norm: float, size: int)
     over = design(size, norm=norm)
     found = dc.designs.read_rows(over, long_rows(norm, size, 4000)).coordinates
     squares = (found[:, :-1] ** 2).sum(axis=1)
-    most = (Fraction(norm) * GRID) ** 2
+    most = (Fraction(norm) * GRID_STEPS) ** 2
     assert squares.max() <= most
-    assert (found**2).sum(axis=1).max() <= over.squared_length * GRID**2 <= over.reach**2
-    assert np.all(found[:, -1] == over.constant * GRID)
+    assert (found**2).sum(axis=1).max() <= over.squared_length * GRID_STEPS**2 <= over.reach**2
+    assert np.all(found[:, -1] == over.constant * GRID_STEPS)
     # Nothing is shortened by more than rounding: one step on an axis, for each axis.
-    assert math.sqrt(squares.max()) >= norm * GRID - math.sqrt(size)
+    assert math.sqrt(squares.max()) >= norm * GRID_STEPS - math.sqrt(size)
 
 
 def test_coordinates_are_the_nearest_points_of_the_grid() -> None:
@@ -60,9 +60,9 @@ def test_coordinates_are_the_nearest_points_of_the_grid() -> None:
     target = RNG(2).uniform(-5, 9, 500)
     found = dc.designs.read_rows(over, features, target)
     inside = np.clip((features - [5, 2]) / [5, 4], -1, 1)
-    assert np.all(np.abs(found.coordinates[:, :2] - GRID * inside) <= 0.5 + 1e-9)
-    assert np.all(found.coordinates[:, 2] == GRID)
-    assert np.all(np.abs(found.target - GRID * np.clip((target - 2) / 5, -1, 1)) <= 0.5 + 1e-9)
+    assert np.all(np.abs(found.coordinates[:, :2] - GRID_STEPS * inside) <= 0.5 + 1e-9)
+    assert np.all(found.coordinates[:, 2] == GRID_STEPS)
+    assert np.all(np.abs(found.target - GRID_STEPS * np.clip((target - 2) / 5, -1, 1)) <= 0.5 + 1e-9)
 
 
 HUGE = (1e308, -1e308, 1.7e308, 5e-324, -0.0)
@@ -74,8 +74,8 @@ def test_no_number_however_large_leaves_the_bounds_or_says_so(bounds: tuple[floa
     """Warnings are errors here: a warning that only some records cause would be a word about them."""
     over = dc.Design((dc.Variable("x", bounds=bounds),), dc.Variable("y", bounds=bounds), norm)
     found = dc.designs.read_rows(over, np.array(HUGE)[:, None], HUGE)
-    assert np.abs(found.coordinates).max() <= GRID
-    assert np.abs(found.target).max() <= GRID
+    assert np.abs(found.coordinates).max() <= GRID_STEPS
+    assert np.abs(found.target).max() <= GRID_STEPS
 
 
 @every("name", SHAPES)
@@ -103,9 +103,9 @@ def slow_vector(rows: dc.designs.Rows, relation: dc.Relation) -> list[int]:
         total = 0
         for at in range(rows.records):
             record = [*map(int, rows.coordinates[at]), *([] if over.target is None else [int(rows.target[at])])]
-            total += 2 * record[i] ** 2 - GRID**2 if i == j else record[i] * record[j]
+            total += 2 * record[i] ** 2 - GRID_STEPS**2 if i == j else record[i] * record[j]
         sums.append(total)
-    return sums if relation is REPLACE else [rows.records * GRID**2, *sums]
+    return sums if relation is REPLACE else [rows.records * GRID_STEPS**2, *sums]
 
 
 @every("relation", dc.tools.RECORD_RELATIONS)
@@ -135,8 +135,8 @@ def test_moments_of_any_records_are_their_definition_and_move_no_further(data: s
         assert before.vector(relation).tolist() == slow_vector(rows_of(over, records), relation)
         after = dc.designs.sum_moments(rows_of(over, [*records[:place], extra, *records[place:]]))
         moved = after.vector(relation) - before.vector(relation)
-        assert length(moved, "cube") <= GRID**2
-    assert length(after.vector(ADD_REMOVE) - before.vector(ADD_REMOVE), "cube") == GRID**2
+        assert length(moved, "cube") <= GRID_STEPS**2
+    assert length(after.vector(ADD_REMOVE) - before.vector(ADD_REMOVE), "cube") == GRID_STEPS**2
 
 
 def test_moments_in_blocks_are_the_sum_of_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +174,7 @@ def test_scores_in_blocks_are_the_sum_of_the_blocks(monkeypatch: pytest.MonkeyPa
 
 def test_sums_of_the_most_records_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """All at a corner: within 2^53, to which floats are exact."""
-    assert reading.RECORDS_LIMIT * GRID**2 <= 2**53
+    assert reading.RECORDS_LIMIT * GRID_STEPS**2 <= 2**53
     monkeypatch.setattr("discreet.sensitive.rows.RECORDS_LIMIT", 10)
     over = design(1, NUMBER)
     with pytest.raises(dc.InputError, match="at most 10 records"):
@@ -232,8 +232,8 @@ def test_gradients_are_their_definition() -> None:
     for x0, x1, y in records:
         v = np.array([x0, x1, 1.0])
         exact += ((y == "yes") - 1 / (1 + math.exp(-(theta @ v)))) * v
-    assert np.all(np.abs(found.at(theta) - GRID * exact) <= 0.5 * len(records))
-    assert found.signed().tolist() == [int(GRID * (0.5 + 1 + 0.125)), int(GRID * (-0.25 - 1)), GRID]
+    assert np.all(np.abs(found.at(theta) - GRID_STEPS * exact) <= 0.5 * len(records))
+    assert found.signed().tolist() == [int(GRID_STEPS * (0.5 + 1 + 0.125)), int(GRID_STEPS * (-0.25 - 1)), GRID_STEPS]
     slope, curvature = found.slope(theta)
     assert np.allclose(slope, -exact, atol=1e-12)
     ahead = [(found.slope(theta + 1e-5 * e)[0] - found.slope(theta - 1e-5 * e)[0]) / 2e-5 for e in np.eye(3)]
@@ -264,7 +264,7 @@ def test_a_records_gradient_depends_on_no_other_record(name: str) -> None:
 def test_not_even_the_rounding_of_a_gradient_depends_on_other_records() -> None:
     """Where `theta . v` is 0 but for rounding, half an odd number of steps is rounded: the last bit decides."""
     over, rng = design(8, CLASSES, intercept=False), RNG(8)
-    features = np.repeat((2 * rng.integers(-GRID // 2, GRID // 2, (200, 1)) + 1) / GRID, 8, axis=1)
+    features = np.repeat((2 * rng.integers(-GRID_STEPS // 2, GRID_STEPS // 2, (200, 1)) + 1) / GRID_STEPS, 8, axis=1)
     theta = rng.normal(size=8) * 30
     theta[-1] = -theta[:-1].sum()
     states = ["yes"] * 200
@@ -279,7 +279,7 @@ def test_not_even_the_rounding_of_a_gradient_depends_on_other_records() -> None:
 def test_a_records_factors_depend_on_no_other_record() -> None:
     rng = RNG(9)
     factor = dc.scores.DirectionFactor(dc.scores.spread_candidates(4, 30, [0.5, 1.0]), noise_variance=0.3, tau=2.0)
-    rows = rng.integers(-GRID, GRID + 1, (1000, 4)) / GRID
+    rows = rng.integers(-GRID_STEPS, GRID_STEPS + 1, (1000, 4)) / GRID_STEPS
     each = np.concatenate([factor.steps(rows[[at]]) for at in range(1000)])
     for number in (2, 3, 5, 100, 1000):
         for seed in range(3):

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import discreet as dc
-from discreet.model.score_tables import STEPS
+from discreet.model.score_tables import SCORE_STEPS
 from discreet.theory import factors
 from discreet.theory.choice_likelihood import (
     clt_log_marginal,
@@ -106,7 +106,7 @@ def test_the_limit_theorem_is_nearer_than_the_bounds(epsilon: float, error: floa
 def test_the_factor_is_the_clamped_log_probability() -> None:
     expected = np.log(COIN.candidates.T) / abs(math.log(0.1))
     shift = COIN_FACTORS - expected
-    assert np.allclose(shift, shift[:, :1], rtol=0, atol=2 / STEPS)
+    assert np.allclose(shift, shift[:, :1], rtol=0, atol=2 / SCORE_STEPS)
     assert COIN_FACTORS.min() == 0
 
 
@@ -290,7 +290,7 @@ def loss(one: Floats, other: Floats) -> float:
 def losses(factor: CategoricalFactor, epsilon: float, most: int) -> tuple[float, float]:
     """Largest losses over all data sets of up to `most` records and all their neighbours: add-remove, replace."""
     types = range(factor.candidates.shape[1])
-    nats = epsilon * factor.steps(np.array(types)) / STEPS
+    nats = epsilon * factor.steps(np.array(types)) / SCORE_STEPS
     added, replaced = 0.0, 0.0
     for n in range(most):
         for data in combinations_with_replacement(types, n):
@@ -313,7 +313,7 @@ FACTORS = {
 @every("name", FACTORS)
 def test_widths_are_private_and_cannot_be_narrower(name: str) -> None:
     factor, epsilon, most = FACTORS[name], 3.0, 9
-    widths = [factor.width(relation) * epsilon / STEPS for relation in (ADD_REMOVE, REPLACE)]
+    widths = [factor.width(relation) * epsilon / SCORE_STEPS for relation in (ADD_REMOVE, REPLACE)]
     for loss_, width in zip(losses(factor, epsilon, most), widths, strict=True):
         assert loss_ <= width + 1e-9
         assert loss_ >= 0.7 * width
@@ -325,15 +325,17 @@ def test_replacing_can_cost_less_than_removing_and_adding() -> None:
     factor = FACTORS["one informative type"]
     assert factor.width(REPLACE) < 2 * factor.width(ADD_REMOVE) - 10
     assert COIN.width(REPLACE) == 2 * COIN.width(ADD_REMOVE)
-    assert COIN.width(ADD_REMOVE) == pytest.approx(STEPS * math.log(9) / math.log(10), abs=1)
+    assert COIN.width(ADD_REMOVE) == pytest.approx(SCORE_STEPS * math.log(9) / math.log(10), abs=1)
 
 
 def test_losses_reach_the_width_as_records_are_added() -> None:
     factor, epsilon = FACTORS["with a zero"], 1.0
     table = epsilon * factor.log_factors([0, 1])
     base = 40 * table[0]
-    assert loss(base, base + table[1]) == pytest.approx(epsilon * factor.width(ADD_REMOVE) / STEPS, rel=1e-9)
-    assert loss(base + table[0], base + table[1]) == pytest.approx(epsilon * factor.width(REPLACE) / STEPS, rel=1e-9)
+    assert loss(base, base + table[1]) == pytest.approx(epsilon * factor.width(ADD_REMOVE) / SCORE_STEPS, rel=1e-9)
+    assert loss(base + table[0], base + table[1]) == pytest.approx(
+        epsilon * factor.width(REPLACE) / SCORE_STEPS, rel=1e-9
+    )
 
 
 def test_no_two_vectors_differ_by_more_than_the_width_of_directions() -> None:
@@ -341,11 +343,11 @@ def test_no_two_vectors_differ_by_more_than_the_width_of_directions() -> None:
     rows = np.concatenate([np.random.default_rng(3).normal(scale=4, size=(3000, 2)), np.zeros((1, 2))])
     steps = factor.steps(rows)
     assert steps.dtype == np.int64
-    assert 0 <= steps.min() <= steps.max() == STEPS
+    assert 0 <= steps.min() <= steps.max() == SCORE_STEPS
     spans = steps.max(axis=1) - steps.min(axis=1)
-    assert 0.7 * STEPS < spans.max() <= factor.width(ADD_REMOVE) == STEPS
+    assert 0.7 * SCORE_STEPS < spans.max() <= factor.width(ADD_REMOVE) == SCORE_STEPS
     changes = [(steps - row).max(axis=1) - (steps - row).min(axis=1) for row in steps[:200]]
-    assert 1.2 * STEPS < np.max(changes) <= factor.width(REPLACE) == 2 * STEPS
+    assert 1.2 * SCORE_STEPS < np.max(changes) <= factor.width(REPLACE) == 2 * SCORE_STEPS
 
 
 # ------------------------------------------------------------------------------------------------ factors
@@ -361,8 +363,8 @@ def test_directions_are_scored_by_their_clipped_density(size: int) -> None:
     best = max(law.logpdf(np.zeros(size)) for law in laws)
     expected = (1 + np.clip(1 + (logs - best) / tau, -1, 1)) / 2
     factor = DirectionFactor(candidates, variance, tau)
-    assert np.allclose(factor.log_factors(rows), expected, rtol=0, atol=0.5001 / STEPS)
-    assert np.array_equal(factor.steps(rows), factor.log_factors(rows) * STEPS)
+    assert np.allclose(factor.log_factors(rows), expected, rtol=0, atol=0.5001 / SCORE_STEPS)
+    assert np.array_equal(factor.steps(rows), factor.log_factors(rows) * SCORE_STEPS)
     assert np.any(expected == 0)
     assert factor.log_factors(np.zeros((1, size))).max() == 1
     assert np.array_equal(factor.log_factors(-rows), factor.log_factors(rows))

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 import discreet as dc
 from design_releases import DESIGN_KINDS
 from discreet.mechanisms import mechanisms_over
-from discreet.model.score_tables import STEPS
+from discreet.model.score_tables import SCORE_STEPS
 from discreet.releases import release as release_module
 from discreet.releases.kinds import Calibration, Payload
 from discreet.releases.kinds.audited_tables import AuditNoise, pairs_beyond
@@ -289,7 +289,13 @@ def scored_choices(draw: st.DrawFn, network: dc.Network) -> Parts:
     shape = (math.prod(network.schema[name].size for name in network.nodes), size)
     law = np.log(rng.dirichlet(np.ones(shape[0]), size).T) if draw(st.booleans()) else None
     table = dc.scores.ScoreTable(
-        network, ("z",), rng.normal(size=(size, 1)), rng.normal(size=size), rng.integers(0, STEPS + 1, shape), 2.0, law
+        network,
+        ("z",),
+        rng.normal(size=(size, 1)),
+        rng.normal(size=size),
+        rng.integers(0, SCORE_STEPS + 1, shape),
+        2.0,
+        law,
     )
     noisy = draw(st.none() | st.builds(dc.kinds.NoisyTotal, st.integers(-(2**63), 2**63 - 1), POSITIVE))
     rate, scale = draw(POSITIVE), None if noisy is None else noisy.scale

@@ -22,10 +22,10 @@ from design_cases import CLASSES, NUMBER, grouped, grouped_records, length, nume
 from discreet.estimators.columns import declared_columns, indicated
 from discreet.mechanisms import objective_perturbation as perturbation
 from discreet.mechanisms.noise import SimulatedNoise
-from discreet.model.design import GRID, CurvaturePart, least_shape
+from discreet.model.design import GRID_STEPS, CurvaturePart, least_shape
 from discreet.model.indicators import features_of, state_groups, worth_groups
 from discreet.posterior.design.logistic import noise_variance
-from discreet.releases.kinds.gradient_trace import BITS
+from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS
 from discreet.releases.kinds.noisy_sums import k_norm_variance
 from discreet.sensitive.gradients import curvature_sensitivity, gradient_sensitivity
 from discreet.verify import tiny_data
@@ -113,16 +113,16 @@ def test_columns_of_many_states_are_worth_groups_and_of_two_are_not() -> None:
 def test_indicators_of_a_group_are_coordinates_as_they_are() -> None:
     over = grouped()
     assert (over.shape, over.units, over.size, over.squared_length) == ("diamond", 3, 14, Fraction(4))
-    assert over.reach == 4 * GRID and over.alone == (0,)
+    assert over.reach == 4 * GRID_STEPS and over.alone == (0,)
     record = np.array([[0.5, *np.eye(6)[2], *np.zeros(6)]])
     assert over.scaled(record).tolist() == [[0.5, *np.eye(6)[2], *np.zeros(6), 1.0]]
     slopes, intercept = over.slopes(np.arange(14.0))
     assert slopes.tolist() == list(range(13)) and intercept == 13
-    values = over.values(np.array([[0, 0, GRID, *[0] * 10, GRID]]), np.array([0]))
+    values = over.values(np.array([[0, 0, GRID_STEPS, *[0] * 10, GRID_STEPS]]), np.array([0]))
     assert values["a1"] == [1] and values["a0"] == [0]
     assert over.curvature[2].size == len(over.pairs[0]) == 48
     without = dc.Design(over.features, CLASSES)
-    assert without.shape == "cube" and without.reach == GRID and without != over
+    assert without.shape == "cube" and without.reach == GRID_STEPS and without != over
 
 
 @every(
@@ -240,10 +240,10 @@ def test_a_curvature_in_groups_is_its_definition() -> None:
     totals = np.zeros((14, 14))
     squares = 0.0
     for steps in rows.coordinates:
-        v = steps / GRID
+        v = steps / GRID_STEPS
         p = 1 / (1 + math.exp(-(theta @ v)))
-        totals += np.rint(GRID * 4 * p * (1 - p) * np.outer(v, v))
-        squares += np.rint(GRID * 4 * p * (1 - p) * (2 * v[0] ** 2 - 1))
+        totals += np.rint(GRID_STEPS * 4 * p * (1 - p) * np.outer(v, v))
+        squares += np.rint(GRID_STEPS * 4 * p * (1 - p) * (2 * v[0] ** 2 - 1))
     assert weight[0] == totals[-1, -1]
     assert few.tolist() == [*totals[-1, :-1], squares]
     assert many.tolist() == totals[over.pairs].tolist()
@@ -261,14 +261,14 @@ def test_the_calibration_is_for_the_diamond_and_its_lattice(relation: dc.Relatio
     found = mechanism.calibrate(over, dc.designs.Normal(over, 2.5), promise(1, relation.value))
     times = relation.by_record(1, 2)
     # Units, the constant, and half a cell of each coordinate at both ends.
-    assert found.sensitivity == times * 4 * 2**BITS + over.size
+    assert found.sensitivity == times * 4 * 2**OBJECTIVE_BITS + over.size
     exact = math.log1p(4 / (4 * found.regularisation))
     assert exact <= found.curvature <= exact * (1 + 1e-9)
     parts = [curvature_sensitivity(relation, part) / scale for part, scale in
              zip(over.curvature, found.measured.scales, strict=True)]  # fmt: skip
     assert float(found.measured.reported) == pytest.approx(sum(parts), rel=1e-12)
     assert found.total <= 1
-    noise = math.sqrt(k_norm_variance(14, found.scale * 2.0**-BITS, "diamond"))
+    noise = math.sqrt(k_norm_variance(14, found.scale * 2.0**-OBJECTIVE_BITS, "diamond"))
     assert found.regularisation == pytest.approx(noise / (perturbation.PREDICTOR_DEVIATION / 2), rel=0.2)
 
 
@@ -294,7 +294,7 @@ def test_the_audit_passes_a_group_and_finds_half_the_noise(relation: dc.Relation
 
 def test_made_up_records_of_a_plan_are_such_as_a_design_takes() -> None:
     rows, _ = _make_up_rows(grouped(), 1000, RNG(2))
-    shares = rows.coordinates[:, 1:13].reshape(-1, 2, 6).mean(axis=0) / GRID
+    shares = rows.coordinates[:, 1:13].reshape(-1, 2, 6).mean(axis=0) / GRID_STEPS
     assert np.all(np.abs(shares - 1 / 7) < 0.07)  # six deviations: false alarms below 1e-7
 
 
@@ -331,7 +331,7 @@ def test_a_table_of_categories_is_the_same_rows() -> None:
     features = indicated(columns, X[list(BOUNDS)].to_numpy(object), grouped=True)
     other = dc.designs.read_rows(design, features, y.astype(str))
     assert np.array_equal(one.coordinates, other.coordinates) and np.array_equal(one.target, other.target)
-    assert set(one.coordinates[:, :10].sum(axis=1)) == {GRID}
+    assert set(one.coordinates[:, :10].sum(axis=1)) == {GRID_STEPS}
     # Columns of another coding than the design's: nothing stands where a feature is missing.
     for others in (dc.Design(features_of(columns, grouped=True), design.target), dc.Design(features_of(columns),
                    design.target, groups=((0, 1),))):  # fmt: skip

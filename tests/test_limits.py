@@ -21,7 +21,7 @@ from discreet.app.arguments import queries_in, queries_of
 from discreet.errors import listed, shortened, shown
 from discreet.model import limits
 from discreet.model.bif import parse_bif
-from discreet.model.json_files import read_bytes, read_json, unpacked, write_whole
+from discreet.model.json_files import decompress, read_bytes, read_json, write_whole
 from fuzzing import fault_of_message
 from releases import POLICY, simulated
 from shell import Shell, opened, stdin
@@ -45,7 +45,7 @@ def test_what_is_more_than_a_limit_is_refused_and_no_less() -> None:
     with pytest.raises(dc.InputError, match="has 1,001 characters"):
         limits.check_name("n" * (limits.NAME_CHARACTERS + 1), "the name")
     assert limits.free_cells(10) == limits.FREE_CELLS + 10
-    assert limits.repeated("abcad") == "a" and limits.repeated("abc") is None
+    assert limits.first_repeated("abcad") == "a" and limits.first_repeated("abc") is None
     limits.check_states([range(limits.STATES)] * 16)
     for wrong in ([range(limits.STATES + 1)], [range(limits.STATES)] * 17, [()] * (limits.VARIABLES + 1)):
         with pytest.raises(dc.InputError, match="are more than the"):
@@ -59,9 +59,9 @@ def test_files_are_read_to_their_limit(tmp_path: Path) -> None:
     with pytest.raises(dc.InputError, match="more than 4 bytes"):
         read_bytes(path, "file", 4)
     packed = gzip.compress(b"12345")
-    assert unpacked(packed, "file", 5) == b"12345"
+    assert decompress(packed, "file", 5) == b"12345"
     with pytest.raises(dc.InputError, match="unpacked, has more than 4 bytes"):
-        unpacked(packed, "file", 4)
+        decompress(packed, "file", 4)
 
 
 def test_json_is_measured_before_it_is_made() -> None:

@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 import discreet as dc
 from discreet.mechanisms.noise import Noise, scale_for
-from discreet.model.score_tables import STEPS
+from discreet.model.score_tables import SCORE_STEPS
 from discreet.privacy.ledger import Ledger
 from discreet.queries.explanation import Changes
 from discreet.releases.kinds.noisy_counts import TableNoise
@@ -253,7 +253,9 @@ def test_a_unit_moves_the_law_of_a_draw_by_no_more_than_it_says() -> None:
     assert found is not None and found.record is None and found.change is not None
     table, rate, most = release.payload.table_of_scores, release.payload.rate, 0.0
     for crowd, times in product(range(12), (0, 3, 30)):
-        laws = [softmax(table.base + rate * (table.steps[crowd] * times + steps) / STEPS) for steps in table.steps]
+        laws = [
+            softmax(table.base + rate * (table.steps[crowd] * times + steps) / SCORE_STEPS) for steps in table.steps
+        ]
         for one, other in product(range(12), repeat=2):
             if abs(one - other) <= 3:  # bins of half a minute: a unit reaches three further at most
                 most = max(most, float(np.sum(laws[one] * np.log(laws[one] / laws[other]))))

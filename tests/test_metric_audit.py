@@ -14,7 +14,7 @@ from scipy.special import log_softmax
 
 import discreet as dc
 from discreet.mechanisms.noise import Noise, scale_for
-from discreet.model.score_tables import STEPS
+from discreet.model.score_tables import SCORE_STEPS
 from discreet.releases.kinds.noisy_counts import TableNoise
 from discreet.releases.kinds.scored_choice import ScoredNoise
 from discreet.theory.score_width import metric_width
@@ -44,7 +44,7 @@ def rated(family: dc.scores.Family, rate: Any) -> dc.tools.Mechanism[ScoredNoise
 
 def bins_that_touch(table: dc.scores.ScoreTable, amount: Fraction, epsilon: float) -> float:
     """As if a unit reached the next bin at most."""
-    return epsilon * STEPS / int(np.ptp(np.diff(table.steps, axis=0), axis=1).max())
+    return epsilon * SCORE_STEPS / int(np.ptp(np.diff(table.steps, axis=0), axis=1).max())
 
 
 def whole_distances(table: dc.scores.ScoreTable, amount: Fraction, epsilon: float) -> float:
@@ -88,7 +88,7 @@ def test_a_rate_twice_too_large_is_refuted_in_many_bins() -> None:
     )
     for times, holds in ((1, True), (1.25, False)):
         mechanism = rated(
-            family, lambda table, amount, epsilon, times=times: times * STEPS / metric_width(table, amount)
+            family, lambda table, amount, epsilon, times=times: times * SCORE_STEPS / metric_width(table, amount)
         )
         (finding,) = dc.audit(mechanism, promise("3 mmHg in one reading"), most=1)
         assert finding.holds is holds
@@ -104,7 +104,7 @@ def test_what_is_measured_is_what_enumeration_finds(monkeypatch: pytest.MonkeyPa
     table, grid, worst = family.table, np.arange(0, 3, 1 / 16), 0.0
     for rest in (part for size in range(3) for part in combinations_with_replacement(range(6), size)):
         score = table.steps[list(rest)].sum(axis=0)
-        laws = log_softmax(table.base + rate / STEPS * (score + table.steps), axis=1)
+        laws = log_softmax(table.base + rate / SCORE_STEPS * (score + table.steps), axis=1)
         for one, other in product(grid, repeat=2):
             if one != other:
                 loss = np.abs(laws[int(one * 2)] - laws[int(other * 2)]).max()

@@ -19,8 +19,8 @@ from scipy.special import logsumexp
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, Script, design, numeric, promise, rows_of
-from discreet.model.design import GRID
-from discreet.model.score_tables import STEPS
+from discreet.model.design import GRID_STEPS
+from discreet.model.score_tables import SCORE_STEPS
 from folding import every
 
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
@@ -109,13 +109,13 @@ def test_steps_are_whole_and_in_range_whatever_a_function_does(seed: int) -> Non
     factor = raw(PLANE, lambda r, z: rng.choice(odd, (1, 3)), -1e-300 * seed, 1e300)
     for _ in range(50):
         steps = factor.steps({"x0": np.zeros(1), "x1": np.zeros(1)})
-        assert steps.dtype == np.int64 and steps.min() >= 0 and steps.max() <= STEPS
+        assert steps.dtype == np.int64 and steps.min() >= 0 and steps.max() <= SCORE_STEPS
 
 
 def test_failures_count_as_the_lowest_score() -> None:
     factor = CASES["anything"][0]
     found = {x: factor.steps({"x0": np.array([x]), "x1": np.zeros(1)}).tolist() for x in (1.0, -1.0, -0.5, 0.5)}
-    assert found == {1.0: [0, 0, 0], -1.0: [0, 0, 0], -0.5: [0, STEPS, 0], 0.5: [STEPS, 0, STEPS]}
+    assert found == {1.0: [0, 0, 0], -1.0: [0, 0, 0], -0.5: [0, SCORE_STEPS, 0], 0.5: [SCORE_STEPS, 0, SCORE_STEPS]}
 
 
 # --------------------------------------------------------------------------------------------- what a function is shown
@@ -156,7 +156,7 @@ def test_values_come_in_the_units_of_their_columns_on_the_grid() -> None:
     dc.factored(raw(over, keeps, 0, 1)).of_rows(rows_of(over, [(33.3, 2.0), (99, -50)]))  # type: ignore[misc]
     assert sorted(set(seen))[1] == (60.0, -3.0)
     age, number = min(seen)
-    assert abs(age - 33.3) <= 20 / GRID / 2 + 1e-12 and abs(number - 2) <= 5 / GRID / 2 + 1e-12
+    assert abs(age - 33.3) <= 20 / GRID_STEPS / 2 + 1e-12 and abs(number - 2) <= 5 / GRID_STEPS / 2 + 1e-12
 
 
 def test_a_function_that_remembers_is_refused_before_the_charge() -> None:
@@ -265,7 +265,7 @@ def test_laws_are_weighed_as_the_sum_over_all_records_says(relation: dc.Relation
         weights = {m: math.exp(-abs(payload.total.value - m) / payload.total.scale) / (1 + m) for m in range(most)}
         numbers = {m: weight / sum(weights.values()) for m, weight in weights.items()}
     found = dc.scores.read_law_weights(release, COIN, toss, before, rng=rng, data_sets=3000)
-    score = np.array([COIN.steps({"x0": np.array([side])}) for side in (1.0, -1.0)]) * payload.rate / STEPS
+    score = np.array([COIN.steps({"x0": np.array([side])}) for side in (1.0, -1.0)]) * payload.rate / SCORE_STEPS
     exact = np.zeros(3)
     for m, weight in numbers.items():
         for heads in range(m + 1):

@@ -13,7 +13,7 @@ from scipy.special import expit
 import discreet as dc
 from design_cases import CLASSES, NUMBER, Script, design, promise, rows_of
 from discreet.mechanisms import grouped_moments as groups_module
-from discreet.model.design import GRID
+from discreet.model.design import GRID_STEPS
 from discreet.releases.kinds.noisy_sums import GROUPS, groups_of
 from discreet.sensitive.gradients import curvature_sensitivity
 from discreet.sensitive.moments import moment_sensitivity
@@ -35,12 +35,12 @@ def slopes_of(records: list[Any], *, norm: float | None = None, intercept: bool 
 def test_a_curvature_is_the_sum_of_each_records_own_rounded(norm: float | None, intercept: bool) -> None:
     theta = np.array([1.5, -0.7, 0.2, 0.4])[: 3 + intercept]
     statistic = slopes_of(CORNERS, norm=norm, intercept=intercept)
-    v = statistic.rows.coordinates / GRID
+    v = statistic.rows.coordinates / GRID_STEPS
     q, u = 4 * expit(v @ theta) * expit(-v @ theta), v[:, :3]
     few = [*(u.T if intercept else []), *(2 * u.T**2 - 1)]
     many = [u[:, i] * u[:, j] for i, j in ((0, 1), (0, 2), (1, 2))]
     for told, wanted in zip(statistic.curvature(theta), ([np.ones(len(u))], few, many), strict=True):
-        assert np.array_equal(told, np.rint(q * np.array(wanted) * GRID).sum(axis=1))
+        assert np.array_equal(told, np.rint(q * np.array(wanted) * GRID_STEPS).sum(axis=1))
 
 
 def test_a_record_moves_no_sum_of_a_curvature_by_more_than_it_is_said_to() -> None:
@@ -55,9 +55,9 @@ def test_a_record_moves_no_sum_of_a_curvature_by_more_than_it_is_said_to() -> No
             for one in CORNERS
         ]
         most = max(most, *moved)
-        assert max(moved) <= curvature_sensitivity(ADD_REMOVE) == GRID
-    assert most == GRID  # at weights 0
-    assert curvature_sensitivity(REPLACE) == 2 * GRID
+        assert max(moved) <= curvature_sensitivity(ADD_REMOVE) == GRID_STEPS
+    assert most == GRID_STEPS  # at weights 0
+    assert curvature_sensitivity(REPLACE) == 2 * GRID_STEPS
 
 
 @every("relation", dc.tools.RECORD_RELATIONS)
@@ -109,7 +109,7 @@ def test_a_gradient_is_computed_as_exactly_as_the_proof_takes_it_to_be(size: flo
     features = np.repeat(rng.uniform(-1, 1, (2000, 15)), 2, axis=1) + 2.0**-11 * rng.integers(-1, 2, (2000, 30))
     rows = dc.designs.read_rows(over, np.clip(features, -1, 1), rng.choice(CLASSES.states, 2000))
     statistic = dc.designs.sum_gradients(rows)
-    v = (rows.coordinates / GRID).astype(np.longdouble)
+    v = (rows.coordinates / GRID_STEPS).astype(np.longdouble)
     a = v @ theta.astype(np.longdouble)
     tail = np.exp(-np.abs(a))
     exact = (v * (np.where(a > 0, 1, tail) / (1 + tail) - rows.target)[:, None]).sum(axis=0)
@@ -196,6 +196,6 @@ def test_noise_has_the_variance_that_a_release_states(delta: str) -> None:
     rng, prior = np.random.default_rng(7), dc.designs.Normal(over, 1.0)
     mechanism = dc.grouped_moments()
     made = [dc.simulate(mechanism, statistic, prior, guarantee, rng=rng).payload for _ in range(2000)]
-    exact = statistic.vector(ADD_REMOVE) / GRID**2
+    exact = statistic.vector(ADD_REMOVE) / GRID_STEPS**2
     ratio = np.mean([(payload.sums - exact) ** 2 for payload in made], axis=0) / made[0].variances
     assert np.all(np.abs(ratio - 1) < 0.2)

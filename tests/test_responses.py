@@ -18,7 +18,7 @@ import discreet as dc
 from design_cases import CLASSES, Script, design, numeric, promise
 from discreet.mechanisms import objective_perturbation as perturbation
 from discreet.mechanisms.noise import SimulatedNoise
-from discreet.model.design import GRID
+from discreet.model.design import GRID_STEPS
 from discreet.model.response import Classes, Counts, Response, TwoClasses, response_of
 from discreet.releases.kinds.gradient_trace import NoisyCurvature
 from discreet.sensitive.gradients import curvature_sensitivity, squared_gradient_sensitivity
@@ -139,7 +139,7 @@ def exact_slope(given: dc.designs.Rows, w: np.ndarray) -> np.ndarray:
         total = [[Decimal(0)] * size for _ in range(outputs)]
         kinds, counts = np.unique(np.column_stack([given.coordinates, given.target]), axis=0, return_counts=True)
         for record, count in zip(kinds.tolist(), counts.tolist(), strict=True):
-            v = [Decimal(part) / GRID for part in record[:-1]]
+            v = [Decimal(part) / GRID_STEPS for part in record[:-1]]
             a = [sum(x * value for x, value in zip(v, part, strict=True)) for part in weights]
             if outputs > 1:
                 shares = [(part - max(a)).exp() for part in a]
@@ -178,18 +178,18 @@ def test_the_curvature_is_the_slope_of_the_gradient_and_its_sums_move_by_a_step_
     pairs = len(response.pairs)
     found = np.zeros_like(moved).reshape(2 * (given.design.outputs, width + 1))
     for pair, (one, other) in enumerate(response.pairs):
-        total = weight[pair] / GRID * response.steepest_pair
-        means, squares = few.reshape(pairs, 2, width)[pair] / GRID * response.steepest_pair
+        total = weight[pair] / GRID_STEPS * response.steepest_pair
+        means, squares = few.reshape(pairs, 2, width)[pair] / GRID_STEPS * response.steepest_pair
         gram = np.diag([*((squares + total) / 2), total])
         gram[:-1, -1] = gram[-1, :-1] = means
-        gram[0, 1] = gram[1, 0] = many.reshape(pairs, -1)[pair, 0] / GRID * response.steepest_pair
+        gram[0, 1] = gram[1, 0] = many.reshape(pairs, -1)[pair, 0] / GRID_STEPS * response.steepest_pair
         for k, l, sign in ((one, one, 1), (other, other, 1), (one, other, -1), (other, one, -1)):
             found[k, :, l] += sign * gram if one != other else gram / 2 * (sign > 0)
-    assert np.allclose(found.reshape(len(w), len(w)), statistic.slope(w)[1], atol=400 / GRID)
+    assert np.allclose(found.reshape(len(w), len(w)), statistic.slope(w)[1], atol=400 / GRID_STEPS)
     alone = [dc.designs.sum_gradients(rows(over(kind), kind, 1, seed)) for seed in range(40)]
     for seed, one in enumerate(alone):
         far = RNG(seed).normal(size=len(w)) * 5
-        assert max(np.abs(part).max() for part in one.curvature(far)) <= curvature_sensitivity(ADD_REMOVE) == GRID
+        assert max(np.abs(part).max() for part in one.curvature(far)) <= curvature_sensitivity(ADD_REMOVE) == GRID_STEPS
 
 
 @every("classes", [3, 8, 9, 16, 40])
@@ -262,7 +262,7 @@ def apart(made: dc.Design, kind: str, relation: dc.Relation) -> None:
         made, dc.designs.Normal(made, 1.0), promise(1, relation)
     )  # fmt: skip
     lattice, worst, rng = 2.0**perturbation.BITS, 0.0, RNG(9)
-    euclidean = math.sqrt(squared_gradient_sensitivity(made, relation)) / GRID
+    euclidean = math.sqrt(squared_gradient_sensitivity(made, relation)) / GRID_STEPS
     for turn in range(400):
         theta = rng.normal(size=made.weights) * rng.choice([1, 1e3])
         one, other = (dc.designs.sum_gradients(rows(made, kind, 1, 2 * turn + at)).slope(theta)[0] for at in (0, 1))
@@ -303,7 +303,7 @@ def look_at_all_directions(kind: str, relation: dc.Relation, delta: str) -> None
     (_, first, scale, _), (_, _, polish, cube), *measured = [call for call in script.asked if call[0] != "laplace"]
     assert not first.any() and cube == "cube" and len(first) == made.weights
     assert [kind for kind, *_ in script.asked if kind != "laplace"] == ["gaussian", "k_norm", *3 * ["gaussian"]]
-    lattice, moved = 2.0**perturbation.BITS, math.sqrt(squared_gradient_sensitivity(made, relation)) / GRID
+    lattice, moved = 2.0**perturbation.BITS, math.sqrt(squared_gradient_sensitivity(made, relation)) / GRID_STEPS
     squares = (moved * lattice / scale) ** 2
     for (_, values, part, _), asked in zip(measured, calibration.measured.scales, strict=True):
         assert part == asked
@@ -451,7 +451,7 @@ def test_counts_are_whole_and_clipped() -> None:
     with pytest.raises(dc.InputError, match="no whole number") as caught:
         dc.designs.read_rows(made, [[0.0]], [2.5])
     assert "2.5" not in str(caught.value)
-    assert made.values(np.array([[GRID, GRID]]), np.array([7]))["visits"].tolist() == [7.0]
+    assert made.values(np.array([[GRID_STEPS, GRID_STEPS]]), np.array([7]))["visits"].tolist() == [7.0]
 
 
 @every("bounds", [(1, 5), (0, 2.5), (0, 40_000), (-1, 3), (0, 0.5)])

@@ -18,7 +18,7 @@ import pytest
 
 import discreet as dc
 from design_cases import CLASSES, NUMBER, design, numeric
-from discreet.model.design import GRID
+from discreet.model.design import GRID_STEPS
 from discreet.sensitive import rows as reading
 from discreet.sensitive import sources as reading_sources
 
@@ -127,7 +127,7 @@ def test_a_table_that_is_not_large_is_read_once(frame: pd.DataFrame, monkeypatch
     monkeypatch.setattr(reading, "HELD_BYTES", 1000 * 4 * reading.STEP_BYTES - 1)
     rows = dc.designs.read_rows(over, records)
     assert rows.coordinates.any() and rows.target.any() and sum(widest) == 1000 + 2000
-    assert np.iinfo(np.int16).max >= GRID
+    assert np.iinfo(np.int16).max >= GRID_STEPS
 
 
 @pytest.mark.parametrize("policy", ["error", "clip"])
@@ -199,11 +199,11 @@ def test_an_empty_table_has_an_empty_block(tmp_path: Path) -> None:
 
 def test_products_of_a_whole_block_are_exact() -> None:
     """Whole numbers of at most GRID in size, as many as a block has, stay where floats are whole numbers."""
-    assert reading.BLOCK * GRID**2 < 2**53
+    assert reading.BLOCK * GRID_STEPS**2 < 2**53
     over = design(1, NUMBER)
     n = reading.BLOCK + 5
     rows = dc.designs.read_rows(over, np.ones((n, 1)), np.full(n, 7.0))
-    assert dc.designs.sum_moments(rows).values.tolist() == [n * GRID**2] * len(over.moments)
+    assert dc.designs.sum_moments(rows).values.tolist() == [n * GRID_STEPS**2] * len(over.moments)
 
 
 def faulty(frame: pd.DataFrame, column: str, value: object) -> pd.DataFrame:

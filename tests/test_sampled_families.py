@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 
 import discreet as dc
 from discreet.model.families import FAMILIES
-from discreet.model.score_tables import STEPS
+from discreet.model.score_tables import SCORE_STEPS
 from discreet.theory.score_width import metric_width, score_width
 from enumeration import Scripted
 from folding import every
@@ -109,7 +109,7 @@ def test_a_replaced_record_costs_what_the_continuous_family_says(name: str) -> N
         "normal": (BOX, NormalPrecision(gamma, 0, 1)),
     }[name]
     table = dc.scores.Family(name, (variable,), {"low": 0.5, "high": 2}).table
-    width = score_width(table, REPLACE) / STEPS * table.span
+    width = score_width(table, REPLACE) / SCORE_STEPS * table.span
     exact = known.record_loss(REPLACE)
     assert exact * (1 - 3 / 256) <= width <= exact * (1 + 1e-5)
 
@@ -118,7 +118,7 @@ def test_two_states_cost_what_trimming_says() -> None:
     """`2 ln((1 - w) / w)` and half of it: Lemma 21, trimmed."""
     table = dc.scores.Family("bernoulli", (dc.Variable("c", ("no", "yes")),), {"floor": 0.1}).table
     for relation, times in ((ADD_REMOVE, 1), (REPLACE, 2)):
-        assert score_width(table, relation) / STEPS * table.span == pytest.approx(times * math.log(9), rel=1e-6)
+        assert score_width(table, relation) / SCORE_STEPS * table.span == pytest.approx(times * math.log(9), rel=1e-6)
 
 
 # ------------------------------------------------------------------------------------------------------------- sampling
@@ -192,7 +192,7 @@ def test_what_changes_move_is_what_was_promised_for_each_unit(amount: object) ->
     mechanism, prior = dc.sampled(family), dc.Dirichlet.uniform(family.network)
     asked = promise(1, dc.Relation.METRIC, f"{amount} minutes in one wait")
     calibration = mechanism.calibrate(family.network, prior, asked)
-    steps, unit = family.table.steps, calibration.rate / STEPS
+    steps, unit = family.table.steps, calibration.rate / SCORE_STEPS
     worst = 0.0
     for one, other in product(np.arange(0, 6, 0.25), repeat=2):
         if one != other:
@@ -207,7 +207,7 @@ def test_what_changes_move_is_what_was_promised_for_each_unit(amount: object) ->
 def test_cut_points_that_floats_do_not_have_exactly_count_as_they_are(amount: str, bins: int, high: int) -> None:
     """Any scores; readings at both ends of every bin, whose distances are taken exactly."""
     variable = dc.Variable.binned("x", (0, high), bins)
-    steps = np.random.default_rng(bins).integers(0, STEPS + 1, (bins, 5))
+    steps = np.random.default_rng(bins).integers(0, SCORE_STEPS + 1, (bins, 5))
     table = dc.scores.ScoreTable(
         dc.Network((variable,), {"x": ()}), ("z",), np.arange(5.0)[:, None], np.zeros(5), steps
     )
@@ -225,7 +225,7 @@ def test_a_metric_costs_what_assumption_one_says() -> None:
     """`(c2 - c1) rho` for exponential readings (Lemma 19, by range), and the same for each unit however many."""
     table = dc.scores.Family("exponential", (UNIT_BOX,), {"low": 0.5, "high": 2}).table
     for amount in (Fraction(1, 16), Fraction(1, 4)):
-        assert metric_width(table, amount) / STEPS * table.span == pytest.approx(1.5 * amount, rel=1e-4)
+        assert metric_width(table, amount) / SCORE_STEPS * table.span == pytest.approx(1.5 * amount, rel=1e-4)
 
 
 def test_a_metric_needs_one_variable_with_an_order() -> None:

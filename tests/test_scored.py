@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 
 import discreet as dc
 from discreet.mechanisms.noise import ExactNoise, SimulatedNoise
-from discreet.model.score_tables import STEPS, likelihood_table, record_types
+from discreet.model.score_tables import SCORE_STEPS, likelihood_table, record_types
 from discreet.releases.kinds.scored_choice import ScoredNoise
 from discreet.theory.score_width import score_width
 from enumeration import Scripted
@@ -35,7 +35,7 @@ def random_table(network: dc.Network, size: int, seed: int) -> dc.scores.ScoreTa
     """Scores and a base measure of no shape at all."""
     rng = np.random.default_rng(seed)
     types = math.prod(network.schema[name].size for name in network.nodes)
-    steps = rng.integers(0, STEPS + 1, (types, size))
+    steps = rng.integers(0, SCORE_STEPS + 1, (types, size))
     return dc.scores.ScoreTable(network, ("z",), np.arange(size)[:, None], rng.normal(0, 2, size), steps)
 
 
@@ -99,7 +99,7 @@ def test_the_width_is_the_widest_change_by_hand(name: str, relation: dc.Relation
 def test_many_types_and_few_candidates_have_the_same_width_as_the_other_way_round() -> None:
     rng = np.random.default_rng(3)
     network = network_of({"a": 40})
-    steps = rng.integers(0, STEPS + 1, (40, 3))
+    steps = rng.integers(0, SCORE_STEPS + 1, (40, 3))
     table = dc.scores.ScoreTable(network, ("z",), np.arange(3)[:, None], np.zeros(3), steps)
     by_rows = max(int(np.ptp(one - other)) for one, other in product(steps, repeat=2))
     assert score_width(table, REPLACE) == by_rows
@@ -186,7 +186,7 @@ def test_sums_of_many_records_are_exact() -> None:
         mechanism.draw(counts, prior, calibration, Spy())
         found.append(source[0])
     moved = [b - a for a, b in zip(*found, strict=True)]
-    unit = Fraction(calibration.rate) / STEPS
+    unit = Fraction(calibration.rate) / SCORE_STEPS
     relative = [unit * int(step) for step in table.steps[0]]
     assert {a + b for a, b in zip(moved, relative, strict=True)} == {moved[0] + relative[0]}
 
@@ -198,8 +198,12 @@ def test_a_score_is_clamped_and_rounded_type_by_type() -> None:
     table = dc.scores.own_score(
         PAIR, lambda t, z: 100 * (t["b"][:, None] == "s2") - z.T, [0.0, 0.25, 50.0], low=-1, high=1
     )
-    assert table.steps[:3].tolist() == [[STEPS // 2, 3 * STEPS // 8, 0], [STEPS // 2, 3 * STEPS // 8, 0], [STEPS] * 3]
-    assert score_width(table, ADD_REMOVE) <= STEPS
+    assert table.steps[:3].tolist() == [
+        [SCORE_STEPS // 2, 3 * SCORE_STEPS // 8, 0],
+        [SCORE_STEPS // 2, 3 * SCORE_STEPS // 8, 0],
+        [SCORE_STEPS] * 3,
+    ]
+    assert score_width(table, ADD_REMOVE) <= SCORE_STEPS
 
 
 def memory() -> Any:
@@ -277,7 +281,7 @@ def test_a_score_cannot_change_what_it_is_given() -> None:
             "than a table holds",
         ),
         (
-            lambda: dc.scores.ScoreTable(COIN, ("z",), [[0.0], [1.0]], [0, 0], [[0, STEPS + 1], [0, 0]]),
+            lambda: dc.scores.ScoreTable(COIN, ("z",), [[0.0], [1.0]], [0, 0], [[0, SCORE_STEPS + 1], [0, 0]]),
             "needs steps from 0",
         ),
         (lambda: dc.scores.ScoreTable(COIN, ("z",), [[0.0], [1.0]], [0, math.nan], [[0, 1], [0, 0]]), "log weight"),
@@ -359,4 +363,4 @@ def test_a_likelihood_that_is_clamped_spans_its_bound() -> None:
     logs = np.log([[0.9, 0.5, 0.1], [0.1, 0.5, 0.9]])
     table = likelihood_table(COIN, ("p",), np.array([[1.0], [2.0], [3.0]]), np.zeros(3), logs, (1.0, None))
     assert table.span == 1.0
-    assert table.steps[0].tolist() == [STEPS, round((1 + math.log(5 / 9)) * STEPS), 0]
+    assert table.steps[0].tolist() == [SCORE_STEPS, round((1 + math.log(5 / 9)) * SCORE_STEPS), 0]

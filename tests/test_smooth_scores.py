@@ -13,8 +13,8 @@ import pytest
 from experiments.paper_lipschitz import assumption_one, lipschitz_constants
 
 import discreet as dc
-from discreet.model.score_tables import STEPS
-from discreet.model.smooth_scores import smoothed
+from discreet.model.score_tables import SCORE_STEPS
+from discreet.model.smooth_scores import smooth_score
 from discreet.theory.score_width import metric_width
 from folding import every
 from tiny import counts_of, network_of
@@ -51,7 +51,7 @@ def middle_of(variable: dc.Variable) -> np.ndarray:
 
 def nats(table: dc.scores.ScoreTable, amount: object) -> float:
     """What a unit costs at a weight of 1 for each record."""
-    return metric_width(table, Fraction(str(amount))) / STEPS * table.span
+    return metric_width(table, Fraction(str(amount))) / SCORE_STEPS * table.span
 
 
 # -------------------------------------------------------------------------------------------------------- the envelope
@@ -70,7 +70,7 @@ def test_the_envelope_is_the_least_over_all_readings(variable: dc.Variable, lips
         expected[x] = [
             min(apart[y, z] + lipschitz * abs(places[x] - places[y]) for y in range(len(apart))) for z in range(7)
         ]
-    found = smoothed(score, over(variable), lipschitz)
+    found = smooth_score(score, over(variable), lipschitz)
     assert found == pytest.approx(expected + common[:, None], abs=1e-12)
     assert np.all(found <= score) and np.any(found < score)
 
@@ -78,7 +78,7 @@ def test_the_envelope_is_the_least_over_all_readings(variable: dc.Variable, lips
 def test_what_all_candidates_have_in_common_is_left_alone() -> None:
     score, rng = walks(UNEVEN, 2), np.random.default_rng(3)
     common = rng.normal(0, 50, (len(score), 1))
-    lowered = [smoothed(given, over(UNEVEN), 0.5) - given for given in (score, score + common)]
+    lowered = [smooth_score(given, over(UNEVEN), 0.5) - given for given in (score, score + common)]
     assert lowered[0] == pytest.approx(lowered[1], abs=1e-11)
     assert np.min(lowered[0]) < -1
 
@@ -106,7 +106,7 @@ def test_a_unit_costs_twice_the_constant(seed: int, amount: int) -> None:
     """Of bins of width 1; four cells are rounded to half a step each. And nothing is wasted: these walks are steep."""
     for lipschitz in (0.05, 0.4, 1.5):
         table = family(EVEN, walks(EVEN, seed), lipschitz=lipschitz)
-        rounding = 3 * table.span / STEPS
+        rounding = 3 * table.span / SCORE_STEPS
         assert nats(table, amount) <= 2 * lipschitz * amount + rounding
         assert nats(table, 1) >= 1.8 * lipschitz
         assert nats(table, amount) < 0.8 * nats(family(EVEN, walks(EVEN, seed)), amount)
@@ -118,7 +118,7 @@ def test_in_uneven_bins_it_costs_a_bin_more_at_most(seed: int, amount: str) -> N
     for lipschitz in (0.05, 0.4, 1.5):
         table = family(UNEVEN, walks(UNEVEN, seed), lipschitz=lipschitz)
         most = 2 * lipschitz * (float(amount) + 4.5)
-        assert nats(table, amount) <= most + 3 * table.span / STEPS
+        assert nats(table, amount) <= most + 3 * table.span / SCORE_STEPS
 
 
 def test_a_bound_beside_the_constant_holds_too() -> None:
@@ -127,8 +127,8 @@ def test_a_bound_beside_the_constant_holds_too() -> None:
     logs[3, 2] = -math.inf
     table = family(EVEN, logs, bound=4.0, lipschitz=0.4)
     assert table.span <= 4
-    assert nats(table, 1) <= 0.8 + 3 * table.span / STEPS
-    assert np.all(table.steps.max(axis=1) == STEPS)
+    assert nats(table, 1) <= 0.8 + 3 * table.span / SCORE_STEPS
+    assert np.all(table.steps.max(axis=1) == SCORE_STEPS)
     with pytest.raises(dc.InputError, match="state a bound"):
         family(EVEN, logs, lipschitz=0.4)
 
@@ -182,7 +182,7 @@ FILE = {
 def test_a_family_has_the_constant_of_its_file_and_of_its_document() -> None:
     read = dc.scores.read_score_file(json.dumps(FILE))
     assert isinstance(read, dc.scores.Family) and read.lipschitz == 0.1
-    assert nats(read.table, 1) <= 0.2 + 3 * read.table.span / STEPS
+    assert nats(read.table, 1) <= 0.2 + 3 * read.table.span / SCORE_STEPS
     plain = dc.scores.read_score_file(json.dumps({name: part for name, part in FILE.items() if name != "lipschitz"}))
     assert isinstance(plain, dc.scores.Family) and nats(plain.table, 1) > 0.9
     assert np.array_equal(plain.table.law, read.table.law)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.model.design import GRID
+from discreet.model.design import GRID_STEPS
 from discreet.posterior.design import weight_posterior as module
 from discreet.posterior.design.extra import sampler
 from discreet.posterior.design.laws import uniform_law
@@ -203,7 +203,7 @@ def test_a_law_is_of_the_design(which: str) -> None:
     "law",
     [
         dc.designs.UniformSphere(2, 0.5, 0.5 / 2**0.5),
-        dc.designs.UniformBox(2, BALL.constant + 0.5 / GRID),
+        dc.designs.UniformBox(2, BALL.constant + 0.5 / GRID_STEPS),
         dc.designs.PublicRows([[0.1, 0.1]], BALL.constant),
         dc.designs.WeightedPoints([[0, 0, BALL.constant]], [1.0]),
         dc.designs.Histograms((np.array([-1, 1]),) * 2, (np.array([1.0]),) * 2, BALL.constant),

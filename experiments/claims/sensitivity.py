@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.model.score_tables import STEPS
+from discreet.model.score_tables import SCORE_STEPS
 from discreet.theory.factors import CategoricalFactor
 
 from ..networks import asia
@@ -135,7 +135,7 @@ LOOSE = Group(
             "factors within exp(+-epsilon) make a choice 2 epsilon-DP",
             "coin, 9 candidates, epsilon = 1, clamped at 0.1; nats, added or removed",
             "at most",
-            lambda: (2.0, _coin_factor().width(dc.Relation.ADD_REMOVE) / STEPS),
+            lambda: (2.0, _coin_factor().width(dc.Relation.ADD_REMOVE) / SCORE_STEPS),
         ),
     ),
 )

@@ -10,7 +10,7 @@ from scipy.special import gammaln, log_softmax, logsumexp
 from scipy.stats import binom, kstest
 
 import discreet as dc
-from discreet.model.score_tables import STEPS
+from discreet.model.score_tables import SCORE_STEPS
 
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
 SMALL = dc.scores.Family("exponential", (dc.Variable.binned("x", (0, 4), 3),), {"low": 0.2, "high": 3}, 7)
@@ -39,7 +39,7 @@ def by_hand(release: dc.Release, records: int) -> np.ndarray:
     for part in combinations_with_replacement(range(3), records):
         counts = np.bincount(part, minlength=3)
         chance = gammaln(records + 1) - gammaln(counts + 1).sum() + counts @ np.log(table.law)
-        law = log_softmax(table.base + payload.rate / STEPS * (counts @ table.steps))
+        law = log_softmax(table.base + payload.rate / SCORE_STEPS * (counts @ table.steps))
         logs = np.logaddexp(logs, chance + law[payload.indices].sum())
     logs += table.base
     return np.asarray(np.exp(logs - logsumexp(logs)))
@@ -178,7 +178,7 @@ def test_two_releases_of_the_same_records_share_the_records() -> None:
         chance = gammaln(9) - gammaln(counts + 1).sum() + counts @ np.log(table.law)
         for release in (one, other):
             payload = release.payload
-            law = log_softmax(table.base + payload.rate / STEPS * (counts @ table.steps))
+            law = log_softmax(table.base + payload.rate / SCORE_STEPS * (counts @ table.steps))
             chance = chance + law[payload.indices].sum()
         logs = np.logaddexp(logs, chance)
     share, effective = shares(dc.combine(one, other, data="same"))

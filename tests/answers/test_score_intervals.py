@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import binom
 
 import discreet as dc
-from discreet.model.design import GRID
+from discreet.model.design import GRID_STEPS
 from discreet.queries import score as queried
 from discreet.queries.score import accuracy_network, error_design
 
@@ -127,7 +127,7 @@ def test_sums_that_no_errors_have_say_nothing() -> None:
     """As somebody may write: half of the errors at either end by one sum, all at one end by the other, and no noise."""
     rng = np.random.default_rng(47)
     released = simulated_errors(np.full(300, 3.0), "1", "replace", rng)
-    values = 300 * GRID**2 * np.array([-1, 1])
+    values = 300 * GRID_STEPS**2 * np.array([-1, 1])
     score = dc.tools.read_score(replace(released, payload=replace(released.payload, values=values)), level=0.9, rng=rng)
     assert score.lower < 1 and score.upper > 19  # its prior is Beta(1/2, 1/2)
 
@@ -152,7 +152,7 @@ def test_noise_that_drowns_everything_leaves_everything_possible(relation: str) 
 
 def test_an_error_below_a_step_of_the_grid_is_not_called_nothing() -> None:
     rng = np.random.default_rng(31)
-    tiny = 20 / (4 * GRID) * 0.9
+    tiny = 20 / (4 * GRID_STEPS) * 0.9
     score = dc.tools.read_score(
         simulated_errors(np.full(10**5, tiny), "100", "replace", rng), level=0.95, draws=200, rng=rng
     )

@@ -13,7 +13,7 @@ from discreet.app.arguments import Json, Replace, SchemaFile, named_network, net
 from discreet.app.report import origin_document, origin_lines
 from discreet.app.terminal import check_output, show
 from discreet.errors import InputError
-from discreet.model.json_files import decoded, read_packed_text, taken, write_whole
+from discreet.model.json_files import decode_text, read_at_most, read_packed_text, write_whole
 from discreet.model.limits import DOCUMENT_BYTES
 
 __all__ = ["show_network"]
@@ -57,7 +57,9 @@ def _read_network(source: str, schema: Path | None) -> dc.Network:
         return named
     what = "network or release"
     if source == "-":
-        text = decoded(taken(sys.stdin.buffer, f"the {what} from stdin", DOCUMENT_BYTES), f"the {what} from stdin")
+        text = decode_text(
+            read_at_most(sys.stdin.buffer, f"the {what} from stdin", DOCUMENT_BYTES), f"the {what} from stdin"
+        )
     else:
         text = read_packed_text(source, what, DOCUMENT_BYTES)
     if not text.lstrip().startswith("{"):

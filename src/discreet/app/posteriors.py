@@ -13,7 +13,7 @@ from discreet.app.arguments import DEFAULT_DRAWS, prior_of, queries_in, queries_
 from discreet.app.progress import LateBar, mixing_shown
 from discreet.app.terminal import say
 from discreet.errors import InputError, shown
-from discreet.model.json_files import decoded, taken
+from discreet.model.json_files import decode_text, read_at_most
 from discreet.model.limits import DOCUMENT_BYTES, QUERIES_BYTES
 from discreet.posterior.joint_draws import DRAWS_FIRST_LINE
 from discreet.releases.combined import Evidence
@@ -180,4 +180,4 @@ def _begins_with(path: str, start: bytes) -> bool:
 
 def _read_stdin(what: str, limit: int) -> str:
     """Read all text on stdin, no more bytes than a limit."""
-    return decoded(taken(sys.stdin.buffer, f"the {what} from stdin", limit), f"the {what} from stdin")
+    return decode_text(read_at_most(sys.stdin.buffer, f"the {what} from stdin", limit), f"the {what} from stdin")

@@ -40,7 +40,7 @@ from discreet.app.terminal import say, show
 from discreet.errors import InputError, listed
 from discreet.mechanisms import MECHANISMS, Over
 from discreet.privacy.guarantee import as_text
-from discreet.releases.kinds.noisy_tables import cut_families
+from discreet.releases.kinds.noisy_tables import partly_measured_families
 from discreet.releases.metric_unit import unit_lines
 from discreet.releases.policy import RecordsPolicy
 
@@ -310,7 +310,7 @@ def _print_smaller(prior: dc.Dirichlet, promise: dc.Guarantee, records: int, pla
     smaller = dc.planned(records=records, audit=0).calibrate(network, prior, promise)
     if not isinstance(smaller, dc.kinds.PlannedNoise) or set(smaller.scales) == set(plan.scales):
         return ""
-    large = cut_families(network, smaller.scales)
+    large = partly_measured_families(network, smaller.scales)
     return (
         f"\n\n{len(large)} families are too large for {records:,} records at this budget. With --option "
         f"records={records} they are measured without some parents, and all others better: {listed(large)}"

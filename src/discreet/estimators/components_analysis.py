@@ -26,7 +26,7 @@ from discreet.estimators.options import generator_after, refuse_options, require
 from discreet.mechanisms.crossing import DesignMechanism, release, statistic_of
 from discreet.mechanisms.factored import factored
 from discreet.mechanisms.noisy_moments import noisy_moments
-from discreet.model.design import GRID, Design, Normal
+from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.posterior.design.components import ComponentPosterior, Spectrum, component_draws, quick_components
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
@@ -340,7 +340,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         ):
             return False
         sums = size * (size + 3) // 2
-        deviation = moment_sensitivity(guarantee.relation) / GRID**2 * math.sqrt((sums + 1) * (sums + 2) / 3)
+        deviation = moment_sensitivity(guarantee.relation) / GRID_STEPS**2 * math.sqrt((sums + 1) * (sums + 2) / 3)
         return bool(2 * math.sqrt(size) * deviation > HIDDEN_VARIANCE * records * float(guarantee.epsilon))
 
     def _count_components(self, size: int, by_choice: bool) -> int:

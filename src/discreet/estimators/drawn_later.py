@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from discreet.estimators.options import generator
-from discreet.model.late import late
+from discreet.model.late import import_late
 from discreet.posterior.design.weight_posterior import WeightPosterior, read_weights
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.releases.release import Release
 
 __all__ = ["DrawnLater"]
 
-stored_draws = late("discreet.posterior.stored")
+stored_draws = import_late("discreet.posterior.stored")
 """Few estimators are pickled."""
 
 

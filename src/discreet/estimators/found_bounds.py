@@ -32,7 +32,7 @@ from discreet.estimators.options import whole_number
 from discreet.mechanisms.crossing import DesignMechanism, Mechanism, calibrate, check_relation, release, statistic_of
 from discreet.mechanisms.gaussian import gaussian
 from discreet.mechanisms.laplace import laplace
-from discreet.model.design import GRID, Design, Normal
+from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Variable
@@ -49,7 +49,7 @@ __all__ = ["BoundsSearch", "Clipped", "ClippedWarning", "FoundBounds", "describe
 
 HISTOGRAM_CELLS = 32
 """Cells of a histogram, the two outside the bounds among them."""
-CELL_STEPS = 2 * GRID // HISTOGRAM_CELLS
+CELL_STEPS = 2 * GRID_STEPS // HISTOGRAM_CELLS
 """Steps of a design's grid in a cell of a histogram."""
 GUARANTEE_SHARES = (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))
 """Shares of the guarantee, of which "auto" takes the first that is enough."""
@@ -340,7 +340,7 @@ def _count_histograms(rows: Rows, network: Network) -> Counts:
     """Count the records in each cell of each column, privately."""
     tables = {name: np.zeros(HISTOGRAM_CELLS, np.int64) for name in network.nodes}
     # A number at the upper bound is inside.
-    edges = np.arange(1, HISTOGRAM_CELLS) * CELL_STEPS - GRID
+    edges = np.arange(1, HISTOGRAM_CELLS) * CELL_STEPS - GRID_STEPS
     edges[-1] += 1
     for coordinates, target in rows.blocks():
         columns = dict(zip(rows.design.names, coordinates.T, strict=False))

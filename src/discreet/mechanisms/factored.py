@@ -14,11 +14,11 @@ from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.noisy_gradients import noisy_total
 from discreet.mechanisms.scored import affordable_rate, drawn
 from discreet.model.arrays import Ints
-from discreet.model.design import GRID, Design, Normal
+from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import NETWORK_BYTES
 from discreet.model.own_factors import OwnFactor
-from discreet.model.score_tables import STEPS
+from discreet.model.score_tables import SCORE_STEPS
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.releases.kinds.factored_choice import FactoredChoice, FactoredNoise, FactorKind
 from discreet.sensitive.rows import Rows
@@ -82,7 +82,7 @@ def factored(factor: Factor | OwnFactor | str) -> DesignMechanism[FactoredNoise,
         return FactoredNoise(*affordable_rate("factored", _find_width(factor, guarantee.relation), guarantee))
 
     def draw(statistic: Rows | ScoreSums, prior: Normal, calibration: FactoredNoise, noise: Noise) -> FactoredChoice:
-        unit = Fraction(calibration.rate) / STEPS
+        unit = Fraction(calibration.rate) / SCORE_STEPS
         sums = _sum_factors(factor, statistic)
         exponents = [weight + unit * total for weight, total in zip(weights, sums, strict=True)]
         return FactoredChoice(
@@ -133,7 +133,7 @@ def _find_width(factor: Factor | OwnFactor, relation: Relation) -> Fraction:
     """Bound how far one record changes the difference of two candidates' scores, in whole units."""
     if isinstance(factor, OwnFactor):
         return Fraction(relation.by_record(1, 2))
-    return Fraction(factor.width(relation), STEPS)
+    return Fraction(factor.width(relation), SCORE_STEPS)
 
 
 def _sum_factors(factor: Factor | OwnFactor, statistic: Rows | ScoreSums) -> Sequence[int]:
@@ -145,7 +145,9 @@ def _sum_factors(factor: Factor | OwnFactor, statistic: Rows | ScoreSums) -> Seq
     for coordinates, _ in statistic.blocks():
         for start in range(0, len(coordinates), FACTOR_BLOCK):
             part = coordinates[start : start + FACTOR_BLOCK]
-            steps = factor.steps(_find_codes(factor, part) if isinstance(factor, CategoricalFactor) else part / GRID)
+            steps = factor.steps(
+                _find_codes(factor, part) if isinstance(factor, CategoricalFactor) else part / GRID_STEPS
+            )
             total += steps.sum(axis=0)
     return [int(score) for score in total]
 
@@ -153,7 +155,7 @@ def _sum_factors(factor: Factor | OwnFactor, statistic: Rows | ScoreSums) -> Seq
 def _find_codes(factor: CategoricalFactor, coordinates: Ints) -> Ints:
     """Recover codes of states from coordinates between -1 and 1, which stand for 0 to the number of states less 1."""
     largest = factor.candidates.shape[1] - 1
-    return np.asarray(np.rint((coordinates / GRID + 1) / 2 * largest), np.int64)
+    return np.asarray(np.rint((coordinates / GRID_STEPS + 1) / 2 * largest), np.int64)
 
 
 def _require_fit(factor: Factor | OwnFactor, design: Design) -> None:
@@ -166,8 +168,8 @@ def _require_fit(factor: Factor | OwnFactor, design: Design) -> None:
         raise InputError("a factored choice needs a design without target and intercept")
     if isinstance(factor, CategoricalFactor):
         wanted, states = 1, factor.candidates.shape[1]
-        if states > 2 * GRID + 1:
-            raise InputError(f"a categorical factor has at most {2 * GRID + 1:,} states: the steps of the grid")
+        if states > 2 * GRID_STEPS + 1:
+            raise InputError(f"a categorical factor has at most {2 * GRID_STEPS + 1:,} states: the steps of the grid")
         if len(design.features) == 1 and design.features[0].bounds != (0, states - 1):
             raise InputError(
                 f"a categorical factor of {states} states reads one feature with the bounds 0 and {states - 1}"

@@ -14,7 +14,7 @@ from discreet.errors import InputError
 from discreet.mechanisms.crossing import DesignMechanism, Mechanism
 from discreet.mechanisms.k_norm import BALL_SLACK, k_norm_scale
 from discreet.mechanisms.noise import Noise, scale_for
-from discreet.model.design import GRID, Design, Normal
+from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.privacy.guarantee import Guarantee
 from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.releases.kinds.noisy_sums import NoisyTotal, VectorNoise
@@ -98,7 +98,7 @@ def noisy_gradients(steps: int = 2, *, records: int) -> DesignMechanism[VectorNo
         for step in range(steps):
             # Twice the gradient at 0 is as sensitive as any other gradient once, and has twice the noise.
             sums, times = (statistic.signed(), 2) if step == 0 else (statistic.at(theta), 1)
-            noisy = noise.k_norm(sums, times * calibration.scale, design.shape) / (times * GRID)
+            noisy = noise.k_norm(sums, times * calibration.scale, design.shape) / (times * GRID_STEPS)
             points.append(theta)
             found.append(noisy)
             theta = theta + 4 * noisy / (records * np.sqrt(even * float(design.squared_length)))
@@ -106,7 +106,7 @@ def noisy_gradients(steps: int = 2, *, records: int) -> DesignMechanism[VectorNo
             design=design,
             points=np.array(points),
             gradients=np.array(found),
-            scale=calibration.scale / GRID,
+            scale=calibration.scale / GRID_STEPS,
             weights=theta,
             total=noisy_total(statistic.records, calibration.total_scale, noise),
         )

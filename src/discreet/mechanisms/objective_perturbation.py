@@ -84,10 +84,16 @@ from discreet.mechanisms.k_norm import k_norm_scale
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
 from discreet.mechanisms.noisy_gradients import noisy_total, require_records, total_noise
 from discreet.model.arrays import Floats, Ints
-from discreet.model.design import GRID, Design, Normal
+from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.model.response import response_of
 from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.releases.kinds.gradient_trace import BITS, CurvatureNoise, GradientTrace, NoisyCurvature, ObjectiveNoise
+from discreet.releases.kinds.gradient_trace import (
+    OBJECTIVE_BITS,
+    CurvatureNoise,
+    GradientTrace,
+    NoisyCurvature,
+    ObjectiveNoise,
+)
 from discreet.releases.kinds.noisy_sums import k_norm_variance
 from discreet.sensitive.gradients import (
     Gradients,
@@ -199,7 +205,7 @@ def objective_perturbation(
     def draw(statistic: Gradients, prior: Normal, calibration: ObjectiveNoise, noise: Noise) -> GradientTrace:
         design = statistic.over
         lattice = _draw_tilt(design, calibration, noise)
-        tilt = np.asarray(lattice * 2.0**-BITS, np.float64)
+        tilt = np.asarray(lattice * 2.0**-OBJECTIVE_BITS, np.float64)
         normal = calibration.rho is not None
         rounding = _bound_rounding(records, design, calibration.regularisation, calibration.scale, normal=normal)
         found = minimiser(statistic, tilt, calibration.regularisation, GRADIENT_TOLERANCE * records + rounding)
@@ -210,7 +216,7 @@ def objective_perturbation(
             design=design,
             points=weights[None],
             gradients=calibration.regularisation * weights[None],
-            scale=calibration.scale * 2.0**-BITS,
+            scale=calibration.scale * 2.0**-OBJECTIVE_BITS,
             weights=weights,
             total=noisy_total(statistic.records, calibration.total_scale, noise),
             curvature=_blur_curvature(statistic, weights, calibration, noise),
@@ -267,7 +273,7 @@ def _calibrate_with(
         if normal:
             rho, _ = _find_rho(design, guarantee, left, measured=measured, hidden=polish_cost)
             deviation = _calibrate_gaussian(design, guarantee.relation, rho, measured=measured)[1]
-        convexity = deviation * 2.0**-BITS * math.sqrt(length) / PREDICTOR_DEVIATION
+        convexity = deviation * 2.0**-OBJECTIVE_BITS * math.sqrt(length) / PREDICTOR_DEVIATION
     convexity = max(needed, convexity)
     curvature = Fraction(response.rank * math.log1p(response.steepest * length / convexity)) * (1 + LOG_ROUNDING)
     left -= curvature
@@ -277,7 +283,7 @@ def _calibrate_with(
     else:
         scale, cost = k_norm_scale(sensitivity, left, size, design.shape)
     rounding = _bound_rounding(records, design, convexity, scale, normal=normal)
-    off = (GRADIENT_TOLERANCE * records + 2 * rounding + math.sqrt(size) * 2.0 ** -(BITS + 1)) / convexity
+    off = (GRADIENT_TOLERANCE * records + 2 * rounding + math.sqrt(size) * 2.0 ** -(OBJECTIVE_BITS + 1)) / convexity
     return ObjectiveNoise(
         regularisation=convexity,
         sensitivity=sensitivity,
@@ -297,7 +303,7 @@ def _bound_lattice_move(design: Design, relation: Relation) -> int:
     """Bound how far a record moves k, in the norm of the design's shape: step 2."""
     size = design.weights
     rounded = {"cube": 1, "ball": math.isqrt(size - 1) + 1, "diamond": size}[design.shape]
-    steps: int = gradient_sensitivity(design, relation) * 2**BITS // GRID
+    steps: int = gradient_sensitivity(design, relation) * 2**OBJECTIVE_BITS // GRID_STEPS
     return steps + rounded
 
 
@@ -334,7 +340,7 @@ def _find_rho(design: Design, guarantee: Guarantee, epsilon: Fraction, *, measur
         return rho, reported
 
     rho, _ = bought(epsilon)
-    reach = float(squared_gradient_sensitivity(design, guarantee.relation)) * (2.0**BITS / GRID) ** 2
+    reach = float(squared_gradient_sensitivity(design, guarantee.relation)) * (2.0**OBJECTIVE_BITS / GRID_STEPS) ** 2
     deviation = math.sqrt(reach / (2 * float(rho)))
     slack = Fraction(
         (2 * TAIL_DEVIATIONS * size * deviation + 2 * math.sqrt(reach * size) + size) / (2 * deviation**2)
@@ -349,7 +355,7 @@ def _calibrate_gaussian(
     design: Design, relation: Relation, rho: Fraction, *, measured: bool
 ) -> tuple[int, float, CurvatureNoise | None]:
     """Calibrate Gaussian noise on the linear term and the curvature: (sensitivity and deviation of the term, rest)."""
-    squared = squared_gradient_sensitivity(design, relation) * (2**BITS // GRID) ** 2
+    squared = squared_gradient_sensitivity(design, relation) * (2**OBJECTIVE_BITS // GRID_STEPS) ** 2
     share = CURVATURE_BUDGET * rho if measured else Fraction(0)
     scale, _ = deviation_within(squared, rho - share)
     second = None
@@ -421,8 +427,8 @@ def _bound_tilt(design: Design, scale: float, *, normal: bool) -> float:
     """Bound the length of b but for a probability below 1e-41: see step 3."""
     size = design.weights
     if normal:
-        return TAIL_DEVIATIONS * math.sqrt(size) * scale * 2.0**-BITS
-    radius = ((2 * (size + 1) + 200) * scale + size + 1) * 2.0**-BITS
+        return TAIL_DEVIATIONS * math.sqrt(size) * scale * 2.0**-OBJECTIVE_BITS
+    radius = ((2 * (size + 1) + 200) * scale + size + 1) * 2.0**-OBJECTIVE_BITS
     return math.sqrt(size) * radius if design.shape == "cube" else radius
 
 

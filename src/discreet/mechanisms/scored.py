@@ -20,7 +20,7 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.families import Family
 from discreet.model.network import Network
 from discreet.model.score_files import read_score_file
-from discreet.model.score_tables import STEPS, ScoreTable
+from discreet.model.score_tables import SCORE_STEPS, ScoreTable
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.releases.kinds.scored_choice import ScoredChoice, ScoredNoise, require_fits
 from discreet.sensitive.counts import Counts
@@ -104,12 +104,12 @@ def scoring(name: str, score: ScoreTable | Family | str, draws: int, temper: flo
             else score_width(table, guarantee.relation)
         )
         most = RATE_LIMIT if temper is None else min(RATE_LIMIT, temper * table.span)
-        rate, scale, reported = affordable_rate(name, Fraction(width, STEPS), guarantee, draws, most)
+        rate, scale, reported = affordable_rate(name, Fraction(width, SCORE_STEPS), guarantee, draws, most)
         return ScoredNoise(rate, width, draws, scale, reported)
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: ScoredNoise, noise: Noise) -> ScoredChoice:
         sums = _sum_scores(statistic.joint(table.scope).ravel(), table.steps)
-        unit = Fraction(calibration.rate) / STEPS
+        unit = Fraction(calibration.rate) / SCORE_STEPS
         indices = drawn([unit * total + Fraction(base) for total, base in zip(sums, table.base.tolist(), strict=True)],
                         calibration.draws, noise)  # fmt: skip
         total = noisy_total(statistic.records, calibration.total_scale, noise)

@@ -17,7 +17,7 @@ from discreet.errors import InputError
 from discreet.mechanisms.crossing import DesignMechanism, Mechanism
 from discreet.mechanisms.noise import Noise
 from discreet.model.arrays import Floats
-from discreet.model.design import GRID, Design, Normal
+from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.privacy.guarantee import Guarantee
 from discreet.releases.kinds.weight_draws import Truncation, WeightDraws
 from discreet.sensitive.moments import Moments
@@ -119,8 +119,8 @@ def _recover_products(statistic: Moments) -> tuple[Floats, Floats]:
     wide = np.zeros((design.size + 1, design.size + 1))
     for (i, j), value in zip(design.moments, statistic.values.tolist(), strict=True):
         # Squares were centred.
-        exact = (value + records * GRID**2) // 2 if i == j else value
-        wide[i, j] = wide[j, i] = exact / GRID**2
+        exact = (value + records * GRID_STEPS**2) // 2 if i == j else value
+        wide[i, j] = wide[j, i] = exact / GRID_STEPS**2
     if design.intercept:
         last = design.size - 1
         wide[last, last] = records * design.constant**2

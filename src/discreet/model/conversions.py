@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from discreet.errors import InputError, shown
-from discreet.model.late import late
+from discreet.model.late import import_late
 from discreet.model.schema import Schema, Variable
 
 if TYPE_CHECKING:
     import networkx as nx
 else:
-    nx = late("networkx")
+    nx = import_late("networkx")
 
 __all__ = ["Structure", "arcs_of_networkx", "as_networkx", "as_pgmpy", "as_pyagrum", "from_pgmpy", "from_pyagrum"]
 

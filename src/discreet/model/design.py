@@ -24,13 +24,13 @@ import numpy.typing as npt
 
 from discreet.errors import InputError, shown
 from discreet.model.arrays import Floats, Ints
-from discreet.model.limits import SUMS, repeated
+from discreet.model.limits import SUMS, first_repeated
 from discreet.model.noise_shapes import CurvaturePart, Shape, least_shape
 from discreet.model.schema import Schema, Variable, bin_ends
 
-__all__ = ["GRID", "CurvaturePart", "Design", "Normal", "Shape", "least_shape"]
+__all__ = ["GRID_STEPS", "CurvaturePart", "Design", "Normal", "Shape", "least_shape"]
 
-GRID = 4096
+GRID_STEPS = 4096
 """Steps from the middle of a feature's bounds to an end."""
 
 COUNTS_LIMIT = 2**15 - 1
@@ -88,7 +88,7 @@ class Design:
         if not self.features:
             raise InputError("a design needs at least one feature")
         columns = (*self.features, *([] if self.target is None else [self.target]))
-        if twice := repeated(variable.name for variable in columns):
+        if twice := first_repeated(variable.name for variable in columns):
             raise InputError(f"a design has the variable {shown(twice)} twice")
         for variable in self.features:
             if variable.bounds is None or variable.bins:
@@ -103,10 +103,10 @@ class Design:
             if variable.numeric and not _find_half(variable) > 0:
                 raise InputError(f"the bounds of {shown(variable.name)} are too close to each other to be told apart")
         if self.norm is not None:
-            if not 1 / GRID <= self.norm <= math.sqrt(len(self.features)):
+            if not 1 / GRID_STEPS <= self.norm <= math.sqrt(len(self.features)):
                 raise InputError(
-                    f"the norm of the scaled features must be at least a step of the grid, 1/{GRID}, and at most the "
-                    f"root of their number, which the bounds allow; got {self.norm}"
+                    f"the norm of the scaled features must be at least a step of the grid, 1/{GRID_STEPS}, and at most "
+                    f"the root of their number, which the bounds allow; got {self.norm}"
                 )
             object.__setattr__(self, "norm", float(self.norm))
 
@@ -212,7 +212,7 @@ class Design:
             return 0.0
         if self.norm is None:
             return 1.0
-        return max(math.floor(GRID * self.norm / math.sqrt(len(self.features))), 1) / GRID
+        return max(math.floor(GRID_STEPS * self.norm / math.sqrt(len(self.features))), 1) / GRID_STEPS
 
     @cached_property
     def squared_length(self) -> Fraction:
@@ -227,8 +227,8 @@ class Design:
         Of several outputs in a ball it is that of the coordinates.
         """
         if self.norm is None:
-            return GRID * (self.sum_reach if self.shape == "diamond" else 1)
-        return math.isqrt(math.ceil(self.squared_length * GRID**2) - 1) + 1
+            return GRID_STEPS * (self.sum_reach if self.shape == "diamond" else 1)
+        return math.isqrt(math.ceil(self.squared_length * GRID_STEPS**2) - 1) + 1
 
     @property
     def moment_count(self) -> int:
@@ -328,14 +328,14 @@ class Design:
         Returns:
             By name of a feature or the target: numbers, or names of classes, shape `(records,)`.
         """
-        steps = coordinates[:, : len(self.features)] / GRID
+        steps = coordinates[:, : len(self.features)] / GRID_STEPS
         found: dict[str, npt.NDArray[np.generic]] = dict(
             zip(self.names, (self.middles + self._halves * steps).T, strict=True)
         )
         if self.target is not None:
             match self.predicts:
                 case "number":
-                    found[self.target.name] = self.predicted(target / GRID)
+                    found[self.target.name] = self.predicted(target / GRID_STEPS)
                 case "count":
                     found[self.target.name] = target.astype(np.float64)
                 case _:

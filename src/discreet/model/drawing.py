@@ -34,11 +34,11 @@ MOST_PORT_PIXELS = 11.0
 """Most pixels between two arrowheads at one node."""
 
 
-def counted(number: int, word: str) -> str:
+def with_noun(number: int, word: str) -> str:
     """A number and its noun: `1 arc`, `2 arcs`.
 
     Example:
-        >>> counted(1, "arc"), counted(2000, "arc")
+        >>> with_noun(1, "arc"), with_noun(2000, "arc")
         ('1 arc', '2,000 arcs')
     """
     return f"{number:,} {word}" + ("" if number == 1 else "s")
@@ -93,7 +93,7 @@ def as_text(variables: Sequence[Variable], parents: Parents) -> str:
     widths = max(map(columns_of, titles.values())), len(str(max(sizes.values())))
     free = sum((sizes[name] - 1) * math.prod(map(sizes.__getitem__, family)) for name, family in parents.items())
     arcs = sum(map(len, parents.values()))
-    lines = [f"{counted(len(sizes), 'node')}, {counted(arcs, 'arc')}, {counted(free, 'free parameter')}", ""]
+    lines = [f"{with_noun(len(sizes), 'node')}, {with_noun(arcs, 'arc')}, {with_noun(free, 'free parameter')}", ""]
     for number, layer in enumerate(filter(None, layers), 1):
         lines.append(f"layer {number}")
         for name in layer:
@@ -139,7 +139,7 @@ def as_svg(variables: Sequence[Variable], parents: Parents) -> str:
     arcs = [(parent, name) for name in parents for parent in parents[name]]
     width, height = math.ceil(places.width), places.height * ROW_PIXELS - (ROW_PIXELS - BOX_PIXELS) + 2 * MARGIN_PIXELS
     told = "; ".join(f"{parent} -> {name}" for parent, name in arcs) or "none"
-    title = f"Bayesian network of {counted(len(labels), 'node')} and {counted(len(arcs), 'arc')}"
+    title = f"Bayesian network of {with_noun(len(labels), 'node')} and {with_noun(len(arcs), 'arc')}"
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-family="ui-monospace, Menlo, Consolas, monospace" font-size="13">',

@@ -1,7 +1,7 @@
 """Frames and columns of other libraries as Arrow, without a word about their values.
 
-Whatever runs another library's code over records or evidence goes through `guarded`, because an exception's text may
-quote a value, and so may its chain.
+Whatever runs another library's code over records or evidence goes through `read_guarded`, because an exception's text
+may quote a value, and so may its chain.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from discreet.errors import InputError
 
-__all__ = ["arrow_column", "arrow_table", "guarded"]
+__all__ = ["arrow_column", "arrow_table", "read_guarded"]
 
 T = TypeVar("T")
 
 
-def guarded(read: Callable[[], T], failure: str, advice: Callable[[str], str] = lambda _kind: "") -> T:
+def read_guarded(read: Callable[[], T], failure: str, advice: Callable[[str], str] = lambda _kind: "") -> T:
     """Run something that reads values; no text of an exception gets out, because it may quote one.
 
     Args:
@@ -33,7 +33,7 @@ def guarded(read: Callable[[], T], failure: str, advice: Callable[[str], str] = 
         InputError: with the kind of the failure only; our own errors pass as they are.
 
     Example:
-        >>> guarded(lambda: int("secret"), "the number cannot be read")
+        >>> read_guarded(lambda: int("secret"), "the number cannot be read")
         Traceback (most recent call last):
         ...
         discreet.errors.InputError: the number cannot be read (ValueError)
@@ -54,7 +54,7 @@ def guarded(read: Callable[[], T], failure: str, advice: Callable[[str], str] = 
 
 
 def arrow_table(frame: Any) -> pa.Table:
-    """A table of whatever has `__arrow_c_stream__`; run it in `guarded`.
+    """A table of whatever has `__arrow_c_stream__`; run it in `read_guarded`.
 
     Args:
         frame: Arrow table, or pandas, Polars or other data frame.

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from discreet.errors import InputError
 from discreet.model.arcs import topological_order
-from discreet.model.late import late
+from discreet.model.late import import_late
 from discreet.model.schema import Schema
 
 if TYPE_CHECKING:
     import networkx as nx
 else:
-    nx = late("networkx")
-approximation = late("networkx.algorithms.approximation")
+    nx = import_late("networkx")
+approximation = import_late("networkx.algorithms.approximation")
 
 __all__ = ["AXES", "COVER_CELLS", "Graph"]
 

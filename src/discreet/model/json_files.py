@@ -19,9 +19,18 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from discreet.errors import InputError, shown, shown_path
-from discreet.model.limits import FIELDS, NESTING, PARTS, VALUES, at_most, repeated
+from discreet.model.limits import FIELDS, NESTING, PARTS, VALUES, at_most, first_repeated
 
-__all__ = ["decoded", "read_bytes", "read_json", "read_packed_text", "read_text", "taken", "unpacked", "write_whole"]
+__all__ = [
+    "decode_text",
+    "decompress",
+    "read_at_most",
+    "read_bytes",
+    "read_json",
+    "read_packed_text",
+    "read_text",
+    "write_whole",
+]
 
 PUBLISHED_RIGHTS = 0o644
 """Rights of a file that is written to be published, whatever the umask: the owner writes, everybody reads."""
@@ -48,7 +57,7 @@ def read_bytes(path: str | Path, what: str, limit: int) -> bytes:
     """
     try:
         with open(path, "rb") as file:
-            return taken(file, f"{what} {shown_path(path)}", limit)
+            return read_at_most(file, f"{what} {shown_path(path)}", limit)
     except OSError as error:
         raise InputError(f"cannot read {what} {shown_path(path)}: {error.strerror}") from None
     except ValueError as error:
@@ -57,7 +66,7 @@ def read_bytes(path: str | Path, what: str, limit: int) -> bytes:
         raise InputError(f"cannot read {what} {shown_path(path)}: no file can have this name") from None
 
 
-def taken(file: IO[bytes], what: str, limit: int) -> bytes:
+def read_at_most(file: IO[bytes], what: str, limit: int) -> bytes:
     """All bytes of an open file, no more than a limit.
 
     Args:
@@ -77,7 +86,7 @@ def taken(file: IO[bytes], what: str, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def unpacked(raw: bytes, what: str, limit: int) -> bytes:
+def decompress(raw: bytes, what: str, limit: int) -> bytes:
     """Bytes that may be packed by gzip, unpacked to no more than a limit.
 
     Raises:
@@ -87,12 +96,12 @@ def unpacked(raw: bytes, what: str, limit: int) -> bytes:
         return raw
     try:
         with gzip.GzipFile(fileobj=BytesIO(raw)) as file:
-            return taken(cast("IO[bytes]", file), f"{what}, unpacked,", limit)
+            return read_at_most(cast("IO[bytes]", file), f"{what}, unpacked,", limit)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"cannot read {what}: {error}") from None
 
 
-def decoded(raw: bytes, what: str, *, mark: bool = False) -> str:
+def decode_text(raw: bytes, what: str, *, mark: bool = False) -> str:
     """Bytes as text.
 
     Args:
@@ -104,7 +113,7 @@ def decoded(raw: bytes, what: str, *, mark: bool = False) -> str:
         InputError: not UTF-8.
 
     Example:
-        >>> decoded(b"smoke", "the file")
+        >>> decode_text(b"smoke", "the file")
         'smoke'
     """
     try:
@@ -115,13 +124,13 @@ def decoded(raw: bytes, what: str, *, mark: bool = False) -> str:
 
 def read_text(path: str | Path, what: str, limit: int) -> str:
     """The text of a file; arguments and errors as in `read_bytes`, and not UTF-8."""
-    return decoded(read_bytes(path, what, limit), f"{what} {shown_path(path)}")
+    return decode_text(read_bytes(path, what, limit), f"{what} {shown_path(path)}")
 
 
 def read_packed_text(path: str | Path, what: str, limit: int) -> str:
     """The text of a file that may be packed by gzip and may begin with a byte order mark; otherwise as `read_text`."""
     named = f"{what} {shown_path(path)}"
-    return decoded(unpacked(read_bytes(path, what, limit), named, limit), named, mark=True)
+    return decode_text(decompress(read_bytes(path, what, limit), named, limit), named, mark=True)
 
 
 def read_json(text: str, what: str, limit: int) -> Any:
@@ -161,7 +170,7 @@ def _refuse_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
     at_most(FIELDS, pairs, "fields of one object")
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError(f"the field {shown(repeated(name for name, _ in pairs))} is there twice")
+        raise ValueError(f"the field {shown(first_repeated(name for name, _ in pairs))} is there twice")
     return found
 
 

@@ -11,17 +11,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["late", "late_names"]
+__all__ = ["import_late", "late_names"]
 
 
-def late(name: str) -> Any:
+def import_late(name: str) -> Any:
     """Stand for a module at the top of a file; its first attribute that is asked for loads it.
 
     Args:
         name: of the module, dotted.
 
     Example:
-        >>> late("math").sqrt(4)
+        >>> import_late("math").sqrt(4)
         2.0
     """
     return _Late(name)

@@ -41,8 +41,8 @@ __all__ = [
     "at_most",
     "check_name",
     "check_states",
+    "first_repeated",
     "free_cells",
-    "repeated",
 ]
 
 Name = TypeVar("Name", bound=Hashable)
@@ -155,11 +155,11 @@ def check_states(states: Iterable[Sized]) -> None:
         at_most(STATES_IN_ALL, total, "states of all variables")
 
 
-def repeated(names: Iterable[Name]) -> Name | None:
+def first_repeated(names: Iterable[Name]) -> Name | None:
     """The first name that is there for a second time; None where all are different.
 
     Example:
-        >>> repeated("abcb"), repeated("abc")
+        >>> first_repeated("abcb"), first_repeated("abc")
         ('b', None)
     """
     seen: set[Name] = set()

@@ -19,7 +19,7 @@ from discreet.model.arcs import parents_in, parents_of, schema_of
 from discreet.model.bif import Bif, read_bif
 from discreet.model.graphs import AXES, COVER_CELLS, Graph
 from discreet.model.json_files import read_packed_text
-from discreet.model.late import late
+from discreet.model.late import import_late
 from discreet.model.limits import NETWORK_BYTES
 from discreet.model.origin import Learned
 from discreet.model.schema import Schema, Variable, table_cells
@@ -27,7 +27,7 @@ from discreet.model.schema import Schema, Variable, table_cells
 if TYPE_CHECKING:
     import networkx as nx
 else:
-    nx = late("networkx")
+    nx = import_late("networkx")
 
 __all__ = ["AXES", "COVER_CELLS", "Network"]
 

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from discreet.errors import InputError, listed, require
 from discreet.model.arrays import Floats, Ints, freeze, number, numbers
-from discreet.model.design import GRID, Design
-from discreet.model.score_tables import CANDIDATES, STEPS, WIDEST, Function
+from discreet.model.design import GRID_STEPS, Design
+from discreet.model.score_tables import CANDIDATES, SCORE_STEPS, WIDEST, Function
 
 __all__ = ["OwnFactor", "own_factor"]
 
@@ -80,8 +80,8 @@ class OwnFactor:
             record: by name of the design's variables an array of one value.
 
         Returns:
-            Whole steps from 0 to `STEPS`, shape `(Z,)`. Where the function fails, answers in another shape or with
-            something that is no number, they are 0: after a charge nothing may fail.
+            Whole steps from 0 to `SCORE_STEPS`, shape `(Z,)`. Where the function fails, answers in another shape or
+            with something that is no number, they are 0: after a charge nothing may fail.
         """
         unknown = np.full((1, len(self.candidates)), np.nan)
         try:
@@ -124,7 +124,7 @@ class OwnFactor:
         """Clamped and rounded; what is no number counts as the lowest score."""
         known = np.where(np.isnan(scores), self.low, scores)
         shares = (np.clip(known, self.low, self.high) - self.low) / (self.high - self.low)
-        return np.rint(shares * STEPS).astype(np.int64)
+        return np.rint(shares * SCORE_STEPS).astype(np.int64)
 
 
 def own_factor(
@@ -183,8 +183,8 @@ def _try_out(factor: OwnFactor) -> None:
     """Refuse a function that cannot be a score, on records that are nobody's."""
     design = factor.design
     rng = np.random.default_rng(0)
-    steps = rng.integers(-GRID, GRID + 1, (TRIED_RECORDS, design.size))
-    for at, ends in enumerate((-GRID, 0, GRID)):
+    steps = rng.integers(-GRID_STEPS, GRID_STEPS + 1, (TRIED_RECORDS, design.size))
+    for at, ends in enumerate((-GRID_STEPS, 0, GRID_STEPS)):
         steps[at] = ends
     target = steps[:, -1] if design.predicts in ("number", "nothing") else rng.integers(0, 2, TRIED_RECORDS)
     made_up = design.values(steps, target)

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError, listed, shown
-from discreet.model.limits import QUERY_CHARACTERS, at_most, repeated
+from discreet.model.limits import QUERY_CHARACTERS, at_most, first_repeated
 from discreet.model.schema import Schema, Variable
 
 __all__ = [
@@ -266,7 +266,7 @@ def check_names(asked: Query, schema: Schema) -> None:
     """
     targets = tuple((name, None) for name in asked.targets) if isinstance(asked, Explanation) else asked.targets
     named = [*targets, *asked.evidence]
-    twice = repeated(name for name, _ in named)
+    twice = first_repeated(name for name, _ in named)
     for name, state in named:
         if name not in schema:
             near = _find_similar(name, schema)

@@ -17,7 +17,7 @@ from typing import Any
 
 from discreet.errors import InputError, listed, shown, shown_path
 from discreet.model.json_files import read_json, read_text
-from discreet.model.limits import NETWORK_BYTES, STATES, check_name, check_states, repeated
+from discreet.model.limits import NETWORK_BYTES, STATES, check_name, check_states, first_repeated
 
 __all__ = ["Schema", "Scope", "Variable", "bin_ends", "schema_of_parts", "table_cells"]
 
@@ -99,7 +99,9 @@ class Variable:
         if SURROGATE.search(self.name) or any(map(SURROGATE.search, self.states)):
             raise InputError("a variable's name or state holds half a character (a surrogate); it cannot be written")
         if len(self._codes) != len(self.states):
-            raise InputError(f"variable {shown(self.name)}: state {shown(repeated(self.states))} is declared twice")
+            raise InputError(
+                f"variable {shown(self.name)}: state {shown(first_repeated(self.states))} is declared twice"
+            )
 
     @cached_property
     def _codes(self) -> Mapping[str, int]:
@@ -305,7 +307,7 @@ class Schema:
         if not self.variables:
             raise InputError("a schema needs at least one variable")
         if len(self._positions) != len(self.variables):
-            raise InputError(f"variable {shown(repeated(self.names))} is declared twice")
+            raise InputError(f"variable {shown(first_repeated(self.names))} is declared twice")
 
     @cached_property
     def _positions(self) -> Mapping[str, int]:

@@ -13,7 +13,7 @@ from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import NETWORK_BYTES
 from discreet.model.network import Network
 from discreet.model.schema import Schema, Variable
-from discreet.model.score_tables import STEPS, ScoreTable, types_of
+from discreet.model.score_tables import SCORE_STEPS, ScoreTable, types_of
 
 __all__ = ["read_score_file"]
 
@@ -96,7 +96,7 @@ def _read_table(schema: Schema, raw: Mapping[str, Any]) -> ScoreTable:
     if scores.shape != (types_of(network), len(places)):
         raise InputError(f"'scores' has one row for each of {types_of(network):,} joint states, a number a candidate")
     low, high = span.tolist()
-    steps = np.rint((np.clip(scores, low, high) - low) / (high - low) * STEPS).astype(np.int64)
+    steps = np.rint((np.clip(scores, low, high) - low) / (high - low) * SCORE_STEPS).astype(np.int64)
     base = _read_numbers(raw["base"], "base") if "base" in raw else np.zeros(len(places))
     names = raw.get("names") or [f"z{at + 1}" for at in range(places.shape[1] if places.ndim == 2 else 0)]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):

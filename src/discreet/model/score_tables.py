@@ -26,10 +26,10 @@ from discreet.errors import InputError, listed, require, shown
 from discreet.model.arrays import Floats, Ints, freeze, number, numbers
 from discreet.model.network import Network
 from discreet.model.schema import Scope, bin_ends
-from discreet.model.smooth_scores import smoothed
+from discreet.model.smooth_scores import smooth_score
 
 __all__ = [
-    "STEPS",
+    "SCORE_STEPS",
     "ScoreTable",
     "check_size",
     "likelihood_table",
@@ -44,7 +44,7 @@ Function = Callable[[Types, Floats], npt.ArrayLike]
 """From types of records (for each variable an array: names of states, or middles of bins) and candidates, shape `(Z,
 d)`, to scores of shape `(types, Z)`."""
 
-STEPS = 2**20
+SCORE_STEPS = 2**20
 """Steps from the lowest to the highest score of a record: scores are whole multiples of a millionth of their range."""
 MOST_TYPES = 2**13
 """Most types of records of a table."""
@@ -66,8 +66,8 @@ class ScoreTable:
         names: of the candidates' numbers.
         candidates: float64, shape `(Z, len(names))`.
         base: log weights of the candidates before any record, float64, shape `(Z,)`.
-        steps: int64 from 0 to `STEPS`, shape `(types, Z)`.
-        span: what `STEPS` steps are in the unit of the score; of a log-likelihood nats.
+        steps: int64 from 0 to `SCORE_STEPS`, shape `(types, Z)`.
+        span: what `SCORE_STEPS` steps are in the unit of the score; of a log-likelihood nats.
         log_law: log probability of each type under each candidate, shape `(types, Z)`, where candidates are parameters
             of a law of records; None where they are not.
 
@@ -102,8 +102,10 @@ class ScoreTable:
             raise InputError("candidates are rows of finite numbers, one number for each name")
         if self.base.shape != (size,) or not np.all(np.abs(self.base) <= WIDEST):
             raise InputError(f"a base measure has one log weight for each candidate, within {WIDEST:,.0f}")
-        if self.steps.shape != (types, size) or not np.all((self.steps >= 0) & (self.steps <= STEPS)):
-            raise InputError(f"a score needs steps from 0 to {STEPS:,} for {types:,} types and {size:,} candidates")
+        if self.steps.shape != (types, size) or not np.all((self.steps >= 0) & (self.steps <= SCORE_STEPS)):
+            raise InputError(
+                f"a score needs steps from 0 to {SCORE_STEPS:,} for {types:,} types and {size:,} candidates"
+            )
         if not 0 < self.span <= WIDEST:
             raise InputError(f"the range of a score must be greater than 0 and at most {WIDEST:,.0f}")
         if self.log_law is not None and (
@@ -183,7 +185,7 @@ def own_score(
     types = record_types(network)
     check_size(network, len(places))
     scores = _ask_twice(function, types, places)
-    steps = np.rint((np.clip(scores, low, high) - low) / (high - low) * STEPS)
+    steps = np.rint((np.clip(scores, low, high) - low) / (high - low) * SCORE_STEPS)
     weights = np.zeros(len(places)) if base is None else numbers(base, "log weights of a base measure")
     return ScoreTable(network, _name_numbers(names, places), places, weights, steps.astype(np.int64), high - low)
 
@@ -210,9 +212,9 @@ def own_family(
         bound: nats between the likeliest and the unlikeliest candidate of a record: what is less likely counts as if it
             were just that unlikely. It makes draws cheaper and flatter. None for no clamp.
         lipschitz: nats for each unit of the one numeric variable that the records have: what a candidate's
-            log-likelihood changes faster by, beside what is common to all candidates, is lowered, see `smoothed`. It
-            makes draws under a metric cheaper, and flatter where the constant is smaller than the family's. None for no
-            such limit.
+            log-likelihood changes faster by, beside what is common to all candidates, is lowered, see `smooth_score`.
+            It makes draws under a metric cheaper, and flatter where the constant is smaller than the family's. None for
+            no such limit.
         names: of the parameters.
 
     Returns:
@@ -297,13 +299,13 @@ def likelihood_table(
         )
     below = np.maximum(below, -span)
     if lipschitz is not None:
-        below = smoothed(below, network, lipschitz)
+        below = smooth_score(below, network, lipschitz)
         # Relative to the likeliest, and clamped, it changes no faster: a candidate that is the likeliest stays at 0.
         below = np.maximum(below - below.max(axis=1, keepdims=True), -span)
         span = -float(below.min())
         if not span > 0:
             raise InputError("with this Lipschitz constant nothing is left of the likelihood; take a larger one")
-    steps = np.rint((1 + below / span) * STEPS).astype(np.int64)
+    steps = np.rint((1 + below / span) * SCORE_STEPS).astype(np.int64)
     return ScoreTable(network, names, candidates, base, steps, span, log_law)
 
 

@@ -11,10 +11,10 @@ from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.schema import bin_ends
 
-__all__ = ["smoothed"]
+__all__ = ["smooth_score"]
 
 
-def smoothed(score: Floats, network: Network, lipschitz: float) -> Floats:
+def smooth_score(score: Floats, network: Network, lipschitz: float) -> Floats:
     """Scores lowered, as little as need be, until they change by at most L for each unit of the reading.
 
     A draw depends on differences of candidates alone, so what all candidates have in common at a reading costs nothing

@@ -8,9 +8,9 @@ from functools import cached_property, update_wrapper
 from importlib.util import find_spec
 from typing import Any, TypeVar, cast
 
-from discreet.model.late import late
+from discreet.model.late import import_late
 
-numba, extending = late("numba"), late("numba.extending")
+numba, extending = import_late("numba"), import_late("numba.extending")
 
 __all__ = ["COMPILED", "compiled"]
 

@@ -27,7 +27,7 @@ from discreet.errors import DiscreetError, InputError
 from discreet.model.arrays import Floats, Ints, margin
 from discreet.model.network import Network
 from discreet.model.randomness import Seed, as_generator
-from discreet.model.score_tables import STEPS, ScoreTable
+from discreet.model.score_tables import SCORE_STEPS, ScoreTable
 from discreet.model.tables import Tables
 from discreet.posterior.design.weight_posterior import tails
 from discreet.posterior.totals import told_law
@@ -297,7 +297,7 @@ class _Reading:
         """Log law of a draw given counts of types, shape (particles, Z)."""
         steps = payload.table_of_scores.steps.astype(np.float64)
         # Scores around 0 for each type: what all candidates share cancels, and would cost digits.
-        scores = payload.rate / STEPS * (counts @ (steps - steps.mean(axis=1, keepdims=True)))
+        scores = payload.rate / SCORE_STEPS * (counts @ (steps - steps.mean(axis=1, keepdims=True)))
         return np.asarray(log_softmax(self.table.base + scores, axis=1))
 
     def _draw_numbers(self, at: int, size: int, rng: np.random.Generator) -> Ints:

@@ -12,7 +12,7 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.inference.interactions import MOST_VARIABLES
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.late import late
+from discreet.model.late import import_late
 from discreet.model.network import Network
 from discreet.model.query_grammar import Query
 from discreet.model.randomness import Seed, as_generator
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from discreet.queries.bin_laws import Inside
     from discreet.queries.query import Answer, Assume
 
-stored = late("discreet.posterior.stored")
+stored = import_late("discreet.posterior.stored")
 """It makes posteriors again by the methods that make these."""
-queries = late("discreet.queries.query")
+queries = import_late("discreet.queries.query")
 """Questions stand above what they are asked of; `PosteriorDraws.answer` alone looks up: a start in one line."""
 
 __all__ = [

@@ -19,10 +19,10 @@ from scipy.special import logsumexp, softmax
 
 from discreet.errors import DiscreetError, InputError, shown
 from discreet.model.arrays import Floats, Ints
-from discreet.model.design import GRID, Design
+from discreet.model.design import GRID_STEPS, Design
 from discreet.model.own_factors import OwnFactor
 from discreet.model.randomness import Seed, as_generator
-from discreet.model.score_tables import STEPS
+from discreet.model.score_tables import SCORE_STEPS
 from discreet.posterior.particles import independent_worth, next_step
 from discreet.posterior.totals import told_law
 from discreet.releases.kinds.factored_choice import FactoredChoice
@@ -205,7 +205,7 @@ class _MadeUpData:
 
     def _log_choice(self, sums: Floats) -> float:
         """`ln P(z | X)` from sums of scores, in steps."""
-        logs = self.factor.base + self.payload.rate / STEPS * sums
+        logs = self.factor.base + self.payload.rate / SCORE_STEPS * sums
         return float(logs[self.payload.index] - logsumexp(logs))
 
 
@@ -253,11 +253,11 @@ def _round_to_grid(
     ):
         raise InputError("made-up records are a mapping with one value of each variable of the design for each record")
     features = np.column_stack([_read_column(name, made_up[name]) for name in design.names])
-    steps = np.rint(design.scaled(features) * GRID).astype(np.int64)
+    steps = np.rint(design.scaled(features) * GRID_STEPS).astype(np.int64)
     target, given = np.zeros(records, np.int64), design.target
     if given is not None and given.numeric:
         scaled = design.scaled_target(_read_column(given.name, made_up[given.name]))
-        target = np.rint(scaled * GRID).astype(np.int64)
+        target = np.rint(scaled * GRID_STEPS).astype(np.int64)
     elif given is not None:
         places = {state: at for at, state in enumerate(given.states)}
         codes = [places.get(str(value), -1) for value in np.asarray(made_up[given.name]).tolist()]

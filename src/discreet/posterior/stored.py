@@ -27,7 +27,7 @@ import pydantic
 from discreet.errors import InputError, shown_path
 from discreet.model.arrays import Floats
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.json_files import decoded, read_bytes, read_json, write_whole
+from discreet.model.json_files import decode_text, read_bytes, read_json, write_whole
 from discreet.model.limits import DOCUMENT_BYTES, DRAWS_BYTES
 from discreet.model.network import Network
 from discreet.model.tables import Tables
@@ -197,7 +197,7 @@ def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = 
 
 def _read_head(raw: bytes, what: str) -> _Head:
     """The head of a file."""
-    found = read_json(decoded(raw, what), f"the head of {what}", 2 * DOCUMENT_BYTES)
+    found = read_json(decode_text(raw, what), f"the head of {what}", 2 * DOCUMENT_BYTES)
     if isinstance(found, dict) and found.get("version") != DRAWS_VERSION:
         raise InputError(
             f"{what} has version {found.get('version')!r} of the format, and this package reads {DRAWS_VERSION}"

@@ -25,7 +25,7 @@ from discreet.errors import InputError
 from discreet.model.arrays import Floats
 from discreet.model.schema import Scope
 
-__all__ = ["Allowed", "allowed"]
+__all__ = ["Allowed", "allowed_bounds"]
 
 
 MOST_BOUNDED_STATES, MOST_BOUNDED_ROWS = 4096, 64
@@ -43,7 +43,7 @@ class Allowed(NamedTuple):
     upper: Floats
 
 
-def allowed(
+def allowed_bounds(
     names: Sequence[str],
     law: Floats,
     parts: Sequence[Scope],

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from discreet.model.arrays import Floats
 from discreet.model.schema import Scope, Variable
 from discreet.queries.bin_laws import BinLaw, Inside
-from discreet.queries.given import Both
+from discreet.queries.given import PosteriorGiven
 
 __all__ = ["MOST_JOINT_STATES", "Column", "ColumnLaw", "Moments", "column_moments", "covariance"]
 
@@ -86,7 +86,7 @@ class ColumnLaw:
         inside: law of numbers inside bins.
     """
 
-    both: Both
+    both: PosteriorGiven
     names: Scope
     inside: Inside
 

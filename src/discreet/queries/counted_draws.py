@@ -9,7 +9,7 @@ from discreet.errors import InputError
 from discreet.model.arrays import Floats
 from discreet.model.query_grammar import Query
 
-__all__ = ["counted", "refuse_impossible", "resampled", "those"]
+__all__ = ["keep_possible", "possible_draws", "refuse_impossible", "resample"]
 
 
 MOST_LEFT_OUT = 0.5
@@ -19,7 +19,7 @@ LEAST_EFFECTIVE_DRAWS = 20
 """Effective draws below which weighted ones carry no interval: a 95 % interval leaves out one in twenty."""
 
 
-def counted(asked: Query, draws: Floats, weights: Floats | None) -> tuple[npt.NDArray[np.bool_], Floats]:
+def possible_draws(asked: Query, draws: Floats, weights: Floats | None) -> tuple[npt.NDArray[np.bool_], Floats]:
     """Which draws count, shape (draws,), and how much each of these does, in all 1.
 
     Raises:
@@ -37,7 +37,7 @@ def counted(asked: Query, draws: Floats, weights: Floats | None) -> tuple[npt.ND
     return possible, share
 
 
-def those(draws: Floats, possible: npt.NDArray[np.bool_]) -> Floats:
+def keep_possible(draws: Floats, possible: npt.NDArray[np.bool_]) -> Floats:
     """Some of the draws; the array itself where it is all: a copy's order in memory would change how sums round."""
     return draws if possible.all() else draws[..., possible]
 
@@ -57,11 +57,11 @@ def refuse_impossible(impossible: int, draws: int, what: str) -> None:
         raise InputError(f"{what} is impossible under {impossible} of {draws} draws; check its states")
 
 
-def resampled(weights: Floats) -> npt.NDArray[np.intp]:
+def resample(weights: Floats) -> npt.NDArray[np.intp]:
     """Positions at which draws that count alike would lie, each as often as its weight says, shape (draws,).
 
     Example:
-        >>> resampled(np.array([0.5, 0.25, 0.25, 0.0])).tolist()
+        >>> resample(np.array([0.5, 0.25, 0.25, 0.0])).tolist()
         [0, 0, 1, 2]
     """
     steps = (np.arange(weights.size) + 0.5) / weights.size

@@ -14,7 +14,7 @@ from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.query_grammar import NumberQuery, Probability, check_names, parse_query
 from discreet.model.randomness import Seed, as_generator
-from discreet.model.score_tables import STEPS
+from discreet.model.score_tables import SCORE_STEPS
 from discreet.posterior.basis import prior_only_words
 from discreet.posterior.joint_draws import PosteriorDraws, learned_prior
 from discreet.posterior.methods import Method, noise_aware
@@ -222,7 +222,9 @@ def _describe_divergence(release: Release) -> tuple[Divergence | None, list[str]
         return Divergence(moved, None, True, None, TEST_ERROR, {}, 0.0, 0, 0, ()), []
     if isinstance(release.calibration, ScoredNoise):
         # Of a family it is the posterior in which a record counts so much.
-        moved = range_divergence(release.calibration.rate * release.policy.steps * release.calibration.width / STEPS)
+        moved = range_divergence(
+            release.calibration.rate * release.policy.steps * release.calibration.width / SCORE_STEPS
+        )
         record, change = (None, moved) if relation is Relation.METRIC else (moved, None)
         return Divergence(record, change, True, None, TEST_ERROR, {}, 0.0, 0, 0, ()), []
     record = None if relation is Relation.METRIC else record_divergence(release.dirichlet, relation)

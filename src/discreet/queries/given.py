@@ -20,7 +20,7 @@ from discreet.posterior.basis import Basis
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws, joint_draws
 from discreet.posterior.pooled.table_draws import TableDraws
 
-__all__ = ["Both", "Given", "both_given"]
+__all__ = ["Given", "PosteriorGiven", "both_given"]
 
 
 Kind = TypeVar("Kind", bound=np.generic)
@@ -177,7 +177,7 @@ class _Sampled(_Tabled):
 
 
 @dataclass(frozen=True, eq=False)
-class Both:
+class PosteriorGiven:
     """The draws of a posterior given evidence, and how much each counts.
 
     Args:
@@ -215,7 +215,7 @@ class Both:
         peak = log.max()
         return np.asarray(np.exp(log - peak)) if np.isfinite(peak) else np.zeros(log.shape)
 
-    def about(self, targets: Iterable[str], *, most: int, ratio: bool = False) -> Both:
+    def about(self, targets: Iterable[str], *, most: int, ratio: bool = False) -> PosteriorGiven:
         """What answers a question about some targets: itself, or joint laws of its variables that tables moved.
 
         Args:
@@ -246,7 +246,7 @@ class Both:
             twin = None if again is None else _Tabled(twin.cells, twin.evidence, names, again)
         return replace(self, given=_Tabled(self.given.cells, self.given.evidence, names, law), twin=twin)
 
-    def sampled(self, scopes: Sequence[Scope]) -> list[Both]:
+    def sampled(self, scopes: Sequence[Scope]) -> list[PosteriorGiven]:
         """Find the law of each of some sets of targets by importance sampling; there are no twin draws then.
 
         Raises:
@@ -266,7 +266,7 @@ class Both:
         ]
 
 
-def both_given(posterior: Posterior, evidence: Sequence[tuple[str, str]], predictive: bool) -> Both:
+def both_given(posterior: Posterior, evidence: Sequence[tuple[str, str]], predictive: bool) -> PosteriorGiven:
     """Draws of a posterior given evidence, with twin draws where the posterior has some.
 
     Args:
@@ -283,12 +283,12 @@ def both_given(posterior: Posterior, evidence: Sequence[tuple[str, str]], predic
     given = Given(drawn.cells, codes)
     if not isinstance(drawn, PosteriorDraws):
         twins: Tables | None = None if predictive else getattr(drawn, "twins", None)
-        return Both(given, None if twins is None else Given(twins, codes), predictive, None, None)
+        return PosteriorGiven(given, None if twins is None else Given(twins, codes), predictive, None, None)
     if predictive or drawn.twins is None:
-        return Both(given, None, predictive, drawn.basis, drawn.tables)
+        return PosteriorGiven(given, None, predictive, drawn.basis, drawn.tables)
     draws = drawn.cells.draws or 1
     step = min(max(1, draws // LEAST_TWINS), TWIN_STEP)
     picked = np.arange(0, draws, step)
     twin = Given(drawn.twins.of_draws(picked), codes)
     effective = drawn.effective() * picked.size / draws
-    return Both(given, twin, predictive, drawn.basis, drawn.tables, effective, step=step)
+    return PosteriorGiven(given, twin, predictive, drawn.basis, drawn.tables, effective, step=step)

@@ -13,7 +13,7 @@ import numpy as np
 from discreet.model.arrays import Floats
 from discreet.model.query_grammar import NumberQuery
 from discreet.queries.bin_laws import BinLaw
-from discreet.queries.counted_draws import resampled
+from discreet.queries.counted_draws import resample
 from discreet.queries.credible import credible_interval
 
 __all__ = ["number_draws", "number_row"]
@@ -58,7 +58,7 @@ def number_row(asked: NumberQuery, law: BinLaw, level: float, weights: Floats, *
         What is asked, its mean, and both intervals.
     """
     found, low, high = number_draws(asked, law)
-    picked = slice(None) if alike else resampled(weights)
+    picked = slice(None) if alike else resample(weights)
     own, lowest, highest = (part[picked] for part in (found, low, high))
     tails = [(1 - level) / 2, (1 + level) / 2]
     if asked.kind in ("marginal", "conditional"):

@@ -23,7 +23,7 @@ from discreet.errors import InputError
 from discreet.inference import elimination
 from discreet.inference.query_plans import requisite
 from discreet.model.arrays import Floats
-from discreet.model.frames import arrow_column, arrow_table, guarded
+from discreet.model.frames import arrow_column, arrow_table, read_guarded
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
@@ -236,7 +236,7 @@ def _read_evidence(records: Any, network: Network, target: str) -> _Evidence:
     codes = np.empty((table.num_rows, len(seen)), np.int32)
     for position, name in enumerate(seen):
         variable, column = network.schema[name], table.column(name)
-        codes[:, position] = guarded(partial(_encode, variable, column), f"column {name!r} cannot be read")
+        codes[:, position] = read_guarded(partial(_encode, variable, column), f"column {name!r} cannot be read")
         _refuse_values(codes[:, position], variable)
     return _Evidence(seen, codes)
 
@@ -245,7 +245,7 @@ def _read_table(records: Any, target: str) -> pa.Table:
     """Any table as Arrow; the index of a data frame is no column of it."""
     if isinstance(records, Mapping):
         columns = {
-            str(name): guarded(
+            str(name): read_guarded(
                 partial(_read_column, values, name != target), f"column {name!r} is no sequence of values of one kind"
             )
             for name, values in records.items()
@@ -255,9 +255,9 @@ def _read_table(records: Any, target: str) -> pa.Table:
             raise InputError(f"the columns of the records differ in length: {', '.join(map(str, sorted(lengths)))}")
         return pa.table(columns)
     if hasattr(records, "__arrow_c_stream__"):
-        table = guarded(partial(arrow_table, records), "the records cannot be read")
+        table = read_guarded(partial(arrow_table, records), "the records cannot be read")
     elif hasattr(records, "__dataframe__"):
-        table = guarded(partial(from_dataframe, records), "the records cannot be read")
+        table = read_guarded(partial(from_dataframe, records), "the records cannot be read")
     else:
         raise InputError(
             f"cannot read records from a {type(records).__name__}; give a mapping from columns to sequences, "

@@ -22,11 +22,11 @@ from discreet.model.query_grammar import Explanation, NumberQuery, Probability, 
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws
-from discreet.queries.allowed import allowed
+from discreet.queries.allowed import allowed_bounds
 from discreet.queries.bin_laws import BinLaw, Inside, check_inside
-from discreet.queries.counted_draws import counted, resampled, those
+from discreet.queries.counted_draws import keep_possible, possible_draws, resample
 from discreet.queries.credible import check_level, credible_interval
-from discreet.queries.given import Both, Given, both_given
+from discreet.queries.given import Given, PosteriorGiven, both_given
 from discreet.queries.noise_share import noise_share
 from discreet.queries.number_answers import number_draws, number_row
 
@@ -312,7 +312,7 @@ def _assuming(posterior: Posterior, assume: Assume | None, predictive: bool) -> 
     return posterior.assuming("robust" if assume == "robust" else "network")
 
 
-def _answer(asked: Query, both: Both, level: float, inside: Inside, *, nothing: bool = False) -> Answer:
+def _answer(asked: Query, both: PosteriorGiven, level: float, inside: Inside, *, nothing: bool = False) -> Answer:
     """The answer to a query that fits the schema."""
     schema = both.given.cells.network.schema
     match asked:
@@ -332,7 +332,7 @@ def _answer(asked: Query, both: Both, level: float, inside: Inside, *, nothing: 
             return _answer_explanation(asked, targets, both.about(targets, most=ROW_LIMIT), level)
 
 
-def _answer_probability(asked: Probability, both: Both, level: float) -> Answer:
+def _answer_probability(asked: Probability, both: PosteriorGiven, level: float) -> Answer:
     """One row for each joint state asked for."""
     network = both.given.cells.network
     size = network.cells(name for name, state in asked.targets if state is None)
@@ -348,14 +348,14 @@ def _answer_probability(asked: Probability, both: Both, level: float) -> Answer:
     return _summarise(asked, states, draws, twins, both, level)
 
 
-def _bound_answer(asked: Probability, both: Both, found: Answer) -> Answer:
+def _bound_answer(asked: Probability, both: PosteriorGiven, found: Answer) -> Answer:
     """The answer with the interval of all that measured margins allow."""
     given, schema = both.given, both.given.cells.network.schema
     assert both.tables is not None
     names = (*(name for name, _ in asked.targets), *given.evidence)
     states: list[Mapping[str, str]] = [row["state"] for row in found.rows]  # type: ignore[misc]
     rows = [{name: schema[name].code(state) for name, state in row.items()} for row in states]
-    ends = allowed(names, given.whole(names), both.tables.measured(names), rows, given.evidence, found.level)
+    ends = allowed_bounds(names, given.whole(names), both.tables.measured(names), rows, given.evidence, found.level)
     numbers = zip(found.rows, ends.lower.tolist(), ends.upper.tolist(), strict=True)
     wide = ({**row, "lower": low, "upper": high, "noise": None, "noise_error": None} for row, low, high in numbers)
     return replace(found, rows=tuple(wide))
@@ -377,7 +377,7 @@ def _draw_probabilities(asked: Probability, given: Given) -> Floats:
     return np.asarray(np.nan_to_num(table.reshape(-1, table.shape[-1])) * draws)
 
 
-def _answer_explanation(asked: Explanation, targets: Sequence[str], both: Both, level: float) -> Answer:
+def _answer_explanation(asked: Explanation, targets: Sequence[str], both: PosteriorGiven, level: float) -> Answer:
     """The best joint state on average, and those that most draws favour."""
     given, twin = both.given, both.twin
     schema = given.cells.network.schema
@@ -388,8 +388,8 @@ def _answer_explanation(asked: Explanation, targets: Sequence[str], both: Both, 
         draws, best = np.stack([part.probability for part in found]), [float(part.best) for part in found]
         twins = None if twin is None else np.stack([twin.probability(part.states) for part in found])
     else:
-        possible, weights = counted(asked, table, both.weights)
-        kept = those(table, possible)
+        possible, weights = possible_draws(asked, table, both.weights)
+        kept = keep_possible(table, possible)
         best_of = kept.argmax(axis=0)
         if both.weights is None:
             means, shares = kept.mean(axis=-1), np.bincount(best_of, minlength=len(table)) / best_of.size
@@ -424,15 +424,15 @@ def _summarise(
     states: Sequence[Mapping[str, str]],
     draws: Floats,
     twins: Floats | None,
-    both: Both,
+    both: PosteriorGiven,
     level: float,
     best: Sequence[float] | None = None,
 ) -> Answer:
     """An answer with one row for each joint state; `draws` and `twins` have shape (states, draws)."""
-    possible, weights = counted(asked, draws, both.weights)
-    kept = np.clip(those(draws, possible), 0.0, 1.0)  # products of probabilities may exceed 1 by a rounding
+    possible, weights = possible_draws(asked, draws, both.weights)
+    kept = np.clip(keep_possible(draws, possible), 0.0, 1.0)  # products of probabilities may exceed 1 by a rounding
     mean = kept.mean(axis=-1) if both.weights is None else kept @ weights
-    lower, upper = credible_interval(kept if both.weights is None else kept[:, resampled(weights)], level)
+    lower, upper = credible_interval(kept if both.weights is None else kept[:, resample(weights)], level)
     share = error = np.full(len(draws), np.nan)
     if twins is not None:
         pairs = np.clip(both.paired(draws), 0.0, 1.0)
@@ -449,7 +449,7 @@ def _summarise(
     return _resting(found, asked, names, both)
 
 
-def _resting(found: Answer, asked: Query, names: set[str], both: Both) -> Answer:
+def _resting(found: Answer, asked: Query, names: set[str], both: PosteriorGiven) -> Answer:
     """The answer with what it rests on."""
     if both.basis is None:
         return found
@@ -459,18 +459,18 @@ def _resting(found: Answer, asked: Query, names: set[str], both: Both) -> Answer
     return replace(found, basis=basis, unmeasured=unmeasured, prior_only=prior_only)
 
 
-def _answer_number(asked: NumberQuery, both: Both, level: float, inside: Inside) -> Answer:
+def _answer_number(asked: NumberQuery, both: PosteriorGiven, level: float, inside: Inside) -> Answer:
     """A mean, a quantile or a share of a numeric variable."""
     variable = both.given.cells.network.schema[asked.variable]
     draws = _draw_probabilities(asked.bins, both.given)
     twins = None if both.twin is None else _draw_probabilities(asked.bins, both.twin)
-    possible, weights = counted(asked, draws, both.weights)
-    law = BinLaw(variable, those(draws, possible), inside)
+    possible, weights = possible_draws(asked, draws, both.weights)
+    law = BinLaw(variable, keep_possible(draws, possible), inside)
     row = number_row(asked, law, level, weights, alike=both.weights is None)
     noise = error = None
     if twins is not None:
         kept = both.paired(possible)
-        laws = (BinLaw(variable, those(part, kept), inside) for part in (both.paired(draws), twins))
+        laws = (BinLaw(variable, keep_possible(part, kept), inside) for part in (both.paired(draws), twins))
         one, other = (number_draws(asked, each)[0] for each in laws)
         noise, error = map(float, noise_share(one, other, both.effective))
     found = Answer(

@@ -29,7 +29,7 @@ import numpy.typing as npt
 from discreet.errors import InputError, listed, shown
 from discreet.inference.drawn_points import drawn_points
 from discreet.model.arrays import Floats
-from discreet.model.limits import repeated
+from discreet.model.limits import first_repeated
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws
@@ -232,7 +232,7 @@ def _check_covariates(schema: Schema, target: str, on: Sequence[str], kind: str)
         if variable.size < 2:
             raise InputError(f"variable {shown(variable.name)} has fewer than two states, and no coefficient")
     if len({target, *names}) <= len(names):
-        raise InputError(f"a regression names variable {shown(repeated((target, *names)))} twice")
+        raise InputError(f"a regression names variable {shown(first_repeated((target, *names)))} twice")
     own = schema[target]
     if own.size != 2 and (kind == "logistic" or not own.numeric):
         wanted = "two states" if kind == "logistic" else "numbers with bounds and bins, or two states"

@@ -25,7 +25,7 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.model.arrays import Floats
-from discreet.model.design import GRID, Design
+from discreet.model.design import GRID_STEPS, Design
 from discreet.model.network import Network
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.schema import Variable
@@ -149,7 +149,7 @@ def _read_error(
     """Mean absolute error; the grid may have moved every error by half of its step, which the interval counts."""
     shares = (1 + _draw_means(payload, release.records, draws, rng)) / 2
     lower, upper = credible_interval(shares, level)
-    half_step = 1 / (4 * GRID)
+    half_step = 1 / (4 * GRID_STEPS)
     ends = (width * max(float(lower) - half_step, 0.0), width * min(float(upper) + half_step, 1.0))
     return Score("mean absolute error", width * float(shares.mean()), *ends, level, release)
 

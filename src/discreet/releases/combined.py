@@ -21,7 +21,7 @@ from discreet.errors import InputError, shown
 from discreet.model.arrays import margin
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.json_files import read_json, read_text
-from discreet.model.limits import DOCUMENT_BYTES, RELEASES, at_most, free_cells, repeated
+from discreet.model.limits import DOCUMENT_BYTES, RELEASES, at_most, first_repeated, free_cells
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Guarantee, compose
@@ -77,7 +77,7 @@ class Combined(Document):
                 f"release {chose[:8]} chose a network and measured nothing else: there is no posterior of it; release "
                 "with its network (`--network FILE`, `Release.learned_network`) and read that"
             )
-        twice = repeated(part.id for part in self.parts)
+        twice = first_repeated(part.id for part in self.parts)
         if twice is not None:
             raise InputError(f"release {twice} is there twice; it would count twice, so give it once")
         for releases in self.data_sets:

@@ -16,7 +16,7 @@ import pydantic
 from discreet.errors import InputError, shown, shown_path
 from discreet.model.design import Design
 from discreet.model.json_files import read_json, read_text, write_whole
-from discreet.model.late import late
+from discreet.model.late import import_late
 from discreet.model.limits import NETWORK_BYTES, PARENTS, at_most, check_name, check_states
 from discreet.model.network import Network
 from discreet.model.origin import Learned
@@ -28,7 +28,7 @@ from discreet.releases.codec import Budget, Count, Finite, Flag, Items, Part, Po
 if TYPE_CHECKING:
     from discreet.posterior.joint_draws import PosteriorDraws
 
-readers = late("discreet.posterior.methods")
+readers = import_late("discreet.posterior.methods")
 """Whoever reads a release stands above it; `Document.posterior` alone looks up: a start in one line."""
 
 __all__ = [

@@ -18,9 +18,9 @@ from typing import Any, Literal
 import numpy as np
 
 from discreet.errors import InputError, listed, require, shown, shown_path
-from discreet.model.frames import arrow_table, guarded
+from discreet.model.frames import arrow_table, read_guarded
 from discreet.model.json_files import read_text
-from discreet.model.limits import FREE_CELLS, NETWORK_BYTES, at_most, repeated
+from discreet.model.limits import FREE_CELLS, NETWORK_BYTES, at_most, first_repeated
 from discreet.model.network import Network
 from discreet.model.schema import Scope, table_cells
 from discreet.privacy.guarantee import Guarantee
@@ -186,16 +186,22 @@ def _read_csv(path: str | Path) -> dict[str, list[Any]]:
     header, *body = [[cell.strip() for cell in row] for row in rows]
     short = next((number for number, row in enumerate(body, 2) if len(row) != len(header)), None)
     require(short is None, f"cells {shown_path(path)}: row {short} has another number of columns than the header")
-    require(repeated(header) is None, f"cells {shown_path(path)}: the column {shown(repeated(header))} is there twice")
+    require(
+        first_repeated(header) is None,
+        f"cells {shown_path(path)}: the column {shown(first_repeated(header))} is there twice",
+    )
     return {name: [row[place] for row in body] for place, name in enumerate(header)}
 
 
 def _read_frame(frame: Any) -> dict[str, list[Any]]:
     """Columns of a data frame by their names."""
     require(hasattr(frame, "__arrow_c_stream__"), "cells are the path of a CSV file or a data frame")
-    table = guarded(lambda: arrow_table(frame), "the data frame cannot be read")
+    table = read_guarded(lambda: arrow_table(frame), "the data frame cannot be read")
     at_most(FREE_CELLS, table.num_rows * table.num_columns, "entries of the cells")
-    require(repeated(table.column_names) is None, f"the column {shown(repeated(table.column_names))} is there twice")
+    require(
+        first_repeated(table.column_names) is None,
+        f"the column {shown(first_repeated(table.column_names))} is there twice",
+    )
     return {name: table.column(name).to_pylist() for name in table.column_names}
 
 

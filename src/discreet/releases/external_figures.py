@@ -28,7 +28,7 @@ from discreet.errors import InputError, listed, require, shown
 from discreet.model.arrays import Array, read_only
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.json_files import read_json, read_text
-from discreet.model.limits import DOCUMENT_BYTES, FREE_CELLS, PARENTS, at_most, check_name, free_cells, repeated
+from discreet.model.limits import DOCUMENT_BYTES, FREE_CELLS, PARENTS, at_most, check_name, first_repeated, free_cells
 from discreet.model.network import Network
 from discreet.model.schema import table_cells
 from discreet.privacy.guarantee import Guarantee
@@ -296,7 +296,7 @@ def _make_measurement(
     scope = tuple(over)
     unknown = next((name for name in scope if name not in network.schema), None)
     require(unknown is None, f"the network has no variable {shown(unknown)}")
-    require(repeated(scope) is None, f"a table names {shown(repeated(scope))} twice")
+    require(first_repeated(scope) is None, f"a table names {shown(first_repeated(scope))} twice")
     sizes = tuple(network.schema[name].size for name in scope)
     cells = table_cells(sizes)
     numbers = _read_numbers(values, f"figures over ({listed(scope)})")

@@ -22,7 +22,7 @@ from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Relation
 
 __all__ = [
-    "KNOWN",
+    "KNOWN_VARIANCE",
     "NO_NOISE",
     "CellNoise",
     "Measurement",
@@ -38,7 +38,7 @@ __all__ = [
 
 NO_NOISE = 2.0**63
 """Scales from here on fit into no table: its numbers have 64 bits."""
-KNOWN = 1e-6
+KNOWN_VARIANCE = 1e-6
 """Variance of what is known exactly: the next whole number is a thousand deviations away."""
 
 CellNoise = Literal["discrete_laplace", "discrete_gaussian"]
@@ -122,16 +122,16 @@ class Measurement:
     def variance(self) -> float:
         """Variance of independent noise in one number; noise that never shows still leaves a proper weight."""
         if self.scale is None:
-            return KNOWN
+            return KNOWN_VARIANCE
         match self.noise:
             case "laplace":
-                return max(2 * self.scale**2, KNOWN)
+                return max(2 * self.scale**2, KNOWN_VARIANCE)
             case "gaussian":
-                return max(self.scale**2, KNOWN)
+                return max(self.scale**2, KNOWN_VARIANCE)
             case "rounded":
-                return max(self.reach * (self.reach + 1) / 3 if self.whole else self.scale**2 / 12, KNOWN)
+                return max(self.reach * (self.reach + 1) / 3 if self.whole else self.scale**2 / 12, KNOWN_VARIANCE)
             case law:
-                return max(noise_variance(law, self.scale), KNOWN)
+                return max(noise_variance(law, self.scale), KNOWN_VARIANCE)
 
     @property
     def whole(self) -> bool:

@@ -14,7 +14,7 @@ from typing import NoReturn
 import numpy as np
 
 from discreet.model.arrays import Floats, Ints
-from discreet.model.design import GRID, CurvaturePart, Design
+from discreet.model.design import GRID_STEPS, CurvaturePart, Design
 from discreet.model.response import Response, response_of
 from discreet.privacy.guarantee import Relation
 from discreet.releases.policy import RecordsPolicy
@@ -138,7 +138,7 @@ class Gradients:
         for coordinates, target in self.rows.blocks():
             for start in range(0, len(target), GRADIENT_PIECE):
                 v = np.multiply(
-                    coordinates[start : start + GRADIENT_PIECE].T, 1 / GRID, order="C"
+                    coordinates[start : start + GRADIENT_PIECE].T, 1 / GRID_STEPS, order="C"
                 )  # exact: a power of two
                 y, high, low = response.observed(target[start : start + GRADIENT_PIECE]), upper @ v, lower @ v
                 if outputs > 1:
@@ -191,13 +191,13 @@ class Gradients:
         many = np.zeros((pairs, width, width), np.int64)
         for coordinates, _ in self.rows.blocks():
             p, u = response.means(_predict(coordinates, theta)), coordinates[:, :width].astype(np.float64)
-            squares = 2 * u[:, alone] * u[:, alone] / GRID - GRID
-            told = np.column_stack([np.full((len(u), 1), float(GRID)), *([u] if linear else []), squares])
+            squares = 2 * u[:, alone] * u[:, alone] / GRID_STEPS - GRID_STEPS
+            told = np.column_stack([np.full((len(u), 1), float(GRID_STEPS)), *([u] if linear else []), squares])
             for pair, slope in enumerate(response.slopes(p)):
                 q = np.minimum(slope * (1 / response.steepest_pair), 1.0)
                 few[pair] += np.rint(q[:, None] * told).astype(np.int64).sum(axis=0)
                 for at, i in enumerate(alone):
-                    products = np.rint((q * u[:, i] / GRID)[:, None] * u[:, alone[at + 1 :]])
+                    products = np.rint((q * u[:, i] / GRID_STEPS)[:, None] * u[:, alone[at + 1 :]])
                     many[pair, i, alone[at + 1 :]] += products.astype(np.int64).sum(axis=0)
                 if self.over.groups:
                     _add_grouped(many[pair], self.over, q, u)
@@ -232,8 +232,8 @@ def _add_grouped(many: Ints, design: Design, q: Floats, u: Floats) -> None:
     """
     alone = list(design.alone)
     grouped = sorted(position for group in design.groups for position in group)
-    on = u[:, grouped] / GRID
-    with_grouped = (on.T @ (np.rint(GRID * q)[:, None] * on)).astype(np.int64)
+    on = u[:, grouped] / GRID_STEPS
+    with_grouped = (on.T @ (np.rint(GRID_STEPS * q)[:, None] * on)).astype(np.int64)
     many[np.ix_(grouped, grouped)] += with_grouped
     with_alone = (np.rint(q[:, None] * u[:, alone]).T @ on).astype(np.int64)
     many[np.ix_(alone, grouped)] += with_alone
@@ -269,7 +269,7 @@ def sum_gradients(rows: Rows) -> Gradients:
 
 def _predict(coordinates: Ints, theta: Floats) -> Floats:
     """Compute linear predictors, shape (outputs, records), to the last bit the same whatever the other records are."""
-    weights = theta.reshape(-1, coordinates.shape[1]) / GRID
+    weights = theta.reshape(-1, coordinates.shape[1]) / GRID_STEPS
     found = np.zeros((len(weights), len(coordinates)))
     # Entry by entry: a matrix product may round a record's sum in an order that depends on how many there are.
     for column, each in zip(coordinates.T, weights.T, strict=True):
@@ -304,7 +304,7 @@ def gradient_sensitivity(design: Design, relation: Relation) -> int:
 
 def squared_gradient_sensitivity(design: Design, relation: Relation) -> int:
     """Bound how far one record can move a sum of gradients in the Euclidean norm, squared and rounded up."""
-    most = math.ceil(response_of(design).squared_reach * design.squared_length * GRID**2)
+    most = math.ceil(response_of(design).squared_reach * design.squared_length * GRID_STEPS**2)
     return relation.by_record(most, 4 * most)
 
 
@@ -325,11 +325,11 @@ def curvature_sensitivity(relation: Relation, part: CurvaturePart | None = None)
         part: of the design's curvature; None for any one sum.
 
     Returns:
-        `GRID` under ADD_REMOVE, twice that under REPLACE; of a part in the norm of its shape, so many times more.
+        `GRID_STEPS` under ADD_REMOVE, twice that under REPLACE; of a part in the norm of its shape, so many times more.
 
     Example:
         >>> curvature_sensitivity(Relation.ADD_REMOVE) == GRID
         True
     """
     times = part.length if part is not None and part.shape == "diamond" else 1
-    return times * relation.by_record(GRID, 2 * GRID)
+    return times * relation.by_record(GRID_STEPS, 2 * GRID_STEPS)

@@ -13,7 +13,7 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.model.arrays import Ints
-from discreet.model.design import GRID, Design
+from discreet.model.design import GRID_STEPS, Design
 from discreet.privacy.guarantee import Relation
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.rows import Rows
@@ -75,7 +75,7 @@ class Moments:
         """
         if relation.public_number:
             return self.values
-        return np.concatenate([[self.records * GRID**2], self.values]).astype(np.int64)
+        return np.concatenate([[self.records * GRID_STEPS**2], self.values]).astype(np.int64)
 
 
 def sum_moments(rows: Rows) -> Moments:
@@ -116,23 +116,23 @@ def sum_moments(rows: Rows) -> Moments:
             block[-1] = target
         total += (block @ block.T).astype(np.int64)
     squares = np.diag(total).copy()
-    np.fill_diagonal(total, 2 * squares - rows.records * GRID**2)
+    np.fill_diagonal(total, 2 * squares - rows.records * GRID_STEPS**2)
     return Moments(design, np.array([total[pair] for pair in pairs], np.int64), rows.records, rows.policy)
 
 
 def moment_sensitivity(relation: Relation) -> int:
     """Most that one record can move any of the released sums, in steps of `1 / GRID^2`.
 
-    A record adds to each sum a number from `-GRID^2` to `GRID^2`, and `GRID^2` to the number of records.
+    A record adds to each sum a number from `-GRID^2` to `GRID_STEPS^2`, and `GRID_STEPS^2` to the number of records.
 
     Args:
         relation: what "neighbouring" means.
 
     Returns:
-        ADD_REMOVE: `GRID^2`. REPLACE: `2 GRID^2`; the number of records does not move and is not released.
+        ADD_REMOVE: `GRID_STEPS^2`. REPLACE: `2 GRID^2`; the number of records does not move and is not released.
 
     Example:
         >>> moment_sensitivity(Relation.REPLACE) == 2 * GRID**2
         True
     """
-    return relation.by_record(GRID**2, 2 * GRID**2)
+    return relation.by_record(GRID_STEPS**2, 2 * GRID_STEPS**2)

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.fs
 
 from discreet.errors import InputError, shown
-from discreet.model.late import late
+from discreet.model.late import import_late
 from discreet.sensitive.record_files import BLOCK, Blocks, is_data, positions
 
 if TYPE_CHECKING:
     import pyarrow.dataset
-datasets = late("pyarrow.dataset")
+datasets = import_late("pyarrow.dataset")
 """It loads pandas where that is installed."""
 
 __all__ = ["STORES", "is_dataset", "open_dataset", "open_store"]

@@ -20,7 +20,7 @@ from scipy.sparse import issparse
 
 from discreet.errors import InputError, listed
 from discreet.model.arrays import Floats, Ints
-from discreet.model.design import GRID, Design
+from discreet.model.design import GRID_STEPS, Design
 from discreet.model.indicators import first_state
 from discreet.model.schema import Schema, Variable
 from discreet.releases.policy import RecordsPolicy
@@ -378,10 +378,10 @@ def _put_on_grid(design: Design, table: Floats) -> Steps:
     found = np.empty((len(table), design.size), np.int16, order="F")
     if design.norm is None:
         for at, column in enumerate(table.T):
-            found[:, at] = np.rint(design.scaled_feature(at, column) * GRID)
-        found[:, len(design.features) :] = round(design.constant * GRID)
+            found[:, at] = np.rint(design.scaled_feature(at, column) * GRID_STEPS)
+        found[:, len(design.features) :] = round(design.constant * GRID_STEPS)
         return _freeze(found)
-    steps, most = design.scaled(table) * GRID, math.floor((Fraction(design.norm) * GRID) ** 2)
+    steps, most = design.scaled(table) * GRID_STEPS, math.floor((Fraction(design.norm) * GRID_STEPS) ** 2)
     whole, shorter = np.rint(steps).astype(np.int64), 1.0
     features = whole[:, : len(design.features)]
     while np.any(long := (features**2).sum(axis=1) > most):
@@ -404,7 +404,7 @@ def _read_target(design: Design, values: npt.ArrayLike) -> Ints:
                 raise InputError(f"column {name!r} holds a value that is no whole number, but is declared as a count")
             assert design.target.bounds is not None
             return np.asarray(np.clip(numbers, *design.target.bounds), np.int64)
-        return np.asarray(np.rint(design.scaled_target(numbers) * GRID), np.int64)
+        return np.asarray(np.rint(design.scaled_target(numbers) * GRID_STEPS), np.int64)
     array = np.asarray(values)
     found = np.array([array == state for state in design.target.states])
     if found.shape != (design.target.size, *array.shape) or not np.all(found.any(axis=0)):

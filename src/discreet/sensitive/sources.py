@@ -21,7 +21,7 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from discreet.errors import InputError, shown, shown_path
-from discreet.model.frames import arrow_table, guarded
+from discreet.model.frames import arrow_table, read_guarded
 from discreet.sensitive.dialects import engine_of, require_known
 from discreet.sensitive.engine import open_engine, query_batches
 from discreet.sensitive.object_stores import STORES, is_dataset, open_dataset, open_store
@@ -171,9 +171,9 @@ def _read_batches(expression: ir.Table, size: int) -> Iterator[pa.RecordBatch]:
 
 
 def _guard(read: Callable[[], T], failure: str, hint: str = "look at it with a tool of your own.") -> T:
-    """Read behind `guarded`, with what to look at; `hint` is for kinds of failure of which nothing is known."""
+    """Read behind `read_guarded`, with what to look at; `hint` is for kinds of failure of which nothing is known."""
     note = "The engine's own message may quote a record and is not shown"
-    return guarded(read, failure, lambda kind: f"; {FAILURE_HINTS.get(kind, hint)} {note}")
+    return read_guarded(read, failure, lambda kind: f"; {FAILURE_HINTS.get(kind, hint)} {note}")
 
 
 def _find_scheme(source: Any) -> str | None:

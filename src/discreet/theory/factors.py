@@ -18,7 +18,7 @@ from scipy.special import ndtri
 
 from discreet.errors import InputError
 from discreet.model.arrays import Floats, Ints
-from discreet.model.score_tables import STEPS
+from discreet.model.score_tables import SCORE_STEPS
 from discreet.privacy.guarantee import Relation
 from discreet.theory.checks import probability
 
@@ -106,9 +106,9 @@ class CategoricalFactor:
             rows: as of `log_factors`.
 
         Returns:
-            int64 from 0 to `STEPS`, shape (n, Z).
+            int64 from 0 to `SCORE_STEPS`, shape (n, Z).
         """
-        return (self.log_factors(rows) * STEPS).astype(np.int64)
+        return (self.log_factors(rows) * SCORE_STEPS).astype(np.int64)
 
     def width(self, relation: Relation) -> int:
         """Most that one record can change the difference of two candidates' scores, exactly.
@@ -117,7 +117,7 @@ class CategoricalFactor:
             relation: which data sets are neighbours.
 
         Returns:
-            Steps, at most `STEPS` (ADD_REMOVE) or `2 STEPS` (REPLACE); 0 where the candidates are all alike.
+            Steps, at most `SCORE_STEPS` (ADD_REMOVE) or `2 STEPS` (REPLACE); 0 where the candidates are all alike.
 
         Guarantee:
             A choice with `P(z | X) ~ exp(epsilon sum_i f)` is `epsilon width / STEPS`-DP. Let w_z be a candidate's
@@ -134,7 +134,7 @@ class CategoricalFactor:
             highest, lowest = difference.max(axis=0), difference.min(axis=0)
             changes = relation.by_record(highest, highest - lowest)
             width = max(width, float(changes.max()))
-        return int(width * STEPS)
+        return int(width * SCORE_STEPS)
 
     def _tabulate(self) -> Floats:
         """Compute the factors of each type, shape (K, Z)."""
@@ -219,9 +219,9 @@ class DirectionFactor:
             rows: as of `log_factors`.
 
         Returns:
-            int64 from 0 to `STEPS`, shape (n, Z).
+            int64 from 0 to `SCORE_STEPS`, shape (n, Z).
         """
-        return (self.log_factors(rows) * STEPS).astype(np.int64)
+        return (self.log_factors(rows) * SCORE_STEPS).astype(np.int64)
 
     def width(self, relation: Relation) -> int:
         """Bound how far one record can change the difference of two candidates' scores; no record need reach it.
@@ -230,9 +230,9 @@ class DirectionFactor:
             relation: which data sets are neighbours.
 
         Returns:
-            Steps: `STEPS` for ADD_REMOVE, twice that for REPLACE.
+            Steps: `SCORE_STEPS` for ADD_REMOVE, twice that for REPLACE.
         """
-        return relation.by_record(STEPS, 2 * STEPS)
+        return relation.by_record(SCORE_STEPS, 2 * SCORE_STEPS)
 
 
 Factor: TypeAlias = CategoricalFactor | DirectionFactor
@@ -331,4 +331,4 @@ def _check_candidates(candidates: npt.ArrayLike) -> Floats:
 def _round_to_steps(factors: Floats) -> Floats:
     """Round factors to whole multiples of 2^-20: public rounding, the same for all data sets."""
     # What is no number counts as 0: the range [0, 1] holds by construction.
-    return np.asarray(np.rint(np.where(factors > 0, factors, 0.0) * STEPS) / STEPS)
+    return np.asarray(np.rint(np.where(factors > 0, factors, 0.0) * SCORE_STEPS) / SCORE_STEPS)

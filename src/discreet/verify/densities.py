@@ -20,10 +20,10 @@ from scipy.special import log_ndtr, logsumexp, ndtr
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.k_norm import BALL_SLACK
 from discreet.mechanisms.objective_perturbation import POLISH_ERROR, corners_of
-from discreet.model.design import GRID, Normal, Shape
+from discreet.model.design import GRID_STEPS, Normal, Shape
 from discreet.model.response import Response, response_of
 from discreet.privacy.guarantee import Guarantee
-from discreet.releases.kinds.gradient_trace import BITS, ObjectiveNoise
+from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS, ObjectiveNoise
 from discreet.releases.kinds.weight_draws import Truncation
 from discreet.sensitive.rows import Rows
 from discreet.verify.losses import length
@@ -65,7 +65,7 @@ def truncation_loss(calibration: Truncation, prior: Normal, rows: Mapping[Any, R
         points = np.concatenate([points, calibration.radius * np.column_stack([np.cos(turn), np.sin(turn)])])
     logs = {}
     for key, each in rows.items():
-        residuals = each.target / GRID - points @ (each.coordinates / GRID).T
+        residuals = each.target / GRID_STEPS - points @ (each.coordinates / GRID_STEPS).T
         law = -calibration.temper / (2 * calibration.variance) * (residuals**2).sum(axis=1)
         law -= (points**2).sum(axis=1) / (2 * prior.deviation**2)
         logs[key] = law - logsumexp(law)
@@ -170,12 +170,12 @@ def _list_asked(script: Script, calibration: ObjectiveNoise) -> tuple[list[Any],
 
 def _find_minima(statistic: Any, response: Response, points: Floats, convexity: float) -> tuple[Integers, Floats]:
     """Find the noise whose minimum each point is, and the log determinant there, by formulas of their own."""
-    v, y = statistic.rows.coordinates / GRID, response.observed(statistic.rows.target)
+    v, y = statistic.rows.coordinates / GRID_STEPS, response.observed(statistic.rows.target)
     count, weights, outputs = len(points), points.shape[1], response.outputs
     a = np.moveaxis(points.reshape(count, outputs, -1) @ v.T, 1, 0)
     p = response.means(a.reshape(outputs, -1)).reshape(a.shape)
     moved = np.einsum("kpn,ni->pki", p - y[:, None], v).reshape(points.shape)
-    tilts = np.rint((-convexity * points - moved) * 2.0**BITS).astype(np.int64)
+    tilts = np.rint((-convexity * points - moved) * 2.0**OBJECTIVE_BITS).astype(np.int64)
     if outputs == 1:
         spread = response.slopes(p.reshape(1, -1)).reshape(1, 1, *p.shape[1:])
     else:

@@ -14,7 +14,7 @@ from discreet.inference import elimination
 from discreet.mechanisms import mechanisms_over
 from discreet.mechanisms.crossing import Mechanism, Statistic, simulate, statistic_of
 from discreet.mechanisms.objective_perturbation import minimiser
-from discreet.model.design import GRID, Design, Normal
+from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.response import response_of
@@ -284,10 +284,10 @@ def _fit_openly(rows: Rows) -> Floats:
     if design.predicts not in ("number", "nothing"):
         found = minimiser(sum_gradients(rows), np.zeros(design.weights), LEAST_CONVEXITY, LEAST_CONVEXITY)
         return centred(found, design.outputs)
-    v = rows.coordinates / GRID
+    v = rows.coordinates / GRID_STEPS
     if design.target is None:
         return mean_axis(v)
-    return np.asarray(np.linalg.lstsq(v, rows.target / GRID, rcond=None)[0])
+    return np.asarray(np.linalg.lstsq(v, rows.target / GRID_STEPS, rcond=None)[0])
 
 
 def _read_weights(release: Release, rng: np.random.Generator) -> Floats:
@@ -305,7 +305,7 @@ def _read_weights(release: Release, rng: np.random.Generator) -> Floats:
 
 def _measure_weight_errors(found: Floats, truth: Floats, rows: Rows) -> tuple[float, float]:
     """Measure mean absolute errors of weights, and of predictions; of an axis those of unit vectors."""
-    v, target = rows.coordinates / GRID, rows.design.target
+    v, target = rows.coordinates / GRID_STEPS, rows.design.target
     if target is None:
         found, truth = (axis / np.linalg.norm(axis) for axis in (found, truth))
         found = found * np.sign(found @ truth)

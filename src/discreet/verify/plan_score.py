@@ -12,7 +12,7 @@ from discreet.errors import DiscreetError, InputError
 from discreet.mechanisms.crossing import Mechanism, simulate
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.randomness import Seed, as_generator
-from discreet.model.score_tables import STEPS, ScoreTable
+from discreet.model.score_tables import SCORE_STEPS, ScoreTable
 from discreet.privacy.guarantee import Guarantee
 from discreet.releases.kinds.scored_choice import ScoredChoice, ScoredNoise
 from discreet.sensitive.counts import count_codes
@@ -127,7 +127,7 @@ def _plan_once(
         raise DiscreetError(f"mechanism {mechanism.name!r} drew no candidate")
     of_types = np.bincount(made_up, minlength=types)
     if truth is None or score.log_law is None:
-        means = of_types @ score.steps / records * (score.span / STEPS)
+        means = of_types @ score.steps / records * (score.span / SCORE_STEPS)
         return np.zeros(1), np.array([means.max() - means[payload.indices].mean()])
     likely = softmax(score.base + of_types @ np.maximum(score.log_law, -1e100))
     right = score.candidates[truth]

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.model.arrays import Floats
-from discreet.model.design import GRID
+from discreet.model.design import GRID_STEPS
 from discreet.model.response import Classes, response_of
 from discreet.posterior.design.noisy_gram import GramDraws, NoisySums, SlopeLaw, cut_normal, gram_draws, slope_law
 from discreet.releases.kinds.gradient_trace import GradientTrace
@@ -216,7 +216,7 @@ def sums_of(trace: GradientTrace, pair: int) -> NoisySums:
     assert trace.curvature is not None
     design, width = trace.design, len(trace.design.features)
     unit = response_of(design).steepest_pair
-    (weight,), few, many = (part[pair] / GRID * unit for part in trace.curvature.parts(design))
+    (weight,), few, many = (part[pair] / GRID_STEPS * unit for part in trace.curvature.parts(design))
     variances = trace.curvature_variances(unit)
     weight = max(float(weight), float(np.sqrt(variances[0])))
     # Indicators of groups are their own squares, and the product of two of one group is 0 for certain.

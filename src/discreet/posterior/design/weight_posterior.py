@@ -12,7 +12,7 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.model.arrays import Floats, Ints
-from discreet.model.design import GRID, Design, Normal
+from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.model.randomness import Seed, as_generator
 from discreet.posterior.design.curvature import curvature_draws, curvature_estimate
 from discreet.posterior.design.direction import Chosen, Method, direction_draws
@@ -385,7 +385,7 @@ def require_known(design: Design, covariates: Law | None, public: PublicRecords 
         if covariates.size != design.size:
             raise InputError(f"the law of covariates has {covariates.size} coordinates, the design {design.size}")
         constant = covariates.points[:, -1] if isinstance(covariates, WeightedPoints) else covariates.constant or 0.0
-        if design.intercept and np.any(np.abs(np.asarray(constant) - design.constant) > 1 / GRID):
+        if design.intercept and np.any(np.abs(np.asarray(constant) - design.constant) > 1 / GRID_STEPS):
             raise InputError(f"the design's constant feature is {design.constant}, the law of covariates has another")
     if public is not None:
         if not isinstance(public, PublicRecords):

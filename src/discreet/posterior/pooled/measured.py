@@ -15,7 +15,7 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.posterior.evidence import blur, number_of_records
 from discreet.posterior.pooled.weighted import MOST_WEIGHTED
-from discreet.releases.measurement import KNOWN, CellNoise, Measurement, NoiseLaw, Star, noise_variance
+from discreet.releases.measurement import KNOWN_VARIANCE, CellNoise, Measurement, NoiseLaw, Star, noise_variance
 from discreet.theory.stars import simulated_star
 
 __all__ = ["MOST_POOLED", "Law", "Measured", "in_order", "is_poolable", "read_tables"]
@@ -48,7 +48,7 @@ class Measured:
         network: Network, tables: Mapping[Scope, Floats], scales: Mapping[Scope, float], noise: CellNoise
     ) -> Measured:
         """Tables with independent noise of one law in every cell."""
-        blurs = {scope: (Blur(max(noise_variance(noise, scale), KNOWN)),) for scope, scale in scales.items()}
+        blurs = {scope: (Blur(max(noise_variance(noise, scale), KNOWN_VARIANCE)),) for scope, scale in scales.items()}
         return Measured(network, tables, blurs, {scope: (noise, scale) for scope, scale in scales.items()})
 
     def variance(self, scope: Scope, subset: Scope) -> float:

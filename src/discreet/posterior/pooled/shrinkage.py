@@ -69,7 +69,7 @@ from discreet.posterior.pooled.cell_weights import (
     positions,
 )
 from discreet.posterior.pooled.splits import draw_normals, split_pairs
-from discreet.releases.measurement import KNOWN
+from discreet.releases.measurement import KNOWN_VARIANCE
 
 __all__ = ["MARGIN_CONCENTRATION", "PRIOR_WORTH_ROWS", "Rows", "draw_rows"]
 
@@ -261,7 +261,7 @@ class _RowEvidence:
     def of(values: Floats, variances: Floats, records: int) -> _RowEvidence:
         """Leave out what tells row totals: these are given."""
         values, variances = (np.moveaxis(table[..., 1:], -1, 0)[..., None] for table in (values, variances))
-        least = max(float(variances.min(initial=np.inf)), KNOWN) if variances.size else KNOWN
+        least = max(float(variances.min(initial=np.inf)), KNOWN_VARIANCE) if variances.size else KNOWN_VARIANCE
         deviation = math.sqrt(least)
         single = records * SINGLE_PRECISION < min(deviation / 64, 0.5)
         gain = least / np.maximum(variances, least)

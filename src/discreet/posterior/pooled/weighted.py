@@ -27,7 +27,7 @@ from discreet.inference.interactions import contrast_matrices, positions, subset
 from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.schema import Scope
-from discreet.releases.measurement import KNOWN, Measurement
+from discreet.releases.measurement import KNOWN_VARIANCE, Measurement
 
 __all__ = ["MOST_WEIGHTED", "add_sums", "list_determined"]
 
@@ -142,7 +142,7 @@ def add_sums(
     """
     told = dict(values), dict(variances)
     if records is not None:
-        told[0][()], told[1][()] = np.array(float(records)), KNOWN
+        told[0][()], told[1][()] = np.array(float(records)), KNOWN_VARIANCE
     if all(part.weights is None for part in parts):
         return told
     sums = _Sums.of(network, parts)
@@ -150,7 +150,7 @@ def add_sums(
     prior, precision = np.zeros(known.size), np.zeros(known.size)
     for subset, (place, _) in sums.places.items():
         if subset in told[0]:
-            prior[place], precision[place] = told[0][subset].ravel(), 1 / max(told[1][subset], KNOWN)
+            prior[place], precision[place] = told[0][subset].ravel(), 1 / max(told[1][subset], KNOWN_VARIANCE)
     basis, open_no_more = sums.directions(known)
     # Unknowns: those that tables tell, then the directions of all others that sums tell.
     back = np.zeros((known.size, int(known.sum()) + basis.shape[1]))
@@ -167,5 +167,5 @@ def add_sums(
     for subset, (place, shape) in sums.places.items():
         if found[place].all():
             told[0][subset] = mean[place].reshape(shape)
-            told[1][subset] = max(float(spread[place].mean()), KNOWN) if spread[place].size else KNOWN
+            told[1][subset] = max(float(spread[place].mean()), KNOWN_VARIANCE) if spread[place].size else KNOWN_VARIANCE
     return told

@@ -9,7 +9,7 @@ import numpy as np
 
 from discreet.errors import require
 from discreet.model.arrays import freeze
-from discreet.model.design import GRID, Design
+from discreet.model.design import GRID_STEPS, Design
 from discreet.model.response import response_of
 from discreet.model.tables import Array
 from discreet.privacy.guarantee import Relation
@@ -24,9 +24,9 @@ from discreet.releases.kinds.noisy_sums import (
 )
 from discreet.releases.measurement import Released, Reported, spread
 
-__all__ = ["BITS", "CurvatureNoise", "GradientTrace", "NoisyCurvature", "ObjectiveNoise"]
+__all__ = ["OBJECTIVE_BITS", "CurvatureNoise", "GradientTrace", "NoisyCurvature", "ObjectiveNoise"]
 
-BITS = 32
+OBJECTIVE_BITS = 32
 """The random linear term of a perturbed objective is a whole multiple of 2^-32."""
 
 
@@ -231,9 +231,9 @@ class GradientTrace(Released):
         return tuple(
             0.0
             if scale is None
-            else (scale / GRID * unit) ** 2
+            else (scale / GRID_STEPS * unit) ** 2
             if self.normal
-            else k_norm_variance(part.size, scale / GRID * unit, part.shape)
+            else k_norm_variance(part.size, scale / GRID_STEPS * unit, part.shape)
             for part, scale in zip(self.design.curvature, self.curvature.scales, strict=True)
         )
 
@@ -255,7 +255,7 @@ class GradientTrace(Released):
         else:
             line = f"{len(self.points)} gradients, with {noise} on each"
         if self.curvature is not None:
-            scales = spread(scale / GRID for scale in self.curvature.scales if scale)
+            scales = spread(scale / GRID_STEPS for scale in self.curvature.scales if scale)
             shapes = " and ".join(sorted({part.shape for part in self.design.curvature if part.size}))
             line += f"; the curvature there, with {'Gaussian' if self.normal else shapes} noise of scale {scales}"
         return line + total_line(self.total)
@@ -264,9 +264,9 @@ class GradientTrace(Released):
         """See `Released`."""
         match calibration:
             case VectorNoise():
-                noise: tuple[int, float, bool | None] = (calibration.rounds, calibration.scale / GRID, None)
+                noise: tuple[int, float, bool | None] = (calibration.rounds, calibration.scale / GRID_STEPS, None)
             case ObjectiveNoise():
-                noise = (1, calibration.scale * 2.0**-BITS, True if calibration.rho else None)
+                noise = (1, calibration.scale * 2.0**-OBJECTIVE_BITS, True if calibration.rho else None)
                 # At the minimum the gradient is that of the regulariser, exactly as it was multiplied.
                 pulled = calibration.regularisation * self.weights
                 if not (np.array_equal(self.points, self.weights[None]) and np.array_equal(self.gradients[0], pulled)):

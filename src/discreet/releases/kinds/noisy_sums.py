@@ -11,7 +11,7 @@ import numpy as np
 
 from discreet.errors import require
 from discreet.model.arrays import Floats, freeze
-from discreet.model.design import GRID, Design, Shape
+from discreet.model.design import GRID_STEPS, Design, Shape
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Flag, Integer, Integers, Positive, Whole, all_positive, kind
 from discreet.releases.measurement import Released, Reported
@@ -136,7 +136,7 @@ class SummedProducts(Released):
     @property
     def sums(self) -> Floats:
         """The values as sums of products of coordinates."""
-        return np.asarray(self.values / GRID**2)
+        return np.asarray(self.values / GRID_STEPS**2)
 
     def counts_records(self, relation: Relation) -> bool:
         """See `Released`."""
@@ -195,7 +195,7 @@ class NoisyMoments(SummedProducts):
     @property
     def sums_scale(self) -> float:
         """Scale of the noise in `sums`."""
-        return self.scale / GRID**2
+        return self.scale / GRID_STEPS**2
 
     @property
     def variances(self) -> Floats:
@@ -329,9 +329,9 @@ class GroupedMoments(SummedProducts):
         each = [
             0.0
             if scale is None
-            else k_norm_variance(int(size), scale / GRID**2, "cube")
+            else k_norm_variance(int(size), scale / GRID_STEPS**2, "cube")
             if self.noise == "cube"
-            else (scale / GRID**2) ** 2
+            else (scale / GRID_STEPS**2) ** 2
             for size, scale in zip(sizes, self.scales, strict=True)
         ]
         return np.array(each)[self.groups]

@@ -18,7 +18,7 @@ from discreet.releases.codec import Positive, Scoped, Whole, all_positive, kind
 from discreet.releases.kinds.noisy_counts import CountedTables
 from discreet.releases.measurement import NO_NOISE, CellNoise, Measurement, Star, spread
 
-__all__ = ["NoisyTables", "PlannedNoise", "cut_families", "measured_part", "star_scopes"]
+__all__ = ["NoisyTables", "PlannedNoise", "measured_part", "partly_measured_families", "star_scopes"]
 
 
 @kind(
@@ -191,8 +191,8 @@ class NoisyTables(CountedTables):
 
     @property
     def cut(self) -> dict[str, Scope]:
-        """Families that no table holds, each with the largest part that one does; see `cut_families`."""
-        return cut_families(self.network, self.tables)
+        """Families that no table holds, each with the largest part that one does; see `partly_measured_families`."""
+        return partly_measured_families(self.network, self.tables)
 
     def scope(self, name: Scope) -> Scope:
         """See `CountedTables`."""
@@ -224,7 +224,7 @@ class NoisyTables(CountedTables):
         )
 
 
-def cut_families(network: Network, scopes: Iterable[Scope]) -> dict[str, Scope]:
+def partly_measured_families(network: Network, scopes: Iterable[Scope]) -> dict[str, Scope]:
     """Families that no table holds, each with the largest part that one does; arguments as for `measured_part`."""
     parts = {node: measured_part(network, scopes, node) for node in network.nodes}
     return {node: part for node, part in parts.items() if len(part) < len(network.family(node))}

@@ -12,7 +12,7 @@ from discreet.errors import InputError, require
 from discreet.model.arrays import Array, freeze
 from discreet.model.families import Family
 from discreet.model.network import Network
-from discreet.model.score_tables import STEPS, ScoreTable
+from discreet.model.score_tables import SCORE_STEPS, ScoreTable
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import (
     Finite,
@@ -225,7 +225,7 @@ class ScoredChoice(Released):
         """See `Released`."""
         table = self.table_of_scores
         sizes = [table.network.schema[name].size for name in table.scope]
-        nats = (self.rate / STEPS * table.steps).reshape(*sizes, table.size)
+        nats = (self.rate / SCORE_STEPS * table.steps).reshape(*sizes, table.size)
         total = None if self.total is None else (self.total.value, self.total.scale)
         return Scores({table.scope: np.asarray(nats, np.float64)}, tuple(self.indices.tolist()), table.base, total)
 
