@@ -294,7 +294,9 @@ def test_over_a_design_each_record_counts_once() -> None:
         for records in (dc.read_records(data, design.schema), read)
     )
     assert two.payload.scale == pytest.approx(2 * one.payload.scale, rel=1e-6)
-    assert two.told.sums[0] == pytest.approx(200, abs=1) and one.told.sums[0] == pytest.approx(400, abs=1)
+    assert two.unit_payload.sums[0] == pytest.approx(200, abs=1) and one.unit_payload.sums[0] == pytest.approx(
+        400, abs=1
+    )
     widths = [dc.read_weights(part, draws=400, rng=rng).weights[:, 0].std() for part in (one, two)]
     assert 1.2 < widths[1] / widths[0] < 1.7
     with pytest.raises(dc.InputError, match="each record counts once"):

@@ -162,9 +162,9 @@ def coin_posterior(release: Release, prior: Dirichlet | None, draws: int, rng: n
     Raises:
         InputError: another release, a prior over another network, or no draws.
     """
-    payload = release.told
+    payload = release.unit_payload
     if not (isinstance(payload, FactoredChoice) and payload.kind == "categorical"):
-        raise InputError(release.reading)
+        raise InputError(release.reading_advice)
     network = payload.states_network
     name, states = network.nodes[0], network.variables[0].states
     believed = Dirichlet.uniform(network, 1.0) if prior is None else prior

@@ -246,7 +246,7 @@ class _Reading:
     @cached_property
     def payloads(self) -> tuple[tuple[ScoredChoice, ...], ...]:
         """The draws, data set by data set."""
-        sets = [[part.told for part in parts if isinstance(part, Release)] for parts in self.combined.data_sets]
+        sets = [[part.unit_payload for part in parts if isinstance(part, Release)] for parts in self.combined.data_sets]
         return tuple(tuple(payload for payload in part if isinstance(payload, ScoredChoice)) for part in sets)
 
     @cached_property

@@ -351,7 +351,7 @@ def _draw_by_method(
         cells, worth = choice_cells(listed, combined.records[0], believed or combined.dirichlet, draws, rng)
         return PosteriorDraws(cells, "choice", worth=worth)
     first = combined.releases[0]
-    payload = first.told
+    payload = first.unit_payload
     assert isinstance(payload, ParameterDraws)
     cells, worth = parameter_cells(first, payload, believed or first.dirichlet, draws, rng)
     return PosteriorDraws(cells, "particles", worth=worth)

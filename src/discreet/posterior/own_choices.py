@@ -218,7 +218,7 @@ def _score_made_up(factor: OwnFactor, make_up: MakeUp, law: int, records: int, r
 
 def _check_choice(release: Release, factor: OwnFactor) -> FactoredChoice:
     """The payload, after what can be checked of the score."""
-    payload = release.told
+    payload = release.unit_payload
     if not (isinstance(payload, FactoredChoice) and payload.kind == "own"):
         raise InputError("this release is not a choice by a score of the curator's own: read it with `noise_aware`")
     stated = np.zeros(len(payload.candidates)) if payload.base is None else payload.base

@@ -200,7 +200,7 @@ def _describe_telling(release: Release) -> Telling:
     units = records_to_tell(TEST_ERROR, epsilon, delta)
     # A pure epsilon is 2 L for each record.
     necessary = None if delta else least_distinguishable(epsilon / 2, 1, TEST_ERROR)
-    payload = release.told
+    payload = release.unit_payload
     number, together = None, None
     if isinstance(payload, ParameterDraws) and not delta:
         number, together = payload.draws, _bound_distance_of_draws(epsilon, payload.total)
@@ -216,7 +216,7 @@ def _bound_distance_of_draws(epsilon: float, total: NoisyTotal | None) -> float:
 
 def _describe_divergence(release: Release) -> tuple[Divergence | None, list[str]]:
     """How far posteriors are apart, or why that cannot be told."""
-    network, payload, relation = release.network, release.told, release.guarantee.relation
+    network, payload, relation = release.network, release.unit_payload, release.guarantee.relation
     if isinstance(payload, ParameterDraws) and payload.floors:
         moved = range_divergence(payload.temper * record_loss(network, payload.floors, relation))
         return Divergence(moved, None, True, None, TEST_ERROR, {}, 0.0, 0, 0, ()), []

@@ -149,11 +149,11 @@ class Release(Document):
     def dirichlet(self) -> Dirichlet:
         """The prior over the network's probabilities."""
         if isinstance(self.prior, Normal):
-            raise InputError(self.reading)
+            raise InputError(self.reading_advice)
         return self.prior
 
     @property
-    def reading(self) -> str:
+    def reading_advice(self) -> str:
         """What reads a release over a design, for whoever took it for one over a network."""
         match self.payload:
             case FactoredChoice(kind="own"):
@@ -189,7 +189,7 @@ class Release(Document):
         return found and found.per_unit(self.policy.steps)
 
     @property
-    def told(self) -> Payload:
+    def unit_payload(self) -> Payload:
         """The payload as readers take it: said of units, where several steps are one."""
         return self.payload if self.policy.steps == 1 else self.payload.per_unit(self.policy.steps)
 

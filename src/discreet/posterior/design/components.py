@@ -207,7 +207,7 @@ def component_draws(release: Release, *, draws: int, rng: np.random.Generator) -
 
 def _read_sums(release: Release) -> _ReleasedSums:
     """Read the sums of a release of moments without a target."""
-    payload, design = release.told, release.design
+    payload, design = release.unit_payload, release.design
     if not isinstance(payload, NoisyMoments) or design.target is not None or not design.intercept:
         raise InputError("this release is not of principal components: moments of features alone, with an intercept")
     size = len(design.features)

@@ -310,7 +310,7 @@ def read_weights(
         ('age', True)
     """
     rng = as_generator(rng)
-    design, prior, payload = release.design, release.prior, release.told
+    design, prior, payload = release.design, release.prior, release.unit_payload
     assert isinstance(prior, Normal)
     if not draws > 0:
         raise InputError(f"a posterior needs at least one draw, got {draws}")
@@ -338,7 +338,7 @@ def read_weights(
         case FactoredChoice(kind="direction"):
             return _read_direction(release, payload, prior, draws, rng, likelihood)
         case _:
-            raise InputError(release.reading)
+            raise InputError(release.reading_advice)
 
 
 def quick_estimate(release: Release) -> Floats:
@@ -354,7 +354,7 @@ def quick_estimate(release: Release) -> Floats:
     Raises:
         InputError: a release of something else.
     """
-    match payload := release.told:
+    match payload := release.unit_payload:
         case WeightDraws():
             return np.asarray(payload.weights.mean(axis=0))
         case NoisyMoments() | GroupedMoments() if release.design.target is not None:
@@ -406,7 +406,7 @@ def gradients_of(release: Release) -> NoisyGradients:
     Raises:
         InputError: a release of something else, or one without a number of records.
     """
-    payload = release.told
+    payload = release.unit_payload
     if not isinstance(payload, GradientTrace) or payload.design.predicts != "class" or payload.normal:
         raise InputError("this release holds no gradients of two classes with K-norm noise")
     records, scale = _read_total(release, payload)
@@ -424,7 +424,7 @@ def _read_gradients(
     """Draws given noisy gradients."""
     design = release.design
     if covariates is None:
-        trace = release.told
+        trace = release.unit_payload
         assert isinstance(trace, GradientTrace)
         if trace.curvature is not None and public is None:
             return WeightPosterior(design, curvature_draws(trace, draws, rng), None, "curvature", None)
