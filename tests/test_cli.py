@@ -78,7 +78,7 @@ def test_release_as_json(run: Shell) -> None:
             ],
             "expected": dict(made.calibration.expected),
         },
-        "drowned": {node: list(rows) for node, rows in dc.tools.rows_below_noise(made).items()},
+        "rows_below_noise": {node: list(rows) for node, rows in dc.tools.rows_below_noise(made).items()},
         "fit": {"contradicted": [], "tested": 2, "pairs_in_tables": 10, "pairs": 28},
     }
 

@@ -10,9 +10,9 @@ import pytest
 
 import discreet as dc
 from discreet.posterior.methods import noise_aware, rows_below_noise
-from discreet.posterior.pooled import worlds as module
+from discreet.posterior.pooled import latent_counts as module
+from discreet.posterior.pooled.latent_counts import draw_latent_counts
 from discreet.posterior.pooled.shrinkage import Rows, draw_rows
-from discreet.posterior.pooled.worlds import draw_latent_counts
 from discreet.releases.measurement import laplace_variance
 from networks import asia
 from releases import guarantee, noisy_release, row_release, simulated
@@ -191,7 +191,7 @@ def test_rows_below_noise_at_the_edge() -> None:
     assert rows_below_noise(row_release((9, -1), (1.0, 1.0), 4.1)) == {"x": (1, 1)}
 
 
-def test_no_records_are_always_drowned() -> None:
+def test_no_records_are_always_below_the_noise() -> None:
     """Under replace the total of a root is public and has no noise: 0 of 0 is still nothing."""
     network = asia().network
     codes = {node: np.zeros(0, np.int64) for node in network.nodes}

@@ -279,7 +279,7 @@ def test_chains_that_do_not_mix_are_refused_and_say_why() -> None:
             100,
             np.random.default_rng(8),
             progress=seen.append,
-            most_visits=1.0,
+            most_updates=1.0,
         )
     assert [mixing.sweeps for mixing in seen] == [1000]
     assert seen[0].worst.startswith("P(") and seen[0].chains == 4

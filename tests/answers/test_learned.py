@@ -15,12 +15,12 @@ import discreet as dc
 from discreet.inference import elimination
 from discreet.inference.interactions import Blur, pooled_variances
 from discreet.inference.sampling import sample_codes
-from discreet.posterior.pooled import worlds as module
+from discreet.posterior.pooled import latent_counts as module
 from discreet.posterior.pooled.estimate import estimate
+from discreet.posterior.pooled.latent_counts import LatentCounts, draw_latent_counts
 from discreet.posterior.pooled.least_squares import Margins, least_squares
 from discreet.posterior.pooled.measured import Measured, read_tables
 from discreet.posterior.pooled.shrinkage import COMPONENTS, Rows, draw_rows
-from discreet.posterior.pooled.worlds import LatentCounts, draw_latent_counts
 from folding import every
 from networks import asia
 from releases import guarantee, simulated

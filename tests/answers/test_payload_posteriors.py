@@ -297,7 +297,8 @@ def test_a_family_read_from_anothers_table_is_nearly_exact(
     """Means within a third of a deviation of the joint posterior's, deviations from a tenth narrower to 45 % wider.
 
     Rows are drawn one by one, so what one row says of the other's total is left out. Where the number of records is
-    private each row's total is flat by itself, which favours large ones: up to a quarter narrower in drowned rows.
+    private each row's total is flat by itself, which favours large ones: up to a quarter narrower in rows below
+    the noise.
     """
     narrowest = 0.75 if records is None else 0.9
     table = np.array(z).reshape(2, 2)

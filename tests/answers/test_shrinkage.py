@@ -450,7 +450,7 @@ def test_a_cell_that_nobody_fell_into_is_possible() -> None:
     assert abs(ends.mean() - expected) < 6 * 0.138 / math.sqrt(21) + 0.1
 
 
-def test_a_row_without_records_is_one_sided_in_some_worlds_with_no_state_preferred() -> None:
+def test_a_row_without_records_is_one_sided_in_some_draws_with_no_state_preferred() -> None:
     """5,000 draws of one row: six standard errors of a share."""
     draws = 5000
     found, trusted = (one_sided_rows(draws, doubt=doubt, last=0) for doubt in (True, False))

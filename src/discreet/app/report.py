@@ -226,7 +226,12 @@ def release_summary(release: dc.Release, balance: Balance) -> dict[str, object]:
         payload = release.payload
         summary["audit"] = {"pairs": list(map(list, payload.pairs)), "chosen": payload.chosen, "scale": payload.scale}
     below = {node: list(rows) for node, rows in dc.tools.rows_below_noise(release).items()}
-    return {**summary, **origin_document(release.network), "drowned": below, "fit": fit_document(dc.fit(release))}
+    return {
+        **summary,
+        **origin_document(release.network),
+        "rows_below_noise": below,
+        "fit": fit_document(dc.fit(release)),
+    }
 
 
 def origin_lines(*networks: dc.Network) -> list[str]:

@@ -44,9 +44,9 @@ from discreet.model.randomness import Seed, as_generator
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.evidence import check_total, measured_sets, measurements
+from discreet.posterior.pooled.latent_counts import LatentCounts
 from discreet.posterior.pooled.least_squares import Margins, pooled_margins
 from discreet.posterior.pooled.measured import is_poolable
-from discreet.posterior.pooled.worlds import LatentCounts
 from discreet.posterior.saturated import missing_arcs
 from discreet.releases.combined import Combined, Evidence, evidence_of
 

@@ -44,10 +44,10 @@ from discreet.posterior.exact.chains import draw_jointly, updates_per_sweep
 from discreet.posterior.family_draws import family_cells, of_family
 from discreet.posterior.joint_draws import Mixing, PosteriorDraws, Source, learned_prior, prior_for
 from discreet.posterior.particles import parameter_cells
+from discreet.posterior.pooled.latent_counts import draw_latent_counts
 from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.posterior.pooled.measured import is_poolable
 from discreet.posterior.pooled.table_draws import TableDraws
-from discreet.posterior.pooled.worlds import draw_latent_counts
 from discreet.posterior.saturated import saturated
 from discreet.releases.combined import Combined, Evidence, evidence_of
 from discreet.releases.external_figures import External
@@ -282,7 +282,7 @@ def _draw_automatically(
         with suppress(DiscreetError):
             if updates_per_sweep(read.combined) * max(read.draws, LEAST_COUNTED_DRAWS) <= QUICK_UPDATES:
                 return draw_jointly(
-                    read.combined, read.believed, read.draws, rng, progress=progress, most_visits=MOST_QUICK_UPDATES
+                    read.combined, read.believed, read.draws, rng, progress=progress, most_updates=MOST_QUICK_UPDATES
                 )
     return _draw_by_method(read, rng, able[0], progress)
 

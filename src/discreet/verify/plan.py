@@ -82,7 +82,7 @@ class Expected:
 
 
 def plan(
-    world: Tables | Design,
+    truth: Tables | Design,
     guarantee: Guarantee,
     records: int,
     *,
@@ -100,7 +100,7 @@ def plan(
     no use for a delta are simulated without it, at the same epsilon.
 
     Args:
-        world: probabilities of the whole network, one table a node: public ones, or a guess; or a public design.
+        truth: probabilities of the whole network, one table a node: public ones, or a guess; or a public design.
         guarantee: what a release would promise.
         records: number of records.
         rng: source of the records and the noise; everything here is made up.
@@ -128,22 +128,27 @@ def plan(
         ('(no privacy)', 'moments', True)
     """
     rng = as_generator(rng)
-    drawn = isinstance(world, Tables) and world.draws is not None
+    drawn = isinstance(truth, Tables) and truth.draws is not None
     if drawn or repeats < 1 or not 0 < records <= MOST_PLANNED_RECORDS:
         raise InputError(
             "a comparison needs one table for each node, at least one record and one repeat, and at most "
             f"{MOST_PLANNED_RECORDS:,} records: they are made up in memory"
         )
     if mechanisms is None:
-        fit = mechanisms_over("network") if isinstance(world, Tables) else mechanisms_over("design", world.predicts)
+        fit = mechanisms_over("network") if isinstance(truth, Tables) else mechanisms_over("design", truth.predicts)
         mechanisms = {name: entry.example for name, entry in fit.items()}
-    if isinstance(world, Design):
-        believed = Normal(world, 1.0) if prior is None else prior
-        return _compare(mechanisms, believed, guarantee, lambda: _make_up_for_design(world, records, rng), repeats, rng)
-    believed = Dirichlet.uniform(world.network) if prior is None else prior
-    truth = _compute_marginals(world)
+    if isinstance(truth, Design):
+        believed = Normal(truth, 1.0) if prior is None else prior
+        return _compare(mechanisms, believed, guarantee, lambda: _make_up_for_design(truth, records, rng), repeats, rng)
+    believed = Dirichlet.uniform(truth.network) if prior is None else prior
+    marginals = _compute_marginals(truth)
     return _compare(
-        mechanisms, believed, guarantee, lambda: _make_up_records(world, truth, believed, records, rng), repeats, rng
+        mechanisms,
+        believed,
+        guarantee,
+        lambda: _make_up_records(truth, marginals, believed, records, rng),
+        repeats,
+        rng,
     )
 
 

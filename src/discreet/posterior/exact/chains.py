@@ -172,7 +172,7 @@ def draw_jointly(
     rng: np.random.Generator,
     *,
     progress: Callable[[Mixing], None] | None = None,
-    most_visits: float = MOST_UPDATES,
+    most_updates: float = MOST_UPDATES,
 ) -> PosteriorDraws:
     """Draw all probabilities from their exact joint posterior.
 
@@ -182,7 +182,7 @@ def draw_jointly(
         draws: how many are returned, of more or less independent ones.
         rng: source of randomness.
         progress: told how well the chains have mixed, after every round.
-        most_visits: each chain gives up where its next round would take it beyond so many visits of a record's
+        most_updates: each chain gives up where its next round would take it beyond so many updates of a record's
             variable.
 
     Returns:
@@ -198,7 +198,7 @@ def draw_jointly(
     chains = [task.chain(evidence, index, own) for index, own in enumerate(rng.spawn(EXACT_CHAINS))]
     kept = max(LEAST_KEPT_DRAWS, math.ceil(draws / EXACT_CHAINS))
     length = kept
-    limit = (most_visits if COMPILED else most_visits / PYTHON_SLOWDOWN) / max(updates_per_sweep(evidence), 1)
+    limit = (most_updates if COMPILED else most_updates / PYTHON_SLOWDOWN) / max(updates_per_sweep(evidence), 1)
     with ThreadPoolExecutor(EXACT_CHAINS if COMPILED else 1) as pool:
         list(pool.map(lambda chain: task.run(chain, WARM_UP_SWEEPS, 0, ADAPTATION_RATE), chains))
         done = WARM_UP_SWEEPS

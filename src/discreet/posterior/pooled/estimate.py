@@ -9,8 +9,8 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws, learned_prior, prior_for
+from discreet.posterior.pooled.latent_counts import draw_latent_counts
 from discreet.posterior.pooled.measured import MOST_POOLED, is_poolable
-from discreet.posterior.pooled.worlds import draw_latent_counts
 from discreet.releases.external_figures import External
 from discreet.releases.release import Release
 
@@ -49,7 +49,7 @@ def estimate(
         None spent: reads the release alone.
 
     Source:
-        The model is in `worlds.py` and `shrinkage.py`; Rao-Blackwell for the means.
+        The model is in `latent_counts.py` and `shrinkage.py`; Rao-Blackwell for the means.
 
     Example:
         >>> import discreet as dc

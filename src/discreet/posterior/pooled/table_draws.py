@@ -4,8 +4,8 @@ A network leaves the joint law of some variables open where each has those befor
 (`saturated.leaves_open`). The law of all other sets follows from its independences, whatever was measured: of two
 parents that are not joined, and of their children. So such sets are drawn by themselves where tables hold them: from
 what all tables tell of the set and its subsets, under a complete network of these variables alone, by the same model as
-all families (`worlds.py`). The joint law of the variables that a question is about is then moved, draw by draw, to the
-margins that were measured, as little as can be: by proportional fitting, which finds the law of least relative entropy
+all families (`latent_counts.py`). The joint law of the variables that a question is about is then moved, draw by draw,
+to the margins that were measured, as little as can be: by proportional fitting, which finds the law of least relative entropy
 to the network's with these margins, and with the network's own margin of each pair that no table holds.
 
 Pairs leave triples open: of three variables whose pairs were measured, and that no table holds together, each draw gets
@@ -47,9 +47,9 @@ from discreet.posterior.pooled.discrepancy import (
     triple_weights,
     triples_of,
 )
+from discreet.posterior.pooled.latent_counts import LatentCounts
 from discreet.posterior.pooled.least_squares import Margins, pooled_margins
 from discreet.posterior.pooled.plain_pairs import draw_plain_pairs, move_pairs, move_to_pairs
-from discreet.posterior.pooled.worlds import LatentCounts
 from discreet.posterior.saturated import leaves_open, projected, saturated
 from discreet.releases.combined import Combined
 
@@ -384,7 +384,7 @@ class TableDraws:
                 tuple(self.network.schema[name] for name in part),
                 {name: ordered[: ordered.index(name)] for name in part},
             )
-            worlds = LatentCounts(
+            counts = LatentCounts(
                 self._read_margins(whole),
                 draws,
                 self._make_generator(part),
@@ -393,8 +393,8 @@ class TableDraws:
                 quick=True,
             )
             self._drawn[part, draws] = (
-                elimination.joint(worlds.cells, part, {}),
-                elimination.joint(worlds.twins, part, {}),
+                elimination.joint(counts.cells, part, {}),
+                elimination.joint(counts.twins, part, {}),
             )
         return self._drawn[part, draws]
 

@@ -396,16 +396,16 @@ def _fit_constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.ran
         rng: source of randomness.
     """
     total = max(plain.total[0], 1.0)
-    worlds_of_records = _make_up_tables(cells, list(noisy.tables), total, rng)
+    tables = _make_up_tables(cells, list(noisy.tables), total, rng)
     sizes = [table.size for table in noisy.tables.values()]
     noises = min(max(min(MOST_REPEATED_CELLS // sum(sizes), CELLS_WORTH_REPEATING // max(sizes)), 1), NOISES_PER_DRAW)
-    made_up = {scope: np.repeat(table, noises, axis=-1) for scope, table in worlds_of_records.items()}
+    made_up = {scope: np.repeat(table, noises, axis=-1) for scope, table in tables.items()}
     fit = fit_nonnegative(noisy, total)
     fits = fit_nonnegative(noisy.again(made_up, rng), total, close=ROUGH_TOLERANCE)
     found, truth = coordinates_of(noisy, fits.tables), coordinates_of(noisy, made_up)
     subsets = [subset for subset in plain.variances if subset]
     errors = {subset: found[subset] - truth[subset] for subset in subsets}
-    return _Constrained(plain, coordinates_of_fit(noisy, fit), errors, worlds_of_records)
+    return _Constrained(plain, coordinates_of_fit(noisy, fit), errors, tables)
 
 
 def _make_up_tables(
