@@ -5,8 +5,8 @@ A network leaves the joint law of some variables open where each has those befor
 parents that are not joined, and of their children. So such sets are drawn by themselves where tables hold them: from
 what all tables tell of the set and its subsets, under a complete network of these variables alone, by the same model as
 all families (`latent_counts.py`). The joint law of the variables that a question is about is then moved, draw by draw,
-to the margins that were measured, as little as can be: by proportional fitting, which finds the law of least relative entropy
-to the network's with these margins, and with the network's own margin of each pair that no table holds.
+to the margins that were measured, as little as can be: by proportional fitting, which finds the law of least relative
+entropy to the network's with these margins, and with the network's own margin of each pair that no table holds.
 
 Pairs leave triples open: of three variables whose pairs were measured, and that no table holds together, each draw gets
 an interaction of its own, of a size that triples of the release's tables teach (`discrepancy.py`). So does each pair
