@@ -9,13 +9,15 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 import discreet as dc
 from discreet.privacy import ledger_database
-from discreet.privacy.ledger_entries import Entry
+from discreet.privacy.ledger_books import Books
+from discreet.privacy.ledger_entries import Entry, Share
 from folding import every
 from postgres import Server
 from spenders import finish, start
@@ -112,6 +114,22 @@ def race(url: str) -> tuple[bool, list[str]]:
     return early, sorted(ended)
 
 
+def test_what_is_verified_is_of_one_moment(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A charge between the two statements that read entries and balance is none of either."""
+    account = dc.Ledger(url).open("a", spend(1))
+    account.charge("r", "laplace", spend("0.1"))
+    other, read = dc.Ledger(url).account("a"), Books.shares
+
+    def charge_and_read(*arguments: Any) -> dict[str, Share]:
+        other.charge("s", "laplace", spend("0.1"))
+        return read(*arguments)
+
+    monkeypatch.setattr(Books, "shares", charge_and_read)
+    assert account.verify().release == "r"
+    monkeypatch.undo()
+    assert account.verify().release == "s"
+
+
 @pytest.mark.parametrize(
     ("level", "stated"),
     [("read committed", True), ("repeatable read", True), ("repeatable read", False), ("serializable", False)],
@@ -123,7 +141,7 @@ def test_a_second_charge_waits_for_the_first_and_sees_it(
     monkeypatch.setattr(ledger_database, "_gate", contextlib.nullcontext())  # as if they were two processes
     if not stated:
         waits = ledger_database._settings().partition("; ")[2]
-        monkeypatch.setattr(ledger_database, "_settings", lambda: waits)
+        monkeypatch.setattr(ledger_database, "_settings", lambda *_: waits)
     assert race(server.make_base(base, level)) == (False, ["first paid", "second refused"])
 
 
@@ -145,7 +163,7 @@ def test_a_transaction_states_its_isolation_and_its_waits_and_a_charge_that_it_i
         ledger._books.append(connection, draft)
         return read(connection)
 
-    assert ledger._database.read(read)[:3] == ["read committed", "1min", "1min"]
+    assert ledger._database.read(read)[:3] == ["repeatable read", "1min", "1min"]
     assert ledger._database.write(charge, lambda _: None, "r") == ["read committed", "1min", "1min", "on"]
     assert account.verify().release == "r"
 

@@ -143,7 +143,7 @@ class Database:
         return self._sqlite
 
     def read(self, work: Callable[[sa.Connection], T]) -> T:
-        """Run work that reads, in one transaction.
+        """Run work that reads, in one transaction: all that it reads is of one moment.
 
         Args:
             work: from a connection to whatever it returns.
@@ -154,7 +154,7 @@ class Database:
         Raises:
             InputError: the database failed.
         """
-        return self._transact_certainly(READING_SQLITE if self._sqlite else (_settings(),), work)
+        return self._transact_certainly(READING_SQLITE if self._sqlite else (_settings("REPEATABLE READ"),), work)
 
     def write(
         self, work: Callable[[sa.Connection], T], settled: Callable[[sa.Connection], T | None], known_as: str
@@ -317,13 +317,14 @@ class _UnsureError(Exception):
     """A commit has no answer: it may or may not have been written."""
 
 
-def _settings() -> str:
+def _settings(level: str = "READ COMMITTED") -> str:
     """What every transaction on a server begins with, in one statement.
 
-    None of it takes a snapshot, so that the first statement that reads sees all that was committed before.
+    None of it takes a snapshot, so that the first statement that reads sees all that was committed before. At REPEATABLE
+    READ the others see the same; what charges must see at READ COMMITTED what was committed while it waited.
     """
     return (
-        "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; "
+        f"SET TRANSACTION ISOLATION LEVEL {level}; "
         f"SET LOCAL lock_timeout = '{WAIT_S}s'; SET LOCAL idle_in_transaction_session_timeout = '{WAIT_S}s'"
     )
 
