@@ -41,6 +41,15 @@ def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chains that are taken for mixed early: for tests of what is no mean of many draws."""
+    from discreet.posterior import diagnostics
+
+    monkeypatch.setattr(diagnostics, "LEAST_EFFECTIVE_DRAWS", 50)
+    monkeypatch.setattr(diagnostics, "LARGEST_R_HAT", 1.1)
+
+
+@pytest.fixture
 def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A direction's chains stand on few points and hardly warm up: for tests that look at the estimator."""
     from discreet.posterior.design import direction

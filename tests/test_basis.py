@@ -69,6 +69,7 @@ def test_marginals_given_evidence_are_marked_one_by_one() -> None:
     assert [part.basis for part in found] == ["measured", "measured", "assumed"]
 
 
+@pytest.mark.usefixtures("hasty")
 def test_a_trusted_network_is_contradicted_where_tables_deny_it() -> None:
     wrong, right = released(0.3, 20_000, 1), released(0.0, 20_000, 1)
     for release, options, mark in (

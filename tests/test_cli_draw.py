@@ -20,9 +20,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
 
 
 def test_answers_are_those_of_the_release_with_the_same_options(run: Shell) -> None:
-    options = "--draws 120 --seed 4"
+    options = "--draws 60 --seed 4"
     told = run.json(f"draw r.json --output r.draws {options}")
-    assert told == {"output": "r.draws", "method": "pooled", "draws": 120}
+    assert told == {"output": "r.draws", "method": "pooled", "draws": 60}
     for asked in ("query {} 'P(lung | smoke=yes)' 'MPE(| dysp=yes)'", "query {}", "query {} --regress 'dysp ~ smoke'"):
         assert run.json(asked.format("r.draws")) == run.json(asked.format("r.json") + f" {options}")
     for asked, ending in (

@@ -98,7 +98,7 @@ def enumerated(sets: Sequence[tuple[Sequence[dc.external.External], int]]) -> np
 def test_exact_margins_sharpen_as_enumeration_says(sets: list[tuple[tuple[dc.external.External, ...], int]]) -> None:
     """Means of four probabilities within six of their Monte Carlo errors: false alarm below 5e-8 for all of them."""
     evidence = dc.combine(*(dc.combine(*parts, data="same") for parts, _ in sets), data="different")
-    posterior = dc.noise_aware(evidence, draws=4000, rng=np.random.default_rng(5), prior=BELIEF, method="exact")
+    posterior = dc.noise_aware(evidence, draws=1500, rng=np.random.default_rng(5), prior=BELIEF, method="exact")
     a, b = posterior.cells["a"], posterior.cells["b"]
     draws = np.array([a[1], b[0, 1], b[1, 1], (a * b[:, 1]).sum(axis=0)])
     error = draws.std(axis=1) / math.sqrt(posterior.effective())

@@ -385,7 +385,7 @@ def public(payload: Payload) -> dict[str, object]:
 
 
 @every("kind", KINDS)
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_a_release_reads_back_as_itself(kind: str, data: st.DataObject) -> None:
     release = data.draw(releases(kind))

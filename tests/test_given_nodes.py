@@ -103,7 +103,9 @@ def test_answers_say_which_part_is_prior_only() -> None:
     assert told["P(state)"].basis == "prior"
 
 
-@pytest.mark.parametrize(("relation", "epsilon"), [(ADD_REMOVE, 6), (REPLACE, 1)])
+@pytest.mark.parametrize(
+    ("relation", "epsilon"), [(ADD_REMOVE, 6), pytest.param(REPLACE, 1, marks=pytest.mark.thorough)]
+)
 def test_transitions_are_covered(relation: dc.Relation, epsilon: int) -> None:
     """Of twelve chains 108 probabilities, truths from the prior, seeds fixed.
 

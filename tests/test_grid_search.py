@@ -305,7 +305,7 @@ def test_a_gain_hangs_on_its_own_record(kind: str) -> None:
 
 
 @EACH
-@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("number", [1, *(pytest.param(number, marks=pytest.mark.thorough) for number in (2, 3))])
 def test_a_group_without_records_is_no_refusal(kind: str, number: int) -> None:
     """Which coins fell says nothing of records, but a refusal for them would say that there are few."""
     X, y = records(number)

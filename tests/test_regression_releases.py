@@ -187,15 +187,15 @@ def test_a_delta_buys_less_noise_on_many_features() -> None:
     assert loose.scales[2] < pure.scales[2] * ((size + 1) * (size + 2) / 3) ** 0.5 / 2
 
 
-@pytest.mark.parametrize("delta", ["0", "1e-6"])
-def test_noise_has_the_variance_that_a_release_states(delta: str) -> None:
-    """2,000 simulations; a mean of squares of so many is off by 20 % with a probability below 1e-8."""
+@pytest.mark.parametrize(("delta", "simulations", "off"), [("0", 2000, 0.2), ("1e-6", 600, 0.4)])
+def test_noise_has_the_variance_that_a_release_states(delta: str, simulations: int, off: float) -> None:
+    """A mean of so many squares is off by that share with a probability below 1e-8; exact Gaussian draws are slow."""
     over = design(3, NUMBER)
     statistic = dc.designs.sum_moments(rows_of(over, [(0.5, -1, 1, 3)] * 40))
     guarantee = dc.Guarantee(epsilon=1, delta=delta, relation="add-remove", unit="record")
     rng, prior = np.random.default_rng(7), dc.designs.Normal(over, 1.0)
     mechanism = dc.grouped_moments()
-    made = [dc.simulate(mechanism, statistic, prior, guarantee, rng=rng).payload for _ in range(2000)]
+    made = [dc.simulate(mechanism, statistic, prior, guarantee, rng=rng).payload for _ in range(simulations)]
     exact = statistic.vector(ADD_REMOVE) / GRID_STEPS**2
     ratio = np.mean([(payload.sums - exact) ** 2 for payload in made], axis=0) / made[0].variances
-    assert np.all(np.abs(ratio - 1) < 0.2)
+    assert np.all(np.abs(ratio - 1) < off)

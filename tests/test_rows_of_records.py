@@ -164,8 +164,14 @@ KINDS = (
 )
 
 
-@pytest.mark.parametrize("policy", [("error", "error"), ("error", "clip"), ("drop", "clip"), ("keep", "clip")])
-@pytest.mark.parametrize("kind", KINDS, ids=map(str, KINDS))
+@pytest.mark.parametrize(
+    ("kind", "policy"),
+    [
+        pytest.param(kind, policy, id=f"{kind}-{'-'.join(policy)}", marks=[pytest.mark.thorough] * (kind != KINDS[at]))
+        for kind in KINDS
+        for at, policy in enumerate([("error", "error"), ("error", "clip"), ("drop", "clip"), ("keep", "clip")], -4)
+    ],
+)
 def test_what_is_read_here_is_what_an_engine_reads(kind: pa.DataType, policy: tuple[str, str]) -> None:
     """Numbers, missing values and texts that say so, of every type that a column may have; and faults."""
     over = dc.Design((numeric("a", 0, 50), numeric("b", 0, 1)), dc.Variable("class", states=("0", "1")))

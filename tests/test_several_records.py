@@ -188,7 +188,10 @@ def promised(epsilon: object = 2, relation: dc.Relation = ADD_REMOVE) -> dc.Guar
     return dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit="person")
 
 
-@pytest.mark.parametrize("mechanism", ["planned", "laplace", "fourier", "posterior_sampler", "map_estimate"])
+@pytest.mark.parametrize(
+    "mechanism",
+    ["planned", "laplace", "posterior_sampler", "map_estimate", pytest.param("fourier", marks=pytest.mark.thorough)],
+)
 def test_releases_say_it_and_are_read_by_people(mechanism: str) -> None:
     """Read from its document; the posterior knows some 200 people, and not their 1,200 steps."""
     counts, rng = two_years(3, "unit")

@@ -288,6 +288,7 @@ def another_account(promise: dc.Guarantee) -> dc.results.Account:
 # ------------------------------------------------------------------------------------------------------------- coverage
 
 
+@pytest.mark.thorough  # tests/test_several_records.py says it of every way to count
 def test_intervals_hold_where_records_of_a_unit_are_alike() -> None:
     """5 alike records a person, 100 people, epsilon 5: 95 % intervals of 60 data sets, truths from the prior.
 

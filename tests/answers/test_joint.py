@@ -16,7 +16,6 @@ import pytest
 from scipy.special import gammaln
 
 import discreet as dc
-from discreet.posterior import diagnostics
 from discreet.posterior.exact import chains as module
 from discreet.posterior.exact import sums
 from discreet.posterior.exact.chains import draw_jointly
@@ -99,13 +98,6 @@ def test_a_public_number_of_records(public: np.ndarray | None) -> None:
     evidence = dc.combine(release, data="same", public=counts)
     posterior = draw_jointly(evidence, PRIOR, 2000, np.random.default_rng(1))
     agrees(posterior, *enumerated(laplace(Z, 1.5), data_sets(6, exactly=True), public))
-
-
-@pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chains that are taken for mixed early: for tests of what is no mean of many draws."""
-    monkeypatch.setattr(diagnostics, "LEAST_EFFECTIVE_DRAWS", 50)
-    monkeypatch.setattr(diagnostics, "LARGEST_R_HAT", 1.1)
 
 
 def test_a_private_number_of_records() -> None:

@@ -320,8 +320,8 @@ class _UnsureError(Exception):
 def _settings(level: str = "READ COMMITTED") -> str:
     """What every transaction on a server begins with, in one statement.
 
-    None of it takes a snapshot, so that the first statement that reads sees all that was committed before. At REPEATABLE
-    READ the others see the same; what charges must see at READ COMMITTED what was committed while it waited.
+    None of it takes a snapshot, so that the first statement that reads sees all that was committed before. At
+    REPEATABLE READ the others see the same; what charges must see what was committed while it waited.
     """
     return (
         f"SET TRANSACTION ISOLATION LEVEL {level}; "
