@@ -316,7 +316,7 @@ class BetaBinomial:
         if not (0 < self.alpha < math.inf and 0 < self.beta < math.inf and 0 <= self.floor < 0.5):
             raise InputError("a beta prior needs alpha > 0, beta > 0, and a floor from 0 to below 1/2")
 
-    def draws(self, size: int, rng: np.random.Generator) -> Floats:
+    def draw(self, size: int, *, rng: np.random.Generator) -> Floats:
         """Independent draws of theta, shape `(size,)`."""
         return truncated_beta(self.alpha, self.beta, self.floor, 1 - self.floor, size, rng)
 

@@ -268,7 +268,7 @@ def posterior() -> dc.results.PosteriorDraws:
             pytest.param(more, marks=pytest.mark.thorough)
             for more in ("P(lung)", "P(lung=yes, bronc | xray=yes)", "P(tub=yes | dysp=yes)")
         ),
-    ],  # fmt: skip
+    ],
 )
 def test_a_sampled_answer_states_its_error(
     posterior: dc.results.PosteriorDraws, query: str, monkeypatch: pytest.MonkeyPatch

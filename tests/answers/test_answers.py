@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.inference import elimination
+from discreet.inference.query_plans import requisite
 from discreet.model.query_grammar import Query
 from discreet.queries import query as module
 from discreet.queries.noise_share import noise_share
@@ -460,7 +461,7 @@ def test_requisite_tables_are_those_that_matter(network: dc.Network, data: st.Da
     observed = data.draw(st.sets(st.sampled_from(network.nodes)).map(lambda names: names - {target}))
     evidence = dict.fromkeys(observed, 0)
     cells, other = (random_draws(network, 3, seed=seed, concentration=3) for seed in (1, 2))
-    kept = frozenset(elimination.requisite(network, (target,), observed))
+    kept = frozenset(requisite(network, (target,), observed))
     before = conditional(cells, (target,), evidence)
     mixed = dc.Tables(network, {node: (cells if node in kept else other)[node] for node in network.nodes}, draws=3)
     np.testing.assert_allclose(conditional(mixed, (target,), evidence), before, rtol=1e-9)

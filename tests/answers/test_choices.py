@@ -272,7 +272,7 @@ def test_a_direction_is_read_by_weights() -> None:
     rows = dc.designs.read_rows(plane, rng().uniform(-1, 1, (9, 2)))
     factor = dc.scores.DirectionFactor([[0.9, 0.0], [0.0, 0.9]], noise_variance=0.1, tau=2.0)
     release = dc.simulate(dc.factored(factor), rows, dc.designs.Normal(plane, 1.0), promise(1), rng=rng())
-    with pytest.raises(dc.InputError, match="read it with `weights`"):
+    with pytest.raises(dc.InputError, match="read it with `read_weights`"):
         coin_posterior(release, None, 10, rng())
 
 

@@ -225,7 +225,7 @@ def test_draws_agree_with_a_grid(
     draws of chains that passed their gate were seen to be off by .29 of it, so more are asked for.
     """
     case = make()
-    found = case.draw(11, rng=6000)
+    found = case.draws(11, 6000)
     assert (found.method, found.mixing) == ("resampling", None)
     mean, deviation = case.grid(axes, np.array(counts, np.float64))
     as_on_a_grid(found.weights, mean, deviation)
@@ -233,7 +233,7 @@ def test_draws_agree_with_a_grid(
         return
     monkeypatch.setattr(logistic, "LEAST_WEIGHTED_DRAWS", 10**9)
     monkeypatch.setattr("discreet.posterior.design.importance.MOST_PROPOSAL_ROUNDS", 2)
-    chains = case.draw(14, rng=40_000)
+    chains = case.draws(14, 40_000)
     assert chains.method == "slices" and chains.mixing is not None
     assert chains.mixing.effective > 1000 and chains.mixing.r_hat <= 1.01
     as_on_a_grid(chains.weights, mean, deviation)
@@ -262,7 +262,7 @@ def test_chains_and_importance_agree_on_many_coordinates() -> None:
 
 def test_draws_repeat_and_are_in_random_order() -> None:
     case = cube()
-    first, second = case.draw(1, rng=40), case.draw(1, rng=40)
+    first, second = case.draws(1, 40), case.draws(1, 40)
     assert first.weights.dtype == np.float64
     assert first.weights.shape == (40, 2)
     assert np.array_equal(first.weights, second.weights)

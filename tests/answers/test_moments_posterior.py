@@ -278,9 +278,9 @@ def test_chains_that_have_not_met_have_no_intervals(kind: str, monkeypatch: pyte
     design = dc.Design(tuple(dc.Variable(name, bounds=(-1, 1)) for name in "abc"), dc.Variable("y", bounds=(-1, 1)))
     read = WeightPosterior(design, found.weights, found.variance, found.method, found.mixing)
     assert np.all(np.isfinite(read.mean()))
-    for ask in (read.interval, lambda level: read.rows(level=level)):
+    for ask in (read.interval, read.rows):
         with pytest.raises(dc.InputError, match=r"no intervals.*have not met.*more epsilon, tighter bounds or fewer"):
-            ask(0.9)
+            ask(level=0.9)
 
 
 def test_rounds_double_until_the_chains_have_met(monkeypatch: pytest.MonkeyPatch) -> None:
