@@ -250,7 +250,7 @@ def test_everything_else_reads_figures_alone() -> None:
     rng, told = np.random.default_rng(1), several()
     assert dc.tools.plug_in(told, draws=20, rng=rng).cells.draws == 20
     assert dc.estimate(told, rng=rng)["a"].shape == (2,)
-    assert dc.fit(told).measured == 1
+    assert dc.fit(told).pairs_in_tables == 1
     posterior = dc.noise_aware(told, draws=20, rng=rng)
     assert dc.tools.simulate_records(posterior.mean(), 30, rng=rng).num_rows == 30
     assert len(dc.marginals(posterior, {}, level=0.9)) == 3

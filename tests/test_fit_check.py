@@ -104,7 +104,7 @@ def test_a_larger_network_can_be_asked() -> None:
     release = released(0.3, 5_000, 2)
     joined = small(("a", 2, ()), ("b", 3, ("a",)), ("c", 2, ("a", "b")), ("d", 2, ("c",)))
     check = dc.fit(release, network=joined)
-    assert check.tests == () and check.measured == 4
+    assert check.tests == () and check.pairs_in_tables == 4
     assert str(check) == "nothing that the network says could be tested; 4 of 6 pairs of variables lie in a table"
     with pytest.raises(dc.InputError, match="variables and states of the release"):
         dc.fit(release, network=small(("a", 2, ())))

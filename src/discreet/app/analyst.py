@@ -235,7 +235,7 @@ def _say_origin(evidence: Evidence, posterior: dc.results.PosteriorDraws) -> tup
         told["by_others"] = [external_document(part) for part in combined.external]
     arcs = 0 if posterior.saturated is None else len(posterior.saturated.network.arcs) - len(posterior.network.arcs)
     read = f", read with {arcs} more arcs that its tables carry" if arcs else ""
-    network = f"network: {checked}" if checked.measured else "network: taken as it is"
+    network = f"network: {checked}" if checked.pairs_in_tables else "network: taken as it is"
     lines = [f"posterior: {posterior.method}{read}", network, *origin_lines(*networks)]
     if combined.network.may_be_missing and any(part.policy.missing == "keep" for part in combined.releases):
         told["missing"] = how = "state" if posterior.network.may_be_missing else "at-random"

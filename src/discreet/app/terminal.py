@@ -42,7 +42,7 @@ def fit_document(checked: dc.results.FitCheck) -> dict[str, object]:
     return {
         "contradicted": found,
         "tested": len(checked.tests),
-        "pairs_in_tables": checked.measured,
+        "pairs_in_tables": checked.pairs_in_tables,
         "pairs": checked.pairs,
     }
 

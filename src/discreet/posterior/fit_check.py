@@ -109,22 +109,22 @@ class FitCheck:
     Args:
         tests: of all interactions that could be tested, those of the largest effect first; in large networks, of the
             tables with fewest ancestors.
-        measured: number of pairs of variables that lie in a table together.
+        pairs_in_tables: number of pairs of variables that lie in a table together.
         pairs: number of all pairs of variables. Of those that lie in no table nobody knows more than the network says.
 
     Raises:
         Nothing: `fit` makes these.
 
     Example:
-        >>> check = FitCheck((Tested(("a", "b"), p=0.001, effect=0.1, arcs=(("a", "b"),)),), measured=2, pairs=3)
+        >>> check = FitCheck((Tested(("a", "b"), p=0.001, effect=0.1, arcs=(("a", "b"),)),), pairs_in_tables=2, pairs=3)
         >>> [test.variables for test in check.contradicted]
         [('a', 'b')]
-        >>> print(FitCheck((), measured=2, pairs=3))
+        >>> print(FitCheck((), pairs_in_tables=2, pairs=3))
         nothing that the network says could be tested; 2 of 3 pairs of variables lie in a table
     """
 
     tests: tuple[Tested, ...]
-    measured: int
+    pairs_in_tables: int
     pairs: int
 
     @property
@@ -134,7 +134,7 @@ class FitCheck:
 
     def __str__(self) -> str:
         """The result in one line: how many tests fail, the worst of them, and how much could be tested."""
-        told = f"{self.measured} of {self.pairs} pairs of variables lie in a table"
+        told = f"{self.pairs_in_tables} of {self.pairs} pairs of variables lie in a table"
         if not self.tests:
             return f"nothing that the network says could be tested; {told}"
         found = self.contradicted
