@@ -20,10 +20,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+from experiments.networks import theta_of
 
 import discreet as dc
-
-from .networks import theta_of
 
 RUN = "import sys; from discreet.app.cli import main; sys.exit(main(sys.argv[1:]))"
 FLOORS = (

@@ -20,11 +20,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+from experiments.networks import theta_of
 from pyarrow.csv import CSVWriter
 
 import discreet as dc
-
-from .networks import theta_of
 
 BLOCK = 250_000
 

@@ -15,11 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from experiments.intervals import LEVEL, QUERIES, conditionals, held, simulation, tiny, values
-from experiments.networks import asia
+from experiments.networks import asia, theta_of
 
 import discreet as dc
-
-from .networks import theta_of
 
 __all__ = [
     "LEVEL",
@@ -52,7 +50,7 @@ class Cell:
     """A setting.
 
     Args:
-        network: "tiny", or a name or path that `bench.networks` finds.
+        network: "tiny", or a name or path that `experiments.networks` finds.
         mechanism: a name in `dc.tools.MECHANISMS`.
         relation: of the guarantee.
         epsilon: of the guarantee, nats.
@@ -101,7 +99,7 @@ def network_for(name: str) -> dc.Tables:
         The probabilities, axes `(*parents, child)`.
 
     Raises:
-        SystemExit: there is no such network; the message says how to get it.
+        FileNotFoundError: there is no such network; the message says how to get it.
     """
     if name == "tiny":
         return tiny()

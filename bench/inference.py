@@ -19,11 +19,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from experiments.networks import theta_of
 
 import discreet as dc
 from discreet.inference import elimination
-
-from .networks import theta_of
 
 ABOUT = {"alarm": 1000, "win95pts": 1000, "andes": 64}
 """Draws of each network unless the command line says otherwise: a thousand of andes take pyAgrum a minute."""

@@ -16,13 +16,12 @@ from datetime import date
 from typing import Any
 
 import numpy as np
+from experiments.networks import theta_of
 
 import discreet as dc
 from discreet.mechanisms import mechanisms_over
 from discreet.mechanisms.noise import ExactNoise
 from discreet.releases.policy import RecordsPolicy
-
-from .networks import theta_of
 
 NODES = 1041
 LARGEST_FAMILY = {"sparse": 700, "dense": 500}

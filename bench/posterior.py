@@ -26,12 +26,11 @@ from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
+from experiments.networks import theta_of
 
 import discreet as dc
 from discreet.inference.sampling import sample_codes
 from discreet.posterior.pooled import shrinkage
-
-from .networks import theta_of
 
 Floats = npt.NDArray[np.float64]
 

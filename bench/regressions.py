@@ -26,12 +26,11 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from experiments.networks import theta_of
 
 import discreet as dc
 from discreet.inference.sampling import sample_codes
 from discreet.queries.logit_fits import logit_fits
-
-from .networks import theta_of
 
 Floats = npt.NDArray[np.float64]
 Data = Mapping[str, npt.NDArray[np.generic]]

@@ -35,6 +35,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from experiments.errors import single
+from experiments.networks import theta_of
 from experiments.pages import estimate, markdown
 from experiments.peer_adapters import absent, learned_networks, noisy_tables
 from experiments.wrong_networks import adult, answers
@@ -42,8 +43,6 @@ from experiments.wrong_networks import adult, answers
 import discreet as dc
 from discreet.inference import elimination
 from discreet.inference.sampling import sample_codes
-
-from .networks import theta_of
 
 __all__ = ["METHODS", "World", "main", "measure", "report", "world_of"]
 
@@ -91,7 +90,7 @@ def world_of(name: str, seed: int) -> World:
     """Records of one of the tables, or of a network.
 
     Args:
-        name: "adult", "pima", "breast cancer", or what `bench.networks` finds.
+        name: "adult", "pima", "breast cancer", or what `experiments.networks` finds.
         seed: of the records.
     """
     rng = np.random.default_rng([19, seed])

@@ -29,6 +29,7 @@ from experiments.budget import budget_ratio, left_out, spread
 from experiments.chowdhury import FORMS, both_forms, plus_one
 from experiments.d_ind import as_runs
 from experiments.errors import METRICS, Data, Truth, errors, single, stacked
+from experiments.networks import theta_of
 from experiments.pages import markdown
 from experiments.private_pgm import read_by_mbi
 from experiments.tables_alone import tables_alone
@@ -39,7 +40,6 @@ from discreet.posterior.pooled.measured import read_tables
 from discreet.sensitive.count_sensitivity import cells_moved
 
 from .baselines import GRID, algorithm_1, on_grid
-from .networks import theta_of
 
 __all__ = ["METHODS", "Cell", "Method", "Reference", "main", "report", "study"]
 

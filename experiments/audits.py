@@ -23,7 +23,7 @@ from discreet.inference.sampling import sample_codes
 from . import wrong_networks
 from .errors import simulated
 from .harness import Experiment, Task, command
-from .networks import absent, available, network
+from .networks import absent, available, theta_of
 from .pages import Check, Estimate, Page, estimate, markdown
 from .wrong_networks import Codes, Law, answers, law_of
 
@@ -56,7 +56,7 @@ def _known(name: str) -> Callable[[Task], tuple[dc.Network, Codes, Law]]:
     """Records of a network, which is public."""
 
     def population(task: Task) -> tuple[dc.Network, Codes, Law]:
-        theta = network(name)
+        theta = theta_of(name)
         return theta.network, sample_codes(theta, RECORDS, task.rng("records")), law_of(theta)
 
     return population

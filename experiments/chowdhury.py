@@ -29,7 +29,7 @@ from . import private_pgm
 from .consistency import consistent, projected
 from .errors import Data, Truth, stacked
 from .harness import Task
-from .networks import absent, available, network
+from .networks import absent, available, theta_of
 from .noise_law import noise_row
 from .pages import markdown
 from .pictures import curves, grid, legend_below, log_heights
@@ -93,7 +93,7 @@ def missing() -> list[str]:
 @cache
 def _truth(name: str) -> Truth:
     """A network with the probabilities of its parent rows."""
-    return Truth.of(network(name), name)
+    return Truth.of(theta_of(name), name)
 
 
 @lru_cache(maxsize=64)

@@ -17,7 +17,7 @@ import pandas as pd
 from .generated import RECIPES, SMALL, generated
 from .harness import Task
 from .intervals import LEVEL
-from .networks import available, network
+from .networks import available, theta_of
 from .pages import Check, Estimate, estimate, markdown
 from .strata import ENDS, KINDS, ROWS, SIZES, STRATA, Known, Setting, measured
 
@@ -117,7 +117,7 @@ def plan(quick: bool) -> list[tuple[dict[str, Any], int]]:
 @cache
 def _known(name: str) -> Known:
     """A network with what is asked of it."""
-    return Known.of(name, generated(name) if name in {**SMALL, **RECIPES} else network(name))
+    return Known.of(name, generated(name) if name in {**SMALL, **RECIPES} else theta_of(name))
 
 
 def read(task: Task) -> Iterator[tuple[str, str, tuple[float, float], int]]:

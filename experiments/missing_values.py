@@ -24,7 +24,7 @@ from discreet.queries.synthetic import sample_codes
 from . import wrong_networks
 from .errors import simulated
 from .harness import Experiment, Task, command
-from .networks import absent, available, network
+from .networks import absent, available, theta_of
 from .pages import Check, Page, estimate, markdown
 from .wrong_networks import Codes, answers, law_of
 
@@ -92,7 +92,7 @@ def plan(quick: bool) -> list[tuple[dict[str, Any], int]]:
 def measure(task: Task) -> Iterator[dict[str, Any]]:
     """All ways on the same records."""
     name, epsilon = task.setting["law"], task.setting["epsilon"]
-    theta = _fitted() if name == ADULT else network(name)
+    theta = _fitted() if name == ADULT else theta_of(name)
     truth, public = law_of(theta), theta.network
     asked = [(node,) for node in public.nodes] + [pair for arc in public.arcs for pair in (arc, arc[::-1])]
     for way, counts in _counted(theta, RECORDS[name], task).items():

@@ -18,7 +18,7 @@ from . import logistic_sets
 from .chowdhury import frequencies
 from .errors import Data, Truth, errors, simulated, single
 from .harness import Task
-from .networks import network
+from .networks import theta_of
 from .noise_law import noise_row
 from .peer_adapters import (
     NAIVE_BAYES_COST,
@@ -144,7 +144,7 @@ def errors_of_tables(task: Task) -> Iterator[dict[str, Any]]:
         Columns "relation", "method", "epsilon", "metric" and "value".
     """
     name = task.setting["task"]
-    data = Data.drawn(Truth.of(network(name), name), RECORDS, task.rng(f"records {name}"))
+    data = Data.drawn(Truth.of(theta_of(name), name), RECORDS, task.rng(f"records {name}"))
     exact = frequencies(data.truth.theta.network, data.counts.tables)
     for relation, methods in (("add-remove", _under_add_remove), ("replace", _under_replace)):
         for method, epsilon, theta, noise in [*methods(data, task), *((EXACT, e, exact, None) for e in EPSILONS)]:

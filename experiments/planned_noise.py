@@ -26,7 +26,7 @@ from .chowdhury import FORMS, both_forms
 from .d_ind import as_runs
 from .errors import Data, Truth, errors, simulated, single
 from .harness import Experiment, Task, command
-from .networks import absent, available, network
+from .networks import absent, available, theta_of
 from .pages import Check, Estimate, Page, estimate, markdown
 from .private_pgm import importable, read_by_mbi
 from .tables_alone import tables_alone
@@ -72,7 +72,7 @@ def plan(quick: bool) -> list[tuple[dict[str, Any], int]]:
 def measure(task: Task) -> Iterator[dict[str, Any]]:
     """Noise and errors of all methods on the same records."""
     name, epsilon = task.setting["network"], task.setting["epsilon"]
-    theta = network(name)
+    theta = theta_of(name)
     data = Data.drawn(Truth.of(theta, name), RECORDS, task.rng(f"records {name}"))
     releases = {}
     for what, mechanism in MECHANISMS.items():

@@ -27,7 +27,7 @@ from experiments import (
 )
 from experiments.errors import Data, Truth
 from experiments.harness import Task
-from experiments.networks import available, network
+from experiments.networks import available, theta_of
 from experiments.noise_law import METRIC
 from experiments.pages import Estimate
 from experiments.strata import STRATA
@@ -543,7 +543,7 @@ def test_what_diffprivlibs_naive_bayes_costs_under_replace() -> None:
 
 
 def test_peers_get_the_guarantee_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, known = noted(monkeypatch), network("asia").network
+    asked, known = noted(monkeypatch), theta_of("asia").network
     halves, spent = list[float](), list[float]()
 
     def networks(schema: Any, codes: Any, degree: int, epsilons: list[float], rng: Any) -> list[dc.Network]:
