@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from experiments.intervals import LEVEL, QUERIES, conditionals, held, simulation, tiny, values
-from experiments.networks import asia, theta_of
+from experiments.networks import theta_of
 
 import discreet as dc
 
@@ -92,8 +92,7 @@ def network_for(name: str) -> dc.Tables:
     """Probabilities of a network by its name.
 
     Args:
-        name: "tiny" (three variables, every family a child of those before), "asia", which comes with the package, or
-            what `theta_of` takes.
+        name: "tiny" (three variables, every family a child of those before), or what `theta_of` takes.
 
     Returns:
         The probabilities, axes `(*parents, child)`.
@@ -101,9 +100,7 @@ def network_for(name: str) -> dc.Tables:
     Raises:
         FileNotFoundError: there is no such network; the message says how to get it.
     """
-    if name == "tiny":
-        return tiny()
-    return asia() if name == "asia" else theta_of(name)
+    return tiny() if name == "tiny" else theta_of(name)
 
 
 def simulated(cell: Cell, theta: dc.Tables, run: int) -> Case:
