@@ -261,7 +261,7 @@ def apart(made: dc.Design, kind: str, relation: dc.Relation) -> None:
     calibration = dc.objective_perturbation(records=1).calibrate(
         made, dc.designs.Normal(made, 1.0), promise(1, relation)
     )  # fmt: skip
-    lattice, worst, rng = 2.0**perturbation.BITS, 0.0, RNG(9)
+    lattice, worst, rng = 2.0**perturbation.OBJECTIVE_BITS, 0.0, RNG(9)
     euclidean = math.sqrt(squared_gradient_sensitivity(made, relation)) / GRID_STEPS
     for turn in range(400):
         theta = rng.normal(size=made.weights) * rng.choice([1, 1e3])
@@ -289,7 +289,7 @@ def test_gaussian_noise_is_paid_for_in_all_directions(kind: str, relation: dc.Re
 
     On a coarse lattice what its cells cost is seen.
     """
-    with mock.patch.object(perturbation, "BITS", bits):
+    with mock.patch.object(perturbation, "OBJECTIVE_BITS", bits):
         look_at_all_directions(kind, relation, delta)
 
 
@@ -303,7 +303,8 @@ def look_at_all_directions(kind: str, relation: dc.Relation, delta: str) -> None
     (_, first, scale, _), (_, _, polish, cube), *measured = [call for call in script.asked if call[0] != "laplace"]
     assert not first.any() and cube == "cube" and len(first) == made.weights
     assert [kind for kind, *_ in script.asked if kind != "laplace"] == ["gaussian", "k_norm", *3 * ["gaussian"]]
-    lattice, moved = 2.0**perturbation.BITS, math.sqrt(squared_gradient_sensitivity(made, relation)) / GRID_STEPS
+    lattice = 2.0**perturbation.OBJECTIVE_BITS
+    moved = math.sqrt(squared_gradient_sensitivity(made, relation)) / GRID_STEPS
     squares = (moved * lattice / scale) ** 2
     for (_, values, part, _), asked in zip(measured, calibration.measured.scales, strict=True):
         assert part == asked
@@ -323,7 +324,8 @@ def look_at_all_directions(kind: str, relation: dc.Relation, delta: str) -> None
     left = float(calibration.total - others) - slack
     paid_for = corners * converted(float(calibration.rho), left) + 2 * made.weights * math.exp(-(15**2) / 2)
     # On the coarse lattice the slack is that of less noise than is taken.
-    assert float(delta) * (1 - (1e-4 if perturbation.BITS == 32 else 0.01)) <= paid_for <= float(delta) * (1 + 1e-6)
+    off = 1e-4 if perturbation.OBJECTIVE_BITS == 32 else 0.01
+    assert float(delta) * (1 - off) <= paid_for <= float(delta) * (1 + 1e-6)
     assert calibration.total <= guarantee.epsilon <= calibration.total * Fraction(1001, 1000)
 
 
@@ -377,7 +379,7 @@ def test_a_perturbed_minimum_keeps_its_delta(kind: str, relation: dc.Relation) -
                 worst = max(worst, float(np.maximum(p - math.exp(spend) * q, 0).sum()))
         return worst
 
-    scale = calibration.scale * 2.0**-perturbation.BITS
+    scale = calibration.scale * 2.0**-perturbation.OBJECTIVE_BITS
     assert told(scale) <= delta < told(scale / 2)
 
 
@@ -494,7 +496,7 @@ def test_a_tilt_is_hardly_ever_as_long_as_the_rounding_is_summed_for(shape: str,
         float,
     )
     lengths = np.sqrt((drawn**2).sum(axis=1)) / scale
-    bound = perturbation._bound_tilt(made, scale, normal=normal) * 2.0**perturbation.BITS / scale
+    bound = perturbation._bound_tilt(made, scale, normal=normal) * 2.0**perturbation.OBJECTIVE_BITS / scale
     number = made.weights
     radius = bound / (math.sqrt(number) if shape in ("cube", "normal") else 1)
     if normal:

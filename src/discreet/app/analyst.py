@@ -141,26 +141,23 @@ def query(
     A release of a regression or a direction answers with all its coefficients. Of a network --regress has them, too.
     """
     asked = asked_queries(queries, release)
-    regressions = [parse_regression(text) for text in regress or ()]
-    _check_regressions(bool(regressions), kind, bool(asked) or predictive)
+    regressions = _read_regressions(regress or [], kind, bool(asked) or predictive)
+    bare = not (asked or regressions)
     evidence, stored = load_asked(release)
     how = Drawing(method, draws, seed, trust_network=trust_network)
     check_draws(how.with_stored(stored), level)
     if isinstance(evidence, dc.Release) and evidence.over_design:
-        categorical = isinstance(evidence.payload, dc.kinds.FactoredChoice) and evidence.payload.kind == "categorical"
-        if categorical and prior is None and not regressions:
+        if _is_of_states(evidence) and prior is None and not regressions:
             posterior = posterior_of(evidence, how)
             show_states(posterior, _ask(posterior, asked, level, predictive, assume, inside), as_json)
             return
-        more = bool(asked or regress) or prior is not None or predictive or trust_network
-        more = more or method not in (None, "noise-aware", "exact")
+        more = not bare or _is_about_networks(how, prior, predictive, "exact")
         _show_weights(evidence, more, covariates, level, how, as_json)
         return
     if covariates is not None:
         raise InputError("--covariates is for releases of a logistic regression")
-    if not (queries or regress) and _is_of_family(evidence):
-        more = prior is not None or method not in (None, "noise-aware", "family") or predictive or trust_network
-        show_parameters(evidence, more, level, how, as_json)
+    if bare and _is_of_family(evidence):
+        show_parameters(evidence, _is_about_networks(how, prior, predictive, "family"), level, how, as_json)
         return
     how = with_(how, prior=believed_prior(evidence, prior, equivalent_sample_size, how))
     posterior = posterior_of(evidence, how, missing, stored)
@@ -168,7 +165,7 @@ def query(
         found = _regress(posterior, regressions, kind, level, assume, inside)
     else:
         found = _answer(posterior, asked, level, predictive, assume, inside)
-    _show_replies(evidence, posterior, found, posterior.cells.draws or how.number, assume is None, as_json)
+    _show_replies(evidence, posterior, found, how, assume is None, as_json)
 
 
 Found = tuple[dict[str, object], str, bool]
@@ -199,10 +196,11 @@ def _regress(
 
 
 def _show_replies(
-    evidence: Evidence, posterior: dc.results.PosteriorDraws, found: Found, draws: int, by_itself: bool, as_json: bool
+    evidence: Evidence, posterior: dc.results.PosteriorDraws, found: Found, how: Drawing, by_itself: bool, as_json: bool
 ) -> None:
     """Print replies, and what they were read from."""
     (told, lines), (replies, text, unmeasured) = _say_origin(evidence, posterior), found
+    draws = posterior.cells.draws or how.number
     told |= replies
     told["effective"] = worth = posterior.effective()
     if worth < min(ROUGH_DRAWS, draws):
@@ -212,14 +210,16 @@ def _show_replies(
     show(as_json, told, "\n".join([text, "", *lines]))
 
 
-def _check_regressions(asked: bool, kind: str, more: bool) -> None:
-    """Refuse what does not go with regressions, or without."""
+def _read_regressions(texts: list[str], kind: str, more: bool) -> list[tuple[str, tuple[str, ...]]]:
+    """Read regressions; refuse what does not go with them, or without."""
+    asked = [parse_regression(text) for text in texts]
     if kind not in ("linear", "logistic"):
         raise InputError(f"--kind is linear or logistic, not {shown(kind)}")
     if asked and more:
         raise InputError("--regress is asked without queries and without --predictive")
     if not asked and kind != "linear":
         raise InputError("--kind is for --regress")
+    return asked
 
 
 def _say_origin(evidence: Evidence, posterior: dc.results.PosteriorDraws) -> tuple[dict[str, object], list[str]]:
@@ -288,6 +288,16 @@ def _show_weights(
     law = None if covariates is None else _read_law(covariates, release.design, how)
     posterior = dc.read_weights(release, draws=how.number, rng=how.rng(), covariates=law, exact=how.method == "exact")
     show_rows("coefficient", posterior.rows(level=level), posterior.method, level, as_json)
+
+
+def _is_about_networks(how: Drawing, prior: str | None, predictive: bool, method: str) -> bool:
+    """Whether options of networks were given, for a release that has but one method of its own."""
+    return prior is not None or predictive or how.trust_network or how.method not in (None, "noise-aware", method)
+
+
+def _is_of_states(release: dc.Release) -> bool:
+    """Whether one of the states of a variable was chosen, which answers queries like a network."""
+    return isinstance(release.payload, dc.kinds.FactoredChoice) and release.payload.kind == "categorical"
 
 
 def _is_of_family(evidence: Evidence) -> bool:

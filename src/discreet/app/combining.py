@@ -53,18 +53,7 @@ def combine(
         return
     check_output(Path(output), replace)
     made.save(output)
-    sets = [
-        {"releases": [part.id for part in group], "guarantee": None if promise is None or assumed else str(promise)}
-        for group, promise in zip(made.data_sets, made.guarantees, strict=True)
-    ]
-    unstated = [
-        NO_ONE_GUARANTEE if all(isinstance(part, dc.Release) for part in group) else GUARANTEE_OF_OTHERS
-        for group in made.data_sets
-    ]
-    lines = [
-        f"data set {index}: {_count_parts(group)}, {part['guarantee'] or why}"
-        for index, (part, group, why) in enumerate(zip(sets, made.data_sets, unstated, strict=True), 1)
-    ]
+    sets, lines = _describe_data_sets(made, assumed)
     lines += external_lines(*made.external)
     if counts is not None:
         lines.append(f"{int(next(iter(counts.values())).sum()):,} public records")
@@ -92,6 +81,17 @@ def _require_readable(made: dc.results.Combined) -> dc.results.Combined:
 
     able_methods(made)
     return made
+
+
+def _describe_data_sets(made: dc.results.Combined, assumed: bool) -> tuple[list[dict[str, object]], list[str]]:
+    """Describe the data sets, and what all that was measured of each promises: as JSON and in lines."""
+    sets, lines = list[dict[str, object]](), list[str]()
+    for group, promise in zip(made.data_sets, made.guarantees, strict=True):
+        stated = None if promise is None or assumed else str(promise)
+        unstated = NO_ONE_GUARANTEE if all(isinstance(part, dc.Release) for part in group) else GUARANTEE_OF_OTHERS
+        sets.append({"releases": [part.id for part in group], "guarantee": stated})
+        lines.append(f"data set {len(sets)}: {_count_parts(group)}, {stated or unstated}")
+    return sets, lines
 
 
 def _count_parts(group: Sequence[dc.Release | dc.external.External]) -> str:

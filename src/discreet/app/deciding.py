@@ -17,6 +17,7 @@ from discreet.app.terminal import say, show
 from discreet.errors import InputError, shown
 from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import QUERIES_BYTES
+from discreet.releases.combined import Evidence
 from discreet.theory.number_losses import NumberLoss, number_loss
 
 __all__ = ["decide"]
@@ -146,9 +147,7 @@ def decide(
             raise InputError("these draws are stored: leave out --draws, --within and --seed, or ask their release")
         draws = stored.cells.draws
     number = _count_draws(asked, draws, within, failure, level)
-    payload = evidence.payload if isinstance(evidence, dc.Release) else None
-    states = isinstance(payload, dc.kinds.FactoredChoice) and payload.kind == "categorical"
-    network = payload.states_network if isinstance(payload, dc.kinds.FactoredChoice) and states else evidence.network
+    network = _find_network(evidence)
     for part in asked:  # what cannot be asked is refused before draws are made
         part.check(network)
     how = Drawing(method, trust_network=trust_network)
@@ -164,6 +163,14 @@ def decide(
     lines = [_print_decision(part, made) for part, made in zip(asked, found, strict=True)]
     last = f"{_say_when_bounds_hold(found)}; posterior: {posterior.method}, {number:,} draws"
     show(as_json, {"method": posterior.method, "draws": number, "decisions": told}, "\n\n".join([*lines, last]))
+
+
+def _find_network(evidence: Evidence) -> dc.Network:
+    """Find the network that queries are over: of one of a variable's states that was chosen, that of these states."""
+    payload = evidence.payload if isinstance(evidence, dc.Release) else None
+    if isinstance(payload, dc.kinds.FactoredChoice) and payload.kind == "categorical":
+        return payload.states_network
+    return evidence.network
 
 
 def _read_choices(queries: list[str], payoffs: list[str]) -> list[_Choice]:

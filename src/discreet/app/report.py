@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -65,23 +65,8 @@ def answer_lines(answers: Sequence[dc.results.Answer]) -> str:
     part of an interval's variance that the privacy noise makes, give or take its standard error, and what an answer
     rests on. Below stands which pairs of variables nobody measured, and which answers leave draws out.
     """
-    rows: list[tuple[str, ...]] = []
-    level = 0.0
-    for answer in answers:
-        level = answer.level
-        for index, row in enumerate(answer.rows):
-            shown = _list_state(row, None if index == 0 else answer.rows[0])
-            if answer.inside is not None:  # of numbers the query says which variable
-                shown = list(row["state"].values())  # type: ignore[attr-defined]
-            form = ".4f" if answer.unit == "probability" else ".6g"
-            numbers = (f"{row['mean']:{form}}", f"{row['lower']:{form}} to {row['upper']:{form}}")
-            shares = (
-                _format_percent(row.get("best")),
-                _format_noise_share(row),
-                (answer.basis or "") if index == 0 else "",
-            )
-            rows.append((answer.query if index == 0 else "", shown[0], *numbers, *shares))
-            rows += [("", state, "", "", "", "", "") for state in shown[1:]]
+    rows = [row for answer in answers for row in _list_rows(answer)]
+    level = answers[-1].level if answers else 0.0
     header = ("query", "state", "mean", f"{100 * level:.6g} % interval", "best", "noise", "rests on")
     kept = [column for column in range(len(header)) if column < 4 or any(row[column] for row in rows)]
     table = columns([header[column] for column in kept], [[row[column] for column in kept] for row in rows])
@@ -92,6 +77,20 @@ def answer_lines(answers: Sequence[dc.results.Answer]) -> str:
     ]
     notes = [*assumption_lines(answers), *_list_bins(answers), *partial, *_list_sampling(answers)]
     return "\n".join([table, *([""] if notes else []), *notes])
+
+
+def _list_rows(answer: dc.results.Answer) -> Iterator[tuple[str, ...]]:
+    """List an answer's rows as cells of the table; its query and what it rests on stand in the first alone."""
+    form = ".4f" if answer.unit == "probability" else ".6g"
+    query, basis = answer.query, answer.basis or ""
+    for index, row in enumerate(answer.rows):
+        states = _list_state(row, None if index == 0 else answer.rows[0])
+        if answer.inside is not None:  # of numbers the query says which variable
+            states = list(row["state"].values())  # type: ignore[attr-defined]
+        numbers = (f"{row['mean']:{form}}", f"{row['lower']:{form}} to {row['upper']:{form}}")
+        yield (query, states[0], *numbers, _format_percent(row.get("best")), _format_noise_share(row), basis)
+        yield from (("", state, "", "", "", "", "") for state in states[1:])
+        query = basis = ""
 
 
 def _list_sampling(answers: Sequence[dc.results.Answer]) -> list[str]:

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from discreet.errors import InputError, listed
+from discreet.errors import listed, require
 from discreet.estimators.contract import Given
 from discreet.estimators.given_table import GivenTable
 from discreet.estimators.options import whole_number
@@ -219,27 +219,16 @@ def plan_search(
     declared = None if estimator.records is None else whole_number(estimator.records, "records", 1)
     if asked is None:
         return None
-    share = None if isinstance(asked, str) and asked == "auto" else as_rational(asked, "find_bounds")
-    if share is not None and not 0 < share < 1:
-        raise InputError("find_bounds is 'auto', None, or a share of the guarantee between 0 and 1")
-    if share is not None and fixed is not None:
-        raise InputError(f"find_bounds would move the bounds, which must stay: {fixed}")
     records = rows.records if guarantee.relation.public_number else declared
+    shares = _list_shares(asked, records, fixed)
     variables = tuple(_cut_into_cells(variable) for variable in _list_searched(rows.design, given))
     if not variables or fixed is not None:
         return None
-    if share is None and records is None:
-        share = SHARE_WITHOUT_RECORDS
-    for part in GUARANTEE_SHARES if share is None else (share,):
-        mechanism, first, deviation = _choose_mechanism(variables, guarantee, part, rows)
-        most = MOST_NOISE if part == GUARANTEE_SHARES[-1] else ENOUGH_NOISE
-        if share is not None or deviation <= most * (records or 0):
-            rest = Guarantee(
-                epsilon=guarantee.epsilon - first.epsilon,
-                delta=guarantee.delta - first.delta,
-                relation=guarantee.relation,
-                unit=guarantee.unit,
-            )
+    for share in shares:
+        mechanism, first, deviation = _choose_mechanism(variables, guarantee, share, rows)
+        most = MOST_NOISE if share == shares[-1] else ENOUGH_NOISE
+        if len(shares) == 1 or deviation <= most * (records or 0):
+            rest = replace(guarantee, epsilon=guarantee.epsilon - first.epsilon, delta=guarantee.delta - first.delta)
             return BoundsSearch(variables, mechanism, first, rest)
     return None
 
@@ -266,6 +255,16 @@ def describe_found(estimator: Any, found: FoundBounds | None) -> None:
 
 
 # --------------------------------------------------------------------------------------------------------- before
+
+
+def _list_shares(asked: Any, records: int | None, fixed: str | None) -> tuple[Fraction, ...]:
+    """List the shares of the guarantee that are tried in turn; a single one is taken with whatever noise it buys."""
+    if isinstance(asked, str) and asked == "auto":
+        return (SHARE_WITHOUT_RECORDS,) if records is None else GUARANTEE_SHARES
+    share = as_rational(asked, "find_bounds")
+    require(0 < share < 1, "find_bounds is 'auto', None, or a share of the guarantee between 0 and 1")
+    require(fixed is None, f"find_bounds would move the bounds, which must stay: {fixed}")
+    return (share,)
 
 
 def _list_searched(design: Design, given: Given | GivenTable) -> list[Variable]:
@@ -317,9 +316,7 @@ def _choose_mechanism(
     for mechanism, delta in (*mechanisms, (gaussian(), share * guarantee.delta)):
         if mechanism.name == "gaussian" and not delta:
             continue
-        first = Guarantee(
-            epsilon=share * guarantee.epsilon, delta=delta, relation=guarantee.relation, unit=guarantee.unit
-        )
+        first = replace(guarantee, epsilon=share * guarantee.epsilon, delta=delta)
         noise = calibrate(mechanism, Dirichlet.uniform(network), first, rows.policy)
         found.append((_measure_noise(noise), mechanism, first))
     deviation, mechanism, first = min(found, key=lambda one: one[0])

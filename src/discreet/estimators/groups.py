@@ -46,15 +46,22 @@ def declared_groups(groups: Any, columns: Sequence[Variable]) -> Groups:
         raise InputError(wrong)
     found = []
     for group in groups or ():
-        if isinstance(group, str) or not isinstance(group, Iterable):
-            raise InputError(wrong)
-        members = [names.index(one) if one in names else one for one in group]
-        if not all(isinstance(one, int) and not isinstance(one, bool) and 0 <= one < len(columns) for one in members):
+        members = _find_positions(group, names)
+        if members is None:
             raise InputError(wrong)
         if not all(columns[one].numeric for one in members):
             raise InputError("a column of categories is a group by itself: groups are lists of columns from 0 to 1")
         found.append(tuple(starts[one] for one in members))
     return (*found, *state_groups(columns))
+
+
+def _find_positions(group: Any, names: list[str]) -> list[int] | None:
+    """Find the positions of a group's columns; None where it is no list of names and positions."""
+    if isinstance(group, str) or not isinstance(group, Iterable):
+        return None
+    found = [names.index(one) if one in names else one for one in group]
+    known = all(isinstance(one, int) and not isinstance(one, bool) and 0 <= one < len(names) for one in found)
+    return found if known else None
 
 
 def written_groups(groups: Groups, columns: Sequence[Variable] | None) -> list[list[int]] | None:

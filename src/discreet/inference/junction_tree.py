@@ -24,6 +24,7 @@ Family = tuple[str | None, Scope]
 HOPELESS_CELLS = 2**40
 """Cells of a clique, greedily the cheapest, beyond which no better order is looked for."""
 _Cost = tuple[bool, int, int, int, str]
+_Near = dict[str, set[str]]
 
 
 @dataclass(frozen=True)
@@ -116,18 +117,15 @@ def _eliminate(
 
     Costs are kept up to date arc by arc, so that a step takes no longer in a larger network.
     """
-    near: dict[str, set[str]] = {}
-    for scope in scopes:
-        for name in scope:
-            near.setdefault(name, set()).update(other for other in scope if other != name)
+    near = _find_near(scopes)
     rank = {name: position for position, name in enumerate(sizes)}
     kept = set(last)
     weights = {name: math.prod(sizes[other] for other in (name, *others)) for name, others in near.items()}
     missing = {name: sum(len(others - near[other]) - 1 for other in others) // 2 for name, others in near.items()}
+    first, second = (missing, weights) if fill else (weights, missing)
 
     def cost(name: str) -> _Cost:
-        both = (missing[name], weights[name]) if fill else (weights[name], missing[name])
-        return (name in kept, *both, rank[name], name)
+        return name in kept, first[name], second[name], rank[name], name
 
     queue = [cost(name) for name in near]
     heapify(queue)
@@ -143,11 +141,8 @@ def _eliminate(
         neighbours = sorted(near[name], key=rank.__getitem__)
         steps.append((name, *neighbours))
         touched = set(neighbours)
-        for one, other in combinations(neighbours, 2) if missing[name] else ():
-            if other not in near[one]:
-                touched |= _join(one, other, near, missing)
-                weights[one] *= sizes[other]
-                weights[other] *= sizes[one]
+        if missing[name]:
+            touched |= _join_all(neighbours, near, missing, weights, sizes)
         del near[name]
         for other in neighbours:
             # The neighbours are joined by now; what else is near to one of them is not near to the eliminated.
@@ -159,16 +154,34 @@ def _eliminate(
     return steps
 
 
-def _join(one: str, other: str, near: dict[str, set[str]], missing: dict[str, int]) -> set[str]:
-    """Add an arc; returns the variables near to both ends, which have one missing arc less."""
-    both = near[one] & near[other]
-    for name in both:
-        missing[name] -= 1
-    missing[one] += len(near[one]) - len(both)
-    missing[other] += len(near[other]) - len(both)
-    near[one].add(other)
-    near[other].add(one)
-    return both
+def _find_near(scopes: Sequence[Sequence[str]]) -> _Near:
+    """Find the variables that each variable shares a scope with."""
+    found: _Near = {}
+    for scope in scopes:
+        for name in scope:
+            found.setdefault(name, set()).update(scope)
+    return {name: near - {name} for name, near in found.items()}
+
+
+def _join_all(
+    names: Sequence[str], near: _Near, missing: dict[str, int], weights: dict[str, int], sizes: Mapping[str, int]
+) -> set[str]:
+    """Add all arcs between variables; returns those near to both ends of one, which have a missing arc less."""
+    touched = set[str]()
+    for one, other in combinations(names, 2):
+        if other in near[one]:
+            continue
+        both = near[one] & near[other]
+        for name in both:
+            missing[name] -= 1
+        missing[one] += len(near[one]) - len(both)
+        missing[other] += len(near[other]) - len(both)
+        near[one].add(other)
+        near[other].add(one)
+        weights[one] *= sizes[other]
+        weights[other] *= sizes[one]
+        touched |= both
+    return touched
 
 
 def junction_tree(families: Sequence[Family], sizes: Mapping[str, int], targets: Scope = ()) -> JunctionTree:

@@ -89,6 +89,12 @@ def map_estimate(
         candidates = [Tables.read(name.strip()) for name in candidates.split(",") if name.strip()]
     if floor is not None:
         raise InputError("a floor trims the simplex; with candidates there is none")
+    _require_candidates(candidates)
+    return _choose_among(tuple(candidates))
+
+
+def _require_candidates(candidates: Sequence[Tables]) -> None:
+    """Refuse candidates that are no choice among networks' parameters, or of which one record could rule one out."""
     if not 2 <= len(candidates) <= CANDIDATES_LIMIT:
         raise InputError(f"a choice needs from 2 to {CANDIDATES_LIMIT:,} candidates, got {len(candidates)}")
     if any(part.network != candidates[0].network for part in candidates):
@@ -101,7 +107,6 @@ def map_estimate(
                 raise InputError(f"a candidate's rows of {node!r} are no probabilities")
     if any(not np.all(array > 0) for part in candidates for array in part.values()):
         raise InputError("every probability of a candidate must be greater than 0: one record could rule it out")
-    return _choose_among(tuple(candidates))
 
 
 def _draw_from_simplex(floor: float | None) -> Mechanism[Trimming | Selection]:

@@ -260,7 +260,7 @@ def _calibrate_with(
     left, total_scale, total_cost = total_noise(guarantee)
     second, rho, measured_cost = None, None, Fraction(0)
     if measured and not normal:
-        second = _calibrate_curvature(design, guarantee.relation, CURVATURE_BUDGET * guarantee.epsilon)
+        second = _calibrate_curvature(design, guarantee.relation, CURVATURE_BUDGET * guarantee.epsilon, normal=False)
         measured_cost = second.reported
     left -= measured_cost
     polish, polish_cost = k_norm_scale(2 * POLISH_ERROR, min(POLISH_SHARE * left, Fraction(16, size)), size, "cube")
@@ -358,27 +358,24 @@ def _calibrate_gaussian(
     squared = squared_gradient_sensitivity(design, relation) * (2**OBJECTIVE_BITS // GRID_STEPS) ** 2
     share = CURVATURE_BUDGET * rho if measured else Fraction(0)
     scale, _ = deviation_within(squared, rho - share)
-    second = None
-    if measured:
-        # A record moves a vector by so much in the Euclidean norm; shares as below, where variance goes as sums.
-        each = [part.length * curvature_sensitivity(relation) ** 2 for part in design.curvature]
-        found = [
-            deviation_within(square, part * share) if square else (None, Fraction(0))
-            for square, part in zip(each, _split_curvature(design, normal=True), strict=True)
-        ]
-        scales, costs = zip(*found, strict=True)
-        second = CurvatureNoise(curvature_sensitivity(relation), scales, sum(costs, Fraction(0)))
+    second = _calibrate_curvature(design, relation, share, normal=True) if measured else None
     return math.isqrt(squared - 1) + 1, scale, second
 
 
-def _calibrate_curvature(design: Design, relation: Relation, share: Fraction) -> CurvatureNoise:
-    """Calibrate K-norm noise on the vectors of a curvature, each of the shape that has the least."""
-    found = []
-    for part, its in zip(design.curvature, _split_curvature(design, normal=False), strict=True):
-        sensitivity = curvature_sensitivity(relation, part)
-        # What of a large budget no noise can be drawn for is not spent.
-        spent = min(its * share, Fraction(sensitivity, max(part.size, 1)))
-        found.append(k_norm_scale(sensitivity, spent, part.size, part.shape) if part.size else (None, Fraction(0)))
+def _calibrate_curvature(design: Design, relation: Relation, budget: Fraction, *, normal: bool) -> CurvatureNoise:
+    """Calibrate noise on the vectors of a curvature: Gaussian, or K-norm noise of the shape that has the least."""
+    found: list[tuple[float | None, Fraction]] = []
+    for part, share in zip(design.curvature, _split_curvature(design, normal=normal), strict=True):
+        sensitivity = curvature_sensitivity(relation, None if normal else part)
+        if not part.size:
+            found.append((None, Fraction(0)))
+        elif normal:
+            # A record moves a vector by so much in the Euclidean norm.
+            found.append(deviation_within(part.length * sensitivity**2, share * budget))
+        else:
+            # What of a large budget no noise can be drawn for is not spent.
+            spent = min(share * budget, Fraction(sensitivity, part.size))
+            found.append(k_norm_scale(sensitivity, spent, part.size, part.shape))
     scales, costs = zip(*found, strict=True)
     return CurvatureNoise(curvature_sensitivity(relation), scales, sum(costs, Fraction(0)))
 

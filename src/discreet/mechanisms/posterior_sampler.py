@@ -7,7 +7,7 @@ changed record touches a row of every node, so one joint draw costs the sum over
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -171,11 +171,7 @@ def trimming(
     """
     refuse_vast(guarantee)
     most, narrowest = rule
-    sizes = {node: network.schema[node].size for node in network.nodes if node not in given}
-    if unknown := [node for node in given if node not in network.nodes]:
-        raise InputError(f"the network has no node {shown(unknown[0])}; nodes that are given are some of its own")
-    if given and not any(size > 1 for size in sizes.values()):
-        raise InputError("every node is given; there is nothing to draw")
+    sizes = _list_drawn(network, given)
     varied = sum(size > 1 for size in sizes.values())
     kept = ROUNDING_RESERVE * max(varied, 1) * draws
     left, scale, cost = total_noise(guarantee)
@@ -183,17 +179,8 @@ def trimming(
     if not budget > 0:
         raise InputError("epsilon is too small: less than what is kept back for rounding errors, 1e-7 a node and draw")
     each = budget / (guarantee.relation.by_record(1, 2) * max(varied, 1))
-    if floor is None:
-        wanted = each / temper if temper is not None else max(narrowest, each / most)
-        floors = {node: floor_for(size, min(wanted, LARGEST_RANGE)) for node, size in sizes.items()}
-    else:
-        floors = dict.fromkeys(sizes, floor)
-    ranges = [log_range(size, floors[node]) for node, size in sizes.items() if size > 1]
-    if any(not LEAST_LOG_RANGE <= part <= LARGEST_RANGE + 1 for part in ranges):
-        raise InputError(
-            f"a floor leaves a log range of probabilities outside {LEAST_LOG_RANGE} to {LARGEST_RANGE:g}, where "
-            "rounding would matter; choose one further from 0 and from 1 / states, or a smaller temper"
-        )
+    wanted = each / temper if temper is not None else max(narrowest, each / most)
+    floors = _find_floors(sizes, floor, min(wanted, LARGEST_RANGE))
     floors = {node: floors.get(node, 1 / network.schema[node].size) for node in network.nodes}
     loss = record_loss(network, floors, guarantee.relation)
     chosen = temper if temper is not None else min(most, budget / loss if loss else 1.0)
@@ -205,6 +192,28 @@ def trimming(
         )
     resolution = {node: resolution_for(network.schema[node].size) for node in network.nodes}
     return Trimming(floors, chosen, draws, resolution, reported, scale)
+
+
+def _list_drawn(network: Network, given: Sequence[str]) -> dict[str, int]:
+    """List the nodes that are drawn, with their numbers of states; refuse given ones that are unknown, or all."""
+    sizes = {node: network.schema[node].size for node in network.nodes if node not in given}
+    if unknown := [node for node in given if node not in network.nodes]:
+        raise InputError(f"the network has no node {shown(unknown[0])}; nodes that are given are some of its own")
+    if given and not any(size > 1 for size in sizes.values()):
+        raise InputError("every node is given; there is nothing to draw")
+    return sizes
+
+
+def _find_floors(sizes: Mapping[str, int], floor: float | None, wanted: float) -> dict[str, float]:
+    """Find floors of nodes: the one that is asked for, or those of a log range; refuse where rounding would matter."""
+    floors = {node: floor_for(size, wanted) if floor is None else floor for node, size in sizes.items()}
+    ranges = [log_range(size, floors[node]) for node, size in sizes.items() if size > 1]
+    if any(not LEAST_LOG_RANGE <= part <= LARGEST_RANGE + 1 for part in ranges):
+        raise InputError(
+            f"a floor leaves a log range of probabilities outside {LEAST_LOG_RANGE} to {LARGEST_RANGE:g}, where "
+            "rounding would matter; choose one further from 0 and from 1 / states, or a smaller temper"
+        )
+    return floors
 
 
 def refuse_vast(guarantee: Guarantee) -> None:

@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from discreet.errors import InputError, shown
+from discreet.errors import InputError, require, shown
 from discreet.model.arrays import Floats, Ints
 from discreet.model.limits import SUMS, first_repeated
 from discreet.model.noise_shapes import CurvaturePart, Shape, least_shape
@@ -83,31 +83,30 @@ class Design:
         """Normalise the containers, then refuse what is no design."""
         object.__setattr__(self, "features", tuple(self.features))
         object.__setattr__(self, "groups", _check_groups(self.groups, self.features))
-        if self.groups and self.norm is not None:
-            raise InputError("a design has a norm or groups: the norm shortens records, and indicators are 0 or 1")
-        if not self.features:
-            raise InputError("a design needs at least one feature")
+        alone = not self.groups or self.norm is None
+        require(alone, "a design has a norm or groups: the norm shortens records, and indicators are 0 or 1")
+        require(bool(self.features), "a design needs at least one feature")
         columns = (*self.features, *([] if self.target is None else [self.target]))
         if twice := first_repeated(variable.name for variable in columns):
             raise InputError(f"a design has the variable {shown(twice)} twice")
         for variable in self.features:
-            if variable.bounds is None or variable.bins:
-                raise InputError(f"feature {shown(variable.name)} needs numeric bounds, and no bins")
+            plain = variable.bounds is not None and not variable.bins
+            require(plain, f"feature {shown(variable.name)} needs numeric bounds, and no bins")
         if self.target is not None and not _is_predictable(self.target):
             raise InputError(f"target {shown(self.target.name)} needs numeric bounds without bins, or states")
-        if self.counted and not _is_countable(self.target):
-            raise InputError(
-                f"a counted target needs bounds from 0 to a whole number of at most {COUNTS_LIMIT:,}, such as (0, 20)"
-            )
+        require(
+            not self.counted or _is_countable(self.target),
+            f"a counted target needs bounds from 0 to a whole number of at most {COUNTS_LIMIT:,}, such as (0, 20)",
+        )
         for variable in columns:
-            if variable.numeric and not _find_half(variable) > 0:
-                raise InputError(f"the bounds of {shown(variable.name)} are too close to each other to be told apart")
+            wide = not variable.numeric or _find_half(variable) > 0
+            require(wide, f"the bounds of {shown(variable.name)} are too close to each other to be told apart")
         if self.norm is not None:
-            if not 1 / GRID_STEPS <= self.norm <= math.sqrt(len(self.features)):
-                raise InputError(
-                    f"the norm of the scaled features must be at least a step of the grid, 1/{GRID_STEPS}, and at most "
-                    f"the root of their number, which the bounds allow; got {self.norm}"
-                )
+            require(
+                1 / GRID_STEPS <= self.norm <= math.sqrt(len(self.features)),
+                f"the norm of the scaled features must be at least a step of the grid, 1/{GRID_STEPS}, and at most "
+                f"the root of their number, which the bounds allow; got {self.norm}",
+            )
             object.__setattr__(self, "norm", float(self.norm))
 
     @property

@@ -124,32 +124,42 @@ def layout(parents: Parents, widths: Mapping[str, float]) -> Layout:
 
 def _assign_rows(parents: Parents) -> dict[str, int]:
     """A row for each node: below all its parents, near its children, no row too wide; nodes without arcs come last."""
-    children: dict[str, list[str]] = {name: [] for name in parents}
-    for name, family in parents.items():
-        for parent in family:
-            children[parent].append(name)
     widest = max(LEAST_ROW_NODES, math.ceil(1.25 * math.sqrt(len(parents))))
+    linked = {name for child, family in parents.items() if family for name in (child, *family)}
     ordered = [name for generation in generations(parents) for name in generation]
-    rows: dict[str, int] = {}
-    taken: Counter[int] = Counter()
-    alone = [name for name in ordered if not parents[name] and not children[name]]
-    linked = [name for name in ordered if parents[name] or children[name]]
-    for name in linked:
+    rows = _put_below_parents([name for name in ordered if name in linked], parents, widest)
+    _move_to_children(rows, parents, widest)
+    used = {row: index for index, row in enumerate(sorted(set(rows.values())))}
+    alone = [name for name in ordered if name not in linked]
+    last = {name: len(used) + index // widest for index, name in enumerate(alone)}
+    return {name: used[row] for name, row in rows.items()} | last
+
+
+def _put_below_parents(names: list[str], parents: Parents, widest: int) -> dict[str, int]:
+    """Put each node, its parents before it, into the first row below them that has room."""
+    rows, taken = dict[str, int](), Counter[int]()
+    for name in names:
         row = max((rows[parent] + 1 for parent in parents[name]), default=0)
         while taken[row] >= widest:
             row += 1
         rows[name] = row
         taken[row] += 1
-    for name in reversed(linked):
-        if children[name] and len(children[name]) >= len(parents[name]):
+    return rows
+
+
+def _move_to_children(rows: dict[str, int], parents: Parents, widest: int) -> None:
+    """Move nodes with no fewer children than parents down as far as these and the room in rows allow."""
+    taken, children = Counter(rows.values()), dict[str, list[str]]()
+    for child in rows:
+        for parent in parents[child]:
+            children.setdefault(parent, []).append(child)
+    for name in reversed(list(rows)):
+        if len(children.get(name, ())) >= max(len(parents[name]), 1):
             lowest = min(rows[child] for child in children[name]) - 1
             row = next((row for row in range(lowest, rows[name], -1) if taken[row] < widest), rows[name])
-            taken.subtract((rows[name],))
-            taken.update((row,))
+            taken[rows[name]] -= 1
+            taken[row] += 1
             rows[name] = row
-    used = {row: index for index, row in enumerate(sorted(set(rows.values())))}
-    rows = {name: used[row] for name, row in rows.items()}
-    return rows | {name: len(used) + index // widest for index, name in enumerate(alone)}
 
 
 Links = dict[Cell, list[Cell]]
@@ -231,22 +241,29 @@ def _count_crossings(cells: list[list[Cell]], below: Links) -> int:
 
 def _place_cells(cells: list[list[Cell]], below: Links, above: Links, sizes: Mapping[Cell, float]) -> dict[Cell, float]:
     """The middle of each cell, near the mean of its links."""
-    x: dict[Cell, float] = {}
+    x = {cell: 0.0 for row in cells for cell in row}
     for row in cells:
-        x |= dict(zip(row, _keep_apart([0.0] * len(row), [1.0] * len(row), [sizes[cell] for cell in row]), strict=True))
+        x |= _place_row(row, x, (), sizes)
     for sweep in range(PLACING_SWEEPS):
         upwards = sweep % 2 == 1
         # The last two sweeps look at both sides.
         sides = (above, below) if sweep >= PLACING_SWEEPS - 2 else ((below,) if upwards else (above,))
         for row in reversed(cells) if upwards else cells:
-            near = [[x[other] for side in sides for other in side.get(cell, ())] for cell in row]
-            wanted = [sum(part) / len(part) if part else x[cell] for cell, part in zip(row, near, strict=True)]
-            weights = [1.0 + len(part) for part in near]
-            x |= dict(zip(row, _keep_apart(wanted, weights, [sizes[cell] for cell in row]), strict=True))
+            x |= _place_row(row, x, sides, sizes)
     # Nodes without arcs were never moved: they stand around 0.
     linked = [x[cell] for cell in (*below, *above)] or [0.0]
     middle = (min(linked) + max(linked)) / 2
     return {cell: place if cell in below or cell in above else place + middle for cell, place in x.items()}
+
+
+def _place_row(
+    row: list[Cell], x: Mapping[Cell, float], sides: tuple[Links, ...], sizes: Mapping[Cell, float]
+) -> dict[Cell, float]:
+    """Put a row's cells near the mean of their links on some sides, those without near where they are."""
+    near = [[x[other] for side in sides for other in side.get(cell, ())] for cell in row]
+    wanted = [sum(part) / len(part) if part else x[cell] for cell, part in zip(row, near, strict=True)]
+    weights = [1.0 + len(part) for part in near]
+    return dict(zip(row, _keep_apart(wanted, weights, [sizes[cell] for cell in row]), strict=True))
 
 
 def _keep_apart(wanted: Iterable[float], weights: Iterable[float], sizes: list[float]) -> list[float]:

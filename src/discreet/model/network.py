@@ -75,16 +75,8 @@ class Network(Graph):
             raise InputError(f"parents must name every variable once; unknown: {unknown[:5]}, missing: {missing[:5]}")
         ordered = {name: tuple(self.parents[name]) for name in self.nodes}
         object.__setattr__(self, "parents", MappingProxyType(ordered))
-        for name, family in ordered.items():
-            for parent in family:
-                if parent not in self.schema:
-                    raise InputError(f"node {shown(name)} has an unknown parent {shown(parent)}")
-            if len({name, *family}) != len(family) + 1:
-                raise InputError(f"node {shown(name)}: a parent is listed twice, or is the node itself")
-            try:
-                table_cells(self.schema[member].size for member in (*family, name))
-            except InputError as error:
-                raise InputError(f"node {shown(name)}: {error}; give it fewer parents") from None
+        for name in self.nodes:
+            self._require_family(name)
         try:
             TopologicalSorter(self.parents).prepare()
         except CycleError as error:
@@ -93,6 +85,19 @@ class Network(Graph):
                 [*cycle, cycle[0]] if len(cycle) <= SHOWN_CYCLE_NODES else [*cycle[:SHOWN_CYCLE_NODES], "..."]
             )
             raise InputError(f"the network has a cycle: {around}; remove one of its arcs") from None
+
+    def _require_family(self, name: str) -> None:
+        """Refuse parents that a node cannot have."""
+        family = self.parents[name]
+        for parent in family:
+            if parent not in self.schema:
+                raise InputError(f"node {shown(name)} has an unknown parent {shown(parent)}")
+        if len({name, *family}) != len(family) + 1:
+            raise InputError(f"node {shown(name)}: a parent is listed twice, or is the node itself")
+        try:
+            table_cells(self.schema[member].size for member in (*family, name))
+        except InputError as error:
+            raise InputError(f"node {shown(name)}: {error}; give it fewer parents") from None
 
     def __hash__(self) -> int:
         """Equal networks have equal nodes, and their names are hashed fast; plans of queries are looked up by this."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from discreet.errors import InputError, listed, shown, shown_path
+from discreet.errors import InputError, listed, require, shown, shown_path
 from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import NETWORK_BYTES, STATES, check_name, check_states, first_repeated
 
@@ -71,29 +71,22 @@ class Variable:
 
     def __post_init__(self) -> None:
         """Normalise the containers, then refuse what is not a variable."""
-        if not isinstance(self.name, str) or not self.name:
-            raise InputError("a variable needs a name that is not empty")
+        require(isinstance(self.name, str) and bool(self.name), "a variable needs a name that is not empty")
         check_name(self.name, "the variable")
-        if isinstance(self.states, str) or not isinstance(self.states, Iterable):
-            raise InputError(f"variable {shown(self.name)}: states are a list of names")
+        several = isinstance(self.states, Iterable) and not isinstance(self.states, str)
+        self._require(several, "states are a list of names")
         object.__setattr__(self, "states", tuple(self.states))
         object.__setattr__(self, "bins", self._read_floats("bins", self.bins))
         if self.bounds is not None:
             object.__setattr__(self, "bounds", self._read_floats("bounds", self.bounds))
-        if self.bounds is None:
-            if self.bins:
-                raise InputError(
-                    f"variable {shown(self.name)}: bins need bounds; declare the smallest and largest value too"
-                )
-            if not self.states:
-                raise InputError(f"variable {shown(self.name)}: declare its states, or numeric bounds")
-            if self.type != "real":
-                raise InputError(f"variable {shown(self.name)}: a type of numbers needs their bounds")
-        else:
             self._check_numeric()
+        else:
+            self._require(not self.bins, "bins need bounds; declare the smallest and largest value too")
+            self._require(bool(self.states), "declare its states, or numeric bounds")
+            self._require(self.type == "real", "a type of numbers needs their bounds")
         self._check_missing()
-        if any(not isinstance(state, str) or not state for state in self.states):
-            raise InputError(f"variable {shown(self.name)}: every state needs a name that is not empty")
+        named = all(isinstance(state, str) and state for state in self.states)
+        self._require(named, "every state needs a name that is not empty")
         longest = max(self.states, key=len, default="")
         check_name(longest, f"variable {shown(self.name)}: the state")
         if SURROGATE.search(self.name) or any(map(SURROGATE.search, self.states)):
@@ -108,6 +101,11 @@ class Variable:
         """Position of each state."""
         return {state: code for code, state in enumerate(self.states)}
 
+    def _require(self, holds: bool, message: str) -> None:
+        """Refuse the variable, by its name, unless a condition holds."""
+        if not holds:
+            raise InputError(f"variable {shown(self.name)}: {message}")
+
     def _read_floats(self, what: str, values: Iterable[float]) -> tuple[float, ...]:
         """Bounds or bins as floats."""
         try:
@@ -117,30 +115,19 @@ class Variable:
 
     def _check_numeric(self) -> None:
         """Check bounds and cut points, and name the bins."""
-        if self.bounds is None or len(self.bounds) != 2:
-            raise InputError(f"variable {shown(self.name)}: bounds are a pair (smallest, largest)")
-        if self.type not in ("real", "integer"):
-            raise InputError(f"variable {shown(self.name)}: numbers are of type 'real' or 'integer'")
-        whole = self.type == "integer"
+        self._require(self.bounds is not None and len(self.bounds) == 2, "bounds are a pair (smallest, largest)")
+        self._require(self.type in ("real", "integer"), "numbers are of type 'real' or 'integer'")
         edges = self.edges
-        if whole and not all(
-            math.isfinite(edge) and edge == int(edge) and abs(edge) <= LARGEST_WHOLE for edge in edges
-        ):
-            raise InputError(f"variable {shown(self.name)}: bounds and bins of whole numbers are whole, up to 2^53")
-        if not all(map(math.isfinite, edges)) or not all(a < b for a, b in pairwise(edges)):
-            raise InputError(
-                f"variable {shown(self.name)}: bounds and bins must be finite and strictly increasing, "
-                f"smallest < cut points < largest"
-            )
+        if self.type == "integer":
+            whole = all(math.isfinite(one) and one == int(one) and abs(one) <= LARGEST_WHOLE for one in edges)
+            self._require(whole, "bounds and bins of whole numbers are whole, up to 2^53")
+        rising = all(map(math.isfinite, edges)) and all(a < b for a, b in pairwise(edges))
+        self._require(rising, "bounds and bins must be finite and strictly increasing, smallest < cut points < largest")
         if self.bins and not self.states:
-            ends = ((a, b - 1 if whole else b) for a, b in pairwise(edges))
-            names = tuple(f"{a:.16g}" if a == b else f"{a:.16g}_to_{b:.16g}" for a, b in ends)
-            object.__setattr__(self, "states", names)
-        if self.states and self.size - (self.missing in self.states) != len(self.bins) + 1:
-            raise InputError(
-                f"variable {shown(self.name)}: {len(self.bins)} cut points make {len(self.bins) + 1} states, "
-                f"but {len(self.states)} are named"
-            )
+            object.__setattr__(self, "states", _name_bins(edges, self.type == "integer"))
+        cuts, named = len(self.bins), len(self.states)
+        fit = not named or named - (self.missing in self.states) == cuts + 1
+        self._require(fit, f"{cuts} cut points make {cuts + 1} states, but {named} are named")
 
     def _check_missing(self) -> None:
         """Put the state of missing values last, beside at least one other."""
@@ -148,8 +135,8 @@ class Variable:
             return
         if self.missing not in self.states:
             object.__setattr__(self, "states", (*self.states, self.missing))
-        if not isinstance(self.missing, str) or self.size < 2 or self.states[-1] != self.missing:
-            raise InputError(f"variable {shown(self.name)}: the state of missing values stands last, after others")
+        last = isinstance(self.missing, str) and self.size > 1 and self.states[-1] == self.missing
+        self._require(last, "the state of missing values stands last, after others")
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -242,6 +229,12 @@ class Variable:
                 f"variable {shown(self.name)} has no state {shown(state)}; its states: {listed(self.states)}"
             )
         return code
+
+
+def _name_bins(edges: Sequence[float], whole: bool) -> tuple[str, ...]:
+    """Name bins by the smallest and largest number in each."""
+    ends = ((a, b - 1 if whole else b) for a, b in pairwise(edges))
+    return tuple(f"{a:.16g}" if a == b else f"{a:.16g}_to_{b:.16g}" for a, b in ends)
 
 
 def bin_ends(variable: Variable) -> tuple[float, ...]:

@@ -162,20 +162,13 @@ def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = 
         InputError: something else, damaged, or of another version.
     """
     what = f"{DRAWS_NAME} {name}"
-    start = len(DRAWS_FIRST_LINE) + -len(DRAWS_FIRST_LINE) % HEAD_BYTES + HEAD_BYTES
-    if not raw.startswith(DRAWS_FIRST_LINE):
-        raise InputError(f"{what} is no file of posterior draws; `discreet draw` makes one of a release")
-    if len(raw) < start + CHECKSUM_BYTES or sha256(memoryview(raw)[:-CHECKSUM_BYTES]).digest() != raw[-CHECKSUM_BYTES:]:
-        raise InputError(f"{what} is damaged: its checksum does not agree; draw it again (`discreet draw`)")
-    size = int.from_bytes(raw[start - HEAD_BYTES : start], "little")
-    if not 0 < size <= min(2 * DOCUMENT_BYTES, len(raw) - start - CHECKSUM_BYTES) or size % HEAD_BYTES:
-        raise InputError(f"{what} has a head of {size:,} bytes, which it cannot have")
-    head = _read_head(raw[start : start + size], what)
+    start, end = _find_head(raw, what)
+    head = _read_head(raw[start:end], what)
     combined = evidence_of(loads(head.evidence) if evidence is None else evidence)
     own = combined.network
     wide = Network(own.variables, {node: tuple(parents) for node, parents in head.parents.items()})
     wide = own if wide == own else wide
-    numbers = np.frombuffer(raw, "<f8", (len(raw) - CHECKSUM_BYTES - start - size) // 8, start + size)
+    numbers = np.frombuffer(raw, "<f8", (len(raw) - CHECKSUM_BYTES - end) // 8, end)
     taken = _ArrayReader(numbers, wide, what)
     prior = Dirichlet(Tables(wide, taken.tables())) if head.prior else None
     cells = taken.probabilities(head.draws)
@@ -193,6 +186,19 @@ def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = 
         raise InputError(f"{what} has a head that does not fit together ({error})") from None
     made = PosteriorDraws(cells, head.method, twins, mixing, partial(float, head.effective), tables=tables)
     return restore_source(made, combined, prior, rng, trusted=head.trusted)
+
+
+def _find_head(raw: bytes, what: str) -> tuple[int, int]:
+    """Find where the head of a file begins and ends; refuse other files, and damaged ones."""
+    start = len(DRAWS_FIRST_LINE) + -len(DRAWS_FIRST_LINE) % HEAD_BYTES + HEAD_BYTES
+    if not raw.startswith(DRAWS_FIRST_LINE):
+        raise InputError(f"{what} is no file of posterior draws; `discreet draw` makes one of a release")
+    if len(raw) < start + CHECKSUM_BYTES or sha256(memoryview(raw)[:-CHECKSUM_BYTES]).digest() != raw[-CHECKSUM_BYTES:]:
+        raise InputError(f"{what} is damaged: its checksum does not agree; draw it again (`discreet draw`)")
+    size = int.from_bytes(raw[start - HEAD_BYTES : start], "little")
+    if not 0 < size <= min(2 * DOCUMENT_BYTES, len(raw) - start - CHECKSUM_BYTES) or size % HEAD_BYTES:
+        raise InputError(f"{what} has a head of {size:,} bytes, which it cannot have")
+    return start, start + size
 
 
 def _read_head(raw: bytes, what: str) -> _Head:

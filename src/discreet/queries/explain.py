@@ -12,8 +12,9 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.query_grammar import NumberQuery, Probability, check_names, parse_query
+from discreet.model.query_grammar import NumberQuery, Probability, Query, check_names, parse_query
 from discreet.model.randomness import Seed, as_generator
+from discreet.model.schema import Schema
 from discreet.model.score_tables import SCORE_STEPS
 from discreet.posterior.basis import prior_only_words
 from discreet.posterior.joint_draws import PosteriorDraws, learned_prior
@@ -24,7 +25,7 @@ from discreet.privacy.guarantee import Guarantee, Relation, convert
 from discreet.queries.credible import check_level
 from discreet.queries.explanation import Change, Changes, Divergence, Explanation, OtherPrior, Promise, Telling
 from discreet.queries.query import answer
-from discreet.queries.row_shares import dependence
+from discreet.queries.row_shares import Dependence, dependence
 from discreet.releases.kinds.chosen_network import ChosenNetwork
 from discreet.releases.kinds.noisy_sums import NoisyTotal
 from discreet.releases.kinds.parameter_draws import ParameterDraws
@@ -109,40 +110,57 @@ def explain(
     by_change = release.guarantee.relation is Relation.METRIC
     promise = _describe_changes(release) if by_change else _describe_promise(release)
     telling = None if by_change else _describe_telling(release)
-    asked = [queries] if isinstance(queries, str) else list(queries)
-    if release.over_design:
-        note = "over a design: what answers depend on, and other priors, are told of networks only"
+    if note := _find_why_nothing_answers(release):
         return Explanation(promise, telling, None, (), (), (note,))
-    if isinstance(release.payload, ChosenNetwork):
-        note = (
-            "a network was chosen and nothing else measured: there is no posterior, and no answer; releases that are "
-            "made with it (`--network FILE`) have them"
-        )
-        return Explanation(promise, telling, None, (), (), (note,))
-    parsed = [parse_query(text, release.network.schema) for text in asked]
-    for query in parsed:
-        check_names(query, release.network.schema)
-    divergence, notes = _describe_divergence(release)
-    told = [query.bins if isinstance(query, NumberQuery) else query for query in parsed]
-    probabilities = [query for query in told if isinstance(query, Probability)]
-    others = [query for query in told if not isinstance(query, Probability)]
-    notes += [f"{query}: only probabilities are taken apart; ask for P(...)" for query in others]
+    asked = _read_queries([queries] if isinstance(queries, str) else queries, release.network.schema)
+    divergence = _describe_divergence(release)
+    probabilities = [query for query in asked if isinstance(query, Probability)]
+    others = [query for query in asked if not isinstance(query, Probability)]
+    notes = [f"{query}: only probabilities are taken apart; ask for P(...)" for query in others]
     if not probabilities:
         return Explanation(promise, telling, divergence, (), (), tuple(notes))
     try:
         posterior = noise_aware(release, draws=draws, rng=rng, trust_network=True)
     except InputError as error:
         return Explanation(promise, telling, divergence, (), (), (*notes, f"no answers: {error}"))
-    found = []
-    for query in probabilities:
+    found, more = _take_apart(posterior, probabilities, level, rows)
+    priors = _ask_other_priors(release, posterior, probabilities, level, rng)
+    return Explanation(promise, telling, divergence, tuple(found), priors, (*notes, *more))
+
+
+def _find_why_nothing_answers(release: Release) -> str:
+    """Find why there is no posterior to take apart; empty where there may be one."""
+    if release.over_design:
+        return "over a design: what answers depend on, and other priors, are told of networks only"
+    if isinstance(release.payload, ChosenNetwork):
+        return (
+            "a network was chosen and nothing else measured: there is no posterior, and no answer; releases that are "
+            "made with it (`--network FILE`) have them"
+        )
+    return ""
+
+
+def _read_queries(texts: Sequence[str], schema: Schema) -> list[Query]:
+    """Read queries of known names; those of numbers as the probabilities of bins that they are answered from."""
+    parsed = [parse_query(text, schema) for text in texts]
+    for query in parsed:
+        check_names(query, schema)
+    return [query.bins if isinstance(query, NumberQuery) else query for query in parsed]
+
+
+def _take_apart(
+    posterior: PosteriorDraws, queries: Sequence[Probability], level: float, rows: int
+) -> tuple[list[Dependence], list[str]]:
+    """Take the variances of probabilities apart, as far as they have answers; and what is to be noted of these."""
+    found, notes = list[Dependence](), list[str]()
+    for query in queries:
         try:
             found.append(dependence(posterior, query, level=level, rows=rows))
             unknown = answer(posterior, query, level=level).prior_only
             notes += [f"{query}: {prior_only_words(unknown)}"] if unknown else []
         except InputError as error:
             notes.append(f"{query}: {str(error).removeprefix(f'{query}: ')}")
-    priors = _ask_other_priors(release, posterior, probabilities, level, rng)
-    return Explanation(promise, telling, divergence, tuple(found), priors, tuple(notes))
+    return found, notes
 
 
 def _describe_promise(release: Release) -> Promise:
@@ -214,24 +232,29 @@ def _bound_distance_of_draws(epsilon: float, total: NoisyTotal | None) -> float:
     return 1 - (1 - range_distance(epsilon - told)) * (1 - best_distance(told, 0.0))
 
 
-def _describe_divergence(release: Release) -> tuple[Divergence | None, list[str]]:
-    """How far posteriors are apart, or why that cannot be told."""
+def _describe_divergence(release: Release) -> Divergence:
+    """How far posteriors are apart."""
     network, payload, relation = release.network, release.unit_payload, release.guarantee.relation
     if isinstance(payload, ParameterDraws) and payload.floors:
         moved = range_divergence(payload.temper * record_loss(network, payload.floors, relation))
-        return Divergence(moved, None, True, None, TEST_ERROR, {}, 0.0, 0, 0, ()), []
-    if isinstance(release.calibration, ScoredNoise):
+        return Divergence(moved, None, True, None, TEST_ERROR, {}, 0.0, 0, 0, ())
+    noise = release.calibration
+    if isinstance(noise, ScoredNoise):
         # Of a family it is the posterior in which a record counts so much.
-        moved = range_divergence(
-            release.calibration.rate * release.policy.steps * release.calibration.width / SCORE_STEPS
-        )
+        moved = range_divergence(noise.rate * release.policy.steps * noise.width / SCORE_STEPS)
         record, change = (None, moved) if relation is Relation.METRIC else (moved, None)
-        return Divergence(record, change, True, None, TEST_ERROR, {}, 0.0, 0, 0, ()), []
+        return Divergence(record, change, True, None, TEST_ERROR, {}, 0.0, 0, 0, ())
     record = None if relation is Relation.METRIC else record_divergence(release.dirichlet, relation)
     parts = release.measurements
     if not parts or not is_poolable(parts):
-        return Divergence(record, None, False, None, TEST_ERROR, {}, 0.0, 0, 0, ()), []
-    margins = pooled_margins(network, parts, release.records)
+        return Divergence(record, None, False, None, TEST_ERROR, {}, 0.0, 0, 0, ())
+    return _describe_noise_of_counts(release, record)
+
+
+def _describe_noise_of_counts(release: Release, record: float | None) -> Divergence:
+    """How far the posterior that takes noisy counts for counts is from that of the exact ones."""
+    network = release.network
+    margins = pooled_margins(network, release.measurements, release.records)
     most = np.inf if release.records is None else float(release.records)
     telling = [node for node in network.nodes if network.schema[node].size > 1]
     whole = [node for node in telling if network.ordered(network.family(node)) in margins.values]
@@ -241,19 +264,15 @@ def _describe_divergence(release: Release) -> tuple[Divergence | None, list[str]
         family, parents, alpha = network.family(node), network.parents[node], release.dirichlet.alpha[node]
         deviation = margins.deviation(family)
         # Cutting at 0, and at what is public, brings counts nearer to the exact ones.
-        counts, bound = (
-            np.clip(margins.table(family), 0, most),
-            largest_error(deviation, TEST_ERROR / cells, whole=True),
-        )
+        counts = np.clip(margins.table(family), 0, most)
+        bound = largest_error(deviation, TEST_ERROR / cells, whole=True)
         limits[node] = float(divergence_limits(alpha, counts, bound, most).sum())
         clear = (counts >= CLEAR_DEVIATIONS * deviation).all(axis=-1)
         means = expected_divergences(alpha + counts, deviation**2, margins.deviation(parents) ** 2)
         expected, large, rows = expected + float(means[clear].sum()), large + int(clear.sum()), rows + clear.size
     ordered = dict(sorted(limits.items(), key=lambda pair: -pair[1]))
     missing = tuple(node for node in telling if node not in limits)
-    return Divergence(
-        record, None, False, sum(limits.values()), TEST_ERROR, ordered, expected, large, rows, missing
-    ), []
+    return Divergence(record, None, False, sum(limits.values()), TEST_ERROR, ordered, expected, large, rows, missing)
 
 
 def _ask_other_priors(

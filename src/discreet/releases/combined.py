@@ -80,15 +80,8 @@ class Combined(Document):
         twice = first_repeated(part.id for part in self.parts)
         if twice is not None:
             raise InputError(f"release {twice} is there twice; it would count twice, so give it once")
-        for releases in self.data_sets:
-            if len({release.records for release in releases} - {None}) > 1:
-                raise InputError("releases on the same data set state different numbers of records; are they?")
-            kept = {release.policy.units for release in releases if isinstance(release, Release)}
-            if len(kept) > 1:
-                raise InputError(
-                    "releases of one data set that kept other records of its units are neither of the same records nor "
-                    "of independent ones; read the records once (read_records) and make all releases of them"
-                )
+        for parts in self.data_sets:
+            _require_one_data_set(parts)
         if self.public is not None:
             _check_public(self.public, self.network)
 
@@ -357,6 +350,18 @@ def _read_combined(raw: Any, cells: int) -> Combined:
     releases = tuple(tuple(_read_part(part, cells // count) for part in parts) for parts in sets)
     network = next(part for parts in releases for part in parts).network
     return Combined(releases, None if raw["public"] is None else _read_public(raw["public"], network))
+
+
+def _require_one_data_set(parts: tuple[Release | External, ...]) -> None:
+    """Refuse parts that cannot have measured the same records."""
+    if len({part.records for part in parts} - {None}) > 1:
+        raise InputError("releases on the same data set state different numbers of records; are they?")
+    kept = {part.policy.units for part in parts if isinstance(part, Release)}
+    if len(kept) > 1:
+        raise InputError(
+            "releases of one data set that kept other records of its units are neither of the same records nor of "
+            "independent ones; read the records once (read_records) and make all releases of them"
+        )
 
 
 def _check_public(public: Tables, network: Network) -> None:

@@ -16,7 +16,7 @@ from typing import NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from discreet.errors import InputError, listed
+from discreet.errors import InputError, listed, require
 from discreet.model.arrays import margin
 from discreet.model.network import Network
 from discreet.model.schema import Scope
@@ -78,24 +78,25 @@ class Counts:
             table.flags.writeable = False
         object.__setattr__(self, "joints", MappingProxyType(joints))
         for scope, table in self.joints.items():
-            if not isinstance(scope, tuple) or len(set(scope)) < len(scope):
-                raise InputError("joint counts are keyed by tuples of different variables")
-            if table.shape != tuple(self.network.schema[name].size for name in scope):
-                raise InputError(f"the counts over {scope} need one axis for each variable, as long as it has states")
+            keyed = isinstance(scope, tuple) and len(set(scope)) == len(scope)
+            require(keyed, "joint counts are keyed by tuples of different variables")
+            axes = table.shape == tuple(self.network.schema[name].size for name in scope)
+            require(axes, f"the counts over {scope} need one axis for each variable, as long as it has states")
         tables = [*self.tables.values(), *self.joints.values()]
-        if any(table.dtype != np.int64 or np.any(table < 0) for table in tables):
-            raise InputError("counts must be 64-bit integers and not negative")
+        whole = all(table.dtype == np.int64 and not np.any(table < 0) for table in tables)
+        require(whole, "counts must be 64-bit integers and not negative")
         if any(float(table.sum(dtype=np.float64)) > COUNT_LIMIT for table in tables):
             raise InputError(f"a number of records is larger than {COUNT_LIMIT:,}, where 64-bit noise could saturate")
-        if len({int(table.sum()) for table in tables}) != 1:
-            raise InputError("all tables must count the same records")
+        require(len({int(table.sum()) for table in tables}) == 1, "all tables must count the same records")
         for scope, joint in self.joints.items():
-            for node in scope:
-                family = self.network.family(node)
-                if set(family) <= set(scope) and not np.array_equal(
-                    _sum_out({scope: joint}, family), self.tables[node]
-                ):
-                    raise InputError(f"the counts over {scope} disagree with those of the family of {node!r}")
+            self._require_families(scope, joint)
+
+    def _require_families(self, scope: Scope, joint: Array) -> None:
+        """Refuse joint counts that are of other records than those of the families inside."""
+        for node in scope:
+            family = self.network.family(node)
+            if set(family) <= set(scope) and not np.array_equal(_sum_out({scope: joint}, family), self.tables[node]):
+                raise InputError(f"the counts over {scope} disagree with those of the family of {node!r}")
 
     def __repr__(self) -> str:
         """Text that says nothing of the counts."""

@@ -97,6 +97,22 @@ def open_file(
         InputError: no such file, no known format, a header or footer beyond the limits, or a column that is not there.
         Exception: the engine's own; it may quote a record.
     """
+    found, columnar = _find_files(path)
+    # DuckDB would take a path with brackets for a pattern, and a folder `x=1` for a column.
+    literal = "[" + ", ".join(_quote_text(re.sub(r"([*?[])", r"[\1]", name)) for name in found) + "]"
+    if columnar:
+        return _make_view(engine, *_plan_parquet(literal, found[0], wanted)), partial(_plan_parquet_blocks, found)
+    headers = {_read_header(name) for name in found}
+    if len(headers) > 1:
+        raise InputError(f"the files of {shown_path(path)} differ in their headers")
+    for name in found:
+        if _has_long_line(name):
+            raise InputError(f"{shown_path(name)} has a line of more than {LINE_LIMIT:,} bytes; is it CSV?")
+    return _make_view(engine, *_plan_csv(literal, *headers.pop(), wanted)), partial(_plan_csv_blocks, engine)
+
+
+def _find_files(path: str) -> tuple[list[str], bool]:
+    """Find the files that a path names, and whether they are Parquet; refuse missing, empty and unknown ones."""
     if Path(path).is_dir():
         found = _list_folder(path)
         kinds = {_find_format(name) for name in found}
@@ -115,17 +131,7 @@ def open_file(
         raise InputError(f"no file {shown_path(path)}")
     if any(Path(name).stat().st_size == 0 for name in found):
         raise InputError(f"{shown_path(path)} is empty; a table needs at least a header")
-    # DuckDB would take a path with brackets for a pattern, and a folder `x=1` for a column.
-    literal = "[" + ", ".join(_quote_text(re.sub(r"([*?[])", r"[\1]", name)) for name in found) + "]"
-    if kind == "parquet":
-        return _make_view(engine, *_plan_parquet(literal, found[0], wanted)), partial(_plan_parquet_blocks, found)
-    headers = {_read_header(name) for name in found}
-    if len(headers) > 1:
-        raise InputError(f"the files of {shown_path(path)} differ in their headers")
-    for name in found:
-        if _has_long_line(name):
-            raise InputError(f"{shown_path(name)} has a line of more than {LINE_LIMIT:,} bytes; is it CSV?")
-    return _make_view(engine, *_plan_csv(literal, *headers.pop(), wanted)), partial(_plan_csv_blocks, engine)
+    return found, kind == "parquet"
 
 
 def _find_format(path: str) -> str | None:

@@ -142,17 +142,27 @@ def kinds_of(over: Network | Design, most: int = MOST_KINDS) -> list[Record]:
     """Kinds of records: all of a network; of a design those at the corners of its bounds, in the middle, and more."""
     if isinstance(over, Network):
         return _thin_out(list(product(*(range(variable.size) for variable in over.variables))), most)
-    bounds = [variable.bounds for variable in over.features if variable.bounds is not None]
-    corners = (place for place in product(*bounds) if all(sum(place[at] for at in group) <= 1 for group in over.groups))
-    places = [*corners, tuple(middle if at in over.alone else 0.0 for at, middle in enumerate(over.middles.tolist()))]
-    if over.norm is not None and len(bounds) > 1:
+    target = over.target
+    ends = [()] if target is None else [(value,) for value in target.bounds or target.states]
+    found = [(*place, *end) for place in _list_places(over) for end in ends]
+    return found if most == MOST_KINDS else _thin_out(found, most)
+
+
+def _list_places(design: Design) -> list[Record]:
+    """List features of records: at the corners of the bounds, in the middle, and of two that are nearly alike."""
+    bounds = [variable.bounds for variable in design.features if variable.bounds is not None]
+    middle = tuple(place if at in design.alone else 0.0 for at, place in enumerate(design.middles.tolist()))
+    places = [*(corner for corner in product(*bounds) if _is_in_groups(corner, design)), middle]
+    if design.norm is not None and len(bounds) > 1:
         # Nearly alike, and told apart by weights along the first axis: their gradients are opposite there.
         low, high = (0.02 * end for end in bounds[0])
         places += [(first, *(top for _, top in bounds[1:])) for first in (low, high)]
-    target = over.target
-    ends = [()] if target is None else [(value,) for value in target.bounds or target.states]
-    found = [(*place, *end) for place in places for end in ends]
-    return found if most == MOST_KINDS else _thin_out(found, most)
+    return places
+
+
+def _is_in_groups(place: Record, design: Design) -> bool:
+    """Whether at most one indicator of each group is set."""
+    return all(sum(place[at] for at in group) <= 1 for group in design.groups)
 
 
 def _thin_out(every: list[Record], most: int) -> list[Record]:

@@ -124,22 +124,28 @@ def read_tables(network: Network, parts: Sequence[Measurement]) -> Measured:
         if part.sampling is None:
             laws[scope] = (part.star or part.noise, part.scale or 0.0)
         else:
-            # That a count varies with who was in the sample enters by the mean count of the table.
-            sampled = max(number / table.size, 1.0) * (1 - part.sampling) / part.sampling
-            inside, rows = (variance / part.sampling**2 + sampled for variance in (noise.inside, noise.rows))
-            table, noise = table / part.sampling, Blur(rows, noise.shared, inside)
+            table, noise = _scale_sample(table, noise, part.sampling, number)
         told.setdefault(scope, []).append((table, noise))
     place = {name: index for index, name in enumerate(network.nodes)}
     ordered = sorted(told, key=lambda scope: [place[name] for name in scope])
     blurs = {scope: tuple(noise for _, noise in told[scope]) for scope in ordered}
     single = {scope: law for scope, law in laws.items() if len(told[scope]) == 1}
-    # A star is made again as a whole, or else as tables with noise of their own.
-    whole = {
-        scope: law
-        for scope, law in single.items()
-        if not isinstance(law[0], Star) or single.keys() >= set(law[0].scopes)
-    }
-    return Measured(network, {scope: _average_tables(scope, told[scope]) for scope in ordered}, blurs, whole)
+    tables = {scope: _average_tables(scope, told[scope]) for scope in ordered}
+    return Measured(network, tables, blurs, _leave_out_cut_stars(single))
+
+
+def _scale_sample(table: Floats, noise: Blur, share: float, number: float) -> tuple[Floats, Blur]:
+    """Scale a table of a sample up to all records; to its noise comes that of who was in the sample."""
+    # How much a count varies with that is told by the mean count of the table.
+    sampled = max(number / table.size, 1.0) * (1 - share) / share
+    inside, rows = (variance / share**2 + sampled for variance in (noise.inside, noise.rows))
+    return table / share, Blur(rows, noise.shared, inside)
+
+
+def _leave_out_cut_stars(laws: Mapping[Scope, Law]) -> dict[Scope, Law]:
+    """Leave out stars that lack a table: one is made again as a whole, or else as tables with noise of their own."""
+    whole = {scope for scope, (law, _) in laws.items() if not isinstance(law, Star) or laws.keys() >= set(law.scopes)}
+    return {scope: laws[scope] for scope in laws if scope in whole}
 
 
 def _average_tables(scope: Scope, told: Sequence[tuple[Floats, Blur]]) -> Floats:

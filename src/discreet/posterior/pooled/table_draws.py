@@ -210,23 +210,30 @@ class TableDraws:
         What stays is its family's law, and that of each pair with an earlier node that no table holds: of those, in a
         large network, which a table joins with what moves.
         """
-        order = self.network.order
-        before, family = order[: order.index(node)], set(self.network.family(node))
-        parts = [part for part in map(set, self.measured((*before, node))) if node in part]
-        apart = [{name, node} for name in before if frozenset((name, node)) not in self._pairs]
-        moved = [part for part in parts if not (part <= family and self._is_open(self.network.ordered(part)))]
-        if self.assume == "robust" and len(order) <= MOST_HELD_NODES:
+        order, family = self.network.order, self.network.family(node)
+        before, large = order[: order.index(node)], len(order) > MOST_HELD_NODES
+        apart: list[Scope] = [(name, node) for name in before if frozenset((name, node)) not in self._pairs]
+        moved = self._list_moved(before, node)
+        if self.assume == "robust" and not large:
             moved += apart
         if not moved:
             return []
-        if len(order) > MOST_HELD_NODES:
-            near = set().union(*moved)
-            apart = [pair for pair in apart if any(frozenset((a, b)) in self._pairs for a in pair for b in near)]
+        if large:
+            apart = self._list_joined(apart, set().union(*moved))
         if len(order) <= MOST_LOOSE:
-            moved += [triple for triple in map(set, self._list_loose_triples((*before, node))) if node in triple]
-        whole = [*moved, family, *apart]
-        largest = [part for place, part in enumerate(whole) if not _lies_in_another(part, place, whole)]
+            moved += [triple for triple in self._list_loose_triples((*before, node)) if node in triple]
+        largest = _keep_largest([*moved, family, *apart])
         return [tuple(name for name in before if name in part) for part in largest]
+
+    def _list_moved(self, before: Scope, node: str) -> list[Scope]:
+        """List sets of a node and earlier ones that tables hold, but for parts of its family that they leave open."""
+        family = self.network.family(node)
+        parts = [part for part in self.measured((*before, node)) if node in part]
+        return [part for part in parts if not (set(part).issubset(family) and self._is_open(part))]
+
+    def _list_joined(self, pairs: Sequence[Scope], near: set[str]) -> list[Scope]:
+        """List the pairs of which a table holds one together with one of some other variables."""
+        return [pair for pair in pairs if any(frozenset((a, b)) in self._pairs for a in pair for b in near)]
 
     def without_bias(self, law: Floats, names: Scope) -> Floats:
         """A law of some variables under every draw, moved to what tables tell of their pairs without bias.
@@ -288,9 +295,8 @@ class TableDraws:
     def measured(self, names: Iterable[str]) -> tuple[Scope, ...]:
         """The largest parts of some variables that a table has, in the schema's order."""
         asked = frozenset(names)
-        parts = {asked & table for table in self._tables}
-        largest = [part for part in parts if part and not any(part < other for other in parts)]
-        return tuple(sorted(map(self.network.ordered, largest)))
+        largest = _keep_largest(asked & table for table in self._tables)
+        return tuple(sorted(self.network.ordered(part) for part in largest if part))
 
     def _list_unmeasured_pairs(self, names: Iterable[str]) -> tuple[Scope, ...]:
         """Pairs of some variables that no table holds."""
@@ -427,9 +433,10 @@ def _normalise_law(law: Floats) -> Floats:
     return np.asarray(kept / kept.sum(axis=tuple(range(law.ndim - 1))))
 
 
-def _lies_in_another(part: set[str], place: int, among: Sequence[set[str]]) -> bool:
-    """Whether one of some sets lies in another, or is there before."""
-    return any(part < other or (part == other and at < place) for at, other in enumerate(among))
+def _keep_largest(sets: Iterable[Iterable[str]]) -> list[frozenset[str]]:
+    """Keep the sets that lie in no other, each once."""
+    once = dict.fromkeys(map(frozenset, sets))
+    return [part for part in once if not any(part < other for other in once)]
 
 
 def _fit_margins(law: Floats, names: Sequence[str], wanted: Mapping[Scope, Floats]) -> Floats:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 
-from discreet.errors import InputError, listed, require, shown
+from discreet.errors import listed, require, shown
 from discreet.model.arrays import Array, freeze, margin
 from discreet.model.limits import STAR_DIMENSIONS
 from discreet.model.network import Network
@@ -139,30 +139,25 @@ class NoisyTables(CountedTables):
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
-        position = {name: index for index, name in enumerate(self.network.nodes)}
-        for scope in self.tables:
-            places = [position.get(name, -1) for name in scope]
-            if any(low >= high for low, high in pairwise([-1, *places])):
-                raise InputError(
-                    f"noisy tables name variables of the network, in the schema's order; not ({listed(scope)})"
-                )
-        if set(self.scales) != set(self.tables) or not all(0 < scale < NO_NOISE for scale in self.scales.values()):
-            raise InputError("noisy tables need one positive noise scale below 2^63 for every table")
-        ordered = sorted(self.tables, key=lambda scope: [position[name] for name in scope])
+        ordered = _sort_scopes(self.tables, self.network.nodes)
+        fit = self.scales.keys() == self.tables.keys() and all(0 < scale < NO_NOISE for scale in self.scales.values())
+        require(fit, "noisy tables need one positive noise scale below 2^63 for every table")
         scales = {scope: self.scales[scope] for scope in ordered}
         stars = {scope: self.stars[scope] for scope in ordered if scope in self.stars}
         require(len(stars) == len(self.stars), "a star needs tables that were measured")
         tables = {scope: np.asarray(self.tables[scope]) for scope in ordered}
         freeze(self, tables=tables, scales=scales, stars=stars)
         for scope, table in self.tables.items():
-            if table.dtype != np.int64 or table.shape != tuple(self.network.schema[name].size for name in scope):
-                raise InputError(
-                    f"the noisy counts over ({listed(scope)}) must be 64-bit integers, an axis for each variable"
-                )
+            fit = table.dtype == np.int64 and table.shape == tuple(self.network.schema[name].size for name in scope)
+            require(fit, f"the noisy counts over ({listed(scope)}) must be 64-bit integers, an axis for each variable")
+        held = set[str]().union(*self.tables)
         for node in self.network.nodes:
-            if not any(node in scope for scope in self.tables):
-                raise InputError(f"noisy tables need one that holds {shown(node)}")
+            require(node in held, f"noisy tables need one that holds {shown(node)}")
         _require_stars(self.stars, self.scales, self.noise)
+        self._require_agreement()
+
+    def _require_agreement(self) -> None:
+        """Refuse stars that are too large, or whose tables say different things of the variables they share."""
         for star in self._stars:
             free = 1 + sum(length - 1 for length in star.lengths)
             require(free <= STAR_DIMENSIONS, f"a star has at most {STAR_DIMENSIONS} dimensions, and one has {free:,}")
@@ -263,6 +258,16 @@ def star_scopes(stars: Mapping[Scope, int]) -> list[tuple[Scope, ...]]:
     for scope, number in stars.items():
         found.setdefault(number, []).append(scope)
     return [tuple(found[number]) for number in sorted(found)]
+
+
+def _sort_scopes(scopes: Iterable[Scope], nodes: Sequence[str]) -> list[Scope]:
+    """Sort sets of variables by the places of these in the schema; refuse any that do not keep to its order."""
+    position = {name: index for index, name in enumerate(nodes)}
+    places = {scope: [position.get(name, -1) for name in scope] for scope in scopes}
+    for scope, its in places.items():
+        rising = all(low < high for low, high in pairwise([-1, *its]))
+        require(rising, f"noisy tables name variables of the network, in the schema's order; not ({listed(scope)})")
+    return sorted(places, key=places.__getitem__)
 
 
 def _require_stars(stars: Mapping[Scope, int], scales: Mapping[Scope, float], noise: CellNoise) -> None:
