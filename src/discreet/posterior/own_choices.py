@@ -167,7 +167,7 @@ class _MadeUpData:
                 f"{int(numbers.sum()):,} made-up records are more than memory has; ask for fewer data_sets"
             )
         scores = np.split(self.draw(int(numbers.sum()), rng), np.cumsum(numbers)[:-1])
-        here = np.array([self._log_choice(part.sum(axis=0)) for part in scores])
+        here = self._log_choices(scores)
         power, log_mean, variance, first = 0.0, 0.0, 0.0, np.arange(len(here))
         for _ in range(MOST_LAW_STEPS):
             step = next_step(here, 1 - power, LAW_EFFECTIVE_SHARE)
@@ -192,21 +192,21 @@ class _MadeUpData:
         # Parts of all sizes: far from the law hardly any large one is accepted.
         fresh = np.minimum(np.floor((sizes + 1.0) ** rng.random(len(sizes))).astype(np.int64), sizes)
         parts = np.split(self.draw(int(fresh.sum()), rng), np.cumsum(fresh)[:-1])
-        moved, there = [], here.copy()
-        for at, (part, new) in enumerate(zip(scores, parts, strict=True)):
-            # Records are alike, so that the first ones of a data set put in another order are any of them.
-            kept = part[rng.permutation(len(part))[len(new) :]]
-            proposed = np.concatenate([kept, new])
-            there[at] = self._log_choice(proposed.sum(axis=0))
-            moved.append(proposed)
+        # Records are alike, so that the first ones of a data set put in another order are any of them.
+        moved = [
+            np.concatenate([part[rng.permutation(len(part))[len(new) :]], new])
+            for part, new in zip(scores, parts, strict=True)
+        ]
+        there = self._log_choices(moved)
         accepted = np.log1p(-rng.random(len(here))) < power * (there - here)
         chosen = [new if took else old for new, old, took in zip(moved, scores, accepted, strict=True)]
         return chosen, np.where(accepted, there, here)
 
-    def _log_choice(self, sums: Floats) -> float:
-        """`ln P(z | X)` from sums of scores, in steps."""
+    def _log_choices(self, scores: Sequence[Floats]) -> Floats:
+        """`ln P(z | X)` of each data set, from the scores of its records, in steps."""
+        sums = np.array([part.sum(axis=0) for part in scores])
         logs = self.factor.base + self.payload.rate / SCORE_STEPS * sums
-        return float(logs[self.payload.index] - logsumexp(logs))
+        return np.asarray(logs[:, self.payload.index] - logsumexp(logs, axis=1))
 
 
 def _score_made_up(factor: OwnFactor, make_up: MakeUp, law: int, records: int, rng: np.random.Generator) -> Floats:

@@ -178,30 +178,32 @@ class Gradients:
         itself, and no entry is larger than 1.
 
         Args:
-            theta: shape `(weights,)`.
+            theta: shape `(weights,)`; or `(points, weights)`, for sums at each of many.
 
         Returns:
             int64, in steps of the grid: (q; with an intercept or groups q u_i for the features u, and
             q (2 u_i^2 - 1) for those in no group, where it is not known from these; products q u_i u_j of different
-            features that a record can have both, upper triangle row by row), each of one pair after the other.
+            features that a record can have both, upper triangle row by row), each of one pair after the other. At many
+            points each has a row for every point.
         """
         width, alone, response = len(self.over.features), list(self.over.alone), self.response
-        linear, pairs = self.over.intercept or bool(self.over.groups), len(self.response.pairs)
-        few = np.zeros((pairs, 1 + width * linear + len(alone)), np.int64)
-        many = np.zeros((pairs, width, width), np.int64)
+        linear, pairs, points = self.over.intercept or bool(self.over.groups), len(response.pairs), theta.shape[:-1]
+        few = np.zeros((pairs, *points, 1 + width * linear + len(alone)), np.int64)
+        many = np.zeros((pairs, *points, width, width), np.int64)
         for coordinates, _ in self.rows.blocks():
             p, u = response.means(_predict(coordinates, theta)), coordinates[:, :width].astype(np.float64)
             squares = 2 * u[:, alone] * u[:, alone] / GRID_STEPS - GRID_STEPS
             told = np.column_stack([np.full((len(u), 1), float(GRID_STEPS)), *([u] if linear else []), squares])
             for pair, slope in enumerate(response.slopes(p)):
                 q = np.minimum(slope * (1 / response.steepest_pair), 1.0)
-                few[pair] += np.rint(q[:, None] * told).astype(np.int64).sum(axis=0)
+                few[pair] += np.rint(q[..., None] * told).astype(np.int64).sum(axis=-2)
                 for at, i in enumerate(alone):
-                    products = np.rint((q * u[:, i] / GRID_STEPS)[:, None] * u[:, alone[at + 1 :]])
-                    many[pair, i, alone[at + 1 :]] += products.astype(np.int64).sum(axis=0)
+                    products = np.rint((q * u[:, i] / GRID_STEPS)[..., None] * u[:, alone[at + 1 :]])
+                    many[pair][..., i, alone[at + 1 :]] += products.astype(np.int64).sum(axis=-2)
                 if self.over.groups:
                     _add_grouped(many[pair], self.over, q, u)
-        return few[:, 0], few[:, 1:].ravel(), many[:, *self.over.pairs].ravel()
+        rows = [np.moveaxis(sums, 0, -2) for sums in (few, many[..., *self.over.pairs])]
+        return rows[0][..., 0], rows[0][..., 1:].reshape(*points, -1), rows[1].reshape(*points, -1)
 
     def cost(self, theta: Floats) -> float:
         """The negative log-likelihood; see `expansion`.
@@ -233,11 +235,11 @@ def _add_grouped(many: Ints, design: Design, q: Floats, u: Floats) -> None:
     alone = list(design.alone)
     grouped = sorted(position for group in design.groups for position in group)
     on = u[:, grouped] / GRID_STEPS
-    with_grouped = (on.T @ (np.rint(GRID_STEPS * q)[:, None] * on)).astype(np.int64)
-    many[np.ix_(grouped, grouped)] += with_grouped
-    with_alone = (np.rint(q[:, None] * u[:, alone]).T @ on).astype(np.int64)
-    many[np.ix_(alone, grouped)] += with_alone
-    many[np.ix_(grouped, alone)] += with_alone.T
+    with_grouped = (on.T @ (np.rint(GRID_STEPS * q)[..., None] * on)).astype(np.int64)
+    many[..., *np.ix_(grouped, grouped)] += with_grouped
+    with_alone = (np.rint(q[..., None] * u[:, alone]).mT @ on).astype(np.int64)
+    many[..., *np.ix_(alone, grouped)] += with_alone
+    many[..., *np.ix_(grouped, alone)] += with_alone.mT
 
 
 def sum_gradients(rows: Rows) -> Gradients:
@@ -268,12 +270,15 @@ def sum_gradients(rows: Rows) -> Gradients:
 
 
 def _predict(coordinates: Ints, theta: Floats) -> Floats:
-    """Compute linear predictors, shape (outputs, records), to the last bit the same whatever the other records are."""
-    weights = theta.reshape(-1, coordinates.shape[1]) / GRID_STEPS
-    found = np.zeros((len(weights), len(coordinates)))
+    """Compute linear predictors, shape (outputs, records), to the last bit the same whatever the other records are.
+
+    At many points the shape is (outputs, points, records).
+    """
+    weights = np.moveaxis(theta.reshape(*theta.shape[:-1], -1, coordinates.shape[1]), -2, 0) / GRID_STEPS
+    found = np.zeros((*weights.shape[:-1], len(coordinates)))
     # Entry by entry: a matrix product may round a record's sum in an order that depends on how many there are.
-    for column, each in zip(coordinates.T, weights.T, strict=True):
-        found += each[:, None] * column
+    for place, column in enumerate(coordinates.T):
+        found += weights[..., place, None] * column
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -34,8 +35,8 @@ __all__ = ["objective_loss", "truncation_loss"]
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Pairs = Iterable[tuple[Any, Any]]
-Sums = Sequence[tuple[Integers, ...]]
-"""Vectors of a curvature at each of some weights."""
+Sums = tuple[Integers, ...]
+"""Vectors of a curvature, each with a row for every one of some weights."""
 
 COMPARED_WEIGHTS = (-1e3, -30.0, -3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0, 30.0, 1e3)
 """Weights of one coordinate at which densities are compared."""
@@ -118,7 +119,7 @@ def objective_loss(
         asked = [(one, *norm) for _, one, *norm in measured]
         slack = float(BALL_SLACK) * len(zeros) if shape == "ball" and not calibration.rho else 0.0
         costs.append(2 * POLISH_ERROR / polish + slack + sum(1 / one for _, one, _ in script.laplace))
-        sums = [statistic.curvature(point) for point in points] if measured else []
+        sums = statistic.curvature(points) if measured else ()
         logs[key] = Asked(tilts, volumes, sums, scale, shape)
     if calibration.rho:
         corners = corners_of(prior.design, guarantee.relation) + bool(asked)
@@ -143,7 +144,7 @@ class Asked:
     Args:
         tilts: the noise whose minima the points are, shape (points, weights).
         volumes: logarithms of how densely minima lie there.
-        sums: vectors of the curvature at each point; empty where none is measured.
+        sums: vectors of the curvature at all points; empty where none is measured.
         scale, shape: of the noise.
     """
 
@@ -153,7 +154,7 @@ class Asked:
     scale: float
     shape: Shape
 
-    @property
+    @cached_property
     def density(self) -> Floats:
         """Its logarithm at each point, for K-norm noise."""
         return self.volumes - np.array([length(tilt, self.shape) for tilt in self.tilts]) / self.scale
@@ -186,21 +187,18 @@ def _find_minima(statistic: Any, response: Response, points: Floats, convexity: 
 
 def _measure_moves(one: Asked, other: Asked, asked: Sequence[tuple[Any, ...]]) -> Floats:
     """Measure losses of K-norm noise on the vectors of two curvatures at each point; 0 where none is measured."""
-    found = [
-        sum(
-            float(np.abs(a - b).sum() if shape == "diamond" else np.abs(a - b).max(initial=0)) / scale
-            for a, b, (scale, shape) in zip(*pair, asked, strict=False)
-        )
-        for pair in zip(one.sums, other.sums, strict=True)
-    ]
-    return np.array(found or [0.0])
+    found = np.zeros(len(one.tilts))
+    for a, b, (scale, shape) in zip(one.sums, other.sums, asked, strict=False):
+        moved = np.abs(a - b)
+        found += (moved.sum(axis=1) if shape == "diamond" else moved.max(axis=1, initial=0)) / scale
+    return found
 
 
 def _solve_gaussian(one: Asked, other: Asked, asked: Sequence[tuple[Any, ...]], delta: float) -> float:
     """Find epsilon at delta of Gaussian noise on the longest move at any point, and the largest change of density."""
     squares = (((one.tilts - other.tilts) / one.scale) ** 2).sum(axis=1)
-    for at, (a, b) in enumerate(zip(one.sums, other.sums, strict=True)):
-        squares[at] += sum(float((((u - w) / scale) ** 2).sum()) for u, w, (scale,) in zip(a, b, asked, strict=False))
+    for a, b, (scale,) in zip(one.sums, other.sums, asked, strict=False):
+        squares += (((a - b) / scale) ** 2).sum(axis=1)
     mean = math.sqrt(float(squares.max()))
     lost = float(np.abs(one.volumes - other.volumes).max())
     if not mean:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ MOST_NOISE_CALLS = 1000
 """Calls for noise in one draw: whoever asks for more waits for an answer that he likes."""
 SCRAMBLED_RUNS = 1
 """Runs in which every row, and every draw of a row, takes a path of its own."""
+OVER = {"network", "design"}
+"""Fields of a payload that are the same in all of an audit: what it is over."""
 TAG_DIGIT = 2**40
 """Counts of a sample carry a tag of the sample above this digit."""
 TAG_RANGE = 2**20, 2**22
@@ -111,12 +114,7 @@ class Script:
         calls = len(self.laplace) + len(self.gaussian) + len(self.vectors) + len(self.stars)
         if calls > MOST_NOISE_CALLS:
             raise Leak("noise is asked for again and again, until an answer suits")
-        kind = self.answers.noise
-        rng = np.random.default_rng([kind, calls])
-        if kind < 2:
-            return rng.integers(-3 * kind, 3 * kind + 1, shape)
-        signs = rng.choice([-1, 1], shape) if kind == 2 else np.full(shape, 1 if kind == 3 else -1)
-        return np.asarray(signs * 2 ** rng.integers(0, MOST_NOISE_BITS + 1, shape), np.int64)
+        return _make_noise(self.answers.noise, calls, shape).copy()
 
     def discrete_laplace(self, values: Integers, scale: float) -> Integers:
         """Log, and answer."""
@@ -213,6 +211,16 @@ class Script:
     def uniforms(self, number: int) -> Floats:
         """What is made of uniform variates is measured statistically, and never run by a script."""
         raise Leak("uniform variates were asked for, which this audit cannot follow")
+
+
+@lru_cache(maxsize=1024)
+def _make_noise(kind: int, calls: int, shape: tuple[int, ...]) -> Integers:
+    """Make noise of a kind for one call: always the same, so that it is made once; not to be changed."""
+    rng = np.random.default_rng([kind, calls])
+    if kind < 2:
+        return rng.integers(-3 * kind, 3 * kind + 1, shape)
+    signs = rng.choice([-1, 1], shape) if kind == 2 else np.full(shape, 1 if kind == 3 else -1)
+    return np.asarray(signs * 2 ** rng.integers(0, MOST_NOISE_BITS + 1, shape), np.int64)
 
 
 @dataclass(frozen=True)
@@ -371,10 +379,12 @@ def numbers(value: Any) -> Any:
         >>> numbers({"rate": (1, 2.5)})
         (('rate', (1, 2.5)),)
     """
+    if value is None or isinstance(value, str | int | float):
+        return value
     if isinstance(value, np.ndarray):
         return (value.shape, value.tobytes())
     if isinstance(value, Mapping):
         return tuple((key, numbers(part)) for key, part in value.items())
     if hasattr(value, "__dataclass_fields__"):
-        return tuple(numbers(getattr(value, name)) for name in value.__dataclass_fields__ if name != "network")
+        return tuple(numbers(getattr(value, name)) for name in value.__dataclass_fields__ if name not in OVER)
     return tuple(map(numbers, value)) if isinstance(value, tuple) else value
