@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import cache, lru_cache
 from itertools import product
 from typing import Any
 
@@ -149,14 +150,15 @@ class Run:
 
     def length(self, answers: Sequence[int]) -> Loss:
         """How far the answers are from the values, in units of the noise: minus the log density but for a constant."""
-        total = Fraction()
+        moved = [answer - value for answer, value in zip(answers, self.values, strict=False)]
+        longest: dict[float, int] = {}
         for rows in self.blocks:
-            sums = {sum(answers[cell] - self.values[cell] for cell in row) for row in rows}
-            if len(sums) > 1:
+            scale, first = self.scales[rows[0][0]], sum([moved[cell] for cell in rows[0]])
+            if any(sum([moved[cell] for cell in row]) != first for row in rows[1:]):
                 return math.inf
-            longest = max(sum(abs(answers[cell] - self.values[cell]) for cell in row) for row in rows)
-            total += longest / Fraction(self.scales[rows[0][0]])
-        return total
+            most = max([sum([abs(moved[cell]) for cell in row]) for row in rows])
+            longest[scale] = longest.get(scale, 0) + most
+        return sum((steps / Fraction(scale) for scale, steps in longest.items()), Fraction())
 
 
 def runs(
@@ -387,17 +389,26 @@ def gaussian_delta(mechanism: dc.tools.Mechanism, network: dc.Network, guarantee
     return max(hockey_stick(move, float(guarantee.epsilon)) for move in moves)
 
 
-LOGITS = np.linspace(-400, 400, 800_001)
-"""Where beta densities are summed: steps of 1e-3, and less than 1e-40 beyond for concentrations from 0.25."""
+@cache
+def logits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where beta densities are summed, and both logarithms of the logistic function there.
+
+    Steps of 1e-3, and less than 1e-40 beyond for concentrations from 0.25.
+    """
+    at = np.linspace(-400, 400, 800_001)
+    return at, log_expit(at), log_expit(-at)
+
+
+@lru_cache(maxsize=2)
+def beta_density(a: float, b: float) -> np.ndarray:
+    _, ahead, behind = logits()
+    return np.asarray(np.exp(a * ahead + b * behind - betaln(a, b)))
 
 
 def beta_excess(p: tuple[float, float], q: tuple[float, float], epsilon: float) -> float:
     """`integral of max(p - exp(epsilon) q, 0)` for two beta densities, by the trapezoid rule in the logit."""
-
-    def density(a: float, b: float) -> np.ndarray:
-        return np.exp(a * log_expit(LOGITS) + b * log_expit(-LOGITS) - betaln(a, b))
-
-    return float(np.trapezoid(np.maximum(density(*p) - math.exp(epsilon) * density(*q), 0), LOGITS))
+    over = np.maximum(beta_density(*p) - math.exp(epsilon) * beta_density(*q), 0)
+    return float(np.trapezoid(over, logits()[0]))
 
 
 def beta_delta(relation: dc.Relation, concentration: float, temper: float, epsilon: float) -> float:

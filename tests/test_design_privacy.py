@@ -25,6 +25,7 @@ from discreet.mechanisms import objective_perturbation as perturbation
 from discreet.mechanisms import truncated_posterior as truncated
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.model.design import GRID_STEPS
+from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS
 from discreet.releases.kinds.noisy_sums import groups_of
 from folding import every
 
@@ -314,7 +315,7 @@ def log_densities(over: dc.Design, records: Any, scale: float, convexity: float)
     for w in WEIGHTS[:, : over.size] if over.size == 2 else np.concatenate([WEIGHTS[:, :1], WEIGHTS[:, :1] / 9]):
         slope, curvature = statistic.slope(w)
         b = [Fraction(float(part)) for part in -convexity * w - slope]
-        k = np.array([math.floor(part * 2**perturbation.BITS + Fraction(1, 2)) for part in b], object)
+        k = np.array([math.floor(part * 2**OBJECTIVE_BITS + Fraction(1, 2)) for part in b], object)
         volume = np.linalg.slogdet(curvature + convexity * np.eye(over.size))[1]
         found.append(volume - length(k, over.shape) / scale)
     return np.array(found)
@@ -397,7 +398,7 @@ def test_lattice_points_are_no_further_apart_than_the_sensitivity(
     over, rng = design(size, CLASSES, norm=norm), np.random.default_rng(6)
     calibration = made(dc.objective_perturbation(records=10), over, promise(1, relation))
     records = 1 if relation is ADD_REMOVE else 2
-    most = records * over.reach * 2 ** (perturbation.BITS - 12)
+    most = records * over.reach * 2 ** (OBJECTIVE_BITS - 12)
     rounded = 1 if norm is None else math.ceil(math.sqrt(over.size))
     assert calibration.sensitivity == most + rounded
     worst = 0.0
@@ -466,8 +467,8 @@ def test_the_minimiser_is_as_near_as_was_paid_for(name: str, monkeypatch: pytest
         assert not zeros.any()
         assert (scale, shape, polish, cube) == (calibration.scale, over.shape, calibration.polish, "cube")
         assert np.array_equal(steps, np.rint(found[-1] / step))
-        off = exact_slope(rows, lattice * 2.0**-perturbation.BITS, convexity, found[-1])
-        cell = math.sqrt(over.size) * 2.0 ** -(perturbation.BITS + 1)
+        off = exact_slope(rows, lattice * 2.0**-OBJECTIVE_BITS, convexity, found[-1])
+        cell = math.sqrt(over.size) * 2.0 ** -(OBJECTIVE_BITS + 1)
         assert (off + cell) / convexity <= step
     assert len(found) == 3
 
@@ -496,7 +497,7 @@ def test_all_parts_of_objective_perturbation_are_paid_for(relation: dc.Relation,
         exact = math.log1p(float(over.squared_length) / (4 * calibration.regularisation))
         assert exact <= calibration.curvature <= exact * (1 + 1e-9)
         # A step is no shorter than the computed minimiser may be off: two of them are then two steps apart at most.
-        convexity, cell = calibration.regularisation, math.sqrt(over.size) * 2.0 ** -(perturbation.BITS + 1)
+        convexity, cell = calibration.regularisation, math.sqrt(over.size) * 2.0 ** -(OBJECTIVE_BITS + 1)
         rounding = perturbation._bound_rounding(100, over, convexity, calibration.scale, normal=False)
         assert (100 * perturbation.GRADIENT_TOLERANCE + 2 * rounding + cell) / convexity <= calibration.polish_step
 
@@ -516,7 +517,7 @@ def test_objective_perturbation_releases_what_the_noise_says_and_nothing_else() 
     assert released[0] == released[1] == released[2]
     assert released[0]["weights"] == [12345 * calibration.polish_step] * 3
     assert released[0]["gradients"] == [[calibration.regularisation * w for w in released[0]["weights"]]]
-    assert released[0]["scale"] == calibration.scale * 2.0**-perturbation.BITS
+    assert released[0]["scale"] == calibration.scale * 2.0**-OBJECTIVE_BITS
 
 
 # ----------------------------------------------------------------------------------------------- audits from outside
