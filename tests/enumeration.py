@@ -13,10 +13,11 @@ what it was asked. The law of the release follows from what was asked alone:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import cache, lru_cache
 from itertools import product
 from typing import Any
 
@@ -149,21 +150,28 @@ class Run:
 
     def length(self, answers: Sequence[int]) -> Loss:
         """How far the answers are from the values, in units of the noise: minus the log density but for a constant."""
-        total = Fraction()
+        moved = [answer - value for answer, value in zip(answers, self.values, strict=False)]
+        longest: dict[float, int] = {}
         for rows in self.blocks:
-            sums = {sum(answers[cell] - self.values[cell] for cell in row) for row in rows}
-            if len(sums) > 1:
+            scale, first = self.scales[rows[0][0]], sum([moved[cell] for cell in rows[0]])
+            if any(sum([moved[cell] for cell in row]) != first for row in rows[1:]):
                 return math.inf
-            longest = max(sum(abs(answers[cell] - self.values[cell]) for cell in row) for row in rows)
-            total += longest / Fraction(self.scales[rows[0][0]])
-        return total
+            most = max([sum([abs(moved[cell]) for cell in row]) for row in rows])
+            longest[scale] = longest.get(scale, 0) + most
+        return sum((steps / Fraction(scale) for scale, steps in longest.items()), Fraction())
+
+
+@cache
+def uniform(network: dc.Network) -> dc.Dirichlet:
+    """The prior of every draw here, made once for each network."""
+    return dc.Dirichlet.uniform(network)
 
 
 def runs(
     mechanism: dc.tools.Mechanism, calibration: Any, counts: dc.results.Counts, answers: Sequence[int]
 ) -> list[Run]:
     """A run for every sample that the mechanism can take; the answers to calls for noise are the same in all."""
-    prior = dc.Dirichlet.uniform(counts.network)
+    prior = uniform(counts.network)
     probe = Scripted(answers)
     mechanism.draw(counts, prior, calibration, probe)
     found = []
@@ -175,6 +183,19 @@ def runs(
             chance *= math.comb(count, own) * share**own * (1 - share) ** (count - own)
         found.append(Run(chance, tuple(source.values), tuple(source.scales), tuple(source.blocks), released))
     return found
+
+
+def only_run(
+    mechanism: dc.tools.Mechanism, calibration: Any, network: dc.Network
+) -> Callable[[tuple[Record, ...]], Run]:
+    """The one run of each data set, of a mechanism that samples nothing; each is made once."""
+
+    @cache
+    def of(data: tuple[Record, ...]) -> Run:
+        (found,) = runs(mechanism, calibration, counts_of(network, data), ())
+        return found
+
+    return of
 
 
 def laplace_log(value: int, scale: float, answer: int) -> float:
@@ -214,7 +235,7 @@ def noise_loss(
     where the ratio is largest by the triangle inequality: in each cell beyond the value of one data set, away from that
     of the other; and far away, where different scales would show.
     """
-    calibration = mechanism.calibrate(network, dc.Dirichlet.uniform(network), guarantee)
+    calibration = mechanism.calibrate(network, uniform(network), guarantee)
     seen: dict[Any, list[Run]] = {}
 
     def of(data: tuple[Record, ...], answers: tuple[int, ...]) -> list[Run]:
@@ -251,7 +272,7 @@ def outcomes(
     while todo:
         path = todo.pop()
         source = Scripted(picks=path, coins=coins)
-        used = prior or dc.Dirichlet.uniform(counts.network)
+        used = prior or uniform(counts.network)
         released = numbers(mechanism.draw(counts, used, calibration, source))
         law[released] = law.get(released, Fraction()) + math.prod(source.chances, start=Fraction(1))
         for place in range(len(path), len(source.widths)):
@@ -290,7 +311,7 @@ def picked_loss(
 
     A release is rows and, where that is private, a noisy number of records.
     """
-    calibration = mechanism.calibrate(network, dc.Dirichlet.uniform(network), guarantee)
+    calibration = mechanism.calibrate(network, uniform(network), guarantee)
     coarse = coarsened(calibration, steps)
     seen: dict[Any, dict[Any, Fraction]] = {}
     largest = 0.0
@@ -332,7 +353,7 @@ def rows_by_hand(exponents: Sequence[float], floor: float, steps: int) -> dict[t
 def choice_law(mechanism: dc.tools.Mechanism, calibration: Any, counts: dc.results.Counts) -> list[Fraction]:
     """The law of a choice, `P(i) ~ exp(score_i / scale)`, to fifty digits."""
     source = Scripted()
-    mechanism.draw(counts, dc.Dirichlet.uniform(counts.network), calibration, source)
+    mechanism.draw(counts, uniform(counts.network), calibration, source)
     ((scores, scale),) = source.scores
     context = Context(prec=50, Emin=-(10**9), Emax=10**9)
     weights = [Fraction(context.exp(context.divide(Decimal(score), Decimal(scale)))) for score in scores.tolist()]
@@ -343,11 +364,16 @@ def choice_loss(
     mechanism: dc.tools.Mechanism, network: dc.Network, guarantee: dc.Guarantee, pairs: Iterable[Pair]
 ) -> float:
     """Largest log ratio over pairs and candidates, and of the number of records, whose noise is drawn apart."""
-    calibration = mechanism.calibrate(network, dc.Dirichlet.uniform(network), guarantee)
+    calibration = mechanism.calibrate(network, uniform(network), guarantee)
     told = 0.0 if calibration.total_scale is None else 1 / calibration.total_scale
     largest = 0.0
+
+    @cache
+    def law(data: tuple[Record, ...]) -> list[Fraction]:
+        return choice_law(mechanism, calibration, counts_of(network, data))
+
     for pair in pairs:
-        laws = (choice_law(mechanism, calibration, counts_of(network, data)) for data in pair)
+        laws = map(law, pair)
         counted = told * abs(len(pair[0]) - len(pair[1]))
         largest = max(largest, *(counted + abs(log(p) - log(q)) for p, q in zip(*laws, strict=True)))
     return largest
@@ -376,10 +402,10 @@ def hockey_stick(moves: tuple[tuple[int, float], ...], epsilon: float) -> float:
 
 def gaussian_delta(mechanism: dc.tools.Mechanism, network: dc.Network, guarantee: dc.Guarantee) -> float:
     """Largest hockey-stick divergence at epsilon, over all neighbours of up to 2 records."""
-    calibration = mechanism.calibrate(network, dc.Dirichlet.uniform(network), guarantee)
-    moves = set()
+    calibration = mechanism.calibrate(network, uniform(network), guarantee)
+    moves, asked = set(), only_run(mechanism, calibration, network)
     for one, other in neighbours(network, guarantee.relation, 2):
-        (a,), (b,) = (runs(mechanism, calibration, counts_of(network, data), ()) for data in (one, other))
+        a, b = asked(one), asked(other)
         assert a.released == b.released
         assert a.scales == b.scales
         cells = zip(a.values, b.values, a.scales, strict=True)
@@ -387,17 +413,26 @@ def gaussian_delta(mechanism: dc.tools.Mechanism, network: dc.Network, guarantee
     return max(hockey_stick(move, float(guarantee.epsilon)) for move in moves)
 
 
-LOGITS = np.linspace(-400, 400, 800_001)
-"""Where beta densities are summed: steps of 1e-3, and less than 1e-40 beyond for concentrations from 0.25."""
+@cache
+def logits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where beta densities are summed, and both logarithms of the logistic function there.
+
+    Steps of 1e-3, and less than 1e-40 beyond for concentrations from 0.25.
+    """
+    at = np.linspace(-400, 400, 800_001)
+    return at, log_expit(at), log_expit(-at)
+
+
+@lru_cache(maxsize=2)
+def beta_density(a: float, b: float) -> np.ndarray:
+    _, ahead, behind = logits()
+    return np.asarray(np.exp(a * ahead + b * behind - betaln(a, b)))
 
 
 def beta_excess(p: tuple[float, float], q: tuple[float, float], epsilon: float) -> float:
     """`integral of max(p - exp(epsilon) q, 0)` for two beta densities, by the trapezoid rule in the logit."""
-
-    def density(a: float, b: float) -> np.ndarray:
-        return np.exp(a * log_expit(LOGITS) + b * log_expit(-LOGITS) - betaln(a, b))
-
-    return float(np.trapezoid(np.maximum(density(*p) - math.exp(epsilon) * density(*q), 0), LOGITS))
+    over = np.maximum(beta_density(*p) - math.exp(epsilon) * beta_density(*q), 0)
+    return float(np.trapezoid(over, logits()[0]))
 
 
 def beta_delta(relation: dc.Relation, concentration: float, temper: float, epsilon: float) -> float:

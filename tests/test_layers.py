@@ -124,7 +124,8 @@ def test_only_two_methods_look_up_and_only_when_they_are_called(module: str) -> 
     loaded = [
         node.args[0].value.split(".")[1]
         for node in ast.walk(tree(module))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "import_late" and isinstance(node.args[0], ast.Constant)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "import_late"
+        if isinstance(node.args[0], ast.Constant)
         if node.args[0].value.startswith("discreet.")
     ]
     assert set(loaded) <= MAY_IMPORT[folder] | {folder} | above

@@ -35,6 +35,7 @@ from enumeration import (
     law_loss,
     log,
     noise_loss,
+    only_run,
     outcomes,
     picked_loss,
     rows_by_hand,
@@ -100,19 +101,19 @@ def test_the_worst_answers_are_worst_among_all() -> None:
 # ----------------------------------------------------------------------------------------------------------- allocated
 
 
-@every("weights", ["kl", "structure"])
+@every(("network", "weights"), [(BITS, "kl"), (BITS, "structure"), (ARC, "kl")])
 @every(("relation", "sampling"), [(ADD_REMOVE, "1"), (REPLACE, "1"), (ADD_REMOVE, "0.5"), (ADD_REMOVE, "0.1")])
-@every("network", [BITS, ARC], ids=["two tables", "one table"])
 def test_two_stages_are_private_and_tight(
     network: dc.Network, relation: dc.Relation, sampling: str, weights: Any
 ) -> None:
     """All samples, all signs of the first stage, the worst answers of the second; data sets of up to 2 records.
 
-    A sample is taken of 1 record, of up to 2 in one case: every record doubles the samples.
+    A sample is taken of 1 record, of up to 2 in one case: every record doubles the samples. The weights are for the
+    shares of several tables.
     """
     guarantee = promise(1, relation)
     mechanism = allocated(first="0.25", sampling=sampling, weights=weights)
-    most = 2 if sampling == "1" or (network is ARC and sampling == "0.1" and weights == "kl") else 1
+    most = 2 if sampling == "1" or (network is ARC and sampling == "0.1") else 1
     loss = noise_loss(mechanism, network, guarantee, neighbours(network, relation, most), SIDES)
     assert isinstance(loss, Fraction) == (sampling == "1")
     rounding = 0 if sampling == "1" else 1e-12
@@ -168,9 +169,9 @@ def test_rho_is_the_largest_squared_move(network: dc.Network, relation: dc.Relat
     """Canonne et al., Theorem 4: noise of one scale on values at L2 distance d is d^2 / (2 scale^2)-zCDP."""
     guarantee = promise(1, relation, "1e-6")
     calibration = gaussian().calibrate(network, dc.Dirichlet.uniform(network), guarantee)
-    largest = Fraction()
+    largest, asked = Fraction(), only_run(gaussian(), calibration, network)
     for one, other in neighbours(network, relation, 2):
-        (a,), (b,) = (runs(gaussian(), calibration, counts_of(network, data), ()) for data in (one, other))
+        a, b = asked(one), asked(other)
         squared = sum((u - v) ** 2 for u, v in zip(a.values, b.values, strict=True))
         largest = max(largest, squared / (2 * Fraction(a.scales[0]) ** 2))
     assert largest <= calibration.rho <= largest * (1 + Fraction(1, 10**9))
@@ -242,9 +243,9 @@ def test_planned_rho_is_the_largest_squared_move_in_units_of_the_noise(relation:
     network, guarantee = TINY["chain"], promise("0.1", relation, "0.1")
     plan = planned(audit=0).calibrate(network, dc.Dirichlet.uniform(network), guarantee)
     assert (plan.noise, len(set(plan.scales.values()))) == ("discrete_gaussian", 2)
-    largest = Fraction()
+    largest, asked = Fraction(), only_run(planned(audit=0), plan, network)
     for one, other in neighbours(network, relation, 2):
-        (a,), (b,) = (runs(planned(audit=0), plan, counts_of(network, data), ()) for data in (one, other))
+        a, b = asked(one), asked(other)
         cells = zip(a.values, b.values, a.scales, strict=True)
         largest = max(largest, sum((u - v) ** 2 / (2 * Fraction(scale) ** 2) for u, v, scale in cells))
     assert largest <= sum(plan.budgets.values()) <= largest * (1 + Fraction(1, 10**11))
@@ -266,7 +267,7 @@ def one_variable(size: int) -> dc.Network:
     return network_of({"a": size})
 
 
-@every(("size", "steps", "draws"), [(1, 2, 1), (2, 7, 1), (2, 3, 2), (3, 5, 1), (3, 2, 2), (4, 4, 1), (4, 1, 2)])
+@every(("size", "steps", "draws"), [(1, 2, 1), (2, 7, 1), (2, 3, 2), (3, 4, 1), (3, 2, 2), (4, 3, 1), (4, 1, 2)])
 @every("astray", [False, True])
 def test_rows_have_the_law_of_the_grid(size: int, steps: int, draws: int, astray: bool) -> None:
     """All sequences of picks, against all points of the grid; a row whose coin comes up is uniform on the grid."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import combinations, combinations_with_replacement, product
 
 import numpy as np
@@ -50,8 +51,14 @@ def measured(network: dc.Network) -> list[Scope]:
 def counts_of(network: dc.Network, records: Iterable[Record]) -> dc.results.Counts:
     """Counts of the families and of what `planned` may measure, slow and obvious: one record at a time.
 
-    Small networks are counted as a whole, so that any table can be taken from the counts.
+    Small networks are counted as a whole, so that any table can be taken from the counts. Nothing can change them, so
+    that many tests share them.
     """
+    return _count(network, tuple(records))
+
+
+@lru_cache(maxsize=8192)
+def _count(network: dc.Network, records: tuple[Record, ...]) -> dc.results.Counts:
     small = network.cells(network.nodes) <= 2**16
     scopes = [network.nodes] if small else measured(network)
     tables = {node: np.zeros(network.shape(node), np.int64) for node in network.nodes}

@@ -236,10 +236,13 @@ def _add_grouped(many: Ints, design: Design, q: Floats, u: Floats) -> None:
     grouped = sorted(position for group in design.groups for position in group)
     on = u[:, grouped] / GRID_STEPS
     with_grouped = (on.T @ (np.rint(GRID_STEPS * q)[..., None] * on)).astype(np.int64)
-    many[..., *np.ix_(grouped, grouped)] += with_grouped
+    one, other = np.ix_(grouped, grouped)
+    many[..., one, other] += with_grouped
     with_alone = (np.rint(q[..., None] * u[:, alone]).mT @ on).astype(np.int64)
-    many[..., *np.ix_(alone, grouped)] += with_alone
-    many[..., *np.ix_(grouped, alone)] += with_alone.mT
+    one, other = np.ix_(alone, grouped)
+    many[..., one, other] += with_alone
+    one, other = np.ix_(grouped, alone)
+    many[..., one, other] += with_alone.mT
 
 
 def sum_gradients(rows: Rows) -> Gradients:
