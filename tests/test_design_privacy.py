@@ -312,16 +312,6 @@ FLAT = [(0.01, "no")] * 400
 
 def log_densities(over: dc.Design, records: Any, scale: float, convexity: float) -> np.ndarray:
     """Of the ideal minimiser, apart from a constant: of b at `-Lambda w - g(w)`, times the determinant."""
-<<<<<<< HEAD
-    statistic, found = dc.designs.sum_gradients(rows_of(over, records)), []
-    for w in WEIGHTS[:, : over.size] if over.size == 2 else np.concatenate([WEIGHTS[:, :1], WEIGHTS[:, :1] / 9]):
-        slope, curvature = statistic.slope(w)
-        b = [Fraction(float(part)) for part in -convexity * w - slope]
-        k = np.array([math.floor(part * 2**perturbation.OBJECTIVE_BITS + Fraction(1, 2)) for part in b], object)
-        volume = np.linalg.slogdet(curvature + convexity * np.eye(over.size))[1]
-        found.append(volume - length(k, over.shape) / scale)
-    return np.array(found)
-=======
     statistic = dc.designs.sum_gradients(rows_of(over, records))
     weights = WEIGHTS if over.size == 2 else np.concatenate([LINE, LINE / 9])[:, None]
     slopes, curvatures = (np.array(part) for part in zip(*map(statistic.slope, weights), strict=True))
@@ -331,7 +321,6 @@ def log_densities(over: dc.Design, records: Any, scale: float, convexity: float)
     assert np.abs(k).max() < 2**62
     lengths = np.array([length(each, over.shape) for each in k.astype(np.int64).tolist()])
     return np.asarray(np.linalg.slogdet(curvatures + convexity * np.eye(over.size))[1] - lengths / scale)
->>>>>>> s1
 
 
 def perturbation_loss(over: dc.Design, relation: dc.Relation, scale: float, convexity: float) -> float:
@@ -411,11 +400,7 @@ def test_lattice_points_are_no_further_apart_than_the_sensitivity(
     over, rng = design(size, CLASSES, norm=norm), np.random.default_rng(6)
     calibration = made(dc.objective_perturbation(records=10), over, promise(1, relation))
     records = 1 if relation is ADD_REMOVE else 2
-<<<<<<< HEAD
-    most = records * over.reach * 2 ** (perturbation.OBJECTIVE_BITS - 12)
-=======
     most = records * over.reach * 2 ** (OBJECTIVE_BITS - 12)
->>>>>>> s1
     rounded = 1 if norm is None else math.ceil(math.sqrt(over.size))
     assert calibration.sensitivity == most + rounded
     worst = 0.0
@@ -484,13 +469,8 @@ def test_the_minimiser_is_as_near_as_was_paid_for(name: str, monkeypatch: pytest
         assert not zeros.any()
         assert (scale, shape, polish, cube) == (calibration.scale, over.shape, calibration.polish, "cube")
         assert np.array_equal(steps, np.rint(found[-1] / step))
-<<<<<<< HEAD
-        off = exact_slope(rows, lattice * 2.0**-perturbation.OBJECTIVE_BITS, convexity, found[-1])
-        cell = math.sqrt(over.size) * 2.0 ** -(perturbation.OBJECTIVE_BITS + 1)
-=======
         off = exact_slope(rows, lattice * 2.0**-OBJECTIVE_BITS, convexity, found[-1])
         cell = math.sqrt(over.size) * 2.0 ** -(OBJECTIVE_BITS + 1)
->>>>>>> s1
         assert (off + cell) / convexity <= step
     assert len(found) == 3
 
@@ -519,11 +499,7 @@ def test_all_parts_of_objective_perturbation_are_paid_for(relation: dc.Relation,
         exact = math.log1p(float(over.squared_length) / (4 * calibration.regularisation))
         assert exact <= calibration.curvature <= exact * (1 + 1e-9)
         # A step is no shorter than the computed minimiser may be off: two of them are then two steps apart at most.
-<<<<<<< HEAD
-        convexity, cell = calibration.regularisation, math.sqrt(over.size) * 2.0 ** -(perturbation.OBJECTIVE_BITS + 1)
-=======
         convexity, cell = calibration.regularisation, math.sqrt(over.size) * 2.0 ** -(OBJECTIVE_BITS + 1)
->>>>>>> s1
         rounding = perturbation._bound_rounding(100, over, convexity, calibration.scale, normal=False)
         assert (100 * perturbation.GRADIENT_TOLERANCE + 2 * rounding + cell) / convexity <= calibration.polish_step
 
@@ -543,11 +519,7 @@ def test_objective_perturbation_releases_what_the_noise_says_and_nothing_else() 
     assert released[0] == released[1] == released[2]
     assert released[0]["weights"] == [12345 * calibration.polish_step] * 3
     assert released[0]["gradients"] == [[calibration.regularisation * w for w in released[0]["weights"]]]
-<<<<<<< HEAD
-    assert released[0]["scale"] == calibration.scale * 2.0**-perturbation.OBJECTIVE_BITS
-=======
     assert released[0]["scale"] == calibration.scale * 2.0**-OBJECTIVE_BITS
->>>>>>> s1
 
 
 # ----------------------------------------------------------------------------------------------- audits from outside
