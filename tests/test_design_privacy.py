@@ -536,9 +536,10 @@ def audited(
 ) -> float:
     """A lower bound on the epsilon of an event, wrong with probability at most FALSE_ALARM (Clopper and Pearson)."""
     rng, hits = np.random.default_rng(12), []
+    calibration = made(mechanism, pair[0].over, guarantee)
     for statistic in pair:
         prior = dc.designs.Normal(statistic.over, 1.0)
-        made_ones = (dc.simulate(mechanism, statistic, prior, guarantee, rng=rng).payload for _ in range(runs))
+        made_ones = (mechanism.draw(statistic, prior, calibration, SimulatedNoise(rng)) for _ in range(runs))
         hits.append(sum(map(telling, made_ones)))
     # Either way round: the events of one that tell most may be those that do not happen.
     likely, rare = max((max(hits), min(hits)), (runs - min(hits), runs - max(hits)), key=lambda h: h[0] / (h[1] + 1))
@@ -617,7 +618,7 @@ AUDITS: dict[str, Callable[[dc.Relation], Case]] = {
     "truncated_posterior": truncated_case,
     "factored": factored_case,
 }
-FEW, MORE = 150, 400
+FEW, MORE = 500, 1000
 """Runs of an audit; a truncated posterior shows less in each."""
 
 

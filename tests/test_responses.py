@@ -20,7 +20,7 @@ from discreet.mechanisms import objective_perturbation as perturbation
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.model.design import GRID_STEPS
 from discreet.model.response import Classes, Counts, Response, TwoClasses, response_of
-from discreet.releases.kinds.gradient_trace import NoisyCurvature
+from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS, NoisyCurvature
 from discreet.sensitive.gradients import curvature_sensitivity, squared_gradient_sensitivity
 from folding import every
 
@@ -261,7 +261,7 @@ def apart(made: dc.Design, kind: str, relation: dc.Relation) -> None:
     calibration = dc.objective_perturbation(records=1).calibrate(
         made, dc.designs.Normal(made, 1.0), promise(1, relation)
     )  # fmt: skip
-    lattice, worst, rng = 2.0**perturbation.OBJECTIVE_BITS, 0.0, RNG(9)
+    lattice, worst, rng = 2.0**OBJECTIVE_BITS, 0.0, RNG(9)
     euclidean = math.sqrt(squared_gradient_sensitivity(made, relation)) / GRID_STEPS
     for turn in range(400):
         theta = rng.normal(size=made.weights) * rng.choice([1, 1e3])
@@ -290,10 +290,10 @@ def test_gaussian_noise_is_paid_for_in_all_directions(kind: str, relation: dc.Re
     On a coarse lattice what its cells cost is seen.
     """
     with mock.patch.object(perturbation, "OBJECTIVE_BITS", bits):
-        look_at_all_directions(kind, relation, delta)
+        look_at_all_directions(kind, relation, delta, bits)
 
 
-def look_at_all_directions(kind: str, relation: dc.Relation, delta: str) -> None:
+def look_at_all_directions(kind: str, relation: dc.Relation, delta: str, bits: int) -> None:
     made = over(kind, 25 if kind == "three" else 70)
     mechanism, guarantee = dc.objective_perturbation(records=100), promise(2, relation, delta)
     calibration = mechanism.calibrate(made, dc.designs.Normal(made, 1.0), guarantee)
@@ -303,8 +303,7 @@ def look_at_all_directions(kind: str, relation: dc.Relation, delta: str) -> None
     (_, first, scale, _), (_, _, polish, cube), *measured = [call for call in script.asked if call[0] != "laplace"]
     assert not first.any() and cube == "cube" and len(first) == made.weights
     assert [kind for kind, *_ in script.asked if kind != "laplace"] == ["gaussian", "k_norm", *3 * ["gaussian"]]
-    lattice = 2.0**perturbation.OBJECTIVE_BITS
-    moved = math.sqrt(squared_gradient_sensitivity(made, relation)) / GRID_STEPS
+    lattice, moved = 2.0**bits, math.sqrt(squared_gradient_sensitivity(made, relation)) / GRID_STEPS
     squares = (moved * lattice / scale) ** 2
     for (_, values, part, _), asked in zip(measured, calibration.measured.scales, strict=True):
         assert part == asked
@@ -324,8 +323,7 @@ def look_at_all_directions(kind: str, relation: dc.Relation, delta: str) -> None
     left = float(calibration.total - others) - slack
     paid_for = corners * converted(float(calibration.rho), left) + 2 * made.weights * math.exp(-(15**2) / 2)
     # On the coarse lattice the slack is that of less noise than is taken.
-    off = 1e-4 if perturbation.OBJECTIVE_BITS == 32 else 0.01
-    assert float(delta) * (1 - off) <= paid_for <= float(delta) * (1 + 1e-6)
+    assert float(delta) * (1 - (1e-4 if bits == 32 else 0.01)) <= paid_for <= float(delta) * (1 + 1e-6)
     assert calibration.total <= guarantee.epsilon <= calibration.total * Fraction(1001, 1000)
 
 
@@ -379,7 +377,7 @@ def test_a_perturbed_minimum_keeps_its_delta(kind: str, relation: dc.Relation) -
                 worst = max(worst, float(np.maximum(p - math.exp(spend) * q, 0).sum()))
         return worst
 
-    scale = calibration.scale * 2.0**-perturbation.OBJECTIVE_BITS
+    scale = calibration.scale * 2.0**-OBJECTIVE_BITS
     assert told(scale) <= delta < told(scale / 2)
 
 
@@ -496,7 +494,7 @@ def test_a_tilt_is_hardly_ever_as_long_as_the_rounding_is_summed_for(shape: str,
         float,
     )
     lengths = np.sqrt((drawn**2).sum(axis=1)) / scale
-    bound = perturbation._bound_tilt(made, scale, normal=normal) * 2.0**perturbation.OBJECTIVE_BITS / scale
+    bound = perturbation._bound_tilt(made, scale, normal=normal) * 2.0**OBJECTIVE_BITS / scale
     number = made.weights
     radius = bound / (math.sqrt(number) if shape in ("cube", "normal") else 1)
     if normal:
