@@ -173,9 +173,9 @@ def _of(frame: pd.DataFrame, names: Sequence[str], reading: str, asked: str, met
     return frame[kept & (frame["asked"] == asked)]
 
 
-def _mean(part: pd.DataFrame) -> pd.Series[float]:
-    """Means over cells, one for each release."""
-    release = ["population", "epsilon", "repeat"]
+def _mean(part: pd.DataFrame, *apart: str) -> pd.Series[float]:
+    """Means over cells, one for each release, and for each value of some columns."""
+    release = [*apart, "population", "epsilon", "repeat"]
     counts = part["metric"] == "cells"
     sums, cells = (rows.groupby(release)["value"].sum() for rows in (part[~counts], part[counts]))
     return sums / cells
@@ -188,12 +188,14 @@ def _held(frame: pd.DataFrame, names: Sequence[str], reading: str, asked: str) -
 
 def _table(frame: pd.DataFrame, metric: str, digits: int) -> str:
     """By population and what was asked: both readings at each epsilon."""
+    means = _mean(frame[frame["metric"].isin((metric, "cells"))], "reading", "asked")
+    found = dict(iter(means.groupby(level=["population", "asked", "reading", "epsilon"])))
+    there = {place[:2] for place in found}
     rows = []
     for name in POPULATIONS:
         for asked in ASKED:
-            parts = [_of(frame, [name], reading, asked, metric) for reading in READINGS]
-            if not parts[0].empty:
-                at = [_mean(part[part["epsilon"] == epsilon]) for part in parts for epsilon in EPSILONS]
+            if (name, asked) in there:
+                at = [found.get((name, asked, reading, e), means[:0]) for reading in READINGS for e in EPSILONS]
                 rows.append([name, asked, *(estimate(values).text(digits) for values in at)])
     return markdown(["records", "asked", *(f"{reading}, {at:g}" for reading in READINGS for at in EPSILONS)], rows)
 

@@ -44,7 +44,7 @@ from .coverage_networks import (
 from .harness import Experiment, Task, command
 from .intervals import LEVEL, Evidence, between, conditionals, held, simulation, tiny, values
 from .networks import absent, asia
-from .pages import Check, Estimate, Illustration, Page, estimate, markdown
+from .pages import Check, Estimate, Illustration, Page, markdown
 from .pictures import curves, grid, legend_below, log_axis, sideways
 from .regressions import READ, WEIGHTS
 
@@ -161,7 +161,9 @@ def _means(frame: pd.DataFrame, metric: str) -> dict[tuple[str, str, str, str, f
     """By truths, mechanism, reader, kind and epsilon."""
     part = frame[frame["metric"] == metric]
     keys = ["truths", "mechanism", "reader", "kind", "epsilon"]
-    return {key: estimate(rows) for key, rows in part.groupby(keys, sort=False)["value"]}
+    found = part.groupby(keys, sort=False)["value"].agg(["mean", "std", "count"])
+    errors = found["std"] / np.sqrt(found["count"])
+    return {key: Estimate(*pair) for key, *pair in zip(found.index, found["mean"], errors, strict=True)}
 
 
 def calibration_checks(frame: pd.DataFrame) -> list[Check]:

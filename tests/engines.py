@@ -100,6 +100,8 @@ def spark() -> Any:
     settings = {
         "spark.master": cluster.running().url if on_cluster() else "local[2]",
         "spark.driver.host": "127.0.0.1",
+        "spark.driver.extraJavaOptions": cluster.QUICK_START,
+        "spark.executor.extraJavaOptions": cluster.QUICK_START,
         "spark.executor.memory": "640m",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -107,11 +106,15 @@ def table(*faults: dict[str, list[Any]], only: str | None = None) -> pa.Table:
     return pa.table(columns, SCHEMA)
 
 
+SCOPES = [("case", "years"), ("word", "whole")]
+"""Counted beside the families, in which each variable is."""
+
+
 def outcome(given: dict[str, Any], **options: Any) -> Any:
     """All counts, or the message that refuses."""
     records = dc.read_records(given["source"], CHAIN.schema, table=given.get("table"), **options)
     try:
-        counts = dc.count(records, CHAIN)
+        counts = dc.count(records, CHAIN, SCOPES)
     except dc.InputError as refused:
         return str(refused)
     return {str(scope): one.tolist() for scope, one in {**counts.tables, **counts.joints}.items()}
@@ -127,6 +130,14 @@ TABLES = {
     "dirty": table(MISSING, OUTSIDE, UNKNOWN),
     "empty": table().slice(0, 0),
 }
+STRICT, LENIENT, DROPPED, CLIPPED = ("error", "error"), ("drop", "clip"), ("drop", "error"), ("error", "clip")
+"""What becomes of missing values, and of those out of bounds."""
+TRIED = {
+    "missing": (STRICT, DROPPED),
+    "outside": (STRICT, CLIPPED),
+    "missing and outside": (STRICT, LENIENT, DROPPED, CLIPPED),
+}
+"""By table, those that a table may be told apart by; of the others the first two."""
 
 
 @pytest.mark.parametrize(
@@ -140,25 +151,32 @@ TABLES = {
     ],
 )
 def test_counts_and_checks_are_those_of_parquet(engine: str, loose: bool, tmp_path: Path) -> None:
+    """A collation that is not loose may only hide what a loose one shows: two tables are enough."""
     seen = []
-    for name, held in TABLES.items():
+    for name in TABLES if loose else ("clean", "dirty"):
+        held = TABLES[name]
         one, other = on_parquet(held, tmp_path, loose), ENGINES[engine](held, tmp_path, loose)
         words: dict[str, Any]
-        for words in ({}, {"na_values": ("e", "x", "2")}):
+        for words in ({}, {"na_values": ("e", "x", "2")}) if name in ("unknown", "dirty") else ({},):
             checked = [dc.check(dc.read_records(each["source"], CHAIN.schema, table=each.get("table"), **words))
                        for each in (one, other)]  # fmt: skip
             assert checked[0] == checked[1], (name, words)
-        for missing, outside in itertools.product(("error", "drop"), ("error", "clip")):
+        for missing, outside in TRIED.get(name, (STRICT, LENIENT)):
             options = {"missing": missing, "out_of_bounds": outside}
             wanted = outcome(one, **options)
             assert outcome(other, **options) == wanted, (name, options)
             seen.append(type(wanted))
-    assert seen.count(dict) >= 12 and seen.count(str) >= 12  # the tables are not all refused, and not all counted
+    assert min(seen.count(dict), seen.count(str)) >= (7 if loose else 2)  # not all are refused, and not all counted
 
 
 NUMERIC = (numeric("age", 0, 120), numeric("years", 0, 120))
 LINEAR, LOGISTIC = dc.Design(NUMERIC, numeric("whole", 0, 1)), dc.Design(NUMERIC, VARIABLES[2], 1.0)
-SUMMED = ("clean", "missing and outside", "one column unknown", "empty")
+SUMMED = {
+    "clean": (STRICT,),
+    "missing and outside": (STRICT, LENIENT),
+    "one column unknown": (LENIENT,),
+    "empty": (LENIENT,),
+}
 
 
 def sums(given: dict[str, Any], design: dc.Design, **options: Any) -> Any:
@@ -181,9 +199,9 @@ def test_moments_and_gradients_are_those_of_parquet(
     """Whole numbers of the same bits, in several blocks."""
     monkeypatch.setattr(reading, "BLOCK", 64)
     seen = []
-    for name in SUMMED:
+    for name, tried in SUMMED.items():
         one, other = (load(TABLES[name], tmp_path, True) for load in (on_parquet, ENGINES[engine]))
-        for missing, outside in (("error", "error"), ("drop", "clip")):
+        for missing, outside in tried:
             options = {"missing": missing, "out_of_bounds": outside}
             for design in (LINEAR, LOGISTIC):
                 wanted = sums(one, design, **options)
@@ -209,7 +227,7 @@ def test_units_are_told_apart_by_their_bytes(engine: str, tmp_path: Path) -> Non
     held = table()
     for who in (["p", "P", "p ", "é", "e"], [1, 2, 3]):
         units = held.append_column("who", pa.array([who[at % len(who)] for at in range(300)]))
-        for most, weights in ((1, "record"), (3, "record"), (3, "unit")):
+        for most, weights in ((1, "record"), (3, "record"), (3, "unit"))[0 if "P" in who else 2 :]:
             found = []
             for load in (on_parquet, ENGINES[engine]):
                 given = load(units, tmp_path, True)

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discreet as dc
@@ -450,6 +450,7 @@ def test_many_queries_are_a_list_and_have_a_level() -> None:
         dc.answer(POSTERIOR, ["P(lung)"], level=0.9)
 
 
+@settings(max_examples=20)
 @given(networks(max_nodes=5), st.data())
 def test_requisite_tables_are_those_that_matter(network: dc.Network, data: st.DataObject) -> None:
     """Other tables may change without a change of the answer; these tables alone, and no others, do change it.

@@ -257,7 +257,7 @@ COMPILED = pytest.mark.skipif(not COMPILED_HERE, reason="without numba (extra `f
 def test_means_are_those_of_enumeration(kernel: Any, name: str) -> None:
     case = case_of(name)
     law = exact(case)
-    theta, cells, numbers = drawn(kernel, case, 15_000)
+    theta, cells, numbers = drawn(kernel, case, 6_000)
     # Theta given the records is Dirichlet, tested by its own draws; the records are, cell by cell.
     expected = np.concatenate([law.theta, np.array(list(law.cells)).T @ np.array(list(law.cells.values()))])
     found = np.concatenate([theta, cells])
@@ -266,7 +266,7 @@ def test_means_are_those_of_enumeration(kernel: Any, name: str) -> None:
     errors = found.std(axis=(1, 2)) / np.sqrt(effective_size(found))
     assert np.abs((found.mean(axis=(1, 2)) - expected) / errors).max() < LIMIT
     # Tight enough to tell: for probabilities, of which no one is known.
-    assert errors[: len(theta)].max() < 0.01
+    assert errors[: len(theta)].max() < 0.016
 
 
 @COMPILED
@@ -325,7 +325,7 @@ def test_both_kernels_agree_on_many_records() -> None:
     case = Case(network, [noisy], [(700,), (701,)], (700,), 3000)
     means, errors = [], []
     for kernel in (by_record, by_type):
-        values = np.empty((15, 2, 4000))
+        values = np.empty((15, 2, 2000))
         for chain in range(2):
             own = np.random.default_rng([9, chain])
             model, state = start(kernel, case, own)
@@ -336,7 +336,7 @@ def test_both_kernels_agree_on_many_records() -> None:
         means.append(values.mean(axis=(1, 2)))
         errors.append(values.std(axis=(1, 2)) / np.sqrt(effective_size(values)))
     assert (np.abs(means[0] - means[1]) / np.hypot(*errors)).max() < LIMIT
-    assert np.hypot(*errors)[:-1].max() < 0.01
+    assert np.hypot(*errors)[:-1].max() < 0.014
 
 
 # --------------------------------------------------------------------------------------------------------- plain Python

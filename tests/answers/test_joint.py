@@ -35,36 +35,36 @@ def told(table: Sequence[Sequence[int]], scale: float, records: int | None, numb
     return replace(noisy_release(PRIOR, {"y": np.array(table)}, scale, records), id=f"{number:032x}")
 
 
-def data_sets(most: int, exactly: bool) -> list[np.ndarray]:
-    """Counts of all data sets of so many records, or of at most so many."""
+def data_sets(most: int, exactly: bool) -> np.ndarray:
+    """Counts of all data sets of so many records, or of at most so many, shape (sets, 2, 3)."""
     found = []
     for n in range(most if exactly else 0, most + 1):
-        for bars in itertools.combinations(range(n + 5), 5):
-            cells = np.diff([-1, *bars, n + 5]) - 1
-            found.append(cells.reshape(2, 3))
-    return found
+        bars = np.array(list(itertools.combinations(range(n + 5), 5)))
+        ends = np.full((len(bars), 1), -1), np.full((len(bars), 1), n + 5)
+        found.append(np.diff(np.hstack([ends[0], bars, ends[1]]), axis=1) - 1)
+    return np.concatenate(found).reshape(-1, 2, 3)
 
 
-def log_prior(counts: np.ndarray, alpha: float, public: np.ndarray) -> float:
-    """Dirichlet-multinomial of both families times the ways to order the records."""
-    total = float(gammaln(counts.sum() + 1) - gammaln(counts + 1).sum())
-    for row, known in [(counts.sum(axis=1), public.sum(axis=1)), *zip(counts, public, strict=True)]:
+def log_prior(counts: np.ndarray, alpha: float, public: np.ndarray) -> np.ndarray:
+    """Dirichlet-multinomial of both families times the ways to order the records, of each data set."""
+    total = gammaln(counts.sum(axis=(1, 2)) + 1) - gammaln(counts + 1).sum(axis=(1, 2))
+    for row, known in [(counts.sum(axis=2), public.sum(axis=1)), *((counts[:, x], public[x]) for x in range(2))]:
         a = alpha + known
-        total += float(gammaln(a.sum()) - gammaln(a.sum() + row.sum()) + (gammaln(row + a) - gammaln(a)).sum())
-    return total
+        total += gammaln(a.sum()) - gammaln(a.sum() + row.sum(axis=1)) + (gammaln(row + a) - gammaln(a)).sum(axis=1)
+    return np.asarray(total)
 
 
 def enumerated(
-    noise: Callable[[np.ndarray], float], sets: Sequence[np.ndarray], public: np.ndarray | None = None
+    noise: Callable[[np.ndarray], np.ndarray], sets: np.ndarray, public: np.ndarray | None = None
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Posterior means and deviations of all probabilities, by summing over all data sets."""
     known = np.zeros((2, 3)) if public is None else public
-    logs = np.array([log_prior(counts, 0.5, known) + noise(counts) for counts in sets])
+    logs = log_prior(sets, 0.5, known) + noise(sets)
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()
     mean, square = {}, {}
-    for node, rows in (("x", lambda n: n.sum(axis=1)), ("y", lambda n: n)):
-        a = np.array([0.5 + rows(known) + rows(counts) for counts in sets])
+    for node, rows in (("x", lambda n: n.sum(axis=-1)), ("y", lambda n: n)):
+        a = 0.5 + rows(known) + rows(sets)
         total = a.sum(axis=-1, keepdims=True)
         mean[node] = np.tensordot(weights, a / total, 1)
         square[node] = np.tensordot(weights, a * (a + 1) / (total * (total + 1)), 1)
@@ -83,8 +83,9 @@ def agrees(posterior: dc.results.PosteriorDraws, mean: dict[str, np.ndarray], de
             assert np.abs(cells[node].std(axis=-1) / deviation[node] - 1).max() < 0.25
 
 
-def laplace(z: np.ndarray, scale: float) -> Callable[[np.ndarray], float]:
-    return lambda counts: -float(np.abs(z - counts).sum()) / scale
+def laplace(z: np.ndarray, scale: float) -> Callable[[np.ndarray], np.ndarray]:
+    """Of each data set."""
+    return lambda sets: -np.abs(z - sets).sum(axis=(-2, -1)) / scale
 
 
 Z = np.array([[3, 0, -1], [1, 4, 2]])
@@ -133,7 +134,7 @@ def test_releases_on_different_records() -> None:
         key = tuple(total.ravel())
         by_sum[key] = float(np.logaddexp(by_sum.get(key, -np.inf), log))
     mean, deviation = enumerated(
-        lambda counts: by_sum[tuple(counts.ravel())], [np.array(key).reshape(2, 3) for key in by_sum]
+        lambda _sets: np.array(list(by_sum.values())), np.array(list(by_sum)).reshape(-1, 2, 3)
     )
     agrees(posterior, mean, deviation)
     # And that is not what the same numbers say of one data set.
@@ -239,10 +240,10 @@ def test_twins_share_the_counts_and_nothing_else() -> None:
     posterior = draw_jointly(dc.tools.evidence_of(told(Z, 1.5, 6, 1)), PRIOR, 4000, np.random.default_rng(5))
     assert posterior.twins is not None
     sets = data_sets(6, exactly=True)
-    logs = np.array([log_prior(counts, 0.5, np.zeros((2, 3))) + laplace(Z, 1.5)(counts) for counts in sets])
+    logs = log_prior(sets, 0.5, np.zeros((2, 3))) + laplace(Z, 1.5)(sets)
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()
-    given = np.array([(0.5 + counts.sum(axis=1)[0]) / (1 + counts.sum()) for counts in sets])
+    given = (0.5 + sets[:, 0].sum(axis=1)) / (1 + sets.sum(axis=(1, 2)))
     between = float(weights @ given**2 - (weights @ given) ** 2)
     found = np.cov(posterior.cells["x"][0], posterior.twins["x"][0])
     assert abs(found[0, 1] - between) < 0.1 * found[0, 0]

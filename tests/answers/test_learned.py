@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import sys
 from dataclasses import replace
 from typing import Literal
 
@@ -38,6 +40,9 @@ NETWORKS = {
     "parents held in part": network_of({"a": 2, "b": 2, "c": 2, "d": 2}, "a>b a>d b>d c>d"),
     "five": network_of({"a": 2, "b": 3, "c": 2, "d": 3, "e": 2}, "a>b a>c b>c c>d d>e"),
 }
+
+
+ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
 
 
 def random_theta(network: dc.Network, seed: int, concentration: float = 1.0) -> dc.Tables:
@@ -86,8 +91,7 @@ def check_world(found: LatentCounts, draws: int) -> None:
         assert family[-1] == node
 
 
-@every("relation", dc.tools.RECORD_RELATIONS)
-@every("n", [0, 1, 400])
+@every(("n", "relation"), [(0, ADD_REMOVE), (1, REPLACE), (400, ADD_REMOVE), (400, REPLACE)])
 @every("name", NETWORKS)
 def test_counts_of_a_world_agree(name: str, n: int, relation: dc.Relation) -> None:
     theta = random_theta(NETWORKS[name], 1)
@@ -102,7 +106,7 @@ def test_counts_of_a_world_agree(name: str, n: int, relation: dc.Relation) -> No
         np.testing.assert_array_equal(found.rows(root).counts.sum(axis=0), n)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=8)
 @given(
     networks(),
     st.integers(0, 10**6),
@@ -316,16 +320,23 @@ def test_a_prior_of_another_type_is_refused(release: dc.Release, wrong: object) 
 
 
 def test_a_long_chain_listed_backwards() -> None:
-    nodes = [f"v{i}" for i in range(300)]
+    """Longer than Python may go down, which is made less than the usual thousand calls."""
+    nodes = [f"v{i}" for i in range(90)]
     network = dc.Network(
         tuple(dc.Variable(node, ("a", "b")) for node in reversed(nodes)),
         {node: (nodes[i - 1],) if i else () for i, node in enumerate(nodes)},
     )
-    scopes = [(nodes[i + 1], nodes[i]) for i in range(299)]
+    scopes = [(nodes[i + 1], nodes[i]) for i in range(89)]
     given = given_tables(network, {s: np.array([[40.0, 10], [10, 40]]) for s in scopes}, dict.fromkeys(scopes, 1.0))
     found = LatentCounts(least_squares(given, 100), 2, np.random.default_rng(0))
-    assert found.cells["v299"].shape == (2, 2, 2)
-    assert len(found._rows) == 300
+    assert found.cells["v1"].shape == (2, 2, 2)  # all is loaded and compiled now
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 80)
+    try:
+        assert found.cells["v89"].shape == (2, 2, 2)
+    finally:
+        sys.setrecursionlimit(usual)
+    assert len(found._rows) == 90
 
 
 def test_parents_whose_joint_is_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -488,8 +499,7 @@ def test_made_up_records_are_weighted_to_the_total(monkeypatch: pytest.MonkeyPat
 # ------------------------------------------------------------------------------------------------------- estimate
 
 
-@every("loss", ["squared", "absolute"])
-@every("relation", dc.tools.RECORD_RELATIONS)
+@every(("relation", "loss"), [("add-remove", "squared"), ("replace", "absolute")])
 def test_the_estimate_is_that_of_many_draws(relation: str, loss: Literal["squared", "absolute"]) -> None:
     """A tenth of a deviation, as it says; half a deviation in the worst of 30 cells, five times as much."""
     made = planned(random_theta(NETWORKS["five"], 6, 0.5), 1000, 0.3, relation)
@@ -511,10 +521,10 @@ def test_a_loss_that_is_none(release: dc.Release) -> None:
 
 
 def test_the_learned_prior_has_less_error_on_a_network_with_structure() -> None:
-    """Asia, 8 releases of 1,000 records: absolute errors of all rows alike, against the release's own prior."""
+    """Asia, 5 releases of 1,000 records: absolute errors of all rows alike, against the release's own prior."""
     theta = asia()
     ours, given_prior = 0.0, 0.0
-    for seed in range(8):
+    for seed in range(5):
         made = planned(theta, 1000, 0.3, seed=seed)
         first = estimate(made, rng=np.random.default_rng(seed))
         second = dc.noise_aware(made, draws=50, rng=np.random.default_rng(seed), prior=made.prior).mean()

@@ -37,6 +37,8 @@ NETWORKS = (
 """Of all that is asked here; ALARM is for a test of its own, and for the thorough ones."""
 ALARM = pytest.param("alarm", marks=pytest.mark.thorough)
 CASES = [(mechanism, relation) for mechanism in mechanisms_over("network") for relation in dc.tools.RECORD_RELATIONS]
+IN_TURN = list(zip(mechanisms_over("network"), itertools.cycle(dc.tools.RECORD_RELATIONS), strict=False))
+"""Each mechanism once, the two relations in turn."""
 DRAWN = ("posterior_sampler", "map_estimate")
 """Mechanisms that release rows; the posterior of all families takes them seconds."""
 
@@ -188,7 +190,10 @@ def test_an_untrimmed_sample_costs_a_delta(case: Case, run: Shell) -> None:
 # -------------------------------------------------------------------------------------------------------------- Python
 
 
-@pytest.mark.parametrize(("mechanism", "relation"), CASES)
+@pytest.mark.parametrize(
+    ("mechanism", "relation"),
+    [each if each in IN_TURN else pytest.param(*each, marks=pytest.mark.thorough) for each in CASES],
+)
 def test_from_python(
     case: Case, counts: dc.results.Counts, mechanism: str, relation: dc.Relation, tmp_path: Path
 ) -> None:
@@ -196,12 +201,10 @@ def test_from_python(
 
 
 def test_alarm_from_python(tmp_path: Path) -> None:
-    """Each mechanism on a network of 37 nodes with up to four parents, the two relations in turn."""
+    """A network of 37 nodes with up to four parents."""
     case = case_of("alarm", tmp_path)
     counts = counted(case)
-    for mechanism, relation in zip(
-        mechanisms_over("network"), itertools.cycle(dc.tools.RECORD_RELATIONS), strict=False
-    ):
+    for mechanism, relation in IN_TURN:
         folder = tmp_path / mechanism
         folder.mkdir()
         check_from_python(case, counts, mechanism, relation, folder)

@@ -232,7 +232,7 @@ def test_the_share_of_the_noise_grows_with_it(release: dc.Release) -> None:
     ]
     shares = []
     for epsilon in (300, "0.05"):
-        posterior = drawn(made(kind(), 3000, 18, epsilon))
+        posterior = dc.noise_aware(made(kind(), 3000, 18, epsilon), draws=600, rng=RNG(5))
         shares.append(dc.answer(posterior, "P(y=a | x=no)", level=0.9).rows[0]["noise"])
     assert shares[0] < 0.15 < 0.5 < shares[1]
 

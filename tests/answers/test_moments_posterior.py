@@ -130,7 +130,7 @@ def test_resampling_has_the_law_of_weighted_prior_draws(
     """The oracle knows no Jacobian: it simulates the model and weights by the density of the noise."""
     values = noisy(p, intercept, records, records or 60, scale)
     rng, samples = np.random.default_rng(11), []
-    for _ in range(10):
+    for _ in range(4):
         number = 200_000
         size = (
             np.full(number, float(records))
@@ -143,9 +143,9 @@ def test_resampling_has_the_law_of_weighted_prior_draws(
     log_weight, theta, variance = (np.concatenate(part) for part in zip(*samples, strict=True))
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
-    monkeypatch.setattr(posterior, "LEAST_EFFECTIVE_PROPOSALS", 10_000.0)
+    monkeypatch.setattr(posterior, "LEAST_EFFECTIVE_PROPOSALS", 4_000.0)
     found = resample_moments(
-        values, Layout(p, intercept, records), scale=scale, prior_deviation=deviation, draws=40_000, rng=rng
+        values, Layout(p, intercept, records), scale=scale, prior_deviation=deviation, draws=16_000, rng=rng
     )
     assert found is not None
     assert found.mixing is None
@@ -155,7 +155,7 @@ def test_resampling_has_the_law_of_weighted_prior_draws(
             share = weight @ (expected <= cut)
             error = np.sqrt((weight**2) @ ((expected <= cut) - share) ** 2)
             own = np.mean(got <= cut)
-            assert abs(own - share) < SIGMAS * np.hypot(error, (own * (1 - own) * (1 / 10_000 + 1 / 40_000)) ** 0.5)
+            assert abs(own - share) < SIGMAS * np.hypot(error, (own * (1 - own) * (1 / 4_000 + 1 / 16_000)) ** 0.5)
 
 
 def test_little_noise_leaves_the_conjugate_posterior() -> None:
@@ -232,7 +232,7 @@ def test_the_chain_agrees_with_resampling(name: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(posterior, "LEAST_EFFECTIVE_PROPOSALS", 1e12)
     chain = moment_draws(values, **given, **rest, rng=np.random.default_rng(2))
     assert (exact.method, exact.mixing, chain.method) == ("resampling", None, "nuts")
-    if name == "private n":
+    if name == "no constant":
         again = moment_draws(values, **given, **rest, rng=np.random.default_rng(2))
         assert np.array_equal(chain.weights, again.weights)
     assert chain.weights.shape == (2000, 3 + intercept) and chain.variance.shape == (2000,)
@@ -269,9 +269,19 @@ def test_chains_that_have_not_met_have_no_intervals(kind: str, monkeypatch: pyte
     monkeypatch.setattr(nuts, "LEAST_FIRST_BATCHES", 1)
     monkeypatch.setattr(nuts, "NUTS_ROUNDS", 1)
     monkeypatch.setattr(nuts, "_warm_up", lambda *_, **__: (None, None))
-    monkeypatch.setattr(nuts, "_walk", lambda *_, **__: (None, chains_like(kind, (4, 500, 4))))
+    keys: list[Any] = []
+
+    def walk(_public: object, own: object, *_: object, **__: object) -> tuple[None, Floats]:
+        keys.append(own)
+        return None, chains_like(kind, (4, 500, 4))
+
+    monkeypatch.setattr(nuts, "_walk", walk)
     if kind == "mixed":
         found = moment_draws(values, **given, **rest)
+        for seed in (1, 2):
+            moment_draws(values, **given, **rest | {"rng": np.random.default_rng(seed)})
+        first, again, other = (keys[len(keys) // 3 * turn] for turn in range(3))
+        assert np.all(first == again) and not np.any(first == other)  # all that is random comes from the generator
         assert found.mixing is not None and found.mixing.effective >= 400 and found.weights.shape == (100, 3)
         return
     found = moment_draws(values, **given, **rest)

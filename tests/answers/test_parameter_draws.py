@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -20,9 +21,9 @@ from discreet.theory.lattice import lattice_law, resolution_for
 from releases import guarantee
 from tiny import counts_of, network_of
 
-DRAWS = 3000
-DISTANCE = 0.06
-"""DKW at 1e-8 for as many independent draws is 0.056. Particles that share an ancestor are a little less than that; the
+DRAWS = 2500
+DISTANCE = 0.065
+"""DKW at 1e-8 for as many independent draws is 0.062. Particles that share an ancestor are a little less than that; the
 seeds are fixed."""
 GRID = np.linspace(0.03, 0.97, 13)
 
@@ -75,6 +76,12 @@ def log_law(told: np.ndarray, b: np.ndarray, floor: float) -> float:
     return float(sum(law.log_factors[k, units[k]].sum() for k in range(len(b))) - told.shape[1] * mass)
 
 
+@cache
+def log_law_of(told: tuple[tuple[float, ...], ...], temper: float, floor: float, used: float, n: tuple) -> float:
+    """The same of counts: several cases, and several laws of the number of records, go through the same ones."""
+    return log_law(np.array(told), used + temper * np.array(n, float), floor)
+
+
 def enumerated(
     told: np.ndarray, temper: float, floor: float, totals: np.ndarray, used: float, a: float
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -83,10 +90,11 @@ def enumerated(
     for total, mass in enumerate(totals):
         for first in product(range(total + 1), repeat=size - 1) if mass > 0 else ():
             if sum(first) <= total:
-                n = np.array([*first, total - sum(first)], float)
+                whole = (*first, total - sum(first))
+                n = np.array(whole, float)
                 prior = gammaln(total + 1) - gammaln(n + 1).sum() + gammaln(n + a).sum() - gammaln(total + size * a)
                 counts.append(n)
-                logs.append(np.log(mass) + prior + log_law(told, used + temper * n, floor))
+                logs.append(np.log(mass) + prior + log_law_of(tuple(map(tuple, told)), temper, floor, used, whole))
     weights = np.exp(np.array(logs) - max(logs))
     return np.array(counts), weights / weights.sum()
 
@@ -128,7 +136,13 @@ def law_of_number(records: Records) -> np.ndarray:
     return np.exp(law.log_density(np.arange(most + 1.0)))
 
 
-@pytest.mark.parametrize("case", CASES)
+REPEATED = {"two draws", "three draws, hardly trimmed", "unknown number", "three states"}
+"""Like others, but for a draw or a state."""
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(name, marks=pytest.mark.thorough) if name in REPEATED else name for name in CASES]
+)
 def test_the_posterior_is_that_of_the_enumeration(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, temper, floor, records, used, a = CASES[case]
     told = on_grid(rows, floor)
@@ -145,7 +159,7 @@ def test_the_posterior_is_that_of_the_enumeration(case: str, monkeypatch: pytest
         exact = np.array([weights @ betainc(first, second, x) for x in GRID])
         found = np.mean(theta[k][:, None] <= GRID, axis=0)
         assert np.abs(found - exact).max() < DISTANCE
-        assert theta[k].mean() == pytest.approx(weights @ (first / (first + second)), abs=0.025)
+        assert theta[k].mean() == pytest.approx(weights @ (first / (first + second)), abs=0.0275)
         for level in (0.1, 0.5, 0.9):
             at = np.quantile(theta[k], level)
             assert abs(weights @ betainc(first, second, at) - level) < DISTANCE
@@ -292,7 +306,7 @@ def test_what_cannot_be_drawn_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_draw_on_the_lowest_step_is_read_as_one() -> None:
     """Where the truth lies beyond the floor, draws pile up on the grid's first step: an atom, not a density."""
     coin = network_of({"a": 2})
-    prior, rng, held, runs = dc.Dirichlet.uniform(coin), np.random.default_rng(11), 0, 60
+    prior, rng, held, runs = dc.Dirichlet.uniform(coin), np.random.default_rng(11), 0, 24
     for _ in range(runs):
         theta = rng.beta(0.25, 0.25)
         ones = int(rng.binomial(10_000, theta))
@@ -301,4 +315,4 @@ def test_a_draw_on_the_lowest_step_is_read_as_one() -> None:
         release = dc.simulate(dc.map_estimate(), counts, prior, promise, rng=rng)
         lower, upper = dc.tools.credible_interval(dc.noise_aware(release, draws=400, rng=rng).cells["a"], 0.95)
         held += bool(lower[0] <= theta <= upper[0])
-    assert held >= 51  # of 60 at 95 %: a fixed seed; fewer than 51 with a probability of 2e-3
+    assert held >= 19  # of 24 at 95 %: a fixed seed; fewer than 19 with a probability of 1e-3

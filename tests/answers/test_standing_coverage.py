@@ -87,7 +87,7 @@ PANELS = {
     "thin, large budget": Panel(
         "thin-6",
         ("10",),
-        12,
+        6,
         {"entries": 0.02, "truth < .01": 0.035, "row < 1": 0.02, "row 1-100": 0.035, "row > 100": 0.04, ENDS: 0.02},
     ),
     "families": Panel(

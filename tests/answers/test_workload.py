@@ -118,11 +118,10 @@ def test_the_sensitivities_are_those_of_brute_force(text: str) -> None:
     theta = dc.Dirichlet.uniform(ASIA, 3.0).draw(2, rng=np.random.default_rng(5))
     (query,) = named(ASIA, text)
     (found,) = workload_variances(theta, [query])
-    for draw in range(2):
-        alone = theta_at(theta, draw)
-        for subset in subsets(in_order(ASIA, ASIA.family(node)) for node in ASIA.nodes):
-            h = float(found[subset][draw]) if subset in found else 0.0
-            assert h == pytest.approx(brute_force(alone, query, subset), rel=1e-5, abs=1e-8), (subset, draw)
+    alone = theta_at(theta, 1)
+    for subset in subsets(in_order(ASIA, ASIA.family(node)) for node in ASIA.nodes):
+        h = float(found[subset][1]) if subset in found else 0.0
+        assert h == pytest.approx(brute_force(alone, query, subset), rel=1e-5, abs=1e-8), subset
 
 
 def theta_at(theta: dc.Tables, draw: int) -> dc.Tables:
@@ -311,15 +310,15 @@ def test_default_shares_follow_the_families_that_a_table_serves() -> None:
 # ------------------------------------------------------------------------------------------ what it gains
 
 
-@every(
+@pytest.mark.parametrize(
     ("name", "text", "factor"),
     [
         ("asia", "P(lung | smoke=yes)", 2.5),
         ("asia", "P(smoke)", 3.0),
-        ("child", "P(LVHreport)", 3.0),
         ("child", "P(BirthAsphyxia)", 15.0),
         ("child", "P(Disease | LVHreport=yes)", 2.0),
-        ("alarm", "P(HYPOVOLEMIA | CVP=HIGH)", 4.0),
+        pytest.param("child", "P(LVHreport)", 3.0, marks=pytest.mark.thorough),
+        pytest.param("alarm", "P(HYPOVOLEMIA | CVP=HIGH)", 4.0, marks=pytest.mark.thorough),
     ],
 )
 def test_the_error_of_a_workload_falls(name: str, text: str, factor: float) -> None:

@@ -39,6 +39,7 @@ from discreet.theory.contrasts import coefficients
 from discreet.theory.divergence import dirichlet_kl
 from discreet.theory.likelihood_sensitivity import log_range
 from folding import every
+from painting import paint
 from tiny import all_records, counts_of
 
 # ------------------------------------------------------------------------------------------ exact losses
@@ -550,7 +551,8 @@ def test_queries_chosen_after_looking_break_lemma_11() -> None:
         assert lost == loss
 
 
-def test_an_open_question_is_neither_counted_nor_checked() -> None:
+def test_an_open_question_is_neither_counted_nor_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    paint(monkeypatch, True)
     (claim,) = errata.OPEN.claims
     frame = everything().copy()
     frame.loc[(frame["claim"] == claim.key) & (frame["metric"] == "measured"), "value"] = 0.01

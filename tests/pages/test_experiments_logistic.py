@@ -282,12 +282,12 @@ def test_paths_that_fall_on_one_curve_would_be_said_to() -> None:
 
 
 def test_figure_3b_measures_and_concludes() -> None:
-    tasks = [Task("williams_figure_3b", {"draws": "weighted"}, 1, repeat) for repeat in range(3)]
+    tasks = [Task("williams_figure_3b", {"draws": "weighted"}, 1, repeat) for repeat in range(2)]
     frame = pd.DataFrame(
         [{**task.setting, "repeat": task.repeat, **row} for task in tasks for row in williams_figure_3b.measure(task)]
     )
     assert frame["value"].between(0, 100).all()
-    assert len(frame) == 3 * (3 * (7 + 7 + 6) + 1)
+    assert len(frame) == 2 * (3 * (7 + 7 + 6) + 1)
     page = williams_figure_3b.present(frame)
     assert page.verdict.startswith(("Reproduced", "Not reproduced"))
     worse = frame.copy()

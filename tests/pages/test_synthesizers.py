@@ -54,7 +54,18 @@ def test_the_truth_has_no_error_and_a_wrong_share_counts_in_every_cell(
     }
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name.startswith("ours")])
+QUICK = {"ours, chosen", "ours, none, delta"}
+"""Each with and without a network, and a delta."""
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        name if name in QUICK else pytest.param(name, marks=pytest.mark.thorough)
+        for name in METHODS
+        if name.startswith("ours")
+    ],
+)
 def test_our_methods_are_nearer_with_more_budget_and_their_records_add_their_own_error(
     small: World, method: str
 ) -> None:
