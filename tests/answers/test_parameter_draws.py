@@ -21,9 +21,9 @@ from discreet.theory.lattice import lattice_law, resolution_for
 from releases import guarantee
 from tiny import counts_of, network_of
 
-DRAWS = 2500
-DISTANCE = 0.065
-"""DKW at 1e-8 for as many independent draws is 0.062. Particles that share an ancestor are a little less than that; the
+DRAWS = 3000
+DISTANCE = 0.06
+"""DKW at 1e-8 for as many independent draws is 0.056. Particles that share an ancestor are a little less than that; the
 seeds are fixed."""
 GRID = np.linspace(0.03, 0.97, 13)
 
@@ -159,7 +159,7 @@ def test_the_posterior_is_that_of_the_enumeration(case: str, monkeypatch: pytest
         exact = np.array([weights @ betainc(first, second, x) for x in GRID])
         found = np.mean(theta[k][:, None] <= GRID, axis=0)
         assert np.abs(found - exact).max() < DISTANCE
-        assert theta[k].mean() == pytest.approx(weights @ (first / (first + second)), abs=0.0275)
+        assert theta[k].mean() == pytest.approx(weights @ (first / (first + second)), abs=0.025)
         for level in (0.1, 0.5, 0.9):
             at = np.quantile(theta[k], level)
             assert abs(weights @ betainc(first, second, at) - level) < DISTANCE
