@@ -108,7 +108,7 @@ def simulated(dimension: int, scale: float, shape: Shape) -> np.ndarray:
 
 
 @every(("dimension", "scale", "shape", "reach"), CASES)
-@every(("name", "draws"), [("exact", 100), ("simulated", DRAWS)])
+@every(("name", "draws"), [("exact", 200), ("simulated", DRAWS)])
 def test_vectors_have_their_joint_law(
     name: str, draws: int, dimension: int, scale: float, shape: Shape, reach: int
 ) -> None:

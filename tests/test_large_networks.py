@@ -319,8 +319,8 @@ def test_the_command_line_answers_past_exact_inference(
 ) -> None:
     """Nodes with three parents anywhere, of treewidth beyond 20, from the release to the answer."""
     monkeypatch.chdir(tmp_path)
-    network, run = lattice(70, 3, 2, near=70), Shell(capfd)
-    assert not elimination.affordable(network, ("v67",), ("v0",))
+    network, run = lattice(150, 3, 2, near=150), Shell(capfd)
+    assert not elimination.affordable(network, ("v147",), ("v0",))
     theta = random_draws(network, 1, seed=11)
     truth = dc.Tables(network, {node: theta[node][..., 0] for node in network.nodes})
     counts = dc.tools.count_codes(network, sample_codes(truth, 5000, np.random.default_rng(12)))
@@ -329,9 +329,9 @@ def test_the_command_line_answers_past_exact_inference(
     )
     release.save("r.json")
     run.json("draw r.json --draws 50 --seed 1 --output r.draws")
-    code, text, error = run("query r.draws 'P(v67 | v0=s0)'")
+    code, text, error = run("query r.draws 'P(v147 | v0=s0)'")
     assert code == 0, error
-    assert "P(v67 | v0=s0): exact inference is out of reach, so this is sampled" in text
-    found = run.json("query r.draws 'P(v67 | v0=s0)'")["answers"][0]
+    assert "P(v147 | v0=s0): exact inference is out of reach, so this is sampled" in text
+    found = run.json("query r.draws 'P(v147 | v0=s0)'")["answers"][0]
     assert found["sampling"]["error"] < 0.01
     assert found["sampling"]["effective"] >= weighted_records.LEAST_EFFECTIVE

@@ -54,7 +54,7 @@ def counts_of(network: dc.Network, records: Iterable[Record]) -> dc.results.Coun
     Small networks are counted as a whole, so that any table can be taken from the counts. Nothing can change them, so
     that many tests share them.
     """
-    return _count(network, tuple(records))
+    return _count(network, tuple(map(tuple, records)))
 
 
 @lru_cache(maxsize=8192)

@@ -49,10 +49,10 @@ def factored(factor: Factor | OwnFactor | str) -> DesignMechanism[FactoredNoise,
             a guarantee with a delta, or an epsilon beyond 500 or next to nothing.
 
     Guarantee:
-        Pure epsilon: `rate factor.width(relation) / STEPS`; see there; of a function of your own `rate` for ADD_REMOVE
-        and `2 rate` for REPLACE, provided that it does not remember records: it sees each alone, and its answer is
-        clamped and rounded before it is added. Scores are sums of whole numbers, and the draw is that of `scored`.
-        Under ADD_REMOVE 1/20 of epsilon goes to the number of records, which the posterior needs.
+        Pure epsilon: `rate factor.width(relation) / SCORE_STEPS`; see there; of a function of your own `rate` for
+        ADD_REMOVE and `2 rate` for REPLACE, provided that it does not remember records: it sees each alone, and its
+        answer is clamped and rounded before it is added. Scores are sums of whole numbers, and the draw is that of
+        `scored`. Under ADD_REMOVE 1/20 of epsilon goes to the number of records, which the posterior needs.
 
     Source:
         Williams and McSherry (NIPS 2010), Section 2, with the range of a factor in place of twice its largest value;

@@ -36,8 +36,8 @@ def sampled(score: Family | ScoreTable | str, draws: int = 1, *, temper: float |
             calibrated, one that costs more than the guarantee, and as `scored`.
 
     Guarantee:
-        As `scored`: `draws temper span score_width / STEPS`, for records, whatever the family. What Dimitrakakis et al.
-        print for their families in terms of distances between data sets is `Relation.METRIC`.
+        As `scored`: `draws temper span score_width / SCORE_STEPS`, for records, whatever the family. What Dimitrakakis
+        et al. print for their families in terms of distances between data sets is `Relation.METRIC`.
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Algorithm 1, Theorem 8.1 and Section 5; the range of a log-likelihood ratio in

@@ -54,10 +54,10 @@ def scored(score: ScoreTable | Family | str, draws: int = 1) -> Mechanism[Scored
             a guarantee with a delta, or an epsilon beyond 500 nats a record or next to nothing.
 
     Guarantee:
-        Pure epsilon: `draws rate score_width(score, relation) / STEPS`; see there. The table is public and made before
-        any record is read, so it holds whatever made the table. Sums are of whole numbers and the draw is exact integer
-        arithmetic on the operating system's entropy. Under ADD_REMOVE 1/20 of epsilon goes to the number of records,
-        which the posterior needs. Under METRIC: see `metric_width`.
+        Pure epsilon: `draws rate score_width(score, relation) / SCORE_STEPS`; see there. The table is public and made
+        before any record is read, so it holds whatever made the table. Sums are of whole numbers and the draw is exact
+        integer arithmetic on the operating system's entropy. Under ADD_REMOVE 1/20 of epsilon goes to the number of
+        records, which the posterior needs. Under METRIC: see `metric_width`.
 
     Source:
         McSherry and Talwar (2007); Williams and McSherry (NIPS 2010), Section 2; Dimitrakakis et al. (JMLR 2017),

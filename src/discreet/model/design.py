@@ -2,7 +2,7 @@
 
 A design fixes what is known before any record is read: the features with their bounds, the target, and whether an
 intercept is fitted. Everything private is measured in its coordinates: every feature is moved from its bounds to
-[-1, 1] and rounded to whole multiples of 1 / GRID, so that all sums over records are sums of whole numbers.
+[-1, 1] and rounded to whole multiples of 1 / GRID_STEPS, so that all sums over records are sums of whole numbers.
 
 Features of a group exclude each other: indicators of the states of one column, 0 or 1, of which a record has at most
 one 1. They are coordinates as they are. A record's coordinates then have an absolute sum of at most L, one for each
@@ -203,7 +203,7 @@ class Design:
 
     @cached_property
     def constant(self) -> float:
-        """The constant feature, a multiple of 1 / GRID; 0 without an intercept.
+        """The constant feature, a multiple of 1 / GRID_STEPS; 0 without an intercept.
 
         It is as long as a feature is: beside features in a ball a constant of 1 would make every record longer.
         """

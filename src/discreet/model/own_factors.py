@@ -46,7 +46,7 @@ class OwnFactor:
         >>> from discreet.model.schema import Variable
         >>> ages = Design((Variable("age", bounds=(0, 100)),), intercept=False)
         >>> near = OwnFactor(ages, lambda r, z: -abs(r["age"][:, None] - z[:, 0]), [[20], [60]], -50, 0, [0, 0])
-        >>> near.steps({"age": np.array([20.0])}).tolist() == [STEPS, STEPS // 5]
+        >>> near.steps({"age": np.array([20.0])}).tolist() == [SCORE_STEPS, SCORE_STEPS // 5]
         True
     """
 
@@ -166,7 +166,7 @@ def own_factor(
         >>> from discreet.model.schema import Variable
         >>> ages = Design((Variable("age", bounds=(0, 100)),), intercept=False)
         >>> nearest = own_factor(ages, lambda r, z: -abs(r["age"][:, None] - z[:, 0]), [20, 60], low=-50, high=0)
-        >>> (nearest.steps({"age": np.array([30.0])}) / STEPS).round(3).tolist()
+        >>> (nearest.steps({"age": np.array([30.0])}) / SCORE_STEPS).round(3).tolist()
         [0.8, 0.4]
     """
     require(isinstance(design, Design), "the score of a factor is over a Design; over a Network it is `own_score`'s")

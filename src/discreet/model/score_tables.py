@@ -78,7 +78,7 @@ class ScoreTable:
     Example:
         >>> from discreet.model.schema import Variable
         >>> coin = Network((Variable("x", ("no", "yes")),), {"x": ()})
-        >>> table = ScoreTable(coin, ("z",), [[0.2], [0.8]], [0, 0], [[STEPS, 0], [0, STEPS]])
+        >>> table = ScoreTable(coin, ("z",), [[0.2], [0.8]], [0, 0], [[SCORE_STEPS, 0], [0, SCORE_STEPS]])
         >>> table.scope, table.size
         (('x',), 2)
     """
@@ -174,7 +174,7 @@ def own_score(
         >>> from discreet.model.schema import Schema, Variable
         >>> ages = Network.empty(Schema((Variable("age", bounds=(0, 100), bins=(25, 50, 75)),)))
         >>> nearest = own_score(ages, lambda t, z: -abs(t["age"][:, None] - z[:, 0]), [20, 60], low=-50, high=0)
-        >>> (nearest.steps / STEPS).round(3).tolist()
+        >>> (nearest.steps / SCORE_STEPS).round(3).tolist()
         [[0.85, 0.05], [0.65, 0.55], [0.15, 0.95], [0.0, 0.45]]
     """
     _require_network(network)

@@ -122,10 +122,10 @@ class Gradients:
             (sum of `f(theta . v) - y . (theta . v)`; sum of `(mean - y) v`, shape `(weights,)`; its derivative). The
             second is within `records (40 + 8 (outputs - 1) + size^2 (1 + |theta|_1) 2^-40) 2^-53` of the exact sum in
             each entry, with twice size^2 for several outputs. theta is split at a power of two so small that products
-            of its upper part with coordinates, which are whole multiples of 1 / GRID, add up without rounding in any
-            order, and so do differences of the outputs; what rounding leaves of a predictor, or of its distance from
-            the largest one, is then relative to it, and that distance times a slope is below 1/2 for each output, a
-            count's below its bound's logarithm. numpy adds long rows in pairs, and pieces of them are added exactly.
+            of its upper part with coordinates, which are whole multiples of 1 / GRID_STEPS, add up without rounding in
+            any order, and so do differences of the outputs; what rounding leaves of a predictor, or of its distance
+            from the largest one, is then relative to it, and that distance times a slope is below 1/2 for each output,
+            a count's below its bound's logarithm. numpy adds long rows in pairs, and pieces of them are added exactly.
         """
         outputs, size = self.over.outputs, self.over.size
         # The upper part has |theta|_1 2^40 steps at most, and coordinates 2^12: sums stay within 2^53.
@@ -336,7 +336,7 @@ def curvature_sensitivity(relation: Relation, part: CurvaturePart | None = None)
         `GRID_STEPS` under ADD_REMOVE, twice that under REPLACE; of a part in the norm of its shape, so many times more.
 
     Example:
-        >>> curvature_sensitivity(Relation.ADD_REMOVE) == GRID
+        >>> curvature_sensitivity(Relation.ADD_REMOVE) == GRID_STEPS
         True
     """
     times = part.length if part is not None and part.shape == "diamond" else 1

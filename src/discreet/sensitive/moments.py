@@ -23,7 +23,7 @@ __all__ = ["Moments", "moment_sensitivity", "sum_moments"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Moments:
-    """Private sums of products of a design's coordinates and target, in steps of `1 / GRID^2`.
+    """Private sums of products of a design's coordinates and target, in steps of `1 / GRID_STEPS^2`.
 
     Args:
         design: public.
@@ -71,7 +71,7 @@ class Moments:
             relation: under ADD_REMOVE the number of records is private, and comes first.
 
         Returns:
-            int64, in steps of `1 / GRID^2`.
+            int64, in steps of `1 / GRID_STEPS^2`.
         """
         if relation.public_number:
             return self.values
@@ -108,8 +108,9 @@ def sum_moments(rows: Rows) -> Moments:
     wide = design.size + (design.target is not None)
     total = np.zeros((wide, wide), np.int64)
     for coordinates, target in rows.blocks():
-        # Whole numbers of at most GRID = 2^12 in size: any sum of the products of a block of 2^16 records is one of at
-        # most 2^40, below 2^53, so floating point is exact in whatever order it adds, and much faster than integers.
+        # Whole numbers of at most GRID_STEPS = 2^12 in size: any sum of the products of a block of 2^16 records is one
+        # of at most 2^40, below 2^53, so floating point is exact in whatever order it adds, and much faster than
+        # integers.
         block = np.empty((wide, len(coordinates)))
         block[: design.size] = coordinates.T
         if design.target is not None:
@@ -121,18 +122,19 @@ def sum_moments(rows: Rows) -> Moments:
 
 
 def moment_sensitivity(relation: Relation) -> int:
-    """Most that one record can move any of the released sums, in steps of `1 / GRID^2`.
+    """Most that one record can move any of the released sums, in steps of `1 / GRID_STEPS^2`.
 
-    A record adds to each sum a number from `-GRID^2` to `GRID_STEPS^2`, and `GRID_STEPS^2` to the number of records.
+    A record adds to each sum a number from `-GRID_STEPS^2` to `GRID_STEPS^2`, and `GRID_STEPS^2` to the number of
+    records.
 
     Args:
         relation: what "neighbouring" means.
 
     Returns:
-        ADD_REMOVE: `GRID_STEPS^2`. REPLACE: `2 GRID^2`; the number of records does not move and is not released.
+        ADD_REMOVE: `GRID_STEPS^2`. REPLACE: `2 GRID_STEPS^2`; the number of records does not move and is not released.
 
     Example:
-        >>> moment_sensitivity(Relation.REPLACE) == 2 * GRID**2
+        >>> moment_sensitivity(Relation.REPLACE) == 2 * GRID_STEPS**2
         True
     """
     return relation.by_record(GRID_STEPS**2, 2 * GRID_STEPS**2)

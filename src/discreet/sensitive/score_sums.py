@@ -35,7 +35,7 @@ class ScoreSums:
         Nothing: `score_sums` has checked the function.
 
     Guarantee:
-        None spent: for mechanisms only; one record adds from 0 to `STEPS` to each sum.
+        None spent: for mechanisms only; one record adds from 0 to `SCORE_STEPS` to each sum.
 
     Example:
         >>> import discreet as dc
@@ -80,8 +80,8 @@ def score_sums(rows: Rows, factor: OwnFactor) -> ScoreSums:
             looks at the record it is given is never refused: what fails or is no number counts as the lowest score.
 
     Guarantee:
-        None spent: nothing leaves. One record adds from 0 to `STEPS` to each sum, and is seen by the function without
-        any other.
+        None spent: nothing leaves. One record adds from 0 to `SCORE_STEPS` to each sum, and is seen by the function
+        without any other.
     """
     if rows.design != factor.design:
         raise InputError("the score is over another design than the records")

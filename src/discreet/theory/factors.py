@@ -65,7 +65,7 @@ class CategoricalFactor:
         >>> coin = CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1)
         >>> coin.log_factors([0, 1]).round(3).tolist()
         [[0.954, 0.699], [0.0, 0.699]]
-        >>> [round(coin.width(relation) / STEPS, 3) for relation in (Relation.ADD_REMOVE, Relation.REPLACE)]
+        >>> [round(coin.width(relation) / SCORE_STEPS, 3) for relation in (Relation.ADD_REMOVE, Relation.REPLACE)]
         [0.699, 0.954]
     """
 
@@ -117,11 +117,12 @@ class CategoricalFactor:
             relation: which data sets are neighbours.
 
         Returns:
-            Steps, at most `SCORE_STEPS` (ADD_REMOVE) or `2 STEPS` (REPLACE); 0 where the candidates are all alike.
+            Steps, at most `SCORE_STEPS` (ADD_REMOVE) or `2 SCORE_STEPS` (REPLACE); 0 where the candidates are all
+            alike.
 
         Guarantee:
-            A choice with `P(z | X) ~ exp(epsilon sum_i f)` is `epsilon width / STEPS`-DP. Let w_z be a candidate's
-            weight: `1 / P(z) = sum_y w_y / w_z`, and each ratio changes by a factor within `exp(+- that)`.
+            A choice with `P(z | X) ~ exp(epsilon sum_i f)` is `epsilon width / SCORE_STEPS`-DP. Let w_z be a
+            candidate's weight: `1 / P(z) = sum_y w_y / w_z`, and each ratio changes by a factor within `exp(+- that)`.
             It cannot be improved: the loss tends to it on data sets that leave two candidates in the running.
 
         Source:

@@ -36,9 +36,9 @@ def score_width(score: ScoreTable, relation: Relation) -> int:
         InputError: a metric, whose unit this function does not know.
 
     Guarantee:
-        A draw with `P(z) ~ exp(base_z + rate sum_i steps(x_i, z) / STEPS)` is `rate score_width / STEPS`-DP: with
-        weights w, `1 / P(z) = sum_y w_y / w_z`, and each ratio changes by a factor within exp(+- that). The base
-        measure cancels in each ratio.
+        A draw with `P(z) ~ exp(base_z + rate sum_i steps(x_i, z) / SCORE_STEPS)` is `rate score_width /
+        SCORE_STEPS`-DP: with weights w, `1 / P(z) = sum_y w_y / w_z`, and each ratio changes by a factor within exp(+-
+        that). The base measure cancels in each ratio.
 
     Source:
         McSherry and Talwar (2007); Williams and McSherry (NIPS 2010), Section 2, with ranges in place of twice the
@@ -77,8 +77,9 @@ def metric_width(score: ScoreTable, amount: Fraction) -> int:
         InputError: several variables, one without an order, or more bins and candidates than can be compared.
 
     Guarantee:
-        A draw at a rate is `rate metric_width / STEPS` for each unit: data sets of one size, in which readings change
-        by k_1, k_2, ... units, each rounded up to a whole number, have laws within `exp(+- that (k_1 + k_2 + ...))`.
+        A draw at a rate is `rate metric_width / SCORE_STEPS` for each unit: data sets of one size, in which readings
+        change by k_1, k_2, ... units, each rounded up to a whole number, have laws within `exp(+- that (k_1 + k_2 +
+        ...))`.
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Definition 2 and Assumption 1; the constant is that of the table itself.

@@ -87,7 +87,7 @@ def plan_score(
         >>> from discreet.model.network import Network
         >>> from discreet.model.schema import Variable
         >>> coin = Network.empty([Variable("coin", ("heads", "tails"))])
-        >>> likelier = ScoreTable(coin, ("side",), [[0], [1]], [0, 0], [[STEPS, 0], [0, STEPS]])
+        >>> likelier = ScoreTable(coin, ("side",), [[0], [1]], [0, 0], [[SCORE_STEPS, 0], [0, SCORE_STEPS]])
         >>> promise = Guarantee(epsilon=5, delta=0, relation="add-remove", unit="record")
         >>> alone, drawn = plan_score(scored(likelier), likelier, promise, 1000, rng=0)
         >>> drawn.names, bool(drawn.errors[0] < 0.01)

@@ -127,7 +127,7 @@ def total_scale(total: NoisyTotal | None) -> float | None:
 
 
 class SummedProducts(Released):
-    """Sums of products of a design's coordinates and target, in steps of `1 / GRID^2`, with noise."""
+    """Sums of products of a design's coordinates and target, in steps of `1 / GRID_STEPS^2`, with noise."""
 
     design: Design
     values: Integers
@@ -163,7 +163,7 @@ class NoisyMoments(SummedProducts):
 
     Args:
         design: with a numeric target, or none.
-        values: int64, in steps of `1 / GRID^2`; one for each pair in `design.moments`: sums of `v_i v_j`, of
+        values: int64, in steps of `1 / GRID_STEPS^2`; one for each pair in `design.moments`: sums of `v_i v_j`, of
             `2 v_i^2 - 1` for squares; before them, with `noisy_total`, the number of records in the same unit.
         scale: of the noise, in the same steps.
         noisy_total: whether the number of records is private and stands first.
@@ -175,7 +175,7 @@ class NoisyMoments(SummedProducts):
     Example:
         >>> from discreet.model.schema import Variable
         >>> age = Design((Variable("age", bounds=(0, 90)),))
-        >>> noisy = NoisyMoments(age, np.array([GRID**2, -GRID**2]), scale=1000.0, noisy_total=False)
+        >>> noisy = NoisyMoments(age, np.array([GRID_STEPS**2, -GRID_STEPS**2]), scale=1000.0, noisy_total=False)
         >>> noisy.sums.tolist()
         [1.0, -1.0]
     """
