@@ -146,7 +146,7 @@ def measured(study: str, plan: Plan) -> tuple[list[Estimated], list[Ranked]]:
     for network in plan.networks:
         try:
             theta = network_for(network)
-        except SystemExit as missing:
+        except FileNotFoundError as missing:
             print(f"skipped {study} on {network}: {missing}", file=sys.stderr)
             continue
         cells = plan.cells(network)

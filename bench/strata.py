@@ -56,7 +56,7 @@ def known(names: Sequence[str]) -> Iterator[Known]:
     for name in dict.fromkeys(one for given in names for one in GROUPS.get(given, (given,))):
         try:
             yield Known.of(name, generated(name) if name in MADE_UP else network_for(name))
-        except SystemExit as missing:
+        except FileNotFoundError as missing:
             print(f"skipped {name}: {missing}", file=sys.stderr)
 
 
