@@ -11,6 +11,24 @@ privacy noise:
 
     load("release.json").posterior().answer("P(lung | smoke=yes)")
 
+The names at the top, by task:
+
+    describe     Variable, Schema, Network, Tables, Dirichlet (the prior), Design (of a regression)
+    records      read_records, check, count
+    pay          Guarantee, Relation, Ledger
+    release      release; simulate for made-up records, with a seed
+    mechanisms   planned is the default for networks; laplace, fourier, gaussian, allocated add noise to counts;
+                 posterior_sampler, sampled, map_estimate, scored, factored draw or choose; structure chooses arcs;
+                 for regressions noisy_moments, grouped_moments, truncated_posterior, noisy_gradients and
+                 objective_perturbation
+    read         load, Release, combine, measured; noise_aware or `.posterior()` for draws, estimate for means,
+                 read_weights for regressions, fit to test the network
+    ask          answer, answer_many, marginals, predict, regress, decide, explain, sample, pool_estimates
+    estimators   PrivateNaiveBayes, PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegression,
+                 PrivatePCA, PrivateGridSearch
+    research     plan, audit
+    errors       DiscreetError, InputError, BudgetError
+
 Names of classes are things; functions are acts, or make what they name (`planned()` makes the mechanism of that name).
 Functions that draw random numbers take `rng`: a seed or a NumPy generator gives the same numbers again. What the names
 at the top need beside them is in few modules:

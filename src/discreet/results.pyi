@@ -1,10 +1,12 @@
 from .model.origin import Learned as Learned
 from .posterior.fit_check import FitCheck as FitCheck
+from .posterior.fit_check import Tested as Tested
 from .posterior.joint_draws import Mixing as Mixing
 from .posterior.joint_draws import Posterior as Posterior
 from .posterior.joint_draws import PosteriorDraws as PosteriorDraws
 from .privacy.ledger import Account as Account
 from .queries.explanation import Explanation as Explanation
+from .queries.explanation import Promise as Promise
 from .queries.pooled_estimates import PooledEstimate as PooledEstimate
 from .queries.predict import Prediction as Prediction
 from .queries.query import Answer as Answer

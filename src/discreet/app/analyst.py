@@ -22,6 +22,7 @@ from discreet.app.arguments import (
     Seed,
     TrustNetwork,
     check_draws,
+    network_over,
 )
 from discreet.app.coefficients import (
     regression_document,
@@ -62,8 +63,9 @@ Queries = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[QUERY|FILE|-]...",
-        help='Such as "P(lung | smoke=yes)", or a file of queries, one a line; - reads them from stdin. All marginals '
-        "without any.",
+        help='Such as "P(lung | smoke=yes)"; also "P(A=a, B | C=c)", "MAP(A, B | C=c)" and "MPE(| C=c)" for the most '
+        'probable states, and of numbers "E(X | C=c)", "median(X)", "quantile(X, 0.9)" and "P(X > 40)". Or a file of '
+        "queries, one a line; - reads them from stdin. All marginals without any.",
     ),
 ]
 Regressions = Annotated[
@@ -138,6 +140,7 @@ def query(
 ) -> None:
     """Ask a release; every answer has an interval that counts sampling error and privacy noise.
 
+    The column "noise" is the share of an answer's variance that is privacy noise, with its Monte Carlo error.
     A release of a regression or a direction answers with all its coefficients. Of a network --regress has them, too.
     """
     asked = asked_queries(queries, release)
@@ -243,13 +246,20 @@ def _say_origin(evidence: Evidence, posterior: dc.results.PosteriorDraws) -> tup
     return told, [*lines, *external_lines(*combined.external)]
 
 
-def fit(release: ReleaseFile, as_json: Json = False) -> None:
+def fit(
+    release: ReleaseFile,
+    network: Annotated[
+        str | None, typer.Option(help="Test another network over the same variables: BIF, a file of arcs, or 'none'.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Test the network of a release: what its tables say of variables that the network does not join.
 
     A right network is called contradicted in at most one of a hundred releases; what lies in no table together is never
     tested. Nothing is spent.
     """
-    checked = dc.fit(load_evidence(release))
+    evidence = load_evidence(release)
+    checked = dc.fit(evidence, network=None if network is None else network_over(network, evidence.network.schema))
     show(as_json, fit_document(checked), fit_lines(checked))
 
 

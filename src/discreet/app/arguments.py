@@ -323,7 +323,8 @@ def queries_of(word: str) -> list[str]:
         text = read_text(word, "queries", QUERIES_BYTES)
     except InputError as error:
         raise InputError(
-            f"{shown(word)} is no query, such as 'P(A | B=b)', and no text file of queries ({error})"
+            f"{shown(word)} is no query, and no text file of queries ({error}); queries are P(A | B=b), "
+            "P(A=a, B), MAP(A, B | C=c), MPE(| C=c), and of numbers E(X | C=c), median(X), quantile(X, 0.9), P(X > 40)"
         ) from None
     return queries_in(text)
 

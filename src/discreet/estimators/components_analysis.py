@@ -99,11 +99,12 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         has the rest. Williams and McSherry (NIPS 2010) for the choice.
 
     Example:
-        >>> from discreet.privacy.ledger import Ledger
-        >>> promise = Guarantee(epsilon=2, delta=0, relation="replace", unit="record")
-        >>> account = Ledger("sqlite://").open("flowers", promise)
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> promise = dc.Guarantee(epsilon=2, delta=0, relation="replace", unit="record")
+        >>> account = dc.Ledger("sqlite://").open("flowers", promise)
         >>> X = 3 + np.linspace(-5, 5, 2000)[:, None] * [2.0, 1.0] / 5**0.5
-        >>> estimator = PrivatePCA(n_components=1, bounds=(-10, 10), guarantee=promise, account=account).fit(X)
+        >>> estimator = dc.PrivatePCA(n_components=1, bounds=(-10, 10), guarantee=promise, account=account).fit(X)
         >>> bool(abs(estimator.components_[0] @ [2.0, 1.0]) / 5**0.5 > 0.9)
         True
     """

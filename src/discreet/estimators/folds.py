@@ -42,7 +42,9 @@ class IndependentFolds:
         Joint convexity of differential privacy in the coins; see the module.
 
     Example:
-        >>> train, test = zip(*IndependentFolds(5).split(np.zeros((100, 2))))
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> train, test = zip(*dc.estimators.IndependentFolds(5).split(np.zeros((100, 2))))
         >>> sorted(np.concatenate(test).tolist()) == list(range(100))
         True
     """

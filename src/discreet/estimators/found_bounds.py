@@ -82,8 +82,9 @@ class ClippedWarning(UserWarning):
         Nothing: it is a warning, by which `fit` ends well.
 
     Example:
+        >>> import discreet as dc
         >>> import warnings
-        >>> with warnings.catch_warnings(action="ignore", category=ClippedWarning):
+        >>> with warnings.catch_warnings(action="ignore", category=dc.estimators.ClippedWarning):
         ...     pass  # estimator.fit(...), where it is known and meant that columns are clipped
     """
 
@@ -104,7 +105,8 @@ class Clipped:
         None spent beyond the first release of the fit, of which it is a function.
 
     Example:
-        >>> ages = Clipped((18, 90), below=-2, below_interval=(0, 6.5), above=40, above_interval=(31.5, 48.5))
+        >>> import discreet as dc
+        >>> ages = dc.estimators.Clipped((18, 90), -2, (0, 6.5), above=40, above_interval=(31.5, 48.5))
         >>> ages.above_interval[0] > 0  # surely some are older than 90
         True
     """

@@ -86,15 +86,14 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         `mechanisms/private_selection.py` has the proof and the papers.
 
     Example:
-        >>> from discreet.estimators.naive_bayes import PrivateNaiveBayes
-        >>> from discreet.privacy.guarantee import Guarantee
-        >>> from discreet.privacy.ledger import Ledger
-        >>> promise = Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
-        >>> account = Ledger("sqlite://").open("flowers", promise)
-        >>> estimator = PrivateNaiveBayes(classes=("small", "large"), bounds=(0, 7), draws=50, random_state=0,
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> promise = dc.Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
+        >>> account = dc.Ledger("sqlite://").open("flowers", promise)
+        >>> estimator = dc.PrivateNaiveBayes(classes=("small", "large"), bounds=(0, 7), draws=50, random_state=0,
         ...                               guarantee=promise, account=account)
         >>> X, y = np.repeat([[1.0, 5.0], [6.0, 2.0]], 500, axis=0), np.repeat(["small", "large"], 500)
-        >>> found = PrivateGridSearch(estimator, {"bins": [2, 4, 6]}).fit(X, y)
+        >>> found = dc.PrivateGridSearch(estimator, {"bins": [2, 4, 6]}).fit(X, y)
         >>> found.best_params_["bins"] in (2, 4, 6), found.best_score_ > 0.8, found.predict([[6, 2]]).tolist()
         (True, True, ['large'])
         >>> int(account.balance().epsilon_left)

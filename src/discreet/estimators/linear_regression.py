@@ -102,11 +102,12 @@ class PrivateLinearRegression(RegressorMixin, Regression):  # type: ignore[misc]
         Bernstein and Sheldon (2019) and Zhang, Rubinstein and Dimitrakakis (AAAI 2016), as these modules have it.
 
     Example:
-        >>> from discreet.privacy.ledger import Ledger
-        >>> promise = Guarantee(epsilon=5, delta=0, relation="replace", unit="record")
-        >>> account = Ledger("sqlite://").open("houses", promise)
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> promise = dc.Guarantee(epsilon=5, delta=0, relation="replace", unit="record")
+        >>> account = dc.Ledger("sqlite://").open("houses", promise)
         >>> X = np.linspace(0, 10, 2000)[:, None]
-        >>> estimator = PrivateLinearRegression(bounds=(0, 10), target_bounds=(0, 100), random_state=0,
+        >>> estimator = dc.PrivateLinearRegression(bounds=(0, 10), target_bounds=(0, 100), random_state=0,
         ...                                     guarantee=promise, account=account).fit(X, 20 + 5 * X[:, 0])
         >>> bool(abs(estimator.coef_[0] - 5) < 1), bool(abs(estimator.predict([[4.0]])[0] - 40) < 3)
         (True, True)

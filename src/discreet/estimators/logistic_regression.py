@@ -137,11 +137,12 @@ class PrivateLogisticRegression(ClassifierMixin, Regression):  # type: ignore[mi
         Chaudhuri, Monteleoni and Sarwate (2011); Williams and McSherry (NIPS 2010), as these modules have it.
 
     Example:
-        >>> from discreet.privacy.ledger import Ledger
-        >>> promise = Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
-        >>> account = Ledger("sqlite://").open("patients", promise)
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> promise = dc.Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
+        >>> account = dc.Ledger("sqlite://").open("patients", promise)
         >>> X = np.linspace(-1, 1, 1000)[:, None]
-        >>> estimator = PrivateLogisticRegression(classes=("ill", "well"), bounds=(-1, 1), guarantee=promise,
+        >>> estimator = dc.PrivateLogisticRegression(classes=("ill", "well"), bounds=(-1, 1), guarantee=promise,
         ...                                       account=account)
         >>> estimator.fit(X, np.where(X[:, 0] > 0, "well", "ill")).predict([[-0.9], [0.9]]).tolist()
         ['ill', 'well']

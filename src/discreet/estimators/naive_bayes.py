@@ -117,12 +117,13 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         rest.
 
     Example:
-        >>> from discreet.privacy.ledger import Ledger
-        >>> promise = Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
-        >>> account = Ledger("sqlite://").open("flowers", promise)
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> account = dc.Ledger("sqlite://").open("flowers", promise)
         >>> X, y = np.repeat([[1.0, 5.0], [6.0, 2.0]], 200, axis=0), np.repeat(["small", "large"], 200)
-        >>> estimator = PrivateNaiveBayes(classes=("small", "large"), bounds=(0, 7), bins=3, draws=50, random_state=0,
-        ...                               guarantee=promise, account=account).fit(X, y)
+        >>> estimator = dc.PrivateNaiveBayes(classes=("small", "large"), bounds=(0, 7), bins=3, draws=50,
+        ...                                  guarantee=promise, account=account, random_state=0).fit(X, y)
         >>> estimator.predict([[0.5, 6.0], [6.5, 1.0]]).tolist()
         ['small', 'large']
         >>> int(account.balance().epsilon_left)

@@ -42,10 +42,10 @@ def check_pipeline(pipeline: P) -> P:
         None spent: no record is looked at.
 
     Example:
+        >>> import discreet as dc
         >>> from sklearn.pipeline import make_pipeline
         >>> from sklearn.preprocessing import StandardScaler
-        >>> from discreet.estimators.naive_bayes import PrivateNaiveBayes
-        >>> check_pipeline(make_pipeline(StandardScaler(), PrivateNaiveBayes(bounds=(-1, 1))))
+        >>> dc.estimators.check_pipeline(make_pipeline(StandardScaler(), dc.PrivateNaiveBayes(bounds=(-1, 1))))
         Traceback (most recent call last):
         discreet.errors.InputError: step 'standardscaler' (StandardScaler) learns from the records, which no budget ...
     """

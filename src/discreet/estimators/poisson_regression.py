@@ -82,12 +82,13 @@ class PrivatePoissonRegression(RegressorMixin, Regression):  # type: ignore[misc
         vary more, intervals are too short.
 
     Example:
-        >>> from discreet.privacy.ledger import Ledger
-        >>> promise = Guarantee(epsilon=5, delta=0, relation="add-remove", unit="record")
-        >>> account = Ledger("sqlite://").open("visits", promise)
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> promise = dc.Guarantee(epsilon=5, delta=0, relation="add-remove", unit="record")
+        >>> account = dc.Ledger("sqlite://").open("visits", promise)
         >>> X = np.linspace(0, 10, 4000)[:, None]
         >>> counts = np.random.default_rng(0).poisson(np.exp(0.2 * X[:, 0] - 0.5))
-        >>> estimator = PrivatePoissonRegression(bounds=(0, 10), target_bounds=(0, 15), guarantee=promise,
+        >>> estimator = dc.PrivatePoissonRegression(bounds=(0, 10), target_bounds=(0, 15), guarantee=promise,
         ...                                      account=account).fit(X, counts)
         >>> bool(abs(estimator.coef_[0] - 0.2) < 0.1), bool(abs(estimator.predict([[5.0]])[0] - 1.65) < 0.5)
         (True, True)

@@ -84,12 +84,14 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Williams and McSherry (NIPS 2010), Section 4.2.
 
     Example:
-        >>> from discreet.privacy.ledger import Ledger
-        >>> promise = Guarantee(epsilon=2, delta=0, relation="replace", unit="record")
-        >>> account = Ledger("sqlite://").open("flowers", promise)
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> promise = dc.Guarantee(epsilon=2, delta=0, relation="replace", unit="record")
+        >>> account = dc.Ledger("sqlite://").open("flowers", promise)
         >>> X = np.linspace(-8, 8, 500)[:, None] * [2.0, 1.0] / 5**0.5
-        >>> estimator = PrivatePrincipalDirection(bounds=(-10, 10), noise_variance=0.01, lengths=(0.4, 0.8), draws=100,
-        ...                                       guarantee=promise, account=account, random_state=0).fit(X)
+        >>> estimator = dc.estimators.PrivatePrincipalDirection(
+        ...     bounds=(-10, 10), noise_variance=0.01, lengths=(0.4, 0.8), draws=100,
+        ...     guarantee=promise, account=account, random_state=0).fit(X)
         >>> bool(abs(estimator.components_[0] @ [2.0, 1.0]) / 5**0.5 > 0.9)
         True
     """

@@ -84,15 +84,15 @@ def release_score(
         depends on its record and on the public estimator, to the last bit.
 
     Example:
-        >>> from discreet.estimators.naive_bayes import PrivateNaiveBayes
-        >>> from discreet.privacy.ledger import Ledger
-        >>> promise = Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
-        >>> account = Ledger("sqlite://").open("flowers", Guarantee(epsilon=2, delta=0, relation="add-remove",
-        ...                                                         unit="record"))
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> limit = dc.Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
+        >>> account = dc.Ledger("sqlite://").open("flowers", limit)
         >>> X, y = np.repeat([[1.0, 5.0], [6.0, 2.0]], 200, axis=0), np.repeat(["small", "large"], 200)
-        >>> estimator = PrivateNaiveBayes(classes=("small", "large"), bounds=(0, 7), bins=3, draws=50, random_state=0,
-        ...                               guarantee=promise, account=account).fit(X, y)
-        >>> score = release_score(estimator, X, y, guarantee=promise, account=account)
+        >>> estimator = dc.PrivateNaiveBayes(classes=("small", "large"), bounds=(0, 7), bins=3, draws=50,
+        ...                                  guarantee=promise, account=account, random_state=0).fit(X, y)
+        >>> score = dc.estimators.release_score(estimator, X, y, guarantee=promise, account=account)
         >>> score.metric, score.lower > 0.8, score.upper <= 1
         ('accuracy', True, True)
         >>> int(account.balance().epsilon_left)
@@ -127,8 +127,9 @@ class PrivateScorer:
         `guarantee` for each call.
 
     Example:
-        >>> promise = Guarantee(epsilon="0.1", delta=0, relation="add-remove", unit="record")
-        >>> PrivateScorer(promise, None, draws=200).draws
+        >>> import discreet as dc
+        >>> promise = dc.Guarantee(epsilon="0.1", delta=0, relation="add-remove", unit="record")
+        >>> dc.estimators.PrivateScorer(promise, None, draws=200).draws
         200
     """
 
@@ -169,8 +170,9 @@ def private_scorer(guarantee: Guarantee, account: Account | None = None, *, draw
         depends on that record alone: take `cv=IndependentFolds(...)`, or under a replace guarantee `KFold`.
 
     Example:
-        >>> promise = Guarantee(epsilon="0.1", delta=0, relation="add-remove", unit="record")
-        >>> private_scorer(promise).guarantee == promise
+        >>> import discreet as dc
+        >>> promise = dc.Guarantee(epsilon="0.1", delta=0, relation="add-remove", unit="record")
+        >>> dc.estimators.private_scorer(promise).guarantee == promise
         True
     """
     if not isinstance(guarantee, Guarantee):

@@ -33,7 +33,8 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         None spent: every record is mapped by public numbers alone.
 
     Example:
-        >>> PublicScaler(bounds=(0, [10, 2])).fit_transform([[5, 3], [10, 1]]).tolist()
+        >>> import discreet as dc
+        >>> dc.estimators.PublicScaler(bounds=(0, [10, 2])).fit_transform([[5, 3], [10, 1]]).tolist()
         [[0.0, 1.0], [1.0, 0.0]]
     """
 

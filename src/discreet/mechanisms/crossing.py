@@ -16,7 +16,7 @@ from typing import Any, Generic, cast
 import numpy as np
 from typing_extensions import TypeVar
 
-from discreet.errors import InputError
+from discreet.errors import InputError, shown
 from discreet.mechanisms import Over
 from discreet.mechanisms.noise import ExactNoise, Noise, SimulatedNoise
 from discreet.model.design import Design, Normal
@@ -192,6 +192,7 @@ def release(
         Traceback (most recent call last):
         discreet.errors.BudgetError: account 'visits' cannot pay: epsilon asked 1, spent 1 of 1, left 0; ...
     """
+    require_mechanism(mechanism)
     statistic.policy.check_claim(guarantee)
     calibration = _calibrate(mechanism, statistic, prior, guarantee)
     number = secrets.token_hex(16)
@@ -242,8 +243,16 @@ def simulate(
     return _describe(number, mechanism, statistic, prior, guarantee, (calibration, payload), private=False)
 
 
+def require_mechanism(mechanism: object) -> None:
+    """Refuse a mechanism's name, or the function that makes one, where the mechanism itself is wanted."""
+    if not isinstance(mechanism, Mechanism):
+        name = mechanism if isinstance(mechanism, str) else getattr(mechanism, "__name__", type(mechanism).__name__)
+        raise InputError(f"a mechanism was expected, such as laplace() or planned(), not {shown(name)}")
+
+
 def _calibrate(mechanism: Mechanism[C, S, P, O], statistic: S, prior: P, guarantee: Guarantee) -> C:
     """Refuse all that can be refused before anything is charged, and calibrate."""
+    require_mechanism(mechanism)
     if not isinstance(statistic, mechanism.statistic):
         raise InputError(
             f"mechanism {mechanism.name!r} draws from {mechanism.statistic.__name__}, "

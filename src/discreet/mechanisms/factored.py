@@ -32,7 +32,9 @@ FACTOR_BLOCK = 2**14
 
 
 def factored(factor: Factor | OwnFactor | str) -> DesignMechanism[FactoredNoise, Rows | ScoreSums]:
-    """One candidate z of a public list, with `P(z) ~ exp(base_z + rate sum_i f(x_i, z))` and f between 0 and 1.
+    """Choose one candidate of a public list by the exponential mechanism, scored record by record.
+
+    Candidate z has the probability `P(z) ~ exp(base_z + rate sum_i f(x_i, z))`, with f between 0 and 1.
 
     Args:
         factor: public. `own_factor` makes one of any function of yours, whose sums `statistic_of` makes before a charge

@@ -29,7 +29,10 @@ SHIFT_SEED = 0
 
 
 def fourier(*, stealth: float | None = None) -> Mechanism[CoefficientNoise]:
-    """Discrete Laplace noise of one scale on every contrast of every subset of a family.
+    """Discrete Laplace noise on the Fourier coefficients of the family counts, which overlapping families share.
+
+    For each subset of a family's variables, these are the sums of its table with weights that add to 0 over each of
+    them: +1 and -1 for variables of two states.
 
     Args:
         stealth: probability with which all cells of all tables shall come out non-negative, whatever the data, by a

@@ -20,7 +20,9 @@ __all__ = ["gaussian"]
 
 
 def gaussian() -> Mechanism[GaussianNoise]:
-    """Discrete Gaussian noise on the tables of the families that lie in no other, the same in every cell.
+    """Discrete Gaussian noise on the family counts, of the same scale in every cell; it needs a delta.
+
+    Families whose variables all lie in another family's table are read from that one, and not measured.
 
     Returns:
         The mechanism; it needs a guarantee with a delta.

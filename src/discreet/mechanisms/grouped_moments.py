@@ -24,7 +24,7 @@ WEIGHTS_LENGTH = 0.5
 
 
 def grouped_moments() -> DesignMechanism[GroupNoise, Moments]:
-    """All second moments of a design, with noise on three groups of them.
+    """Sums of products of features and target, as `noisy_moments`, with budgets of their own for three groups of sums.
 
     With noise of deviation s_c on sums of products with the target and s_A on those of two features, an equation of
     least squares is off by `s_c^2 + |theta|^2 s_A^2`. Cube noise on D sums has a deviation of about D over its epsilon,

@@ -45,7 +45,10 @@ CANDIDATES_LIMIT = 1000
 def map_estimate(
     candidates: Sequence[Tables] | str | None = None, *, floor: float | None = None
 ) -> Mechanism[Trimming | Selection]:
-    """One set of probabilities, with `P(theta) ~ exp(epsilon log p(D | theta) / (2 Delta)) prior(theta)`.
+    """Choose one set of all probabilities that is likely to be near the most probable one (private MAP).
+
+    It is drawn with `P(theta) ~ exp(epsilon log p(D | theta) / (2 Delta)) prior(theta)`, Delta the sensitivity of the
+    log-likelihood.
 
     Args:
         candidates: public probabilities of the whole network, at least two, all greater than 0; one of them is chosen,

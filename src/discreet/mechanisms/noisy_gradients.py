@@ -31,7 +31,7 @@ MOST_NUMBERS = 2**20
 
 
 def noisy_gradients(steps: int = 2, *, records: int) -> DesignMechanism[VectorNoise, Gradients]:
-    """Gradients of the log-likelihood at weights that the gradients before lead to, each with noise.
+    """Fit a logistic regression by few steps of gradient descent, each gradient released with noise.
 
     The first gradient is at weights of 0, where it is half of a sum of whole coordinates: the same noise costs half as
     much there. With one step this is a single noisy vector, the one-shot classifier. A step goes to

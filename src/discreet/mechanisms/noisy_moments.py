@@ -15,11 +15,12 @@ __all__ = ["noisy_moments"]
 
 
 def noisy_moments() -> DesignMechanism[VectorNoise, Moments]:
-    """All second moments of a design, with cube noise on the vector of them.
+    """Sums of products of features and target, all that least squares needs, with noise on the vector of them.
 
-    One record moves every sum by at most the sensitivity, all at the same time; noise by the largest entry costs that
-    once for all sums together, and its deviation, of about `D / sqrt(3)` scales for D sums, is below that of noise on
-    each sum with a share of the budget, `sqrt(2) D` scales.
+    The noise is uniform on a cube of random size (cube noise, the K-norm mechanism of the largest entry). One record
+    moves every sum by at most the sensitivity, all at the same time; noise by the largest entry costs that once for all
+    sums together, and its deviation, of about `D / sqrt(3)` scales for D sums, is below that of noise on each sum with
+    a share of the budget, `sqrt(2) D` scales.
 
     Returns:
         The mechanism.

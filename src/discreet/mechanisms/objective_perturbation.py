@@ -152,7 +152,7 @@ def objective_perturbation(
 
     Args:
         records: public number that the regularisation is scaled by: an expected number of records, not one counted.
-        regularisation: Lambda for each expected record and squared length of a record; None takes the rule above: the
+        regularisation: Lambda for each expected record and squared length of a record; None takes the
             noise's deviation over 2, times the length of the longest record. It is raised where the change of the
             curvature would cost more than a quarter of epsilon.
         curvature: 1 to release the curvature at the weights, too, for a fifth of epsilon: intervals then need no law of

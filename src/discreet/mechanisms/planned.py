@@ -60,17 +60,19 @@ SCALE_ENLARGEMENT = 1e-12
 def planned(
     *, workload: Sequence[str | Query] | None = None, records: int | None = None, audit: Number | None = None
 ) -> Mechanism[AuditNoise | PlannedNoise]:
-    """Noise on merged tables and stars, budgets from public sizes, and on pairs of variables that none of them holds.
+    """The default: noisy counts of few tables, chosen from public sizes alone for the least error of all families.
 
-    docs/posterior.md has the error per epsilon, docs/network.md what the pairs are for.
+    Families that share variables are measured by one table over all of them, or by several whose noise agrees where
+    they meet; a part of epsilon goes to pairs of variables that lie in no table together, so that a wrong network
+    shows. docs/posterior.md has the error per epsilon, docs/network.md what the pairs are for.
 
     Args:
         workload: queries for which the budget is spent, text or parsed, over the network of the release; None serves
             all families alike. Pairs are then those that a query names together.
-        records: a public number, or a guess, by which families that are too large for the budget are measured without
-            some of their parents (`theory/large_families.py`); a guess that was ten times off was no worse than none.
-            How many pairs are measured follows from it, too. Without it, and for a workload, all families are measured
-            whole, and the number of records costs a hundredth of epsilon where it is private and there are pairs.
+        records: a public number, or a guess, which may be left out. Families that are too large for the budget are then
+            measured without some of their parents, and the number of pairs follows from it; a guess that was ten times
+            off was no worse than none. Without it, and for a workload, all families are measured whole, and the number
+            of records costs a hundredth of epsilon where it is private and there are pairs.
         audit: share of epsilon that the pairs get, in [0, 1); where too few could be measured well, they get nothing.
             None for 0.2, or for 0.8 of a network without arcs, which has little else to measure. Of networks with more
             than 1,000 pairs it is for some of these; a workload says which matter.

@@ -52,10 +52,11 @@ DRAW_DIGITS = 9
 def posterior_sampler(
     draws: int = 1, *, temper: float | None = None, floor: float | None = None, given: str | Sequence[str] = ()
 ) -> Mechanism[Trimming | Tempering]:
-    """Draws of all rows from `Dirichlet(alpha + tau N)`, trimmed to probabilities of at least w, on a public grid.
+    """Release draws from a tempered posterior: sampling it is what protects, no noise is added.
 
-    The rule, where `temper` and `floor` are not given: every node gets the same log range L = log of the largest over
-    the smallest probability, and L = max(log 3, epsilon / (s I draws)), tau = min(1, epsilon / (s I draws L)), with I
+    All rows come from `Dirichlet(alpha + tau N)`, trimmed to probabilities of at least w, on a public grid. The rule,
+    where `temper` and `floor` are not given: every node gets the same log range L = log of the largest over the
+    smallest probability, and L = max(log 3, epsilon / (s I draws)), tau = min(1, epsilon / (s I draws L)), with I
     nodes, s = 2 under REPLACE and 1 under ADD_REMOVE. A large budget widens the support at tau = 1; a small one
     tempers, because supports narrower than [1/4, 3/4] carry no more information per epsilon (in the naive Bayes
     experiment of Zhang et al., floors from 0.1 to 0.4 are within noise of each other at equal epsilon).

@@ -18,9 +18,10 @@ __all__ = ["sampled"]
 
 
 def sampled(score: Family | ScoreTable | str, draws: int = 1, *, temper: float | None = None) -> Mechanism[ScoredNoise]:
-    """Draws of a family's parameters from the posterior in which each record counts `temper` times, at most once.
+    """Release posterior draws of a family's parameters, such as a Poisson rate, tempered as the budget asks.
 
-    The same draw as `scored`, but that no record counts more than once: what is left of the budget is not spent.
+    Each record's log-likelihood counts `temper` times, at most once: unlike with `scored`, what is left of the budget
+    is not spent.
 
     Args:
         score: a `Family`, what `own_family` made, or JSON of one; its grid and prior are public.

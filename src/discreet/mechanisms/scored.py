@@ -39,7 +39,9 @@ DRAWS_LIMIT = 10_000
 
 
 def scored(score: ScoreTable | Family | str, draws: int = 1) -> Mechanism[ScoredNoise]:
-    """Draws of candidate z with `P(z) ~ exp(base_z + rate sum_i s(x_i, z))`, at the largest rate the budget buys.
+    """Choose candidates, or a family's parameters, by a score of your own: the exponential mechanism.
+
+    Candidate z is drawn with `P(z) ~ exp(base_z + rate sum_i s(x_i, z))`, at the largest rate that the budget buys.
 
     Args:
         score: public: `own_score` makes one of any function, `own_family` of a log-likelihood; or a `Family`. Text is

@@ -66,8 +66,10 @@ class Design:
             are none, or beside a norm, or a count with other bounds than from 0 to a whole number of at most 32,767.
 
     Example:
-        >>> age = Variable("age", bounds=(20, 60))
-        >>> design = Design((age,), Variable("income", bounds=(0, 1000)))
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> age = dc.Variable("age", bounds=(20, 60))
+        >>> design = dc.Design((age,), dc.Variable("income", bounds=(0, 1000)))
         >>> design.scaled(np.array([[20.0], [50.0], [70.0]])).tolist()
         [[-1.0, 1.0], [0.5, 1.0], [1.0, 1.0]]
     """
@@ -403,8 +405,9 @@ class Normal:
         InputError: a deviation that is no number from 1e-12 to 1e12.
 
     Example:
-        >>> age = Design((Variable("age", bounds=(20, 60)),), Variable("income", bounds=(0, 1000)))
-        >>> prior = Normal(age, 2)
+        >>> import discreet as dc
+        >>> age = dc.Design((dc.Variable("age", bounds=(20, 60)),), dc.Variable("income", bounds=(0, 1000)))
+        >>> prior = dc.designs.Normal(age, 2)
         >>> prior.deviation, prior.over.weights
         (2.0, 2)
     """

@@ -42,10 +42,10 @@ class Dirichlet:
         InputError: a concentration, or the sum of a row's, is not a positive, finite number; the message has the node.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> network = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
-        >>> prior = Dirichlet(Tables(network, {"rain": [1, 1]}))
-        >>> prior.updated(Tables(network, {"rain": [6, 2]})).mean()["rain"].tolist()
+        >>> import discreet as dc
+        >>> network = dc.Network((dc.Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> prior = dc.Dirichlet(dc.Tables(network, {"rain": [1, 1]}))
+        >>> prior.updated(dc.Tables(network, {"rain": [6, 2]})).mean()["rain"].tolist()
         [0.7, 0.3]
     """
 
@@ -93,9 +93,9 @@ class Dirichlet:
             InputError: the concentration is not a positive, finite number.
 
         Example:
-            >>> from discreet.model.schema import Variable
-            >>> network = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
-            >>> Dirichlet.uniform(network).alpha["rain"].tolist()
+            >>> import discreet as dc
+            >>> network = dc.Network((dc.Variable("rain", ("no", "yes")),), {"rain": ()})
+            >>> dc.Dirichlet.uniform(network).alpha["rain"].tolist()
             [0.25, 0.25]
         """
         return Dirichlet.per_node(network, dict.fromkeys(network.nodes, concentration))
@@ -159,10 +159,10 @@ class Dirichlet:
             InputError: fewer than two draws.
 
         Example:
-            >>> from discreet.model.schema import Variable
-            >>> network = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
-            >>> prior = Dirichlet.per_node(network, {"rain": 5.0})
-            >>> again = Dirichlet.matching(prior.draw(100_000, rng=0))
+            >>> import discreet as dc
+            >>> network = dc.Network((dc.Variable("rain", ("no", "yes")),), {"rain": ()})
+            >>> prior = dc.Dirichlet.per_node(network, {"rain": 5.0})
+            >>> again = dc.Dirichlet.matching(prior.draw(100_000, rng=0))
             >>> again.alpha["rain"].round(1).tolist()
             [5.0, 5.0]
         """

@@ -74,8 +74,9 @@ class Family:
         InputError: an unknown name or parameter, one that is missing or out of its range, or variables that do not fit.
 
     Example:
-        >>> wait = Variable.binned("wait", (0, 60), 120)
-        >>> Family("exponential", (wait,), {"low": 0.02, "high": 0.5})
+        >>> import discreet as dc
+        >>> wait = dc.Variable.binned("wait", (0, 60), 120)
+        >>> dc.scores.Family("exponential", (wait,), {"low": 0.02, "high": 0.5})
         Family('exponential', over wait, 1,024 points)
     """
 

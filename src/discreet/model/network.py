@@ -52,9 +52,10 @@ class Network(Graph):
             table that no machine can hold; the message names the nodes.
 
     Example:
-        >>> rain = Variable("rain", ("no", "yes"))
-        >>> wet = Variable("wet", ("no", "yes"))
-        >>> network = Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> import discreet as dc
+        >>> rain = dc.Variable("rain", ("no", "yes"))
+        >>> wet = dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
         >>> network.family("wet"), network.shape("wet"), network.parameters
         (('rain', 'wet'), (2, 2), 3)
     """
@@ -155,8 +156,9 @@ class Network(Graph):
                 the arcs form a cycle.
 
         Example:
-            >>> study = Schema(tuple(Variable(name, ("no", "yes")) for name in ("smoke", "lung", "age")))
-            >>> Network.from_edges([("smoke", "lung"), ("age", "lung")], study).parents["lung"]
+            >>> import discreet as dc
+            >>> study = dc.Schema(tuple(dc.Variable(name, ("no", "yes")) for name in ("smoke", "lung", "age")))
+            >>> dc.Network.from_edges([("smoke", "lung"), ("age", "lung")], study).parents["lung"]
             ('smoke', 'age')
         """
         schema = schema_of(variables)
@@ -194,8 +196,9 @@ class Network(Graph):
             InputError: no arcs, or errors as in `from_edges`, with the line number.
 
         Example:
-            >>> study = Schema(tuple(Variable(name, ("no", "yes")) for name in ("smoke", "lung", "x ray")))
-            >>> Network.parse_edges('smoke -> lung -> "x ray"', study).arcs
+            >>> import discreet as dc
+            >>> study = dc.Schema(tuple(dc.Variable(name, ("no", "yes")) for name in ("smoke", "lung", "x ray")))
+            >>> dc.Network.parse_edges('smoke -> lung -> "x ray"', study).arcs
             (('smoke', 'lung'), ('lung', 'x ray'))
         """
         schema = schema_of(variables)
@@ -219,7 +222,8 @@ class Network(Graph):
             InputError: no variable, a name twice, or a variable without states.
 
         Example:
-            >>> Network.empty([Variable("smoke", ("no", "yes")), Variable("lung", ("no", "yes"))]).arcs
+            >>> import discreet as dc
+            >>> dc.Network.empty([dc.Variable("smoke", ("no", "yes")), dc.Variable("lung", ("no", "yes"))]).arcs
             ()
         """
         return Network.from_edges((), variables)
@@ -239,8 +243,9 @@ class Network(Graph):
             InputError: there is no variable of the target's name.
 
         Example:
-            >>> study = Schema(tuple(Variable(name, ("no", "yes")) for name in ("smoke", "lung", "age")))
-            >>> Network.naive_bayes(study, "lung").arcs
+            >>> import discreet as dc
+            >>> study = dc.Schema(tuple(dc.Variable(name, ("no", "yes")) for name in ("smoke", "lung", "age")))
+            >>> dc.Network.naive_bayes(study, "lung").arcs
             (('lung', 'smoke'), ('lung', 'age'))
         """
         schema = schema_of(variables)
@@ -336,8 +341,9 @@ class Network(Graph):
             Lines of at most 100 columns.
 
         Example:
-            >>> rain, wet = Variable("rain", ("no", "yes")), Variable("wet", ("no", "yes"))
-            >>> print(Network.from_edges([("rain", "wet")], (rain, wet)).to_text())
+            >>> import discreet as dc
+            >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+            >>> print(dc.Network.from_edges([("rain", "wet")], (rain, wet)).to_text())
             2 nodes, 1 arc, 3 free parameters
             <BLANKLINE>
             layer 1

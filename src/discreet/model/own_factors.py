@@ -43,11 +43,13 @@ class OwnFactor:
         InputError: a range that is none, fewer than two candidates or too many, or another number of weights.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> ages = Design((Variable("age", bounds=(0, 100)),), intercept=False)
-        >>> near = OwnFactor(ages, lambda r, z: -abs(r["age"][:, None] - z[:, 0]), [[20], [60]], -50, 0, [0, 0])
-        >>> near.steps({"age": np.array([20.0])}).tolist() == [SCORE_STEPS, SCORE_STEPS // 5]
-        True
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> ages = dc.Design((dc.Variable("age", bounds=(0, 100)),), intercept=False)
+        >>> distance = lambda record, z: -abs(record["age"][:, None] - z[:, 0])
+        >>> near = dc.scores.OwnFactor(ages, distance, [[20], [60]], -50, 0, [0, 0])
+        >>> (near.steps({"age": np.array([20.0])}) / 2**20).round(3).tolist()  # 2^20 steps from -50 to 0
+        [1.0, 0.2]
     """
 
     design: Design
@@ -163,10 +165,12 @@ def own_factor(
         Williams and McSherry (NIPS 2010), Section 2, with `phi = exp(score)`.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> ages = Design((Variable("age", bounds=(0, 100)),), intercept=False)
-        >>> nearest = own_factor(ages, lambda r, z: -abs(r["age"][:, None] - z[:, 0]), [20, 60], low=-50, high=0)
-        >>> (nearest.steps({"age": np.array([30.0])}) / SCORE_STEPS).round(3).tolist()
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> ages = dc.Design((dc.Variable("age", bounds=(0, 100)),), intercept=False)
+        >>> distance = lambda record, z: -abs(record["age"][:, None] - z[:, 0])
+        >>> nearest = dc.scores.own_factor(ages, distance, [20, 60], low=-50, high=0)
+        >>> (nearest.steps({"age": np.array([30.0])}) / 2**20).round(3).tolist()
         [0.8, 0.4]
     """
     require(isinstance(design, Design), "the score of a factor is over a Design; over a Network it is `own_score`'s")

@@ -183,9 +183,9 @@ def parse_query(text: str, schema: Schema) -> Query:
         None spent: reads no data.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> schema = Schema((Variable("smoke", ("yes", "no")), Variable("O2", ("<5", ">=5"))))
-        >>> str(parse_query("P( smoke |O2=>=5)", schema))
+        >>> import discreet as dc
+        >>> schema = dc.Schema((dc.Variable("smoke", ("yes", "no")), dc.Variable("O2", ("<5", ">=5"))))
+        >>> str(dc.tools.parse_query("P( smoke |O2=>=5)", schema))
         'P(smoke | O2=>=5)'
     """
     at_most(QUERY_CHARACTERS, text, "characters of a query")

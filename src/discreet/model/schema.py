@@ -56,9 +56,10 @@ class Variable:
             names does not match the number of bins.
 
     Example:
-        >>> Variable("age", bounds=(0, 120), bins=(18, 65)).states
+        >>> import discreet as dc
+        >>> dc.Variable("age", bounds=(0, 120), bins=(18, 65)).states
         ('0_to_18', '18_to_65', '65_to_120')
-        >>> Variable("children", bounds=(0, 20), bins=(1, 3), type="integer").states
+        >>> dc.Variable("children", bounds=(0, 20), bins=(1, 3), type="integer").states
         ('0', '1_to_2', '3_to_20')
     """
 
@@ -164,9 +165,10 @@ class Variable:
             InputError: as of a variable, or another number.
 
         Example:
-            >>> Variable.binned("age", (0, 100), 4).bins
+            >>> import discreet as dc
+            >>> dc.Variable.binned("age", (0, 100), 4).bins
             (25.0, 50.0, 75.0)
-            >>> Variable.binned("wage", (0, 1500), 4, ratio=2).bins
+            >>> dc.Variable.binned("wage", (0, 1500), 4, ratio=2).bins
             (100.0, 300.0, 700.0)
         """
         if isinstance(number, bool) or not isinstance(number, int) or not 2 <= number <= STATES:
@@ -287,7 +289,8 @@ class Schema:
         InputError: no variable, or a name twice.
 
     Example:
-        >>> study = Schema((Variable("smoke", ("no", "yes")), Variable("age", bounds=(0, 120))))
+        >>> import discreet as dc
+        >>> study = dc.Schema((dc.Variable("smoke", ("no", "yes")), dc.Variable("age", bounds=(0, 120))))
         >>> study.names, study["smoke"].code("yes"), "wage" in study
         (('smoke', 'age'), 1, False)
     """
@@ -326,7 +329,8 @@ class Schema:
             InputError: an unknown name, or a variable without states or with one of that name.
 
         Example:
-            >>> Schema((Variable("wet", ("no", "yes")),)).with_missing()["wet"].states
+            >>> import discreet as dc
+            >>> dc.Schema((dc.Variable("wet", ("no", "yes")),)).with_missing()["wet"].states
             ('no', 'yes', 'missing')
         """
         chosen = {self[name].name for name in (self.names if names is None else names)}

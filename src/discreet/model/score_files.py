@@ -43,8 +43,10 @@ def read_score_file(text: str) -> Family | ScoreTable:
         None spent: reads no records.
 
     Example:
-        >>> read_score_file('{"family": "poisson", "variables": [{"name": "calls", "bounds": [0, 9], "bins": 9}],'
-        ...                 ' "parameters": {"low": 1, "high": 5}}')
+        >>> import discreet as dc
+        >>> calls = '{"name": "calls", "bounds": [0, 9], "bins": 9}'
+        >>> family = f'{{"family": "poisson", "variables": [{calls}], "parameters": {{"low": 1, "high": 5}}}}'
+        >>> dc.scores.read_score_file(family)
         Family('poisson', over calls, 1,024 points)
     """
     what = "score"

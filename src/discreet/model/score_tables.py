@@ -76,9 +76,9 @@ class ScoreTable:
             none.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> coin = Network((Variable("x", ("no", "yes")),), {"x": ()})
-        >>> table = ScoreTable(coin, ("z",), [[0.2], [0.8]], [0, 0], [[SCORE_STEPS, 0], [0, SCORE_STEPS]])
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("x", ("no", "yes")),), {"x": ()})
+        >>> table = dc.scores.ScoreTable(coin, ("z",), [[0.2], [0.8]], [0, 0], [[2**20, 0], [0, 2**20]])
         >>> table.scope, table.size
         (('x',), 2)
     """
@@ -171,10 +171,11 @@ def own_score(
         Williams and McSherry (NIPS 2010), Section 2, with `phi = exp(score)`.
 
     Example:
-        >>> from discreet.model.schema import Schema, Variable
-        >>> ages = Network.empty(Schema((Variable("age", bounds=(0, 100), bins=(25, 50, 75)),)))
-        >>> nearest = own_score(ages, lambda t, z: -abs(t["age"][:, None] - z[:, 0]), [20, 60], low=-50, high=0)
-        >>> (nearest.steps / SCORE_STEPS).round(3).tolist()
+        >>> import discreet as dc
+        >>> ages = dc.Network.empty(dc.Schema((dc.Variable("age", bounds=(0, 100), bins=(25, 50, 75)),)))
+        >>> distance = lambda types, z: -abs(types["age"][:, None] - z[:, 0])
+        >>> nearest = dc.scores.own_score(ages, distance, [20, 60], low=-50, high=0)
+        >>> (nearest.steps / 2**20).round(3).tolist()
         [[0.85, 0.05], [0.65, 0.55], [0.15, 0.95], [0.0, 0.45]]
     """
     _require_network(network)
@@ -236,10 +237,11 @@ def own_family(
         is drawn from; of the prior's mass on parameters that are smoother nothing is asked, as Assumption 2 does.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> coin = Network((Variable("x", ("no", "yes")),), {"x": ()})
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("x", ("no", "yes")),), {"x": ()})
         >>> chances = lambda t, z: np.log(np.where(t["x"][:, None] == "yes", z[:, 0], 1 - z[:, 0]))
-        >>> own_family(coin, chances, [0.2, 0.8]).law.round(3).tolist()
+        >>> dc.scores.own_family(coin, chances, [0.2, 0.8]).law.round(3).tolist()
         [[0.8, 0.2], [0.2, 0.8]]
     """
     _require_network(network)

@@ -42,9 +42,9 @@ class Tables(Mapping[str, Array]):
         InputError: a node is missing or unknown, or (when the node is read) the shape is not that of its family.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> network = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
-        >>> theta = Tables(network, {"rain": [0.7, 0.3]})
+        >>> import discreet as dc
+        >>> network = dc.Network((dc.Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> theta = dc.Tables(network, {"rain": [0.7, 0.3]})
         >>> theta, theta["rain"].tolist(), theta.map(lambda array: 1 - array)["rain"].round(3).tolist()
         (Tables(1 families), [0.7, 0.3], [0.3, 0.7])
     """

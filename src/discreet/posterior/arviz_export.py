@@ -49,9 +49,9 @@ def to_arviz(posterior: PosteriorDraws) -> Any:
         None spent: reads the posterior alone.
 
     Example:
-        >>> from discreet import Dirichlet, Network, Variable
-        >>> coin = Network((Variable("coin", ("heads", "tails")),), {"coin": ()})
-        >>> exported = to_arviz(PosteriorDraws(Dirichlet.uniform(coin).draw(100, rng=1)))
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> exported = dc.tools.to_arviz(dc.results.PosteriorDraws(dc.Dirichlet.uniform(coin).draw(100, rng=1)))
         >>> dict(exported.posterior["coin"].sizes)
         {'chain': 1, 'draw': 100, 'coin=': 2}
     """

@@ -68,10 +68,10 @@ def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
         Rubin (1976), missing at random; Dempster, Laird and Rubin (1977), EM; the module's docstring has the model.
 
     Example:
-        >>> from discreet import Network, Tables, Variable
-        >>> network = Network((Variable("ill", ("no", "yes"), missing="?"),), {"ill": ()})
-        >>> seen = PosteriorDraws(Tables(network, {"ill": [[0.6], [0.3], [0.1]]}, draws=1))
-        >>> assume_at_random(seen).mean()["ill"].round(2).tolist()
+        >>> import discreet as dc
+        >>> network = dc.Network((dc.Variable("ill", ("no", "yes"), missing="?"),), {"ill": ()})
+        >>> seen = dc.results.PosteriorDraws(dc.Tables(network, {"ill": [[0.6], [0.3], [0.1]]}, draws=1))
+        >>> dc.tools.assume_at_random(seen).mean()["ill"].round(2).tolist()
         [0.67, 0.33]
     """
     if not posterior.network.may_be_missing:

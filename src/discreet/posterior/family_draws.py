@@ -67,10 +67,11 @@ class FamilyPosterior:
         None spent: draws say nothing that the release does not.
 
     Example:
+        >>> import numpy as np
         >>> import discreet as dc
         >>> wait = dc.Variable.binned("wait", (0, 60), 12)
         >>> family = dc.scores.Family("exponential", (wait,), {"low": 0.02, "high": 0.5}, points=64)
-        >>> posterior = FamilyPosterior(family.table, np.array([10, 20, 30, 40]), 4.0)
+        >>> posterior = dc.scores.FamilyPosterior(family.table, np.array([10, 20, 30, 40]), 4.0)
         >>> posterior.names, posterior.parameters.shape
         (('rate',), (4, 1))
     """
@@ -157,7 +158,7 @@ def read_family(evidence: Evidence, *, draws: int = 1000, rng: Seed = None) -> F
         >>> promise = dc.Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
         >>> prior = dc.Dirichlet.uniform(family.network)
         >>> release = dc.simulate(dc.sampled(family, draws=5), counts, prior, promise, rng=1)
-        >>> row = read_family(release, draws=100, rng=1).rows()[0]
+        >>> row = dc.scores.read_family(release, draws=100, rng=1).rows()[0]
         >>> row["name"], 0.02 < row["lower"] < row["mean"] < row["upper"] < 0.5
         ('rate', True)
     """

@@ -85,9 +85,10 @@ class Tested:
         Nothing: `fit` makes these.
 
     Example:
-        >>> Tested(("a", "b"), p=0.001, effect=0.1, arcs=(("a", "b"),)).contradicted
+        >>> import discreet as dc
+        >>> dc.results.Tested(("a", "b"), p=0.001, effect=0.1, arcs=(("a", "b"),)).contradicted
         True
-        >>> Tested(("a", "b"), p=0.001, effect=0.001, arcs=(("a", "b"),)).contradicted  # too small to matter
+        >>> dc.results.Tested(("a", "b"), p=0.001, effect=0.001, arcs=(("a", "b"),)).contradicted  # too small to matter
         False
     """
 
@@ -116,10 +117,12 @@ class FitCheck:
         Nothing: `fit` makes these.
 
     Example:
-        >>> check = FitCheck((Tested(("a", "b"), p=0.001, effect=0.1, arcs=(("a", "b"),)),), pairs_in_tables=2, pairs=3)
+        >>> import discreet as dc
+        >>> tested = dc.results.Tested(("a", "b"), p=0.001, effect=0.1, arcs=(("a", "b"),))
+        >>> check = dc.results.FitCheck((tested,), pairs_in_tables=2, pairs=3)
         >>> [test.variables for test in check.contradicted]
         [('a', 'b')]
-        >>> print(FitCheck((), pairs_in_tables=2, pairs=3))
+        >>> print(dc.results.FitCheck((), pairs_in_tables=2, pairs=3))
         nothing that the network says could be tested; 2 of 3 pairs of variables lie in a table
     """
 
@@ -147,7 +150,7 @@ class FitCheck:
 
 
 def fit(evidence: Evidence, *, network: Network | None = None, rng: Seed = None) -> FitCheck:
-    """Test the network of a release by what its tables say of sets of variables that the network does not join.
+    """Test whether a release contradicts its network: whether variables depend that the network says do not.
 
     Args:
         evidence: of noisy counts, tables or contrasts; what else was released cannot contradict a network.
@@ -174,7 +177,7 @@ def fit(evidence: Evidence, *, network: Network | None = None, rng: Seed = None)
         >>> counts = dc.tools.count_codes(network, {"a": [0, 1] * 500, "b": [0, 1] * 500, "c": [0] * 1000})
         >>> promise = dc.Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
         >>> release = dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(network), promise, rng=1)
-        >>> [test.arcs for test in fit(release).contradicted]
+        >>> [test.arcs for test in dc.fit(release).contradicted]
         [(('a', 'b'),)]
     """
     combined = evidence_of(evidence)

@@ -67,7 +67,8 @@ class Mixing:
         Nothing: posteriors by chains make these.
 
     Example:
-        >>> mixing = Mixing(chains=4, sweeps=1500, effective=612.0, worst="P(lung=yes | smoke=no)", r_hat=1.004)
+        >>> import discreet as dc
+        >>> mixing = dc.results.Mixing(4, sweeps=1500, effective=612.0, worst="P(lung=yes | smoke=no)", r_hat=1.004)
         >>> mixing.effective >= 400 and mixing.r_hat <= 1.01
         True
     """
@@ -86,9 +87,9 @@ class Posterior(Protocol):
         Nothing: a protocol.
 
     Example:
-        >>> from discreet import Dirichlet, Network, Variable
-        >>> coin = Network((Variable("coin", ("heads", "tails")),), {"coin": ()})
-        >>> posterior: Posterior = PosteriorDraws(Dirichlet.uniform(coin).draw(100, rng=1))
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> posterior: dc.results.Posterior = dc.results.PosteriorDraws(dc.Dirichlet.uniform(coin).draw(100, rng=1))
         >>> posterior.draw(10, rng=2)["coin"].shape
         (2, 10)
     """
@@ -162,9 +163,9 @@ class PosteriorDraws:
         None spent: draws say nothing that the release does not.
 
     Example:
-        >>> from discreet import Dirichlet, Network, Variable
-        >>> coin = Network((Variable("coin", ("heads", "tails")),), {"coin": ()})
-        >>> posterior = PosteriorDraws(Dirichlet.uniform(coin).draw(100, rng=1))
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> posterior = dc.results.PosteriorDraws(dc.Dirichlet.uniform(coin).draw(100, rng=1))
         >>> posterior.cells["coin"].shape, posterior.effective()
         ((2, 100), 100.0)
     """
@@ -297,9 +298,9 @@ class PosteriorDraws:
             None spent: reads the posterior alone.
 
         Example:
-            >>> from discreet import Dirichlet, Network, Variable
-            >>> coin = Network((Variable("coin", ("heads", "tails")),), {"coin": ()})
-            >>> posterior = PosteriorDraws(Dirichlet.uniform(coin).draw(1000, rng=1))
+            >>> import discreet as dc
+            >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+            >>> posterior = dc.results.PosteriorDraws(dc.Dirichlet.uniform(coin).draw(1000, rng=1))
             >>> row = posterior.answer("P(coin=heads)").rows[0]
             >>> row["lower"] < row["mean"] < row["upper"]
             True
@@ -327,12 +328,12 @@ class PosteriorDraws:
             Setting the derivative of `sum_k E|theta_k - t_k|` under `sum_k t_k = 1` to 0.
 
         Example:
-            >>> from discreet import Network, Tables, Variable
-            >>> coin = Network((Variable("coin", ("heads", "tails")),), {"coin": ()})
-            >>> draws = Tables(coin, {"coin": [[0.0, 0.0, 0.9], [1.0, 1.0, 0.1]]}, draws=3)
-            >>> PosteriorDraws(draws).median()["coin"].round(2).tolist()
+            >>> import discreet as dc
+            >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+            >>> draws = dc.Tables(coin, {"coin": [[0.0, 0.0, 0.9], [1.0, 1.0, 0.1]]}, draws=3)
+            >>> dc.results.PosteriorDraws(draws).median()["coin"].round(2).tolist()
             [0.0, 1.0]
-            >>> PosteriorDraws(draws).mean()["coin"].round(2).tolist()
+            >>> dc.results.PosteriorDraws(draws).mean()["coin"].round(2).tolist()
             [0.3, 0.7]
         """
         return Tables(self.network, {node: _balance_quantiles(draws) for node, draws in self.cells.items()})
@@ -389,8 +390,16 @@ class PosteriorDraws:
         return self.cells.of_draws(picked)
 
 
+def require_posterior(posterior: object) -> None:
+    """Refuse what somebody gives who has a release and forgot to make it a posterior."""
+    if not hasattr(posterior, "cells"):
+        advice = "; make one by release.posterior()" if hasattr(posterior, "payload") else ""
+        raise InputError(f"a posterior was expected, not a {type(posterior).__name__}{advice}")
+
+
 def joint_draws(posterior: Posterior) -> Posterior:
     """The draws that answer what is asked of several variables at once: the saturated ones where there are any."""
+    require_posterior(posterior)
     wide = posterior.saturated if isinstance(posterior, PosteriorDraws) else None
     return posterior if wide is None else wide
 

@@ -127,7 +127,7 @@ def noise_aware(
         >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
         >>> noise = dc.external.StatedNoise("laplace", 2)
         >>> told = dc.measured([52, 48], coin, ["coin"], noise, guarantee=None, source="a friend")
-        >>> posterior = noise_aware(told, draws=40, rng=1)
+        >>> posterior = dc.noise_aware(told, draws=40, rng=1)
         >>> posterior.method, posterior.cells["coin"].shape
         ('pooled', (2, 40))
         >>> bool(0.4 < posterior.mean()["coin"][0] < 0.6)
@@ -187,7 +187,7 @@ def rows_below_noise(release: Release) -> Mapping[str, tuple[int, int]]:
         >>> counts = dc.tools.count_codes(network, {"rare": [0] * 400 + [1] * 2, "ill": [0, 1] * 201})
         >>> promise = dc.Guarantee(epsilon=0.5, delta=0, relation="add-remove", unit="record")
         >>> release = dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(network), promise, rng=1)
-        >>> dict(rows_below_noise(release))  # how ill depends on rare=yes is not known
+        >>> dict(dc.tools.rows_below_noise(release))  # how ill depends on rare=yes is not known
         {'ill': (1, 2)}
     """
     network, parts = release.network, measurements([release])

@@ -62,7 +62,9 @@ class LawWeights:
         None spent: weights say nothing that the release does not.
 
     Example:
-        >>> found = LawWeights(np.array([0.1, 0.9]), np.array([0.2, 0.01]))
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> found = dc.scores.LawWeights(np.array([0.1, 0.9]), np.array([0.2, 0.01]))
         >>> int(np.argmax(found.weights))
         1
     """
@@ -106,6 +108,7 @@ def read_law_weights(
         Williams and McSherry (NIPS 2010), equation 3; Del Moral, Doucet and Jasra (2006).
 
     Example:
+        >>> import numpy as np
         >>> import discreet as dc
         >>> design = dc.Design((dc.Variable("side", bounds=(-1, 1)),), intercept=False)
         >>> def near(records, candidates):  # 1 for the candidate that a record speaks for, else 0
@@ -116,7 +119,7 @@ def read_law_weights(
         >>> release = dc.simulate(dc.factored(factor), statistic, dc.designs.Normal(design, 1.0), promise, rng=1)
         >>> def make_up(law, records, rng):  # two laws: mostly -1, mostly 1
         ...     return {"side": np.where(rng.random(records) < (0.2, 0.8)[law], 1.0, -1.0)}
-        >>> found = read_law_weights(release, factor, make_up, [0.5, 0.5], rng=1, data_sets=100)
+        >>> found = dc.scores.read_law_weights(release, factor, make_up, [0.5, 0.5], rng=1, data_sets=100)
         >>> int(np.argmax(found.weights)) == release.payload.index
         True
     """

@@ -53,6 +53,7 @@ def default_account() -> Account:
         None spent: it opens an account and charges nothing.
 
     Example:
+        >>> from discreet.privacy.default_account import DEFAULT_LIMIT
         >>> print(DEFAULT_LIMIT)  # what the account is opened with
         epsilon 3, delta 0.000001, add-remove one record
     """

@@ -59,7 +59,8 @@ class Relation(StrEnum):
         InputError: another text, by name.
 
     Example:
-        >>> Relation("add_remove") is Relation.ADD_REMOVE, Relation.REPLACE.public_number
+        >>> import discreet as dc
+        >>> dc.Relation("add_remove") is dc.Relation.ADD_REMOVE, dc.Relation.REPLACE.public_number
         (True, True)
     """
 
@@ -124,7 +125,9 @@ class Guarantee:
             shortest text that denotes it, so 0.1 is one tenth.
         delta: at least 0, less than 1; read in the same way. 0 for METRIC.
         relation: which data sets count as neighbours.
-        unit: what one record stands for in the promise, such as "record" or "patient"; for METRIC the change that has
+        unit: what one record stands for in the promise, such as "record" or "patient"; for another word than "record",
+            `read_records` is told how units are told apart (`unit_column`) or that each has one record
+            (`one_record_a_unit`). For METRIC the change that has
             distance 1, an amount and what changes by it, such as "1 mmHg in one reading". The amount is in the unit of
             the bounds of the column that is released: no word after it converts it (`Release.unit_lines`).
 
@@ -137,9 +140,10 @@ class Guarantee:
         with distances rounded up, as values are recorded in steps; Chatzikokolakis et al. (PETS 2013).
 
     Example:
-        >>> Guarantee(epsilon="0.1", delta=0, relation="add-remove", unit="record").epsilon
+        >>> import discreet as dc
+        >>> dc.Guarantee(epsilon="0.1", delta=0, relation="add-remove", unit="record").epsilon
         Fraction(1, 10)
-        >>> print(Guarantee(epsilon="0.1", delta=0, relation="metric", unit="1 mmHg in one reading"))
+        >>> print(dc.Guarantee(epsilon="0.1", delta=0, relation="metric", unit="1 mmHg in one reading"))
         epsilon 0.1 for each change of 1 mmHg in one reading (metric: protects no record and no person)
     """
 

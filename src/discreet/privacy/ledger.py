@@ -119,7 +119,7 @@ class Ledger:
         return Account(self, name)
 
     def account(self, name: str, *, purpose: str = "", request: str = "") -> Account:
-        """Find an account that is open.
+        """Find an account that was opened before, in this program or another.
 
         Args:
             name: as it was opened, or one that looks like it.
@@ -139,8 +139,14 @@ class Ledger:
         alike = [other for other in names if likeness(other) == likeness(name)]
         if len(alike) != 1:
             there = listed(names) or "none"
+            advice = (
+                "; clones and other processes do not share a ledger in memory; name a file, sqlite:///budget.db"
+                if self.place == ":memory:"
+                else ""
+            )
             raise InputError(
                 f"no account {shown(name)} in ledger {shown_address(self.url)}; open it first (open now: {there})"
+                f"{advice}"
             )
         return replace(found, name=alike[0])
 

@@ -35,10 +35,12 @@ def credible_interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
         None spent: reads draws of a posterior.
 
     Example:
-        >>> lower, upper = credible_interval(np.linspace(0.2, 0.4, 101), 0.9)
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> lower, upper = dc.tools.credible_interval(np.linspace(0.2, 0.4, 101), 0.9)
         >>> float(lower.round(2)), float(upper.round(2))
         (0.21, 0.39)
-        >>> float(credible_interval(np.linspace(0, 0.5, 101) ** 2, 0.9)[0])
+        >>> float(dc.tools.credible_interval(np.linspace(0, 0.5, 101) ** 2, 0.9)[0])
         0.0
     """
     check_level(level)

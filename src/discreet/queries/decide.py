@@ -54,7 +54,8 @@ class Decision(Generic[R]):
         Nothing.
 
     Example:
-        >>> print(Decision("wait", (), level=0.95, regret=0.02, failure=0.05, fresh=True, effective=1000))
+        >>> import discreet as dc
+        >>> print(dc.decisions.Decision("wait", (), level=0.95, regret=0.02, failure=0.05, fresh=True, effective=1000))
         wait: loses at most 0.02 but for a chance of 0.05, however the query was chosen
     """
 
@@ -125,12 +126,12 @@ def decide(
         mixed, but no theorem.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> from discreet.posterior.joint_draws import PosteriorDraws
-        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
-        >>> posterior = PosteriorDraws(Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2))
-        >>> utility = payoff(rain, "P(rain)", {"umbrella": {"yes": 1, "no": 0.2}, "none": {"yes": 0, "no": 1}})
-        >>> found = decide(posterior, utility, ["umbrella", "none"])
+        >>> import discreet as dc
+        >>> rain = dc.Network((dc.Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> posterior = dc.results.PosteriorDraws(dc.Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2))
+        >>> gains = {"umbrella": {"yes": 1, "no": 0.2}, "none": {"yes": 0, "no": 1}}
+        >>> utility = dc.decisions.payoff(rain, "P(rain)", gains)
+        >>> found = dc.decide(posterior, utility, ["umbrella", "none"])
         >>> found.response, [round(row["mean"], 3) for row in found.rows]
         ('none', [0.36, 0.8])
     """
@@ -223,10 +224,11 @@ def payoff(network: Network, query: str, table: Mapping[str, Mapping[str, float]
         None spent: reads the public network alone.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
-        >>> utility = payoff(rain, "P(rain)", {"umbrella": {"yes": 1, "no": 0.2}, "none": {"yes": 0, "no": 1}})
-        >>> utility(Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2), "none").tolist()
+        >>> import discreet as dc
+        >>> rain = dc.Network((dc.Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> gains = {"umbrella": {"yes": 1, "no": 0.2}, "none": {"yes": 0, "no": 1}}
+        >>> utility = dc.decisions.payoff(rain, "P(rain)", gains)
+        >>> utility(dc.Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2), "none").tolist()
         [0.7, 0.9]
     """
     asked = parse_query(query, network.schema)

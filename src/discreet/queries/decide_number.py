@@ -55,8 +55,9 @@ class NumberDecision:
         Nothing.
 
     Example:
-        >>> from discreet.theory.number_losses import Squared
-        >>> print(NumberDecision(0.3, Squared(), 0.01, 0.1, 0.5, 0.95, 0.002, 0.05, fresh=False, effective=1000))
+        >>> import discreet as dc
+        >>> square = dc.decisions.Squared()
+        >>> print(dc.decisions.NumberDecision(0.3, square, 0.01, 0.1, 0.5, 0.95, 0.002, 0.05, False, effective=1000))
         0.3: loses at most 0.002 but for a chance of 0.05, if it was fixed before the draws were looked at
     """
 
@@ -122,13 +123,10 @@ def decide_number(
         is above the response, as well: for those it is close, but no theorem; see `decide`.
 
     Example:
-        >>> from discreet.model.dirichlet import Dirichlet
-        >>> from discreet.model.network import Network
-        >>> from discreet.model.schema import Variable
-        >>> from discreet.posterior.joint_draws import PosteriorDraws
-        >>> coin = Network((Variable("x", ("yes", "no")),), {"x": ()})
-        >>> drawn = PosteriorDraws(Dirichlet.uniform(coin, 1.0).draw(4000, rng=1))
-        >>> found = decide_number(drawn, "P(x=yes)", "quantile:0.9")
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("x", ("yes", "no")),), {"x": ()})
+        >>> drawn = dc.results.PosteriorDraws(dc.Dirichlet.uniform(coin, 1.0).draw(4000, rng=1))
+        >>> found = dc.decisions.decide_number(drawn, "P(x=yes)", "quantile:0.9")
         >>> abs(found.response - 0.9) < 0.02, found.regret < 0.002
         (True, True)
     """

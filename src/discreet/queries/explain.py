@@ -99,7 +99,7 @@ def explain(
         >>> tossed = dc.tools.count_codes(coin, {"coin": [0, 1, 1, 0, 1]})
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
         >>> made = dc.simulate(dc.laplace(), tossed, dc.Dirichlet.uniform(coin), promise, rng=1)
-        >>> told = explain(made)
+        >>> told = dc.explain(made)
         >>> told.promise.value, told.promise.private, round(told.telling.distance, 2)
         (1.0, False, 0.46)
     """

@@ -258,8 +258,10 @@ class Explanation:
         Nothing.
 
     Example:
-        >>> promise = Promise("epsilon 1", "replace", "record", True, None, 1.0, 0.0, 0.0, {0.5: (None, 0.73)})
-        >>> print(str(Explanation(promise, None, None, (), (), ())).splitlines()[1].strip())
+        >>> import discreet as dc
+        >>> beliefs = {0.5: (None, 0.73)}
+        >>> promise = dc.results.Promise("epsilon 1", "replace", "record", True, None, 1.0, 0.0, 0.0, beliefs)
+        >>> print(str(dc.results.Explanation(promise, None, None, (), (), ())).splitlines()[1].strip())
         its values: odds move by a factor of at most 2.72 (e^1). A belief of 1 in 2 becomes at most 73 %
     """
 

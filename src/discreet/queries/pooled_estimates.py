@@ -62,8 +62,11 @@ class PooledEstimate:
         Nothing.
 
     Example:
+        >>> import numpy as np
+        >>> import discreet as dc
         >>> ends = (np.array(0.4), np.array(0.6))
-        >>> pooled = PooledEstimate(np.array(0.5), *ends, 0.95, between=np.array(0.004), within=np.array(0.001), sets=4)
+        >>> between, within = np.array(0.004), np.array(0.001)
+        >>> pooled = dc.results.PooledEstimate(np.array(0.5), *ends, 0.95, between, within, sets=4)
         >>> float(pooled.variance.round(6))
         0.004
     """
@@ -108,7 +111,8 @@ def pool_estimates(estimates: npt.ArrayLike, variances: npt.ArrayLike, *, level:
         Raghunathan, Reiter and Rubin (2003); the module's docstring derives the rule.
 
     Example:
-        >>> pooled = pool_estimates([0.50, 0.56, 0.53, 0.49, 0.52], [1e-4] * 5, level=0.95)
+        >>> import discreet as dc
+        >>> pooled = dc.pool_estimates([0.50, 0.56, 0.53, 0.49, 0.52], [1e-4] * 5, level=0.95)
         >>> f"{pooled.mean:.3f}: {pooled.lower:.3f} to {pooled.upper:.3f}"
         '0.520: 0.439 to 0.601'
     """

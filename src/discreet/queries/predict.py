@@ -61,8 +61,10 @@ class Prediction:
         Nothing.
 
     Example:
+        >>> import numpy as np
+        >>> import discreet as dc
         >>> ends = np.array([[0.8, 0.2]]), np.array([[0.7, 0.1]]), np.array([[0.9, 0.3]])
-        >>> found = Prediction("lung", ("yes", "no"), 0.95, *ends, left_out=np.zeros(1))
+        >>> found = dc.results.Prediction("lung", ("yes", "no"), 0.95, *ends, left_out=np.zeros(1))
         >>> found.most_probable, found.table().column_names[:3]
         (('yes',), ['lung', 'P(lung=yes)', 'P(lung=yes) lower'])
     """
@@ -136,12 +138,13 @@ def predict(posterior: Posterior, records: Any, target: str, *, level: float = 0
         Lauritzen et al. (1990) for the evidence that matters; see `inference.requisite`.
 
     Example:
-        >>> from discreet.posterior.joint_draws import PosteriorDraws
-        >>> network = Network((Variable("smoke", ("yes", "no")), Variable("lung", ("yes", "no"))),
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> network = dc.Network((dc.Variable("smoke", ("yes", "no")), dc.Variable("lung", ("yes", "no"))),
         ...                   {"smoke": (), "lung": ("smoke",)})
         >>> theta = {"smoke": np.full((2, 2), 0.5), "lung": np.array([[[0.7, 0.9], [0.3, 0.1]], [[0, 0], [1, 1]]])}
-        >>> posterior = PosteriorDraws(Tables(network, theta, draws=2))
-        >>> found = predict(posterior, {"smoke": ["yes", "no", None]}, "lung", level=0.9)
+        >>> posterior = dc.results.PosteriorDraws(dc.Tables(network, theta, draws=2))
+        >>> found = dc.predict(posterior, {"smoke": ["yes", "no", None]}, "lung", level=0.9)
         >>> found.mean[:, 0].round(6).tolist(), found.most_probable
         ([0.8, 0.0, 0.4], ('yes', 'no', 'no'))
     """

@@ -21,7 +21,7 @@ from discreet.model.arrays import Floats
 from discreet.model.query_grammar import Explanation, NumberQuery, Probability, Query, check_names, parse_query
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
-from discreet.posterior.joint_draws import Posterior, PosteriorDraws
+from discreet.posterior.joint_draws import Posterior, PosteriorDraws, require_posterior
 from discreet.queries.allowed import allowed_bounds
 from discreet.queries.bin_laws import BinLaw, Inside, check_inside
 from discreet.queries.counted_draws import keep_possible, possible_draws, resample
@@ -83,8 +83,9 @@ class Answer:
         Nothing.
 
     Example:
+        >>> import discreet as dc
         >>> row = {"state": {"rain": "yes"}, "mean": 0.3, "lower": 0.2, "upper": 0.4, "noise": 0.5, "noise_error": 0.1}
-        >>> found = Answer("P(rain=yes)", "marginal", 0.95, (row,), basis="measured")
+        >>> found = dc.results.Answer("P(rain=yes)", "marginal", 0.95, (row,), basis="measured")
         >>> found.rows[0]["mean"], found.unit
         (0.3, 'probability')
     """
@@ -111,7 +112,16 @@ def answer(
     assume: Assume | None = None,
     inside: Inside = "log-linear",
 ) -> Answer:
-    """Ask a posterior.
+    """Ask a posterior a query, and get means with credible intervals.
+
+    Queries are text:
+
+        P(A, B | C=c, D=d)      joint probabilities of A and B; P(A=a, B | C=c) keeps the rows with A=a
+        MAP(A, B | C=c)         the most probable joint state of A and B
+        MPE(| C=c)              the most probable joint state of all variables that are not observed
+        E(X | C=c)              the mean of a numeric variable
+        quantile(X, 0.9 | C=c)  the number below which that share of it lies; median(X | C=c)
+        P(X > 40 | C=c)         the share of its numbers above one; also >=, < and <=
 
     With theta the probabilities of the network, evidence e and posterior draws theta_1, ..., theta_D:
 
@@ -129,17 +139,17 @@ def answer(
         predictive: whether draws count by the probability of the evidence under them.
         assume: of variables that no table holds together: "network", that they are as the network says; "robust", that
             they are off by as much as audited pairs, or else a sceptical prior, say; "nothing",
-            which gives the interval of all answers that the measured margins allow (`allowed.py`), around the mean of
+            which gives the interval of all answers that the measured margins allow, around the mean of
             "network". None: robust where pairs were audited, else network.
-        inside: law of numbers inside their bins, for means, quantiles and comparisons: "log-linear" or "uniform"; see
-            `bin_laws.py`.
+        inside: law of numbers inside their bins, for means, quantiles and comparisons: "log-linear" or "uniform".
 
     Returns:
-        Means and intervals.
+        A row for each joint state, each with "state", "mean", "lower" and "upper", and "noise", the share of the
+        variance that is privacy noise; see `results.Answer`.
 
     Raises:
         InputError: not a query, evidence that is impossible under more than half of the draws, a level outside (0, 1),
-            an explanation or bounds that need more memory than the budget of `elimination.py`, evidence that is too
+            an explanation or bounds that need more memory than there is a budget for, evidence that is too
             rare to be sampled where exact inference is out of reach, or, predictive, evidence that leaves
             fewer than twenty effective draws; something to assume of a posterior that believes its network, or
             "nothing" for an explanation, a predictive answer, or more rows than bounds are found for.
@@ -148,13 +158,14 @@ def answer(
         None spent: reads the posterior.
 
     Example:
-        >>> from discreet import Network, Tables, Variable
-        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
-        >>> posterior = PosteriorDraws(Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2))
-        >>> found = answer(posterior, "P(rain=yes)")
+        >>> import discreet as dc
+        >>> rain = dc.Network((dc.Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> posterior = dc.results.PosteriorDraws(dc.Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2))
+        >>> found = dc.answer(posterior, "P(rain=yes)")
         >>> round(found.rows[0]["mean"], 3), found.kind
         (0.2, 'marginal')
     """
+    require_posterior(posterior)
     check_level(level)
     check_inside(inside)
     asked = _read_query(query, posterior.network.schema)
@@ -194,12 +205,13 @@ def answer_many(
         None spent: reads the posterior.
 
     Example:
-        >>> from discreet import Network, Tables, Variable
-        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
-        >>> posterior = PosteriorDraws(Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2))
-        >>> [round(found.rows[0]["mean"], 3) for found in answer_many(posterior, ["P(rain=yes)", "P(rain=no)"])]
+        >>> import discreet as dc
+        >>> rain = dc.Network((dc.Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> posterior = dc.results.PosteriorDraws(dc.Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2))
+        >>> [round(found.rows[0]["mean"], 3) for found in dc.answer_many(posterior, ["P(rain=yes)", "P(rain=no)"])]
         [0.2, 0.8]
     """
+    require_posterior(posterior)
     check_level(level)
     check_inside(inside)
     if isinstance(queries, str | Query):
@@ -228,7 +240,7 @@ def marginals(
     level: float = 0.95,
     predictive: bool = False,
 ) -> tuple[Answer, ...]:
-    """`P(X | evidence)` for every variable that is not observed, in one pass.
+    """Ask for `P(X | evidence)` of every variable X that is not observed, in one pass.
 
     Args:
         posterior: made from a release.
@@ -247,14 +259,18 @@ def marginals(
         None spent: reads the posterior.
 
     Example:
-        >>> from discreet import Network, Tables, Variable
-        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
-        >>> posterior = PosteriorDraws(Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2))
-        >>> [(row["state"], round(row["mean"], 3)) for row in marginals(posterior)[0].rows]
+        >>> import discreet as dc
+        >>> rain = dc.Network((dc.Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> posterior = dc.results.PosteriorDraws(dc.Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2))
+        >>> [(row["state"], round(row["mean"], 3)) for row in dc.marginals(posterior)[0].rows]
         [({'rain': 'no'}, 0.8), ({'rain': 'yes'}, 0.2)]
     """
+    require_posterior(posterior)
     check_level(level)
     schema = posterior.network.schema
+    if not isinstance(evidence, Mapping):
+        kind = type(evidence).__name__
+        raise InputError(f"evidence is a mapping of states, such as {{'smoke': 'yes'}}, not a {kind}")
     both = both_given(posterior, tuple(evidence.items()), predictive)
     if not elimination.affordable(posterior.network, None, both.given.evidence):
         left = [name for name in posterior.network.nodes if name not in both.given.evidence]

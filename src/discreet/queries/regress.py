@@ -78,8 +78,10 @@ class Regression:
         Nothing.
 
     Example:
+        >>> import numpy as np
+        >>> import discreet as dc
         >>> slopes = np.array([[0.3, 0.1], [0.5, 0.1]])
-        >>> found = Regression("lung", ("smoke",), "linear", ("smoke=yes", "intercept"), slopes)
+        >>> found = dc.results.Regression("lung", ("smoke",), "linear", ("smoke=yes", "intercept"), slopes)
         >>> found.mean().round(3).tolist(), found.rows()[0]["name"]
         ([0.4, 0.1], 'smoke=yes')
     """
@@ -181,12 +183,13 @@ def regress(
         Ferrando and Sheldon (TMLR 2025), with a posterior in the place of their estimate.
 
     Example:
-        >>> from discreet import Network, Tables, Variable
-        >>> network = Network((Variable("smoke", ("no", "yes")), Variable("lung", ("no", "yes"))),
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> network = dc.Network((dc.Variable("smoke", ("no", "yes")), dc.Variable("lung", ("no", "yes"))),
         ...                   {"smoke": (), "lung": ("smoke",)})
         >>> lung = np.array([[[0.9, 0.9], [0.1, 0.1]], [[0.6, 0.4], [0.4, 0.6]]])
-        >>> theta = Tables(network, {"smoke": np.full((2, 2), 0.5), "lung": lung}, draws=2)
-        >>> found = regress(PosteriorDraws(theta), "lung", ["smoke"])
+        >>> theta = dc.Tables(network, {"smoke": np.full((2, 2), 0.5), "lung": lung}, draws=2)
+        >>> found = dc.regress(dc.results.PosteriorDraws(theta), "lung", ["smoke"])
         >>> found.names, found.mean().round(6).tolist()
         (('smoke=yes', 'intercept'), [0.4, 0.1])
     """

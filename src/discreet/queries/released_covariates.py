@@ -37,12 +37,13 @@ def released_covariates(
         None spent: reads what was released.
 
     Example:
-        >>> from discreet import Network, Tables, Variable
-        >>> from discreet.results import PosteriorDraws
-        >>> age = Variable("age", bounds=(0, 90), bins=(30, 60))
-        >>> posterior = PosteriorDraws(Tables(Network.empty([age]), {"age": np.full((3, 2), 1 / 3)}, draws=2))
-        >>> design = Design((Variable("age", bounds=(0, 90)),))
-        >>> released_covariates(posterior, design, rng=1, points=100).points.shape
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> age = dc.Variable("age", bounds=(0, 90), bins=(30, 60))
+        >>> cells = dc.Tables(dc.Network.empty([age]), {"age": np.full((3, 2), 1 / 3)}, draws=2)
+        >>> posterior = dc.results.PosteriorDraws(cells)
+        >>> design = dc.Design((dc.Variable("age", bounds=(0, 90)),))
+        >>> dc.designs.released_covariates(posterior, design, rng=1, points=100).points.shape
         (100, 2)
     """
     rng = as_generator(rng)

@@ -59,11 +59,10 @@ class Responder:
         bounds see `decide` and `theory/number_losses.py`.
 
     Example:
-        >>> from discreet import Network, Variable
-        >>> from discreet.results import PosteriorDraws
-        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
-        >>> posterior = PosteriorDraws(Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2))
-        >>> responder = Responder(posterior, quantities=["P(rain=yes)"])
+        >>> import discreet as dc
+        >>> rain = dc.Network((dc.Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> posterior = dc.results.PosteriorDraws(dc.Tables(rain, {"rain": [[0.7, 0.9], [0.3, 0.1]]}, draws=2))
+        >>> responder = dc.decisions.Responder(posterior, quantities=["P(rain=yes)"])
         >>> round(responder.number("P(rain=yes)", "squared").response, 3), len(responder.answers)
         (0.2, 1)
     """

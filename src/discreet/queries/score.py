@@ -67,11 +67,12 @@ class Score:
 
     Example:
         >>> import discreet as dc
+        >>> from discreet.queries.score import accuracy_network
         >>> right = dc.tools.count_codes(accuracy_network(), {"prediction": [0] * 20 + [1] * 80})
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
         >>> prior = dc.Dirichlet.uniform(accuracy_network(), 1.0)
         >>> released = dc.simulate(dc.laplace(), right, prior, promise, rng=1)
-        >>> Score("accuracy", 0.8, 0.7, 0.9, 0.95, released)
+        >>> dc.results.Score("accuracy", 0.8, 0.7, 0.9, 0.95, released)
         Score(metric='accuracy', mean=0.8, lower=0.7, upper=0.9, level=0.95)
     """
 
@@ -120,11 +121,12 @@ def read_score(release: Release, *, level: float = 0.95, draws: int = 1000, rng:
 
     Example:
         >>> import discreet as dc
+        >>> from discreet.queries.score import accuracy_network
         >>> right = dc.tools.count_codes(accuracy_network(), {"prediction": [0] * 20 + [1] * 80})
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
         >>> prior = dc.Dirichlet.uniform(accuracy_network(), 1.0)
         >>> released = dc.simulate(dc.laplace(), right, prior, promise, rng=1)
-        >>> found = read_score(released, rng=2)
+        >>> found = dc.tools.read_score(released, rng=2)
         >>> found.metric, 0.5 < found.lower < found.mean < found.upper < 1
         ('accuracy', True)
     """

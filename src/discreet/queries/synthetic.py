@@ -59,9 +59,9 @@ def simulate_records(theta: Tables, n: int, *, rng: Seed = None) -> pa.Table:
         None spent: reads the probabilities alone.
 
     Example:
-        >>> from discreet import Network
-        >>> network = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
-        >>> simulate_records(Tables(network, {"rain": [0.0, 1.0]}), 2, rng=1)["rain"].to_pylist()
+        >>> import discreet as dc
+        >>> network = dc.Network((dc.Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> dc.tools.simulate_records(dc.Tables(network, {"rain": [0.0, 1.0]}), 2, rng=1)["rain"].to_pylist()
         ['yes', 'yes']
     """
     rng = as_generator(rng)
@@ -100,11 +100,12 @@ def sample(
         Rubin (1993), fully synthetic data; Raghunathan, Reiter and Rubin (2003).
 
     Example:
-        >>> from discreet import Dirichlet, Network
-        >>> network = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> network = dc.Network((dc.Variable("rain", ("no", "yes")),), {"rain": ()})
         >>> rng = np.random.default_rng(1)
-        >>> posterior = PosteriorDraws(Dirichlet.uniform(network).draw(100, rng=rng))
-        >>> first, second = sample(posterior, 1000, sets=2, rng=rng)
+        >>> posterior = dc.results.PosteriorDraws(dc.Dirichlet.uniform(network).draw(100, rng=rng))
+        >>> first, second = dc.sample(posterior, 1000, sets=2, rng=rng)
         >>> first.schema
         rain: string
         >>> first.read_all().num_rows, sum(batch.num_rows for batch in second)
@@ -252,9 +253,11 @@ def write_records(
         None spent: the records are made up.
 
     Example:
+        >>> import pyarrow as pa
+        >>> import discreet as dc
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
-        ...     write_records(pa.table({"rain": ["no", "yes"]}).to_reader(), f"{folder}/made.csv")
+        ...     dc.tools.write_records(pa.table({"rain": ["no", "yes"]}).to_reader(), f"{folder}/made.csv")
         2
     """
     target, kind = Path(path), format_of(path)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from discreet.errors import InputError, shown
+from discreet.errors import InputError, shown, shown_path
 from discreet.model.arrays import margin
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.json_files import read_json, read_text
@@ -52,12 +52,11 @@ class Combined(Document):
             data set, or counts that are not those of records.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> from discreet.releases.external_figures import StatedNoise, measured
-        >>> network = Network((Variable("sex", ("f", "m")),), {"sex": ()})
-        >>> exact = StatedNoise("rounded", 1)
-        >>> census = measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
-        >>> Combined(((census,),)).records
+        >>> import discreet as dc
+        >>> network = dc.Network((dc.Variable("sex", ("f", "m")),), {"sex": ()})
+        >>> exact = dc.external.StatedNoise("rounded", 1)
+        >>> census = dc.measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
+        >>> dc.results.Combined(((census,),)).records
         (1000,)
     """
 
@@ -184,7 +183,7 @@ Evidence = Release | External | Combined
 
 
 def combine(*parts: Evidence, data: Literal["same", "different"], public: Tables | None = None) -> Combined:
-    """Bring releases, and figures by others, together.
+    """Combine several releases, and figures by others, into one document with one posterior.
 
     Args:
         parts: releases, figures by others, or what was combined before.
@@ -206,14 +205,13 @@ def combine(*parts: Evidence, data: Literal["same", "different"], public: Tables
         data set.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> from discreet.releases.external_figures import StatedNoise, measured
-        >>> network = Network((Variable("sex", ("f", "m")),), {"sex": ()})
-        >>> exact = StatedNoise("rounded", 1)
-        >>> census = measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
-        >>> noise = StatedNoise("laplace", 2)
-        >>> survey = measured([48.5, 51.2], network, ["sex"], noise, guarantee=None, source="a survey")
-        >>> both = combine(census, survey, data="different")
+        >>> import discreet as dc
+        >>> network = dc.Network((dc.Variable("sex", ("f", "m")),), {"sex": ()})
+        >>> exact = dc.external.StatedNoise("rounded", 1)
+        >>> census = dc.measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
+        >>> noise = dc.external.StatedNoise("laplace", 2)
+        >>> survey = dc.measured([48.5, 51.2], network, ["sex"], noise, guarantee=None, source="a survey")
+        >>> both = dc.combine(census, survey, data="different")
         >>> len(both.data_sets), both.records
         (2, (1000, None))
     """
@@ -246,12 +244,11 @@ def evidence_of(part: Evidence) -> Combined:
         None spent: reads what was released alone.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> from discreet.releases.external_figures import StatedNoise, measured
-        >>> network = Network((Variable("sex", ("f", "m")),), {"sex": ()})
-        >>> exact = StatedNoise("rounded", 1)
-        >>> census = measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
-        >>> evidence_of(census).parts == (census,)
+        >>> import discreet as dc
+        >>> network = dc.Network((dc.Variable("sex", ("f", "m")),), {"sex": ()})
+        >>> exact = dc.external.StatedNoise("rounded", 1)
+        >>> census = dc.measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
+        >>> dc.tools.evidence_of(census).parts == (census,)
         True
     """
     if isinstance(part, Combined):
@@ -277,17 +274,18 @@ def load(path: str | Path) -> Evidence:
         None spent: reads what was released alone.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> from discreet.releases.external_figures import StatedNoise, measured
-        >>> network = Network((Variable("sex", ("f", "m")),), {"sex": ()})
-        >>> exact = StatedNoise("rounded", 1)
-        >>> census = measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
+        >>> import discreet as dc
+        >>> network = dc.Network((dc.Variable("sex", ("f", "m")),), {"sex": ()})
+        >>> exact = dc.external.StatedNoise("rounded", 1)
+        >>> census = dc.measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     census.save(f"{folder}/census.json")
-        ...     load(f"{folder}/census.json").records
+        ...     dc.load(f"{folder}/census.json").records
         1000
     """
+    if str(path).endswith(".draws"):
+        raise InputError(f"{shown_path(path)} holds draws of a posterior; results.PosteriorDraws.load reads it")
     return loads(read_text(path, "release", DOCUMENT_BYTES))
 
 
@@ -307,12 +305,11 @@ def loads(text: str) -> Evidence:
         None spent: reads what was released alone.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> from discreet.releases.external_figures import StatedNoise, measured
-        >>> network = Network((Variable("sex", ("f", "m")),), {"sex": ()})
-        >>> exact = StatedNoise("rounded", 1)
-        >>> census = measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
-        >>> loads(census.dumps()).source
+        >>> import discreet as dc
+        >>> network = dc.Network((dc.Variable("sex", ("f", "m")),), {"sex": ()})
+        >>> exact = dc.external.StatedNoise("rounded", 1)
+        >>> census = dc.measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
+        >>> dc.tools.loads(census.dumps()).source
         'census 2021'
     """
     raw = read_json(text, "the release", DOCUMENT_BYTES)

@@ -77,11 +77,12 @@ def measured_cells(
         None given: the source's is quoted. None spent: reads no records.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> network = Network((Variable("sex", ("f", "m")),), {"sex": ()})
+        >>> import discreet as dc
+        >>> network = dc.Network((dc.Variable("sex", ("f", "m")),), {"sex": ()})
         >>> import pyarrow
         >>> frame = pyarrow.table({"sex": ["m", "f"], "count": [48.5, 51.2]})
-        >>> found = measured_cells(frame, network, StatedNoise("laplace", 2), guarantee=None, source="a survey")
+        >>> noise = dc.external.StatedNoise("laplace", 2)
+        >>> found = dc.external.measured_cells(frame, network, noise, guarantee=None, source="a survey")
         >>> found.measurements[0].values.tolist()
         [51.2, 48.5]
     """
@@ -125,11 +126,11 @@ def measured_mbi(
         None given: the source's is quoted. None spent: reads no records.
 
     Example:
+        >>> import discreet as dc
         >>> from types import SimpleNamespace
-        >>> from discreet.model.schema import Variable
-        >>> network = Network((Variable("sex", ("f", "m")),), {"sex": ()})
+        >>> network = dc.Network((dc.Variable("sex", ("f", "m")),), {"sex": ()})
         >>> part = SimpleNamespace(noisy_measurement=[51.2, 48.5], clique=("sex",), stddev=2.0)
-        >>> found = measured_mbi([part], network, "gaussian", guarantee=None, source="mbi")
+        >>> found = dc.external.measured_mbi([part], network, "gaussian", guarantee=None, source="mbi")
         >>> found.measurements[0].scope, found.measurements[0].scale
         (('sex',), 2.0)
     """

@@ -76,7 +76,8 @@ class StatedNoise:
         InputError: another law, or a scale that is not positive and below 2^63.
 
     Example:
-        >>> StatedNoise("laplace", 2).scale, StatedNoise("rounded", 5).law
+        >>> import discreet as dc
+        >>> dc.external.StatedNoise("laplace", 2).scale, dc.external.StatedNoise("rounded", 5).law
         (2.0, 'rounded')
     """
 
@@ -108,11 +109,11 @@ class External(Document):
         InputError: no measurement, no source, or tables that say two numbers of records exactly.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> network = Network((Variable("sex", ("f", "m")),), {"sex": ()})
-        >>> exact = StatedNoise("rounded", 1)
-        >>> census = measured([510, 490], network, ["sex"], exact, guarantee=None, source="a census")
-        >>> census.also([1003.5], [], StatedNoise("laplace", 2), weights=[1]).records
+        >>> import discreet as dc
+        >>> network = dc.Network((dc.Variable("sex", ("f", "m")),), {"sex": ()})
+        >>> exact = dc.external.StatedNoise("rounded", 1)
+        >>> census = dc.measured([510, 490], network, ["sex"], exact, guarantee=None, source="a census")
+        >>> census.also([1003.5], [], dc.external.StatedNoise("laplace", 2), weights=[1]).records
         1000
     """
 
@@ -244,7 +245,7 @@ def measured(
     source: str,
     weights: npt.ArrayLike | None = None,
 ) -> External:
-    r"""Figures that others measured, as a document that every reader takes.
+    r"""Take in figures that others published, such as a census's, so that they can be read like a release.
 
     Of records x_1 .. x_n with counts N over the variables `over`, the figures are
 
@@ -276,10 +277,11 @@ def measured(
         Williams and McSherry (NIPS 2010), section 3 and equation 4.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> network = Network((Variable("sex", ("f", "m")), Variable("ill", ("no", "yes"))), {"sex": (), "ill": ()})
-        >>> exact = StatedNoise("rounded", 1)
-        >>> census = measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
+        >>> import discreet as dc
+        >>> sex, ill = dc.Variable("sex", ("f", "m")), dc.Variable("ill", ("no", "yes"))
+        >>> network = dc.Network.empty([sex, ill])
+        >>> exact = dc.external.StatedNoise("rounded", 1)
+        >>> census = dc.measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
         >>> census.records, census.promise
         (1000, 'public figures of census 2021, which promise nothing')
     """

@@ -143,8 +143,9 @@ class RecordsPolicy:
         if guarantee.relation is not Relation.METRIC and not stated:
             raise InputError(
                 f"the promise is for each {shown(guarantee.unit)}, and nothing tells them apart: name the column that "
-                "does (unit_column, --unit-column), or say that none has more than one record (one_record_a_unit=True, "
-                "--one-record-a-unit); nothing was spent"
+                "does (unit_column of read_records, --unit-column, column of a project file), or say that none has "
+                "more than one record (one_record_a_unit=True of read_records or of the estimator, "
+                "--one-record-a-unit, one_record = true of a project file); nothing was spent"
             )
 
     def unit_lines(self, unit: str) -> list[str]:

@@ -89,7 +89,7 @@ class Release(Document):
         >>> tossed = dc.tools.count_codes(coin, {"coin": [0, 1, 1, 0, 1]})
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
         >>> made = dc.simulate(dc.laplace(), tossed, dc.Dirichlet.uniform(coin), promise, rng=1)
-        >>> made.mechanism, made.private, Release.loads(made.dumps()).id == made.id
+        >>> made.mechanism, made.private, dc.Release.loads(made.dumps()).id == made.id
         ('laplace', False, True)
     """
 

@@ -48,11 +48,11 @@ def sensitivity(network: Network, relation: Relation) -> Sensitivity:
         Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Lemma 1, for REPLACE; Dwork and Roth (2014), Definition 3.1.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> rain = Variable("rain", ("no", "yes"))
-        >>> wet = Variable("wet", ("no", "yes"))
-        >>> network = Network((rain, wet), {"rain": (), "wet": ("rain",)})
-        >>> sensitivity(network, Relation.REPLACE)
+        >>> import discreet as dc
+        >>> rain = dc.Variable("rain", ("no", "yes"))
+        >>> wet = dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> dc.tools.sensitivity(network, dc.Relation.REPLACE)
         Sensitivity(l1=4.0, l2=2.0)
     """
     cells = len(network.nodes) * cells_moved(relation)

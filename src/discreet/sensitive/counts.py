@@ -177,7 +177,9 @@ def count(
     cell_limit: int = CELL_LIMIT,
     progress: Callable[[int, int], None] | None = None,
 ) -> Counts:
-    """Count every family of a network, every table of its cover by stars, and some other sets of variables.
+    """Count how many records show each joint state of a variable and its parents: all that mechanisms need to see.
+
+    Tables of some other sets of variables are counted in the same passes: those that `planned` may measure instead.
 
     Args:
         records: their schema must hold every node of the network, with the same states.
@@ -208,6 +210,8 @@ def count(
         >>> counts.tables["wet"].tolist()  # rows are the states of "rain"; private
         [[1, 1], [0, 1]]
     """
+    if not isinstance(records, Records):
+        raise InputError(f"records are counted that read_records returned, not a {type(records).__name__}")
     for node in network.nodes:
         if network.cells(network.family(node)) > cell_limit:
             raise InputError(

@@ -179,6 +179,9 @@ def read_records(
         Traceback (most recent call last):
         discreet.errors.InputError: the records have no column 'wet' among their 1; ...
     """
+    if not isinstance(schema, Schema):
+        advice = "; give its .schema" if isinstance(getattr(schema, "schema", None), Schema) else ""
+        raise InputError(f"a Schema was expected, not a {type(schema).__name__}{advice}")
     selection = None if unit_column is None else secrets.token_hex(4)
     policy = RecordsPolicy(
         missing, out_of_bounds, unit_column, max_records, weights, one_record_a_unit, order_column, selection

@@ -168,11 +168,12 @@ def plan_draws(
         Dimitrakakis et al. (JMLR 2017), Lemma 11 with its union, solved for N; `number_losses` for numbers.
 
     Example:
-        >>> plan_draws(0.1, responses=4, queries=100)
+        >>> import discreet as dc
+        >>> dc.decisions.plan_draws(0.1, responses=4, queries=100)
         1937
-        >>> from discreet.theory.number_losses import Quantile, Squared
-        >>> plan_draws(0.1, responses=Squared()), plan_draws(0.1, responses=Quantile(0.9))
-        (22, 220)
+        >>> losses = dc.decisions.Squared(), dc.decisions.Quantile(0.9)
+        >>> [dc.decisions.plan_draws(0.1, responses=loss) for loss in losses]
+        [22, 220]
     """
     positive(loss=loss, queries=queries, span=span)
     if isinstance(responses, int):

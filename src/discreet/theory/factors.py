@@ -62,10 +62,11 @@ class CategoricalFactor:
         `log p(x | z)`, and this scale is the one that their Figure 2b supports.
 
     Example:
-        >>> coin = CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1)
+        >>> import discreet as dc
+        >>> coin = dc.scores.CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1)
         >>> coin.log_factors([0, 1]).round(3).tolist()
         [[0.954, 0.699], [0.0, 0.699]]
-        >>> [round(coin.width(relation) / SCORE_STEPS, 3) for relation in (Relation.ADD_REMOVE, Relation.REPLACE)]
+        >>> [round(coin.width(relation) / 2**20, 3) for relation in (dc.Relation.ADD_REMOVE, dc.Relation.REPLACE)]
         [0.699, 0.954]
     """
 
@@ -161,7 +162,8 @@ class DirectionFactor:
         Williams and McSherry (2010), Sections 2 and 4.2, which leave s2, the candidates and the clamp open.
 
     Example:
-        >>> axes = DirectionFactor([[2.0, 0.0], [0.0, 2.0]], noise_variance=1.0, tau=4.0)
+        >>> import discreet as dc
+        >>> axes = dc.scores.DirectionFactor([[2.0, 0.0], [0.0, 2.0]], noise_variance=1.0, tau=4.0)
         >>> axes.log_factors([[0.0, 0.0], [3.0, 0.0]]).round(3).tolist()
         [[1.0, 1.0], [0.887, 0.438]]
     """
@@ -261,7 +263,8 @@ def spread_candidates(size: int, directions: int, radii: npt.ArrayLike) -> Float
         None spent: reads no data.
 
     Example:
-        >>> spread_candidates(2, 2, [3]).round(12).tolist()
+        >>> import discreet as dc
+        >>> dc.scores.spread_candidates(2, 2, [3]).round(12).tolist()
         [[3.0, 0.0], [0.0, 3.0]]
     """
     lengths = np.atleast_1d(np.asarray(radii, np.float64))

@@ -126,10 +126,11 @@ class Finding:
         Nothing: `audit` makes it.
 
     Example:
-        >>> promise = Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
-        >>> Finding("one coin", promise, measured=1.0, exact=True, pairs=12).holds
+        >>> import discreet as dc
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
+        >>> dc.results.Finding("one coin", promise, measured=1.0, exact=True, pairs=12).holds
         True
-        >>> Finding("one coin", promise, measured=2.0, exact=False, pairs=12).holds  # a bound that refutes the promise
+        >>> dc.results.Finding("one coin", promise, measured=2.0, exact=False, pairs=12).holds  # a bound refutes it
         False
     """
 
@@ -181,9 +182,10 @@ def audit(
         tiny data sets is evidence for others, and no proof.
 
     Example:
-        >>> from discreet.mechanisms.laplace import laplace
-        >>> promise = Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
-        >>> (finding,) = audit(laplace(), promise, {"one coin": audit_networks()["one coin"]}, most=1)
+        >>> import discreet as dc
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> coin = dc.Network.empty([dc.Variable("coin", ("heads", "tails"))])
+        >>> (finding,) = dc.audit(dc.laplace(), promise, {"one coin": coin}, most=1)
         >>> finding.holds, finding.exact, round(finding.measured, 6)
         (True, True, 1.0)
     """

@@ -68,7 +68,8 @@ class Expected:
         Nothing: `plan` makes it.
 
     Example:
-        >>> alone = Expected(SAMPLING_ALONE, None, cells=0.011, marginals=0.004, errors=(0.001, 0.001))
+        >>> import discreet as dc
+        >>> alone = dc.results.Expected("(no privacy)", None, cells=0.011, marginals=0.004, errors=(0.001, 0.001))
         >>> alone.refused is None
         True
     """
@@ -119,11 +120,10 @@ def plan(
         None spent, none given: no record is read.
 
     Example:
-        >>> from discreet.mechanisms.grouped_moments import grouped_moments
-        >>> from discreet.model.schema import Variable
-        >>> line = Design((Variable("x", bounds=(-1, 1)),), Variable("y", bounds=(-1, 1)))
-        >>> promise = Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
-        >>> alone, noisy = plan(line, promise, 1000, rng=0, mechanisms={"moments": grouped_moments()})
+        >>> import discreet as dc
+        >>> line = dc.Design((dc.Variable("x", bounds=(-1, 1)),), dc.Variable("y", bounds=(-1, 1)))
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> alone, noisy = dc.plan(line, promise, 1000, rng=0, mechanisms={"moments": dc.grouped_moments()})
         >>> alone.mechanism, noisy.mechanism, 0 < noisy.cells < 0.5  # of weights, which are numbers around 1
         ('(no privacy)', 'moments', True)
     """

@@ -38,7 +38,9 @@ class ExpectedDraw:
         Nothing: `plan_score` makes it.
 
     Example:
-        >>> drawn = ExpectedDraw("sampled", ("rate",), np.array([0.2]), np.array([0.05]))
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> drawn = dc.scores.ExpectedDraw("sampled", ("rate",), np.array([0.2]), np.array([0.05]))
         >>> dict(zip(drawn.names, drawn.errors.tolist(), strict=True))
         {'rate': 0.2}
     """
@@ -83,13 +85,11 @@ def plan_score(
         None spent, none given: no record is read.
 
     Example:
-        >>> from discreet.mechanisms.scored import scored
-        >>> from discreet.model.network import Network
-        >>> from discreet.model.schema import Variable
-        >>> coin = Network.empty([Variable("coin", ("heads", "tails"))])
-        >>> likelier = ScoreTable(coin, ("side",), [[0], [1]], [0, 0], [[SCORE_STEPS, 0], [0, SCORE_STEPS]])
-        >>> promise = Guarantee(epsilon=5, delta=0, relation="add-remove", unit="record")
-        >>> alone, drawn = plan_score(scored(likelier), likelier, promise, 1000, rng=0)
+        >>> import discreet as dc
+        >>> coin = dc.Network.empty([dc.Variable("coin", ("heads", "tails"))])
+        >>> likelier = dc.scores.ScoreTable(coin, ("side",), [[0], [1]], [0, 0], [[2**20, 0], [0, 2**20]])
+        >>> promise = dc.Guarantee(epsilon=5, delta=0, relation="add-remove", unit="record")
+        >>> alone, drawn = dc.scores.plan_score(dc.scored(likelier), likelier, promise, 1000, rng=0)
         >>> drawn.names, bool(drawn.errors[0] < 0.01)
         (('score',), True)
     """

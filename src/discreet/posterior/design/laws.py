@@ -57,7 +57,9 @@ class WeightedPoints:
         InputError: points that are not finite or none, or weights that are no probabilities of them.
 
     Example:
-        >>> WeightedPoints(np.array([[-1.0, 1.0], [1.0, 1.0]]), np.array([0.5, 0.5])).size
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> dc.designs.WeightedPoints(np.array([[-1.0, 1.0], [1.0, 1.0]]), np.array([0.5, 0.5])).size
         2
     """
 
@@ -93,7 +95,8 @@ class UniformSphere:
         InputError: fewer than 2 or more than 1,000 features, a norm that is not positive, or a constant outside (0, 1].
 
     Example:
-        >>> UniformSphere(3, norm=1.0, constant=0.5).size
+        >>> import discreet as dc
+        >>> dc.designs.UniformSphere(3, norm=1.0, constant=0.5).size
         4
     """
 
@@ -125,7 +128,8 @@ class UniformBox:
         InputError: no features or more than 1,000, or a constant outside (0, 1].
 
     Example:
-        >>> UniformBox(3, constant=None).size
+        >>> import discreet as dc
+        >>> dc.designs.UniformBox(3, constant=None).size
         3
     """
 
@@ -154,7 +158,9 @@ class PublicRows:
         InputError: rows that are no table of numbers in [-1, 1], or a constant outside (0, 1].
 
     Example:
-        >>> PublicRows(np.array([[0.5, -1.0], [0.0, 0.25]]), constant=1.0).size
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> dc.designs.PublicRows(np.array([[0.5, -1.0], [0.0, 0.25]]), constant=1.0).size
         3
     """
 
@@ -193,7 +199,10 @@ class Histograms:
             1].
 
     Example:
-        >>> law = Histograms((np.array([-1.0, 0.0, 1.0]),), (np.array([30.0, 10.0]),), constant=None)
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> law = dc.designs.Histograms((np.array([-1.0, 0.0, 1.0]),), (np.array([30.0, 10.0]),), constant=None)
+        >>> from discreet.posterior.design.laws import spread
         >>> points = spread(law, points=8)  # three of four lie in the first cell
         >>> float(points.weights[points.points[:, 0] < 0].sum())
         0.75
@@ -388,9 +397,9 @@ def uniform_law(design: Design) -> UniformBox | UniformSphere | WeightedPoints:
         wrong.
 
     Example:
-        >>> from discreet import Design, Variable
-        >>> features = (Variable("age", bounds=(0, 80)), Variable("bmi", bounds=(10, 50)))
-        >>> uniform_law(Design(features, Variable("ill", ("no", "yes"))))
+        >>> import discreet as dc
+        >>> features = (dc.Variable("age", bounds=(0, 80)), dc.Variable("bmi", bounds=(10, 50)))
+        >>> dc.designs.uniform_law(dc.Design(features, dc.Variable("ill", ("no", "yes"))))
         UniformBox(features=2, constant=1.0)
     """
     if design.groups:

@@ -58,7 +58,8 @@ class PublicRecords:
         InputError: other shapes, or other labels.
 
     Example:
-        >>> PublicRecords([[61.0, 27.5], [34.0, 22.0]], [1, 0]).features.shape
+        >>> import discreet as dc
+        >>> dc.designs.PublicRecords([[61.0, 27.5], [34.0, 22.0]], [1, 0]).features.shape
         (2, 2)
     """
 
@@ -94,9 +95,10 @@ class WeightPosterior:
         None spent: draws say nothing that the release does not.
 
     Example:
-        >>> from discreet import Design, Variable
-        >>> design = Design((Variable("age", bounds=(20, 60)),), Variable("income", bounds=(0, 1000)))
-        >>> posterior = WeightPosterior(design, np.array([[0.2, 0.1], [0.4, 0.1]]), None, "draws", None)
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> design = dc.Design((dc.Variable("age", bounds=(20, 60)),), dc.Variable("income", bounds=(0, 1000)))
+        >>> posterior = dc.designs.WeightPosterior(design, np.array([[0.2, 0.1], [0.4, 0.1]]), None, "draws", None)
         >>> posterior.mean().round(3).tolist()
         [0.3, 0.1]
         >>> [row["name"] for row in posterior.rows(level=0.0005)]
@@ -299,13 +301,14 @@ def read_weights(
         Williams and McSherry (NIPS 2010), Sections 3 and 4; the samplers' modules have the rest.
 
     Example:
+        >>> import numpy as np
         >>> import discreet as dc
         >>> design = dc.Design((dc.Variable("age", bounds=(0, 80)),), dc.Variable("income", bounds=(0, 100)))
         >>> ages = np.linspace(0, 80, 500)
         >>> moments = dc.designs.sum_moments(dc.designs.read_rows(design, ages[:, None], ages))  # income = age
         >>> promise = dc.Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
         >>> release = dc.simulate(dc.noisy_moments(), moments, dc.designs.Normal(design, 1.0), promise, rng=1)
-        >>> row = read_weights(release, draws=100, rng=1).rows()[0]
+        >>> row = dc.read_weights(release, draws=100, rng=1).rows()[0]
         >>> row["name"], 0.9 < row["mean"] < 1.1
         ('age', True)
     """

@@ -28,7 +28,9 @@ def estimate(
     loss: Literal["squared", "absolute"] = "squared",
     prior: Dirichlet | None = None,
 ) -> Tables:
-    """The probabilities with the least expected error, under the model of `noise_aware` and its learned prior.
+    """Posterior means of all probabilities, more precisely than by averaging draws: the best single estimate.
+
+    The model is that of `noise_aware`, with its learned prior.
 
     Args:
         release: of noisy tables or contrasts (`planned`, `laplace`, `gaussian`, `fourier`, `allocated`), or figures by
@@ -56,7 +58,7 @@ def estimate(
         >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
         >>> noise = dc.external.StatedNoise("laplace", 2)
         >>> told = dc.measured([520, 480], coin, ["coin"], noise, guarantee=None, source="a friend")
-        >>> bool(0.5 < estimate(told, rng=1)["coin"][0] < 0.54)
+        >>> bool(0.5 < dc.estimate(told, rng=1)["coin"][0] < 0.54)
         True
     """
     rng = as_generator(rng)

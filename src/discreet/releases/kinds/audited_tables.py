@@ -66,9 +66,12 @@ class AuditNoise:
         InputError: budgets that are not positive, a total with a scale and no cost, or Gaussian noise in part.
 
     Example:
+        >>> from fractions import Fraction
+        >>> import discreet as dc
         >>> once = {("rain",): Fraction(1)}
-        >>> plan = PlannedNoise("discrete_laplace", 1, once, {("rain",): 1.0}, Fraction(1), {"rain": 1.0})
-        >>> AuditNoise(plan, plan, 1000, None, None, Fraction(1, 4), selection=Fraction(1, 2), sensitivity=1).total
+        >>> plan = dc.kinds.PlannedNoise("discrete_laplace", 1, once, {("rain",): 1.0}, Fraction(1), {"rain": 1.0})
+        >>> noise = dc.kinds.AuditNoise(plan, plan, 1000, None, None, Fraction(1, 4), Fraction(1, 2), sensitivity=1)
+        >>> noise.total
         Fraction(5, 4)
     """
 
@@ -161,13 +164,14 @@ class AuditedTables(Released):
             pairs, or more chosen than there are.
 
     Example:
-        >>> from discreet.model.schema import Variable
+        >>> import numpy as np
+        >>> import discreet as dc
         >>> names = ("rain", "wet")
-        >>> network = Network.empty([Variable(name, ("no", "yes")) for name in names])
+        >>> network = dc.Network.empty([dc.Variable(name, ("no", "yes")) for name in names])
         >>> tables = {(name,): np.array([3, 7]) for name in names}
-        >>> first = NoisyTables(network, tables, dict.fromkeys(tables, 2.0), "discrete_laplace")
+        >>> first = dc.kinds.NoisyTables(network, tables, dict.fromkeys(tables, 2.0), "discrete_laplace")
         >>> pairs = {names: np.array([[2, 1], [0, 6]])}
-        >>> audited = AuditedTables(network, first, pairs, scale=4.0, chosen=0, total=None)
+        >>> audited = dc.kinds.AuditedTables(network, first, pairs, scale=4.0, chosen=0, total=None)
         >>> [part.scope for part in audited.measurements]
         [('rain',), ('wet',), ('rain', 'wet')]
     """

@@ -60,10 +60,10 @@ class Choice(Released):
         InputError: fewer than two candidates, over different networks, or an index that names none.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> from discreet.model.tables import Tables
-        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
-        >>> choice = Choice((Tables(rain, {"rain": [0.2, 0.8]}), Tables(rain, {"rain": [0.8, 0.2]})), index=1)
+        >>> import discreet as dc
+        >>> rain = dc.Network((dc.Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> dry, wet = (dc.Tables(rain, {"rain": row}) for row in ([0.2, 0.8], [0.8, 0.2]))
+        >>> choice = dc.kinds.Choice((dry, wet), index=1)
         >>> choice.candidates[choice.index]["rain"].tolist()
         [0.8, 0.2]
     """

@@ -70,9 +70,9 @@ class ChosenNetwork(Released):
         InputError: arcs in the network itself, or parents that make no network of its variables.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> variables = Network.empty([Variable(name, ("no", "yes")) for name in ("rain", "wet")])
-        >>> ChosenNetwork(variables, {"rain": (), "wet": ("rain",)}).chosen.arcs
+        >>> import discreet as dc
+        >>> variables = dc.Network.empty([dc.Variable(name, ("no", "yes")) for name in ("rain", "wet")])
+        >>> dc.kinds.ChosenNetwork(variables, {"rain": (), "wet": ("rain",)}).chosen.arcs
         (('rain', 'wet'),)
     """
 

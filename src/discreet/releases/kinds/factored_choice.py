@@ -83,9 +83,11 @@ class FactoredChoice(Released):
             another number of weights.
 
     Example:
-        >>> ward = Design((Variable("ward", bounds=(0, 1)),), intercept=False)
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> ward = dc.Design((dc.Variable("ward", bounds=(0, 1)),), intercept=False)
         >>> candidates = np.array([[0.2, 0.8], [0.8, 0.2]])
-        >>> choice = FactoredChoice(ward, "categorical", candidates, {"floor": 0.1}, index=1, rate=0.5, total=None)
+        >>> choice = dc.kinds.FactoredChoice(ward, "categorical", candidates, {"floor": 0.1}, 1, rate=0.5, total=None)
         >>> choice.states_network.schema["ward"].states
         ('0', '1')
     """

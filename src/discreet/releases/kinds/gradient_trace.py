@@ -178,10 +178,11 @@ class GradientTrace(Released):
             positive and finite.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> design = Design((Variable("age", bounds=(0, 90)),), Variable("ill", ("no", "yes")))
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> design = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("ill", ("no", "yes")))
         >>> point = np.zeros((1, 2))
-        >>> GradientTrace(design, point, point + 3.5, scale=2.0, weights=point[0], total=None).over.weights
+        >>> dc.kinds.GradientTrace(design, point, point + 3.5, scale=2.0, weights=point[0], total=None).over.weights
         2
     """
 

@@ -73,10 +73,11 @@ class NoisyCoefficients(Released):
         InputError: a component is missing, unknown, of another shape or not of integers; a scale or shift out of range.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> rain = dc.Network((dc.Variable("rain", ("no", "yes")),), {"rain": ()})
         >>> parts = {(): np.array(103), ("rain",): np.array([-40])}
-        >>> noisy = NoisyCoefficients(rain, parts, scale=2.0, shift=3, noisy_total=True)
+        >>> noisy = dc.kinds.NoisyCoefficients(rain, parts, scale=2.0, shift=3, noisy_total=True)
         >>> [(part.scope, part.values.tolist()) for part in noisy.measurements]
         [((), 100), (('rain',), [-40])]
     """

@@ -161,9 +161,10 @@ class NoisyCounts(CountedTables):
             or a scale that is not a positive, finite number.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
-        >>> noisy = NoisyCounts(rain, {"rain": np.array([-1, 7])}, {"rain": 2.0})
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> rain = dc.Network((dc.Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> noisy = dc.kinds.NoisyCounts(rain, {"rain": np.array([-1, 7])}, {"rain": 2.0})
         >>> noisy.table("rain").tolist(), noisy.terms("rain")
         ([-1, 7], 1)
     """

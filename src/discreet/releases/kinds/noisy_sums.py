@@ -93,7 +93,8 @@ class NoisyTotal:
         InputError: a scale that is not positive and finite.
 
     Example:
-        >>> NoisyTotal(103, 4.0).per_unit(2)
+        >>> import discreet as dc
+        >>> dc.kinds.NoisyTotal(103, 4.0).per_unit(2)
         NoisyTotal(value=52, scale=2.0)
     """
 
@@ -173,9 +174,10 @@ class NoisyMoments(SummedProducts):
             target of classes or counts.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> age = Design((Variable("age", bounds=(0, 90)),))
-        >>> noisy = NoisyMoments(age, np.array([GRID_STEPS**2, -GRID_STEPS**2]), scale=1000.0, noisy_total=False)
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> age = dc.Design((dc.Variable("age", bounds=(0, 90)),))
+        >>> noisy = dc.kinds.NoisyMoments(age, np.array([4096**2, -(4096**2)]), scale=1000.0, noisy_total=False)
         >>> noisy.sums.tolist()
         [1.0, -1.0]
     """
@@ -292,11 +294,13 @@ class GroupedMoments(SummedProducts):
             no numeric target.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> design = Design((Variable("age", bounds=(0, 90)),), Variable("income", bounds=(0, 1000)))
-        >>> noisy = GroupedMoments(design, np.zeros(5, np.int64), "cube", (900.0, 1000.0, None), noisy_total=False)
-        >>> [GROUPS[group] for group in noisy.groups]
-        ['features', 'features', 'features', 'target', 'target']
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> design = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("income", bounds=(0, 1000)))
+        >>> sums, scales = np.zeros(5, np.int64), (900.0, 1000.0, None)
+        >>> noisy = dc.kinds.GroupedMoments(design, sums, "cube", scales, noisy_total=False)
+        >>> noisy.groups  # 0: of the target, 1: of features, 2: of pairs of features
+        array([1, 1, 1, 0, 0])
     """
 
     design: Design

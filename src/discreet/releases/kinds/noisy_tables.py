@@ -50,9 +50,12 @@ class PlannedNoise:
             variables, of several budgets or scales, or with Gaussian noise.
 
     Example:
+        >>> from fractions import Fraction
+        >>> import discreet as dc
         >>> budgets = {("rain",): Fraction(1, 3), ("wet",): Fraction(2, 3)}
         >>> scales = {("rain",): 3.0, ("wet",): 1.5}
-        >>> noise = PlannedNoise("discrete_laplace", 1, budgets, scales, Fraction(1), {"rain": 3.0, "wet": 1.5})
+        >>> of_nodes = {"rain": 3.0, "wet": 1.5}
+        >>> noise = dc.kinds.PlannedNoise("discrete_laplace", 1, budgets, scales, Fraction(1), of_nodes)
         >>> noise.total, noise.scopes
         (Fraction(1, 1), (('rain',), ('wet',)))
     """
@@ -123,11 +126,12 @@ class NoisyTables(CountedTables):
             number, or a star that is none, or whose tables do not agree on the variables they share.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> rain, wet = (Variable(name, ("no", "yes")) for name in ("rain", "wet"))
-        >>> network = Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> rain, wet = (dc.Variable(name, ("no", "yes")) for name in ("rain", "wet"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
         >>> counts = {("rain", "wet"): np.array([[6, 1], [-1, 4]])}
-        >>> NoisyTables(network, counts, {("rain", "wet"): 2.0}, "discrete_laplace").table("rain").tolist()
+        >>> dc.kinds.NoisyTables(network, counts, {("rain", "wet"): 2.0}, "discrete_laplace").table("rain").tolist()
         [7, 3]
     """
 

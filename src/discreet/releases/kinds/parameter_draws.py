@@ -102,9 +102,10 @@ class ParameterDraws(Released):
         InputError: tables without draws, or rows that are no probabilities.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
-        >>> ParameterDraws(Tables(rain, {"rain": [[0.7, 0.6], [0.3, 0.4]]}, draws=2), temper=0.5, floors={}).draws
+        >>> import discreet as dc
+        >>> rain = dc.Network((dc.Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> cells = dc.Tables(rain, {"rain": [[0.7, 0.6], [0.3, 0.4]]}, draws=2)
+        >>> dc.kinds.ParameterDraws(cells, temper=0.5, floors={}).draws
         2
     """
 

@@ -119,9 +119,10 @@ class ScoredChoice(Released):
         InputError: no draws, an index that names no candidate, or a table that is too large for a document.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> calls = Family("bernoulli", (Variable("called", ("no", "yes")),), {"floor": 0.1}, points=9)
-        >>> ScoredChoice(calls, np.array([2]), rate=0.5, total=None).chosen.round(3).tolist()
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> calls = dc.scores.Family("bernoulli", (dc.Variable("called", ("no", "yes")),), {"floor": 0.1}, points=9)
+        >>> dc.kinds.ScoredChoice(calls, np.array([2]), rate=0.5, total=None).chosen.round(3).tolist()
         [[0.3]]
     """
 

@@ -62,11 +62,13 @@ class TwoStageCounts(Released):
         InputError: stages over different networks or families, or a probability outside (0, 1].
 
     Example:
+        >>> from fractions import Fraction
+        >>> import discreet as dc
         >>> import numpy as np
-        >>> from discreet.model.schema import Variable
-        >>> rain = Network((Variable("rain", ("no", "yes")),), {"rain": ()})
-        >>> first, second = (NoisyCounts(rain, {"rain": np.array([3, 7])}, {"rain": scale}) for scale in (9.0, 2.0))
-        >>> [part.sampling for part in TwoStageCounts(first, second, Fraction(1, 2)).measurements]
+        >>> rain = dc.Network((dc.Variable("rain", ("no", "yes")),), {"rain": ()})
+        >>> counts = {"rain": np.array([3, 7])}
+        >>> first, second = (dc.kinds.NoisyCounts(rain, counts, {"rain": scale}) for scale in (9.0, 2.0))
+        >>> [part.sampling for part in dc.kinds.TwoStageCounts(first, second, Fraction(1, 2)).measurements]
         [None, 0.5]
     """
 

@@ -67,9 +67,10 @@ class WeightDraws(Released):
         InputError: no draws, numbers that are not finite, or settings that are not positive.
 
     Example:
-        >>> from discreet.model.schema import Variable
-        >>> design = Design((Variable("age", bounds=(0, 90)),), Variable("income", bounds=(0, 1000)))
-        >>> WeightDraws(design, np.zeros((3, 2)), variance=0.1, radius=2.0, temper=0.5).summary(None)
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> design = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("income", bounds=(0, 1000)))
+        >>> dc.kinds.WeightDraws(design, np.zeros((3, 2)), variance=0.1, radius=2.0, temper=0.5).summary(None)
         '3 draws of all weights from the posterior of 0.5 times the records, no longer than 2'
     """
 
