@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import dataclasses
+import doctest
 import importlib
 import inspect
+import pydoc
 import re
 import subprocess
 import sys
@@ -252,3 +255,31 @@ def test_annotations_of_all_functions_can_be_read() -> None:
         module = importlib.import_module(function.__module__)
         if "TYPE_CHECKING" not in vars(module):
             assert typing.get_type_hints(function), name
+
+
+def test_examples_need_nothing_that_they_do_not_import() -> None:
+    unknown = {name: left for name, thing in DOCUMENTED.items() if (left := _undefined(inspect.getdoc(thing) or ""))}
+    assert unknown == {}
+
+
+def _undefined(text: str) -> set[str]:
+    """Names that the examples of a docstring read before they define or import them."""
+    known, unknown = set(dir(builtins)), set()
+    for example in doctest.DocTestParser().get_examples(text):
+        nodes = list(ast.walk(ast.parse(example.source)))
+        names = [node for node in nodes if isinstance(node, ast.Name)]
+        known |= {node.id for node in names if isinstance(node.ctx, ast.Store)}
+        known |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+        known |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+        known |= {alias.asname or alias.name for node in imports for alias in node.names}
+        unknown |= {node.id for node in names if node.id not in known}
+    return unknown
+
+
+def test_what_help_refers_to_can_be_asked_for() -> None:
+    for name, thing in DOCUMENTED.items():
+        text = inspect.getdoc(thing) or ""
+        assert not re.search(r"`[\w/]+\.py`|module's docstring", text), name
+        for asked in re.findall(r"`(?:help\(\")?(discreet(?:\.\w+)+)", text):
+            assert pydoc.locate(asked) is not None, (name, asked)

@@ -83,7 +83,7 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         them.
 
     Source:
-        `mechanisms/private_selection.py` has the proof and the papers.
+        `discreet.mechanisms.private_selection` has the proof and the papers.
 
     Example:
         >>> import numpy as np

@@ -95,7 +95,7 @@ class PrivateLinearRegression(RegressorMixin, Regression):  # type: ignore[misc]
         Nothing: `fit` looks at arguments, as scikit-learn has it.
 
     Guarantee:
-        Each `fit` is one release, or two whose guarantees sum to `guarantee` (`found_bounds.py`); see
+        Each `fit` is one release, or two whose guarantees sum to `guarantee` (`discreet.estimators.found_bounds`); see
         `grouped_moments`, `noisy_moments` and `truncated_posterior`. The last is drawn by a floating-point sampler.
 
     Source:

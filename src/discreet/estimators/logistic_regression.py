@@ -102,9 +102,9 @@ class PrivateLogisticRegression(ClassifierMixin, Regression):  # type: ignore[mi
             More than two classes have none where it would be so many sums that noise hides them.
         prior_deviation: standard deviation of each weight a priori, in the scaled coordinates, for a posterior by
             `covariates`; that by the curvature learns it from the release.
-        covariates: for the posterior: what is known of the features' law (see `posterior/design/laws.py`). Intervals
-            are as right as this law is. None reads the curvature; the other methods need a law unless `symmetric` says
-            it all.
+        covariates: for the posterior: what is known of the features' law (see `discreet.posterior.design.laws`).
+            Intervals are as right as this law is. None reads the curvature; the other methods need a law unless
+            `symmetric` says it all.
         public_records: for the posterior: labelled records that are public and no part of the private ones.
         scored_records: what the records are that `score` is asked about, and thereby cross-validation without a
             `scoring`: of "private" ones, the default, it is refused; for these there are `release_score` and
@@ -130,7 +130,7 @@ class PrivateLogisticRegression(ClassifierMixin, Regression):  # type: ignore[mi
         Nothing: `fit` looks at arguments, as scikit-learn has it.
 
     Guarantee:
-        Each `fit` is one release, or two whose guarantees sum to `guarantee` (`found_bounds.py`); see
+        Each `fit` is one release, or two whose guarantees sum to `guarantee` (`discreet.estimators.found_bounds`); see
         `objective_perturbation` and `noisy_gradients`. Neither rests on exact real arithmetic.
 
     Source:

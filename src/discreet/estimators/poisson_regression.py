@@ -72,14 +72,14 @@ class PrivatePoissonRegression(RegressorMixin, Regression):  # type: ignore[misc
         Nothing: `fit` looks at arguments, as scikit-learn has it.
 
     Guarantee:
-        Each `fit` is one release, or two whose guarantees sum to `guarantee` (`found_bounds.py`); see
+        Each `fit` is one release, or two whose guarantees sum to `guarantee` (`discreet.estimators.found_bounds`); see
         `objective_perturbation`. It does not rest on exact real arithmetic.
 
     Source:
         Chaudhuri, Monteleoni and Sarwate (2011), with the Poisson loss made straight beyond the counts' bound, and
         Kulkarni et al. (ICML 2021) for a noise-aware posterior of such regressions, as `objective_perturbation` and
-        `posterior/design/curvature.py` have it. Its intervals take counts to vary as a Poisson law does: where they
-        vary more, intervals are too short.
+        `discreet.posterior.design.curvature` have it. Its intervals take counts to vary as a Poisson law does: where
+        they vary more, intervals are too short.
 
     Example:
         >>> import numpy as np

@@ -52,7 +52,7 @@ def fourier(*, stealth: float | None = None) -> Mechanism[CoefficientNoise]:
 
     Source:
         Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Algorithm 2 and Theorem 2; Barak et al. (2007) for the idea; the
-        sensitivities are derived in `theory/contrast_sensitivity.py`.
+        sensitivities are derived in `discreet.theory.contrast_sensitivity`.
 
     Example:
         >>> import discreet as dc

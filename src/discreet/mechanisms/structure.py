@@ -76,10 +76,10 @@ def structure(
     Guarantee:
         Pure epsilon, for adding or removing a record (s = 2) or replacing it (s = 3). A round has
         `P(c) ~ exp(R_c / scale)` among candidates that are public given the rounds before it. One record changes every
-        score by at most s (`sensitive/dependence.py`), so `P(c)` by a factor of at most `exp(2 s / scale)`; up or down,
-        so that 2 stays. The scale is `2 s rounds / epsilon`, rounded up, and the rounds compose for every outcome of
-        those before them. A round without an alternative draws nothing. Scores are exact whatever the records are, and
-        the draw is OpenDP's noisy max, which is the exponential mechanism. Unit: one record, counted whole.
+        score by at most s (`discreet.sensitive.dependence`), so `P(c)` by a factor of at most `exp(2 s / scale)`; up or
+        down, so that 2 stays. The scale is `2 s rounds / epsilon`, rounded up, and the rounds compose for every outcome
+        of those before them. A round without an alternative draws nothing. Scores are exact whatever the records are,
+        and the draw is OpenDP's noisy max, which is the exponential mechanism. Unit: one record, counted whole.
 
     Source:
         McSherry and Talwar (2007), Theorem 6; Zhang, Cormode, Procopiuc, Srivastava and Xiao (PrivBayes, TODS 2017),

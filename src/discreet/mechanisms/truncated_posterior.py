@@ -62,7 +62,7 @@ def truncated_posterior(
 
     Source:
         Zhang, Rubinstein and Dimitrakakis (AAAI 2016), Section on linear regression; Dimitrakakis et al. (JMLR 2017),
-        Theorem 8.1; the loss in closed form is `theory/truncated_normal.py`'s.
+        Theorem 8.1; the loss in closed form is `discreet.theory.truncated_normal`'s.
 
     Example:
         >>> import discreet as dc

@@ -169,7 +169,7 @@ def parse_query(text: str, schema: Schema) -> Query:
     """Read a query.
 
     Args:
-        text: as in the module's docstring.
+        text: as `answer` takes it.
         schema: whose names it uses.
 
     Returns:

@@ -168,7 +168,8 @@ def fit(evidence: Evidence, *, network: Network | None = None, rng: Seed = None)
         None spent: reads the release alone.
 
     Source:
-        Rao (1948) for score tests, Holm (1979) for many of them; the module's docstring derives the variance.
+        Rao (1948) for score tests, Holm (1979) for many of them; `help("discreet.posterior.fit_check")` derives the
+        variance.
 
     Example:
         >>> import discreet as dc

@@ -119,7 +119,8 @@ def decide_number(
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Algorithm 2, for responses that are numbers; the bound is proved in
-        `theory/number_losses.py`, for independent draws. Others count as so many as tell the quantity, and whether it
+        `discreet.theory.number_losses`, for independent draws. Others count as so many as tell the quantity, and
+        whether it
         is above the response, as well: for those it is close, but no theorem; see `decide`.
 
     Example:

@@ -36,6 +36,15 @@ class Promise:
         value_delta: the same of its value.
         beliefs: by probability of a fact before the release, the largest that it can become where the fact is that a
             record is there, and where it is its value.
+
+    Raises:
+        Nothing: `explain` makes it.
+
+    Example:
+        >>> import discreet as dc
+        >>> promise = dc.results.Promise("epsilon 1", "replace", "record", True, None, 1.0, 0.0, 0.0, {})
+        >>> next(promise.lines())
+        'What can be learned of one record (epsilon 1)'
     """
 
     guarantee: str

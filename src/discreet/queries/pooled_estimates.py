@@ -108,7 +108,7 @@ def pool_estimates(estimates: npt.ArrayLike, variances: npt.ArrayLike, *, level:
         None spent: reads estimates from synthetic records.
 
     Source:
-        Raghunathan, Reiter and Rubin (2003); the module's docstring derives the rule.
+        Raghunathan, Reiter and Rubin (2003); `help("discreet.queries.pooled_estimates")` derives the rule.
 
     Example:
         >>> import discreet as dc

@@ -56,7 +56,7 @@ class Responder:
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Algorithm 2 and Lemma 11, corrected for queries that depend on answers; for the
-        bounds see `decide` and `theory/number_losses.py`.
+        bounds see `decide` and `discreet.theory.number_losses`.
 
     Example:
         >>> import discreet as dc

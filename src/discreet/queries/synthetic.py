@@ -49,8 +49,8 @@ def simulate_records(theta: Tables, n: int, *, rng: Seed = None) -> pa.Table:
 
     Returns:
         An Arrow table with a column for each variable, in the network's order: names of states, or, for a numeric
-        variable, numbers in the drawn bin by the log-linear law of `bin_laws.py`, int64 where they are whole, else
-        float64; NULL where a value is missing.
+        variable, numbers in the drawn bin by the log-linear law of `discreet.queries.bin_laws`, int64 where they are
+        whole, else float64; NULL where a value is missing.
 
     Raises:
         InputError: a negative number of records.

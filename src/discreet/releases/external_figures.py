@@ -215,7 +215,7 @@ class External(Document):
             The figures.
 
         Raises:
-            InputError: not JSON, of another format or version, damaged, or more than `limits.py` allows.
+            InputError: not JSON, of another format or version, damaged, or more than `discreet.model.limits` allows.
         """
         return read_external(read_json(text, "the document", DOCUMENT_BYTES), free_cells(len(text)))
 

@@ -244,8 +244,8 @@ class Release(Document):
             The release.
 
         Raises:
-            InputError: not JSON, of another format or version, damaged, or more than `limits.py` allows; the message
-                has the place.
+            InputError: not JSON, of another format or version, damaged, or more than `discreet.model.limits` allows;
+                the message has the place.
         """
         return read_release(read_json(text, "the release", DOCUMENT_BYTES), free_cells(len(text)))
 

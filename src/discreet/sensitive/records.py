@@ -56,7 +56,8 @@ class Records:
         schema: public.
         policy: what is done with incomplete records.
         bytewise: whether the engine compares text byte by byte. Where a collation may take different texts for equal, a
-            record's state would depend on the other records; text is then compared as `dialects.py` says.
+            record's state would depend on the other records; text is then compared as `discreet.sensitive.dialects`
+            says.
         unit: what tells units of protection apart that may have several records; None where each record is one.
         local: the source in blocks of Arrow, where it is a file or a frame.
 
@@ -145,8 +146,8 @@ def read_records(
             where numbers are wanted (`-9` is then also -9.0). They say how the table writes NULL and are no part of the
             release: what was done with missing values is.
         unit_column: name of the column that tells units of protection apart, such as patients, where one may have
-            several records: `max_records` random ones of each are kept, anew for every call (see `sensitive/units.py`).
-            Text or whole numbers. None where every record is a unit of its own.
+            several records: `max_records` random ones of each are kept, anew for every call (see
+            `discreet.sensitive.units`). Text or whole numbers. None where every record is a unit of its own.
         max_records: most records of a unit that are kept. Each costs its part of epsilon, so that noise grows with it.
         weights: "record" counts each record once; "unit" counts each unit once, its records in equal parts: noise is
             then no more than for one record of each, and `max_records` is at most 12.
@@ -165,7 +166,7 @@ def read_records(
 
     Guarantee:
         None spent: nothing leaves. Without `unit_column` it assumes one row for each unit of protection. Whatever it
-        is, mechanisms are calibrated for as many steps as a unit may count (`releases/policy.py`).
+        is, mechanisms are calibrated for as many steps as a unit may count (`discreet.releases.policy`).
 
     Example:
         >>> import discreet as dc

@@ -51,7 +51,8 @@ def estimate(
         None spent: reads the release alone.
 
     Source:
-        The model is in `latent_counts.py` and `shrinkage.py`; Rao-Blackwell for the means.
+        The model is in `discreet.posterior.pooled.latent_counts` and `discreet.posterior.pooled.shrinkage`;
+        Rao-Blackwell for the means.
 
     Example:
         >>> import discreet as dc

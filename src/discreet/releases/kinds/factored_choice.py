@@ -69,7 +69,7 @@ class FactoredChoice(Released):
 
     Args:
         design: without a target or intercept, unless the score is a function of the curator's own.
-        kind: what f is made of; see `theory/factors.py` and `model/own_factors.py`.
+        kind: what f is made of; see `discreet.theory.factors` and `discreet.model.own_factors`.
         candidates: float64, shape `(candidates, numbers)`.
         parameters: of f.
         index: of the chosen candidate.

@@ -43,7 +43,7 @@ class PlannedNoise:
             as is measured together, after least squares over all tables; by the normal approximation, which the
             release's noise alone enters.
         stars: number of the star, from 1, of each table that is in one: its tables share variables, and noise that
-            agrees on them (`mechanisms/star_noise.py`).
+            agrees on them (`discreet.mechanisms.star_noise`).
 
     Raises:
         InputError: no such noise, a number is not positive and finite, or a star of one table, without shared
