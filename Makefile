@@ -46,7 +46,7 @@ PAGES_STAMP = $(call STAMP_OF,pages,docs README.md)
 SPARK_STAMP = $(VENV)/.spark-tested-$(shell $(call SUM,src/discreet/sensitive tests/test_spark.py tests/test_engines.py $(filter-out tests/test_%,$(wildcard tests/*.py)) pyproject.toml $(CONSTRAINTS)))
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo install postgres java test test-thorough test-spark test-answers test-pages check format lint types mutants coverage bench peers experiments test-newest test-lowest package hooks clean
+.PHONY: demo install postgres java test test-thorough test-spark test-answers test-pages test-due check format lint types mutants coverage bench peers experiments test-newest test-lowest package hooks clean
 
 demo: $(STAMP)  ## the whole flow on the bundled network
 	$(BIN)/discreet demo
@@ -84,13 +84,16 @@ test-pages: $(STAMP)  ## the tests of experiments, benches and their pages
 	rm -f $(VENV)/.pages-tested-*
 	touch $(PAGES_STAMP)
 
-$(ANSWERS_STAMP): $(STAMP)
-	$(MAKE) test-answers
+# Side by side, so that no core waits for another's last file; what a target says stands together.
+check: $(STAMP) postgres $(SPARK_VENV)/.installed java  ## what continuous integration runs
+	$(MAKE) -j4 -Otarget lint types test-due $(SPARK_STAMP)
 
-$(PAGES_STAMP): $(STAMP)
-	$(MAKE) test-pages
-
-check: lint types test $(ANSWERS_STAMP) $(PAGES_STAMP) $(SPARK_STAMP)  ## what continuous integration runs
+# In one run, so that no worker waits for the other at the end of each part.
+test-due: $(STAMP)  ## all of `test`, and of answers and pages what has to be run again
+	$(RUN) -m "$(ALWAYS)" src README.md tests $(if $(wildcard $(ANSWERS_STAMP)),--ignore=tests/answers) \
+	  $(if $(wildcard $(PAGES_STAMP)),--ignore=tests/pages)
+	rm -f $(VENV)/.answers-tested-* $(VENV)/.pages-tested-*
+	touch $(ANSWERS_STAMP) $(PAGES_STAMP)
 
 format: $(STAMP)  ## rewrite the sources in the house format
 	$(BIN)/ruff check --fix src tests bench experiments
