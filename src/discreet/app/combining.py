@@ -52,7 +52,7 @@ def combine(
         sys.stdout.write(made.dumps())
         return
     check_output(Path(output), replace)
-    made.save(output)
+    made.save(output, replace=replace)
     sets, lines = _describe_data_sets(made, assumed)
     lines += external_lines(*made.external)
     if counts is not None:

@@ -65,7 +65,7 @@ def external(
     if output == "-":
         sys.stdout.write(made.dumps())
         return
-    made.save(output)
+    made.save(output, replace=replace_file)
     show(as_json, {"output": output, **external_document(made)}, "\n".join([*external_lines(made), f"wrote {output}"]))
 
 

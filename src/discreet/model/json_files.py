@@ -216,8 +216,12 @@ def write_whole(content: str | bytes, path: Path, what: str, *, replace: bool) -
             temporary.replace(path)
         elif not nameless:
             os.link(temporary, path)  # fails if there is one, whoever made it, whenever
-    except (FileExistsError, InputError):
+    except InputError:
         raise
+    except FileExistsError:
+        raise FileExistsError(
+            f"{what} {shown_path(path)} exists; name a new file, or say that it is replaced"
+        ) from None
     except (OSError, RuntimeError) as error:  # a circle of links is a RuntimeError
         reason = error.strerror if isinstance(error, OSError) else "a circle of links"
         raise InputError(f"cannot write {what} {shown_path(path)}: {reason}") from None

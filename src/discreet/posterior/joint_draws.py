@@ -235,7 +235,7 @@ class PosteriorDraws:
         twins = None if wide.twins is None else projected(wide.twins, network)
         return replace(wide, cells=cells, twins=twins, saturated=wide)
 
-    def save(self, path: str | Path, *, replace: bool = True) -> None:
+    def save(self, path: str | Path, *, replace: bool = False) -> None:
         """Write the draws to a file, whole or not at all: it answers every question as these do, to the last digit.
 
         Args:

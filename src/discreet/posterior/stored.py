@@ -87,7 +87,7 @@ class _Head(Part):
     generator: _Generator | None
 
 
-def save_draws(posterior: PosteriorDraws, path: str | Path, *, replace: bool = True) -> None:
+def save_draws(posterior: PosteriorDraws, path: str | Path, *, replace: bool = False) -> None:
     """Write a posterior, whole or not at all; see `PosteriorDraws.save`."""
     write_whole(to_bytes(posterior), Path(path), DRAWS_NAME, replace=replace)
 

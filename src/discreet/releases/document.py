@@ -57,8 +57,8 @@ class Document(ABC):
     def dumps(self) -> str:
         """The document as JSON text."""
 
-    def save(self, path: str | Path, *, replace: bool = True) -> None:
-        """Write the document, whole or not at all.
+    def save(self, path: str | Path, *, replace: bool = False) -> None:
+        """Write the document, whole or not at all; a file that is there, and may have cost budget, is kept.
 
         Args:
             path: of the file.
