@@ -219,9 +219,7 @@ def write_whole(content: str | bytes, path: Path, what: str, *, replace: bool) -
     except InputError:
         raise
     except FileExistsError:
-        raise FileExistsError(
-            f"{what} {shown_path(path)} exists; name a new file, or say that it is replaced"
-        ) from None
+        raise FileExistsError(f"{what} {shown_path(path)} exists; name a new file, or say replace=True") from None
     except (OSError, RuntimeError) as error:  # a circle of links is a RuntimeError
         reason = error.strerror if isinstance(error, OSError) else "a circle of links"
         raise InputError(f"cannot write {what} {shown_path(path)}: {reason}") from None
