@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.app.report import answer_lines
+from discreet.queries.answer_text import answer_lines
 from discreet.queries.query import answer_many
 from networks import asia
 from oracle import random_draws

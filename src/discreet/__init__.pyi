@@ -64,5 +64,6 @@ from .sensitive.records import check as check
 from .sensitive.records import read_records as read_records
 from .verify.audit import audit as audit
 from .verify.plan import plan as plan
+from .verify.plan_accuracy import plan_accuracy as plan_accuracy
 
 __version__: str

@@ -5,11 +5,12 @@ from .posterior.joint_draws import Mixing as Mixing
 from .posterior.joint_draws import Posterior as Posterior
 from .posterior.joint_draws import PosteriorDraws as PosteriorDraws
 from .privacy.ledger import Account as Account
+from .queries.answers import Answer as Answer
+from .queries.answers import Answers as Answers
 from .queries.explanation import Explanation as Explanation
 from .queries.explanation import Promise as Promise
 from .queries.pooled_estimates import PooledEstimate as PooledEstimate
 from .queries.predict import Prediction as Prediction
-from .queries.query import Answer as Answer
 from .queries.regress import Regression as Regression
 from .queries.score import Score as Score
 from .releases.combined import Combined as Combined
@@ -17,3 +18,5 @@ from .sensitive.counts import Counts as Counts
 from .sensitive.records import Records as Records
 from .verify.audit import Finding as Finding
 from .verify.plan import Expected as Expected
+from .verify.plan_accuracy import AccuracyPlan as AccuracyPlan
+from .verify.plan_accuracy import PlannedWidth as PlannedWidth

@@ -42,11 +42,12 @@ from discreet.app.posteriors import (
     posterior_of,
 )
 from discreet.app.progress import LateBar
-from discreet.app.report import answer_lines, fit_lines, origin_document, origin_lines
+from discreet.app.report import fit_lines, origin_document, origin_lines
 from discreet.app.terminal import answer_document, check_output, check_writable, fit_document, say, show
 from discreet.errors import InputError, listed, shown
 from discreet.model.bif_writing import format_bif, odd_names, plain_names, write_bif
 from discreet.model.query_grammar import parse_regression
+from discreet.queries.answer_text import answer_lines
 from discreet.releases.combined import Evidence
 
 if TYPE_CHECKING:

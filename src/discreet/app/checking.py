@@ -32,10 +32,10 @@ from discreet.app.reading import (
     source_of,
     words_in,
 )
-from discreet.app.report import columns
 from discreet.app.terminal import say, show
 from discreet.errors import InputError, shown
 from discreet.model.schema import schema_of_parts
+from discreet.model.text_tables import columns
 
 if TYPE_CHECKING:
     from discreet.sensitive.records import Faults

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import discreet as dc
 from discreet.app.posteriors import Drawing
-from discreet.app.report import answer_lines, assumption_lines, columns
 from discreet.app.terminal import answer_document, show
 from discreet.errors import InputError
+from discreet.model.text_tables import columns
+from discreet.queries.answer_text import answer_lines, assumption_lines
 from discreet.releases.combined import Evidence
 
 __all__ = ["regression_document", "regression_lines", "show_parameters", "show_rows", "show_states"]

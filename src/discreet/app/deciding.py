@@ -12,11 +12,11 @@ import typer
 import discreet as dc
 from discreet.app.arguments import Json, Method, ReleaseFile, TrustNetwork, check_draws, draws_for
 from discreet.app.posteriors import Drawing, load_asked, posterior_of
-from discreet.app.report import columns
 from discreet.app.terminal import say, show
 from discreet.errors import InputError, shown
 from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import QUERIES_BYTES
+from discreet.model.text_tables import columns
 from discreet.releases.combined import Evidence
 from discreet.theory.number_losses import NumberLoss, number_loss
 

@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import discreet as dc
-from discreet.app.report import columns, release_lines
+from discreet.app.report import release_lines
 from discreet.errors import InputError
+from discreet.model.text_tables import columns
 from discreet.privacy.ledger import Balance
 
 __all__ = ["Demo", "demo_lines", "run_demo"]

@@ -14,9 +14,9 @@ import typer
 
 import discreet as dc
 from discreet.app.arguments import AMOUNT_HELP, Json
-from discreet.app.report import columns
 from discreet.app.terminal import check_output, say, show
 from discreet.errors import InputError, shown
+from discreet.model.text_tables import columns
 from discreet.privacy.guarantee import as_text, begins_with_amount
 from discreet.privacy.ledger_balance import Balance, Charge
 from discreet.privacy.ledger_entries import COLUMNS, Entry, verify_document

@@ -27,18 +27,11 @@ from discreet.app.arguments import (
     structure_of,
 )
 from discreet.app.reading import MaxRecords, Weights
-from discreet.app.report import (
-    UNUSED_DELTA,
-    audit_lines,
-    columns,
-    origin_document,
-    origin_lines,
-    plan_lines,
-    plan_summary,
-)
+from discreet.app.report import UNUSED_DELTA, audit_lines, origin_document, origin_lines, plan_lines, plan_summary
 from discreet.app.terminal import say, show
 from discreet.errors import InputError, listed
 from discreet.mechanisms import MECHANISMS, Over
+from discreet.model.text_tables import columns
 from discreet.privacy.guarantee import as_text
 from discreet.releases.kinds.noisy_tables import partly_measured_families
 from discreet.releases.metric_unit import unit_lines

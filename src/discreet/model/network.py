@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
+from html import escape
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from discreet.model import conversions, drawing
 from discreet.model.arcs import parents_in, parents_of, schema_of
 from discreet.model.bif import Bif, read_bif
 from discreet.model.graphs import AXES, COVER_CELLS, Graph
+from discreet.model.intervals import Library, frame_of
 from discreet.model.json_files import read_packed_text
 from discreet.model.late import import_late
 from discreet.model.limits import NETWORK_BYTES
@@ -31,6 +33,8 @@ else:
 
 __all__ = ["AXES", "COVER_CELLS", "Network"]
 
+MOST_DRAWN_NODES = 250
+"""Of a network that a notebook draws."""
 SHOWN_CYCLE_NODES = 6
 """Nodes of a cycle that an error names."""
 
@@ -363,6 +367,34 @@ class Network(Graph):
             InputError: too large to be drawn, at thousands of nodes with long arcs.
         """
         return drawing.as_svg(self.variables, self.parents)
+
+    def _repr_html_(self) -> str:
+        """The drawing, for a notebook; names in layers where it would be too large."""
+        if len(self.nodes) > MOST_DRAWN_NODES:
+            return f"<pre>{escape(self.to_text())}</pre>"
+        return f'<div style="overflow-x: auto">{self.to_svg()}</div>'
+
+    def summary(self) -> str:
+        """The nodes in layers; the text of `to_text`."""
+        return self.to_text()
+
+    def to_frame(self, library: Library = "pandas") -> Any:
+        """The nodes as a data frame, a row each.
+
+        Args:
+            library: "pandas", "polars", or "arrow".
+
+        Returns:
+            Columns "node", "states" and "parents", of which the last two are lists.
+
+        Raises:
+            InputError: another library, or one that is not installed.
+        """
+        rows = [
+            {"node": one.name, "states": list(one.states), "parents": list(self.parents[one.name])}
+            for one in self.variables
+        ]
+        return frame_of(rows, library)
 
     # ------------------------------------------------------------------------------------------------ variables
 

@@ -19,12 +19,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax, logsumexp, softmax
 
 from discreet.errors import DiscreetError, InputError
 from discreet.model.arrays import Floats, Ints, margin
+from discreet.model.intervals import Intervals
 from discreet.model.network import Network
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.score_tables import SCORE_STEPS, ScoreTable
@@ -52,7 +54,7 @@ LEAST_EFFECTIVE_PARTICLES = 400
 
 
 @dataclass(frozen=True, eq=False)
-class FamilyPosterior:
+class FamilyPosterior(Intervals):
     """Draws of a family's parameters.
 
     Args:
@@ -89,6 +91,14 @@ class FamilyPosterior:
     def parameters(self) -> Floats:
         """Parameters, float64, shape `(draws, parameters)`."""
         return np.asarray(self.table.candidates[self.index])
+
+    def tidy(self) -> list[dict[str, Any]]:
+        """A row for each parameter, with its 95 % interval.
+
+        Returns:
+            The rows of `rows`.
+        """
+        return [dict(row) for row in self.rows()]
 
     def rows(self, *, level: float = 0.95) -> tuple[dict[str, float | str], ...]:
         """Mean and interval of each parameter.

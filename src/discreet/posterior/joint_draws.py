@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
 from discreet.errors import InputError
 from discreet.inference.interactions import MOST_VARIABLES
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.intervals import Intervals
 from discreet.model.late import import_late
 from discreet.model.network import Network
 from discreet.model.query_grammar import Query
@@ -137,7 +138,7 @@ class Source:
 
 
 @dataclass(frozen=True, eq=False)
-class PosteriorDraws:
+class PosteriorDraws(Intervals):
     """Joint draws, independent of each other but for resampling; a family is drawn when it is first asked for.
 
     Args:
@@ -191,6 +192,26 @@ class PosteriorDraws:
     def network(self) -> Network:
         """The public network."""
         return self.cells.network
+
+    def tidy(self) -> list[dict[str, Any]]:
+        """A row for each state of each variable: its probability with its 95 % interval.
+
+        Returns:
+            The rows of `marginals(posterior)`.
+        """
+        found: list[dict[str, Any]] = queries.marginals(self).tidy()
+        return found
+
+    def summary(self) -> str:
+        """How the draws were made, and the probability of each state with its interval, as aligned text."""
+        head = (
+            f"{self.cells.draws:,} draws of {len(self.network.nodes):,} variables, {self.method or 'given as they are'}"
+        )
+        return f"{head}\n\n{queries.marginals(self).summary()}"
+
+    def _repr_html_(self) -> str:
+        """The network, and how the draws were made: for a notebook, at no cost."""
+        return f"<p>{self.cells.draws:,} posterior draws, {self.method or 'given'}</p>{self.network._repr_html_()}"
 
     @property
     def doubtable(self) -> bool:

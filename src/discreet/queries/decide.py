@@ -16,6 +16,7 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.inference import elimination
 from discreet.model.arrays import Floats
+from discreet.model.intervals import Intervals
 from discreet.model.network import Network
 from discreet.model.randomness import Seed
 from discreet.model.tables import Tables
@@ -34,7 +35,7 @@ LARGEST_UTILITY = 1e100
 
 
 @dataclass(frozen=True)
-class Decision(Generic[R]):
+class Decision(Intervals, Generic[R]):
     """The response of the largest expected utility, and what is known of all of them.
 
     Args:
@@ -71,6 +72,14 @@ class Decision(Generic[R]):
         """The response, what it can lose, and when that holds."""
         lost = f"loses at most {self.regret:.3g} but for a chance of {self.failure:g}"
         return f"{self.response}: {lost}, {condition(self.fresh)}"
+
+    def tidy(self) -> list[dict[str, Any]]:
+        """A row for each response: its expected utility with its interval, and how often it is the best.
+
+        Returns:
+            Rows of "response", "mean", "lower", "upper", "best" and "level".
+        """
+        return [{**row, "response": str(row["response"]), "level": self.level} for row in self.rows]
 
 
 def decide(

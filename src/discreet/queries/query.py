@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from types import MappingProxyType
 from typing import Literal, get_args
@@ -16,13 +16,12 @@ import numpy as np
 
 from discreet.errors import QUOTED_CHARACTERS, InputError, shown
 from discreet.inference import elimination
-from discreet.inference.weighted_records import Sampling
 from discreet.model.arrays import Floats
 from discreet.model.query_grammar import Explanation, NumberQuery, Probability, Query, check_names, parse_query
-from discreet.model.schema import Schema, Scope
-from discreet.posterior.basis import Mark
+from discreet.model.schema import Schema
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws, require_posterior
 from discreet.queries.allowed import allowed_bounds
+from discreet.queries.answers import Answer, Answers
 from discreet.queries.bin_laws import BinLaw, Inside, check_inside
 from discreet.queries.counted_draws import keep_possible, possible_draws, resample
 from discreet.queries.credible import check_level, credible_interval
@@ -41,66 +40,11 @@ __all__ = [
     "parse_query",
 ]
 
-Row = Mapping[str, object]
 Assume = Literal["network", "robust", "nothing"]
 """What is believed of variables that no table holds together."""
 
 ROW_LIMIT = 4096
 """Most rows of one answer."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a posterior says to a query.
-
-    Args:
-        query: as text.
-        kind: "marginal", "conditional", "map", "mpe", "mean" or "quantile".
-        level: posterior probability of each interval.
-        rows: `{"state": {variable: state}, "mean": x, "lower": x, "upper": x, "noise": x, "noise_error": x}` for every
-            joint state asked for. "noise" is the part of the variance that the privacy noise makes, as in
-            `noise_share`, "noise_error" its standard error; None where the posterior does not tell. For "map" and "mpe"
-            at most 16 rows, by decreasing mean, and each has "best": the share of draws under which it is the most
-            probable. The first is the most probable on average over the posterior, where there are at most 4,096 joint
-            states, else the most probable on average of those that follow; the others are those that most draws favour.
-            Of numbers there is one row, whose "mean" is by the law inside bins. Its "lower" and "upper" hold whatever
-            the law inside bins is; "law_lower" and "law_upper" if it is the stated one.
-        unit: of the numbers.
-        left_out: share of the draws under which the evidence is impossible; they are left out of all numbers.
-        basis: what the answer rests on: "measured" (all its variables lie in one released table), "inferred" (each pair
-            of them lies in one), "assumed" (what the network says of a pair that lies in none), "contradicted"
-            (what it says of variables that lie in one, against what that tells), or "prior" (it needs what nothing
-            measured: see `prior_only`). None where nobody knows.
-        unmeasured: pairs of its variables that lie in no table, at most 20.
-        prior_only: what the answer needs and nothing measured, so that only the prior says it: `(node,)` for a node
-            that no table holds, `(parent, node)` for how a node depends on a parent that no table holds it with; at
-            most 20.
-        inside: of numbers, the law inside bins by which the mean and "law_lower" and "law_upper" are.
-        sampling: where exact inference is out of reach: how many records were made up under each draw, what they are
-            worth, the standard error of the means, and by how much intervals are wider for it. None: exact.
-
-    Raises:
-        Nothing.
-
-    Example:
-        >>> import discreet as dc
-        >>> row = {"state": {"rain": "yes"}, "mean": 0.3, "lower": 0.2, "upper": 0.4, "noise": 0.5, "noise_error": 0.1}
-        >>> found = dc.results.Answer("P(rain=yes)", "marginal", 0.95, (row,), basis="measured")
-        >>> found.rows[0]["mean"], found.unit
-        (0.3, 'probability')
-    """
-
-    query: str
-    kind: str
-    level: float
-    rows: tuple[Row, ...]
-    unit: str = "probability"
-    left_out: float = 0.0
-    basis: Mark | None = None
-    unmeasured: tuple[tuple[str, str], ...] = ()
-    prior_only: tuple[Scope, ...] = ()
-    inside: Inside | None = None
-    sampling: Sampling | None = None
 
 
 def answer(
@@ -181,7 +125,7 @@ def answer_many(
     predictive: bool = False,
     assume: Assume | None = None,
     inside: Inside = "log-linear",
-) -> tuple[Answer, ...]:
+) -> Answers:
     """Ask a posterior many queries; what they share is computed once.
 
     A query that is there twice is answered once. Of queries with the same evidence the probability of the evidence is
@@ -230,7 +174,7 @@ def answer_many(
             with _name_query(positions[0], asked):
                 found = _answer(asked, both, level, inside, nothing=assume == "nothing")
                 answers |= dict.fromkeys(positions, found)
-    return tuple(answers[position] for position in range(len(answers)))
+    return Answers(answers[position] for position in range(len(answers)))
 
 
 def marginals(
@@ -239,7 +183,7 @@ def marginals(
     *,
     level: float = 0.95,
     predictive: bool = False,
-) -> tuple[Answer, ...]:
+) -> Answers:
     """Ask for `P(X | evidence)` of every variable X that is not observed, in one pass.
 
     Args:
@@ -278,7 +222,7 @@ def marginals(
         sampled = both.sampled([(name,) for name in left])
         queries = [Probability(((name, None),), tuple(evidence.items())) for name in left]
         each = zip(queries, sampled, said, strict=True)
-        return tuple(_answer_probability(asked, replace(own, read=not moved), level) for asked, own, moved in each)
+        return Answers(_answer_probability(asked, replace(own, read=not moved), level) for asked, own, moved in each)
     answers = []
     for name, draws in both.given.marginals.items():
         asked = Probability(((name, None),), tuple(evidence.items()))
@@ -289,7 +233,7 @@ def marginals(
         states = [{name: state} for state in schema[name].states]
         twins = None if both.twin is None else both.twin.marginals[name]
         answers.append(_summarise(asked, states, draws, twins, both, level))
-    return tuple(answers)
+    return Answers(answers)
 
 
 # ------------------------------------------------------------------------------------------------------------ rows

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ import numpy.typing as npt
 from discreet.errors import InputError, listed, shown
 from discreet.inference.drawn_points import drawn_points
 from discreet.model.arrays import Floats
+from discreet.model.intervals import Intervals
 from discreet.model.limits import first_repeated
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
@@ -57,7 +58,7 @@ LEFT_OUT = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Regression:
+class Regression(Intervals):
     """Draws of the coefficients of a regression in the population.
 
     Args:
@@ -99,6 +100,14 @@ class Regression:
     def __post_init__(self) -> None:
         """Freeze the draws."""
         self.coefficients.flags.writeable = False
+
+    def tidy(self) -> list[dict[str, Any]]:
+        """A row for each coefficient, with its 95 % interval.
+
+        Returns:
+            Rows of "name", "mean", "lower" and "upper".
+        """
+        return [dict(row) for row in self.rows()]
 
     def mean(self) -> Floats:
         """Posterior means of the coefficients.

@@ -7,12 +7,14 @@ whatever was released.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from discreet.errors import InputError
 from discreet.model.arrays import Floats, Ints
 from discreet.model.design import GRID_STEPS, Design, Normal
+from discreet.model.intervals import Intervals
 from discreet.model.randomness import Seed, as_generator
 from discreet.posterior.design.curvature import curvature_draws, curvature_estimate
 from discreet.posterior.design.direction import Chosen, Method, direction_draws
@@ -77,7 +79,7 @@ class PublicRecords:
 
 
 @dataclass(frozen=True, eq=False)
-class WeightPosterior:
+class WeightPosterior(Intervals):
     """Draws of a design's weights.
 
     Args:
@@ -162,6 +164,14 @@ class WeightPosterior:
             advice = "release with more epsilon, tighter bounds or fewer features"
             require_met(self.mixing, *MIXING_BY_METHOD[self.method], advice)
         return tails(values, level)
+
+    def tidy(self) -> list[dict[str, Any]]:
+        """A row for each column, with its 95 % interval.
+
+        Returns:
+            The rows of `rows`.
+        """
+        return [dict(row) for row in self.rows()]
 
     def rows(self, *, level: float = 0.95) -> tuple[dict[str, float | str], ...]:
         """Effect of each column with its interval, in the units of the columns.

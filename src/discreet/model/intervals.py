@@ -1,0 +1,178 @@
+"""Results that are numbers with intervals: the same table as a frame, as HTML in a notebook, and as a picture."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any, Literal
+
+from discreet.errors import InputError, shown
+from discreet.model.charts import interval_bar
+from discreet.model.drawing import printable
+from discreet.model.late import import_late
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+pa = import_late("pyarrow")
+polars = import_late("polars")
+pyplot = import_late("matplotlib.pyplot")
+
+__all__ = ["Intervals", "Library", "frame_of", "html_table"]
+
+Library = Literal["pandas", "polars", "arrow"]
+MOST_HTML_ROWS = 200
+"""Rows that a notebook shows; a frame has all."""
+ROW_INCHES, PICTURE_INCHES = 0.28, 6.0
+"""Height of a row of a picture, and its width."""
+NUMBERS = ("mean", "lower", "upper", "noise", "noise_error", "best", "level")
+"""Columns that are numbers; what stands before them names a row."""
+
+
+class Intervals(ABC):
+    """Numbers with credible intervals, a row each."""
+
+    @abstractmethod
+    def tidy(self) -> list[dict[str, Any]]:
+        """A row for each number: what names it, then "mean", "lower", "upper" and what else is known of it."""
+
+    def to_frame(self, library: Library = "pandas") -> Any:
+        """The numbers as a data frame, a row each.
+
+        Args:
+            library: whose frame it is: "pandas", "polars", or "arrow" for a table of Arrow.
+
+        Returns:
+            The frame: columns that name a row, then "mean", "lower", "upper" and what else is known of it.
+
+        Raises:
+            InputError: another library, or one that is not installed.
+        """
+        return frame_of(self.tidy(), library)
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw the intervals: a thin line each, in it a thick one of what sampling alone makes, and a dot at the mean.
+
+        Args:
+            axes: of matplotlib, to draw on; None makes new ones.
+
+        Returns:
+            The axes.
+
+        Raises:
+            InputError: matplotlib is not installed (the extra `plot`).
+        """
+        return _draw(self.tidy(), axes)
+
+    def _repr_html_(self) -> str:
+        """The numbers as a table with bars, for a notebook."""
+        return html_table(self.tidy())
+
+
+def frame_of(rows: Sequence[Mapping[str, Any]], library: Library = "pandas") -> Any:
+    """Rows as a data frame.
+
+    Args:
+        rows: with the same keys; a key that one lacks is null there.
+        library: "pandas", "polars" or "arrow".
+
+    Returns:
+        The frame.
+
+    Raises:
+        InputError: another library, or one that is not installed.
+
+    Example:
+        >>> frame_of([{"state": "yes", "mean": 0.3}], "arrow").to_pydict()
+        {'state': ['yes'], 'mean': [0.3]}
+    """
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    table = pa.table({name: [row.get(name) for row in rows] for name in names})
+    if library == "arrow":
+        return table
+    if library not in ("pandas", "polars"):
+        raise InputError(f"a frame is of pandas, polars or arrow, not {shown(library)}")
+    try:
+        return table.to_pandas() if library == "pandas" else polars.from_arrow(table)
+    except ImportError:
+        raise InputError(f"{library} is not installed: pip install {library}, or ask for library='arrow'") from None
+
+
+def html_table(rows: Sequence[Mapping[str, Any]], *, caption: str = "") -> str:
+    """Rows as a table of HTML, each interval with a bar; texts are escaped.
+
+    Args:
+        rows: as of `Intervals.tidy`.
+        caption: above it.
+
+    Returns:
+        A `<table>` element, and a line where rows are left out.
+
+    Example:
+        >>> "&lt;b&gt;" in html_table([{"state": "<b>", "mean": 0.3, "lower": 0.2, "upper": 0.4, "noise": 0.5}])
+        True
+    """
+    if not rows:
+        return "<p>no rows</p>"
+    texts = [name for name in rows[0] if name not in NUMBERS]
+    inside = all(row["lower"] >= 0 and row["upper"] <= 1 for row in rows)
+    ends = (0.0, 1.0) if inside else (min(row["lower"] for row in rows), max(row["upper"] for row in rows))
+    noise = any(row.get("noise") is not None for row in rows)
+    heads = [*texts, "mean", "interval", *(["noise"] if noise else []), ""]
+    lines = ["<table>"]
+    if caption:
+        lines.append(f"<caption>{_text(caption)}</caption>")
+    head = "".join(f'<th scope="col">{_text(name)}</th>' if name else "<td></td>" for name in heads)
+    lines.append(f"<thead><tr>{head}</tr></thead><tbody>")
+    for row in rows[:MOST_HTML_ROWS]:
+        form = ".4f" if inside else ".6g"
+        cells = [_text("" if row[name] is None else str(row[name])) for name in texts]
+        cells += [f"{row['mean']:{form}}", f"{row['lower']:{form}} to {row['upper']:{form}}"]
+        cells += [_write_share(row.get("noise"))] if noise else []
+        bar = interval_bar(row["mean"], row["lower"], row["upper"], noise=row.get("noise"), ends=ends)
+        lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in [*cells, bar]) + "</tr>")
+    lines.append("</tbody></table>")
+    if len(rows) > MOST_HTML_ROWS:
+        lines.append(f"<p>{len(rows) - MOST_HTML_ROWS:,} more rows: to_frame() has them</p>")
+    return "\n".join(lines)
+
+
+def _write_share(noise: float | None) -> str:
+    """A share as percent; nothing where it is not known."""
+    return "" if noise is None or math.isnan(noise) else f"{100 * noise:.0f} %"
+
+
+def _draw(rows: Sequence[Mapping[str, Any]], axes: Axes | None) -> Axes:
+    """Draw rows from the top down, readable without colours."""
+    if axes is None:
+        height = max(1.2, ROW_INCHES * len(rows) + 0.7)
+        try:
+            axes = pyplot.subplots(figsize=(PICTURE_INCHES, height), layout="constrained")[1]
+        except ImportError:
+            raise InputError("pictures need matplotlib: pip install 'discreet[plot]'") from None
+    assert axes is not None
+    places = range(len(rows), 0, -1)
+    for place, row in zip(places, rows, strict=True):
+        mean, lower, upper = row["mean"], row["lower"], row["upper"]
+        axes.plot([lower, upper], [place, place], color="0.45", linewidth=1.2, marker="|", markersize=7)
+        noise = row.get("noise")
+        if noise is not None and not math.isnan(noise):
+            part = math.sqrt(max(0.0, 1 - noise))
+            ends = [mean - part * (mean - lower), mean + part * (upper - mean)]
+            axes.plot(ends, [place, place], color="0.2", linewidth=4, solid_capstyle="butt")
+        axes.plot([mean], [place], marker="o", markersize=5, markerfacecolor="white", markeredgecolor="black")
+    axes.set_yticks(list(places), [_label(row) for row in rows])
+    axes.margins(y=0.5 / max(1, len(rows)))
+    return axes
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    """What names a row, in one line."""
+    return printable("  ".join(str(value) for name, value in row.items() if name not in NUMBERS and value))
+
+
+def _text(text: str) -> str:
+    """A text for HTML."""
+    return escape(printable(text))

@@ -1,0 +1,121 @@
+"""Answers as aligned text, for a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from discreet.errors import listed
+from discreet.model.text_tables import columns
+from discreet.posterior.basis import prior_only_words
+
+if TYPE_CHECKING:
+    from discreet.queries.answers import Answer
+    from discreet.queries.regress import Regression
+
+__all__ = ["answer_lines", "assumption_lines", "state_text"]
+
+MOST_VARIABLES_A_LINE = 3
+"""Most variables of a joint state that are shown on one line."""
+
+
+def answer_lines(answers: Sequence[Answer]) -> str:
+    """Answers as one table; a joint state of many variables takes a line for each, the next what it has otherwise.
+
+    Some columns are there where something is known for them: how often an explanation is the most probable one, the
+    part of an interval's variance that the privacy noise makes, give or take its standard error, and what an answer
+    rests on. Below stands which pairs of variables nobody measured, and which answers leave draws out.
+    """
+    rows = [row for answer in answers for row in _list_rows(answer)]
+    level = answers[-1].level if answers else 0.0
+    header = ("query", "state", "mean", f"{100 * level:.6g} % interval", "best", "noise", "rests on")
+    kept = [column for column in range(len(header)) if column < 4 or any(row[column] for row in rows)]
+    table = columns([header[column] for column in kept], [[row[column] for column in kept] for row in rows])
+    partial = [
+        f"{answer.query}: {100 * answer.left_out:.2g} % of the draws make the evidence impossible and are left out"
+        for answer in answers
+        if answer.left_out
+    ]
+    notes = [*assumption_lines(answers), *_list_bins(answers), *partial, *_list_sampling(answers)]
+    return "\n".join([table, *([""] if notes else []), *notes])
+
+
+def _list_rows(answer: Answer) -> Iterator[tuple[str, ...]]:
+    """List an answer's rows as cells of the table; its query and what it rests on stand in the first alone."""
+    form = ".4f" if answer.unit == "probability" else ".6g"
+    query, basis = answer.query, answer.basis or ""
+    for index, row in enumerate(answer.rows):
+        states = _list_state(row, None if index == 0 else answer.rows[0])
+        if answer.inside is not None:  # of numbers the query says which variable
+            states = list(row["state"].values())  # type: ignore[attr-defined]
+        numbers = (f"{row['mean']:{form}}", f"{row['lower']:{form}} to {row['upper']:{form}}")
+        yield (query, states[0], *numbers, _format_percent(row.get("best")), _format_noise_share(row), basis)
+        yield from (("", state, "", "", "", "", "") for state in states[1:])
+        query = basis = ""
+
+
+def _list_sampling(answers: Sequence[Answer]) -> list[str]:
+    """List, of answers past exact inference, how well they are known."""
+    return [
+        f"{answer.query}: exact inference is out of reach, so this is sampled, {answer.sampling.records:,} records for "
+        f"each draw, worth {answer.sampling.effective:,.0f}: standard error of a mean at most "
+        f"{answer.sampling.error:.2g}, intervals at most {100 * answer.sampling.widening:.2g} % wider"
+        for answer in answers
+        if answer.sampling is not None
+    ]
+
+
+def _list_bins(answers: Sequence[Answer]) -> list[str]:
+    """List, of numbers, what their intervals hold, and how much narrower they are under the law inside bins."""
+    return [
+        f"{answer.query}: by the {answer.inside} law inside bins {answer.rows[0]['law_lower']:.6g} to "
+        f"{answer.rows[0]['law_upper']:.6g}; the interval above holds whatever the law is"
+        for answer in answers
+        if answer.inside is not None
+    ]
+
+
+def assumption_lines(answers: Sequence[Answer | Regression]) -> list[str]:
+    """What answers have of their prior alone, and pairs that they assume something of: a line of each, each once."""
+    lines = [prior_only_words(answer.prior_only) for answer in answers if answer.prior_only]
+    lines += [
+        "assumed: no table has " + listed([f"{one} with {other}" for one, other in answer.unmeasured])
+        for answer in answers
+        if answer.unmeasured
+    ]
+    return list(dict.fromkeys(lines))
+
+
+def _list_state(row: Mapping[str, object], first: Mapping[str, object] | None) -> list[str]:
+    """List a joint state; one of many variables by its differences from the first."""
+    states: dict[str, str] = dict(row["state"])  # type: ignore[call-overload]
+    known: dict[str, str] = {} if first is None else dict(first["state"])  # type: ignore[call-overload]
+    if len(states) <= MOST_VARIABLES_A_LINE:
+        return [", ".join(f"{name}={value}" for name, value in states.items())]
+    lines = [f"{name}={value}" for name, value in states.items() if known.get(name) != value]
+    if first is None:
+        return lines
+    return [f"but {', '.join(lines)}"] if len(lines) <= MOST_VARIABLES_A_LINE else [f"but {lines[0]}", *lines[1:]]
+
+
+def _format_percent(share: object) -> str:
+    """Format a share as percent; nothing where it is not known."""
+    return f"{100 * share:.0f} %" if isinstance(share, float) else ""
+
+
+def _format_noise_share(row: Mapping[str, object]) -> str:
+    """Format the noise's share as percent, to the first digit of its standard error: `38 ± 3 %`; nothing if unknown."""
+    share, error = row.get("noise"), row.get("noise_error")
+    if not isinstance(share, float) or not isinstance(error, float):
+        return ""
+    percent, off = 100 * share, 100 * error
+    unit = 10.0 ** max(math.floor(math.log10(max(off, 1.0))), 0)
+    shown, off = (unit * round(number / unit) for number in (percent, off))
+    return f"{shown:.0f} ± {off:.0f} %" if off else f"{shown:.0f} %"
+
+
+def state_text(row: Mapping[str, object]) -> str:
+    """A row's joint state in one line: `lung=yes, smoke=no`."""
+    states: dict[str, str] = dict(row["state"])  # type: ignore[call-overload]
+    return ", ".join(f"{name}={value}" for name, value in states.items())

@@ -1,0 +1,129 @@
+"""Answers: what a posterior says to queries, as rows, as text, as a frame and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from discreet.inference.weighted_records import Sampling
+from discreet.model.intervals import Intervals
+from discreet.model.schema import Scope
+from discreet.posterior.basis import Mark
+from discreet.queries.answer_text import answer_lines, state_text
+from discreet.queries.bin_laws import Inside
+
+__all__ = ["Answer", "Answers", "Row"]
+
+Row = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Answer(Intervals):
+    """What a posterior says to a query.
+
+    Args:
+        query: as text.
+        kind: "marginal", "conditional", "map", "mpe", "mean" or "quantile".
+        level: posterior probability of each interval.
+        rows: `{"state": {variable: state}, "mean": x, "lower": x, "upper": x, "noise": x, "noise_error": x}` for every
+            joint state asked for. "noise" is the part of the variance that the privacy noise makes, as in
+            `noise_share`, "noise_error" its standard error; None where the posterior does not tell. For "map" and "mpe"
+            at most 16 rows, by decreasing mean, and each has "best": the share of draws under which it is the most
+            probable. The first is the most probable on average over the posterior, where there are at most 4,096 joint
+            states, else the most probable on average of those that follow; the others are those that most draws favour.
+            Of numbers there is one row, whose "mean" is by the law inside bins. Its "lower" and "upper" hold whatever
+            the law inside bins is; "law_lower" and "law_upper" if it is the stated one.
+        unit: of the numbers.
+        left_out: share of the draws under which the evidence is impossible; they are left out of all numbers.
+        basis: what the answer rests on: "measured" (all its variables lie in one released table), "inferred" (each pair
+            of them lies in one), "assumed" (what the network says of a pair that lies in none), "contradicted"
+            (what it says of variables that lie in one, against what that tells), or "prior" (it needs what nothing
+            measured: see `prior_only`). None where nobody knows.
+        unmeasured: pairs of its variables that lie in no table, at most 20.
+        prior_only: what the answer needs and nothing measured, so that only the prior says it: `(node,)` for a node
+            that no table holds, `(parent, node)` for how a node depends on a parent that no table holds it with; at
+            most 20.
+        inside: of numbers, the law inside bins by which the mean and "law_lower" and "law_upper" are.
+        sampling: where exact inference is out of reach: how many records were made up under each draw, what they are
+            worth, the standard error of the means, and by how much intervals are wider for it. None: exact.
+
+    Raises:
+        Nothing.
+
+    Example:
+        >>> import discreet as dc
+        >>> row = {"state": {"rain": "yes"}, "mean": 0.3, "lower": 0.2, "upper": 0.4, "noise": 0.5, "noise_error": 0.1}
+        >>> found = dc.results.Answer("P(rain=yes)", "marginal", 0.95, (row,), basis="measured")
+        >>> found.rows[0]["mean"], found.unit
+        (0.3, 'probability')
+    """
+
+    query: str
+    kind: str
+    level: float
+    rows: tuple[Row, ...]
+    unit: str = "probability"
+    left_out: float = 0.0
+    basis: Mark | None = None
+    unmeasured: tuple[tuple[str, str], ...] = ()
+    prior_only: tuple[Scope, ...] = ()
+    inside: Inside | None = None
+    sampling: Sampling | None = None
+
+    def tidy(self) -> list[dict[str, Any]]:
+        """A row for each joint state asked for, with a column for each variable.
+
+        Returns:
+            Rows of the variables' states, then "mean", "lower", "upper", "level", and where they are known "noise",
+            "noise_error", "best" and "basis".
+        """
+        return [{**_name_row(row), **_number_row(self, row)} for row in self.rows]
+
+    def summary(self) -> str:
+        """The answer as aligned text, with what it rests on and assumes."""
+        return answer_lines([self])
+
+
+class Answers(tuple[Answer, ...], Intervals):
+    """Several answers, in the order of their queries: a tuple that can be shown as one table.
+
+    Raises:
+        Nothing: `answer_many` and `marginals` make these.
+
+    Example:
+        >>> import discreet as dc
+        >>> row = {"state": {"rain": "yes"}, "mean": 0.3, "lower": 0.2, "upper": 0.4}
+        >>> found = dc.results.Answers([dc.results.Answer("P(rain=yes)", "marginal", 0.95, (row,))])
+        >>> len(found), found.to_frame("arrow").column_names[:3]
+        (1, ['query', 'state', 'mean'])
+    """
+
+    __slots__ = ()
+
+    def tidy(self) -> list[dict[str, Any]]:
+        """A row for each joint state of each query, its variables in one text.
+
+        Returns:
+            Rows of "query", "state", then the columns of `Answer.tidy`.
+        """
+        return [
+            {"query": one.query, "state": state_text(row), **_number_row(one, row)} for one in self for row in one.rows
+        ]
+
+    def summary(self) -> str:
+        """The answers as aligned text, with what they rest on and assume."""
+        return answer_lines(self)
+
+
+def _name_row(row: Row) -> dict[str, Any]:
+    """The states of a row's variables."""
+    return dict(row["state"])  # type: ignore[call-overload, no-any-return]
+
+
+def _number_row(answer: Answer, row: Row) -> dict[str, Any]:
+    """The numbers of a row, and what the answer rests on."""
+    known = [name for name in ("noise", "noise_error", "best", "law_lower", "law_upper") if row.get(name) is not None]
+    beside = {} if answer.basis is None else {"basis": answer.basis}
+    numbers = {name: row[name] for name in ("mean", "lower", "upper", *known)}
+    return {**numbers, "level": answer.level, **beside}
