@@ -29,6 +29,7 @@ from discreet.app import (
     ledgers,
     network_view,
     rehearsal,
+    reporting,
     storing,
 )
 from discreet.app.arguments import Json
@@ -138,6 +139,7 @@ for command in (
     combining.combine,
     figures.external,
     analyst.export,
+    reporting.report,
     rehearsal.plan,
     rehearsal.audit,
 ):

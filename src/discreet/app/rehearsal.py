@@ -12,16 +12,19 @@ import numpy as np
 import typer
 
 import discreet as dc
+from discreet.app.accuracy import plan_within
 from discreet.app.arguments import (
     AMOUNT_HELP,
     DesignFile,
     EitherNetwork,
     Json,
+    Replace,
     SchemaFile,
     ScoreFile,
     Workload,
     fitting,
     mechanism_of,
+    queries_of,
     registered,
     score_of,
     structure_of,
@@ -42,6 +45,7 @@ __all__ = ["audit", "plan"]
 AUDITED_DELTA = "1e-6"
 """Delta of an audit, where the mechanism needs one and none is given."""
 DEFAULT_MECHANISM = next(iter(MECHANISMS))
+KNOWN_TRUTH = "the network file's probabilities"
 NEEDS_DELTA = [name for name, entry in MECHANISMS.items() if entry.delta == "needed"]
 
 RelationName = Annotated[
@@ -54,8 +58,21 @@ Unit = Annotated[
 
 
 def plan(
-    epsilon: Annotated[str, typer.Option(help="Budget of the release, as decimal text.")],
     records: Annotated[int, typer.Option(help="Number of records to make up; a public guess will do.")],
+    queries: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[QUERY|FILE]...", help="Questions that --within is about, as `query` takes them."),
+    ] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="Budget of the release, as decimal text; not with --within, which finds it.")
+    ] = None,
+    within: Annotated[
+        float | None,
+        typer.Option(help="Find the epsilon at which 95 % intervals of the queries have at most this half-width."),
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="With --within: SVG file of half-widths by epsilon, of the first mechanism.")
+    ] = None,
     network: EitherNetwork = None,
     design: DesignFile = None,
     score: ScoreFile = None,
@@ -68,19 +85,39 @@ def plan(
     schema: SchemaFile = None,
     relation: RelationName = None,
     unit: Unit = "record",
-    repeats: Annotated[int, typer.Option(help="Made-up data sets.")] = 5,
+    repeats: Annotated[int | None, typer.Option(help="Made-up data sets; 5, or 3 with --within.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Seed of the made-up records and of the noise.")] = 0,
+    replace: Replace = False,
     as_json: Json = False,
 ) -> None:
-    """Show the error to expect of each mechanism, on made-up records; reads no data and costs nothing.
+    """Show the error to expect of each mechanism, or the epsilon that buys an accuracy; reads no data, costs nothing.
 
     Records are made up from the network file's probabilities, or, where it has none, from random ones; over a design
     from random weights; of a family's --score from parameters that its prior draws.
     """
     rng = np.random.default_rng(seed)
+    if (epsilon is None) == (within is None):
+        raise InputError("name one of --epsilon, to see errors, and --within, to find the epsilon")
+    if within is None and (queries or picture is not None):
+        raise InputError("queries and --picture are for --within; --workload says what a budget is spent on")
     promises = [
-        dc.Guarantee(epsilon=epsilon, delta=delta, relation=each, unit=unit) for each in _list_relations(relation)
+        dc.Guarantee(epsilon=epsilon or 1, delta=delta, relation=each, unit=unit) for each in _list_relations(relation)
     ]
+    if within is not None:
+        if score is not None or design is not None:
+            raise InputError("--within plans for a network: leave out --score and --design")
+        truth, source = _choose_truth(network, None, schema, rng)
+        assert isinstance(truth, dc.Tables)
+        known = truth if source == KNOWN_TRUTH else truth.network
+        chosen = _choose_mechanisms(truth, mechanism or DEFAULT_MECHANISM, option, workload, records)
+        asked = [query for word in queries or () for query in queries_of(word)]
+        told, text = plan_within(
+            known, asked, within, records, promises, chosen, repeats=repeats or 3, rng=rng, picture=picture,
+            replace=replace,
+        )  # fmt: skip
+        show(as_json, {"records": records, "source": source, **told}, text)
+        return
+    repeats = repeats or 5
     if score is not None:
         _, drawing = score_of(score, mechanism, option, (network, design, schema, workload))
         read = dc.scores.read_score_file(str(score))
@@ -230,7 +267,7 @@ def _choose_truth(
         read = dc.Tables.read(str(network))
         # A word such as `none` is no file, whatever is called so.
         if read.network.parents == structure.parents:
-            return dc.Tables(structure, dict(read)), "the network file's probabilities"
+            return dc.Tables(structure, dict(read)), KNOWN_TRUTH
     drawn = dc.Dirichlet.uniform(structure).draw(1, rng=rng)
     return dc.Tables(structure, {node: table[..., 0] for node, table in drawn.items()}), "random probabilities"
 

@@ -42,7 +42,7 @@ from discreet.theory.divergence import (
 )
 from discreet.theory.likelihood_sensitivity import record_loss
 
-__all__ = ["explain"]
+__all__ = ["describe_promise", "explain"]
 
 TOLD_UNITS = (1, 2, 5, 10)
 """Of changes that are told, as far as a reading can change by them."""
@@ -107,9 +107,8 @@ def explain(
     check_level(level)
     if not (draws > 0 and rows > 0):
         raise InputError(f"an explanation needs at least one draw and one row, got {draws} and {rows}")
-    by_change = release.guarantee.relation is Relation.METRIC
-    promise = _describe_changes(release) if by_change else _describe_promise(release)
-    telling = None if by_change else _describe_telling(release)
+    promise = describe_promise(release)
+    telling = None if isinstance(promise, Changes) else _describe_telling(release)
     if note := _find_why_nothing_answers(release):
         return Explanation(promise, telling, None, (), (), (note,))
     asked = _read_queries([queries] if isinstance(queries, str) else queries, release.network.schema)
@@ -161,6 +160,15 @@ def _take_apart(
         except InputError as error:
             notes.append(f"{query}: {str(error).removeprefix(f'{query}: ')}")
     return found, notes
+
+
+def describe_promise(release: Release) -> Promise | Changes:
+    """What can be learned of a record, or under a metric by changes of some units.
+
+    Args:
+        release: of any kind.
+    """
+    return _describe_changes(release) if release.guarantee.relation is Relation.METRIC else _describe_promise(release)
 
 
 def _describe_promise(release: Release) -> Promise:

@@ -26,6 +26,7 @@ from discreet.model.network import Network
 from discreet.model.query_grammar import Explanation, Query, check_names, parse_query
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Tables
+from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.methods import noise_aware
 from discreet.privacy.guarantee import Guarantee, Number, Relation
 from discreet.queries.credible import check_level
@@ -36,8 +37,8 @@ __all__ = ["AccuracyPlan", "PlannedWidth", "plan_accuracy"]
 
 LOWEST_EPSILON, HIGHEST_EPSILON = 0.01, 100.0
 """Budgets that are looked at: below the one next to nothing is told, above the other noise is less than a record."""
-NEXT_TO_NO_NOISE = 10_000.0
-"""Budget of a release that is read for what sampling alone makes: its noise is a ten-thousandth of a record."""
+SAMPLING_DRAWS = 2000
+"""Draws of a posterior without noise, which cost next to nothing."""
 FIRST_EPSILON = 1.0
 SEARCH_STEPS = 4
 """Budgets that are simulated in search of the wanted one."""
@@ -255,7 +256,7 @@ def plan_accuracy(
     """Find the budget at which stated questions are answered as accurately as wanted; no record is read.
 
     Records are made up from the network's probabilities, released, and read as an analyst would; what sampling alone
-    makes of a half-width is that of a release with next to no noise of the same records.
+    makes of a half-width is that of the posterior of the same records without noise.
 
     Args:
         truth: public probabilities, or a guess; or a network alone, for which several sets of probabilities are drawn
@@ -321,7 +322,7 @@ class _Simulated:
         self._asked, self._worlds, self._mechanism, self._promise = asked, worlds, mechanism, promise
         self._level, self._rng = level, rng
         self._found: dict[float, Floats] = {}
-        self._sampling = self._measure(NEXT_TO_NO_NOISE)
+        self._sampling = np.array([self._ask(_read_openly(counts, rng)) for counts in worlds])
 
     def add(self, epsilon: float) -> None:
         """Simulate a budget."""
@@ -349,10 +350,18 @@ class _Simulated:
         for counts in self._worlds:
             prior = Dirichlet.uniform(counts.over)
             release = simulate(self._mechanism, counts, prior, stated, rng=self._rng)
-            posterior = noise_aware(release, draws=WIDTH_DRAWS, rng=self._rng)
-            answers = answer_many(posterior, self._asked, level=self._level)
-            found.append([max(float(row["upper"]) - float(row["lower"]) for row in one.rows) / 2 for one in answers])  # type: ignore[arg-type]
+            found.append(self._ask(noise_aware(release, draws=WIDTH_DRAWS, rng=self._rng)))
         return np.array(found)
+
+    def _ask(self, posterior: PosteriorDraws) -> list[float]:
+        """Half-widths of the widest rows."""
+        answers = answer_many(posterior, self._asked, level=self._level)
+        return [max(row["upper"] - row["lower"] for row in one.tidy()) / 2 for one in answers]
+
+
+def _read_openly(counts: Counts, rng: np.random.Generator) -> PosteriorDraws:
+    """The posterior of made-up records that are seen as they are: what sampling alone leaves open."""
+    return PosteriorDraws(Dirichlet.uniform(counts.over).updated(counts.tables).draw(SAMPLING_DRAWS, rng=rng))
 
 
 def _search(simulated: _Simulated, within: float, *, spread: bool) -> tuple[PlannedWidth, ...]:

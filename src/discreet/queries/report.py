@@ -1,0 +1,394 @@
+"""A report of one release, for people: what was promised, to whom, at what price, and what the release says.
+
+It is made of the release alone, and of an account's balance where there is one: it may be published with the release.
+One file, without a script or a request to anybody.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from discreet.errors import InputError, listed, shown
+from discreet.model.intervals import html_table
+from discreet.model.late import import_late
+from discreet.model.network import MOST_DRAWN_NODES
+from discreet.model.randomness import Seed
+from discreet.model.schema import Variable
+from discreet.posterior.fit_check import fit
+from discreet.posterior.joint_draws import PosteriorDraws
+from discreet.posterior.methods import noise_aware
+from discreet.privacy.guarantee import Relation, as_text
+from discreet.queries.answers import Answers, state_text
+from discreet.queries.explain import describe_promise
+from discreet.queries.explanation import Changes, Promise
+from discreet.queries.query import marginals
+from discreet.releases.release import Release
+
+if TYPE_CHECKING:
+    from discreet.privacy.ledger_balance import Balance
+
+jinja2 = import_late("jinja2")
+
+__all__ = ["report"]
+
+MOST_UNCERTAIN = 10
+"""Probabilities of the network that are named as the least certain."""
+MOST_LISTED_STATES = 12
+"""States of a variable that are listed."""
+MOST_LISTED_VARIABLES = 60
+"""Variables whose states are listed."""
+
+
+def report(
+    release: Release,
+    posterior: PosteriorDraws | None = None,
+    *,
+    form: Literal["html", "markdown"] = "html",
+    balance: Balance | None = None,
+    level: float = 0.95,
+    name: str = "release.json",
+    rng: Seed = None,
+) -> str:
+    """Write a report of a release: its promise in words, and what it says with its uncertainty.
+
+    Args:
+        release: of any kind.
+        posterior: of the release, such as stored draws; None draws one where the release is over a network.
+        form: "html" for one file of HTML without scripts, or "markdown".
+        balance: of the account that paid, as `Account.balance` returns it; None says nothing of other releases.
+        level: posterior probability of each interval.
+        name: of the release's file, for the commands that check it.
+        rng: of the posterior's draws; nothing here is private.
+
+    Returns:
+        The text of the file.
+
+    Raises:
+        InputError: another form, or a posterior of another network.
+
+    Guarantee:
+        None spent: reads the release, and what the ledger says of an account.
+
+    Example:
+        >>> import discreet as dc
+        >>> coin = dc.Network.empty([dc.Variable("coin", ("heads", "tails"))])
+        >>> tossed = dc.tools.count_codes(coin, {"coin": [0, 1, 1, 0, 1]})
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> made = dc.simulate(dc.planned(), tossed, dc.Dirichlet.uniform(coin), promise, rng=1)
+        >>> "protects nobody" in dc.report(made, rng=2)
+        True
+    """
+    if form not in ("html", "markdown"):
+        raise InputError(f"a report is html or markdown, not {shown(form)}")
+    if not isinstance(release, Release):
+        raise InputError("a report is of one release: name those that were combined one by one")
+    told = _describe(release, balance, name)
+    answers = _read(release, posterior, rng, level)
+    told |= {"marginals": "", "rows": [], "uncertain": "", "no_answers": [], "level": f"{100 * level:g}"}
+    if isinstance(answers, str):
+        told["no_answers"] = [answers]
+    else:
+        drawn, found = answers
+        told |= {
+            "marginals": html_table(_list_states(found)),
+            "rows": [_write_row(row) for row in _list_states(found)],
+            "uncertain": html_table(_list_uncertain(drawn, level)),
+        }
+    return str(_templates().get_template("report.html" if form == "html" else "report.md").render(told))
+
+
+@cache
+def _templates() -> Any:
+    """The templates; of HTML all that is put in is escaped."""
+    folder = files("discreet.queries") / "templates"
+    texts = {name: (folder / name).read_text(encoding="utf-8") for name in ("report.html", "report.md")}
+    made = jinja2.Environment(
+        loader=jinja2.DictLoader(texts),
+        autoescape=lambda name: str(name).endswith(".html"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=False,
+    )
+    made.filters["plain"] = _plain
+    return made
+
+
+def _plain(text: object) -> str:
+    """A text in which nothing is Markdown or HTML."""
+    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", " ".join(str(text).split()))
+
+
+# ------------------------------------------------------------------------------------------------------- the promise
+
+
+def _describe(release: Release, balance: Balance | None, name: str) -> dict[str, Any]:
+    """All that does not need a posterior."""
+    guarantee = release.guarantee
+    promised = describe_promise(release)
+    network = None if release.over_design else release.network
+    drawn = network is not None and len(network.nodes) <= MOST_DRAWN_NODES
+    checked = fit(release) if network is not None and release.payload.measurements else None
+    beliefs = _list_beliefs(promised) if isinstance(promised, Promise) else []
+    return {
+        "title": f"Private release of {_name_subject(release)}",
+        "date": release.date.isoformat(),
+        "mechanism": release.mechanism,
+        "id": release.id,
+        "private": release.private,
+        "unit": guarantee.unit,
+        "add_remove": guarantee.relation is Relation.ADD_REMOVE,
+        "promise": _write_promise(release, promised),
+        "symbols": _write_symbols(release),
+        "beliefs": beliefs,
+        "unit_lines": release.unit_lines or [f"each record is a {guarantee.unit} of its own: {KEY_PERSON}"],
+        "budget": _write_budget(release, balance),
+        "public": _list_public(release),
+        "dropped": _list_dropped(release),
+        "drawing": network.to_svg() if network is not None and drawn else "",
+        "too_large": "" if network is None or drawn else f"{len(network.nodes):,} variables: too many to draw here",
+        "learned": "" if network is None or network.learned is None else f". It was {network.learned}",
+        "fit": "" if checked is None else str(checked),
+        "contradicted": []
+        if checked is None
+        else [(" – ".join(one.variables), f"{one.effect:.3f}", f"{one.p:.2g}") for one in checked.contradicted],
+        "digest": hashlib.sha256(release.dumps().encode()).hexdigest(),
+        "stated_digest": True,
+        "commands": _list_commands(release, name),
+        "proof": PROOF,
+        "citation": f"Differentially private release {release.id} of {release.date.isoformat()}, {guarantee}, "
+        f"mechanism {release.mechanism}; made with discreet.",
+    }
+
+
+KEY_PERSON = "a person with several records has that many times the epsilon"
+PROOF = (
+    "audit measures what the mechanism really reveals on small data sets; explain says what a record can "
+    "change in this "
+    "release; query reads the numbers above again. The documentation's theory page has the proofs."
+)
+
+
+def _name_subject(release: Release) -> str:
+    """What the records are about, as far as the document says."""
+    variables = release.design.features if release.over_design else release.network.variables
+    names = [one.name for one in variables]
+    return f"{listed(names[:3])}" + (f" and {len(names) - 3} more variables" if len(names) > 3 else "")
+
+
+def _write_promise(release: Release, promised: Promise | Changes) -> list[str]:
+    """The promise in words: what it compares, and what it does not say."""
+    guarantee, unit = release.guarantee, release.guarantee.unit
+    epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
+    factor = _write_factor(epsilon)
+    match guarantee.relation:
+        case Relation.ADD_REMOVE:
+            lines = [
+                f"Whether the record of any one {unit} is among the records moves the odds of anything that "
+                "anybody could "
+                f"conclude by a factor of at most {factor}, compared with what they would believe had that "
+                "record not been "
+                "used.",
+                f"Which value that record has moves them by a factor of at most {_write_factor(2 * epsilon)}.",
+            ]
+        case Relation.REPLACE:
+            lines = [
+                f"Which value the record of any one {unit} has moves the odds of anything that anybody could "
+                "conclude by a "
+                f"factor of at most {factor}, compared with what they would believe had that record not been used.",
+                "That a record is among the records is not protected, and their number is public.",
+            ]
+        case _:
+            lines = [
+                f"A change of {unit} in the value of a record moves the odds of anything that anybody could "
+                "conclude by a "
+                f"factor of at most {factor}; a change k times as large, by that factor to the power of k. Nothing is "
+                "promised of whole records."
+            ]
+    if delta:
+        lines.append(
+            f"With a probability of at most {as_text(guarantee.delta)} (about 1 in {1 / delta:,.0f}) more "
+            "than this may be "
+            "revealed."
+        )
+    lines.append(
+        "It holds for every person alike, whatever else anybody knows or learns later, and whatever is done with the "
+        "release. It does not hide what the records say of people in general: that is what a release is for."
+    )
+    if guarantee.relation is not Relation.METRIC:
+        lines.append(
+            f"A person behind k {unit}s has k times the epsilon: the factors above to the power of k. What other "
+            "releases say of the same records adds to it."
+        )
+    return lines
+
+
+def _write_factor(nats: float) -> str:
+    """A factor of odds as a number, with its exponent."""
+    value = np.exp(min(nats, 700.0))
+    return f"{value:.3g} (e^{nats:.4g})"
+
+
+def _write_symbols(release: Release) -> str:
+    """The promise as a formula in one line."""
+    guarantee = release.guarantee
+    epsilon, delta = as_text(guarantee.epsilon), as_text(guarantee.delta)
+    beside = f" + {delta}" if guarantee.delta else ""
+    pairs = {
+        Relation.ADD_REMOVE: f"that differ by one {guarantee.unit} that is there or not",
+        Relation.REPLACE: f"of the same size that differ in the record of one {guarantee.unit}",
+        Relation.METRIC: f"that differ by {guarantee.unit}",
+    }[guarantee.relation]
+    return (
+        f"for all sets S of releases and all data sets D, D' {pairs}, P(M(D) in S) <= e^{epsilon} P(M(D') "
+        f"in S){beside}."
+    )
+
+
+def _list_beliefs(promised: Promise) -> list[tuple[str, str, str]]:
+    """Beliefs before and after, in percent."""
+
+    def percent(value: float | None) -> str:
+        return "not protected" if value is None else f"{100 * value:.3g} %"
+
+    return [(percent(before), percent(there), percent(value)) for before, (there, value) in promised.beliefs.items()]
+
+
+def _write_budget(release: Release, balance: Balance | None) -> list[str]:
+    """What was spent and what is left."""
+    spent = f"this release spent {release.guarantee}" if release.private else "this release spent nothing"
+    if balance is None:
+        return [spent, "what other releases of the same records spent is written in the curator's ledger"]
+    limit = balance.limit
+    lines = [
+        spent,
+        f"all releases of this account together spent epsilon {as_text(balance.epsilon_spent)} of at most "
+        f"{as_text(limit.epsilon)}; epsilon {as_text(balance.epsilon_left)} is left",
+    ]
+    if limit.delta:
+        lines.append(f"delta: {as_text(balance.delta_spent)} of {as_text(limit.delta)}")
+    return [*lines, "the account is closed: nothing more can be released"] if balance.closed else lines
+
+
+def _list_public(release: Release) -> list[str]:
+    """What is assumed to be known to everybody."""
+    if release.over_design:
+        design = release.design
+        names = [one.name for one in design.features] + ([design.target.name] if design.target is not None else [])
+        lines = [f"the names of the columns and their bounds: {listed(names[:MOST_LISTED_VARIABLES])}"]
+    else:
+        network = release.network
+        lines = [f"{one.name}: {_describe_variable(one)}" for one in network.variables[:MOST_LISTED_VARIABLES]]
+        if len(network.variables) > MOST_LISTED_VARIABLES:
+            lines.append(f"{len(network.variables) - MOST_LISTED_VARIABLES:,} more variables with their states")
+        if network.learned is None:
+            lines.append("which variables depend on which: the network was drawn up without the records")
+        else:
+            lines.append(f"the network, which was {network.learned}: that is paid for beside this release")
+    if release.records is not None:
+        lines.append(f"the number of records, {release.records:,}, under this relation")
+    return [*lines, "the mechanism, its settings, and how much noise it adds"]
+
+
+def _describe_variable(variable: Variable) -> str:
+    """A variable's bounds or states."""
+    if variable.bounds is not None:
+        return f"numbers from {variable.bounds[0]:g} to {variable.bounds[1]:g}, in {variable.size} bins"
+    kept = variable.states[:MOST_LISTED_STATES]
+    more = f" and {variable.size - len(kept)} more" if variable.size > len(kept) else ""
+    return f"{listed(kept)}{more}"
+
+
+def _list_dropped(release: Release) -> list[str]:
+    """What was done with records that were not complete or out of bounds."""
+    policy = release.policy
+    missing = {
+        "error": "no value is missing: a table with missing values would have been refused",
+        "drop": "records with a missing value were left out: what is said here is of complete records",
+        "keep": "missing values were kept, as a state of their own",
+    }[policy.missing]
+    bounds = {
+        "error": "no number is outside its bounds: a table with such a number would have been refused",
+        "clip": "numbers outside their bounds were moved to the nearest bound",
+    }[policy.out_of_bounds]
+    lines = [missing, bounds]
+    if policy.unit_column is not None:
+        lines.append(
+            f"more than {policy.max_records:,} records of one {release.guarantee.unit} were left out at random"
+        )
+    return lines
+
+
+def _list_commands(release: Release, name: str) -> list[str]:
+    """Commands that check what is said here."""
+    promise = release.guarantee
+    lines = [f"sha256sum {name}", f"discreet explain {name}"]
+    if not release.over_design:
+        lines += [f"discreet query {name}", f"discreet fit {name}"]
+    audit = (
+        f"discreet audit {release.mechanism} --epsilon {as_text(promise.epsilon)} --relation {promise.relation.value}"
+    )
+    return [*lines, audit, "discreet ledger verify"]
+
+
+# ------------------------------------------------------------------------------------------------------- the answers
+
+
+def _read(
+    release: Release, posterior: PosteriorDraws | None, rng: Seed, level: float
+) -> tuple[PosteriorDraws, Answers] | str:
+    """The posterior with the probabilities of all states, or why there are none."""
+    if release.over_design:
+        return release.reading_advice
+    if posterior is None:
+        try:
+            posterior = noise_aware(release, rng=0 if rng is None else rng)
+        except InputError as error:
+            return f"There are no numbers to show: {error}."
+    if posterior.network != release.network:
+        raise InputError("the posterior is of another network than the release")
+    return posterior, marginals(posterior, level=level)
+
+
+def _list_states(answers: Answers) -> list[dict[str, Any]]:
+    """A row for each state of each variable, with what it rests on where that is not measured."""
+    rows = []
+    for answer in answers:
+        for row in answer.rows:
+            ((variable, state),) = dict(row["state"]).items()  # type: ignore[call-overload]
+            numbers = {name: row.get(name) for name in ("mean", "lower", "upper", "noise")}
+            rows.append({"variable": variable, "state": state, **numbers, "rests on": answer.basis or ""})
+    return rows
+
+
+def _write_row(row: Mapping[str, Any]) -> dict[str, str]:
+    """A row in text."""
+    noise = "" if row["noise"] is None else f"{100 * row['noise']:.0f} %"
+    interval = f"{row['lower']:.4f} to {row['upper']:.4f}"
+    return {"variable": row["variable"], "state": row["state"], "mean": f"{row['mean']:.4f}", "interval": interval,
+            "noise": noise}  # fmt: skip
+
+
+def _list_uncertain(posterior: PosteriorDraws, level: float) -> list[dict[str, Any]]:
+    """The probabilities of the network's tables with the widest intervals."""
+    network, found = posterior.network, list[tuple[float, dict[str, Any]]]()
+    tail = (1 - level) / 2
+    for node in network.nodes:
+        cells = posterior.cells[node]
+        lower, upper = np.quantile(cells, [tail, 1 - tail], axis=-1)
+        widths = upper - lower
+        widest = np.argsort(widths, axis=None)[::-1][:MOST_UNCERTAIN]
+        for place in zip(*np.unravel_index(widest, widths.shape), strict=True):
+            states = dict(zip(network.family(node), place, strict=True))
+            named = {name: network.schema[name].states[int(code)] for name, code in states.items()}
+            given = {name: named[name] for name in network.parents[node]}
+            text = f"P({node}={named[node]}" + (f" | {state_text({'state': given})})" if given else ")")
+            numbers = {"mean": float(cells[place].mean()), "lower": float(lower[place]), "upper": float(upper[place])}
+            found.append((float(widths[place]), {"probability": text, **numbers}))
+    found.sort(key=lambda one: -one[0])
+    return [row for _, row in found[:MOST_UNCERTAIN]]
