@@ -74,12 +74,14 @@ def test_every_row_tells_its_noise_and_an_explanation_how_often_it_is_the_best(r
         ("empty.txt", "there is no query in the files that were named; write one a line"),
         (
             "'P(lung)' none.txt",
-            "'none.txt' is no query, such as 'P(A | B=b)', and no text file of queries (cannot read queries "
+            "'none.txt' is no query, such as P(A | B=b), MAP(A, B | C=c), MPE(| C=c) or E(X), and no "
+            "text file of queries (cannot read queries "
             "'none.txt': No such file or directory)",
         ),
         (
             "d.parquet",
-            "'d.parquet' is no query, such as 'P(A | B=b)', and no text file of queries (cannot read queries "
+            "'d.parquet' is no query, such as P(A | B=b), MAP(A, B | C=c), MPE(| C=c) or E(X), and no "
+            "text file of queries (cannot read queries "
             "'d.parquet': not UTF-8 text; save it as UTF-8)",
         ),
         ("- -", "only one of the release and the queries can come from stdin, and once; name a file"),

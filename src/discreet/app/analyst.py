@@ -16,6 +16,7 @@ from discreet.app.arguments import (
     EquivalentSampleSize,
     Json,
     Method,
+    OtherNetwork,
     Prior,
     ReleaseFile,
     Replace,
@@ -247,13 +248,7 @@ def _say_origin(evidence: Evidence, posterior: dc.results.PosteriorDraws) -> tup
     return told, [*lines, *external_lines(*combined.external)]
 
 
-def fit(
-    release: ReleaseFile,
-    network: Annotated[
-        str | None, typer.Option(help="Test another network over the same variables: BIF, a file of arcs, or 'none'.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
+def fit(release: ReleaseFile, network: OtherNetwork = None, as_json: Json = False) -> None:
     """Test the network of a release: what its tables say of variables that the network does not join.
 
     A right network is called contradicted in at most one of a hundred releases; what lies in no table together is never

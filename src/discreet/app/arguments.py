@@ -31,6 +31,7 @@ __all__ = [
     "EquivalentSampleSize",
     "Json",
     "Method",
+    "OtherNetwork",
     "Prior",
     "ReleaseFile",
     "Replace",
@@ -79,6 +80,9 @@ NETWORK_HELP = (
     "(lines such as 'smoke -> lung', or CSV from,to), none for no arcs, or naive-bayes:TARGET; or a release of "
     "`structure`, which chose it by the records; or a project file (.toml)"
 )
+OtherNetwork = Annotated[
+    str | None, typer.Option("--network", help="Test another one over the same variables: BIF, a file of arcs, 'none'.")
+]
 EitherNetwork = Annotated[str | None, typer.Option("--network", help=f"{NETWORK_HELP}; or name a --design.")]
 DesignFile = Annotated[
     Path | None,
@@ -323,8 +327,8 @@ def queries_of(word: str) -> list[str]:
         text = read_text(word, "queries", QUERIES_BYTES)
     except InputError as error:
         raise InputError(
-            f"{shown(word)} is no query, and no text file of queries ({error}); queries are P(A | B=b), "
-            "P(A=a, B), MAP(A, B | C=c), MPE(| C=c), and of numbers E(X | C=c), median(X), quantile(X, 0.9), P(X > 40)"
+            f"{shown(word)} is no query, such as P(A | B=b), MAP(A, B | C=c), MPE(| C=c) or E(X), and no text file of "
+            f"queries ({error})"
         ) from None
     return queries_in(text)
 

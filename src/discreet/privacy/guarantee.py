@@ -121,15 +121,12 @@ class Guarantee:
     about whole records, let alone persons.
 
     Args:
-        epsilon: nats; greater than 0, finite. Text such as "0.1" or "1/3" is kept exactly; a float is read as the
-            shortest text that denotes it, so 0.1 is one tenth.
+        epsilon: nats; greater than 0, finite. "0.1" and "1/3" are kept exactly; the float 0.1 is read as one tenth.
         delta: at least 0, less than 1; read in the same way. 0 for METRIC.
         relation: which data sets count as neighbours.
-        unit: what one record stands for in the promise, such as "record" or "patient"; for another word than "record",
-            `read_records` is told how units are told apart (`unit_column`) or that each has one record
-            (`one_record_a_unit`). For METRIC the change that has
-            distance 1, an amount and what changes by it, such as "1 mmHg in one reading". The amount is in the unit of
-            the bounds of the column that is released: no word after it converts it (`Release.unit_lines`).
+        unit: what one record stands for, such as "record" or "patient": `read_records` is told how patients are told
+            apart (`unit_column`), or that each has one record. For METRIC the change of distance 1, an amount and what
+            changes by it, such as "1 mmHg in one reading", in the unit of the bounds of the column that is released.
 
     Raises:
         InputError: a number out of its range (zero, negative, NaN, infinite, not a number), an unknown relation, an

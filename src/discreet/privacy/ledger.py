@@ -22,6 +22,7 @@ from discreet.privacy.ledger_database import Database, shown_address
 from discreet.privacy.ledger_entries import PERSON, PURPOSE, Entry, Refusal, Share, following, subjects_of, verify
 from discreet.privacy.ledger_words import (
     beyond_limit,
+    forgets,
     in_words,
     likeness,
     other_version,
@@ -139,15 +140,8 @@ class Ledger:
         alike = [other for other in names if likeness(other) == likeness(name)]
         if len(alike) != 1:
             there = listed(names) or "none"
-            advice = (
-                "; clones and other processes do not share a ledger in memory; name a file, sqlite:///budget.db"
-                if self.place == ":memory:"
-                else ""
-            )
-            raise InputError(
-                f"no account {shown(name)} in ledger {shown_address(self.url)}; open it first (open now: {there})"
-                f"{advice}"
-            )
+            where = f"ledger {shown_address(self.url)}; open it first (open now: {there}){forgets(self.place)}"
+            raise InputError(f"no account {shown(name)} in {where}")
         return replace(found, name=alike[0])
 
     def names(self) -> tuple[str, ...]:

@@ -13,7 +13,16 @@ from discreet.privacy.ledger_balance import Balance
 from discreet.privacy.ledger_books import VERSION
 from discreet.privacy.ledger_entries import Refusal
 
-__all__ = ["beyond_limit", "in_words", "likeness", "other_version", "price_in", "refuse_illegible", "refuse_other"]
+__all__ = [
+    "beyond_limit",
+    "forgets",
+    "in_words",
+    "likeness",
+    "other_version",
+    "price_in",
+    "refuse_illegible",
+    "refuse_other",
+]
 
 NAME_LIMIT = 80
 """Most characters of a new name: what a message quotes whole."""
@@ -71,6 +80,13 @@ def likeness(name: object) -> str:
     """
     text = unicodedata.normalize("NFKC", name if isinstance(name, str) else "")
     return "".join(text.casefold().translate(ALIKE_LETTERS).split())
+
+
+def forgets(place: str) -> str:
+    """What whoever looks for an account in a ledger in memory should know; nothing of other ledgers."""
+    if place != ":memory:":
+        return ""
+    return "; clones and other processes do not share a ledger in memory: name a file, such as sqlite:///budget.db"
 
 
 def refuse_other(value: object, kind: type, what: str) -> None:

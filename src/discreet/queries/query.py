@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from discreet.errors import QUOTED_CHARACTERS, InputError, shown
+from discreet.errors import QUOTED_CHARACTERS, InputError, require, shown
 from discreet.inference import elimination
 from discreet.model.arrays import Floats
 from discreet.model.query_grammar import Explanation, NumberQuery, Probability, Query, check_names, parse_query
@@ -212,9 +212,7 @@ def marginals(
     require_posterior(posterior)
     check_level(level)
     schema = posterior.network.schema
-    if not isinstance(evidence, Mapping):
-        kind = type(evidence).__name__
-        raise InputError(f"evidence is a mapping of states, such as {{'smoke': 'yes'}}, not a {kind}")
+    require(isinstance(evidence, Mapping), "evidence is a mapping of states, such as {'smoke': 'yes'}")
     both = both_given(posterior, tuple(evidence.items()), predictive)
     if not elimination.affordable(posterior.network, None, both.given.evidence):
         left = [name for name in posterior.network.nodes if name not in both.given.evidence]

@@ -74,7 +74,7 @@ class Rows:
         >>> rows = dc.designs.read_rows(stay, [[45.0], [90.0]], [10.0, 40.0])
         >>> rows
         Rows(2 coordinates, private)
-        >>> (rows.coordinates / 4096).tolist()  # in 4,096 steps, private; the last is the intercept
+        >>> (rows.coordinates / 2**12).tolist()  # private steps; the last is the intercept
         [[0.0, 1.0], [1.0, 1.0]]
     """
 
