@@ -110,9 +110,9 @@ def plan(
         assert isinstance(truth, dc.Tables)
         known = truth if source == KNOWN_TRUTH else truth.network
         chosen = _choose_mechanisms(truth, mechanism or DEFAULT_MECHANISM, option, workload, records)
-        asked = [query for word in queries or () for query in queries_of(word)]
+        stated = [query for word in queries or () for query in queries_of(word)]
         told, text = plan_within(
-            known, asked, within, records, promises, chosen, repeats=repeats or 3, rng=rng, picture=picture,
+            known, stated, within, records, promises, chosen, repeats=repeats or 3, rng=rng, picture=picture,
             replace=replace,
         )  # fmt: skip
         show(as_json, {"records": records, "source": source, **told}, text)

@@ -176,7 +176,7 @@ def _spread_labels(places: Sequence[float]) -> list[float]:
     """Heights for names near the ends of their lines, none on another."""
     order = sorted(range(len(places)), key=places.__getitem__)
     found = list(places)
-    lowest = TOP
+    lowest = float(TOP)
     for index in order:
         found[index] = max(found[index], lowest)
         lowest = found[index] + LEAST_LABEL_STEP

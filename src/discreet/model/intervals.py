@@ -68,7 +68,7 @@ class Intervals(ABC):
 
     def _repr_html_(self) -> str:
         """The numbers as a table with bars, for a notebook."""
-        return html_table(self.tidy())
+        return html_table(self.tidy(), most=MOST_HTML_ROWS)
 
 
 def frame_of(rows: Sequence[Mapping[str, Any]], library: Library = "pandas") -> Any:
@@ -100,12 +100,12 @@ def frame_of(rows: Sequence[Mapping[str, Any]], library: Library = "pandas") -> 
         raise InputError(f"{library} is not installed: pip install {library}, or ask for library='arrow'") from None
 
 
-def html_table(rows: Sequence[Mapping[str, Any]], *, caption: str = "") -> str:
+def html_table(rows: Sequence[Mapping[str, Any]], *, most: int | None = None) -> str:
     """Rows as a table of HTML, each interval with a bar; texts are escaped.
 
     Args:
-        rows: as of `Intervals.tidy`.
-        caption: above it.
+        rows: as of `Intervals.tidy`; a first column that is the same as above is not said again.
+        most: rows that are shown; None for all.
 
     Returns:
         A `<table>` element, and a line where rows are left out.
@@ -120,22 +120,21 @@ def html_table(rows: Sequence[Mapping[str, Any]], *, caption: str = "") -> str:
     inside = all(row["lower"] >= 0 and row["upper"] <= 1 for row in rows)
     ends = (0.0, 1.0) if inside else (min(row["lower"] for row in rows), max(row["upper"] for row in rows))
     noise = any(row.get("noise") is not None for row in rows)
-    heads = [*texts, "mean", "interval", *(["noise"] if noise else []), ""]
-    lines = ["<table>"]
-    if caption:
-        lines.append(f"<caption>{_text(caption)}</caption>")
+    heads = [*texts, "estimate", "interval", *(["noise"] if noise else []), ""]
     head = "".join(f'<th scope="col">{_text(name)}</th>' if name else "<td></td>" for name in heads)
-    lines.append(f"<thead><tr>{head}</tr></thead><tbody>")
-    for row in rows[:MOST_HTML_ROWS]:
-        form = ".4f" if inside else ".6g"
-        cells = [_text("" if row[name] is None else str(row[name])) for name in texts]
-        cells += [f"{row['mean']:{form}}", f"{row['lower']:{form}} to {row['upper']:{form}}"]
+    lines = [f"<table><thead><tr>{head}</tr></thead><tbody>"]
+    form, above = ".4f" if inside else ".6g", None
+    for row in rows[:most]:
+        named = [_text("" if row[name] is None else str(row[name])) for name in texts]
+        cells = ["", *named[1:]] if len(named) > 1 and named[0] == above else named
+        above = named[0] if named else None
+        cells = [*cells, f"{row['mean']:{form}}", f"{row['lower']:{form}} to {row['upper']:{form}}"]
         cells += [_write_share(row.get("noise"))] if noise else []
         bar = interval_bar(row["mean"], row["lower"], row["upper"], noise=row.get("noise"), ends=ends)
         lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in [*cells, bar]) + "</tr>")
     lines.append("</tbody></table>")
-    if len(rows) > MOST_HTML_ROWS:
-        lines.append(f"<p>{len(rows) - MOST_HTML_ROWS:,} more rows: to_frame() has them</p>")
+    if most is not None and len(rows) > most:
+        lines.append(f"<p>{len(rows) - most:,} more rows: to_frame() has them</p>")
     return "\n".join(lines)
 
 

@@ -25,7 +25,8 @@ from discreet.posterior.fit_check import fit
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.methods import noise_aware
 from discreet.privacy.guarantee import Relation, as_text
-from discreet.queries.answers import Answers, state_text
+from discreet.queries.answer_text import state_text
+from discreet.queries.answers import Answers
 from discreet.queries.explain import describe_promise
 from discreet.queries.explanation import Changes, Promise
 from discreet.queries.query import marginals
@@ -146,7 +147,7 @@ def _describe(release: Release, balance: Balance | None, name: str) -> dict[str,
         "promise": _write_promise(release, promised),
         "symbols": _write_symbols(release),
         "beliefs": beliefs,
-        "unit_lines": release.unit_lines or [f"each record is a {guarantee.unit} of its own: {KEY_PERSON}"],
+        "unit_lines": release.unit_lines or [UNTOLD_UNITS],
         "budget": _write_budget(release, balance),
         "public": _list_public(release),
         "dropped": _list_dropped(release),
@@ -158,7 +159,6 @@ def _describe(release: Release, balance: Balance | None, name: str) -> dict[str,
         if checked is None
         else [(" – ".join(one.variables), f"{one.effect:.3f}", f"{one.p:.2g}") for one in checked.contradicted],
         "digest": hashlib.sha256(release.dumps().encode()).hexdigest(),
-        "stated_digest": True,
         "commands": _list_commands(release, name),
         "proof": PROOF,
         "citation": f"Differentially private release {release.id} of {release.date.isoformat()}, {guarantee}, "
@@ -166,7 +166,7 @@ def _describe(release: Release, balance: Balance | None, name: str) -> dict[str,
     }
 
 
-KEY_PERSON = "a person with several records has that many times the epsilon"
+UNTOLD_UNITS = "each record by itself; nothing told apart which records are of one person"
 PROOF = (
     "audit measures what the mechanism really reveals on small data sets; explain says what a record can "
     "change in this "
@@ -184,48 +184,52 @@ def _name_subject(release: Release) -> str:
 def _write_promise(release: Release, promised: Promise | Changes) -> list[str]:
     """The promise in words: what it compares, and what it does not say."""
     guarantee, unit = release.guarantee, release.guarantee.unit
-    epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
-    factor = _write_factor(epsilon)
-    match guarantee.relation:
-        case Relation.ADD_REMOVE:
-            lines = [
-                f"Whether the record of any one {unit} is among the records moves the odds of anything that "
-                "anybody could "
-                f"conclude by a factor of at most {factor}, compared with what they would believe had that "
-                "record not been "
-                "used.",
-                f"Which value that record has moves them by a factor of at most {_write_factor(2 * epsilon)}.",
-            ]
-        case Relation.REPLACE:
-            lines = [
-                f"Which value the record of any one {unit} has moves the odds of anything that anybody could "
-                "conclude by a "
-                f"factor of at most {factor}, compared with what they would believe had that record not been used.",
-                "That a record is among the records is not protected, and their number is public.",
-            ]
-        case _:
-            lines = [
-                f"A change of {unit} in the value of a record moves the odds of anything that anybody could "
-                "conclude by a "
-                f"factor of at most {factor}; a change k times as large, by that factor to the power of k. Nothing is "
-                "promised of whole records."
-            ]
-    if delta:
-        lines.append(
-            f"With a probability of at most {as_text(guarantee.delta)} (about 1 in {1 / delta:,.0f}) more "
-            "than this may be "
-            "revealed."
-        )
+    lines = _write_changes(release) if isinstance(promised, Changes) else _write_odds(promised, unit)
+    if guarantee.delta:
+        chance = f"{as_text(guarantee.delta)} (about 1 in {1 / float(guarantee.delta):,.0f})"
+        lines.append(f"With a probability of at most {chance} more than this may be revealed.")
     lines.append(
-        "It holds for every person alike, whatever else anybody knows or learns later, and whatever is done with the "
+        "It holds for everybody alike, whatever else anybody knows or learns later, and whatever is done with the "
         "release. It does not hide what the records say of people in general: that is what a release is for."
     )
-    if guarantee.relation is not Relation.METRIC:
+    if isinstance(promised, Promise):
         lines.append(
             f"A person behind k {unit}s has k times the epsilon: the factors above to the power of k. What other "
-            "releases say of the same records adds to it."
+            "releases of the same records say adds to it."
         )
     return lines
+
+
+def _write_odds(promised: Promise, unit: str) -> list[str]:
+    """What can be learned of a record, compared with what would be believed without it."""
+    whose = "any one record" if unit == "record" else f"the record of any one {unit}"
+    without = "compared with what they would believe had that record not been used"
+    lines = []
+    if promised.presence is not None:
+        lines.append(
+            f"Whether {whose} is among the records moves the odds of anything that anybody could conclude by a factor "
+            f"of at most {_write_factor(promised.presence)}, {without}."
+        )
+    if promised.value is not None:
+        lines.append(
+            f"Which value {whose} has moves the odds of anything that anybody could conclude by a factor of at most "
+            f"{_write_factor(promised.value)}, {without}."
+        )
+    else:
+        lines.append(f"Of which value {whose} has nothing is promised: for that the delta is too large.")
+    if promised.presence is None:
+        lines.append("That a record is among the records is not protected, and their number is public.")
+    return lines
+
+
+def _write_changes(release: Release) -> list[str]:
+    """What a change of a record's value can change."""
+    guarantee = release.guarantee
+    return [
+        f"A change of {guarantee.unit} in the value of a record moves the odds of anything that anybody could conclude "
+        f"by a factor of at most {_write_factor(float(guarantee.epsilon))}; a change k times as large by that factor "
+        "to the power of k. Nothing is promised of whole records."
+    ]
 
 
 def _write_factor(nats: float) -> str:

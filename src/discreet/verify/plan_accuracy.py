@@ -22,8 +22,9 @@ from discreet.mechanisms.planned import planned
 from discreet.model.arrays import Floats
 from discreet.model.charts import line_chart
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.intervals import Library, frame_of
 from discreet.model.network import Network
-from discreet.model.query_grammar import Explanation, Query, check_names, parse_query
+from discreet.model.query_grammar import Explanation, NumberQuery, Query, check_names, parse_query
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws
@@ -68,6 +69,7 @@ class PlannedWidth:
         epsilons: that were simulated, rising.
         widths: expected half-width at each of them, of the widest of the question's rows.
         sampling: half-width without any noise: what so many records tell.
+        largest: half-width that no interval exceeds: 0.5 of probabilities.
         spread: factors of the half-width between which networks of other probabilities lie, nine in ten; (1, 1) where
             the probabilities are known.
 
@@ -85,6 +87,7 @@ class PlannedWidth:
     epsilons: tuple[float, ...]
     widths: tuple[float, ...]
     sampling: float
+    largest: float = 0.5
     spread: tuple[float, float] = (1.0, 1.0)
 
     def at(self, epsilon: float, *, records: float = 1.0) -> float:
@@ -98,7 +101,7 @@ class PlannedWidth:
         Returns:
             The half-width.
         """
-        return math.hypot(self.sampling / math.sqrt(records), self.noise(epsilon * records))
+        return min(self.largest, math.hypot(self.sampling / math.sqrt(records), self.noise(epsilon * records)))
 
     def noise(self, epsilon: float) -> float:
         """The part of the half-width that is noise: it and the sampling part are sides of a right angle.
@@ -185,10 +188,28 @@ class AccuracyPlan:
                 "sampling": one.sampling,
                 "noise": one.noise(self.epsilon),
                 "low": one.spread[0] * one.at(self.epsilon),
-                "high": one.spread[1] * one.at(self.epsilon),
+                "high": min(one.largest, one.spread[1] * one.at(self.epsilon)),
             }
             for one in self.questions
         ]
+
+    def to_frame(self, library: Library = "pandas") -> Any:
+        """The rows of `rows` as a data frame.
+
+        Args:
+            library: "pandas", "polars", or "arrow".
+
+        Returns:
+            The frame.
+
+        Raises:
+            InputError: another library, or one that is not installed.
+        """
+        return frame_of(self.rows(), library)
+
+    def _repr_html_(self) -> str:
+        """The picture, for a notebook."""
+        return self.to_svg()
 
     def table(self) -> list[dict[str, Any]]:
         """Half-widths at other budgets and for other numbers of records.
@@ -339,7 +360,9 @@ class _Simulated:
             logs = np.log(own) - np.log(own).mean(axis=1, keepdims=True)
             off = SPREAD_FACTOR * float(logs.std(axis=1, ddof=1).mean()) if spread else 0.0
             ends = (math.exp(-off), math.exp(off))
-            told.append(PlannedWidth(str(query), budgets, tuple(own.mean(axis=1)), float(alone.mean()), ends))
+            largest = math.inf if isinstance(query, NumberQuery) else 0.5
+            widths_of = tuple(own.mean(axis=1).tolist())
+            told.append(PlannedWidth(str(query), budgets, widths_of, float(alone.mean()), largest, ends))
         return tuple(told)
 
     def _measure(self, epsilon: float) -> Floats:
