@@ -198,6 +198,33 @@ def test_a_release_over_a_design_says_who_reads_it() -> None:
         made.posterior()
 
 
+def test_the_wrong_thing_is_refused_in_a_sentence_that_says_which_is_right(tmp_path: Path) -> None:
+    coin = dc.Network.empty([dc.Variable("coin", ("heads", "tails"))])
+    counts, prior = dc.tools.count_codes(coin, {"coin": [0, 1, 1]}), dc.Dirichlet.uniform(coin)
+    promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+    made = dc.simulate(dc.laplace(), counts, prior, promise, rng=1)
+    posterior = made.posterior(draws=50, rng=1)
+    account = dc.Ledger("sqlite://").open("coins", promise)
+    mistakes: list[tuple[Callable[[], object], str]] = [
+        (lambda: dc.simulate("laplace", counts, prior, promise, rng=1), r"such as laplace\(\)"),
+        (lambda: dc.simulate(dc.laplace, counts, prior, promise, rng=1), r"such as laplace\(\)"),
+        (lambda: dc.release("laplace", counts, prior, promise, account=account), r"such as laplace\(\)"),
+        (lambda: dc.answer(made, "P(coin)"), r"release\.posterior\(\)"),
+        (lambda: dc.answer_many(made, ["P(coin)"]), r"release\.posterior\(\)"),
+        (lambda: dc.marginals(made), r"release\.posterior\(\)"),
+        (lambda: dc.marginals(posterior, "coin=heads"), "a mapping of states"),
+        (lambda: dc.read_records("coins.csv", coin), r"give its \.schema"),
+        (lambda: dc.count("coins.csv", coin), "read_records"),
+        (lambda: dc.load(tmp_path / "coins.draws"), r"PosteriorDraws\.load"),
+        (lambda: account.ledger.open("coins", promise), r"Ledger\.account finds it"),
+        (lambda: dc.Ledger("sqlite://").account("coins"), "do not share a ledger in memory"),
+    ]
+    for mistake, advice in mistakes:
+        with pytest.raises(dc.InputError, match=advice):
+            mistake()
+    assert account.charges() == ()
+
+
 # ------------------------------------------------------------------------------------------ what is said of them
 
 

@@ -41,6 +41,19 @@ def test_fit_for_a_person(run: Shell) -> None:
     assert lines[-1].startswith("1 of 1 testable independences contradicted, most of all a - b")
 
 
+def test_another_network_is_tested_as_from_python(run: Shell) -> None:
+    release = dc.Release.load(WRONG)
+    arcs = [*release.network.arcs, ("a", "b")]
+    Path("arcs.txt").write_text("\n".join(f"{parent} -> {child}" for parent, child in arcs), encoding="utf-8")
+    found = run.json(f"fit {WRONG} --network arcs.txt")
+    assert found["contradicted"] == []
+    other = dc.Network.from_edges(arcs, release.network.schema)
+    assert found["tested"] == len(dc.fit(release, network=other).tests)
+    assert run.json(f"fit {WRONG} --network none")["contradicted"]
+    Path("other.txt").write_text("a -> e", encoding="utf-8")
+    assert "'e'" in run.fails(f"fit {WRONG} --network other.txt")
+
+
 def test_release_query_and_fit_say_the_same_of_the_network(run: Shell) -> None:
     code, _, err = run(RELEASE)
     assert code == 0

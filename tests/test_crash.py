@@ -89,7 +89,7 @@ match step:
         plant(pathlib.Path, "replace", after=False)
     case "after the rename":
         plant(pathlib.Path, "replace", after=True)
-release().save("r.json")
+release().save("r.json", replace="rename" in step)
 """
 # Step at which the process dies, charges that are then in the ledger, and whether there is a release.
 STEPS = {

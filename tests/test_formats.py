@@ -433,7 +433,10 @@ def test_saving_replaces_a_file_whole(tmp_path: Path) -> None:
     target = tmp_path / "release.json"
     target.write_text("before")
     release = example(dc.Relation.REPLACE)
-    release.save(target)
+    with pytest.raises(FileExistsError, match="replace=True"):
+        release.save(target)
+    assert target.read_text() == "before"
+    release.save(target, replace=True)
     assert target.read_text(encoding="utf-8") == release.dumps()
     assert list(tmp_path.iterdir()) == [target]
 
@@ -451,7 +454,7 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(
     where, what = {"write": (os, "fchmod"), "replace": (Path, "replace")}[step]
     monkeypatch.setattr(where, what, fail)
     with pytest.raises(dc.InputError, match="No space left on device"):
-        release.save(target)
+        release.save(target, replace=True)
     monkeypatch.undo()
     assert target.read_text() == "before"
     assert list(tmp_path.iterdir()) == [target]
