@@ -176,9 +176,14 @@ PROOF = (
 
 def _name_subject(release: Release) -> str:
     """What the records are about, as far as the document says."""
-    variables = release.design.features if release.over_design else release.network.variables
-    names = [one.name for one in variables]
+    names = _list_columns(release) if release.over_design else list(release.network.nodes)
     return f"{listed(names[:3])}" + (f" and {len(names) - 3} more variables" if len(names) > 3 else "")
+
+
+def _list_columns(release: Release) -> list[str]:
+    """Names of a design's columns."""
+    design = release.design
+    return [one.name for one in (*design.features, *((design.target,) if design.target is not None else ()))]
 
 
 def _write_promise(release: Release, promised: Promise | Changes) -> list[str]:
@@ -282,9 +287,8 @@ def _write_budget(release: Release, balance: Balance | None) -> list[str]:
 def _list_public(release: Release) -> list[str]:
     """What is assumed to be known to everybody."""
     if release.over_design:
-        design = release.design
-        names = [one.name for one in design.features] + ([design.target.name] if design.target is not None else [])
-        lines = [f"the names of the columns and their bounds: {listed(names[:MOST_LISTED_VARIABLES])}"]
+        columns = _list_columns(release)
+        lines = [f"the names of the columns and their bounds: {listed(columns[:MOST_LISTED_VARIABLES])}"]
     else:
         network = release.network
         lines = [f"{one.name}: {_describe_variable(one)}" for one in network.variables[:MOST_LISTED_VARIABLES]]

@@ -1,0 +1,237 @@
+"""A report says what was promised and what the release says, as text: nothing in it is run, loaded or misread."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import discreet as dc
+from discreet.model.drawing import printable
+from shell import RELEASE, Shell, opened
+
+HOSTILE = dc.Variable('<script>alert("x")</script>', ("<b>no</b>", "a|b & `c`", "*yes*"))
+VOID = {"meta", "br", "path", "rect", "circle"}
+
+
+def released(guarantee: dc.Guarantee, variables: tuple[dc.Variable, ...] = (HOSTILE,)) -> dc.Release:
+    """A simulated release of made-up records of variables without arcs."""
+    network = dc.Network.empty(variables)
+    rng = np.random.default_rng(1)
+    codes = {one.name: rng.integers(one.size, size=500) for one in variables}
+    counts = dc.tools.count_codes(network, codes)
+    return dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(network), guarantee, rng=2)
+
+
+def promised(relation: str, *, epsilon: str = "1", delta: str = "0", unit: str = "patient") -> dc.Guarantee:
+    """A guarantee."""
+    return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit=unit)
+
+
+class Page(HTMLParser):
+    """Elements of a page, its text, and whether they close in order."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text: list[str] = []
+        self.open: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element."""
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Note its end."""
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """Note text that a reader sees."""
+        if self.open and self.open[-1] not in ("style", "title", "desc"):
+            self.text.append(data)
+
+    @property
+    def words(self) -> str:
+        """The text in one line."""
+        return " ".join(" ".join(self.text).split())
+
+
+# --------------------------------------------------------------------------------------------------- the promise
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "said", "unsaid"),
+    [
+        (
+            promised("add-remove", epsilon="0.5"),
+            ["Whether the record of any one patient", "at most 1.65 (e^0.5)", "Which value", "at most 2.72 (e^1)"],
+            ["not protected", "more than this may be revealed"],
+        ),
+        (
+            promised("replace"),
+            [
+                "Which value the record of any one patient has",
+                "at most 2.72 (e^1)",
+                "not protected",
+                "number is public",
+            ],
+            ["Whether the record"],
+        ),
+        (
+            promised("add-remove", delta="0.00001", unit="record"),
+            ["Whether any one record is among", "at most 0.00001 (about 1 in 100,000) more than this", "k records"],
+            [],
+        ),
+    ],
+)
+def test_the_promise_is_said_in_words_and_symbols(guarantee: dc.Guarantee, said: list[str], unsaid: list[str]) -> None:
+    mechanism = dc.gaussian() if guarantee.delta else dc.laplace()
+    network = dc.Network.empty([dc.Variable("ill", ("no", "yes"))])
+    counts = dc.tools.count_codes(network, {"ill": [0, 1, 1]})
+    made = dc.simulate(mechanism, counts, dc.Dirichlet.uniform(network), guarantee, rng=1)
+    words = Page(dc.report(made, rng=1)).words
+    for part in (*said, "had that record not been used", "k times the epsilon", "P(M(D) in S) <= e^"):
+        assert part in words
+    for part in unsaid:
+        assert part not in words
+    assert "protects nobody" in words  # a simulation
+
+
+def test_under_a_metric_nothing_is_promised_of_records() -> None:
+    wait = dc.Variable("wait", bounds=(0, 60), bins=(10, 20, 30))
+    network = dc.Network.empty([wait])
+    nearest = dc.scores.own_score(network, lambda t, z: -abs(t["wait"][:, None] - z[:, 0]), [10, 30], low=-60, high=0)
+    counts = dc.tools.count_codes(network, {"wait": [0, 1, 3]})
+    guarantee = promised("metric", unit="1 minute in one wait")
+    made = dc.simulate(dc.scored(nearest), counts, dc.Dirichlet.uniform(network), guarantee, rng=1)
+    words = Page(dc.report(made, rng=1)).words
+    assert "A change of 1 minute in one wait" in words and "Nothing is promised of whole records" in words
+    assert "k times the epsilon" not in words
+
+
+def test_what_was_done_with_records_and_units_is_said(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    network = dc.Network.empty([dc.Variable("ill", ("no", "yes"))])
+    table = pa.table({"ill": ["no", "yes", None, "no"], "who": [1, 1, 2, 3]})
+    records = dc.read_records(table, network.schema, missing="drop", unit_column="who", max_records=1)
+    account = dc.Ledger(f"sqlite:///{tmp_path / 'l.db'}").open("a", promised("add-remove", epsilon="3"))
+    made = dc.release(
+        dc.laplace(), dc.count(records, network), dc.Dirichlet.uniform(network), promised("add-remove"), account=account
+    )
+    words = Page(dc.report(made, rng=1, balance=account.balance())).words
+    assert "told apart by column 'who'" in words
+    assert "records with a missing value were left out" in words
+    assert "spent epsilon 1 of at most 3; epsilon 2 is left" in words
+    assert "protects nobody" not in words
+    assert hashlib.sha256(made.dumps().encode()).hexdigest() in words
+
+
+# --------------------------------------------------------------------------------------------------- what it is
+
+
+@pytest.mark.parametrize("form", ["html", "markdown"])
+def test_names_are_text_whatever_is_in_them(form: str) -> None:
+    made = released(promised("replace"))
+    page = dc.report(made, rng=1, form=form)  # type: ignore[arg-type]
+    if form == "markdown":
+        assert not re.search(r"(?<!\\)<(script|b)>", page)
+        assert r"a\|b & \`c\`" in page
+        return
+    read = Page(page)
+    assert read.open == []
+    assert not {"script", "b", "link", "img", "iframe", "object", "form"} & set(read.tags)
+    assert not any(name.startswith("on") or name in ("src", "href") for name, _ in read.attributes)
+    assert HOSTILE.name in read.words and "a|b & `c`" in read.words
+    assert "url(" not in page and "@import" not in page
+
+
+def test_numbers_are_those_of_answers() -> None:
+    made = released(promised("replace"), (dc.Variable("ill", ("no", "yes")), dc.Variable("old", ("no", "yes"))))
+    posterior = made.posterior(rng=1)
+    read = Page(dc.report(made, posterior))
+    for answer in dc.marginals(posterior):
+        for row in answer.rows:
+            assert f"{row['mean']:.4f}" in read.words
+            assert f"{row['lower']:.4f} to {row['upper']:.4f}" in read.words
+    assert read.tags.count("main") == 1 and ("lang", "en") in read.attributes
+    assert all(role == "img" for name, role in read.attributes if name == "role" and role != "region")
+
+
+def test_a_release_over_a_design_says_who_reads_it() -> None:
+    design = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+    rows = dc.designs.read_rows(design, [[45.0], [90.0]], [10.0, 40.0])
+    guarantee = promised("replace")
+    made = dc.simulate(
+        dc.noisy_moments(), dc.designs.sum_moments(rows), dc.designs.Normal(design, 1.0), guarantee, rng=1
+    )
+    words = Page(dc.report(made)).words
+    assert "read_weights" in words and "age, days" in words
+    assert "Every variable" not in words
+
+
+def test_what_is_no_report_is_refused() -> None:
+    made = released(promised("replace"))
+    with pytest.raises(dc.InputError, match="html or markdown"):
+        dc.report(made, form="pdf")  # type: ignore[arg-type]
+    with pytest.raises(dc.InputError, match="one by one"):
+        dc.report(dc.combine(made, data="same"))  # type: ignore[arg-type]
+    other = released(promised("replace"), (dc.Variable("x", ("n", "y")),)).posterior(draws=50, rng=1)
+    with pytest.raises(dc.InputError, match="another network"):
+        dc.report(made, other)
+
+
+# --------------------------------------------------------------------------------------------------- the command
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Shell:
+    shell = opened(tmp_path, monkeypatch, capfd)
+    assert shell(RELEASE)[0] == 0
+    return shell
+
+
+def test_the_command_writes_both_forms(run: Shell) -> None:
+    assert run.json("report r.json --output r.html --account add-remove --draws 200") == {
+        "output": "r.html",
+        "format": "html",
+    }
+    page = Page(Path("r.html").read_text(encoding="utf-8"))
+    assert "of this account together" in page.words and "sha256sum r.json" in page.words
+    run.json("draw r.json --output r.draws --draws 200 --seed 3")
+    run.json("report r.draws --output r.md")
+    told = run.json("query r.draws")["answers"][0]["values"][0]
+    assert f"| {told['mean']:.4f} | {told['lower']:.4f} to {told['upper']:.4f} |" in Path("r.md").read_text()
+    assert "exists" in run.fails("report r.json --output r.html")
+    assert ".html or .md" in run.fails("report r.json --output r.pdf")
+
+
+# --------------------------------------------------------------------------------------------------- small pictures
+
+
+def test_an_interval_says_in_words_what_it_draws() -> None:
+    from discreet.model.charts import interval_bar, line_chart
+
+    bar = interval_bar(0.3, 0.2, 0.5, noise=0.75)
+    assert "0.3, interval from 0.2 to 0.5, 75 % of its variance is noise" in bar
+    starts = [float(found) for found in re.findall(r'd="M([\d.]+) 9.0H', bar)]
+    assert starts[1] < starts[2]  # the whisker begins before what sampling alone makes
+    whole, part = 172 * 0.1, 172 * 0.1 * math.sqrt(0.25)
+    assert starts[2] - starts[1] == pytest.approx(whole - part, abs=0.11)
+    chart = line_chart({"<i>": [(1, 0.5), (10, 0.1)], "b": [(1, 0.4), (10, 0.1)]}, title="t", x_label="x", y_label="y")
+    assert "&lt;i&gt;" in chart and "<i>" not in chart
+    heights = [float(found) for found in re.findall(r'<text x="464" y="([\d.]+)"', chart)]
+    assert abs(heights[0] - heights[1]) >= 15
+    assert printable("a\nb") == "a\\nb"
