@@ -79,7 +79,7 @@ def test_a_width_is_interpolated_and_capped() -> None:
 def test_it_can_be_seen_and_kept() -> None:
     widths = [dc.results.PlannedWidth(f"P({name})", (0.5, 2.0), (0.1, 0.04), 0.03) for name in ("<a>", "b")]
     promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
-    plan = dc.results.AccuracyPlan("planned", promise, 0.05, 0.95, 1000, tuple(widths))
+    plan = dc.results.AccuracyPlan("planned", promise, 0.05, 1000, tuple(widths))
     for against in ("epsilon", "records"):
         picture = plan.to_svg(against=against)
         assert picture.startswith("<svg") and "P(&lt;a&gt;)" in picture and "half-width" in picture

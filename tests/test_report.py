@@ -161,7 +161,7 @@ def test_names_are_text_whatever_is_in_them(form: str) -> None:
 def test_numbers_are_those_of_answers() -> None:
     made = released(promised("replace"), (dc.Variable("ill", ("no", "yes")), dc.Variable("old", ("no", "yes"))))
     posterior = made.posterior(rng=1)
-    read = Page(dc.report(made, posterior))
+    read = Page(dc.report(made, posterior=posterior))
     for answer in dc.marginals(posterior):
         for row in answer.rows:
             assert f"{row['mean']:.4f}" in read.words
@@ -190,7 +190,7 @@ def test_what_is_no_report_is_refused() -> None:
         dc.report(dc.combine(made, data="same"))  # type: ignore[arg-type]
     other = released(promised("replace"), (dc.Variable("x", ("n", "y")),)).posterior(draws=50, rng=1)
     with pytest.raises(dc.InputError, match="another network"):
-        dc.report(made, other)
+        dc.report(made, posterior=other)
 
 
 # --------------------------------------------------------------------------------------------------- the command

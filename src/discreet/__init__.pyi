@@ -54,7 +54,7 @@ from .queries.query import answer as answer
 from .queries.query import answer_many as answer_many
 from .queries.query import marginals as marginals
 from .queries.regress import regress as regress
-from .queries.report import report as report
+from .queries.release_report import report as report
 from .queries.synthetic import sample as sample
 from .releases.combined import combine as combine
 from .releases.combined import load as load

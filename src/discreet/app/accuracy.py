@@ -2,90 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import discreet as dc
-from discreet.app.arguments import Replace
 from discreet.app.terminal import check_output
 from discreet.errors import InputError
 from discreet.model.json_files import write_whole
 from discreet.model.text_tables import columns
 from discreet.privacy.guarantee import as_text
 
-__all__ = ["plan_within"]
+__all__ = ["Wanted", "plan_within"]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be answered, how accurately, and the file of the picture, if there shall be one."""
+
+    queries: Sequence[str]
+    within: float
+    picture: Path | None
+    replace: bool
 
 
 def plan_within(
-    truth: dc.Tables | dc.Network,
-    queries: Sequence[str],
-    within: float,
+    wanted: Wanted,
+    truth: dc.Tables | dc.Design,
+    known: bool,
     records: int,
     promises: Sequence[dc.Guarantee],
-    mechanisms: dict[str, dc.tools.Mechanism[Any, Any, Any, Any]],
-    *,
-    repeats: int,
+    mechanisms: Mapping[str, dc.tools.Mechanism[Any, Any, Any, Any]],
     rng: np.random.Generator,
-    picture: Path | None,
-    replace: Replace,
 ) -> tuple[dict[str, Any], str]:
     """Plan for each mechanism and relation, as JSON and as text; of the first a picture.
 
     Args:
-        truth: probabilities, or a network without.
-        queries: whose half-widths shall be small.
-        within: the half-width.
+        wanted: what the user wants.
+        truth: probabilities of a network.
+        known: whether they are the network's own; if not, others are tried as well.
         records: expected number.
         promises: of the relations that are looked at; their epsilons do not matter.
         mechanisms: by name.
-        repeats: made-up data sets.
         rng: source of records and noise.
-        picture: file for it; None for none.
-        replace: whether a file that is there is replaced.
     """
-    if not queries:
+    if not wanted.queries:
         raise InputError('--within is about questions: name some, such as "P(lung | smoke=yes)"')
-    if picture is not None:
-        check_output(picture, bool(replace))
+    if wanted.picture is not None:
+        check_output(wanted.picture, wanted.replace)
+    assert isinstance(truth, dc.Tables)
+    over = truth if known else truth.network
     found: list[tuple[dc.Relation, dc.results.AccuracyPlan]] = []
-    refused: list[tuple[str, str]] = []
-    for promise in promises:
-        for name, mechanism in mechanisms.items():
-            try:
-                plan = dc.plan_accuracy(
-                    truth,
-                    queries,
-                    within,
-                    records,
-                    relation=promise.relation,
-                    unit=promise.unit,
-                    delta=promise.delta,
-                    mechanism=mechanism,
-                    repeats=repeats,
-                    rng=rng,
-                )
-            except InputError as error:
-                if len(mechanisms) * len(promises) == 1:
-                    raise
-                refused.append((name, str(error)))
-                continue
-            found.append((promise.relation, plan))
-    if not found:
-        raise InputError("; ".join(dict.fromkeys(reason for _, reason in refused)))
-    if picture is not None:
-        write_whole(found[0][1].to_svg(), picture, "picture", replace=bool(replace))
-    told: dict[str, Any] = {
-        "within": within,
-        "plans": [_write_document(relation, plan) for relation, plan in found],
-        "refused": dict(refused),
-    }
+    for promise, mechanism in product(promises, mechanisms.values()):
+        plan = dc.plan_accuracy(
+            over, wanted.queries, wanted.within, records, guarantee=promise, mechanism=mechanism, rng=rng
+        )
+        found.append((promise.relation, plan))
     text = "\n\n".join(_write_text(relation, plan) for relation, plan in found)
-    text += "".join(f"\n\n{name}: {reason}" for name, reason in refused)
-    return told, text if picture is None else f"{text}\n\nwrote {picture}"
+    if wanted.picture is not None:
+        write_whole(found[0][1].to_svg(), wanted.picture, "picture", replace=wanted.replace)
+        text += f"\n\nwrote {wanted.picture}"
+    return {"within": wanted.within, "plans": [_write_document(*each) for each in found]}, text
 
 
 def _write_document(relation: dc.Relation, plan: dc.results.AccuracyPlan) -> dict[str, Any]:
@@ -94,7 +75,6 @@ def _write_document(relation: dc.Relation, plan: dc.results.AccuracyPlan) -> dic
         "relation": relation.value,
         "mechanism": plan.mechanism,
         "epsilon": None if plan.guarantee is None else as_text(plan.guarantee.epsilon),
-        "level": plan.level,
         "refused": plan.refused,
         "questions": plan.rows(),
         "half_widths": plan.table(),

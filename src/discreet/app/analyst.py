@@ -48,7 +48,6 @@ from discreet.app.terminal import answer_document, check_output, check_writable,
 from discreet.errors import InputError, listed, shown
 from discreet.model.bif_writing import format_bif, odd_names, plain_names, write_bif
 from discreet.model.query_grammar import parse_regression
-from discreet.queries.answer_text import answer_lines
 from discreet.releases.combined import Evidence
 
 if TYPE_CHECKING:
@@ -181,7 +180,7 @@ def _answer(posterior: dc.results.PosteriorDraws, asked: list[str] | None, level
     """Answer queries, as JSON and as text."""
     answers = _ask(posterior, asked, level, *how)
     told: dict[str, object] = {"answers": [answer_document(part) for part in answers]}
-    return told, answer_lines(answers), any(part.unmeasured for part in answers)
+    return told, answers.summary(), any(part.unmeasured for part in answers)
 
 
 def _regress(
@@ -266,7 +265,7 @@ def _ask(
     predictive: bool,
     assume: str | None,
     inside: str,
-) -> tuple[dc.results.Answer, ...]:
+) -> dc.results.Answers:
     """Answer the queries, or all marginals without any."""
     if asked:
         how: Any = {"assume": assume, "inside": inside}

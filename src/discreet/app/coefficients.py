@@ -8,9 +8,11 @@ import discreet as dc
 from discreet.app.posteriors import Drawing
 from discreet.app.terminal import answer_document, show
 from discreet.errors import InputError
+from discreet.model.late import import_late
 from discreet.model.text_tables import columns
-from discreet.queries.answer_text import answer_lines, assumption_lines
 from discreet.releases.combined import Evidence
+
+answer_text = import_late("discreet.queries.answer_text")
 
 __all__ = ["regression_document", "regression_lines", "show_parameters", "show_rows", "show_states"]
 
@@ -44,7 +46,7 @@ def regression_lines(found: dc.results.Regression, level: float) -> str:
         lines.append(f"{100 * found.left_out:.3g} % of the draws leave coefficients open; they are left out")
     if found.basis is not None:
         lines.append(f"rests on: {found.basis}")
-    return "\n".join([*lines, *assumption_lines((found,))])
+    return "\n".join([*lines, *answer_text.assumption_lines((found,))])
 
 
 def _print_table(what: str, rows: Sequence[Mapping[str, object]], level: float) -> str:
@@ -71,7 +73,7 @@ def show_parameters(evidence: Evidence, more: bool, level: float, how: Drawing, 
     show_rows("parameter", posterior.rows(level=level), "family", level, as_json)
 
 
-def show_states(posterior: dc.results.PosteriorDraws, answers: tuple[dc.results.Answer, ...], as_json: bool) -> None:
+def show_states(posterior: dc.results.PosteriorDraws, answers: dc.results.Answers, as_json: bool) -> None:
     """The probabilities of a choice by a categorical factor: of its one variable, whose states are whole numbers."""
     told = {"method": posterior.method, "answers": [answer_document(part) for part in answers]}
-    show(as_json, told, "\n".join([answer_lines(answers), "", f"posterior: {posterior.method}"]))
+    show(as_json, told, "\n".join([answers.summary(), "", f"posterior: {posterior.method}"]))

@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 import discreet as dc
-from discreet.app.accuracy import plan_within
+from discreet.app.accuracy import Wanted, plan_within
 from discreet.app.arguments import (
     AMOUNT_HELP,
     DesignFile,
@@ -45,6 +45,8 @@ __all__ = ["audit", "plan"]
 AUDITED_DELTA = "1e-6"
 """Delta of an audit, where the mechanism needs one and none is given."""
 DEFAULT_MECHANISM = next(iter(MECHANISMS))
+REPEATS = 5
+"""Data sets that are made up where nobody says how many."""
 KNOWN_TRUTH = "the network file's probabilities"
 NEEDS_DELTA = [name for name, entry in MECHANISMS.items() if entry.delta == "needed"]
 
@@ -57,22 +59,28 @@ Unit = Annotated[
 ]
 
 
+Asked = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[QUERY|FILE]...", help="Questions that --within is about, as `query` takes them."),
+]
+Epsilon = Annotated[
+    str | None, typer.Option(help="Budget of the release, as decimal text; not with --within, which finds it.")
+]
+Within = Annotated[
+    float | None,
+    typer.Option(help="Find the epsilon at which 95 % intervals of the queries have at most this half-width."),
+]
+Picture = Annotated[
+    Path | None, typer.Option(help="With --within: SVG file of half-widths by epsilon, of the first mechanism.")
+]
+
+
 def plan(
     records: Annotated[int, typer.Option(help="Number of records to make up; a public guess will do.")],
-    queries: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[QUERY|FILE]...", help="Questions that --within is about, as `query` takes them."),
-    ] = None,
-    epsilon: Annotated[
-        str | None, typer.Option(help="Budget of the release, as decimal text; not with --within, which finds it.")
-    ] = None,
-    within: Annotated[
-        float | None,
-        typer.Option(help="Find the epsilon at which 95 % intervals of the queries have at most this half-width."),
-    ] = None,
-    picture: Annotated[
-        Path | None, typer.Option(help="With --within: SVG file of half-widths by epsilon, of the first mechanism.")
-    ] = None,
+    queries: Asked = None,
+    epsilon: Epsilon = None,
+    within: Within = None,
+    picture: Picture = None,
     network: EitherNetwork = None,
     design: DesignFile = None,
     score: ScoreFile = None,
@@ -85,7 +93,9 @@ def plan(
     schema: SchemaFile = None,
     relation: RelationName = None,
     unit: Unit = "record",
-    repeats: Annotated[int | None, typer.Option(help="Made-up data sets; 5, or 3 with --within.", min=1)] = None,
+    repeats: Annotated[
+        int | None, typer.Option(help=f"Made-up data sets, {REPEATS} by default; not with --within.", min=1)
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the made-up records and of the noise.")] = 0,
     replace: Replace = False,
     as_json: Json = False,
@@ -96,38 +106,28 @@ def plan(
     from random weights; of a family's --score from parameters that its prior draws.
     """
     rng = np.random.default_rng(seed)
-    if (epsilon is None) == (within is None):
-        raise InputError("name one of --epsilon, to see errors, and --within, to find the epsilon")
-    if within is None and (queries or picture is not None):
-        raise InputError("queries and --picture are for --within; --workload says what a budget is spent on")
+    beside = score is not None or design is not None or repeats is not None
+    _check_asked(epsilon, within, bool(queries) or picture is not None, beside)
     promises = [
         dc.Guarantee(epsilon=epsilon or 1, delta=delta, relation=each, unit=unit) for each in _list_relations(relation)
     ]
     if within is not None:
-        if score is not None or design is not None:
-            raise InputError("--within plans for a network: leave out --score and --design")
         truth, source = _choose_truth(network, None, schema, rng)
-        assert isinstance(truth, dc.Tables)
-        known = truth if source == KNOWN_TRUTH else truth.network
         chosen = _choose_mechanisms(truth, mechanism or DEFAULT_MECHANISM, option, workload, records)
         stated = [query for word in queries or () for query in queries_of(word)]
-        told, text = plan_within(
-            known, stated, within, records, promises, chosen, repeats=repeats or 3, rng=rng, picture=picture,
-            replace=replace,
-        )  # fmt: skip
-        show(as_json, {"records": records, "source": source, **told}, text)
-        return
-    repeats = repeats or 5
-    if score is not None:
+        wanted = Wanted(stated, within, picture, replace)
+        told, text = plan_within(wanted, truth, source == KNOWN_TRUTH, records, promises, chosen, rng)
+        told["source"] = source
+    elif score is not None:
         _, drawing = score_of(score, mechanism, option, (network, design, schema, workload))
         read = dc.scores.read_score_file(str(score))
-        told, text = _plan_score(drawing, read, promises, records, repeats, rng)
+        told, text = _plan_score(drawing, read, promises, records, repeats or REPEATS, rng)
     else:
         truth, source = _choose_truth(network, design, schema, rng)
         chosen = _choose_mechanisms(truth, mechanism, option, workload, records)
         guessed = bool(workload) or any(given.startswith("records=") for given in option or ())
         asked = bool(workload), guessed
-        told, text = _plan_structure(truth, source, chosen, promises, records, repeats, rng, asked)
+        told, text = _plan_structure(truth, source, chosen, promises, records, repeats or REPEATS, rng, asked)
     show(as_json, {"records": records, "epsilon": epsilon, **told}, text)
 
 
@@ -185,6 +185,16 @@ def audit(
 
 
 # ----------------------------------------------------------------------------------------------------------- helpers
+
+
+def _check_asked(epsilon: str | None, within: float | None, questions: bool, other: bool) -> None:
+    """Refuse both questions at once, neither, and what does not go with the one that is asked."""
+    if (epsilon is None) == (within is None):
+        raise InputError("name one of --epsilon, to see errors, and --within, to find the epsilon")
+    if within is None and questions:
+        raise InputError("queries and --picture are for --within; --workload says what a budget is spent on")
+    if within is not None and other:
+        raise InputError("--within plans for a network: leave out --score, --design and --repeats")
 
 
 def _list_relations(name: str | None) -> list[dc.Relation]:

@@ -52,7 +52,7 @@ def report(
     posterior = posterior_of(evidence, how, None, stored) if readable else None
     text = dc.report(
         evidence,
-        posterior,
+        posterior=posterior,
         form=cast(Literal["html", "markdown"], form),
         balance=balance,
         level=level,

@@ -29,8 +29,7 @@ from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.methods import noise_aware
-from discreet.privacy.guarantee import Guarantee, Number, Relation
-from discreet.queries.credible import check_level
+from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.queries.query import answer_many
 from discreet.sensitive.counts import Counts, count_codes
 
@@ -47,6 +46,8 @@ CLOSE = 1.1
 """Factor from a simulated budget to the wanted one at which the search ends: half-widths differ by less."""
 WIDTH_DRAWS = 400
 """Draws of each posterior: the ends of one interval are off by a tenth of its half-width, those of three by 5 %."""
+DATA_SETS = 3
+"""That are made up where probabilities are known."""
 RANDOM_NETWORKS = 8
 """Sets of probabilities that are drawn for a network that has none."""
 SPREAD_FACTOR = 1.9 * math.sqrt(1 + 1 / RANDOM_NETWORKS)
@@ -144,7 +145,6 @@ class AccuracyPlan:
         guarantee: with the smallest epsilon of two digits at which all questions are answered as narrowly as wanted;
             None where there is none.
         within: the wanted half-width.
-        level: of the intervals.
         records: number of records that was planned for.
         questions: in their order.
         refused: why there is no guarantee; None where there is one.
@@ -155,7 +155,7 @@ class AccuracyPlan:
     Example:
         >>> import discreet as dc
         >>> wide = dc.results.PlannedWidth("P(ill)", (1.0, 2.0), (0.05, 0.04), 0.03)
-        >>> plan = dc.results.AccuracyPlan("planned", None, 0.02, 0.95, 1000, (wide,), "sampling alone is wider")
+        >>> plan = dc.results.AccuracyPlan("planned", None, 0.02, 1000, (wide,), "sampling alone is wider")
         >>> plan.rows()[0]["sampling"]
         0.03
     """
@@ -163,7 +163,6 @@ class AccuracyPlan:
     mechanism: str
     guarantee: Guarantee | None
     within: float
-    level: float
     records: int
     questions: tuple[PlannedWidth, ...]
     refused: str | None = None
@@ -253,7 +252,7 @@ class AccuracyPlan:
         beside = f"{self.records:,} records" if budgets else f"epsilon {self.epsilon:g}"
         return line_chart(
             lines,
-            title=f"Expected half-width of {100 * self.level:g} % intervals, {beside}",
+            title=f"Expected half-width of 95 % intervals, {beside}",
             x_label="epsilon" if budgets else "records",
             y_label="half-width",
             wanted=self.within,
@@ -266,13 +265,9 @@ def plan_accuracy(
     within: float,
     records: int,
     *,
-    relation: Relation | str = Relation.ADD_REMOVE,
-    unit: str = "record",
-    delta: Number = 0,
+    guarantee: Guarantee | None = None,
     mechanism: Mechanism[Any] | None = None,
-    level: float = 0.95,
     rng: Seed = None,
-    repeats: int = 3,
 ) -> AccuracyPlan:
     """Find the budget at which stated questions are answered as accurately as wanted; no record is read.
 
@@ -283,15 +278,12 @@ def plan_accuracy(
         truth: public probabilities, or a guess; or a network alone, for which several sets of probabilities are drawn
             from Dirichlet(1/4), and half-widths are stated with their spread.
         queries: probabilities, means and quantiles, as `answer` takes them.
-        within: half-width that the interval of every row shall have at most, in the unit of the answer.
+        within: half-width that the 95 % interval of every row shall have at most, in the unit of the answer.
         records: expected number of records.
-        relation: of the release.
-        unit: of the release.
-        delta: of the release, for mechanisms that use one.
+        guarantee: of the release, but for its epsilon, which is what is sought; None for add-remove one record.
         mechanism: over a network, of any kind that `noise_aware` reads; None for `planned`.
         level: of the intervals.
         rng: source of records and noise; everything here is made up.
-        repeats: data sets that are made up for each budget, where probabilities are known.
 
     Returns:
         The plan; `guarantee` is what to release with.
@@ -312,20 +304,19 @@ def plan_accuracy(
         (True, True)
     """
     rng = as_generator(rng)
-    check_level(level)
     mechanism = planned() if mechanism is None else mechanism
     require_mechanism(mechanism)
     network = truth if isinstance(truth, Network) else truth.network
     asked = _read_queries(queries, network)
     if not (math.isfinite(within) and within > 0):
         raise InputError(f"a half-width is a number above 0, not {shown(within)}")
-    if records < 1 or repeats < 1 or (isinstance(truth, Tables) and truth.draws is not None):
-        raise InputError("a plan needs at least one record and one repeat, and one table for each node")
-    promise = Guarantee(epsilon=1, delta=delta, relation=relation, unit=unit)
-    worlds = _make_up(truth, mechanism, records, repeats, rng)
-    simulated = _Simulated(asked, worlds, mechanism, promise, level, rng)
+    if records < 1 or (isinstance(truth, Tables) and truth.draws is not None):
+        raise InputError("a plan needs at least one record, and one table for each node")
+    promise = guarantee or Guarantee(epsilon=1, delta=0, relation=Relation.ADD_REMOVE, unit="record")
+    worlds = _make_up(truth, mechanism, records, rng)
+    simulated = _Simulated(asked, worlds, mechanism, promise, rng)
     questions = _search(simulated, within, spread=isinstance(truth, Network))
-    return _state(questions, mechanism.name, promise, within, level, records)
+    return _state(questions, mechanism.name, promise, within, records)
 
 
 class _Simulated:
@@ -337,11 +328,10 @@ class _Simulated:
         worlds: Sequence[Counts],
         mechanism: Mechanism[Any],
         promise: Guarantee,
-        level: float,
         rng: np.random.Generator,
     ) -> None:
         self._asked, self._worlds, self._mechanism, self._promise = asked, worlds, mechanism, promise
-        self._level, self._rng = level, rng
+        self._rng = rng
         self._found: dict[float, Floats] = {}
         self._sampling = np.array([self._ask(_read_openly(counts, rng)) for counts in worlds])
 
@@ -378,7 +368,7 @@ class _Simulated:
 
     def _ask(self, posterior: PosteriorDraws) -> list[float]:
         """Half-widths of the widest rows."""
-        answers = answer_many(posterior, self._asked, level=self._level)
+        answers = answer_many(posterior, self._asked)
         return [max(row["upper"] - row["lower"] for row in one.tidy()) / 2 for one in answers]
 
 
@@ -416,7 +406,7 @@ def _read_queries(queries: Sequence[str | Query], network: Network) -> list[Quer
 
 
 def _make_up(
-    truth: Tables | Network, mechanism: Mechanism[Any], records: int, repeats: int, rng: np.random.Generator
+    truth: Tables | Network, mechanism: Mechanism[Any], records: int, rng: np.random.Generator
 ) -> list[Counts]:
     """Make up data sets: of known probabilities, or each of its own ones."""
     if isinstance(truth, Network):
@@ -426,13 +416,13 @@ def _make_up(
             for index in range(RANDOM_NETWORKS)
         ]
     else:
-        theta = [truth] * repeats
+        theta = [truth] * DATA_SETS
     scopes = tuple(mechanism.scopes(theta[0].network)) or None
     return [count_codes(one.network, sample_codes(one, records, rng), scopes) for one in theta]
 
 
 def _state(
-    questions: tuple[PlannedWidth, ...], mechanism: str, promise: Guarantee, within: float, level: float, records: int
+    questions: tuple[PlannedWidth, ...], mechanism: str, promise: Guarantee, within: float, records: int
 ) -> AccuracyPlan:
     """The plan, with the budget rounded up, or the reason why there is none."""
     wide = [one for one in questions if one.sampling >= within]
@@ -443,12 +433,12 @@ def _state(
             f"sampling alone is wider for {listed([one.query for one in wide])}: up to {worst:.3g} with {records:,} "
             f"records; about {enough:,.0f} records would leave room for noise"
         )
-        return AccuracyPlan(mechanism, None, within, level, records, questions, reason)
+        return AccuracyPlan(mechanism, None, within, records, questions, reason)
     needed = max(one.needed(within) for one in questions)
     if math.isinf(needed):
         reason = f"no budget up to {HIGHEST_EPSILON:g} is enough"
-        return AccuracyPlan(mechanism, None, within, level, records, questions, reason)
+        return AccuracyPlan(mechanism, None, within, records, questions, reason)
     unit = 10.0 ** (math.floor(math.log10(needed)) - 1)
     stated = f"{math.ceil(needed / unit - 1e-9) * unit:.10g}"
     found = Guarantee(epsilon=stated, delta=promise.delta, relation=promise.relation, unit=promise.unit)
-    return AccuracyPlan(mechanism, found, within, level, records, questions)
+    return AccuracyPlan(mechanism, found, within, records, questions)

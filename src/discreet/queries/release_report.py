@@ -49,8 +49,8 @@ MOST_LISTED_VARIABLES = 60
 
 def report(
     release: Release,
-    posterior: PosteriorDraws | None = None,
     *,
+    posterior: PosteriorDraws | None = None,
     form: Literal["html", "markdown"] = "html",
     balance: Balance | None = None,
     level: float = 0.95,
