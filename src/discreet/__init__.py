@@ -23,10 +23,10 @@ The names at the top, by task:
                  objective_perturbation
     read         load, Release, combine, measured; noise_aware or `.posterior()` for draws, estimate for means,
                  read_weights for regressions, fit to test the network
-    ask          answer, answer_many, marginals, predict, regress, decide, explain, sample, pool_estimates
+    ask          answer, answer_many, marginals, predict, regress, decide, explain, sample, pool_estimates; report
     estimators   PrivateNaiveBayes, PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegression,
                  PrivatePCA, PrivateGridSearch
-    research     plan, audit
+    research     plan, plan_accuracy, audit
     errors       DiscreetError, InputError, BudgetError
 
 Names of classes are things; functions are acts, or make what they name (`planned()` makes the mechanism of that name).

@@ -1,9 +1,9 @@
 """From the accuracy that is wanted to the budget that buys it: how wide intervals of a release will be.
 
 A half-width h follows from simulation: records are made up from public probabilities, released, and read as an analyst
-would, and the stated questions are asked. What is sampling is known from the same records read without noise: s. Over
-budgets the rest, `sqrt(h^2 - s^2)`, is nearly a power of epsilon, so that few simulated budgets tell the others: its
-logarithm is taken as linear in that of epsilon between two of them, and beyond them it falls like 1 / epsilon.
+would, and the stated questions are asked. What is sampling, s, is known from the same records with next to no noise.
+Over budgets the rest, `sqrt(h^2 - s^2)`, is nearly a power of epsilon, so that few simulated budgets tell the others:
+its logarithm is taken as linear in that of epsilon between two of them, and as falling like 1 / epsilon beyond.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["AccuracyPlan", "PlannedWidth", "plan_accuracy"]
 
 LOWEST_EPSILON, HIGHEST_EPSILON = 0.01, 100.0
 """Budgets that are looked at: below the one next to nothing is told, above the other noise is less than a record."""
-SAMPLING_DRAWS = 2000
+OPEN_DRAWS = 400
 """Draws of a posterior without noise, which cost next to nothing."""
 FIRST_EPSILON = 1.0
 SEARCH_STEPS = 4
@@ -46,8 +46,8 @@ CLOSE = 1.1
 """Factor from a simulated budget to the wanted one at which the search ends: half-widths differ by less."""
 WIDTH_DRAWS = 400
 """Draws of each posterior: the ends of one interval are off by a tenth of its half-width, those of three by 5 %."""
-DATA_SETS = 3
-"""That are made up where probabilities are known."""
+DATA_SETS, MORE_DATA_SETS = 3, 20
+"""That are made up and released where probabilities are known; and those that tell what is usual, without a release."""
 RANDOM_NETWORKS = 8
 """Sets of probabilities that are drawn for a network that has none."""
 SPREAD_FACTOR = 1.9 * math.sqrt(1 + 1 / RANDOM_NETWORKS)
@@ -55,10 +55,10 @@ SPREAD_FACTOR = 1.9 * math.sqrt(1 + 1 / RANDOM_NETWORKS)
 NEXT_TO_NOTHING = 0.05
 """Part of a half-width that is left to the noise where simulations show none: they are off by as much."""
 BISECTIONS = 40
-RECORD_FACTORS = (0.1, 0.3, 1, 3, 10)
+RECORD_FACTORS = (0.25, 0.5, 1, 2, 4)
 """Of the stated number of records, those that are shown beside it."""
-BUDGET_FACTORS = (0.1, 0.2, 0.5, 1, 2, 5, 10)
-"""Of the stated budget, those that are shown beside it."""
+BUDGET_FACTORS = (0.25, 0.5, 1, 2, 4)
+"""Of the stated budget, those that are shown beside it; the first and the last are simulated, too."""
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ def plan_accuracy(
     """Find the budget at which stated questions are answered as accurately as wanted; no record is read.
 
     Records are made up from the network's probabilities, released, and read as an analyst would; what sampling alone
-    makes of a half-width is that of the posterior of the same records without noise.
+    makes of a half-width is that of a release with epsilon 100 of the same records.
 
     Args:
         truth: public probabilities, or a guess; or a network alone, for which several sets of probabilities are drawn
@@ -314,7 +314,8 @@ def plan_accuracy(
         raise InputError("a plan needs at least one record, and one table for each node")
     promise = guarantee or Guarantee(epsilon=1, delta=0, relation=Relation.ADD_REMOVE, unit="record")
     worlds = _make_up(truth, mechanism, records, rng)
-    simulated = _Simulated(asked, worlds, mechanism, promise, rng)
+    usual = [] if isinstance(truth, Network) else worlds[DATA_SETS:]
+    simulated = _Simulated(asked, worlds[: len(worlds) - len(usual)], mechanism, promise, usual, rng)
     questions = _search(simulated, within, spread=isinstance(truth, Network))
     return _state(questions, mechanism.name, promise, within, records)
 
@@ -328,12 +329,14 @@ class _Simulated:
         worlds: Sequence[Counts],
         mechanism: Mechanism[Any],
         promise: Guarantee,
+        usual: Sequence[Counts],
         rng: np.random.Generator,
     ) -> None:
         self._asked, self._worlds, self._mechanism, self._promise = asked, worlds, mechanism, promise
         self._rng = rng
         self._found: dict[float, Floats] = {}
-        self._sampling = np.array([self._ask(_read_openly(counts, rng)) for counts in worlds])
+        self._usual = self._compare_usual(usual)
+        self._sampling = self._measure(HIGHEST_EPSILON)
 
     def add(self, epsilon: float) -> None:
         """Simulate a budget."""
@@ -364,7 +367,20 @@ class _Simulated:
             prior = Dirichlet.uniform(counts.over)
             release = simulate(self._mechanism, counts, prior, stated, rng=self._rng)
             found.append(self._ask(noise_aware(release, draws=WIDTH_DRAWS, rng=self._rng)))
-        return np.array(found)
+        return np.array(found) * self._usual
+
+    def _compare_usual(self, usual: Sequence[Counts]) -> Floats:
+        """Factor by which intervals of all data sets are wider than of those that are released, by their records alone.
+
+        Few data sets have by chance more or fewer of the records that a rare question is about.
+        """
+        if not usual:
+            return np.ones(len(self._asked))
+        own, others = (
+            np.mean([self._ask(_read_openly(counts, self._rng)) for counts in part], axis=0)
+            for part in (self._worlds, [*self._worlds, *usual])
+        )
+        return np.asarray(others / own)
 
     def _ask(self, posterior: PosteriorDraws) -> list[float]:
         """Half-widths of the widest rows."""
@@ -374,7 +390,7 @@ class _Simulated:
 
 def _read_openly(counts: Counts, rng: np.random.Generator) -> PosteriorDraws:
     """The posterior of made-up records that are seen as they are: what sampling alone leaves open."""
-    return PosteriorDraws(Dirichlet.uniform(counts.over).updated(counts.tables).draw(SAMPLING_DRAWS, rng=rng))
+    return PosteriorDraws(Dirichlet.uniform(counts.over).updated(counts.tables).draw(OPEN_DRAWS, rng=rng))
 
 
 def _search(simulated: _Simulated, within: float, *, spread: bool) -> tuple[PlannedWidth, ...]:
@@ -390,6 +406,8 @@ def _search(simulated: _Simulated, within: float, *, spread: bool) -> tuple[Plan
         if any(max(wanted / one, one / wanted) < CLOSE for one in tried):
             break
         epsilon = float(f"{wanted:.3g}")
+    for factor in (BUDGET_FACTORS[0], BUDGET_FACTORS[-1]):
+        simulated.add(float(f"{max(factor * epsilon, LOWEST_EPSILON):.3g}"))
     return simulated.questions(spread=spread)
 
 
@@ -416,7 +434,7 @@ def _make_up(
             for index in range(RANDOM_NETWORKS)
         ]
     else:
-        theta = [truth] * DATA_SETS
+        theta = [truth] * (DATA_SETS + MORE_DATA_SETS)
     scopes = tuple(mechanism.scopes(theta[0].network)) or None
     return [count_codes(one.network, sample_codes(one, records, rng), scopes) for one in theta]
 

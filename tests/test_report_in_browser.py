@@ -1,0 +1,71 @@
+"""A report in a real browser: nothing is run or requested, nothing is wider than a phone, and it can be printed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import discreet as dc
+from test_report import HOSTILE, promised, released
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+WIDE, PHONE = (1500, 1000), (390, 844)
+LONG = dc.Variable("a" * 60, tuple(f"state number {number} with a long name" for number in range(5)))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium here")
+    with playwright.sync_playwright() as drivers:
+        opened = drivers.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(dc.report(released(promised("add-remove"), (HOSTILE, LONG)), rng=1), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE])
+def test_nothing_is_run_requested_or_too_wide(browser: Any, page: Path, size: tuple[int, int]) -> None:
+    opened = browser.new_page(viewport={"width": size[0], "height": size[1]})
+    said: list[str] = []
+    asked: list[str] = []
+    opened.on("console", lambda message: said.append(message.text))
+    opened.on("dialog", lambda dialog: said.append(dialog.message))
+    opened.on("request", lambda request: asked.append(request.url))
+    opened.goto(page.as_uri())
+    assert said == [] and asked == [page.as_uri()]
+    assert opened.evaluate("document.documentElement.scrollWidth") == size[0]
+    assert opened.evaluate("document.scripts.length") == 0
+    assert opened.locator("main").count() == 1 and opened.locator("h1").count() == 1
+    assert HOSTILE.name in opened.locator("main").inner_text()
+    opened.close()
+
+
+def test_what_scrolls_is_reached_by_keyboard(browser: Any, page: Path) -> None:
+    opened = browser.new_page(viewport={"width": PHONE[0], "height": PHONE[1]})
+    opened.goto(page.as_uri())
+    wide = opened.evaluate(
+        "[...document.querySelectorAll('.wide')].filter(e => e.scrollWidth > e.clientWidth).map(e => e.tabIndex)"
+    )
+    assert wide and all(index == 0 for index in wide)
+    unnamed = opened.evaluate("[...document.querySelectorAll('[role=region]')].filter(e => !e.ariaLabel).length")
+    assert unnamed == 0
+    opened.close()
+
+
+def test_it_can_be_printed(browser: Any, page: Path) -> None:
+    opened = browser.new_page()
+    opened.goto(page.as_uri())
+    assert opened.pdf(format="A4").startswith(b"%PDF")
+    opened.close()
