@@ -46,12 +46,12 @@ PAGES_STAMP = $(call STAMP_OF,pages,docs README.md)
 SPARK_STAMP = $(VENV)/.spark-tested-$(shell $(call SUM,src/discreet/sensitive tests/test_spark.py tests/test_engines.py $(filter-out tests/test_%,$(wildcard tests/*.py)) pyproject.toml $(CONSTRAINTS)))
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo install postgres java test test-thorough test-spark test-answers test-pages test-due check format lint types mutants coverage bench peers experiments test-newest test-lowest package hooks clean
+.PHONY: demo install postgres java chromium test test-thorough test-spark test-answers test-pages test-due check format lint types mutants coverage bench peers experiments test-newest test-lowest package hooks clean
 
 demo: $(STAMP)  ## the whole flow on the bundled network
 	$(BIN)/discreet demo
 
-install: $(STAMP) $(SPARK_VENV)/.installed postgres java  ## all that the other targets need, but those of bench and experiments
+install: $(STAMP) $(SPARK_VENV)/.installed postgres java chromium  ## all that the other targets need, but those of bench and experiments
 
 # A package of the system for tests that need it, where we may install it; where not, they are skipped.
 APT = if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -66,6 +66,10 @@ postgres:
 # Spark runs on Java; its tests start a master and workers of their own, which come with pyspark.
 java:
 	@command -v java >/dev/null || [ -n "$$JAVA_HOME" ] || $(call APT,default-jre-headless)
+
+# Reports are looked at in a browser.
+chromium:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || $(call APT,chromium)
 
 test: $(STAMP) postgres  ## the tests of every change: all but those below and `coverage`; doctests of src and README
 	find $(CACHE) -maxdepth 1 -name 'numba-*' ! -name 'numba-$(COMPILED)' -exec rm -rf {} + 2>/dev/null || true
@@ -85,7 +89,7 @@ test-pages: $(STAMP)  ## the tests of experiments, benches and their pages
 	touch $(PAGES_STAMP)
 
 # Side by side, so that no core waits for another's last file; what a target says stands together.
-check: $(STAMP) postgres $(SPARK_VENV)/.installed java  ## what continuous integration runs
+check: $(STAMP) postgres $(SPARK_VENV)/.installed java chromium  ## what continuous integration runs
 	$(MAKE) -j4 -Otarget lint types test-due $(SPARK_STAMP)
 
 # In one run, so that no worker waits for the other at the end of each part.
