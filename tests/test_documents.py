@@ -6,6 +6,8 @@ import copy
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -271,6 +273,17 @@ def test_a_calibration_cannot_spend_more_than_the_guarantee(kind: str) -> None:
             assert "more epsilon than the guarantee" in refused(
                 changed(whole, ("calibration", field), "2." + 20 * "0" + "1")
             )
+
+
+def test_a_plan_costs_what_its_tables_cost_together_and_a_star_once() -> None:
+    third = Fraction(1, 3)
+    budgets = {("a", "b"): third, ("a", "c"): third, ("d",): third}
+    scales, expected = dict.fromkeys(budgets, 3.0), {"a": 1.0}
+    alone = dc.kinds.PlannedNoise("discrete_laplace", 1, budgets, scales, Fraction(1, 2), expected)
+    assert alone.total == 1
+    starred = replace(alone, stars={("a", "b"): 0, ("a", "c"): 0})
+    assert starred.total == 2 * third
+    assert replace(alone, reported=Fraction(5, 4)).total == Fraction(5, 4)
 
 
 @every(

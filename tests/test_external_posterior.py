@@ -98,7 +98,9 @@ def enumerated(sets: Sequence[tuple[Sequence[dc.external.External], int]]) -> np
 def test_exact_margins_sharpen_as_enumeration_says(sets: list[tuple[tuple[dc.external.External, ...], int]]) -> None:
     """Means of four probabilities within six of their Monte Carlo errors: false alarm below 5e-8 for all of them."""
     evidence = dc.combine(*(dc.combine(*parts, data="same") for parts, _ in sets), data="different")
-    posterior = dc.noise_aware(evidence, draws=1500, rng=np.random.default_rng(5), prior=BELIEF, method="exact")
+    # Chains that stop where they do not meet the rounded figures are off by less than 1,500 draws show.
+    draws = 4000 if any(FIVES in parts for parts, _ in sets) else 1500
+    posterior = dc.noise_aware(evidence, draws=draws, rng=np.random.default_rng(5), prior=BELIEF, method="exact")
     a, b = posterior.cells["a"], posterior.cells["b"]
     draws = np.array([a[1], b[0, 1], b[1, 1], (a * b[:, 1]).sum(axis=0)])
     error = draws.std(axis=1) / math.sqrt(posterior.effective())
