@@ -20,7 +20,8 @@ export DISCREET_DATA
 endif
 
 # What the tests run, and how: `make test TESTS=tests/test_query.py`. What libraries keep in a user's home is kept in
-# the environment instead: the home may be empty, or not be ours to write. Two processes share two cores: threads of the
+# the environment instead: the home may be empty, or not be ours to write. Bytecode is written whatever the user's shell
+# says: hundreds of processes of the tests import the package. Two processes share two cores: threads of the
 # linear algebra would stand in each other's way. A file's tests share what they compile, load and draw, so that one
 # process runs them all.
 TESTS ?=
@@ -33,7 +34,7 @@ SUM = find $(1) -type f ! -name '*.pyc' | LC_ALL=C sort | xargs cksum | cksum | 
 # not whether the files have whose functions it calls: so the folder is named after all of them. JAX names what it keeps
 # after the program itself.
 COMPILED = $(shell $(call SUM,src/discreet/posterior))
-RUN = XDG_CACHE_HOME=$(CACHE) XDG_CONFIG_HOME=$(CACHE) OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR=$(CACHE)/numba-$(COMPILED) \
+RUN = PYTHONDONTWRITEBYTECODE= XDG_CACHE_HOME=$(CACHE) XDG_CONFIG_HOME=$(CACHE) OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR=$(CACHE)/numba-$(COMPILED) \
 	JAX_COMPILATION_CACHE_DIR=$(CACHE)/jax JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0.2 \
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q --durations=20
 # Two folders have tests that take long and say nothing of privacy: what is read from releases, and the pages of
