@@ -37,7 +37,10 @@ def demo() -> Path:
 def shortened(line: str) -> list[str]:
     """The words of a command; one that repeats what it does is told to do so less often, the last word being heard."""
     words = shlex.split(line)[1:]
-    less = {"plan": ["--repeats", "1"], "sample": ["--sets", "3"] if "--sets" in words else []}
+    less = {
+        "plan": [] if "--within" in words else ["--repeats", "1"],
+        "sample": ["--sets", "3"] if "--sets" in words else [],
+    }
     return [*words, *less.get(words[0], [])]
 
 

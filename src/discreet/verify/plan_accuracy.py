@@ -81,7 +81,7 @@ class PlannedWidth:
         >>> import discreet as dc
         >>> known = dc.results.PlannedWidth("P(ill)", (1.0, 2.0), (0.05, 0.04), 0.03)
         >>> round(known.at(1.0), 3), round(known.noise(1.0), 3), round(known.at(1.0, records=4), 4)
-        (0.05, 0.04, 0.0205)
+        (0.05, 0.04, 0.02)
     """
 
     query: str
