@@ -91,7 +91,7 @@ test-pages: $(STAMP)  ## the tests of experiments, benches and their pages
 
 # Side by side, so that no core waits for another's last file; what a target says stands together.
 check: $(STAMP) postgres $(SPARK_VENV)/.installed java chromium  ## what continuous integration runs
-	$(MAKE) -j4 -Otarget lint types test-due $(SPARK_STAMP)
+	$(MAKE) -j4 $(if $(filter output-sync,$(.FEATURES)),-Otarget) lint types test-due $(SPARK_STAMP)
 
 # In one run, so that no worker waits for the other at the end of each part.
 test-due: $(STAMP)  ## all of `test`, and of answers and pages what has to be run again

@@ -77,7 +77,7 @@ class Page(HTMLParser):
         (
             promised("add-remove", epsilon="0.5"),
             ["Whether the record of any one patient", "at most 1.65 (e^0.5)", "Which value", "at most 2.72 (e^1)"],
-            ["not protected", "more than this may be revealed"],
+            ["not protected", "reveals everything"],
         ),
         (
             promised("replace"),
@@ -91,8 +91,11 @@ class Page(HTMLParser):
         ),
         (
             promised("add-remove", delta="0.00001", unit="record"),
-            ["Whether any one record is among", "at most 0.00001 (about 1 in 100,000) more than this", "k records"],
-            [],
+            [
+                "Whether any one record is among",
+                "a chance of 1e-05 (about 1 in 100,000), of values 3.72e-05 (about 1 in 26,894),",
+            ],
+            ["more than this"],
         ),
     ],
 )
@@ -140,6 +143,13 @@ def test_what_was_done_with_records_and_units_is_said(tmp_path: Path) -> None:
 
 
 # --------------------------------------------------------------------------------------------------- what it is
+
+
+def test_its_commands_can_be_pasted() -> None:
+    name = "my release; `rm`\n.json"
+    page = dc.report(released(promised("replace")), rng=1, form="markdown", name=name)
+    (line,) = [line for line in page.splitlines() if line.startswith("sha256sum")]
+    assert line == r"sha256sum 'my release; `rm`\n.json'"
 
 
 @pytest.mark.parametrize("form", ["html", "markdown"])
@@ -212,6 +222,12 @@ def test_the_command_writes_both_forms(run: Shell) -> None:
     assert "of this account together" in page.words and "sha256sum r.json" in page.words
     run.json("draw r.json --output r.draws --draws 200 --seed 3")
     run.json("report r.draws --output r.md")
+    commands = Path("r.md").read_text(encoding="utf-8").partition("```\n")[2].partition("```")[0].splitlines()
+    assert commands[0] == "sha256sum release.json"  # draws are no release
+    Path("release.json").write_bytes(Path("r.json").read_bytes())
+    assert hashlib.sha256(Path("r.json").read_bytes()).hexdigest() in Path("r.md").read_text(encoding="utf-8")
+    for command in commands[1:]:
+        assert run(command.removeprefix("discreet "))[0] == 0, command
     told = run.json("query r.draws")["answers"][0]["values"][0]
     assert f"| {told['mean']:.4f} | {told['lower']:.4f} to {told['upper']:.4f} |" in Path("r.md").read_text()
     assert "exists" in run.fails("report r.json --output r.html")

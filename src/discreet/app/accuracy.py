@@ -100,7 +100,7 @@ def _write_text(relation: dc.Relation, plan: dc.results.AccuracyPlan) -> str:
     named = ("question", "needs epsilon", f"half-width at {plan.epsilon:g}", "sampling", "noise")
     parts = [head, columns((*named, *(["other networks"] if spread else [])), rows), _write_table(plan)]
     if spread:
-        parts.append("the network has no probabilities: several random ones were tried, and nine in ten lie as stated")
+        parts.append("the network has no probabilities: others are from several random ones")
     return "\n\n".join(parts)
 
 

@@ -56,7 +56,7 @@ def report(
         form=cast(Literal["html", "markdown"], form),
         balance=balance,
         level=level,
-        name=Path(release).name,
+        name="release.json" if stored is not None or release == "-" else Path(release).name,
     )
     write_whole(text, output, "report", replace=replace)
     show(as_json, {"output": str(output), "format": form}, f"wrote {output}")

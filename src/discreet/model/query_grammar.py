@@ -1,12 +1,6 @@
 """The text of queries: what can be asked of a network, before anybody has an answer.
 
-    P(A, B | C=c, D=d)      joint probabilities of A and B; P(A=a, B | C=c) keeps the rows with A=a
-    MAP(A, B | C=c)         the most probable joint state of A and B
-    MPE(| C=c)              the most probable joint state of all variables that are not observed
-    E(X | C=c)              the mean of a numeric variable
-    quantile(X, 0.9 | C=c)  the number below which that share of it lies; median(X | C=c)
-    P(X > 40 | C=c)         the share of its numbers above one; also >=, < and <=
-    Y ~ A, B                a regression of Y on A and B, which is asked apart from the others
+`answer` lists the forms. Beside them `Y ~ A, B` is a regression of Y on A and B, which is asked apart from the others.
 
 Names that hold a comma, an equal sign, a bar or a bracket are written in double quotes. A query is public: it is
 written down without a look at the records, so a release can be planned for it.

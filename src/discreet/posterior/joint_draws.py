@@ -210,7 +210,7 @@ class PosteriorDraws(Intervals):
         return f"{head}\n\n{queries.marginals(self).summary()}"
 
     def _repr_html_(self) -> str:
-        """The network, and how the draws were made: for a notebook, at no cost."""
+        """The network, and how the draws were made, for a notebook: no family is drawn for it."""
         return f"<p>{self.cells.draws:,} posterior draws, {self.method or 'given'}</p>{self.network._repr_html_()}"
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from discreet.errors import InputError, listed, shown
+from discreet.model.drawing import printable
 from discreet.model.intervals import html_table
 from discreet.model.late import import_late
 from discreet.model.network import MOST_DRAWN_NODES
@@ -149,6 +151,7 @@ def _describe(release: Release, balance: Balance | None, name: str) -> dict[str,
         "beliefs": beliefs,
         "unit_lines": release.unit_lines or [UNTOLD_UNITS],
         "budget": _write_budget(release, balance),
+        "taken": TAKEN,
         "public": _list_public(release),
         "dropped": _list_dropped(release),
         "drawing": network.to_svg() if network is not None and drawn else "",
@@ -166,11 +169,14 @@ def _describe(release: Release, balance: Balance | None, name: str) -> dict[str,
     }
 
 
+TAKEN = (
+    "The promise does not cover what follows. That none of it was read off the records, or that it was released at a "
+    "price of its own, is the curator's word:"
+)
 UNTOLD_UNITS = "each record by itself; nothing told apart which records are of one person"
 PROOF = (
-    "audit measures what the mechanism really reveals on small data sets; explain says what a record can "
-    "change in this "
-    "release; query reads the numbers above again. The documentation's theory page has the proofs."
+    "audit measures what the mechanism really reveals on small data sets; explain says what a record can change in "
+    "this release; query reads the numbers above again. The documentation's theory page has the proofs."
 )
 
 
@@ -190,17 +196,17 @@ def _write_promise(release: Release, promised: Promise | Changes) -> list[str]:
     """The promise in words: what it compares, and what it does not say."""
     guarantee, unit = release.guarantee, release.guarantee.unit
     lines = _write_changes(release) if isinstance(promised, Changes) else _write_odds(promised, unit)
-    if guarantee.delta:
-        chance = f"{as_text(guarantee.delta)} (about 1 in {1 / float(guarantee.delta):,.0f})"
-        lines.append(f"With a probability of at most {chance} more than this may be revealed.")
+    if isinstance(promised, Promise) and guarantee.delta:
+        lines.append(_write_delta(promised))
     lines.append(
         "It holds for everybody alike, whatever else anybody knows or learns later, and whatever is done with the "
         "release. It does not hide what the records say of people in general: that is what a release is for."
     )
     if isinstance(promised, Promise):
         lines.append(
-            f"A person behind k {unit}s has k times the epsilon: the factors above to the power of k. What other "
-            "releases of the same records say adds to it."
+            f"A person behind k {unit}s has k times the epsilon: the factors above to the power of k"
+            f"{', and a delta that grows faster' if guarantee.delta else ''}. What other releases of the same records "
+            "say adds to it."
         )
     return lines
 
@@ -225,6 +231,20 @@ def _write_odds(promised: Promise, unit: str) -> list[str]:
     if promised.presence is None:
         lines.append("That a record is among the records is not protected, and their number is public.")
     return lines
+
+
+def _write_delta(promised: Promise) -> str:
+    """What a delta allows: two outputs that differ by it are no easier told apart than by such a procedure.
+
+    Source:
+        Kairouz, Oh and Viswanath (2015), Theorem 3.4.
+    """
+    there, value = (f"{delta:.3g} (about 1 in {1 / delta:,.0f})" for delta in (promised.delta, promised.value_delta))
+    chances = there if promised.presence is None or promised.value is None else f"{there}, of values {value},"
+    return (
+        f"Nobody learns more than from a procedure that keeps to these factors but for a chance of {chances} with "
+        "which it reveals everything."
+    )
 
 
 def _write_changes(release: Release) -> list[str]:
@@ -295,7 +315,7 @@ def _list_public(release: Release) -> list[str]:
         if len(network.variables) > MOST_LISTED_VARIABLES:
             lines.append(f"{len(network.variables) - MOST_LISTED_VARIABLES:,} more variables with their states")
         if network.learned is None:
-            lines.append("which variables depend on which: the network was drawn up without the records")
+            lines.append("which variables depend on which, drawn up without the records")
         else:
             lines.append(f"the network, which was {network.learned}: that is paid for beside this release")
     if release.records is not None:
@@ -334,14 +354,15 @@ def _list_dropped(release: Release) -> list[str]:
 
 def _list_commands(release: Release, name: str) -> list[str]:
     """Commands that check what is said here."""
-    promise = release.guarantee
-    lines = [f"sha256sum {name}", f"discreet explain {name}"]
+    promise, file = release.guarantee, shlex.quote(printable(name))
+    lines = [f"sha256sum {file}", f"discreet explain {file}"]
     if not release.over_design:
-        lines += [f"discreet query {name}", f"discreet fit {name}"]
-    audit = (
-        f"discreet audit {release.mechanism} --epsilon {as_text(promise.epsilon)} --relation {promise.relation.value}"
-    )
-    return [*lines, audit, "discreet ledger verify"]
+        lines += [f"discreet query {file}", f"discreet fit {file}"]
+    audit = f"discreet audit {release.mechanism} --epsilon {as_text(promise.epsilon)}"
+    audit += f" --relation {promise.relation.value}"
+    audit += f" --delta {as_text(promise.delta)}" if promise.delta else ""
+    audit += f" --unit {shlex.quote(printable(promise.unit))}" if promise.relation is Relation.METRIC else ""
+    return [*lines, audit]
 
 
 # ------------------------------------------------------------------------------------------------------- the answers

@@ -71,8 +71,8 @@ class PlannedWidth:
         widths: expected half-width at each of them, of the widest of the question's rows.
         sampling: half-width without any noise: what so many records tell.
         largest: half-width that no interval exceeds: 0.5 of probabilities.
-        spread: factors of the half-width between which networks of other probabilities lie, nine in ten; (1, 1) where
-            the probabilities are known.
+        spread: factors of the half-width between which nine in ten networks of other probabilities would lie if their
+            logarithms were normal, which was not measured; (1, 1) where the probabilities are known.
 
     Raises:
         Nothing: `plan_accuracy` makes these.
