@@ -121,7 +121,7 @@ def test_under_a_metric_nothing_is_promised_of_records() -> None:
     made = dc.simulate(dc.scored(nearest), counts, dc.Dirichlet.uniform(network), guarantee, rng=1)
     words = Page(dc.report(made, rng=1)).words
     assert "A change of 1 minute in one wait" in words and "Nothing is promised of whole records" in words
-    assert "k times the epsilon" not in words
+    assert "k times the epsilon" not in words and "discreet audit" not in words
 
 
 def test_what_was_done_with_records_and_units_is_said(tmp_path: Path) -> None:

@@ -358,11 +358,11 @@ def _list_commands(release: Release, name: str) -> list[str]:
     lines = [f"sha256sum {file}", f"discreet explain {file}"]
     if not release.over_design:
         lines += [f"discreet query {file}", f"discreet fit {file}"]
-    audit = f"discreet audit {release.mechanism} --epsilon {as_text(promise.epsilon)}"
-    audit += f" --relation {promise.relation.value}"
-    audit += f" --delta {as_text(promise.delta)}" if promise.delta else ""
-    audit += f" --unit {shlex.quote(printable(promise.unit))}" if promise.relation is Relation.METRIC else ""
-    return [*lines, audit]
+    if promise.relation is Relation.METRIC:
+        return lines  # an audit under a metric needs the curator's own score
+    delta = f" --delta {as_text(promise.delta)}" if promise.delta else ""
+    audit = f"discreet audit {release.mechanism} --epsilon {as_text(promise.epsilon)}{delta}"
+    return [*lines, f"{audit} --relation {promise.relation.value}"]
 
 
 # ------------------------------------------------------------------------------------------------------- the answers
