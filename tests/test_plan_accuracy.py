@@ -113,6 +113,7 @@ def test_it_can_be_seen_and_kept() -> None:
         (["P(lung)"], 0.0, 100, "above 0"),
         (["P(lung)"], math.nan, 100, "above 0"),
         (["P(lung)"], 0.1, 0, "at least one record"),
+        (["P(lung)"], 0.1, 10**12, "at most 100,000,000"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(queries: list[str], within: float, records: int, message: str) -> None:

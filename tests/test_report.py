@@ -231,6 +231,7 @@ def test_the_command_writes_both_forms(run: Shell) -> None:
     told = run.json("query r.draws")["answers"][0]["values"][0]
     assert f"| {told['mean']:.4f} | {told['lower']:.4f} to {told['upper']:.4f} |" in Path("r.md").read_text()
     assert "exists" in run.fails("report r.json --output r.html")
+    assert "did not pay" in run.fails("report r.json --output s.html --account replace") and not Path("s.html").exists()
     assert ".html or .md" in run.fails("report r.json --output r.pdf")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
@@ -12,9 +12,12 @@ from discreet.app.arguments import Draws, Json, ReleaseFile, Replace, Seed, chec
 from discreet.app.ledgers import LedgerUrl
 from discreet.app.posteriors import Drawing, load_asked, posterior_of
 from discreet.app.terminal import check_output, show
-from discreet.errors import InputError
+from discreet.errors import InputError, shown
 from discreet.model.json_files import write_whole
 from discreet.privacy.settings import ledger_address
+
+if TYPE_CHECKING:
+    from discreet.privacy.ledger import Balance
 
 __all__ = ["report"]
 
@@ -47,7 +50,7 @@ def report(
         raise InputError("a report is of one release: name those that were combined one by one")
     how = Drawing(draws=draws, seed=seed)
     check_draws(how.with_stored(stored), level)
-    balance = None if account is None else dc.Ledger(ledger_address(ledger)).account(account).balance()
+    balance = None if account is None else _find_balance(evidence, account, ledger)
     readable = not evidence.over_design and not isinstance(evidence.payload, dc.kinds.ChosenNetwork)
     posterior = posterior_of(evidence, how, None, stored) if readable else None
     text = dc.report(
@@ -60,3 +63,13 @@ def report(
     )
     write_whole(text, output, "report", replace=replace)
     show(as_json, {"output": str(output), "format": form}, f"wrote {output}")
+
+
+def _find_balance(release: dc.Release, account: str, ledger: str | None) -> Balance:
+    """The balance of the account that paid; another's would say nothing of these records."""
+    book = dc.Ledger(ledger_address(ledger))
+    found = book.account(account)
+    paid = book.paid(release.id)
+    if release.private and (paid is None or paid[0] != found.name):
+        raise InputError(f"account {shown(account)} did not pay for this release; name the one that did, or none")
+    return found.balance()

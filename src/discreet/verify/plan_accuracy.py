@@ -32,6 +32,7 @@ from discreet.posterior.methods import noise_aware
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.queries.query import answer_many
 from discreet.sensitive.counts import Counts, count_codes
+from discreet.verify.plan import MOST_PLANNED_RECORDS
 
 __all__ = ["AccuracyPlan", "PlannedWidth", "plan_accuracy"]
 
@@ -310,8 +311,10 @@ def plan_accuracy(
     asked = _read_queries(queries, network)
     if not (math.isfinite(within) and within > 0):
         raise InputError(f"a half-width is a number above 0, not {shown(within)}")
-    if records < 1 or (isinstance(truth, Tables) and truth.draws is not None):
-        raise InputError("a plan needs at least one record, and one table for each node")
+    if not 0 < records <= MOST_PLANNED_RECORDS or (isinstance(truth, Tables) and truth.draws is not None):
+        raise InputError(
+            f"a plan needs at least one record, at most {MOST_PLANNED_RECORDS:,}, and one table for each node"
+        )
     promise = guarantee or Guarantee(epsilon=1, delta=0, relation=Relation.ADD_REMOVE, unit="record")
     worlds = _make_up(truth, mechanism, records, rng)
     usual = [] if isinstance(truth, Network) else worlds[DATA_SETS:]
