@@ -47,7 +47,9 @@ PAGES_STAMP = $(call STAMP_OF,pages,docs README.md)
 SPARK_STAMP = $(VENV)/.spark-tested-$(shell $(call SUM,src/discreet/sensitive tests/test_spark.py tests/test_engines.py $(filter-out tests/test_%,$(wildcard tests/*.py)) pyproject.toml $(CONSTRAINTS)))
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo install postgres java chromium test test-thorough test-spark test-answers test-pages test-due check format lint types mutants coverage bench peers experiments test-newest test-lowest package hooks clean
+SITE := build/site
+
+.PHONY: demo docs install postgres java chromium test test-thorough test-spark test-answers test-pages test-due check format lint types mutants coverage bench peers experiments test-newest test-lowest package hooks clean
 
 demo: $(STAMP)  ## the whole flow on the bundled network
 	$(BIN)/discreet demo
@@ -99,6 +101,13 @@ test-due: $(STAMP)  ## all of `test`, and of answers and pages what has to be ru
 	  $(if $(wildcard $(PAGES_STAMP)),--ignore=tests/pages)
 	rm -f $(VENV)/.answers-tested-* $(VENV)/.pages-tested-*
 	touch $(ANSWERS_STAMP) $(PAGES_STAMP)
+
+# Nothing that is built stays from one run to the next: a page that is gone must not hide a link to it.
+docs: $(STAMP)  ## the site, in $(SITE): pages, notebooks as they run, the API by its docstrings; warnings are errors
+	rm -rf $(SITE)
+	XDG_CACHE_HOME=$(CACHE) XDG_CONFIG_HOME=$(CACHE) JUPYTER_CONFIG_DIR=$(CACHE)/jupyter IPYTHONDIR=$(CACHE)/ipython \
+	  $(BIN)/python -m sphinx --fail-on-warning --keep-going -q -b html docs $(SITE)
+	@echo "open $(SITE)/index.html"
 
 format: $(STAMP)  ## rewrite the sources in the house format
 	$(BIN)/ruff check --fix src tests bench experiments

@@ -76,8 +76,8 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
 
     Args:
         classes: labels that y may hold, all text or all numbers; required.
-        features: public `Variable`s with states, or with bounds and perhaps bins. Frames are matched by name, arrays by
-            position.
+        features: public variables (`Variable`) with states, or with bounds and perhaps bins. Frames are matched by
+            name, arrays by position.
         bounds: `(lower, upper)`, numbers or one for each feature: stands for `features` where all are numeric. Features
             are then called x0, x1, ... in the release. Or a mapping from the names of the columns, which thereby are
             public, to such pairs or to the categories of a column of texts.

@@ -56,7 +56,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         epsilon, delta: in the place of `guarantee`, for adding or removing one record, paid by the default account
             unless `account` is given, whose relation and unit it then is for; see docs/estimators.md, "One line".
         directions: how many candidates for the axis, spread over half the sphere.
-        lengths: candidates for |theta|, in the scaled coordinates.
+        lengths: candidates for `|theta|`, in the scaled coordinates.
         noise_variance: s2, in the scaled coordinates.
         tau: half the range of log densities of one record that are told apart, nats.
         likelihood: of the choice, for the posterior: "clt", "lower" (bound 5a of the paper), or "upper" (5b).

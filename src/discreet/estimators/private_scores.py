@@ -62,7 +62,7 @@ def release_score(
     `noisy_moments`; errors beyond the width of the target's bounds count as that width.
 
     Args:
-        estimator: fitted, or made by `from_release`; or a pipeline of `PublicScaler`s and such an estimator.
+        estimator: fitted, or made by `from_release`; or a pipeline, of `PublicScaler` steps and such an estimator.
         X: records, as in its `fit`. Those it was fitted to make it look better than it is on others.
         y: their labels or targets.
         guarantee: what this release promises, pure; it is charged beside that of the fit.

@@ -28,8 +28,8 @@ def grouped_moments() -> DesignMechanism[GroupNoise, Moments]:
 
     With noise of deviation s_c on sums of products with the target and s_A on those of two features, an equation of
     least squares is off by `s_c^2 + |theta|^2 s_A^2`. Cube noise on D sums has a deviation of about D over its epsilon,
-    so that this is least where epsilons are as `(w D^2)^(1/3)`, with w = 1 and |theta|^2 for the two groups; for
-    Gaussian noise, where D / rho is squared deviation, as `(w D)^(1/2)`. |theta| is taken for 1/2.
+    so that this is least where epsilons are as `(w D^2)^(1/3)`, with w = 1 and `|theta|^2` for the two groups; for
+    Gaussian noise, where D / rho is squared deviation, as `(w D)^(1/2)`. `|theta|` is taken for 1/2.
 
     Returns:
         The mechanism: cube noise for a guarantee without delta, Gaussian noise with one.

@@ -47,10 +47,10 @@ DIGITS_LIMIT = 1200
 class Relation(StrEnum):
     """Which data sets count as neighbours, or, for METRIC, how far apart two of them are.
 
-    ADD_REMOVE: one has one record more than the other; the number of records is private.
-    REPLACE: they differ in one record; the number of records is public.
-    METRIC: any two of one size, at a distance in the guarantee's unit; the number of records is public. What is
-        promised falls with the distance, so it hides small changes and protects no record as a whole.
+    * ADD_REMOVE: one has one record more than the other; the number of records is private.
+    * REPLACE: they differ in one record; the number of records is public.
+    * METRIC: any two of one size, at a distance in the guarantee's unit; the number of records is public. What is
+      promised falls with the distance, so it hides small changes and protects no record as a whole.
 
     Args:
         value: "add-remove", "replace" or "metric"; underscores and capitals are taken, too.

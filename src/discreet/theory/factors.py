@@ -127,7 +127,7 @@ class CategoricalFactor:
             It cannot be improved: the loss tends to it on data sets that leave two candidates in the running.
 
         Source:
-            Williams and McSherry (2010), Section 2, whose bound is twice the largest |ln phi|; what depends on the
+            Williams and McSherry (2010), Section 2, whose bound is twice the largest `|ln phi|`; what depends on the
             record alone cancels, so that only differences count.
         """
         table, width = self._tabulate(), 0.0
