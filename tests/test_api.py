@@ -83,13 +83,13 @@ def test_a_name_stands_in_one_list() -> None:
     assert others == {}
 
 
-def test_the_modules_are_the_files_and_the_package_and_the_readme_name_them() -> None:
+def test_the_modules_are_the_files_and_the_package_and_the_page_of_the_api_name_them() -> None:
     stubs = {path.parent.name if path.stem == "__init__" else path.stem for path in ROOT.rglob("*.pyi")}
     assert stubs == {*MODULES, "discreet"}
-    readme = (ROOT.parent.parent / "README.md").read_text()
+    page = (ROOT.parent.parent / "docs/api/index.md").read_text()
     for module in MODULES:
         assert re.search(rf"^    {module} {{2,}}\S", dc.__doc__ or "", flags=re.MULTILINE), module
-        assert f"discreet.{module}" in readme, module
+        assert f"discreet.{module}" in page, module
 
 
 def test_every_name_is_written_once() -> None:

@@ -126,7 +126,9 @@ def test_pages_of_each_kind_are_open_to_all(browser: Any, address: str) -> None:
 def test_all_pages_are_open_to_all(browser: Any, site: Path, address: str) -> None:
     pages = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
     assert len(pages) > 60
-    assert [one for page in pages for size in (PHONE, DESK) for one in check_page(browser, f"{address}/{page}", size)] == []
+    assert [
+        one for page in pages for size in (PHONE, DESK) for one in check_page(browser, f"{address}/{page}", size)
+    ] == []
 
 
 def test_a_page_can_be_printed(browser: Any, address: str) -> None:
