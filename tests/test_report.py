@@ -180,6 +180,25 @@ def test_numbers_are_those_of_answers() -> None:
     assert all(role == "img" for name, role in read.attributes if name == "role" and role != "region")
 
 
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_the_network_is_drawn_with_what_is_not_known_of_it(level: float) -> None:
+    coin, dull = dc.Variable("coin", ("heads", "tails")), dc.Variable("<dull>", ("only",))
+    release = released(promised("replace"), (coin, dull))
+    posterior = release.posterior(rng=3)
+    page = dc.report(release, posterior=posterior, level=level)
+    ends = np.quantile(posterior.cells["coin"], [(1 - level) / 2, (1 + level) / 2], axis=-1)
+    width = float(np.mean(ends[1] - ends[0]))
+    assert f"<title>coin: heads, tails; intervals {width:.2g} wide on average</title>" in page
+    bars = {
+        float(end) - float(left): float(full) - float(left)
+        for left, full, end in re.findall(r'd="M([\d.]+) \d+H([\d.]+)"[^>]*/>\s*<path d="M[\d.]+ \d+H([\d.]+)"', page)
+    }
+    assert len(bars) == 2 and 0.0 in bars  # a variable of one state is certain
+    assert max(bars) / bars[max(bars)] == pytest.approx(width, abs=0.01)
+    text = dc.report(release, posterior=posterior, level=level, form="markdown")
+    assert f"| coin |  | {width:.2g} |" in text and r"| \<dull\> |  | 0 |" in text
+
+
 def test_a_release_over_a_design_says_who_reads_it() -> None:
     design = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
     rows = dc.designs.read_rows(design, [[45.0], [90.0]], [10.0, 40.0])

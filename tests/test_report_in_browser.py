@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,22 +9,15 @@ from typing import Any
 import pytest
 
 import discreet as dc
+from browsing import DESK, PHONE, opened_browser, violations
 from test_report import HOSTILE, promised, released
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-WIDE, PHONE = (1500, 1000), (390, 844)
 LONG = dc.Variable("a" * 60, tuple(f"state number {number} with a long name" for number in range(5)))
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("no Chromium here")
-    with playwright.sync_playwright() as drivers:
-        opened = drivers.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+    yield from opened_browser()
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +27,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("size", [WIDE, PHONE])
+@pytest.mark.parametrize("size", [DESK, PHONE])
 def test_nothing_is_run_requested_or_too_wide(browser: Any, page: Path, size: tuple[int, int]) -> None:
     opened = browser.new_page(viewport={"width": size[0], "height": size[1]})
     said: list[str] = []
@@ -49,6 +41,7 @@ def test_nothing_is_run_requested_or_too_wide(browser: Any, page: Path, size: tu
     assert opened.evaluate("document.scripts.length") == 0
     assert opened.locator("main").count() == 1 and opened.locator("h1").count() == 1
     assert HOSTILE.name in opened.locator("main").inner_text()
+    assert violations(opened) == []
     opened.close()
 
 

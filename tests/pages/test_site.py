@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import http.server
 import importlib
-import shutil
 import subprocess
 import sys
 import threading
@@ -17,14 +16,12 @@ from typing import Any
 import pytest
 
 import discreet as dc
+from browsing import DESK, PHONE, opened_browser, violations
 from makefile import ROOT
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-PHONE, DESK = (390, 844), (1500, 1000)
 LOOKED_AT = ("index", "guides/start", "theory", "api/research", "experiments/errata", "search")
 """One page of each kind; `thorough` looks at all."""
 MODULES = ("designs", "scores", "decisions", "external", "estimators", "kinds", "results", "tools")
-NO_RULES_BUT_FOUND = {"resultTypes": ["violations"], "preload": False}
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -62,13 +59,7 @@ def address(site: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("no Chromium here")
-    with playwright.sync_playwright() as drivers:
-        opened = drivers.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+    yield from opened_browser()
 
 
 def test_every_public_name_is_described_once(site: Path) -> None:
@@ -100,20 +91,9 @@ def check_page(browser: Any, url: str, size: tuple[int, int]) -> list[str]:
         "[...document.images].filter(i => i.complete && !i.naturalWidth && !i.loading).map(i => i.src)"
     )
     wrong += [f"no picture: {one}" for one in broken]
-    wrong += _violations(opened)
+    wrong += violations(opened)
     opened.close()
     return [f"{url}: {one}" for one in wrong]
-
-
-def _violations(opened: Any) -> list[str]:
-    """What axe-core finds, of level serious or above."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
-    found = axe.Axe().run(opened, options=NO_RULES_BUT_FOUND).response["violations"]
-    return [
-        f"{one['id']} ({len(one['nodes'])}): {one['nodes'][0]['html'][:120]}"
-        for one in found
-        if one["impact"] in ("serious", "critical")
-    ]
 
 
 def test_pages_of_each_kind_are_open_to_all(browser: Any, address: str) -> None:

@@ -30,6 +30,8 @@ BOX_PIXELS, ROW_PIXELS = 28, 84
 MARGIN_PIXELS = 20
 HALF_HEAD_PIXELS = 4.0
 """Half the width of an arrowhead, in pixels."""
+BAR_INSET_PIXELS = 4
+"""From the edge of a box to the bar inside it."""
 MOST_PORT_PIXELS = 11.0
 """Most pixels between two arrowheads at one node."""
 
@@ -122,12 +124,13 @@ def _write_node(title: str, size: int, parents: Iterable[str], widths: tuple[int
 # ----------------------------------------------------------------------------------------------------------------- SVG
 
 
-def as_svg(variables: Sequence[Variable], parents: Parents) -> str:
+def as_svg(variables: Sequence[Variable], parents: Parents, widths_of_intervals: Mapping[str, float] | None = None) -> str:
     """A picture in layers, parents above children.
 
     Args:
         variables: with their states, which are tooltips.
         parents: of each, without cycles.
+        widths_of_intervals: of each node's probabilities, from 0 to 1: a bar along the lower edge of its box.
 
     Returns:
         SVG of one colour, the same for the same network. Arcs of one node share a line as far as they go together; each
@@ -140,6 +143,8 @@ def as_svg(variables: Sequence[Variable], parents: Parents) -> str:
     width, height = math.ceil(places.width), places.height * ROW_PIXELS - (ROW_PIXELS - BOX_PIXELS) + 2 * MARGIN_PIXELS
     told = "; ".join(f"{parent} -> {name}" for parent, name in arcs) or "none"
     title = f"Bayesian network of {with_noun(len(labels), 'node')} and {with_noun(len(arcs), 'arc')}"
+    bars = widths_of_intervals or {}
+    told += "".join(f"; intervals of {name}: {bar:.2g} wide" for name, bar in bars.items())
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-family="ui-monospace, Menlo, Consolas, monospace" font-size="13">',
@@ -151,7 +156,7 @@ def as_svg(variables: Sequence[Variable], parents: Parents) -> str:
         *(line for name in parents for line in _draw_arrows(places, name, parents[name], widths[name])),
         "</g>",
         '<g fill="#f2f2f2" stroke="#222222">',
-        *(line for variable in variables for line in _draw_box(places, variable, labels, widths)),
+        *(line for one in variables for line in _draw_box(places, one, labels, widths, bars.get(one.name))),
         "</g>",
         "</svg>",
     ]
@@ -203,13 +208,19 @@ def _draw_arrows(places: Layout, node: str, parents: Iterable[str], width: float
 
 
 def _draw_box(
-    places: Layout, variable: Variable, labels: Mapping[str, str], widths: Mapping[str, float]
+    places: Layout, variable: Variable, labels: Mapping[str, str], widths: Mapping[str, float], bar: float | None
 ) -> Iterator[str]:
-    """A node with its name; its states are a tooltip."""
+    """A node with its name, and perhaps a bar; its states are a tooltip."""
     name, row = variable.name, places.rows[variable.name]
     x, y, width = places.x[name, row], _find_top(row), widths[name]
-    yield f'<g class="node"><title>{_escape_text(f"{name}: {listed(variable.states)}")}</title>'
+    wide = "" if bar is None else f"; intervals {bar:.2g} wide on average"
+    yield f'<g class="node"><title>{_escape_text(f"{name}: {listed(variable.states)}{wide}")}</title>'
     yield f'<rect x="{x - width / 2:.1f}" y="{y}" width="{width:.1f}" height="{BOX_PIXELS}" rx="6"/>'
+    if bar is not None:
+        left, right = x - width / 2 + BAR_INSET_PIXELS, x + width / 2 - BAR_INSET_PIXELS
+        end, height = left + min(max(bar, 0.0), 1.0) * (right - left), y + BOX_PIXELS - BAR_INSET_PIXELS
+        yield f'<path d="M{left:.1f} {height}H{right:.1f}" stroke="#cccccc" stroke-width="3"/>'
+        yield f'<path d="M{left:.1f} {height}H{end:.1f}" stroke="#333333" stroke-width="3"/>'
     yield (
         f'<text x="{x:.1f}" y="{y + BOX_PIXELS / 2 + 4.5}" text-anchor="middle" fill="#111111" stroke="none">'
         f"{escape(labels[name])}</text></g>"

@@ -357,8 +357,12 @@ class Network(Graph):
         """
         return drawing.as_text(self.variables, self.parents)
 
-    def to_svg(self) -> str:
+    def to_svg(self, *, widths_of_intervals: Mapping[str, float] | None = None) -> str:
         """Draw the nodes in layers, parents above children.
+
+        Args:
+            widths_of_intervals: of the probabilities of each node, from 0 to 1: a bar in its box, full at 1; None
+                draws none.
 
         Returns:
             SVG in shades of grey; the same for the same network.
@@ -366,7 +370,7 @@ class Network(Graph):
         Raises:
             InputError: too large to be drawn, at thousands of nodes with long arcs.
         """
-        return drawing.as_svg(self.variables, self.parents)
+        return drawing.as_svg(self.variables, self.parents, widths_of_intervals)
 
     def _repr_html_(self) -> str:
         """The drawing, for a notebook; names in layers where it would be too large."""

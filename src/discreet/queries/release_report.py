@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from discreet.errors import InputError, listed, shown
+from discreet.model.arrays import Floats
 from discreet.model.drawing import printable
 from discreet.model.intervals import html_table
 from discreet.model.late import import_late
@@ -95,15 +96,19 @@ def report(
     told = _describe(release, balance, name)
     answers = _read(release, posterior, rng, level)
     told |= {"marginals": "", "rows": [], "uncertain": "", "no_answers": [], "level": f"{100 * level:g}"}
+    told["widths"] = None
     if isinstance(answers, str):
         told["no_answers"] = [answers]
     else:
         drawn, found = answers
+        spans = _find_intervals(drawn, level)
         told |= {
             "marginals": html_table(_list_states(found)),
             "rows": [_write_row(row) for row in _list_states(found)],
-            "uncertain": html_table(_list_uncertain(drawn, level)),
+            "uncertain": html_table(_list_uncertain(drawn, spans)),
+            "widths": {node: float(np.mean(upper - lower)) for node, (lower, upper) in spans.items()},
         }
+    told["drawing"] = release.network.to_svg(widths_of_intervals=told["widths"]) if told["drawn"] else ""
     return str(_templates().get_template("report.html" if form == "html" else "report.md").render(told))
 
 
@@ -154,7 +159,8 @@ def _describe(release: Release, balance: Balance | None, name: str) -> dict[str,
         "taken": TAKEN,
         "public": _list_public(release),
         "dropped": _list_dropped(release),
-        "drawing": network.to_svg() if network is not None and drawn else "",
+        "drawn": drawn,
+        "arcs": [] if network is None else [(node, listed(network.parents[node])) for node in network.nodes],
         "too_large": "" if network is None or drawn else f"{len(network.nodes):,} variables: too many to draw here",
         "learned": "" if network is None or network.learned is None else f". It was {network.learned}",
         "fit": "" if checked is None else str(checked),
@@ -403,14 +409,17 @@ def _write_row(row: Mapping[str, Any]) -> dict[str, str]:
             "noise": noise}  # fmt: skip
 
 
-def _list_uncertain(posterior: PosteriorDraws, level: float) -> list[dict[str, Any]]:
+def _find_intervals(posterior: PosteriorDraws, level: float) -> dict[str, tuple[Floats, Floats]]:
+    """Both ends of the intervals of each table's entries, axes `(*parents, node)`."""
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    return {node: tuple(np.quantile(posterior.cells[node], tails, axis=-1)) for node in posterior.network.nodes}
+
+
+def _list_uncertain(posterior: PosteriorDraws, spans: Mapping[str, tuple[Floats, Floats]]) -> list[dict[str, Any]]:
     """The probabilities of the network's tables with the widest intervals."""
     network, found = posterior.network, list[tuple[float, dict[str, Any]]]()
-    tail = (1 - level) / 2
-    for node in network.nodes:
-        cells = posterior.cells[node]
-        lower, upper = np.quantile(cells, [tail, 1 - tail], axis=-1)
-        widths = upper - lower
+    for node, (lower, upper) in spans.items():
+        cells, widths = posterior.cells[node], upper - lower
         widest = np.argsort(widths, axis=None)[::-1][:MOST_UNCERTAIN]
         for place in zip(*np.unravel_index(widest, widths.shape), strict=True):
             states = dict(zip(network.family(node), place, strict=True))
