@@ -7,6 +7,7 @@ SPARK_VENV := .venv-spark
 CONSTRAINTS := constraints.txt
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEMO_STAMP := $(VENV)/.installed-demo
 BENCH_STAMP := $(VENV)/.installed-bench
 PEER_STAMPS := $(patsubst bench/environments/%.txt,$(VENV)/peers/%/.installed,$(wildcard bench/environments/*.txt))
 
@@ -51,7 +52,7 @@ SITE := build/site
 
 .PHONY: demo docs install postgres java chromium test test-thorough test-spark test-answers test-pages test-due check format lint types mutants coverage bench peers experiments test-newest test-lowest package hooks clean
 
-demo: $(STAMP)  ## the whole flow on the bundled network
+demo: $(DEMO_STAMP)  ## the whole flow on the bundled network; installs what users have and no more
 	$(BIN)/discreet demo
 
 install: $(STAMP) $(SPARK_VENV)/.installed postgres java chromium  ## all that the other targets need, but those of bench and experiments
@@ -203,7 +204,10 @@ $(STAMP): $(VENV)/bin/python pyproject.toml $(CONSTRAINTS)
 	$(PIP_INSTALL) -c $(CONSTRAINTS) -e '.[dev]'
 	touch $@
 
-# pgmpy asks for any torch; the pinned one is a CPU build where the index has it.
+$(DEMO_STAMP): $(VENV)/bin/python pyproject.toml $(CONSTRAINTS)
+	$(PIP_INSTALL) -c $(CONSTRAINTS) -e .
+	touch $@
+
 $(BENCH_STAMP): $(STAMP)
 	$(PIP_INSTALL) -c $(CONSTRAINTS) -e '.[dev,bench,peers]'
 	touch $@
