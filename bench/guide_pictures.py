@@ -1,8 +1,8 @@
 """Pictures of the guides: beliefs by epsilon, half-widths by epsilon, and what the best attack finds.
 
 `python -m bench.guide_pictures` writes them to `docs/pictures`. Beliefs and attacks follow from the guarantee alone.
-Half-widths are those that the guide shows, which `discreet plan --within 0.02 "P(lung | smoke=yes)"` printed for Asia and
-several numbers of records (add-remove, seed 0); nothing here simulates.
+Half-widths are those that the guide shows, which `discreet plan --within 0.02 "P(lung | smoke=yes)"` printed for Asia
+and several numbers of records (add-remove, seed 0); nothing here simulates.
 """
 
 from __future__ import annotations

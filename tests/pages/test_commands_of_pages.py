@@ -41,6 +41,7 @@ def shortened(line: str) -> list[str]:
     words = shlex.split(line)[1:]
     less = {
         "plan": [] if "--within" in words else ["--repeats", "1"],
+        "audit": ["--records", "2"],
         "sample": ["--sets", "3"] if "--sets" in words else [],
     }
     return [*words, *less.get(words[0], [])]
