@@ -12,9 +12,7 @@ import subprocess
 import sys
 import tempfile
 from functools import cache
-from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,8 +21,36 @@ from sources import PEER_WARNINGS
 
 pytestmark = PEER_WARNINGS
 ROOT = Path(__file__).parents[2]
-GUIDES = ("for-data-protection-officers", "how-private", "people-with-many-rows", "which-epsilon")
-PAGES = ["README.md", "docs/shell.md", "docs/records.md", *(f"docs/guides/{name}.md" for name in GUIDES)]
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in (
+        ROOT / "README.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "docs/guides").glob("*.md")),
+    )
+}
+ELSEWHERE = {"docs/engines.md", "docs/teams.md"}
+"""Pages whose commands need a server; tests/test_engines.py and tests/test_cli_ledger.py start one and run them."""
+VISITS = 'awk \'BEGIN { print "smoke,lung,xray,age"; for (i = 0; i < 2000; i++) '
+VISITS += 'print (i % 3 ? "no" : "yes") "," (i % 7 ? "no" : "yes") "," (i % 5 ? "no" : "yes") "," '
+VISITS += '(i % 2 ? "old" : "young") }\' > visits.csv'
+SMALL = "variable {} {{ type discrete [ 2 ] {{ no, yes }}; }}"
+BEFORE = {
+    "docs/network.md": [
+        VISITS,
+        "head -50 visits.csv > public_sample.csv",
+        "discreet ledger open visits --epsilon 2 --relation add-remove",
+    ],
+    "docs/external.md": [
+        "printf 'smoke,count\\nno,600\\nyes,400\\n' > smoke.csv",
+        "printf 'smoke,ill,count\\nno,no,561.2\\nno,yes,42.9\\nyes,no,301.8\\nyes,yes,95.1\\n' > cells.csv",
+        f"printf 'network n {{ }} {SMALL.format('smoke')} {SMALL.format('ill')} probability ( smoke ) {{ }} "
+        "probability ( ill | smoke ) { }' > net.bif",
+    ],
+    "docs/theory.md": ["cp demo/release.json release.json"],
+}
+"""What a page supposes to be there."""
+NOT_RUN = ("make", "pip", "git", "python -m venv", "#")
 
 
 @cache
@@ -36,62 +62,65 @@ def demo() -> Path:
     return folder / "demo"
 
 
-def shortened(line: str) -> list[str]:
-    """The words of a command; one that repeats what it does is told to do so less often, the last word being heard."""
-    words = shlex.split(line)[1:]
+def commands(page: str) -> str:
+    """What stands in a page's blocks for the shell."""
+    return "".join(re.findall(r"^```sh\n(.*?)^```", page, re.DOTALL | re.MULTILINE))
+
+
+def words_of(line: str) -> list[str] | None:
+    """The words of one of our commands, or None where a shell has to read it: of others, redirections and pipes."""
+    if not line.startswith("discreet "):
+        return None
+    parts = shlex.shlex(line, posix=True, punctuation_chars=True)
+    parts.wordchars += "@:[]{}%+,"
+    words = list(parts)[1:]
+    return None if {">", "|", "<", "(", ";"} & set(words) else words
+
+
+def shortened(words: list[str]) -> list[str]:
+    """A command that repeats what it does is told to do so less often, the last word being heard."""
     less = {
         "plan": [] if "--within" in words else ["--repeats", "1"],
-        "audit": ["--records", "2"],
         "sample": ["--sets", "3"] if "--sets" in words else [],
     }
     return [*words, *less.get(words[0], [])]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page", [name for name in PAGES if "discreet " in commands(PAGES[name]) and name not in ELSEWHERE]
+)
 def test_the_commands_of_pages_run(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Ours in this process, which has loaded what they need; the shell's own lines, and pipes, in a shell."""
-    readme = (ROOT / page).read_text(encoding="utf-8")
-    blocks = re.findall(r"^```sh\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
-    skipped = ("make", "pip", "git", "python -m venv")
-    lines = [line for block in blocks for line in block.splitlines() if not line.startswith(skipped)]
-    assert sum(line.startswith("discreet ") for line in lines) >= 4
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    for ours, group in groupby(lines, lambda line: line.startswith("discreet ")):
-        if not ours:
-            subprocess.run(["bash", "-e", "-c", "\n".join(group)], check=True, capture_output=True)
+    if page in BEFORE and any("demo/" in line for line in BEFORE[page]):
+        shutil.copytree(demo(), "demo")
+    text = "\n".join(BEFORE.get(page, [])) + "\n" + commands(PAGES[page])
+    waiting: list[str] = []
+    for line in [*text.replace("\\\n", " ").splitlines(), "discreet --version"]:
+        words = None if waiting and "<<" in waiting[-1] else words_of(line)
+        if words is None:
+            waiting += [] if line.startswith(NOT_RUN) else [line]
             continue
-        for line in group:
-            if line == "discreet demo --keep demo":
-                shutil.copytree(demo(), "demo")
-                continue
-            code = main(shortened(line))
-            assert code == 0, f"{line}: {capfd.readouterr().err}"
-
-
-def test_the_ten_lines_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (block,) = re.findall(r"^```python\n(import.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
-    lines = [line for line in block.splitlines() if line]
-    assert len(lines) == 10
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(demo(), "demo")
-    names: dict[str, Any] = {}
-    exec("\n".join(lines), names)  # noqa: S102 - the page's own lines
-    answer = names["answer"]
-    assert [row["state"]["lung"] for row in answer.rows] == ["yes", "no"]
-    assert all(0 < row["lower"] < row["mean"] < row["upper"] < 1 for row in answer.rows)
+        if waiting:
+            subprocess.run(["bash", "-e", "-c", "\n".join(waiting)], check=True, capture_output=True)
+            waiting = []
+        if words == ["demo", "--keep", "demo"]:
+            shutil.copytree(demo(), "demo")
+            continue
+        code = main(shortened(words))
+        assert code == 0, f"{line}: {capfd.readouterr().err}"
 
 
 @pytest.mark.filterwarnings("ignore::discreet.privacy.default_account.DefaultAccountWarning")
-@pytest.mark.parametrize("name", ["estimators.md", "missing.md", "numbers.md", "guides/which-epsilon.md"])
-def test_the_examples_of_the_documentation_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", [name for name in PAGES if ">>> " in PAGES[name] and name != "README.md"])
+def test_the_examples_of_the_documentation_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DISCREET_LEDGER", raising=False)
     monkeypatch.setenv("DISCREET_CONFIG", str(tmp_path / "none.toml"))
-    page = ROOT / "docs" / name
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    found = doctest.testfile(str(page), module_relative=False, optionflags=flags)
+    found = doctest.testfile(str(ROOT / page), module_relative=False, optionflags=flags)
     assert found.failed == 0
-    assert found.attempted > 5
+    assert found.attempted > 1
