@@ -103,7 +103,11 @@ def test_the_rooms_are_the_folders() -> None:
 # ------------------------------------------------------------------------------------------ paths that pages name
 
 PAGES = ["CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
-PAGES += sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/decisions").glob("*.md"))
+PAGES += sorted(
+    path.relative_to(ROOT).as_posix()
+    for folder in ("decisions", "guides")
+    for path in (ROOT / "docs" / folder).glob("*.md")
+)
 TOP = sorted(path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith((".venv", ".git")))
 PATH = re.compile(rf"(?:src/discreet|{'|'.join(map(re.escape, [*TOP, '.github', '.ci']))})(?:/[\w.*-]+)+/?")
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#[^)\s]*)?\)")

@@ -1,4 +1,4 @@
-"""Every item of docs/theory.md has a state, and every name on the page is one that there is."""
+"""The theory names code and tests that there are; every item of the papers has a state and a place in the code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import discreet as dc
 from discreet.app.cli import app
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+THEORY = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
 ROWS = [
     [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
     for line in PAGE.splitlines()
@@ -77,3 +78,27 @@ def test_calls_and_commands_are_there() -> None:
     assert len(calls) > 60 and len(shell) > 20
     assert [name for name in calls if name[3:] not in dc.__all__] == []
     assert [name for name in shell if name.split()[1] not in commands] == []
+
+
+def test_every_section_of_the_theory_names_its_source_its_code_and_its_tests() -> None:
+    sections = re.split(r"^## ", THEORY, flags=re.MULTILINE)[1:]
+    assert [int(section.split(".")[0]) for section in sections] == list(range(1, 21))
+    for section in sections[:-1]:
+        told = re.search(r"\*Source\.\*(.*)\*Code\.\*(.*)\*Tests\.\*(.*)", section, re.DOTALL)
+        assert told, section[:40]
+        named, tests = re.findall(r"`([\w.]+)`", told[2]), re.findall(r"`(tests/[\w/]+\.py)`", told[3])
+        assert named and tests, section[:40]
+        assert [name for name in named if not found(name)] == []
+        assert [path for path in tests if not (ROOT / path).is_file()] == []
+
+
+def test_links_of_the_theory_lead_to_sections_and_pages_that_there_are() -> None:
+    links = re.findall(r"\]\(([^)]+)\)", THEORY)
+    assert len(links) > 30
+    for link in links:
+        path, _, anchor = link.partition("#")
+        page = ROOT / "docs" / path
+        assert page.is_file(), link
+        headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+        anchors = {re.sub(r"[^a-z0-9_ -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+        assert not anchor or anchor in anchors, link

@@ -91,7 +91,7 @@ def explain(
     Source:
         Kairouz, Oh and Viswanath (2015) for tests, at `k epsilon` for k units of a metric; Zhang et al. (AAAI 2016),
         Theorem 1, Dimitrakakis et al. (JMLR 2017), Definition 2, Theorems 7 and 13, Chowdhury et al. (ICML 2020),
-        equations (7) and (8) and Theorem 4.2, all as corrected in docs/theory.md.
+        equations (7) and (8) and Theorem 4.2, all as corrected in docs/papers.md.
 
     Example:
         >>> import discreet as dc
