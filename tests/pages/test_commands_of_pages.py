@@ -47,7 +47,6 @@ BEFORE = {
         f"printf 'network n {{ }} {SMALL.format('smoke')} {SMALL.format('ill')} probability ( smoke ) {{ }} "
         "probability ( ill | smoke ) { }' > net.bif",
     ],
-    "docs/theory.md": ["cp demo/release.json release.json"],
 }
 """What a page supposes to be there."""
 NOT_RUN = ("make", "pip", "git", "python -m venv", "#")

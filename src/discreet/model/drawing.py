@@ -124,7 +124,9 @@ def _write_node(title: str, size: int, parents: Iterable[str], widths: tuple[int
 # ----------------------------------------------------------------------------------------------------------------- SVG
 
 
-def as_svg(variables: Sequence[Variable], parents: Parents, widths_of_intervals: Mapping[str, float] | None = None) -> str:
+def as_svg(
+    variables: Sequence[Variable], parents: Parents, widths_of_intervals: Mapping[str, float] | None = None
+) -> str:
     """A picture in layers, parents above children.
 
     Args:

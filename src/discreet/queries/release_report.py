@@ -218,25 +218,32 @@ def _write_promise(release: Release, promised: Promise | Changes) -> list[str]:
 
 
 def _write_odds(promised: Promise, unit: str) -> list[str]:
-    """What can be learned of a record, compared with what would be believed without it."""
+    """What can be learned of a record, compared with what would be believed without it, or with another in its place.
+
+    Odds of other conclusions, which hang on the record and on others, can move by as much as those between two values.
+    """
     whose = "any one record" if unit == "record" else f"the record of any one {unit}"
-    without = "compared with what they would believe had that record not been used"
     lines = []
     if promised.presence is not None:
         lines.append(
-            f"Whether {whose} is among the records moves the odds of anything that anybody could conclude by a factor "
-            f"of at most {_write_factor(promised.presence)}, {without}."
+            f"The odds that {whose} is among the records move by a factor of at most "
+            f"{_write_factor(promised.presence)}, compared with what anybody would believe had that record not been "
+            "used."
         )
-    if promised.value is not None:
-        lines.append(
-            f"Which value {whose} has moves the odds of anything that anybody could conclude by a factor of at most "
-            f"{_write_factor(promised.value)}, {without}."
-        )
-    else:
+    if promised.value is None:
         lines.append(f"Of which value {whose} has nothing is promised: for that the delta is too large.")
+    else:
+        compared = OTHER_IN_ITS_PLACE if promised.presence is None else "compared in the same way"
+        lines.append(
+            f"The odds between any two values that {whose} may have move by a factor of at most "
+            f"{_write_factor(promised.value)}, {compared}."
+        )
     if promised.presence is None:
         lines.append("That a record is among the records is not protected, and their number is public.")
     return lines
+
+
+OTHER_IN_ITS_PLACE = "compared with what anybody would believe had the other of the two stood in its place"
 
 
 def _write_delta(promised: Promise) -> str:
@@ -257,9 +264,9 @@ def _write_changes(release: Release) -> list[str]:
     """What a change of a record's value can change."""
     guarantee = release.guarantee
     return [
-        f"A change of {guarantee.unit} in the value of a record moves the odds of anything that anybody could conclude "
-        f"by a factor of at most {_write_factor(float(guarantee.epsilon))}; a change k times as large by that factor "
-        "to the power of k. Nothing is promised of whole records."
+        f"The odds between two values of a record that are apart by {guarantee.unit} move by a factor of at most "
+        f"{_write_factor(float(guarantee.epsilon))}, {OTHER_IN_ITS_PLACE}; between values k times as far apart by that "
+        "factor to the power of k. Nothing is promised of whole records."
     ]
 
 
