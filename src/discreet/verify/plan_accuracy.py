@@ -22,7 +22,7 @@ from discreet.mechanisms.planned import planned
 from discreet.model.arrays import Floats
 from discreet.model.charts import line_chart
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.intervals import Library, frame_of
+from discreet.model.intervals import Framed
 from discreet.model.network import Network
 from discreet.model.query_grammar import Explanation, NumberQuery, Query, check_names, parse_query
 from discreet.model.randomness import Seed, as_generator
@@ -33,6 +33,7 @@ from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.queries.query import answer_many
 from discreet.sensitive.counts import Counts, count_codes
 from discreet.verify.plan import MOST_PLANNED_RECORDS
+from discreet.verify.plan_text import plan_text
 
 __all__ = ["AccuracyPlan", "PlannedWidth", "plan_accuracy"]
 
@@ -138,7 +139,7 @@ class PlannedWidth:
 
 
 @dataclass(frozen=True)
-class AccuracyPlan:
+class AccuracyPlan(Framed):
     """The budget that buys the wanted accuracy, and how wide intervals are at others.
 
     Args:
@@ -193,19 +194,13 @@ class AccuracyPlan:
             for one in self.questions
         ]
 
-    def to_frame(self, library: Library = "pandas") -> Any:
-        """The rows of `rows` as a data frame.
+    def tidy(self) -> list[dict[str, Any]]:
+        """The rows of `rows`."""
+        return self.rows()
 
-        Args:
-            library: "pandas", "polars", or "arrow".
-
-        Returns:
-            The frame.
-
-        Raises:
-            InputError: another library, or one that is not installed.
-        """
-        return frame_of(self.rows(), library)
+    def summary(self, *, width: int | None = None) -> str:
+        """The epsilon, the questions with the parts of their half-widths, and half-widths at other budgets, as text."""
+        return plan_text(self, width)
 
     def _repr_html_(self) -> str:
         """The picture, for a notebook."""

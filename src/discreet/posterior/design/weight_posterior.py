@@ -14,7 +14,7 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.model.arrays import Floats, Ints
 from discreet.model.design import GRID_STEPS, Design, Normal
-from discreet.model.intervals import Intervals
+from discreet.model.intervals import Intervals, text_table
 from discreet.model.randomness import Seed, as_generator
 from discreet.posterior.design.curvature import curvature_draws, curvature_estimate
 from discreet.posterior.design.direction import Chosen, Method, direction_draws
@@ -165,13 +165,14 @@ class WeightPosterior(Intervals):
             require_met(self.mixing, *MIXING_BY_METHOD[self.method], advice)
         return tails(values, level)
 
-    def tidy(self) -> list[dict[str, Any]]:
-        """A row for each column, with its 95 % interval.
+    def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
+        """The rows of `rows`, which has the arguments and the errors, each with its "level"."""
+        return [{**row, "level": level} for row in self.rows(level=level)]
 
-        Returns:
-            The rows of `rows`.
-        """
-        return [dict(row) for row in self.rows()]
+    def summary(self, *, level: float = 0.95, width: int | None = None) -> str:
+        """The coefficients as aligned text, and how they were drawn; arguments as of `rows` and of `columns`."""
+        table = text_table(self.tidy(level=level), named="coefficient", width=width)
+        return f"{table}\n\nposterior: {self.method}"
 
     def rows(self, *, level: float = 0.95) -> tuple[dict[str, float | str], ...]:
         """Effect of each column with its interval, in the units of the columns.
