@@ -44,6 +44,7 @@ FIXED = (*PAYING, "classes", "target", "target_bounds", "one_record_a_unit")
 PASSED_ON = (
     *("classes_", "n_features_in_", "feature_names_in_"),
     *("predict_proba", "predict_interval", "outcome_interval", "decision_function"),
+    *("tidy", "summary", "to_frame", "plot"),
 )
 """What a fitted search has of its chosen estimator, where that has it."""
 SCORE_LEVEL, SCORE_DRAWS = 0.95, 1000
@@ -199,7 +200,7 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         return float(self.best_estimator_.score(X, y, sample_weight))
 
     def __getattr__(self, name: str) -> Any:
-        """Labels, columns, probabilities and intervals of the chosen estimator."""
+        """Labels, columns, probabilities, intervals and rows of the chosen estimator."""
         if name not in PASSED_ON or "best_estimator_" not in vars(self):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.best_estimator_, name)

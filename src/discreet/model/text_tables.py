@@ -42,9 +42,10 @@ def columns(header: Sequence[str], rows: Iterable[Sequence[str]], width: int | N
     titles, widths = _fit(listed, width)
     lines: list[str] = []
     for row in listed:
-        for title in filter(None, row[:titles]):
-            lines += _break(title, width or columns_of(title))
-        lines += _lay(row[titles:], widths, " " * (GAP if titles else 0))
+        for level, title in enumerate(row[:titles]):
+            indent = " " * (GAP * level)
+            lines += [indent + part for part in _break(title, (width or 0) - len(indent)) if part]
+        lines += _lay(row[titles:], widths, " " * (GAP * titles))
     return "\n".join(lines)
 
 
@@ -87,7 +88,7 @@ def _fit(listed: Sequence[Cells], width: int | None) -> tuple[int, list[int]]:
     floors = [_find_floor(column, size) for column, size in zip(zip(*listed, strict=True), natural, strict=True)]
     for titles in range(len(natural)):
         sizes, least = natural[titles:], floors[titles:]
-        room = width - GAP * (len(sizes) - 1) - GAP * bool(titles)
+        room = width - GAP * (len(sizes) - 1 + titles)
         if sum(least) <= room:
             widest = max(sizes)
             while sum(map(min, sizes, (max(floor, widest) for floor in least))) > room:
@@ -106,7 +107,7 @@ def _find_floor(column: Cells, natural: int) -> int:
 def _lay(cells: Cells, widths: Sequence[int], indent: str) -> Iterator[str]:
     """Lay the cells of a row side by side, on as many lines as the longest takes."""
     parts = [_break(cell, width) for cell, width in zip(cells, widths, strict=True)]
-    for line in range(max(map(len, parts), default=0)):
+    for line in range(max(map(len, parts)) if any(cells) else 0):
         texts = [part[line] if line < len(part) else "" for part in parts]
         padded = [text + " " * (width - columns_of(text)) for text, width in zip(texts, widths, strict=True)]
         yield (indent + (" " * GAP).join(padded)).rstrip()

@@ -146,13 +146,14 @@ def release_facts(release: Release) -> Mapping[str, str]:
     if not release.private:
         promise = f"none: this is a simulation, which protects nobody; a private one would promise {promise}"
     kind = f"{release.mechanism}, over {_describe_structure(release)}"
-    spent = as_text(release.calibration.total * release.policy.steps)
+    spent = f"epsilon {as_text(release.guarantee.epsilon)}"
+    spent += f", delta {as_text(release.guarantee.delta)}" if release.guarantee.delta else ""
     facts = {
         "release": f"{release.id} of {release.date.isoformat()}",
         "promise": promise,
         "unit": "; ".join(release.unit_lines) or f"one {release.guarantee.unit}",
         "mechanism": kind,
-        "spent": f"epsilon {spent} of noise, within the promise" if release.private else "nothing",
+        "spent": spent if release.private else "nothing",
         "records": "their number is private" if release.records is None else f"{release.records:,}, which is public",
         "holds": release.payload.summary(release.calibration),
     }
