@@ -12,10 +12,10 @@ import typer
 import discreet as dc
 from discreet.app.arguments import Draws, Json, Method, ReleaseFile, Replace, Seed, TrustNetwork
 from discreet.app.posteriors import Drawing, MissingAs, load_asked, posterior_of
-from discreet.app.progress import LateBar
 from discreet.app.terminal import check_output, check_writable, say, show
 from discreet.errors import InputError, listed, shown
 from discreet.model.bif_writing import format_bif, odd_names, plain_names, write_bif
+from discreet.model.progress import under_way
 from discreet.releases.combined import Evidence
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def _write_sets(streams: Sequence[pa.RecordBatchReader], targets: Sequence[Path]
     """Write every set to its file."""
     from discreet.queries.synthetic import write_records
 
-    with LateBar("sampling") as bar:
+    with under_way("sampling") as bar:
         for done, (stream, target) in enumerate(zip(streams, targets, strict=True)):
 
             def advance(written: int, before: int = done * records) -> None:

@@ -12,7 +12,6 @@ import typer
 
 import discreet as dc
 from discreet.app.arguments import DEFAULT_DRAWS, prior_of, queries_in, queries_of
-from discreet.app.progress import LateBar, mixing_shown
 from discreet.app.terminal import say
 from discreet.errors import InputError, shown
 from discreet.model.json_files import decode_text, read_at_most
@@ -124,16 +123,9 @@ def _draw(evidence: Evidence, how: Drawing) -> dc.results.PosteriorDraws:
         if not isinstance(evidence, dc.Release | dc.external.External):
             raise InputError("plug-in reads one release, not several")
         return dc.tools.plug_in(evidence, draws=draws, rng=rng, prior=how.prior)
-    with LateBar("chains") as bar:
-        return dc.noise_aware(
-            evidence,
-            draws=draws,
-            rng=rng,
-            prior=how.prior,
-            method=METHODS[method],
-            trust_network=how.trust_network,
-            progress=mixing_shown(bar),
-        )
+    return dc.noise_aware(
+        evidence, draws=draws, rng=rng, prior=how.prior, method=METHODS[method], trust_network=how.trust_network
+    )
 
 
 def believed_prior(evidence: Evidence, text: str | None, size: float, how: Drawing) -> dc.Dirichlet | None:

@@ -29,6 +29,7 @@ from discreet.estimators.given_table import KeptRecords, is_table
 from discreet.estimators.options import generator, refuse_options, whole_number
 from discreet.estimators.private_scores import check_score, gains, release_hits
 from discreet.mechanisms.private_selection import MOST_TRIES, SearchPlan, prepaid, search, unpaid
+from discreet.model.progress import under_way
 from discreet.privacy.ledger import Account
 from discreet.queries.score import read_score
 from discreet.releases.release import Release
@@ -149,7 +150,8 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         def attempt(place: int, paid: Account) -> tuple[int, tuple[Any, Values] | None]:
             return _attempt(self._make_estimator(plan, settings[place], paid, seed), part, target)
 
-        number, place, chosen = search(plan, attempt, account)
+        with under_way("searching"):  # inside of it nothing is shown: bars of tries would tell how many there are
+            number, place, chosen = search(plan, attempt, account)
         if chosen is None:
             raise DiscreetError("the chosen fit could not be read: noise left too little of it; that was paid for")
         fitted, predicted = chosen

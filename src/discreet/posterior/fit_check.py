@@ -42,6 +42,7 @@ from discreet.inference.interactions import contrast_matrices, interaction_contr
 from discreet.model.arrays import Floats, margin
 from discreet.model.intervals import Framed
 from discreet.model.network import Network
+from discreet.model.progress import under_way
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
@@ -222,10 +223,11 @@ def fit(evidence: Evidence, *, network: Network | None = None, rng: Seed = None)
         raise InputError("the network to test must have the variables and states of the release")
     rng = np.random.default_rng(0) if rng is None else as_generator(rng)
     found: list[tuple[Scope, float, float]] = []
-    for releases in combined.data_sets:
-        parts = measurements(releases)
-        if parts and is_poolable(parts):
-            found += _test_interactions(asked, Combined((releases,)), rng)
+    with under_way("testing the network"):
+        for releases in combined.data_sets:
+            parts = measurements(releases)
+            if parts and is_poolable(parts):
+                found += _test_interactions(asked, Combined((releases,)), rng)
     corrected = _correct_p_values([p for _, p, _ in found])
     listed: dict[Scope, Tested] = {}
     for (names, _, effect), p in zip(found, corrected, strict=True):

@@ -31,6 +31,7 @@ from discreet.inference.drawn_points import drawn_points
 from discreet.model.arrays import Floats
 from discreet.model.intervals import Intervals, text_table
 from discreet.model.limits import first_repeated
+from discreet.model.progress import under_way
 from discreet.model.schema import Schema, Scope
 from discreet.model.text_tables import fold
 from discreet.posterior.basis import Mark
@@ -230,8 +231,9 @@ def regress(
     both = both_given(_assuming(posterior, assume), (), predictive=False)
     law = ColumnLaw(both.about((target, *names), most=MOST_JOINT_STATES), (*names, target), inside)
     covariates = [Column(schema[name]) for name in names]
-    moments = column_moments(law, covariates)
-    drawn = (_fit_linear if kind == "linear" else _fit_logistic)(law, moments, covariates, Column(schema[target]))
+    with under_way("regressing"):
+        moments = column_moments(law, covariates)
+        drawn = (_fit_linear if kind == "linear" else _fit_logistic)(law, moments, covariates, Column(schema[target]))
     told = [part for column in covariates for part in column.names]
     known = np.asarray(np.isfinite(drawn).all(axis=-1))
     left_out = float(1 - known.mean())

@@ -24,6 +24,7 @@ from discreet.model.charts import line_chart
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.intervals import Framed
 from discreet.model.network import Network
+from discreet.model.progress import under_way
 from discreet.model.query_grammar import Explanation, NumberQuery, Query, check_names, parse_query
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Tables
@@ -311,10 +312,11 @@ def plan_accuracy(
             f"a plan needs at least one record, at most {MOST_PLANNED_RECORDS:,}, and one table for each node"
         )
     promise = guarantee or Guarantee(epsilon=1, delta=0, relation=Relation.ADD_REMOVE, unit="record")
-    worlds = _make_up(truth, mechanism, records, rng)
-    usual = [] if isinstance(truth, Network) else worlds[DATA_SETS:]
-    simulated = _Simulated(asked, worlds[: len(worlds) - len(usual)], mechanism, promise, usual, rng)
-    questions = _search(simulated, within, spread=isinstance(truth, Network))
+    with under_way("planning"):
+        worlds = _make_up(truth, mechanism, records, rng)
+        usual = [] if isinstance(truth, Network) else worlds[DATA_SETS:]
+        simulated = _Simulated(asked, worlds[: len(worlds) - len(usual)], mechanism, promise, usual, rng)
+        questions = _search(simulated, within, spread=isinstance(truth, Network))
     return _state(questions, mechanism.name, promise, within, records)
 
 

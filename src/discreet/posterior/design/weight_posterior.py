@@ -15,6 +15,7 @@ from discreet.errors import InputError
 from discreet.model.arrays import Floats, Ints
 from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.model.intervals import Intervals, text_table
+from discreet.model.progress import under_way
 from discreet.model.randomness import Seed, as_generator
 from discreet.posterior.design.curvature import curvature_draws, curvature_estimate
 from discreet.posterior.design.direction import Chosen, Method, direction_draws
@@ -332,27 +333,33 @@ def read_weights(
         raise InputError("a law of covariates and public records are for releases of gradients")
     if exact and not isinstance(payload, NoisyMoments):
         raise InputError("an exact posterior is offered for the mechanism noisy_moments only")
-    match payload:
-        case NoisyMoments() if design.target is None:
-            raise InputError("moments without a target tell of no weights; they are read by PrivatePCA.from_release")
-        case NoisyMoments() | GroupedMoments() if not exact:
-            drawn, variance = normal_draws(payload, release.records, draws, rng)
-            return WeightPosterior(design, drawn, variance, "normal", None)
-        case NoisyMoments():
-            layout = Layout(len(design.features), design.intercept, release.records)
-            found = moment_draws(
-                payload.sums, layout, scale=payload.sums_scale, prior_deviation=prior.deviation, draws=draws, rng=rng
-            )
-            return WeightPosterior(design, found.weights, found.variance, found.method, found.mixing)
-        case GradientTrace():
-            return _read_gradients(release, prior, draws, rng, covariates, public)
-        case WeightDraws():
-            variance = np.full(len(payload.weights), payload.variance)
-            return WeightPosterior(design, payload.weights, variance, "draws", None)
-        case FactoredChoice(kind="direction"):
-            return _read_direction(release, payload, prior, draws, rng, likelihood)
-        case _:
-            raise InputError(release.reading_advice)
+    with under_way("drawing the posterior"):
+        match payload:
+            case NoisyMoments() if design.target is None:
+                raise InputError("moments without a target tell of no weights: PrivatePCA.from_release reads them")
+            case NoisyMoments() | GroupedMoments() if not exact:
+                drawn, variance = normal_draws(payload, release.records, draws, rng)
+                return WeightPosterior(design, drawn, variance, "normal", None)
+            case NoisyMoments():
+                layout = Layout(len(design.features), design.intercept, release.records)
+                found = moment_draws(
+                    payload.sums,
+                    layout,
+                    scale=payload.sums_scale,
+                    prior_deviation=prior.deviation,
+                    draws=draws,
+                    rng=rng,
+                )
+                return WeightPosterior(design, found.weights, found.variance, found.method, found.mixing)
+            case GradientTrace():
+                return _read_gradients(release, prior, draws, rng, covariates, public)
+            case WeightDraws():
+                variance = np.full(len(payload.weights), payload.variance)
+                return WeightPosterior(design, payload.weights, variance, "draws", None)
+            case FactoredChoice(kind="direction"):
+                return _read_direction(release, payload, prior, draws, rng, likelihood)
+            case _:
+                raise InputError(release.reading_advice)
 
 
 def quick_estimate(release: Release) -> Floats:
