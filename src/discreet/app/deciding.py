@@ -147,8 +147,7 @@ def decide(
         raise InputError("name a --query with its --payoffs, or a --quantity; discreet decide --help has both")
     evidence, stored = load_asked(release)
     if stored is not None:
-        if (draws, within, seed) != (None, None, None):
-            raise InputError("these draws are stored: leave out --draws, --within and --seed, or ask their release")
+        _refuse_drawing(draws, within, seed)
         draws = stored.cells.draws
     number = _count_draws(asked, draws, within, failure, level)
     network = _find_network(evidence)
@@ -163,11 +162,12 @@ def decide(
     alone = seed is None and stored is None and posterior.source is not None
     found = [replace(part.decide(posterior, options), fresh=alone) for part in asked]
     _hint_at_draws(found, within, number)
-    told = [_document_decision(part, made) for part, made in zip(asked, found, strict=True)]
-    lines = [_print_decision(part, made) for part, made in zip(asked, found, strict=True)]
+    each = list(zip(asked, found, strict=True))
+    told = [_document_decision(part, made) for part, made in each]
+    lines = [_print_decision(part, made) for part, made in each]
     last = f"{_say_when_bounds_hold(found)}; posterior: {posterior.method}, {number:,} draws"
-    rows = [row for part, made in zip(asked, found, strict=True) for row in _list_rows(part, made)]
-    outlet.show({"method": posterior.method, "draws": number, "decisions": told}, "\n\n".join([*lines, last]), rows)
+    document = {"method": posterior.method, "draws": number, "decisions": told}
+    outlet.show(document, "\n\n".join([*lines, last]), [row for part, made in each for row in _list_rows(part, made)])
 
 
 def _find_network(evidence: Evidence) -> dc.Network:
@@ -258,6 +258,12 @@ def _document_decision(asked: Asked, made: Decided) -> dict[str, object]:
     ends = list(made.response) if isinstance(made.response, tuple) else made.response
     known = {name: value for name, value in asdict(made).items() if name in ("expected", "lower", "upper")}
     return {"kind": "number", "quantity": asked.query, "loss": str(made.loss), "response": ends, **known, **same}
+
+
+def _refuse_drawing(draws: int | None, within: float | None, seed: int | None) -> None:
+    """Refuse options that would make draws other than those that are stored."""
+    if (draws, within, seed) != (None, None, None):
+        raise InputError("these draws are stored: leave out --draws, --within and --seed, or ask their release")
 
 
 def _list_rows(asked: Asked, made: Decided) -> list[dict[str, Any]]:

@@ -109,7 +109,7 @@ def plan(
     """
     outlet = Outlet.of(form, output, replace, as_json)
     rng = np.random.default_rng(seed)
-    beside = score is not None or design is not None or repeats is not None
+    beside = (score, design, repeats) != (None, None, None)
     _check_asked(epsilon, within, bool(queries) or picture is not None, beside)
     promises = [
         dc.Guarantee(epsilon=epsilon or 1, delta=delta, relation=each, unit=unit) for each in _list_relations(relation)
@@ -123,13 +123,11 @@ def plan(
         told["source"] = source
     elif score is not None:
         _, drawing = score_of(score, mechanism, option, (network, design, schema, workload))
-        read = dc.scores.read_score_file(str(score))
-        told, text = _plan_score(drawing, read, promises, records, repeats or REPEATS, rng)
+        told, text = _plan_score(drawing, score, promises, records, repeats or REPEATS, rng)
     else:
         truth, source = _choose_truth(network, design, schema, rng)
         chosen = _choose_mechanisms(truth, mechanism, option, workload, records)
-        guessed = bool(workload) or any(given.startswith("records=") for given in option or ())
-        asked = bool(workload), guessed
+        asked = bool(workload), bool(workload) or any(given.startswith("records=") for given in option or ())
         told, text = _plan_structure(truth, source, chosen, promises, records, repeats or REPEATS, rng, asked)
     outlet.show({"records": records, "epsilon": epsilon, **told}, text, _list_plans(told))
 
@@ -260,7 +258,7 @@ def _plan_structure(
 
 def _plan_score(
     mechanism: dc.tools.Mechanism[Any],
-    score: dc.scores.Family | dc.scores.ScoreTable,
+    score: Path,
     promises: Sequence[dc.Guarantee],
     records: int,
     repeats: int,
@@ -269,7 +267,8 @@ def _plan_score(
     """Plan draws among a score's candidates."""
     from discreet.verify.plan_score import plan_score
 
-    scores = score.table if isinstance(score, dc.scores.Family) else score
+    read = dc.scores.read_score_file(str(score))
+    scores = read.table if isinstance(read, dc.scores.Family) else read
     told, rows = [], []
     for promise in promises:
         for part in plan_score(mechanism, scores, promise, records, rng=rng, repeats=repeats):

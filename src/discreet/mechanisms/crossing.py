@@ -196,12 +196,12 @@ def release(
     """
     require_mechanism(mechanism)
     statistic.policy.check_claim(guarantee)
-    calibration = _calibrate(mechanism, statistic, prior, guarantee)
-    number = secrets.token_hex(16)
-    account.charge(number, mechanism.name, guarantee, anew=True)
     with under_way("releasing"):
+        calibration = _calibrate(mechanism, statistic, prior, guarantee)
+        number = secrets.token_hex(16)
+        account.charge(number, mechanism.name, guarantee, anew=True)
         payload = mechanism.draw(statistic, prior, calibration, ExactNoise())
-        return _describe(number, mechanism, statistic, prior, guarantee, (calibration, payload), private=True)
+    return _describe(number, mechanism, statistic, prior, guarantee, (calibration, payload), private=True)
 
 
 def simulate(

@@ -97,7 +97,12 @@ class FamilyPosterior(Intervals):
         return [{**row, "level": level} for row in self.rows(level=level)]
 
     def summary(self, *, level: float = 0.95, width: int | None = None) -> str:
-        """The parameters as aligned text; arguments as of `rows` and of `columns`."""
+        """The parameters as aligned text.
+
+        Args:
+            level: posterior probability of each interval, between 0 and 1; errors as of `rows`.
+            width: columns of the terminal, as of `columns`.
+        """
         return f"{text_table(self.tidy(level=level), named='parameter', width=width)}\n\nposterior: family"
 
     def rows(self, *, level: float = 0.95) -> tuple[dict[str, float | str], ...]:

@@ -171,7 +171,12 @@ class WeightPosterior(Intervals):
         return [{**row, "level": level} for row in self.rows(level=level)]
 
     def summary(self, *, level: float = 0.95, width: int | None = None) -> str:
-        """The coefficients as aligned text, and how they were drawn; arguments as of `rows` and of `columns`."""
+        """The coefficients as aligned text, and how they were drawn.
+
+        Args:
+            level: posterior probability of each interval, between 0 and 1; errors as of `rows`.
+            width: columns of the terminal, as of `columns`.
+        """
         table = text_table(self.tidy(level=level), named="coefficient", width=width)
         return f"{table}\n\nposterior: {self.method}"
 
