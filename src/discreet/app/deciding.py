@@ -150,9 +150,8 @@ def decide(
         _refuse_drawing(draws, within, seed)
         draws = stored.cells.draws
     number = _count_draws(asked, draws, within, failure, level)
-    network = _find_network(evidence)
     for part in asked:  # what cannot be asked is refused before draws are made
-        part.check(network)
+        part.check(_find_network(evidence))
     how = Drawing(method, trust_network=trust_network)
     if stored is None:
         how = replace(how, draws=number, seed=secrets.randbits(64) if seed is None else seed)

@@ -98,7 +98,7 @@ class NumberDecision(Framed):
             width: columns of the terminal, as of `fold`; None for lines as long as they are.
         """
         between = f"between {self.lower:.4f} and {self.upper:.4f} ({100 * self.level:.6g} %)"
-        return f"{fold(str(self), width)}\n{between}; {self.loss} loss, {self.expected:.3g} expected"
+        return fold(f"{self}\n{between}; {self.loss} loss, {self.expected:.3g} expected", width)
 
 
 def decide_number(
