@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,7 @@ def test_every_kind_of_release_shows_itself(name: str) -> None:
     assert release.payload.summary(release.calibration) in text and "spent: nothing" in text
     page = release._repr_html_()
     assert "<script" not in page and "<b>smoke" not in page and "<svg" in page
+    assert "<img" not in replace(release, mechanism="<img src=x>")._repr_html_()
     assert max(map(len, release.summary(width=60).splitlines())) <= 60
 
 

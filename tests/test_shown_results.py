@@ -65,6 +65,8 @@ def test_answers_are_tidy(posterior: dc.results.PosteriorDraws) -> None:
     assert isinstance(several, tuple) and len(several) == 2
     table = several.tidy()
     assert len(table) == 5 and (table[1]["variable"], table[1]["state"]) == ("smoke, lung", "yes, yes")
+    assert [row["sampling"] + row["noise"] for row in table] == pytest.approx([1] * 5)
+    assert [row["noise"] for row in table[1:]] == [row["noise"] for row in several[1].rows]
     assert several.summary().splitlines()[0].startswith("query")
     assert alone.summary().count("\n") >= 4
 
