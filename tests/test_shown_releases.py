@@ -191,3 +191,20 @@ def test_numbers_that_are_decided_on_show_themselves() -> None:
     assert max(map(len, found.summary(width=60).splitlines())) <= 60
     score = dc.results.Score("accuracy", 0.8, 0.7, 0.9, 0.95, made("laplace"))
     assert score.tidy()[0]["upper"] == 0.9 and "0.7000 to 0.9000" in score.summary() and "<svg" in score._repr_html_()
+
+
+def test_figures_by_others_and_several_releases_show_themselves() -> None:
+    exact = dc.external.StatedNoise("rounded", 1)
+    census = dc.measured([30, 20], STUDY, [SMOKE.name], exact, guarantee=None, source="<b>census")
+    both = census.also([1003.5], [], dc.external.StatedNoise("laplace", 2), weights=[1])
+    assert [(row["states"], row["value"]) for row in both.tidy()] == [("yes", 30), ("no", 20), ("sum 1", 1003.5)]
+    release = made("laplace")
+    combined = dc.combine(release, census, data="different")
+    rows = combined.tidy()
+    assert {(row["data_set"], row["id"]) for row in rows} == {(1, release.id), (2, census.id)}
+    assert combined.to_frame("arrow").num_rows == len(release.tidy()) + 2
+    text = combined.summary(width=60)
+    assert text.startswith("data set 1 of 2\nrelease: ") and "data set 2 of 2\ntables over" in text
+    for shown in (census, combined):
+        page = shown._repr_html_()
+        assert "<svg" in page and "<b>" not in page and "<script" not in page

@@ -33,7 +33,7 @@ from discreet.releases.measurement import Measurement
 if TYPE_CHECKING:
     from discreet.releases.release import Release
 
-__all__ = ["release_facts", "release_rows"]
+__all__ = ["measured_rows", "release_facts", "release_rows"]
 
 Rows = Iterator[dict[str, Any]]
 
@@ -51,7 +51,7 @@ def release_rows(payload: Payload) -> list[dict[str, Any]]:
     """
     match payload:
         case NoisyCounts() | NoisyTables() | AuditedTables() | NoisyCoefficients() | TwoStageCounts():
-            return [row for part in payload.measurements for row in _list_cells(part, payload.network)]
+            return [row for part in payload.measurements for row in measured_rows(part, payload.network)]
         case ParameterDraws():
             return list(_list_probabilities(payload.cells))
         case Choice():
@@ -77,9 +77,19 @@ def release_rows(payload: Payload) -> list[dict[str, Any]]:
     assert_never(payload)
 
 
-def _list_cells(part: Measurement, network: Network) -> Rows:
-    """List the cells of a table, or contrasts of neighbouring states."""
+def measured_rows(part: Measurement, network: Network) -> Rows:
+    """The cells of a table, contrasts of neighbouring states, or weighted sums.
+
+    Args:
+        part: what was measured.
+        network: of its variables.
+
+    Yields:
+        Rows as of `release_rows`; of weighted sums the states are their numbers.
+    """
     axes = [_list_states(network.schema[name], part.contrasts) for name in part.scope]
+    if part.weights is not None:
+        axes = [[f"sum {number}" for number in range(1, len(part.weights) + 1)]]
     what = {"variables": ", ".join(part.scope)}
     noise = {"scale": part.scale, "noise": part.noise, "contrast": part.contrasts}
     noise |= {} if part.sampling is None else {"sampled": part.sampling}
