@@ -13,7 +13,7 @@ from discreet.model.arcs import quoted
 from discreet.model.layout import Cell, Layout, generations, layout
 from discreet.model.schema import Variable
 
-__all__ = ["as_svg", "as_text", "columns_of", "place_nodes", "printable"]
+__all__ = ["as_svg", "as_text", "columns_of", "place_nodes", "printable", "with_noun"]
 
 Parents = Mapping[str, tuple[str, ...]]
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from discreet.model.arrays import Array, Floats
 from discreet.model.design import Design
+from discreet.model.drawing import with_noun
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
@@ -176,7 +177,7 @@ def _describe_structure(release: Release) -> str:
     """Describe the network, or the design."""
     if not release.over_design:
         network = release.network
-        return f"a network of {len(network.nodes):,} variables and {len(network.arcs):,} arcs"
+        return f"a network of {with_noun(len(network.nodes), 'variable')} and {with_noun(len(network.arcs), 'arc')}"
     design = release.design
     target = "no target" if design.target is None else f"the target {design.target.name}"
-    return f"a design of {len(design.features):,} features and {target}"
+    return f"a design of {with_noun(len(design.features), 'feature')} and {target}"
