@@ -31,7 +31,7 @@ from experiments.pages import markdown
 from pyarrow import csv, parquet
 
 import discreet as dc
-from discreet.app.progress import LateBar
+from discreet.model.progress import Bar, under_way
 
 from .coverage import METHODS, READ_BY, Cell, Estimated, Method, coverage, network_for
 from .ranks import Ranked, ranked, uniformity
@@ -151,9 +151,9 @@ def measured(study: str, plan: Plan) -> tuple[list[Estimated], list[Ranked]]:
             continue
         cells = plan.cells(network)
         total, done = sum(plan.posteriors(cell) for cell in cells), 0
-        with LateBar(study) as bar:
+        with under_way(study) as bar:
 
-            def step(bar: LateBar = bar, total: int = total) -> None:
+            def step(bar: Bar = bar, total: int = total) -> None:
                 nonlocal done
                 done += 1
                 bar(done, total)

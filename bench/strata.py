@@ -28,7 +28,7 @@ from experiments.generated import CONFIRMING, MADE_UP, RECIPES, SMALL, generated
 from experiments.strata import Known, Setting, measured
 
 import discreet as dc
-from discreet.app.progress import LateBar
+from discreet.model.progress import under_way
 
 from .coverage import network_for
 from .strata_tables import compared, judged, places, pooled, read, stored, violations, worsened
@@ -89,7 +89,7 @@ def study(
     rows: list[dict[str, Any]] = []
     networks = list(known(names))
     total, done = len(networks) * len(relations) * len(epsilons) * runs, 0
-    with LateBar("strata") as bar:
+    with under_way("strata") as bar:
         for network, relation, epsilon, run in product(networks, relations, epsilons, range(runs)):
             bar.label = f"{network.name}, {relation}, epsilon {epsilon}"
             found = measured(network, Setting(epsilon, relation, records, draws), (seeds, run), estimated=estimated)

@@ -117,7 +117,7 @@ def test_files_are_replaced_only_where_that_is_asked_for(run: Shell) -> None:
 
 
 def test_a_file_that_turns_up_meanwhile_is_kept(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discreet.app.analyst.check_writable", Path.touch)
+    monkeypatch.setattr("discreet.app.exporting.check_writable", Path.touch)
     assert "'s.csv' exists" in run.fails(f"sample r.json -n 3 --output s.csv {FEW}")
     assert Path("s.csv").read_bytes() == b""
 

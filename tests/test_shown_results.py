@@ -64,7 +64,9 @@ def test_answers_are_tidy(posterior: dc.results.PosteriorDraws) -> None:
     several = dc.answer_many(posterior, ["P(lung=yes)", "P(smoke, lung)"])
     assert isinstance(several, tuple) and len(several) == 2
     table = several.tidy()
-    assert len(table) == 5 and table[1]["state"] == "smoke=yes, lung=yes"
+    assert len(table) == 5 and (table[1]["variable"], table[1]["state"]) == ("smoke, lung", "yes, yes")
+    assert [row["sampling"] + row["noise"] for row in table] == pytest.approx([1] * 5)
+    assert [row["noise"] for row in table[1:]] == [row["noise"] for row in several[1].rows]
     assert several.summary().splitlines()[0].startswith("query")
     assert alone.summary().count("\n") >= 4
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import discreet as dc
-from discreet.app.terminal import check_output
+from discreet.app.terminal import check_output, screen_width
 from discreet.errors import InputError
 from discreet.model.json_files import write_whole
-from discreet.model.text_tables import columns
 from discreet.privacy.guarantee import as_text
 
 __all__ = ["Wanted", "plan_within"]
@@ -82,35 +81,5 @@ def _write_document(relation: dc.Relation, plan: dc.results.AccuracyPlan) -> dic
 
 
 def _write_text(relation: dc.Relation, plan: dc.results.AccuracyPlan) -> str:
-    """A plan as text: what is needed, its parts, and what other budgets and numbers of records would give."""
-    head = f"{plan.mechanism}, {relation}: "
-    head += plan.refused or f"epsilon {as_text(plan.guarantee.epsilon)}"  # type: ignore[union-attr]
-    spread = any(row["low"] < row["high"] for row in plan.rows())
-    rows = [
-        (
-            row["query"],
-            "none" if row["epsilon"] is None else f"{row['epsilon']:.3g}",
-            f"{row['half_width']:.3g}",
-            f"{row['sampling']:.3g}",
-            f"{row['noise']:.3g}",
-            *([f"{row['low']:.3g} to {row['high']:.3g}"] if spread else []),
-        )
-        for row in plan.rows()
-    ]
-    named = ("question", "needs epsilon", f"half-width at {plan.epsilon:g}", "sampling", "noise")
-    parts = [head, columns((*named, *(["other networks"] if spread else [])), rows), _write_table(plan)]
-    if spread:
-        parts.append("the network has no probabilities: others are from several random ones")
-    return "\n\n".join(parts)
-
-
-def _write_table(plan: dc.results.AccuracyPlan) -> str:
-    """Half-widths by budget and number of records; of several questions the widest."""
-    cells = sorted(plan.table(), key=lambda row: (row["records"], row["epsilon"]))
-    lines = []
-    for records, group in groupby(cells, key=lambda row: row["records"]):
-        widths = [max(row["half_width"] for row in same) for _, same in groupby(group, key=lambda row: row["epsilon"])]
-        lines.append((f"{records:,}", *(f"{width:.3g}" for width in widths)))
-    budgets = sorted({row["epsilon"] for row in cells})
-    what = "half-width" if len(plan.questions) == 1 else "widest half-width"
-    return f"{what} by records and epsilon\n" + columns(("records", *(f"{one:.3g}" for one in budgets)), lines)
+    """A plan as text, which begins with the mechanism and the relation."""
+    return f"{plan.mechanism}, {relation}{plan.summary(width=screen_width()).removeprefix(plan.mechanism)}"

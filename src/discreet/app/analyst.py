@@ -1,11 +1,9 @@
-"""Commands of an analyst: everything here reads a release, and costs nothing."""
+"""Commands that ask a release, and cost nothing."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+from dataclasses import dataclass
 from dataclasses import replace as with_
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,38 +23,29 @@ from discreet.app.arguments import (
     check_draws,
     network_over,
 )
-from discreet.app.coefficients import (
-    regression_document,
-    regression_lines,
-    show_parameters,
-    show_rows,
-    show_states,
-)
+from discreet.app.coefficients import regression_document, show_numbers, show_parameters, show_states
 from discreet.app.figures import external_document, external_lines
+from discreet.app.outlet import Format, Outlet, Output
 from discreet.app.posteriors import (
     GAPS,
     Drawing,
+    MissingAs,
     asked_queries,
     believed_prior,
     load_asked,
     load_evidence,
     posterior_of,
 )
-from discreet.app.progress import LateBar
-from discreet.app.report import fit_lines, origin_document, origin_lines
-from discreet.app.terminal import answer_document, check_output, check_writable, fit_document, say, show
-from discreet.errors import InputError, listed, shown
-from discreet.model.bif_writing import format_bif, odd_names, plain_names, write_bif
+from discreet.app.report import origin_document, origin_lines
+from discreet.app.terminal import answer_document, fit_document
+from discreet.errors import InputError, shown
 from discreet.model.query_grammar import parse_regression
 from discreet.releases.combined import Evidence
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from discreet.model.bif import Bif
     from discreet.posterior.design.laws import Law
 
-__all__ = ["export", "fit", "query", "sample"]
+__all__ = ["fit", "query"]
 
 ROUGH_DRAWS, ROUGH_WORDS = 100, "ends of intervals are rough; ask for more (--draws)"
 """Independent draws below which the ends of 95 % intervals are told by two draws or fewer."""
@@ -103,14 +92,6 @@ Inside = Annotated[
         "uniform."
     ),
 ]
-MissingAs = Annotated[
-    str | None,
-    typer.Option(
-        "--missing",
-        help="Of a release that keeps missing values: at-random, complete records if gaps are random given what was "
-        "seen (the default there); or state, gaps as they were counted.",
-    ),
-]
 Covariates = Annotated[
     str | None,
     typer.Option(
@@ -137,6 +118,9 @@ def query(
     missing: MissingAs = None,
     covariates: Covariates = None,
     seed: Seed = None,
+    form: Format = None,
+    output: Output = None,
+    replace: Replace = False,
     as_json: Json = False,
 ) -> None:
     """Ask a release; every answer has an interval that counts sampling error and privacy noise.
@@ -144,6 +128,7 @@ def query(
     The column "noise" is the share of an answer's variance that is privacy noise, with its Monte Carlo error.
     A release of a regression or a direction answers with all its coefficients. Of a network --regress has them, too.
     """
+    outlet = Outlet.of(form, output, replace, as_json)
     asked = asked_queries(queries, release)
     regressions = _read_regressions(regress or [], kind, bool(asked) or predictive)
     bare = not (asked or regressions)
@@ -153,65 +138,75 @@ def query(
     if isinstance(evidence, dc.Release) and evidence.over_design:
         if _is_of_states(evidence) and prior is None and not regressions:
             posterior = posterior_of(evidence, how)
-            show_states(posterior, _ask(posterior, asked, level, predictive, assume, inside), as_json)
+            show_states(posterior, _ask(posterior, asked, level, predictive, assume, inside), outlet)
             return
         more = not bare or _is_about_networks(how, prior, predictive, "exact")
-        _show_weights(evidence, more, covariates, level, how, as_json)
+        _show_weights(evidence, more, covariates, level, how, outlet)
         return
     if covariates is not None:
         raise InputError("--covariates is for releases of a logistic regression")
     if bare and _is_of_family(evidence):
-        show_parameters(evidence, _is_about_networks(how, prior, predictive, "family"), level, how, as_json)
+        show_parameters(evidence, _is_about_networks(how, prior, predictive, "family"), level, how, outlet)
         return
     how = with_(how, prior=believed_prior(evidence, prior, equivalent_sample_size, how))
     posterior = posterior_of(evidence, how, missing, stored)
     if regressions:
-        found = _regress(posterior, regressions, kind, level, assume, inside)
+        found = _regress(posterior, regressions, (kind, assume, inside), level, outlet)
     else:
-        found = _answer(posterior, asked, level, predictive, assume, inside)
-    _show_replies(evidence, posterior, found, how, assume is None, as_json)
+        found = _found_answers(_ask(posterior, asked, level, predictive, assume, inside), outlet)
+    _show_replies(evidence, posterior, found, how, assume is None, outlet)
 
 
-Found = tuple[dict[str, object], str, bool]
-"""Replies as JSON and as text, and whether any is about a pair that no table holds."""
+@dataclass(frozen=True)
+class _Found:
+    """Replies as JSON, as text and as rows, and whether any is about a pair that no table holds."""
+
+    document: dict[str, object]
+    text: str
+    rows: list[dict[str, Any]]
+    unmeasured: bool
 
 
-def _answer(posterior: dc.results.PosteriorDraws, asked: list[str] | None, level: float, *how: Any) -> Found:
-    """Answer queries, as JSON and as text."""
-    answers = _ask(posterior, asked, level, *how)
+def _found_answers(answers: dc.results.Answers, outlet: Outlet) -> _Found:
+    """Write answers in all forms."""
     told: dict[str, object] = {"answers": [answer_document(part) for part in answers]}
-    return told, answers.summary(), any(part.unmeasured for part in answers)
+    return _Found(told, answers.summary(width=outlet.width), answers.tidy(), any(part.unmeasured for part in answers))
 
 
 def _regress(
     posterior: dc.results.PosteriorDraws,
     asked: list[tuple[str, tuple[str, ...]]],
-    kind: str,
+    options: tuple[str, str | None, str],
     level: float,
-    assume: str | None,
-    inside: str,
-) -> Found:
-    """Regress, as JSON and as text."""
-    how: Any = {"kind": kind, "assume": assume, "inside": inside}
+    outlet: Outlet,
+) -> _Found:
+    """Regress, and write the coefficients in all forms."""
+    how: Any = dict(zip(("kind", "assume", "inside"), options, strict=True))
     found = [dc.regress(posterior, target, on, **how) for target, on in asked]
     told: dict[str, object] = {"regressions": [regression_document(part, level) for part in found]}
-    text = "\n\n".join(regression_lines(part, level) for part in found)
-    return told, text, any(part.unmeasured for part in found)
+    text = "\n\n".join(part.summary(level=level, width=outlet.width) for part in found)
+    rows = [row for part in found for row in part.tidy(level=level)]
+    return _Found(told, text, rows, any(part.unmeasured for part in found))
 
 
 def _show_replies(
-    evidence: Evidence, posterior: dc.results.PosteriorDraws, found: Found, how: Drawing, by_itself: bool, as_json: bool
+    evidence: Evidence,
+    posterior: dc.results.PosteriorDraws,
+    found: _Found,
+    how: Drawing,
+    by_itself: bool,
+    outlet: Outlet,
 ) -> None:
     """Print replies, and what they were read from."""
-    (told, lines), (replies, text, unmeasured) = _say_origin(evidence, posterior), found
+    told, lines = _say_origin(evidence, posterior)
     draws = posterior.cells.draws or how.number
-    told |= replies
+    told |= found.document
     told["effective"] = worth = posterior.effective()
     if worth < min(ROUGH_DRAWS, draws):
         lines.append(f"the {draws:,} draws are worth {worth:,.0f} independent ones: {ROUGH_WORDS}")
-    if by_itself and posterior.doubtable and unmeasured:
+    if by_itself and posterior.doubtable and found.unmeasured:
         lines = ["what is assumed stays as the network says; --assume robust lets it be off", *lines]
-    show(as_json, told, "\n".join([text, "", *lines]))
+    outlet.show(told, "\n".join([found.text, "", *lines]), found.rows)
 
 
 def _read_regressions(texts: list[str], kind: str, more: bool) -> list[tuple[str, tuple[str, ...]]]:
@@ -247,15 +242,23 @@ def _say_origin(evidence: Evidence, posterior: dc.results.PosteriorDraws) -> tup
     return told, [*lines, *external_lines(*combined.external)]
 
 
-def fit(release: ReleaseFile, network: OtherNetwork = None, as_json: Json = False) -> None:
+def fit(
+    release: ReleaseFile,
+    network: OtherNetwork = None,
+    form: Format = None,
+    output: Output = None,
+    replace: Replace = False,
+    as_json: Json = False,
+) -> None:
     """Test the network of a release: what its tables say of variables that the network does not join.
 
     A right network is called contradicted in at most one of a hundred releases; what lies in no table together is never
     tested. Nothing is spent.
     """
+    outlet = Outlet.of(form, output, replace, as_json)
     evidence = load_evidence(release)
     checked = dc.fit(evidence, network=None if network is None else network_over(network, evidence.network.schema))
-    show(as_json, fit_document(checked), fit_lines(checked))
+    outlet.show(fit_document(checked), checked.summary(width=outlet.width), checked.tidy())
 
 
 def _ask(
@@ -276,7 +279,7 @@ def _ask(
 
 
 def _show_weights(
-    release: dc.Release, more: bool, covariates: str | None, level: float, how: Drawing, as_json: bool
+    release: dc.Release, more: bool, covariates: str | None, level: float, how: Drawing, outlet: Outlet
 ) -> None:
     """Show all coefficients of a regression, or the vector of a direction."""
     if more:
@@ -292,7 +295,7 @@ def _show_weights(
         )
     law = None if covariates is None else _read_law(covariates, release.design, how)
     posterior = dc.read_weights(release, draws=how.number, rng=how.rng(), covariates=law, exact=how.method == "exact")
-    show_rows("coefficient", posterior.rows(level=level), posterior.method, level, as_json)
+    show_numbers("coefficient", posterior, posterior.method, level, outlet)
 
 
 def _is_about_networks(how: Drawing, prior: str | None, predictive: bool, method: str) -> bool:
@@ -319,180 +322,3 @@ def _read_law(covariates: str, design: dc.Design, how: Drawing) -> Law:
     evidence, stored = load_asked(covariates)
     drawing = Drawing(draws=200, seed=how.seed) if stored is None else Drawing()
     return dc.designs.released_covariates(posterior_of(evidence, drawing, stored=stored), design, rng=how.rng(2))
-
-
-def export(
-    release: ReleaseFile,
-    output: Annotated[str, typer.Option(help="File to write; - writes stdout.")],
-    to: Annotated[str, typer.Option(help="bif: one value a probability; arviz: all draws, as netCDF.")] = "bif",
-    plain: Annotated[
-        bool,
-        typer.Option(
-            "--plain-names",
-            help="For bif: write names such as <5 or 'a b' as _5 and a_b, so that pyAgrum and pgmpy read them; "
-            "the file's comments say which is which.",
-        ),
-    ] = False,
-    missing: MissingAs = None,
-    loss: Annotated[
-        str | None,
-        typer.Option(
-            help="For bif. absolute: rows with the least expected sum of absolute errors, to be read as they are (the "
-            "default); squared: posterior means, for marginals and other answers that are computed from the file.",
-        ),
-    ] = None,
-    method: Method = None,
-    draws: Draws = None,
-    trust_network: TrustNetwork = False,
-    seed: Seed = None,
-    replace: Replace = False,
-    as_json: Json = False,
-) -> None:
-    """Write a posterior for other programs: one value for every probability as a network file, or draws for ArviZ."""
-    if to not in ("bif", "arviz"):
-        raise InputError(f"cannot export to {to!r}; there is: bif, arviz")
-    if to != "bif" and (plain or loss is not None):
-        raise InputError(f"{'--plain-names' if plain else '--loss'} is for --to bif")
-    if loss not in (None, "absolute", "squared"):
-        raise InputError(f"--loss must be absolute or squared, got {loss!r}")
-    if to == "arviz" and output == "-":
-        raise InputError("netCDF needs a file; name one with --output")
-    made, stored = load_asked(release)
-    if output != "-":
-        check_output(Path(output), replace)
-    posterior = posterior_of(made, Drawing(method, draws, seed, trust_network=trust_network), missing, stored)
-    _say_unmeasured(posterior)
-    if to == "arviz":
-        dc.tools.to_arviz(posterior).to_netcdf(output)
-    else:
-        bif = _make_bif(made, posterior, loss or "absolute", plain)
-        if output == "-":
-            sys.stdout.write(format_bif(bif))
-            return
-        write_bif(output, bif)
-    show(as_json, {"output": output, "format": to}, f"wrote {output}")
-
-
-def _say_unmeasured(posterior: dc.results.PosteriorDraws) -> None:
-    """Say what a whole network's probabilities have of the prior alone, on stderr."""
-    from discreet.posterior.basis import prior_only_words
-
-    parts = () if posterior.basis is None else posterior.basis.prior_only(posterior.network.nodes)
-    if parts:
-        say(prior_only_words(parts))
-
-
-def _make_bif(made: Evidence, posterior: dc.results.PosteriorDraws, loss: str, plain: bool) -> Bif:
-    """Put the tables of least expected loss into a network file, which says what was promised for them."""
-    combined = dc.tools.evidence_of(made)
-    promises = [
-        " ".join("; ".join([f"released with {part.guarantee}", *part.unit_lines]).split())
-        if part.private
-        else "a simulation, which protects nobody"
-        for part in combined.releases
-    ]
-    promises += [" ".join(part.promise.split()) for part in combined.external]
-    named = [f"release {part.id}" for part in combined.releases]
-    named += [f"figures by others {part.id}" for part in combined.external]
-    named += sorted({f"network {part.network.learned}" for part in combined.parts if part.network.learned})
-    tables, what = (
-        (posterior.median(), "rows of least expected absolute error")
-        if loss == "absolute"
-        else (posterior.mean(), "posterior mean")
-    )
-    bif = tables.bif(properties=(*promises, *named, f"{what}, without intervals"))
-    if plain:
-        return plain_names(bif)
-    odd = odd_names(bif)
-    if odd:
-        say(f"pyAgrum and pgmpy may not read the names {listed(map(shown, odd))}; --plain-names writes others")
-    return bif
-
-
-def sample(
-    release: ReleaseFile,
-    records: Annotated[int, typer.Option("-n", "--records", min=0, help="Records of each synthetic set.")],
-    output: Annotated[str, typer.Option(help="File to write: .parquet, .csv, .arrow or .feather; - writes stdout.")],
-    sets: Annotated[
-        int | None, typer.Option(min=1, help="Synthetic sets to be analysed together, in numbered files.")
-    ] = None,
-    kind: Annotated[str | None, typer.Option("--format", help="Of stdout: parquet, csv or arrow.")] = None,
-    missing: MissingAs = None,
-    replace: Replace = False,
-    method: Method = None,
-    draws: Draws = None,
-    trust_network: TrustNetwork = False,
-    seed: Seed = None,
-    as_json: Json = False,
-) -> None:
-    """Make up records: one set that is as near to the truth as is known, or several that can be analysed.
-
-    Without --sets they come from the posterior's mean. With it, each set has the probabilities of one of the draws that
-    `query` answers from, given the same seed and draws: sets differ by what the release leaves open.
-    """
-    from discreet.queries.synthetic import sample, stream_records
-
-    to_stdout = output == "-"
-    _check_sample(to_stdout, sets or 1, kind, as_json)
-    targets = [] if to_stdout else _list_targets(Path(output), sets or 1, replace)
-    made, stored = load_asked(release)
-    # Of stored draws the seed is that of the records alone.
-    how = Drawing(method, draws, seed if stored is None else None, trust_network=trust_network)
-    _check_sets(sets or 1, how.with_stored(stored))
-    posterior = posterior_of(made, how, missing, stored)
-    _say_unmeasured(posterior)
-    # A stream of random numbers of its own: the posterior's are those of `query`.
-    streams = sample(posterior, records, rng=Drawing(seed=seed).rng(1), sets=sets)
-    if to_stdout:
-        stream_records(streams[0], sys.stdout.buffer, kind or "")
-        return
-    _write_sets(streams, targets, replace, records)
-    told = {
-        "outputs": [str(target) for target in targets],
-        "records": records,
-        "releases": [part.id for part in dc.tools.evidence_of(made).parts],
-    }
-    show(as_json, told, "\n".join(f"wrote {target}: {records:,} synthetic records" for target in targets))
-
-
-def _check_sample(to_stdout: bool, sets: int, kind: str | None, as_json: bool) -> None:
-    """Refuse what does not go together, before anything is read."""
-    from discreet.queries.synthetic import FORMATS
-
-    if to_stdout and (as_json or sets > 1 or kind not in FORMATS):
-        raise InputError(f"stdout takes one set, without --json, and needs --format: {', '.join(FORMATS)}")
-    if not to_stdout and kind is not None:
-        raise InputError("the file's name tells the format; --format is for --output -")
-
-
-def _check_sets(sets: int, draws: int) -> None:
-    """Refuse more sets than there are draws."""
-    if sets > draws:
-        raise InputError(f"every set needs a draw of its own; ask for at least --draws {sets}")
-
-
-def _list_targets(path: Path, sets: int, replace: bool) -> list[Path]:
-    """List the files of all sets, which can be written: `name.csv`, or `name-1.csv`, `name-2.csv`, ..."""
-    from discreet.queries.synthetic import format_of
-
-    format_of(path)
-    numbered = [path.with_name(f"{path.stem}-{number}{path.suffix}") for number in range(1, sets + 1)]
-    targets = numbered if sets > 1 else [path]
-    for target in targets:
-        if target.exists() and not replace:
-            raise InputError(f"{str(target)!r} exists; name a new file, or say --replace")
-    check_writable(path)
-    return targets
-
-
-def _write_sets(streams: Sequence[pa.RecordBatchReader], targets: Sequence[Path], replace: bool, records: int) -> None:
-    """Write every set to its file."""
-    from discreet.queries.synthetic import write_records
-
-    with LateBar("sampling") as bar:
-        for done, (stream, target) in enumerate(zip(streams, targets, strict=True)):
-
-            def advance(written: int, before: int = done * records) -> None:
-                bar(before + written, len(targets) * records)
-
-            write_records(stream, target, replace=replace, progress=advance)

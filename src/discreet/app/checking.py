@@ -32,10 +32,9 @@ from discreet.app.reading import (
     source_of,
     words_in,
 )
-from discreet.app.terminal import say, show
+from discreet.app.terminal import say, show, table
 from discreet.errors import InputError, shown
 from discreet.model.schema import schema_of_parts
-from discreet.model.text_tables import columns
 
 if TYPE_CHECKING:
     from discreet.sensitive.records import Faults
@@ -178,4 +177,4 @@ def check(
 def _print_faults(at_fault: Sequence[Faults]) -> str:
     """Print the columns at fault, for a terminal."""
     rows = [(part.variable, str(part.missing), str(part.unknown), str(part.out_of_bounds)) for part in at_fault]
-    return columns(("column", "missing", "unknown state", "out of bounds"), rows)
+    return table(("column", "missing", "unknown state", "out of bounds"), rows)

@@ -156,14 +156,12 @@ def _pay(
     as_json: bool,
 ) -> None:
     """Refuse what cannot be paid or written, then read, count, charge, draw, and write: to a file, or to stdout."""
-    from discreet.app.progress import LateBar
     from discreet.mechanisms.crossing import statistic_of
 
     reading.affordable(chosen, believed, promise, payer)
     to_stdout = _is_to_stdout(output, as_json)
     records = reading.records(believed.over.schema)
-    with LateBar("counting") as bar:
-        statistic = statistic_of(chosen, records, believed.over, bar)
+    statistic = statistic_of(chosen, records, believed.over)
     made = dc.release(chosen, statistic, believed, promise, account=payer)
     saved = _publish(made, None if to_stdout else output)
     balance = payer.balance()

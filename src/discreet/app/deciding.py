@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 import discreet as dc
-from discreet.app.arguments import Json, Method, ReleaseFile, TrustNetwork, check_draws, draws_for
+from discreet.app.arguments import Json, Method, ReleaseFile, Replace, TrustNetwork, check_draws, draws_for
+from discreet.app.outlet import Format, Outlet, Output
 from discreet.app.posteriors import Drawing, load_asked, posterior_of
-from discreet.app.terminal import say, show
+from discreet.app.terminal import say, table
 from discreet.errors import InputError, shown
 from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import QUERIES_BYTES
-from discreet.model.text_tables import columns
 from discreet.releases.combined import Evidence
 from discreet.theory.number_losses import NumberLoss, number_loss
 
@@ -132,24 +132,26 @@ def decide(
         int | None,
         typer.Option(help="Seed of the draws. Without it they are new each time, so a bound holds whatever was seen."),
     ] = None,
+    form: Format = None,
+    output: Output = None,
+    replace_file: Replace = False,
     as_json: Json = False,
 ) -> None:
     """Decide by a release: the response of the largest expected payoff, or the number of the least expected loss.
 
     Every decision says what it can lose because draws are finitely many. Nothing is spent.
     """
+    outlet = Outlet.of(form, output, replace_file, as_json)
     asked: list[Asked] = [*_read_choices(query or [], payoffs or []), *_read_numbers(quantity or [], loss or [])]
     if not asked:
         raise InputError("name a --query with its --payoffs, or a --quantity; discreet decide --help has both")
     evidence, stored = load_asked(release)
     if stored is not None:
-        if (draws, within, seed) != (None, None, None):
-            raise InputError("these draws are stored: leave out --draws, --within and --seed, or ask their release")
+        _refuse_drawing(draws, within, seed)
         draws = stored.cells.draws
     number = _count_draws(asked, draws, within, failure, level)
-    network = _find_network(evidence)
     for part in asked:  # what cannot be asked is refused before draws are made
-        part.check(network)
+        part.check(_find_network(evidence))
     how = Drawing(method, trust_network=trust_network)
     if stored is None:
         how = replace(how, draws=number, seed=secrets.randbits(64) if seed is None else seed)
@@ -159,10 +161,12 @@ def decide(
     alone = seed is None and stored is None and posterior.source is not None
     found = [replace(part.decide(posterior, options), fresh=alone) for part in asked]
     _hint_at_draws(found, within, number)
-    told = [_document_decision(part, made) for part, made in zip(asked, found, strict=True)]
-    lines = [_print_decision(part, made) for part, made in zip(asked, found, strict=True)]
+    each = list(zip(asked, found, strict=True))
+    told = [_document_decision(part, made) for part, made in each]
+    lines = [_print_decision(part, made) for part, made in each]
     last = f"{_say_when_bounds_hold(found)}; posterior: {posterior.method}, {number:,} draws"
-    show(as_json, {"method": posterior.method, "draws": number, "decisions": told}, "\n\n".join([*lines, last]))
+    document = {"method": posterior.method, "draws": number, "decisions": told}
+    outlet.show(document, "\n\n".join([*lines, last]), [row for part, made in each for row in _list_rows(part, made)])
 
 
 def _find_network(evidence: Evidence) -> dc.Network:
@@ -255,6 +259,24 @@ def _document_decision(asked: Asked, made: Decided) -> dict[str, object]:
     return {"kind": "number", "quantity": asked.query, "loss": str(made.loss), "response": ends, **known, **same}
 
 
+def _refuse_drawing(draws: int | None, within: float | None, seed: int | None) -> None:
+    """Refuse options that would make draws other than those that are stored."""
+    if (draws, within, seed) != (None, None, None):
+        raise InputError("these draws are stored: leave out --draws, --within and --seed, or ask their release")
+
+
+def _list_rows(asked: Asked, made: Decided) -> list[dict[str, Any]]:
+    """List the rows of a decision's frame, with what was asked."""
+    if isinstance(made, dc.decisions.Decision):
+        chosen = str(made.response)
+        beside = {"regret": made.regret}
+        return [{"query": asked.query, **row, "chosen": row["response"] == chosen, **beside} for row in made.tidy()]
+    (row,) = made.tidy()
+    row["response"] = " to ".join(f"{row[end]:.6g}" for end in ("response", "response_upper") if row[end] is not None)
+    row.pop("response_upper")
+    return [{"query": asked.query, **row, "chosen": True}]
+
+
 def _print_decision(asked: Asked, made: Decided) -> str:
     """Print a decision for a person."""
     lost = f"loses at most {made.regret:.3g} by the number of draws"
@@ -265,7 +287,7 @@ def _print_decision(asked: Asked, made: Decided) -> str:
              f"{row['best']:.0%}")
             for row in made.rows
         ]  # fmt: skip
-        return f"{asked.query}: {made.response}, {lost}\n{columns(head, rows)}"
+        return f"{asked.query}: {made.response}, {lost}\n{table(head, rows)}"
     ends = made.response if isinstance(made.response, tuple) else (made.response,)
     return (
         f"{asked.query}: {' to '.join(f'{end:.4f}' for end in ends)} ({made.loss} loss, {made.expected:.3g} expected), "

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 import discreet as dc
 from discreet.app.report import release_lines
+from discreet.app.terminal import table
 from discreet.errors import InputError
-from discreet.model.text_tables import columns
 from discreet.privacy.ledger import Balance
 
 __all__ = ["Demo", "demo_lines", "run_demo"]
@@ -114,7 +114,7 @@ def demo_lines(demo: Demo) -> str:
         "private",
         release_lines(demo.release, demo.balance),
         "",
-        columns(head, rows),
+        table(head, rows),
     ]
     if demo.kept is not None:
         lines += ["", f"kept in {demo.kept}: asia.bif, records.parquet, ledger.db, release.json"]

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 import discreet as dc
-from discreet.app.arguments import Draws, Json, ReleaseFile, Seed, check_draws
+from discreet.app.arguments import Draws, Json, ReleaseFile, Replace, Seed, check_draws
+from discreet.app.outlet import Format, Outlet, Output
 from discreet.app.posteriors import Drawing, asked_queries, load_evidence
-from discreet.app.terminal import show
 from discreet.errors import InputError
 
 __all__ = ["explain"]
@@ -28,6 +28,9 @@ def explain(
     rows: Annotated[int, typer.Option(help="Rows of tables that are named for each query.")] = 5,
     draws: Draws = None,
     seed: Seed = None,
+    form: Format = None,
+    output: Output = None,
+    replace: Replace = False,
     as_json: Json = False,
 ) -> None:
     """Explain a release: what one record can change, what can be told apart, and what answers depend on.
@@ -36,6 +39,7 @@ def explain(
 
     In words and numbers, computed for this release from the release alone; nothing is spent.
     """
+    outlet = Outlet.of(form, output, replace, as_json)
     asked = asked_queries(queries, release) or []
     evidence = load_evidence(release)
     if isinstance(evidence, dc.external.External):
@@ -49,4 +53,4 @@ def explain(
     if asked:
         check_draws(how.number, level)
     found = dc.explain(evidence, asked, rng=how.rng(), level=level, draws=how.number, rows=rows)
-    show(as_json, found.document(), str(found))
+    outlet.show(found.document(), found.summary(width=outlet.width), found.tidy())

@@ -14,9 +14,8 @@ import typer
 
 import discreet as dc
 from discreet.app.arguments import AMOUNT_HELP, Json
-from discreet.app.terminal import check_output, say, show
+from discreet.app.terminal import check_output, say, show, table
 from discreet.errors import InputError, shown
-from discreet.model.text_tables import columns
 from discreet.privacy.guarantee import as_text, begins_with_amount
 from discreet.privacy.ledger_balance import Balance, Charge
 from discreet.privacy.ledger_entries import COLUMNS, Entry, verify_document
@@ -89,7 +88,7 @@ def show_accounts(
         for part in shown
     ]  # fmt: skip
     head = ("account", "relation", "unit", "epsilon limit", "spent", "left", "charges")
-    text = columns(head, rows) if rows else "no account is open"
+    text = table(head, rows) if rows else "no account is open"
     if account:
         text += "".join(f"\n\n{part}" for part in _print_details(shown[0]))
     show(as_json, {"ledger": book.place, "accounts": shown}, f"{text}\n\nledger: {book.place}")
@@ -154,7 +153,7 @@ def verify_accounts(
         for entry in last
     ]
     rows = [(str(part["account"]), str(part["entries"]), str(part["day"]), str(part["digest"])) for part in told]
-    text = columns(("account", "entries", "last", "digest"), rows) if rows else "no account is open"
+    text = table(("account", "entries", "last", "digest"), rows) if rows else "no account is open"
     text += f"\n\nall entries follow from each other: {place}" + f"\n{kept}".rstrip()
     show(as_json, {"ledger": place, "durability": kept, "accounts": told}, text)
 
@@ -278,10 +277,10 @@ def _print_details(part: dict[str, Any]) -> list[str]:
             (limit["subject"], limit["limit"]["epsilon"], limit["spent"]["epsilon"], limit["left"]["epsilon"])
             for limit in part["limits"]
         ]
-        found.append(columns(("limit for", "epsilon limit", "spent", "left"), rows))
+        found.append(table(("limit for", "epsilon limit", "spent", "left"), rows))
     if part["charges"]:
         names = ("date", "who", "purpose", "mechanism", "epsilon", "release")
-        found.append(columns(names, [tuple(charge[name] for name in names) for charge in part["charges"]]))
+        found.append(table(names, [tuple(charge[name] for name in names) for charge in part["charges"]]))
     return found
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+import typer
 
 import discreet as dc
 from discreet.app.arguments import DEFAULT_DRAWS, prior_of, queries_in, queries_of
-from discreet.app.progress import LateBar, mixing_shown
 from discreet.app.terminal import say
 from discreet.errors import InputError, shown
 from discreet.model.json_files import decode_text, read_at_most
@@ -18,7 +19,16 @@ from discreet.model.limits import DOCUMENT_BYTES, QUERIES_BYTES
 from discreet.posterior.joint_draws import DRAWS_FIRST_LINE
 from discreet.releases.combined import Evidence
 
-__all__ = ["GAPS", "Drawing", "asked_queries", "believed_prior", "load_asked", "load_evidence", "posterior_of"]
+__all__ = [
+    "GAPS",
+    "Drawing",
+    "MissingAs",
+    "asked_queries",
+    "believed_prior",
+    "load_asked",
+    "load_evidence",
+    "posterior_of",
+]
 
 SNIFFED_BYTES = 4096
 """Bytes of a file that tell what it holds."""
@@ -37,6 +47,16 @@ GAPS = {
     "state": "a state like others (--missing at-random: of complete records)",
 }
 """What is made of missing values that were kept."""
+
+
+MissingAs = Annotated[
+    str | None,
+    typer.Option(
+        "--missing",
+        help="Of a release that keeps missing values: at-random, complete records if gaps are random given what was "
+        "seen (the default there); or state, gaps as they were counted.",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -103,16 +123,9 @@ def _draw(evidence: Evidence, how: Drawing) -> dc.results.PosteriorDraws:
         if not isinstance(evidence, dc.Release | dc.external.External):
             raise InputError("plug-in reads one release, not several")
         return dc.tools.plug_in(evidence, draws=draws, rng=rng, prior=how.prior)
-    with LateBar("chains") as bar:
-        return dc.noise_aware(
-            evidence,
-            draws=draws,
-            rng=rng,
-            prior=how.prior,
-            method=METHODS[method],
-            trust_network=how.trust_network,
-            progress=mixing_shown(bar),
-        )
+    return dc.noise_aware(
+        evidence, draws=draws, rng=rng, prior=how.prior, method=METHODS[method], trust_network=how.trust_network
+    )
 
 
 def believed_prior(evidence: Evidence, text: str | None, size: float, how: Drawing) -> dc.Dirichlet | None:

@@ -29,12 +29,12 @@ from discreet.app.arguments import (
     score_of,
     structure_of,
 )
+from discreet.app.outlet import Format, Outlet, Output
 from discreet.app.reading import MaxRecords, Weights
 from discreet.app.report import UNUSED_DELTA, audit_lines, origin_document, origin_lines, plan_lines, plan_summary
-from discreet.app.terminal import say, show
+from discreet.app.terminal import say, table
 from discreet.errors import InputError, listed
 from discreet.mechanisms import MECHANISMS, Over
-from discreet.model.text_tables import columns
 from discreet.privacy.guarantee import as_text
 from discreet.releases.kinds.noisy_tables import partly_measured_families
 from discreet.releases.metric_unit import unit_lines
@@ -97,6 +97,8 @@ def plan(
         int | None, typer.Option(help=f"Made-up data sets, {REPEATS} by default; not with --within.", min=1)
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the made-up records and of the noise.")] = 0,
+    form: Format = None,
+    output: Output = None,
     replace: Replace = False,
     as_json: Json = False,
 ) -> None:
@@ -105,8 +107,9 @@ def plan(
     Records are made up from the network file's probabilities, or, where it has none, from random ones; over a design
     from random weights; of a family's --score from parameters that its prior draws.
     """
+    outlet = Outlet.of(form, output, replace, as_json)
     rng = np.random.default_rng(seed)
-    beside = score is not None or design is not None or repeats is not None
+    beside = (score, design, repeats) != (None, None, None)
     _check_asked(epsilon, within, bool(queries) or picture is not None, beside)
     promises = [
         dc.Guarantee(epsilon=epsilon or 1, delta=delta, relation=each, unit=unit) for each in _list_relations(relation)
@@ -120,15 +123,13 @@ def plan(
         told["source"] = source
     elif score is not None:
         _, drawing = score_of(score, mechanism, option, (network, design, schema, workload))
-        read = dc.scores.read_score_file(str(score))
-        told, text = _plan_score(drawing, read, promises, records, repeats or REPEATS, rng)
+        told, text = _plan_score(drawing, score, promises, records, repeats or REPEATS, rng)
     else:
         truth, source = _choose_truth(network, design, schema, rng)
         chosen = _choose_mechanisms(truth, mechanism, option, workload, records)
-        guessed = bool(workload) or any(given.startswith("records=") for given in option or ())
-        asked = bool(workload), guessed
+        asked = bool(workload), bool(workload) or any(given.startswith("records=") for given in option or ())
         told, text = _plan_structure(truth, source, chosen, promises, records, repeats or REPEATS, rng, asked)
-    show(as_json, {"records": records, "epsilon": epsilon, **told}, text)
+    outlet.show({"records": records, "epsilon": epsilon, **told}, text, _list_plans(told))
 
 
 def audit(
@@ -144,12 +145,16 @@ def audit(
     max_records: MaxRecords = 1,
     weights: Weights = "record",
     option: Annotated[list[str] | None, typer.Option(help="Option of the mechanism; repeatable.")] = None,
+    form: Format = None,
+    output: Output = None,
+    replace: Replace = False,
     as_json: Json = False,
 ) -> None:
     """Measure what a mechanism reveals, on neighbouring data sets of tiny networks or designs; needs no data.
 
     Under a metric data sets differ in one reading, and what is measured is for each unit by which it moves.
     """
+    outlet = Outlet.of(form, output, replace, as_json)
     if records < 1:
         raise InputError(f"an audit needs data sets of at least one record, got {records}")
     entry = registered(mechanism)
@@ -167,14 +172,11 @@ def audit(
             refused[each] = str(error)
     if not found:
         raise InputError("; ".join(dict.fromkeys(refused.values())))
-    told = {
-        "mechanism": mechanism,
-        "findings": [_document_finding(part, entry.over) for part in found],
-        "refused": refused,
-    }
+    findings = [_document_finding(part, entry.over) for part in found]
+    told = {"mechanism": mechanism, "findings": findings, "refused": refused}
     lines = [_print_findings(found, entry.over)]
     lines += [] if chosen.only is None else unit_lines(found[0].guarantee, chosen.only.variables)
-    show(as_json, told, "\n".join(lines))
+    outlet.show(told, "\n".join(lines), [{"mechanism": mechanism, **finding} for finding in findings])
     for relations, reason in refused.items():
         say(f"discreet: not offered for {relations}: {reason}")
     for part in found:
@@ -195,6 +197,21 @@ def _check_asked(epsilon: str | None, within: float | None, questions: bool, oth
         raise InputError("queries and --picture are for --within; --workload says what a budget is spent on")
     if within is not None and other:
         raise InputError("--within plans for a network: leave out --score, --design and --repeats")
+
+
+def _list_plans(told: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """List the rows of a plan: of each mechanism and relation its errors, or what each question needs."""
+    if "plans" in told and "within" in told:
+        return [
+            {"relation": plan["relation"], "mechanism": plan["mechanism"], **question}
+            for plan in told["plans"]
+            for question in plan["questions"]
+        ]
+    return [
+        {**{name: value for name, value in part.items() if name != "errors"}, **more}
+        for part in told["expected"]
+        for more in [{"parameter": name, "error": error} for name, error in part.get("errors", {}).items()] or [{}]
+    ]
 
 
 def _list_relations(name: str | None) -> list[dc.Relation]:
@@ -241,7 +258,7 @@ def _plan_structure(
 
 def _plan_score(
     mechanism: dc.tools.Mechanism[Any],
-    score: dc.scores.Family | dc.scores.ScoreTable,
+    score: Path,
     promises: Sequence[dc.Guarantee],
     records: int,
     repeats: int,
@@ -250,19 +267,20 @@ def _plan_score(
     """Plan draws among a score's candidates."""
     from discreet.verify.plan_score import plan_score
 
-    table = score.table if isinstance(score, dc.scores.Family) else score
+    read = dc.scores.read_score_file(str(score))
+    scores = read.table if isinstance(read, dc.scores.Family) else read
     told, rows = [], []
     for promise in promises:
-        for part in plan_score(mechanism, table, promise, records, rng=rng, repeats=repeats):
+        for part in plan_score(mechanism, scores, promise, records, rng=rng, repeats=repeats):
             errors = dict(zip(part.names, part.errors.tolist(), strict=True))
             told.append({"relation": promise.relation, "mechanism": part.mechanism, "errors": errors})
             rows += [(promise.relation, part.mechanism, name, f"{error:.4g}") for name, error in errors.items()]
-    law = table.log_law is not None
+    law = scores.log_law is not None
     what = ("parameter", "mean error") if law else ("", "score of a record, below the best candidate's")
     source = "parameters that the prior draws" if law else "random probabilities"
-    lines = [columns(("relation", "mechanism", *what), rows), ""]
+    lines = [table(("relation", "mechanism", *what), rows), ""]
     lines.append(f"{records:,} records made up from {source}, {repeats} times; a draw is taken as it is")
-    lines += unit_lines(promises[0], table.network.variables)
+    lines += unit_lines(promises[0], scores.network.variables)
     return {"source": source, "expected": told}, "\n".join(lines)
 
 
@@ -324,7 +342,7 @@ def _print_expected(found: list[tuple[dc.Relation, dc.results.Expected]], over: 
         "network": ("mean error of table entries", "of single variables"),
         "design": ("mean error of scaled weights", "of predictions"),
     }[over]
-    return columns(("relation", "mechanism", *errors), rows)
+    return table(("relation", "mechanism", *errors), rows)
 
 
 def _print_plan(
@@ -382,7 +400,7 @@ def _print_findings(found: list[dc.results.Finding], over: Over) -> str:
          "NO" if not part.holds else "yes" if part.exact else "not refuted")
         for part in found
     ]  # fmt: skip
-    text = columns((over, "relation", "promised", "measured", "how", "pairs", "holds"), rows)
+    text = table((over, "relation", "promised", "measured", "how", "pairs", "holds"), rows)
     changes = {part.guarantee.unit for part in found if part.guarantee.relation is dc.Relation.METRIC}
     told = [f"promised and measured for each change of {unit}, rounded up; not for a record" for unit in changes]
     return "\n".join([text, *told])

@@ -8,8 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import discreet as dc
-from discreet.app.terminal import fit_document
-from discreet.model.text_tables import columns
+from discreet.app.terminal import fit_document, table
 from discreet.privacy.guarantee import as_text
 from discreet.releases.codec import encode
 from discreet.releases.kinds.audited_tables import pairs_beyond
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = [
     "UNUSED_DELTA",
     "audit_lines",
-    "fit_lines",
     "origin_document",
     "origin_lines",
     "plan_lines",
@@ -43,22 +41,6 @@ DROPPED_RECORDS = (
 )
 EXCEEDED_CHANCE = 0.05
 """Chance that some noise is larger than the bound that is shown."""
-
-
-def fit_lines(checked: dc.results.FitCheck) -> str:
-    """All tests of a network as a table, those of the largest effect first, and what they come to."""
-    rows = [
-        (
-            " - ".join(test.variables),
-            f"{test.effect:.4f}",
-            f"{test.p:.2g}",
-            "contradicted" if test.contradicted else "",
-            ", ".join(f"{parent} -> {child}" for parent, child in test.arcs),
-        )
-        for test in checked.tests
-    ]
-    table = columns(("independent, says the network", "effect", "p", "", "arcs that would carry it"), rows)
-    return f"{table}\n\n{checked}" if rows else str(checked)
 
 
 def release_lines(release: dc.Release, balance: Balance) -> str:
@@ -179,8 +161,8 @@ def plan_lines(network: dc.Network, plan: PlannedNoise) -> str:
     ]  # fmt: skip
     return "\n\n".join(
         (
-            columns(("table", "cells", "star", budget, f"scale of the {kind} noise"), _list_tables(network, plan)),
-            columns(("family", "cells", "expected error of a cell, in records"), families),
+            table(("table", "cells", "star", budget, f"scale of the {kind} noise"), _list_tables(network, plan)),
+            table(("family", "cells", "expected error of a cell, in records"), families),
         )
     )
 

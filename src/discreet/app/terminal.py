@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import tempfile
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
 import discreet as dc
 from discreet.errors import InputError
+from discreet.model.text_tables import columns, fold
 
-__all__ = ["abandon_stdout", "answer_document", "check_writable", "fit_document", "say", "show"]
+__all__ = [
+    "abandon_stdout",
+    "answer_document",
+    "check_output",
+    "check_writable",
+    "fit_document",
+    "say",
+    "screen_width",
+    "show",
+    "table",
+]
 
 
 def say(text: str) -> None:
@@ -21,9 +34,22 @@ def say(text: str) -> None:
     print(text, file=sys.stderr)  # noqa: T201
 
 
+def screen_width() -> int | None:
+    """Columns of the terminal that stdout is, or that COLUMNS says; None where it is a file or a pipe."""
+    stated = os.environ.get("COLUMNS", "")
+    if stated.isdecimal() and int(stated) > 0:
+        return int(stated)
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Rows as aligned text, as wide as the terminal."""
+    return columns(header, rows, screen_width())
+
+
 def show(as_json: bool, value: object, text: str) -> None:
-    """To stdout, as JSON or as text."""
-    print(json.dumps(value, ensure_ascii=False) if as_json else text)  # noqa: T201
+    """To stdout, as JSON or as text, whose long lines are broken where a terminal would."""
+    print(json.dumps(value, ensure_ascii=False) if as_json else fold(text, screen_width()))  # noqa: T201
 
 
 def answer_document(answer: dc.results.Answer) -> dict[str, object]:

@@ -260,6 +260,35 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         """
         return self.posterior_.tails(self.posterior_.variances(self.n_components_), level)
 
+    def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
+        """A row for the variance along each component, and one for each of its entries, in scaled coordinates.
+
+        Args:
+            level: posterior probability of each interval, between 0 and 1.
+
+        Returns:
+            Rows of "component", from 1, "name", which is "explained variance" or that of a feature, "mean", the
+            estimate, "lower", "upper" and "level".
+
+        Raises:
+            InputError: as `components_interval`.
+        """
+        own = self.components_[:, self._columns]
+        variances = self.explained_variance_, *self.explained_variance_interval(level=level)
+        entries = own, *self.posterior_.tails(self.posterior_.components(len(own), own), level)
+        names = ("explained variance", *self.release_.design.names)
+        tables = [np.column_stack([one, many]).tolist() for one, many in zip(variances, entries, strict=True)]
+        return [
+            {
+                "component": component + 1,
+                "name": name,
+                **{end: table[component][place] for end, table in zip(("mean", "lower", "upper"), tables, strict=True)},
+                "level": level,
+            }
+            for component in range(len(own))
+            for place, name in enumerate(names)
+        ]
+
     @property
     def components_(self) -> Floats:
         """Unit vectors in rows, shape (n_components, features)."""

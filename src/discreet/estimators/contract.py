@@ -9,6 +9,7 @@ these are public, before anybody sees them.
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, get_tags
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from discreet.errors import InputError, listed
 from discreet.estimators.columns import codes_of, indicated, refuse_standardised, sparse_format, with_categories
@@ -25,7 +26,9 @@ from discreet.estimators.given_table import GivenTable, KeptRecords, declared_of
 from discreet.estimators.options import InputTypeError
 from discreet.model.design import Design
 from discreet.model.indicators import features_of
+from discreet.model.intervals import Intervals, text_table
 from discreet.model.schema import Variable
+from discreet.model.text_tables import fold
 from discreet.releases.release import Release
 from discreet.sensitive.rows import Rows, read_rows
 
@@ -74,13 +77,45 @@ REPLACED_MESSAGES = (
 depend on the words in a record."""
 
 
-class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
+class PrivateEstimator(BaseEstimator, Intervals):  # type: ignore[misc]
     """Abstract: an estimator whose state after `fit` is a release and what follows from it.
 
     Its constructor takes public arguments, by name, and keeps them as they are. The account is a handle: a clone, a
     copy or a pickle of the estimator spends from the same budget. (The ledger `sqlite://` lives in the memory of one
     object and cannot be reached from a copy: copies refuse to fit.)
+
+    Once fitted it shows what it learned: `tidy` and `to_frame` have its numbers with their intervals in rows, `plot`
+    draws them, and `summary` says beside them what was promised and spent. Notebooks show scikit-learn's own picture.
     """
+
+    _named = "name"
+    """What the names of rows are of, for `summary`."""
+
+    def summary(self, *, level: float = 0.95, width: int | None = None) -> str:
+        """What was released, what that promises and spent, and what was learned, with intervals, as aligned text.
+
+        Args:
+            level: posterior probability of each interval, between 0 and 1.
+            width: columns of the terminal, as of `columns`; None for lines as long as they are.
+
+        Returns:
+            Lines. Where nothing tells intervals, such as of a logistic regression without its curvature or a law of
+            its features, what would.
+        """
+        check_is_fitted(self, "release_")
+        heads = [type(self).__name__, self.release_.summary(width=width)]
+        first = getattr(self, "bounds_release_", None)
+        if first is not None and first.id != self.release_.id:
+            heads.append(fold(f"before it: bounds were found by a release of their own, {first.guarantee}", width))
+        try:
+            told = text_table(self.tidy(level=level), named=self._named, width=width)
+        except InputError as error:
+            told = fold(f"no intervals: {error}", width)
+        return "\n".join([*heads, "", told])
+
+    @abstractmethod
+    def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
+        """What was learned, a row for each number with its interval of this level."""
 
     def __getstate__(self) -> dict[str, Any]:
         """A pickle holds the release as its document, and draws as a file of them."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from discreet.estimators.options import generator
 from discreet.model.late import import_late
+from discreet.model.progress import under_way
 from discreet.posterior.design.weight_posterior import WeightPosterior, read_weights
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.releases.release import Release
@@ -50,7 +51,8 @@ class DrawnLater:
         """What the reader makes of a release, always the same."""
         if "_found" not in vars(self):
             reader = read_weights if self._reader is None else self._reader
-            drawn = reader(release, draws=self._draws, rng=copy.deepcopy(self._rng), **self._options)
+            with under_way("drawing the posterior"):
+                drawn = reader(release, draws=self._draws, rng=copy.deepcopy(self._rng), **self._options)
             vars(self).setdefault("_found", drawn)
         return vars(self)["_found"]
 

@@ -29,6 +29,7 @@ from discreet.estimators.given_table import KeptRecords, is_table
 from discreet.estimators.options import generator, refuse_options, whole_number
 from discreet.estimators.private_scores import check_score, gains, release_hits
 from discreet.mechanisms.private_selection import MOST_TRIES, SearchPlan, prepaid, search, unpaid
+from discreet.model.progress import under_way
 from discreet.privacy.ledger import Account
 from discreet.queries.score import read_score
 from discreet.releases.release import Release
@@ -44,6 +45,7 @@ FIXED = (*PAYING, "classes", "target", "target_bounds", "one_record_a_unit")
 PASSED_ON = (
     *("classes_", "n_features_in_", "feature_names_in_"),
     *("predict_proba", "predict_interval", "outcome_interval", "decision_function"),
+    *("tidy", "summary", "to_frame", "plot"),
 )
 """What a fitted search has of its chosen estimator, where that has it."""
 SCORE_LEVEL, SCORE_DRAWS = 0.95, 1000
@@ -148,7 +150,8 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         def attempt(place: int, paid: Account) -> tuple[int, tuple[Any, Values] | None]:
             return _attempt(self._make_estimator(plan, settings[place], paid, seed), part, target)
 
-        number, place, chosen = search(plan, attempt, account)
+        with under_way("searching"):  # inside of it nothing is shown: bars of tries would tell how many there are
+            number, place, chosen = search(plan, attempt, account)
         if chosen is None:
             raise DiscreetError("the chosen fit could not be read: noise left too little of it; that was paid for")
         fitted, predicted = chosen
@@ -199,7 +202,7 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         return float(self.best_estimator_.score(X, y, sample_weight))
 
     def __getattr__(self, name: str) -> Any:
-        """Labels, columns, probabilities and intervals of the chosen estimator."""
+        """Labels, columns, probabilities, intervals and rows of the chosen estimator."""
         if name not in PASSED_ON or "best_estimator_" not in vars(self):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.best_estimator_, name)

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError
 from discreet.estimators.accounts import promised
+from discreet.estimators.class_rows import LEAST_PROBABILITY, class_rows
 from discreet.estimators.columns import (
     EXAMPLE,
     codes_of,
@@ -64,8 +65,6 @@ MOST_BINS = 2**20
 """Most bins of all features together: their names and cut points take some 100 MB."""
 BLOCK_BYTES = 2**25
 """Of the probabilities of a block of records under all draws."""
-LEAST_PROBABILITY = 5e-324
-"""Stands for a probability of zero, whose logarithm would make a record impossible under every class."""
 UNREADABLE = "map_estimate"
 """The mechanism whose choice among candidates no noise-aware posterior can read."""
 
@@ -321,6 +320,11 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         """
         lower, upper = self._summarise(X, lambda probabilities: credible_interval(probabilities, level))
         return lower, upper
+
+    def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
+        """P(class), and what each state of each feature alone makes of it; see `class_rows`, which has the errors."""
+        labels = [str(label) for label in self.classes_.tolist()]
+        return class_rows(self.posterior_.cells, _list_star(self.release_.network), labels, level)
 
     def __sklearn_tags__(self) -> Tags:
         """Columns of names are read where they are declared."""

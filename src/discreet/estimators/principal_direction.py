@@ -221,6 +221,10 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         number = whole_number(draws, "draws", 100)
         return read_weights(self.release_, draws=number, rng=rng, likelihood=self.likelihood)
 
+    def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
+        """A row for each coordinate of theta: the rows of `posterior_.tidy`, which has the arguments and errors."""
+        return self.posterior_.tidy(level=level)
+
     def transform(self, X: Any) -> Floats:
         """Scaled records along the component.
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError
 from discreet.estimators.accounts import promised
@@ -74,6 +75,7 @@ class Regression(PrivateEstimator):
     groups: Any = None
     norm: float | None = None
     _counted = False
+    _named = "coefficient"
 
     def fit(
         self, X: Any, y: Any = None, *, target: str | None = None, table: str | None = None, **options: Any
@@ -211,6 +213,23 @@ class Regression(PrivateEstimator):
     def _reading_options(self) -> dict[str, Any]:
         """List what the posterior is told beside the release."""
         return {}
+
+    def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
+        """A row for each coefficient, from draws of the posterior.
+
+        Args:
+            level: posterior probability of each interval, between 0 and 1.
+
+        Returns:
+            The rows of `WeightPosterior.tidy`: "name", which is "intercept" for the last, "mean", "lower", "upper" and
+            "level", of more than two classes for each "class", in the units of the columns. `coef_` is the estimate
+            that predictions go by; where no columns are in groups it is near the mean.
+
+        Raises:
+            InputError: as `coef_interval`.
+        """
+        check_is_fitted(self, "release_")
+        return self._draw_for(level).tidy(level=level)
 
     def coef_interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
         """Credible intervals of the coefficients, in the units of the columns.

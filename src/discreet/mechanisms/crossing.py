@@ -22,6 +22,7 @@ from discreet.mechanisms.noise import ExactNoise, Noise, SimulatedNoise
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
+from discreet.model.progress import under_way
 from discreet.model.randomness import as_generator
 from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Guarantee, Relation, for_each
@@ -124,7 +125,7 @@ def statistic_of(
         mechanism: made by one of the registry's functions.
         records: private, of any source; or rows of the design.
         over: the public network or design; of the mechanism's kind.
-        progress: called with (scans done, scans in all), as by `count`.
+        progress: as of `count`.
 
     Returns:
         The statistic: private, for the mechanism only.
@@ -150,7 +151,8 @@ def statistic_of(
         return count(cast(Records, records), over, scopes=mechanism.scopes(over), progress=progress)
     rows = records if isinstance(records, Rows) else read_rows(over, records)
     of_rows: Callable[[Rows], Statistic] = mechanism.of_rows or OF_ROWS[mechanism.statistic]
-    return of_rows(rows)
+    with under_way("reading records"):
+        return of_rows(rows)
 
 
 def release(
@@ -194,10 +196,11 @@ def release(
     """
     require_mechanism(mechanism)
     statistic.policy.check_claim(guarantee)
-    calibration = _calibrate(mechanism, statistic, prior, guarantee)
-    number = secrets.token_hex(16)
-    account.charge(number, mechanism.name, guarantee, anew=True)
-    payload = mechanism.draw(statistic, prior, calibration, ExactNoise())
+    with under_way("releasing"):
+        calibration = _calibrate(mechanism, statistic, prior, guarantee)
+        number = secrets.token_hex(16)
+        account.charge(number, mechanism.name, guarantee, anew=True)
+        payload = mechanism.draw(statistic, prior, calibration, ExactNoise())
     return _describe(number, mechanism, statistic, prior, guarantee, (calibration, payload), private=True)
 
 

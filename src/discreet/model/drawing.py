@@ -13,7 +13,7 @@ from discreet.model.arcs import quoted
 from discreet.model.layout import Cell, Layout, generations, layout
 from discreet.model.schema import Variable
 
-__all__ = ["as_svg", "as_text"]
+__all__ = ["as_svg", "as_text", "columns_of", "place_nodes", "printable", "with_noun"]
 
 Parents = Mapping[str, tuple[str, ...]]
 
@@ -138,9 +138,7 @@ def as_svg(
         SVG of one colour, the same for the same network. Arcs of one node share a line as far as they go together; each
         ends in an arrowhead at its child.
     """
-    labels = {name: cut(printable(name), LABEL_COLUMNS) for name in parents}
-    widths = {name: max(44.0, LETTER_PIXELS * columns_of(label) + 18) for name, label in labels.items()}
-    places = layout(parents, widths)
+    labels, widths, places = place_nodes(parents)
     arcs = [(parent, name) for name in parents for parent in parents[name]]
     width, height = math.ceil(places.width), places.height * ROW_PIXELS - (ROW_PIXELS - BOX_PIXELS) + 2 * MARGIN_PIXELS
     told = "; ".join(f"{parent} -> {name}" for parent, name in arcs) or "none"
@@ -163,6 +161,20 @@ def as_svg(
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
+
+
+def place_nodes(parents: Parents) -> tuple[Mapping[str, str], Mapping[str, float], Layout]:
+    """What is written into each node, how wide it is in pixels, and where it stands.
+
+    Args:
+        parents: of each node, without cycles.
+
+    Raises:
+        InputError: too large to be drawn.
+    """
+    labels = {name: cut(printable(name), LABEL_COLUMNS) for name in parents}
+    widths = {name: max(44.0, LETTER_PIXELS * columns_of(label) + 18) for name, label in labels.items()}
+    return labels, widths, layout(parents, widths)
 
 
 def _escape_text(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Results that are numbers with intervals: the same table as a frame, as HTML in a notebook, and as a picture."""
+"""Results as tables, and numbers with intervals: the same rows as a frame, as text, as HTML and as a picture."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from discreet.errors import InputError, shown
 from discreet.model.charts import interval_bar
 from discreet.model.drawing import printable
 from discreet.model.late import import_late
+from discreet.model.text_tables import columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,37 +21,49 @@ pa = import_late("pyarrow")
 polars = import_late("polars")
 pyplot = import_late("matplotlib.pyplot")
 
-__all__ = ["Intervals", "Library", "frame_of", "html_table"]
+__all__ = ["NUMBERS", "Framed", "Intervals", "Library", "frame_of", "html_table", "new_axes", "text_table"]
 
 Library = Literal["pandas", "polars", "arrow"]
 MOST_HTML_ROWS = 200
 """Rows that a notebook shows; a frame has all."""
 ROW_INCHES, PICTURE_INCHES = 0.28, 6.0
 """Height of a row of a picture, and its width."""
-NUMBERS = ("mean", "lower", "upper", "noise", "noise_error", "best", "level")
+NUMBERS = ("mean", "lower", "upper", "sampling", "noise", "noise_error", "best", "law_lower", "law_upper", "level")
 """Columns that are numbers; what stands before them names a row."""
 
 
-class Intervals(ABC):
-    """Numbers with credible intervals, a row each."""
+class Framed(ABC):
+    """What is known in rows."""
 
     @abstractmethod
     def tidy(self) -> list[dict[str, Any]]:
-        """A row for each number: what names it, then "mean", "lower", "upper" and what else is known of it."""
+        """The rows, all with the same keys, or some without what is not known of them."""
+
+    @abstractmethod
+    def summary(self, *, width: int | None = None) -> str:
+        """The whole as text; no line of a table is longer than a terminal of so many columns, where they are said."""
 
     def to_frame(self, library: Library = "pandas") -> Any:
-        """The numbers as a data frame, a row each.
+        """The rows of `tidy` as a data frame.
 
         Args:
             library: whose frame it is: "pandas", "polars", or "arrow" for a table of Arrow.
 
         Returns:
-            The frame: columns that name a row, then "mean", "lower", "upper" and what else is known of it.
+            The frame, with a column for each key; of intervals columns that name a row, then "mean", "lower", "upper"
+            and what else is known of it.
 
         Raises:
             InputError: another library, or one that is not installed.
         """
         return frame_of(self.tidy(), library)
+
+
+class Intervals(Framed):
+    """Numbers with credible intervals, a row each: what names it, then "mean", "lower", "upper" and what else is known.
+
+    "sampling" and "noise" are the parts of a variance that come of the number of records and of the privacy noise.
+    """
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """Draw the intervals: a thin line each, in it a thick one of what sampling alone makes, and a dot at the mean.
@@ -117,13 +130,13 @@ def html_table(rows: Sequence[Mapping[str, Any]], *, most: int | None = None) ->
     if not rows:
         return "<p>no rows</p>"
     texts = [name for name in rows[0] if name not in NUMBERS]
-    inside = all(row["lower"] >= 0 and row["upper"] <= 1 for row in rows)
+    inside = _are_probabilities(rows)
     ends = (0.0, 1.0) if inside else (min(row["lower"] for row in rows), max(row["upper"] for row in rows))
     noise = any(row.get("noise") is not None for row in rows)
     heads = [*texts, "estimate", "interval", *(["noise"] if noise else []), ""]
     head = "".join(f'<th scope="col">{_text(name)}</th>' if name else "<td></td>" for name in heads)
     lines = [f"<table><thead><tr>{head}</tr></thead><tbody>"]
-    form, above = ".4f" if inside else ".6g", None
+    form, above = ".4f" if inside else ".5g", None
     for row in rows[:most]:
         named = [_text("" if row[name] is None else str(row[name])) for name in texts]
         cells = ["", *named[1:]] if len(named) > 1 and named[0] == above else named
@@ -138,6 +151,43 @@ def html_table(rows: Sequence[Mapping[str, Any]], *, most: int | None = None) ->
     return "\n".join(lines)
 
 
+def text_table(rows: Sequence[Mapping[str, Any]], *, named: str = "name", width: int | None = None) -> str:
+    """Rows as aligned text.
+
+    Args:
+        rows: as of `Intervals.tidy`.
+        named: what the column "name" is called.
+        width: columns of the terminal, as of `columns`.
+
+    Returns:
+        Lines: what names each row, its mean and interval, and where it is known the share of the noise.
+
+    Example:
+        >>> print(text_table([{"name": "age", "mean": 0.3, "lower": 0.2, "upper": 0.4, "level": 0.9}]))
+        name  mean  90 % interval
+        age   0.3   0.2 to 0.4
+    """
+    texts = list(dict.fromkeys(name for row in rows for name in row if name not in NUMBERS))
+    level = f"{100 * rows[0]['level']:.6g} % interval" if rows and "level" in rows[0] else "interval"
+    form = ".4f" if _are_probabilities(rows) else ".5g"
+    shares = [name for name in ("best", "noise") if any(row.get(name) is not None for row in rows)]
+    lines = [
+        [
+            *("" if row.get(name) is None else str(row[name]) for name in texts),
+            f"{row['mean']:{form}}",
+            f"{row['lower']:{form}} to {row['upper']:{form}}",
+            *(_write_share(row.get(name)) for name in shares),
+        ]
+        for row in rows
+    ]
+    return columns([*(named if name == "name" else name for name in texts), "mean", level, *shares], lines, width)
+
+
+def _are_probabilities(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether all numbers are in [0, 1], and not of the units of columns, as those are that have a name."""
+    return all(row["lower"] >= 0 and row["upper"] <= 1 and "name" not in row for row in rows)
+
+
 def _write_share(noise: float | None) -> str:
     """A share as percent; nothing where it is not known."""
     return "" if noise is None or math.isnan(noise) else f"{100 * noise:.0f} %"
@@ -145,13 +195,7 @@ def _write_share(noise: float | None) -> str:
 
 def _draw(rows: Sequence[Mapping[str, Any]], axes: Axes | None) -> Axes:
     """Draw rows from the top down, readable without colours."""
-    if axes is None:
-        height = max(1.2, ROW_INCHES * len(rows) + 0.7)
-        try:
-            axes = pyplot.subplots(figsize=(PICTURE_INCHES, height), layout="constrained")[1]
-        except ImportError:
-            raise InputError("pictures need matplotlib: pip install 'discreet[plot]'") from None
-    assert axes is not None
+    axes = axes or new_axes(PICTURE_INCHES, max(1.2, ROW_INCHES * len(rows) + 0.7))
     places = range(len(rows), 0, -1)
     for place, row in zip(places, rows, strict=True):
         mean, lower, upper = row["mean"], row["lower"], row["upper"]
@@ -162,9 +206,26 @@ def _draw(rows: Sequence[Mapping[str, Any]], axes: Axes | None) -> Axes:
             ends = [mean - part * (mean - lower), mean + part * (upper - mean)]
             axes.plot(ends, [place, place], color="0.2", linewidth=4, solid_capstyle="butt")
         axes.plot([mean], [place], marker="o", markersize=5, markerfacecolor="white", markeredgecolor="black")
-    axes.set_yticks(list(places), [_label(row) for row in rows])
+    axes.set_yticks(list(places), [_label(row) for row in rows], parse_math=False)
     axes.margins(y=0.5 / max(1, len(rows)))
     return axes
+
+
+def new_axes(width: float, height: float) -> Axes:
+    """Axes of a new figure.
+
+    Args:
+        width: inches.
+        height: inches.
+
+    Raises:
+        InputError: matplotlib is not installed (the extra `plot`).
+    """
+    try:
+        made: Axes = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+    except ImportError:
+        raise InputError("pictures need matplotlib: pip install 'discreet[plot]'") from None
+    return made
 
 
 def _label(row: Mapping[str, Any]) -> str:

@@ -15,19 +15,21 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from discreet.errors import InputError, shortened, shown
-from discreet.model import conversions, drawing
+from discreet.model import conversions, drawing, network_plot
 from discreet.model.arcs import parents_in, parents_of, schema_of
 from discreet.model.bif import Bif, read_bif
 from discreet.model.graphs import AXES, COVER_CELLS, Graph
-from discreet.model.intervals import Library, frame_of
+from discreet.model.intervals import Framed
 from discreet.model.json_files import read_packed_text
 from discreet.model.late import import_late
 from discreet.model.limits import NETWORK_BYTES
 from discreet.model.origin import Learned
 from discreet.model.schema import Schema, Variable, table_cells
+from discreet.model.text_tables import fold
 
 if TYPE_CHECKING:
     import networkx as nx
+    from matplotlib.axes import Axes
 else:
     nx = import_late("networkx")
 
@@ -40,7 +42,7 @@ SHOWN_CYCLE_NODES = 6
 
 
 @dataclass(frozen=True)
-class Network(Graph):
+class Network(Graph, Framed):
     """A public DAG over variables with states.
 
     A family is a node with its parents; tables over a family always have the axes `(*parents, node)`, parents in the
@@ -378,27 +380,30 @@ class Network(Graph):
             return f"<pre>{escape(self.to_text())}</pre>"
         return f'<div style="overflow-x: auto">{self.to_svg()}</div>'
 
-    def summary(self) -> str:
-        """The nodes in layers; the text of `to_text`."""
-        return self.to_text()
-
-    def to_frame(self, library: Library = "pandas") -> Any:
-        """The nodes as a data frame, a row each.
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw the nodes in layers with matplotlib, as `to_svg` does.
 
         Args:
-            library: "pandas", "polars", or "arrow".
+            axes: to draw on; None makes new ones.
 
         Returns:
-            Columns "node", "states" and "parents", of which the last two are lists.
+            The axes.
 
         Raises:
-            InputError: another library, or one that is not installed.
+            InputError: matplotlib is not installed (the extra `plot`), or as of `to_svg`.
         """
-        rows = [
+        return network_plot.plot_network(self.parents, axes)
+
+    def summary(self, *, width: int | None = None) -> str:
+        """The nodes in layers; the text of `to_text`, on a terminal of so many columns."""
+        return fold(self.to_text(), width)
+
+    def tidy(self) -> list[dict[str, Any]]:
+        """A row for each node: "node", "states" and "parents", of which the last two are lists."""
+        return [
             {"node": one.name, "states": list(one.states), "parents": list(self.parents[one.name])}
             for one in self.variables
         ]
-        return frame_of(rows, library)
 
     # ------------------------------------------------------------------------------------------------ variables
 

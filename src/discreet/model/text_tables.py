@@ -1,15 +1,132 @@
-"""Tables as aligned text."""
+"""Tables as aligned text, as wide as a terminal has columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["columns"]
+from discreet.model.drawing import columns_of, printable
+
+__all__ = ["columns", "fold"]
+
+GAP = 2
+"""Columns of a terminal between two of a table, and before those that stand below a title."""
+LEAST_TEXT = 16
+"""Columns of a terminal that a text has at least before it gets a line of its own above its row."""
+NUMBER = re.compile(r"[-+]?(\d|nan|inf)")
+"""How cells begin that are not broken: numbers, intervals, shares."""
+
+Cells = Sequence[str]
 
 
-def columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Rows as left-aligned text under a header."""
-    listed = [list(header), *map(list, rows)]
-    widths = [max(len(row[column]) for row in listed) for column in range(len(header))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in listed]
+def columns(header: Sequence[str], rows: Iterable[Sequence[str]], width: int | None = None) -> str:
+    """Rows as left-aligned text under a header.
+
+    Args:
+        header: what the columns are.
+        rows: a cell for each column; what no terminal may hold is escaped.
+        width: columns of the terminal, which no line exceeds: long texts are broken at spaces, and where that leaves
+            too little of them, those of the first columns stand above their rows. A table whose numbers alone are
+            wider is left as it is. None: lines are as long as they are.
+
+    Returns:
+        Lines.
+
+    Example:
+        >>> print(columns(("query", "mean"), [("P(lung=yes | smoke=yes)", "0.1004")], width=24))
+        query             mean
+        P(lung=yes |      0.1004
+        smoke=yes)
+    """
+    listed = [[printable(cell) for cell in row] for row in (header, *rows)]
+    titles, widths = _fit(listed, width)
+    lines: list[str] = []
+    for row in listed:
+        for level, title in enumerate(row[:titles]):
+            indent = " " * (GAP * level)
+            lines += [indent + part for part in _break(title, (width or 0) - len(indent)) if part]
+        lines += _lay(row[titles:], widths, " " * (GAP * titles))
     return "\n".join(lines)
+
+
+def fold(text: str, width: int | None) -> str:
+    """Break lines that are longer than a terminal is wide at spaces; what follows is indented a little more.
+
+    Args:
+        text: lines.
+        width: columns of the terminal; None leaves all as it is.
+
+    Returns:
+        Lines, of which only words that are longer are.
+
+    Example:
+        >>> print(fold("network: taken as it is", 16))
+        network: taken
+          as it is
+    """
+    if width is None:
+        return text
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if columns_of(line) <= width:
+            lines.append(line)
+            continue
+        inner = line.lstrip(" ")
+        pad = " " * min(len(line) - len(inner), width // 2)
+        first, *_ = _break(inner, width - len(pad))
+        rest = inner.removeprefix(first).lstrip(" ")
+        more = _break(rest, max(1, width - len(pad) - GAP)) if rest else []
+        lines += [pad + first, *(f"{pad}{' ' * GAP}{part}" for part in more)]
+    return "\n".join(lines)
+
+
+def _fit(listed: Sequence[Cells], width: int | None) -> tuple[int, list[int]]:
+    """Find how many of the first columns stand above their rows, and how wide the others are."""
+    natural = [max(map(columns_of, column)) for column in zip(*listed, strict=True)]
+    if width is None:
+        return 0, natural
+    floors = [_find_floor(column, size) for column, size in zip(zip(*listed, strict=True), natural, strict=True)]
+    for titles in range(len(natural)):
+        sizes, least = natural[titles:], floors[titles:]
+        room = width - GAP * (len(sizes) - 1 + titles)
+        if sum(least) <= room:
+            widest = max(sizes)
+            while sum(map(min, sizes, (max(floor, widest) for floor in least))) > room:
+                widest -= 1
+            return titles, [min(size, max(floor, widest)) for size, floor in zip(sizes, least, strict=True)]
+    return 0, natural
+
+
+def _find_floor(column: Cells, natural: int) -> int:
+    """Find how narrow a column can be: numbers are kept whole, and so are the words above them."""
+    if any(NUMBER.match(cell) is None for cell in column[1:] if cell):
+        return min(natural, LEAST_TEXT)
+    return max([*map(columns_of, column[1:]), *map(columns_of, column[0].split(" "))])
+
+
+def _lay(cells: Cells, widths: Sequence[int], indent: str) -> Iterator[str]:
+    """Lay the cells of a row side by side, on as many lines as the longest takes."""
+    parts = [_break(cell, width) for cell, width in zip(cells, widths, strict=True)]
+    for line in range(max(map(len, parts)) if any(cells) else 0):
+        texts = [part[line] if line < len(part) else "" for part in parts]
+        padded = [text + " " * (width - columns_of(text)) for text, width in zip(texts, widths, strict=True)]
+        yield (indent + (" " * GAP).join(padded)).rstrip()
+
+
+def _break(text: str, width: int) -> list[str]:
+    """Break a text into lines at spaces; a word that is longer than a line is broken anywhere."""
+    if columns_of(text) <= width:
+        return [text]
+    lines = [""]
+    for word in text.split(" "):
+        joined = f"{lines[-1]} {word}" if lines[-1] else word
+        if columns_of(joined) <= width:
+            lines[-1] = joined
+            continue
+        if lines[-1]:
+            lines.append("")
+        for mark in word:
+            if lines[-1] and columns_of(lines[-1] + mark) > width:
+                lines.append("")
+            lines[-1] += mark
+    return lines

@@ -26,7 +26,7 @@ from scipy.special import log_softmax, logsumexp, softmax
 
 from discreet.errors import DiscreetError, InputError
 from discreet.model.arrays import Floats, Ints, margin
-from discreet.model.intervals import Intervals
+from discreet.model.intervals import Intervals, text_table
 from discreet.model.network import Network
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.score_tables import SCORE_STEPS, ScoreTable
@@ -92,13 +92,18 @@ class FamilyPosterior(Intervals):
         """Parameters, float64, shape `(draws, parameters)`."""
         return np.asarray(self.table.candidates[self.index])
 
-    def tidy(self) -> list[dict[str, Any]]:
-        """A row for each parameter, with its 95 % interval.
+    def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
+        """The rows of `rows`, which has the arguments and the errors, each with its "level"."""
+        return [{**row, "level": level} for row in self.rows(level=level)]
 
-        Returns:
-            The rows of `rows`.
+    def summary(self, *, level: float = 0.95, width: int | None = None) -> str:
+        """The parameters as aligned text.
+
+        Args:
+            level: posterior probability of each interval, between 0 and 1; errors as of `rows`.
+            width: columns of the terminal, as of `columns`.
         """
-        return [dict(row) for row in self.rows()]
+        return f"{text_table(self.tidy(level=level), named='parameter', width=width)}\n\nposterior: family"
 
     def rows(self, *, level: float = 0.95) -> tuple[dict[str, float | str], ...]:
         """Mean and interval of each parameter.

@@ -31,6 +31,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from scipy.special import fdtrc
@@ -39,10 +40,13 @@ from discreet.errors import InputError
 from discreet.inference.forward import forward_pass
 from discreet.inference.interactions import contrast_matrices, interaction_contrasts, positions, transformed
 from discreet.model.arrays import Floats, margin
+from discreet.model.intervals import Framed
 from discreet.model.network import Network
+from discreet.model.progress import under_way
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
+from discreet.model.text_tables import columns, fold
 from discreet.posterior.evidence import check_total, measured_sets, measurements
 from discreet.posterior.pooled.latent_counts import LatentCounts
 from discreet.posterior.pooled.least_squares import Margins, pooled_margins
@@ -104,7 +108,7 @@ class Tested:
 
 
 @dataclass(frozen=True)
-class FitCheck:
+class FitCheck(Framed):
     """Tests of what a network says, by what a release's tables measured.
 
     Args:
@@ -148,6 +152,37 @@ class FitCheck:
         largest = f"{' - '.join(worst.variables)} (effect {worst.effect:.3f}; add {arcs})"
         return f"{len(found)} of {len(self.tests)} testable independences contradicted, most of all {largest}; {told}"
 
+    def tidy(self) -> list[dict[str, Any]]:
+        """A row for each test, those of the largest effect first.
+
+        Returns:
+            Rows of "variables", "effect", "p", "contradicted", and "arcs" that would carry it, in a text.
+        """
+        return [
+            {
+                "variables": " - ".join(test.variables),
+                "effect": test.effect,
+                "p": test.p,
+                "contradicted": test.contradicted,
+                "arcs": ", ".join(f"{parent} -> {child}" for parent, child in test.arcs),
+            }
+            for test in self.tests
+        ]
+
+    def summary(self, *, width: int | None = None) -> str:
+        """All tests as aligned text, and what they come to.
+
+        Args:
+            width: columns of the terminal, as of `columns`; None for lines as long as they are.
+        """
+        rows = [
+            (row["variables"], f"{row['effect']:.4f}", f"{row['p']:.2g}", "contradicted" * row["contradicted"],
+             row["arcs"])
+            for row in self.tidy()
+        ]  # fmt: skip
+        table = columns(("independent, says the network", "effect", "p", "", "arcs that would carry it"), rows, width)
+        return f"{table}\n\n{fold(str(self), width)}" if rows else fold(str(self), width)
+
 
 def fit(evidence: Evidence, *, network: Network | None = None, rng: Seed = None) -> FitCheck:
     """Test whether a release contradicts its network: whether variables depend that the network says do not.
@@ -188,10 +223,11 @@ def fit(evidence: Evidence, *, network: Network | None = None, rng: Seed = None)
         raise InputError("the network to test must have the variables and states of the release")
     rng = np.random.default_rng(0) if rng is None else as_generator(rng)
     found: list[tuple[Scope, float, float]] = []
-    for releases in combined.data_sets:
-        parts = measurements(releases)
-        if parts and is_poolable(parts):
-            found += _test_interactions(asked, Combined((releases,)), rng)
+    with under_way("testing the network"):
+        for releases in combined.data_sets:
+            parts = measurements(releases)
+            if parts and is_poolable(parts):
+                found += _test_interactions(asked, Combined((releases,)), rng)
     corrected = _correct_p_values([p for _, p, _ in found])
     listed: dict[Scope, Tested] = {}
     for (names, _, effect), p in zip(found, corrected, strict=True):

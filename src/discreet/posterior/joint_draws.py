@@ -202,12 +202,16 @@ class PosteriorDraws(Intervals):
         found: list[dict[str, Any]] = queries.marginals(self).tidy()
         return found
 
-    def summary(self) -> str:
-        """How the draws were made, and the probability of each state with its interval, as aligned text."""
+    def summary(self, *, width: int | None = None) -> str:
+        """How the draws were made, and the probability of each state with its interval, as aligned text.
+
+        Args:
+            width: columns of the terminal, as of `columns`; None for lines as long as they are.
+        """
         head = (
             f"{self.cells.draws:,} draws of {len(self.network.nodes):,} variables, {self.method or 'given as they are'}"
         )
-        return f"{head}\n\n{queries.marginals(self).summary()}"
+        return f"{head}\n\n{queries.marginals(self).summary(width=width)}"
 
     def _repr_html_(self) -> str:
         """The network, and how the draws were made, for a notebook: no family is drawn for it."""

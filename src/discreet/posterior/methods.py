@@ -34,6 +34,7 @@ import numpy as np
 from discreet.errors import DiscreetError, InputError
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.network import Network
+from discreet.model.progress import Bar, under_way
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Tables
 from discreet.posterior.basis import Basis
@@ -42,7 +43,14 @@ from discreet.posterior.compiling import COMPILED
 from discreet.posterior.evidence import check_total, measured_sets, measurements
 from discreet.posterior.exact.chains import draw_jointly, updates_per_sweep
 from discreet.posterior.family_draws import family_cells, of_family
-from discreet.posterior.joint_draws import Mixing, PosteriorDraws, Source, learned_prior, prior_for
+from discreet.posterior.joint_draws import (
+    LEAST_EFFECTIVE_DRAWS,
+    Mixing,
+    PosteriorDraws,
+    Source,
+    learned_prior,
+    prior_for,
+)
 from discreet.posterior.particles import parameter_cells
 from discreet.posterior.pooled.latent_counts import draw_latent_counts
 from discreet.posterior.pooled.least_squares import pooled_margins
@@ -104,7 +112,8 @@ def noise_aware(
         method: "auto" chooses; `discreet.tools.Method` has the others.
         trust_network: whether what the public network says of independence is believed even where tables of the release
             could contradict it. By default it is believed only of variables that no table holds together.
-        progress: of the exact posterior, told how well the chains have mixed after every round.
+        progress: of the exact posterior, told how well the chains have mixed after every round; None for a bar, where
+            somebody looks (`discreet.model.progress`).
 
     Returns:
         The posterior; its `method` says how it was drawn. Draws are independent but for resampling, those of "exact"
@@ -157,11 +166,13 @@ def noise_aware(
     cells = sum(read.network.cells(read.network.family(node)) for node in read.network.nodes)
     if draws * cells > MOST_DRAWN_CELLS:
         raise InputError(f"{draws:,} draws of {cells:,} cells are more than memory has; ask for fewer")
-    made = (
-        _draw_automatically(read, rng, able, progress)
-        if method == "auto"
-        else _draw_by_method(read, rng, method, progress)
-    )
+    with under_way("drawing the posterior") as bar:
+        heard = progress or partial(_show_mixing, bar)
+        made = (
+            _draw_automatically(read, rng, able, heard)
+            if method == "auto"
+            else _draw_by_method(read, rng, method, heard)
+        )
     return _add_source(made, read, rng)
 
 
@@ -266,6 +277,12 @@ class _Reading:
     draws: int
     network: Network
     trusted: bool
+
+
+def _show_mixing(bar: Bar, mixing: Mixing) -> None:
+    """Show how far the worst entry of chains is from being worth enough draws, and R-hat."""
+    bar.label = f"{mixing.sweeps:,} sweeps; {mixing.worst}: {mixing.effective:.0f} draws, R-hat {mixing.r_hat:.3f}"
+    bar(int(min(mixing.effective, LEAST_EFFECTIVE_DRAWS)), LEAST_EFFECTIVE_DRAWS)
 
 
 def _rests_on_tables(combined: Combined, believed: Dirichlet | None) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from discreet.errors import listed
-from discreet.model.text_tables import columns
+from discreet.model.text_tables import columns, fold
 from discreet.posterior.basis import prior_only_words
 
 if TYPE_CHECKING:
@@ -20,25 +20,26 @@ MOST_VARIABLES_A_LINE = 3
 """Most variables of a joint state that are shown on one line."""
 
 
-def answer_lines(answers: Sequence[Answer]) -> str:
+def answer_lines(answers: Sequence[Answer], width: int | None = None) -> str:
     """Answers as one table; a joint state of many variables takes a line for each, the next what it has otherwise.
 
     Some columns are there where something is known for them: how often an explanation is the most probable one, the
     part of an interval's variance that the privacy noise makes, give or take its standard error, and what an answer
-    rests on. Below stands which pairs of variables nobody measured, and which answers leave draws out.
+    rests on. Below stands which pairs of variables nobody measured, and which answers leave draws out. No line is
+    longer than a terminal of so many columns, where they are said.
     """
     rows = [row for answer in answers for row in _list_rows(answer)]
     level = answers[-1].level if answers else 0.0
     header = ("query", "state", "mean", f"{100 * level:.6g} % interval", "best", "noise", "rests on")
     kept = [column for column in range(len(header)) if column < 4 or any(row[column] for row in rows)]
-    table = columns([header[column] for column in kept], [[row[column] for column in kept] for row in rows])
+    table = columns([header[column] for column in kept], [[row[column] for column in kept] for row in rows], width)
     partial = [
         f"{answer.query}: {100 * answer.left_out:.2g} % of the draws make the evidence impossible and are left out"
         for answer in answers
         if answer.left_out
     ]
     notes = [*assumption_lines(answers), *_list_bins(answers), *partial, *_list_sampling(answers)]
-    return "\n".join([table, *([""] if notes else []), *notes])
+    return "\n".join([table, *([""] if notes else []), *(fold(note, width) for note in notes)])
 
 
 def _list_rows(answer: Answer) -> Iterator[tuple[str, ...]]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from discreet.inference.weighted_records import Sampling
-from discreet.model.intervals import Intervals
+from discreet.model.intervals import NUMBERS, Intervals
 from discreet.model.schema import Scope
 from discreet.posterior.basis import Mark
-from discreet.queries.answer_text import answer_lines, state_text
+from discreet.queries.answer_text import answer_lines
 from discreet.queries.bin_laws import Inside
 
 __all__ = ["Answer", "Answers", "Row"]
@@ -75,14 +75,19 @@ class Answer(Intervals):
         """A row for each joint state asked for, with a column for each variable.
 
         Returns:
-            Rows of the variables' states, then "mean", "lower", "upper", "level", and where they are known "noise",
+            Rows of the variables' states, then "mean", "lower", "upper", "level", and where they are known "sampling"
+            and "noise", the parts of the variance that come of the number of records and of the privacy noise,
             "noise_error", "best" and "basis".
         """
         return [{**_name_row(row), **_number_row(self, row)} for row in self.rows]
 
-    def summary(self) -> str:
-        """The answer as aligned text, with what it rests on and assumes."""
-        return answer_lines([self])
+    def summary(self, *, width: int | None = None) -> str:
+        """The answer as aligned text, with what it rests on and assumes.
+
+        Args:
+            width: columns of the terminal, as of `columns`; None for lines as long as they are.
+        """
+        return answer_lines([self], width)
 
 
 class Answers(tuple[Answer, ...], Intervals):
@@ -96,34 +101,49 @@ class Answers(tuple[Answer, ...], Intervals):
         >>> row = {"state": {"rain": "yes"}, "mean": 0.3, "lower": 0.2, "upper": 0.4}
         >>> found = dc.results.Answers([dc.results.Answer("P(rain=yes)", "marginal", 0.95, (row,))])
         >>> len(found), found.to_frame("arrow").column_names[:3]
-        (1, ['query', 'state', 'mean'])
+        (1, ['query', 'variable', 'state'])
     """
 
     __slots__ = ()
 
     def tidy(self) -> list[dict[str, Any]]:
-        """A row for each joint state of each query, its variables in one text.
+        """A row for each joint state of each query.
 
         Returns:
-            Rows of "query", "state", then the columns of `Answer.tidy`.
+            Rows of "query", "variable" and "state", of several variables in one text ("smoke, lung" and "yes, no"),
+            then the columns of `Answer.tidy`.
         """
         return [
-            {"query": one.query, "state": state_text(row), **_number_row(one, row)} for one in self for row in one.rows
+            {
+                "query": one.query,
+                "variable": ", ".join(dict(row["state"])),  # type: ignore[call-overload]
+                "state": ", ".join(dict(row["state"]).values()),  # type: ignore[call-overload]
+                **_number_row(one, row),
+            }
+            for one in self
+            for row in one.rows
         ]
 
-    def summary(self) -> str:
-        """The answers as aligned text, with what they rest on and assume."""
-        return answer_lines(self)
+    def summary(self, *, width: int | None = None) -> str:
+        """The answers as aligned text, with what they rest on and assume.
+
+        Args:
+            width: columns of the terminal, as of `columns`; None for lines as long as they are.
+        """
+        return answer_lines(self, width)
 
 
 def _name_row(row: Row) -> dict[str, Any]:
-    """The states of a row's variables."""
-    return dict(row["state"])  # type: ignore[call-overload, no-any-return]
+    """The states of a row's variables; one that is called as a number of the row is told from it."""
+    states: dict[str, Any] = dict(row["state"])  # type: ignore[call-overload]
+    return {f"{name} (state)" if name in (*NUMBERS, "basis") else name: state for name, state in states.items()}
 
 
 def _number_row(answer: Answer, row: Row) -> dict[str, Any]:
     """The numbers of a row, and what the answer rests on."""
     known = [name for name in ("noise", "noise_error", "best", "law_lower", "law_upper") if row.get(name) is not None]
     beside = {} if answer.basis is None else {"basis": answer.basis}
-    numbers = {name: row[name] for name in ("mean", "lower", "upper", *known)}
-    return {**numbers, "level": answer.level, **beside}
+    numbers = {name: row[name] for name in ("mean", "lower", "upper")}
+    noise = row.get("noise")
+    sampling = {"sampling": 1 - noise} if isinstance(noise, float) else {}
+    return {**numbers, **sampling, **{name: row[name] for name in known}, "level": answer.level, **beside}

@@ -16,10 +16,11 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.inference import elimination
 from discreet.model.arrays import Floats
-from discreet.model.intervals import Intervals
+from discreet.model.intervals import Intervals, text_table
 from discreet.model.network import Network
 from discreet.model.randomness import Seed
 from discreet.model.tables import Tables
+from discreet.model.text_tables import fold
 from discreet.posterior.joint_draws import Posterior
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.decision_draws import asked_draws, best_response, condition, effective_draws, refuse_outside
@@ -80,6 +81,14 @@ class Decision(Intervals, Generic[R]):
             Rows of "response", "mean", "lower", "upper", "best" and "level".
         """
         return [{**row, "response": str(row["response"]), "level": self.level} for row in self.rows]
+
+    def summary(self, *, width: int | None = None) -> str:
+        """The response, what it can lose, and all responses as aligned text.
+
+        Args:
+            width: columns of the terminal, as of `columns`; None for lines as long as they are.
+        """
+        return f"{fold(str(self), width)}\n\n{text_table(self.tidy(), width=width)}"
 
 
 def decide(

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from discreet.errors import InputError, shown
 from discreet.model.arrays import Floats
+from discreet.model.intervals import Framed
 from discreet.model.network import Network
 from discreet.model.query_grammar import Probability, parse_query
 from discreet.model.randomness import Seed
 from discreet.model.tables import Tables
+from discreet.model.text_tables import fold
 from discreet.posterior.joint_draws import Posterior
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.decision_draws import asked_draws, condition, effective_draws, refuse_outside
@@ -33,7 +35,7 @@ Quantity: TypeAlias = str | Callable[[Tables], Floats]
 
 
 @dataclass(frozen=True)
-class NumberDecision:
+class NumberDecision(Framed):
     """The number, or the interval, of the least expected loss.
 
     Args:
@@ -77,6 +79,26 @@ class NumberDecision:
         ends = self.response if isinstance(self.response, tuple) else (self.response,)
         lost = f"loses at most {self.regret:.3g} but for a chance of {self.failure:g}"
         return f"{' to '.join(f'{end:.5g}' for end in ends)}: {lost}, {condition(self.fresh)}"
+
+    def tidy(self) -> list[dict[str, Any]]:
+        """One row: the number, and what is known of it.
+
+        Returns:
+            "response", the number or the lower end, "response_upper", of interval loss the other, then "loss",
+            "expected", "lower", "upper", "level" and "regret".
+        """
+        ends = self.response if isinstance(self.response, tuple) else (self.response, None)
+        known = {name: getattr(self, name) for name in ("expected", "lower", "upper", "level", "regret")}
+        return [{"response": ends[0], "response_upper": ends[1], "loss": str(self.loss), **known}]
+
+    def summary(self, *, width: int | None = None) -> str:
+        """The number, what it can lose, and the interval of the quantity.
+
+        Args:
+            width: columns of the terminal, as of `fold`; None for lines as long as they are.
+        """
+        between = f"between {self.lower:.4f} and {self.upper:.4f} ({100 * self.level:.6g} %)"
+        return fold(f"{self}\n{between}; {self.loss} loss, {self.expected:.3g} expected", width)
 
 
 def decide_number(

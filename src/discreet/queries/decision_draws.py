@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.model.arrays import Floats
+from discreet.model.progress import under_way
 from discreet.model.randomness import Seed
 from discreet.posterior.diagnostics import effective_size
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws
@@ -28,7 +29,8 @@ def renewable(posterior: Posterior) -> TypeGuard[PosteriorDraws]:
 
 def asked_draws(posterior: Posterior, fresh: bool, rng: Seed) -> Posterior:
     """New draws where they are wanted and can be made, else the posterior's own."""
-    return posterior.fresh(rng=rng) if fresh and renewable(posterior) else posterior
+    with under_way("drawing the posterior"):
+        return posterior.fresh(rng=rng) if fresh and renewable(posterior) else posterior
 
 
 def best_response(means: Floats) -> Integers:

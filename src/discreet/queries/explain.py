@@ -12,6 +12,7 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.progress import under_way
 from discreet.model.query_grammar import NumberQuery, Probability, Query, check_names, parse_query
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.schema import Schema
@@ -112,7 +113,8 @@ def explain(
     if note := _find_why_nothing_answers(release):
         return Explanation(promise, telling, None, (), (), (note,))
     asked = _read_queries([queries] if isinstance(queries, str) else queries, release.network.schema)
-    divergence = _describe_divergence(release)
+    with under_way("explaining"):
+        divergence = _describe_divergence(release)
     probabilities = [query for query in asked if isinstance(query, Probability)]
     others = [query for query in asked if not isinstance(query, Probability)]
     notes = [f"{query}: only probabilities are taken apart; ask for P(...)" for query in others]
@@ -122,8 +124,9 @@ def explain(
         posterior = noise_aware(release, draws=draws, rng=rng, trust_network=True)
     except InputError as error:
         return Explanation(promise, telling, divergence, (), (), (*notes, f"no answers: {error}"))
-    found, more = _take_apart(posterior, probabilities, level, rows)
-    priors = _ask_other_priors(release, posterior, probabilities, level, rng)
+    with under_way("explaining"):
+        found, more = _take_apart(posterior, probabilities, level, rows)
+        priors = _ask_other_priors(release, posterior, probabilities, level, rng)
     return Explanation(promise, telling, divergence, tuple(found), priors, (*notes, *more))
 
 

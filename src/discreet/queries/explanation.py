@@ -8,8 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from discreet.errors import listed
+from discreet.model.intervals import Framed
+from discreet.model.text_tables import fold
 from discreet.queries.row_shares import Dependence
 
 __all__ = ["Change", "Changes", "Divergence", "Explanation", "OtherPrior", "Promise", "Telling"]
@@ -252,7 +255,7 @@ class OtherPrior:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Framed):
     """What one record can change in a release, and what its answers depend on.
 
     Args:
@@ -289,6 +292,29 @@ class Explanation:
         parts += [self._describe_answer(found) for found in self.dependences]
         parts += [iter(self.notes)] if self.notes else []
         return "\n\n".join("\n".join(part) for part in parts)
+
+    def tidy(self) -> list[dict[str, Any]]:
+        """A row for each entry of a table that an answer depends on most.
+
+        Returns:
+            Rows of "query", "entry", "mean", "lower", "upper", "variance" and "noise", the parts of the answer's
+            variance that the entry's row has and that are noise there, "slope", and "low" and "high", between which
+            the answer goes with the entry. None where nothing was asked.
+        """
+        names = ("entry", "mean", "lower", "upper", "variance", "noise", "slope", "low", "high")
+        return [
+            {"query": found.query, **{name: getattr(row, name) for name in names}}
+            for found in self.dependences
+            for row in found.rows
+        ]
+
+    def summary(self, *, width: int | None = None) -> str:
+        """The whole explanation in words.
+
+        Args:
+            width: columns of the terminal, as of `fold`; None for lines as long as they are.
+        """
+        return fold(str(self), width)
 
     def document(self) -> dict[str, object]:
         """All parts as values that JSON takes.

@@ -25,6 +25,7 @@ from discreet.inference.query_plans import requisite
 from discreet.model.arrays import Floats
 from discreet.model.frames import arrow_column, arrow_table, read_guarded
 from discreet.model.network import Network
+from discreet.model.progress import under_way
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
 from discreet.posterior.basis import Mark
@@ -172,13 +173,15 @@ def predict(posterior: Posterior, records: Any, target: str, *, level: float = 0
         questions.setdefault((tuple(name for name in observed if name in matters), nodes), []).append(positions)
         if not all(np.all(cells[node]) for node in network.ancestors(observed) - nodes):
             impossible[positions] = _count_impossible(cells, observed, evidence.of(observed, positions))
-    for (names, nodes), parts in questions.items():
-        positions = np.concatenate(parts)
-        rows = evidence.of(names, positions)
-        ends[:, positions], counts = _predict_alike(cells, target, nodes, names, rows, level)
-        impossible[positions] = np.maximum(impossible[positions], counts)
-    for row, positions in evidence.alike(np.flatnonzero(impossible)):
-        ends[:, positions] = _predict_with_impossible(posterior, target, row, positions, level)
+    with under_way("predicting") as bar:
+        for done, ((names, nodes), parts) in enumerate(questions.items()):
+            bar(done, len(questions))
+            positions = np.concatenate(parts)
+            rows = evidence.of(names, positions)
+            ends[:, positions], counts = _predict_alike(cells, target, nodes, names, rows, level)
+            impossible[positions] = np.maximum(impossible[positions], counts)
+        for row, positions in evidence.alike(np.flatnonzero(impossible)):
+            ends[:, positions] = _predict_with_impossible(posterior, target, row, positions, level)
     mean, lower, upper = ends
     left_out, known = impossible / (cells.draws or 1), () if basis is None else tuple(marks.tolist())
     return Prediction(target, states, level, mean, lower, upper, left_out, known)

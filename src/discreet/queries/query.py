@@ -17,6 +17,7 @@ import numpy as np
 from discreet.errors import QUOTED_CHARACTERS, InputError, require, shown
 from discreet.inference import elimination
 from discreet.model.arrays import Floats
+from discreet.model.progress import under_way
 from discreet.model.query_grammar import Explanation, NumberQuery, Probability, Query, check_names, parse_query
 from discreet.model.schema import Schema
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws, require_posterior
@@ -113,8 +114,9 @@ def answer(
     check_level(level)
     check_inside(inside)
     asked = _read_query(query, posterior.network.schema)
-    both = both_given(_assuming(posterior, assume, predictive), asked.evidence, predictive)
-    return _answer(asked, both, level, inside, nothing=assume == "nothing")
+    with under_way("answering"):
+        both = both_given(_assuming(posterior, assume, predictive), asked.evidence, predictive)
+        return _answer(asked, both, level, inside, nothing=assume == "nothing")
 
 
 def answer_many(
@@ -168,12 +170,15 @@ def answer_many(
         group.setdefault(str(asked), (asked, []))[1].append(position)
     answers: dict[int, Answer] = {}
     believed = _assuming(posterior, assume, predictive)
-    for evidence, group in groups.items():
-        both = both_given(believed, evidence, predictive)
-        for asked, positions in group.values():
-            with _name_query(positions[0], asked):
-                found = _answer(asked, both, level, inside, nothing=assume == "nothing")
-                answers |= dict.fromkeys(positions, found)
+    number = sum(len(positions) for group in groups.values() for _, positions in group.values())
+    with under_way("answering") as bar:
+        for evidence, group in groups.items():
+            both = both_given(believed, evidence, predictive)
+            for asked, positions in group.values():
+                with _name_query(positions[0], asked):
+                    found = _answer(asked, both, level, inside, nothing=assume == "nothing")
+                    answers |= dict.fromkeys(positions, found)
+                bar(len(answers), number)
     return Answers(answers[position] for position in range(len(answers)))
 
 
@@ -213,25 +218,28 @@ def marginals(
     check_level(level)
     schema = posterior.network.schema
     require(isinstance(evidence, Mapping), "evidence is a mapping of states, such as {'smoke': 'yes'}")
-    both = both_given(posterior, tuple(evidence.items()), predictive)
-    if not elimination.affordable(posterior.network, None, both.given.evidence):
-        left = [name for name in posterior.network.nodes if name not in both.given.evidence]
-        said = [both.tables is not None and both.tables.say((name, *both.given.evidence)) for name in left]
-        sampled = both.sampled([(name,) for name in left])
-        queries = [Probability(((name, None),), tuple(evidence.items())) for name in left]
-        each = zip(queries, sampled, said, strict=True)
-        return Answers(_answer_probability(asked, replace(own, read=not moved), level) for asked, own, moved in each)
-    answers = []
-    for name, draws in both.given.marginals.items():
-        asked = Probability(((name, None),), tuple(evidence.items()))
-        own = both.about((name,), most=ROW_LIMIT)
-        if own is not both:
-            answers.append(_answer_probability(asked, own, level))
-            continue
-        states = [{name: state} for state in schema[name].states]
-        twins = None if both.twin is None else both.twin.marginals[name]
-        answers.append(_summarise(asked, states, draws, twins, both, level))
-    return Answers(answers)
+    with under_way("answering"):
+        both = both_given(posterior, tuple(evidence.items()), predictive)
+        if not elimination.affordable(posterior.network, None, both.given.evidence):
+            left = [name for name in posterior.network.nodes if name not in both.given.evidence]
+            said = [both.tables is not None and both.tables.say((name, *both.given.evidence)) for name in left]
+            sampled = both.sampled([(name,) for name in left])
+            queries = [Probability(((name, None),), tuple(evidence.items())) for name in left]
+            each = zip(queries, sampled, said, strict=True)
+            return Answers(
+                _answer_probability(asked, replace(own, read=not moved), level) for asked, own, moved in each
+            )
+        answers = []
+        for name, draws in both.given.marginals.items():
+            asked = Probability(((name, None),), tuple(evidence.items()))
+            own = both.about((name,), most=ROW_LIMIT)
+            if own is not both:
+                answers.append(_answer_probability(asked, own, level))
+                continue
+            states = [{name: state} for state in schema[name].states]
+            twins = None if both.twin is None else both.twin.marginals[name]
+            answers.append(_summarise(asked, states, draws, twins, both, level))
+        return Answers(answers)
 
 
 # ------------------------------------------------------------------------------------------------------------ rows

@@ -29,11 +29,14 @@ import numpy.typing as npt
 from discreet.errors import InputError, listed, shown
 from discreet.inference.drawn_points import drawn_points
 from discreet.model.arrays import Floats
-from discreet.model.intervals import Intervals
+from discreet.model.intervals import Intervals, text_table
 from discreet.model.limits import first_repeated
+from discreet.model.progress import under_way
 from discreet.model.schema import Schema, Scope
+from discreet.model.text_tables import fold
 from discreet.posterior.basis import Mark
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws
+from discreet.queries.answer_text import assumption_lines
 from discreet.queries.bin_laws import Inside, check_inside
 from discreet.queries.column_moments import MOST_JOINT_STATES, Column, ColumnLaw, Moments, column_moments, covariance
 from discreet.queries.credible import check_level
@@ -101,13 +104,33 @@ class Regression(Intervals):
         """Freeze the draws."""
         self.coefficients.flags.writeable = False
 
-    def tidy(self) -> list[dict[str, Any]]:
-        """A row for each coefficient, with its 95 % interval.
+    def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
+        """A row for each coefficient.
+
+        Args:
+            level: posterior probability of each interval, between 0 and 1.
 
         Returns:
-            Rows of "name", "mean", "lower" and "upper".
+            Rows of "target", "name", "mean", "lower", "upper", "level", and where it is known "basis".
         """
-        return [dict(row) for row in self.rows()]
+        beside = {"level": level, **({} if self.basis is None else {"basis": self.basis})}
+        return [{"target": self.target, **row, **beside} for row in self.rows(level=level)]
+
+    def summary(self, *, level: float = 0.95, width: int | None = None) -> str:
+        """The coefficients as aligned text, and what they rest on and assume.
+
+        Args:
+            level: posterior probability of each interval, between 0 and 1.
+            width: columns of the terminal, as of `columns`; None for lines as long as they are.
+        """
+        unit = f"log odds of {self.target}" if self.kind == "logistic" else self.target
+        named = [{**row, "level": level} for row in self.rows(level=level)]
+        lines = [fold(f"{unit} on {', '.join(self.on)}", width), text_table(named, named="coefficient", width=width)]
+        if self.left_out:
+            lines.append(f"{100 * self.left_out:.3g} % of the draws leave coefficients open; they are left out")
+        if self.basis is not None:
+            lines.append(f"rests on: {self.basis}")
+        return "\n".join([*lines, *(fold(line, width) for line in assumption_lines((self,)))])
 
     def mean(self) -> Floats:
         """Posterior means of the coefficients.
@@ -208,8 +231,9 @@ def regress(
     both = both_given(_assuming(posterior, assume), (), predictive=False)
     law = ColumnLaw(both.about((target, *names), most=MOST_JOINT_STATES), (*names, target), inside)
     covariates = [Column(schema[name]) for name in names]
-    moments = column_moments(law, covariates)
-    drawn = (_fit_linear if kind == "linear" else _fit_logistic)(law, moments, covariates, Column(schema[target]))
+    with under_way("regressing"):
+        moments = column_moments(law, covariates)
+        drawn = (_fit_linear if kind == "linear" else _fit_logistic)(law, moments, covariates, Column(schema[target]))
     told = [part for column in covariates for part in column.names]
     known = np.asarray(np.isfinite(drawn).all(axis=-1))
     left_out = float(1 - known.mean())

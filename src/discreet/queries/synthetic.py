@@ -22,6 +22,7 @@ from discreet.errors import InputError
 from discreet.inference import elimination
 from discreet.inference.raked_sampling import RakedLaw, raked_blocks, raked_law
 from discreet.inference.sampling import sample_codes
+from discreet.model.progress import under_way
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.schema import Schema, Scope, Variable
 from discreet.model.tables import Array, Tables
@@ -265,7 +266,7 @@ def write_records(
     try:
         if target.exists() and not replace:
             raise FileExistsError  # before the records are made
-        with open(temporary, "xb") as sink:
+        with under_way("writing records"), open(temporary, "xb") as sink:
             written = stream_records(records, sink, kind, progress=progress)
         if replace:
             temporary.replace(target)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -20,6 +21,7 @@ import numpy as np
 from discreet.errors import InputError, shown, shown_path
 from discreet.model.arrays import margin
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.intervals import Framed
 from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import DOCUMENT_BYTES, RELEASES, at_most, first_repeated, free_cells
 from discreet.model.network import Network
@@ -39,7 +41,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
-class Combined(Document):
+class Combined(Document, Framed):
     """Releases and figures by others, grouped by the data set they measured, and counts of public records.
 
     Args:
@@ -148,6 +150,32 @@ class Combined(Document):
             ours = len(releases) == len(parts) and all(release.private for release in releases)
             found.append(compose(promises) if alike and ours else None)
         return tuple(found)
+
+    def tidy(self) -> list[dict[str, Any]]:
+        """The rows of all parts, as of `Release.tidy`, each with the number of its "data_set" and its "id"."""
+        return [
+            {"data_set": number, "id": part.id, **row}
+            for number, parts in enumerate(self.data_sets, 1)
+            for part in parts
+            for row in part.tidy()
+        ]
+
+    def summary(self, *, width: int | None = None) -> str:
+        """The summaries of all parts, data set by data set.
+
+        Args:
+            width: columns of the terminal, as of `fold`; None for lines as long as they are.
+        """
+        told = [
+            f"data set {number} of {len(self.data_sets)}\n{part.summary(width=width)}"
+            for number, parts in enumerate(self.data_sets, 1)
+            for part in parts
+        ]
+        return "\n\n".join([*told, *(["public records are counted beside them"] if self.public is not None else [])])
+
+    def _repr_html_(self) -> str:
+        """The summaries and the network, for a notebook."""
+        return f"<pre>{escape(self.summary())}</pre>{self.network._repr_html_()}"
 
     def dumps(self) -> str:
         """The document as JSON text.

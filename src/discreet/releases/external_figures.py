@@ -17,6 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -27,10 +28,12 @@ import pydantic
 from discreet.errors import InputError, listed, require, shown
 from discreet.model.arrays import Array, read_only
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.intervals import Framed
 from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import DOCUMENT_BYTES, FREE_CELLS, PARENTS, at_most, check_name, first_repeated, free_cells
 from discreet.model.network import Network
 from discreet.model.schema import table_cells
+from discreet.model.text_tables import fold
 from discreet.privacy.guarantee import Guarantee
 from discreet.releases.codec import Finite, Items, Part, Positive, check_part
 from discreet.releases.document import (
@@ -43,6 +46,7 @@ from discreet.releases.document import (
     write_network,
 )
 from discreet.releases.measurement import NO_NOISE, Measurement, NoiseLaw, spread
+from discreet.releases.release_rows import measured_rows
 
 __all__ = ["FORMAT", "External", "ExternalPart", "StatedNoise", "measured", "read_external"]
 
@@ -95,7 +99,7 @@ class StatedNoise:
 
 
 @dataclass(frozen=True, eq=False)
-class External(Document):
+class External(Document, Framed):
     """A document of figures by others on one data set; `measured` makes one.
 
     Args:
@@ -178,17 +182,28 @@ class External(Document):
             return f"public figures of {self.source}, which promise nothing"
         return f"guaranteed by {self.source}, not by this package: {self.guarantee}"
 
-    def summary(self) -> str:
+    def tidy(self) -> list[dict[str, Any]]:
+        """A row for each number that was measured, as of `Release.tidy`."""
+        return [row for part in self.measurements for row in measured_rows(part, self.network)]
+
+    def _repr_html_(self) -> str:
+        """What was measured, who promises what, and the network, for a notebook."""
+        return f"<p>{escape(self.summary())}</p><p>{escape(self.promise)}</p>{self.network._repr_html_()}"
+
+    def summary(self, *, width: int | None = None) -> str:
         """What was measured, and how large the noise is.
 
+        Args:
+            width: columns of the terminal, as of `fold`.
+
         Returns:
-            One line.
+            One line, but where that is longer than the terminal.
         """
         laws = dict.fromkeys(part.noise for part in self.measurements)
         scales = {law: [part.scale or 0.0 for part in self.measurements if part.noise == law] for law in laws}
         told = "; ".join(f"{LAW_WORDS[law]} {spread(scales[law])}" for law in laws)
         scopes = listed(f"({', '.join(part.scope)})" for part in self.measurements)
-        return f"tables over {scopes}: {told} records"
+        return fold(f"tables over {scopes}: {told} records", width)
 
     def dumps(self) -> str:
         """The document as JSON text, a measurement a line.

@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from datetime import date
+from html import escape
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 import pydantic
@@ -20,11 +21,14 @@ import pydantic
 from discreet.errors import InputError, shown
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.drawing import printable
+from discreet.model.intervals import Framed
 from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import DOCUMENT_BYTES, at_most, check_name, free_cells
 from discreet.model.network import Network
 from discreet.model.origin import Learned
 from discreet.model.tables import Array, Tables
+from discreet.model.text_tables import fold
 from discreet.privacy.guarantee import Guarantee, Relation, as_text
 from discreet.releases.codec import Part, Positive, decode, encode, shaped, union_of
 from discreet.releases.document import (
@@ -54,6 +58,10 @@ from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.measurement import Measurement, Scores
 from discreet.releases.metric_unit import unit_lines
 from discreet.releases.policy import PolicyPart, RecordsPolicy
+from discreet.releases.release_rows import release_facts, release_rows
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["FORMAT", "Release", "read_release", "release_schema"]
 
@@ -62,7 +70,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
-class Release(Document):
+class Release(Document, Framed):
     """What a curator publishes.
 
     Args:
@@ -224,6 +232,43 @@ class Release(Document):
         if promise.relation is Relation.METRIC:
             return unit_lines(promise, () if self.over_design else self.network.variables)
         return self.policy.unit_lines(promise.unit)
+
+    def tidy(self) -> list[dict[str, Any]]:
+        """What was released, a row for each number with its noise, as it was published; see `release_rows`."""
+        return release_rows(self.payload)
+
+    def summary(self, *, width: int | None = None) -> str:
+        """What is promised to whom, by which mechanism, what it spent, and what is in it, a line each.
+
+        Args:
+            width: columns of the terminal, as of `fold`; None for lines as long as they are.
+        """
+        return "\n".join(fold(f"{name}: {printable(told)}", width) for name, told in release_facts(self).items())
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw the network; arguments and errors as of `Network.plot`.
+
+        Raises:
+            InputError: the release is over a design, which has no network: `read_weights(release).plot()` draws its
+                coefficients.
+        """
+        if self.over_design:
+            raise InputError("a release over a design has no network to draw: plot what reads it (read_weights)")
+        return self._shown_network.plot(axes)
+
+    def _repr_html_(self) -> str:
+        """The lines of `summary` and the network, for a notebook."""
+        rows = "".join(
+            f'<tr><th scope="row">{name}</th><td style="text-align: left">{escape(printable(told))}</td></tr>'
+            for name, told in release_facts(self).items()
+        )
+        drawn = "" if self.over_design else self._shown_network._repr_html_()
+        return f"<table><tbody>{rows}</tbody></table>{drawn}"
+
+    @property
+    def _shown_network(self) -> Network:
+        """The network that was chosen, where one was."""
+        return self.payload.chosen if isinstance(self.payload, ChosenNetwork) else self.network
 
     def dumps(self) -> str:
         """The document as JSON text, a table a line.

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from discreet.errors import InputError, listed, require
 from discreet.model.arrays import margin
 from discreet.model.network import Network
+from discreet.model.progress import under_way
 from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
 from discreet.privacy.guarantee import Relation
@@ -187,7 +188,8 @@ def count(
         scopes: sets of variables that are counted as well, named in the schema's order: what a mechanism's `scopes`
             says. None for all pairs of variables, or 1,000 of them, which `planned` may measure besides.
         cell_limit: most cells of one table.
-        progress: called with (scans done, scans in all) before the first scan and after each.
+        progress: called with (scans done, scans in all) before the first scan and after each; None for a bar, where
+            somebody looks (`discreet.model.progress`).
 
     Returns:
         The counts.
@@ -228,12 +230,13 @@ def count(
                 f"the table over {listed(scope)} has {network.cells(scope):,} cells, more than the limit of "
                 f"{cell_limit:,}; ask for a smaller one, or raise the limit"
             )
-    tables, faulty = _count_tables(
-        records,
-        network,
-        network.cover_sets(wanted=(*_list_planned(network), *more)),
-        progress or (lambda _done, _all: None),
-    )
+    with under_way("counting records") as bar:
+        tables, faulty = _count_tables(
+            records,
+            network,
+            network.cover_sets(wanted=(*_list_planned(network), *more)),
+            progress or bar,
+        )
     refuse_faulty(name for name in network.nodes if name in faulty)
     return _make_counts(network, tables, records.policy, more)
 

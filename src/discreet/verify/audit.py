@@ -35,6 +35,7 @@ from discreet.mechanisms.noise import ExactNoise
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
+from discreet.model.progress import under_way
 from discreet.privacy.guarantee import Guarantee, Relation, for_each
 from discreet.releases.kinds.audited_tables import AuditNoise
 from discreet.releases.kinds.candidate_choice import Selection
@@ -191,7 +192,12 @@ def audit(
     """
     check_relation(mechanism, guarantee)
     given = _list_taken(mechanism, guarantee) if networks is None else networks
-    return tuple(_audit_one(mechanism, name, over, guarantee, most, policy) for name, over in given.items())
+    found = []
+    with under_way("auditing") as bar:
+        for done, (name, over) in enumerate(given.items()):
+            bar(done, len(given))
+            found.append(_audit_one(mechanism, name, over, guarantee, most, policy))
+    return tuple(found)
 
 
 def _list_taken(mechanism: Mechanism[Any, Any, Any, Any], guarantee: Guarantee) -> dict[str, Network | Design]:

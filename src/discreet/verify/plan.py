@@ -16,6 +16,7 @@ from discreet.mechanisms.crossing import Mechanism, Statistic, simulate, statist
 from discreet.mechanisms.objective_perturbation import minimiser
 from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.progress import under_way
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.response import response_of
 from discreet.model.tables import Tables
@@ -177,16 +178,18 @@ def _compare(
             promised[name] = _choose_promise(mechanism, believed, guarantee)
         except InputError as error:
             refused[name] = str(error)
-    for _ in range(repeats):
-        statistic, without_noise, read = made_up()
-        errors[SAMPLING_ALONE].append(without_noise)
-        for name, promise in promised.items():
-            try:
-                release = simulate(chosen[name], statistic(chosen[name]), believed, promise, rng=rng)
-                errors[name].append(read(release))
-            except DiscreetError as error:
-                refused[name] = str(error)
-        promised = {name: promise for name, promise in promised.items() if name not in refused}
+    with under_way("planning") as bar:
+        for repeat in range(repeats):
+            statistic, without_noise, read = made_up()
+            errors[SAMPLING_ALONE].append(without_noise)
+            for place, (name, promise) in enumerate(promised.items()):
+                bar(repeat * len(promised) + place, repeats * len(promised))
+                try:
+                    release = simulate(chosen[name], statistic(chosen[name]), believed, promise, rng=rng)
+                    errors[name].append(read(release))
+                except DiscreetError as error:
+                    refused[name] = str(error)
+            promised = {name: promise for name, promise in promised.items() if name not in refused}
     return tuple(
         _average(name, promised.get(name), [] if name in refused else found, refused.get(name))
         for name, found in errors.items()

@@ -22,8 +22,9 @@ from discreet.mechanisms.planned import planned
 from discreet.model.arrays import Floats
 from discreet.model.charts import line_chart
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.intervals import Library, frame_of
+from discreet.model.intervals import Framed
 from discreet.model.network import Network
+from discreet.model.progress import under_way
 from discreet.model.query_grammar import Explanation, NumberQuery, Query, check_names, parse_query
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Tables
@@ -33,6 +34,7 @@ from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.queries.query import answer_many
 from discreet.sensitive.counts import Counts, count_codes
 from discreet.verify.plan import MOST_PLANNED_RECORDS
+from discreet.verify.plan_text import plan_text
 
 __all__ = ["AccuracyPlan", "PlannedWidth", "plan_accuracy"]
 
@@ -138,7 +140,7 @@ class PlannedWidth:
 
 
 @dataclass(frozen=True)
-class AccuracyPlan:
+class AccuracyPlan(Framed):
     """The budget that buys the wanted accuracy, and how wide intervals are at others.
 
     Args:
@@ -193,19 +195,13 @@ class AccuracyPlan:
             for one in self.questions
         ]
 
-    def to_frame(self, library: Library = "pandas") -> Any:
-        """The rows of `rows` as a data frame.
+    def tidy(self) -> list[dict[str, Any]]:
+        """The rows of `rows`."""
+        return self.rows()
 
-        Args:
-            library: "pandas", "polars", or "arrow".
-
-        Returns:
-            The frame.
-
-        Raises:
-            InputError: another library, or one that is not installed.
-        """
-        return frame_of(self.rows(), library)
+    def summary(self, *, width: int | None = None) -> str:
+        """The epsilon, the questions with the parts of their half-widths, and half-widths at other budgets, as text."""
+        return plan_text(self, width)
 
     def _repr_html_(self) -> str:
         """The picture, for a notebook."""
@@ -316,10 +312,11 @@ def plan_accuracy(
             f"a plan needs at least one record, at most {MOST_PLANNED_RECORDS:,}, and one table for each node"
         )
     promise = guarantee or Guarantee(epsilon=1, delta=0, relation=Relation.ADD_REMOVE, unit="record")
-    worlds = _make_up(truth, mechanism, records, rng)
-    usual = [] if isinstance(truth, Network) else worlds[DATA_SETS:]
-    simulated = _Simulated(asked, worlds[: len(worlds) - len(usual)], mechanism, promise, usual, rng)
-    questions = _search(simulated, within, spread=isinstance(truth, Network))
+    with under_way("planning"):
+        worlds = _make_up(truth, mechanism, records, rng)
+        usual = [] if isinstance(truth, Network) else worlds[DATA_SETS:]
+        simulated = _Simulated(asked, worlds[: len(worlds) - len(usual)], mechanism, promise, usual, rng)
+        questions = _search(simulated, within, spread=isinstance(truth, Network))
     return _state(questions, mechanism.name, promise, within, records)
 
 

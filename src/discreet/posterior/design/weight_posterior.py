@@ -14,7 +14,8 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.model.arrays import Floats, Ints
 from discreet.model.design import GRID_STEPS, Design, Normal
-from discreet.model.intervals import Intervals
+from discreet.model.intervals import Intervals, text_table
+from discreet.model.progress import under_way
 from discreet.model.randomness import Seed, as_generator
 from discreet.posterior.design.curvature import curvature_draws, curvature_estimate
 from discreet.posterior.design.direction import Chosen, Method, direction_draws
@@ -165,13 +166,19 @@ class WeightPosterior(Intervals):
             require_met(self.mixing, *MIXING_BY_METHOD[self.method], advice)
         return tails(values, level)
 
-    def tidy(self) -> list[dict[str, Any]]:
-        """A row for each column, with its 95 % interval.
+    def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
+        """The rows of `rows`, which has the arguments and the errors, each with its "level"."""
+        return [{**row, "level": level} for row in self.rows(level=level)]
 
-        Returns:
-            The rows of `rows`.
+    def summary(self, *, level: float = 0.95, width: int | None = None) -> str:
+        """The coefficients as aligned text, and how they were drawn.
+
+        Args:
+            level: posterior probability of each interval, between 0 and 1; errors as of `rows`.
+            width: columns of the terminal, as of `columns`.
         """
-        return [dict(row) for row in self.rows()]
+        table = text_table(self.tidy(level=level), named="coefficient", width=width)
+        return f"{table}\n\nposterior: {self.method}"
 
     def rows(self, *, level: float = 0.95) -> tuple[dict[str, float | str], ...]:
         """Effect of each column with its interval, in the units of the columns.
@@ -331,27 +338,33 @@ def read_weights(
         raise InputError("a law of covariates and public records are for releases of gradients")
     if exact and not isinstance(payload, NoisyMoments):
         raise InputError("an exact posterior is offered for the mechanism noisy_moments only")
-    match payload:
-        case NoisyMoments() if design.target is None:
-            raise InputError("moments without a target tell of no weights; they are read by PrivatePCA.from_release")
-        case NoisyMoments() | GroupedMoments() if not exact:
-            drawn, variance = normal_draws(payload, release.records, draws, rng)
-            return WeightPosterior(design, drawn, variance, "normal", None)
-        case NoisyMoments():
-            layout = Layout(len(design.features), design.intercept, release.records)
-            found = moment_draws(
-                payload.sums, layout, scale=payload.sums_scale, prior_deviation=prior.deviation, draws=draws, rng=rng
-            )
-            return WeightPosterior(design, found.weights, found.variance, found.method, found.mixing)
-        case GradientTrace():
-            return _read_gradients(release, prior, draws, rng, covariates, public)
-        case WeightDraws():
-            variance = np.full(len(payload.weights), payload.variance)
-            return WeightPosterior(design, payload.weights, variance, "draws", None)
-        case FactoredChoice(kind="direction"):
-            return _read_direction(release, payload, prior, draws, rng, likelihood)
-        case _:
-            raise InputError(release.reading_advice)
+    with under_way("drawing the posterior"):
+        match payload:
+            case NoisyMoments() if design.target is None:
+                raise InputError("moments without a target tell of no weights: PrivatePCA.from_release reads them")
+            case NoisyMoments() | GroupedMoments() if not exact:
+                drawn, variance = normal_draws(payload, release.records, draws, rng)
+                return WeightPosterior(design, drawn, variance, "normal", None)
+            case NoisyMoments():
+                layout = Layout(len(design.features), design.intercept, release.records)
+                found = moment_draws(
+                    payload.sums,
+                    layout,
+                    scale=payload.sums_scale,
+                    prior_deviation=prior.deviation,
+                    draws=draws,
+                    rng=rng,
+                )
+                return WeightPosterior(design, found.weights, found.variance, found.method, found.mixing)
+            case GradientTrace():
+                return _read_gradients(release, prior, draws, rng, covariates, public)
+            case WeightDraws():
+                variance = np.full(len(payload.weights), payload.variance)
+                return WeightPosterior(design, payload.weights, variance, "draws", None)
+            case FactoredChoice(kind="direction"):
+                return _read_direction(release, payload, prior, draws, rng, likelihood)
+            case _:
+                raise InputError(release.reading_advice)
 
 
 def quick_estimate(release: Release) -> Floats:

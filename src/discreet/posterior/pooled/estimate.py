@@ -6,6 +6,7 @@ from typing import Literal
 
 from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.progress import under_way
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws, learned_prior, prior_for
@@ -72,7 +73,8 @@ def estimate(
     if loss not in DRAWS_BY_LOSS:
         raise InputError(f"loss must be 'squared' or 'absolute', got {loss!r}")
     believed = None if learned_prior(release, prior) else prior_for(release, prior, DRAWS_BY_LOSS[loss])
-    found = draw_latent_counts(release, DRAWS_BY_LOSS[loss], rng, believed, doubt=False)
-    if loss == "absolute":
-        return PosteriorDraws(found.cells).median()
-    return Tables(release.network, {node: found.rows(node).mean for node in release.network.nodes})
+    with under_way("estimating"):
+        found = draw_latent_counts(release, DRAWS_BY_LOSS[loss], rng, believed, doubt=False)
+        if loss == "absolute":
+            return PosteriorDraws(found.cells).median()
+        return Tables(release.network, {node: found.rows(node).mean for node in release.network.nodes})
