@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.model.bif import Bif, parse_bif
+from discreet.model.bif import parse_bif
+from discreet.model.bif_content import Bif
 from discreet.model.bif_writing import format_bif, odd_names, plain_names
 from networks import asia
 from releases import simulated

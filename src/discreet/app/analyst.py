@@ -16,6 +16,7 @@ from discreet.app.arguments import (
     EquivalentSampleSize,
     Json,
     Method,
+    MissingAs,
     OtherNetwork,
     Prior,
     ReleaseFile,
@@ -41,22 +42,21 @@ from discreet.app.posteriors import (
     load_asked,
     load_evidence,
     posterior_of,
+    say_unmeasured,
 )
 from discreet.app.progress import LateBar
 from discreet.app.report import fit_lines, origin_document, origin_lines
-from discreet.app.terminal import answer_document, check_output, check_writable, fit_document, say, show
-from discreet.errors import InputError, listed, shown
-from discreet.model.bif_writing import format_bif, odd_names, plain_names, write_bif
+from discreet.app.terminal import answer_document, check_writable, fit_document, show
+from discreet.errors import InputError, shown
 from discreet.model.query_grammar import parse_regression
 from discreet.releases.combined import Evidence
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from discreet.model.bif import Bif
     from discreet.posterior.design.laws import Law
 
-__all__ = ["export", "fit", "query", "sample"]
+__all__ = ["fit", "query", "sample"]
 
 ROUGH_DRAWS, ROUGH_WORDS = 100, "ends of intervals are rough; ask for more (--draws)"
 """Independent draws below which the ends of 95 % intervals are told by two draws or fewer."""
@@ -101,14 +101,6 @@ Inside = Annotated[
     typer.Option(
         help="Law of numbers inside their bins, for E(X), median(X), quantile(X, 0.9) and P(X > 40): log-linear or "
         "uniform."
-    ),
-]
-MissingAs = Annotated[
-    str | None,
-    typer.Option(
-        "--missing",
-        help="Of a release that keeps missing values: at-random, complete records if gaps are random given what was "
-        "seen (the default there); or state, gaps as they were counted.",
     ),
 ]
 Covariates = Annotated[
@@ -321,94 +313,6 @@ def _read_law(covariates: str, design: dc.Design, how: Drawing) -> Law:
     return dc.designs.released_covariates(posterior_of(evidence, drawing, stored=stored), design, rng=how.rng(2))
 
 
-def export(
-    release: ReleaseFile,
-    output: Annotated[str, typer.Option(help="File to write; - writes stdout.")],
-    to: Annotated[str, typer.Option(help="bif: one value a probability; arviz: all draws, as netCDF.")] = "bif",
-    plain: Annotated[
-        bool,
-        typer.Option(
-            "--plain-names",
-            help="For bif: write names such as <5 or 'a b' as _5 and a_b, so that pyAgrum and pgmpy read them; "
-            "the file's comments say which is which.",
-        ),
-    ] = False,
-    missing: MissingAs = None,
-    loss: Annotated[
-        str | None,
-        typer.Option(
-            help="For bif. absolute: rows with the least expected sum of absolute errors, to be read as they are (the "
-            "default); squared: posterior means, for marginals and other answers that are computed from the file.",
-        ),
-    ] = None,
-    method: Method = None,
-    draws: Draws = None,
-    trust_network: TrustNetwork = False,
-    seed: Seed = None,
-    replace: Replace = False,
-    as_json: Json = False,
-) -> None:
-    """Write a posterior for other programs: one value for every probability as a network file, or draws for ArviZ."""
-    if to not in ("bif", "arviz"):
-        raise InputError(f"cannot export to {to!r}; there is: bif, arviz")
-    if to != "bif" and (plain or loss is not None):
-        raise InputError(f"{'--plain-names' if plain else '--loss'} is for --to bif")
-    if loss not in (None, "absolute", "squared"):
-        raise InputError(f"--loss must be absolute or squared, got {loss!r}")
-    if to == "arviz" and output == "-":
-        raise InputError("netCDF needs a file; name one with --output")
-    made, stored = load_asked(release)
-    if output != "-":
-        check_output(Path(output), replace)
-    posterior = posterior_of(made, Drawing(method, draws, seed, trust_network=trust_network), missing, stored)
-    _say_unmeasured(posterior)
-    if to == "arviz":
-        dc.tools.to_arviz(posterior).to_netcdf(output)
-    else:
-        bif = _make_bif(made, posterior, loss or "absolute", plain)
-        if output == "-":
-            sys.stdout.write(format_bif(bif))
-            return
-        write_bif(output, bif)
-    show(as_json, {"output": output, "format": to}, f"wrote {output}")
-
-
-def _say_unmeasured(posterior: dc.results.PosteriorDraws) -> None:
-    """Say what a whole network's probabilities have of the prior alone, on stderr."""
-    from discreet.posterior.basis import prior_only_words
-
-    parts = () if posterior.basis is None else posterior.basis.prior_only(posterior.network.nodes)
-    if parts:
-        say(prior_only_words(parts))
-
-
-def _make_bif(made: Evidence, posterior: dc.results.PosteriorDraws, loss: str, plain: bool) -> Bif:
-    """Put the tables of least expected loss into a network file, which says what was promised for them."""
-    combined = dc.tools.evidence_of(made)
-    promises = [
-        " ".join("; ".join([f"released with {part.guarantee}", *part.unit_lines]).split())
-        if part.private
-        else "a simulation, which protects nobody"
-        for part in combined.releases
-    ]
-    promises += [" ".join(part.promise.split()) for part in combined.external]
-    named = [f"release {part.id}" for part in combined.releases]
-    named += [f"figures by others {part.id}" for part in combined.external]
-    named += sorted({f"network {part.network.learned}" for part in combined.parts if part.network.learned})
-    tables, what = (
-        (posterior.median(), "rows of least expected absolute error")
-        if loss == "absolute"
-        else (posterior.mean(), "posterior mean")
-    )
-    bif = tables.bif(properties=(*promises, *named, f"{what}, without intervals"))
-    if plain:
-        return plain_names(bif)
-    odd = odd_names(bif)
-    if odd:
-        say(f"pyAgrum and pgmpy may not read the names {listed(map(shown, odd))}; --plain-names writes others")
-    return bif
-
-
 def sample(
     release: ReleaseFile,
     records: Annotated[int, typer.Option("-n", "--records", min=0, help="Records of each synthetic set.")],
@@ -440,7 +344,7 @@ def sample(
     how = Drawing(method, draws, seed if stored is None else None, trust_network=trust_network)
     _check_sets(sets or 1, how.with_stored(stored))
     posterior = posterior_of(made, how, missing, stored)
-    _say_unmeasured(posterior)
+    say_unmeasured(posterior)
     # A stream of random numbers of its own: the posterior's are those of `query`.
     streams = sample(posterior, records, rng=Drawing(seed=seed).rng(1), sets=sets)
     if to_stdout:

@@ -18,7 +18,16 @@ from discreet.model.limits import DOCUMENT_BYTES, QUERIES_BYTES
 from discreet.posterior.joint_draws import DRAWS_FIRST_LINE
 from discreet.releases.combined import Evidence
 
-__all__ = ["GAPS", "Drawing", "asked_queries", "believed_prior", "load_asked", "load_evidence", "posterior_of"]
+__all__ = [
+    "GAPS",
+    "Drawing",
+    "asked_queries",
+    "believed_prior",
+    "load_asked",
+    "load_evidence",
+    "posterior_of",
+    "say_unmeasured",
+]
 
 SNIFFED_BYTES = 4096
 """Bytes of a file that tell what it holds."""
@@ -130,6 +139,15 @@ def believed_prior(evidence: Evidence, text: str | None, size: float, how: Drawi
         drawn = dc.noise_aware(other, draws=DEFAULT_DRAWS, rng=how.rng()) if stored is None else stored
         return dc.Dirichlet.matching(drawn.cells)
     return prior_of(evidence.network, text, size)
+
+
+def say_unmeasured(posterior: dc.results.PosteriorDraws) -> None:
+    """Say what a whole network's probabilities have of the prior alone, on stderr."""
+    from discreet.posterior.basis import prior_only_words
+
+    parts = () if posterior.basis is None else posterior.basis.prior_only(posterior.network.nodes)
+    if parts:
+        say(prior_only_words(parts))
 
 
 def _is_document(path: str) -> bool:

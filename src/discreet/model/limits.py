@@ -48,7 +48,8 @@ __all__ = [
 Name = TypeVar("Name", bound=Hashable)
 
 NETWORK_BYTES = 2**26
-"""Bytes of a network (BIF, arcs) or schema file, packed and unpacked: 64 MiB, ten times the largest classic network."""
+"""Bytes of a network (BIF, XMLBIF, arcs) or schema file, packed and unpacked: 64 MiB, ten times the largest classic
+network."""
 DOCUMENT_BYTES = 2**27
 """Bytes of a release or of combined releases: 128 MiB, twice a thousand draws of the largest classic network."""
 DRAWS_BYTES = 2**33

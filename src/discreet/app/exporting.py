@@ -1,0 +1,151 @@
+"""`discreet export`: a posterior, or a network file, for other programs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import discreet as dc
+from discreet.app.arguments import Draws, Json, Method, MissingAs, Replace, Seed, TrustNetwork
+from discreet.app.posteriors import Drawing, load_asked, posterior_of, say_unmeasured
+from discreet.app.terminal import check_output, say, show
+from discreet.errors import InputError, listed, shown
+from discreet.model.bif_content import Bif
+from discreet.model.bif_writing import odd_names, plain_names
+from discreet.model.network_files import ends_as_network, format_network, notation_of, read_network, write_network
+from discreet.releases.combined import Evidence
+
+__all__ = ["export"]
+
+FORMATS = ("bif", "xmlbif", "arviz")
+NETCDF = ".nc"
+"""How the name of a file of all draws ends."""
+
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="RELEASE|NETWORK", help="Release, stored draws, or a BIF or XMLBIF file; - reads a release from stdin."
+    ),
+]
+Kind = Annotated[
+    str | None,
+    typer.Option(
+        "--to",
+        show_default="by the file's name, else bif",
+        help="bif or xmlbif: one value a probability; arviz: all draws, as netCDF.",
+    ),
+]
+PlainNames = Annotated[
+    bool,
+    typer.Option(
+        "--plain-names",
+        help="Not for arviz: write names such as <5 or 'a b' as _5 and a_b, so that pyAgrum and pgmpy read them in "
+        "BIF; the file says which is which.",
+    ),
+]
+Loss = Annotated[
+    str | None,
+    typer.Option(
+        help="Not for arviz. absolute: rows with the least expected sum of absolute errors, to be read as they are "
+        "(the default); squared: posterior means, for marginals and other answers that are computed from the file.",
+    ),
+]
+
+
+def export(
+    source: Source,
+    output: Annotated[str, typer.Option(help="File to write; - writes stdout.")],
+    to: Kind = None,
+    plain: PlainNames = False,
+    missing: MissingAs = None,
+    loss: Loss = None,
+    method: Method = None,
+    draws: Draws = None,
+    trust_network: TrustNetwork = False,
+    seed: Seed = None,
+    replace: Replace = False,
+    as_json: Json = False,
+) -> None:
+    """Write a posterior for other programs: a network file of one value a probability, or draws for ArviZ.
+
+    A network file in the place of a release is written in another notation, or with plain names.
+    """
+    kind = _choose_format(to, output)
+    _check_options(kind, output, plain, loss)
+    how = Drawing(method, draws, seed, trust_network=trust_network)
+    if ends_as_network(source):
+        if kind == "arviz" or how != Drawing() or missing is not None or loss is not None:
+            raise InputError("a network file has no draws: leave out --to arviz, --loss, --missing and how to draw")
+        bif = read_network(source)
+        dc.Network.from_bif(bif, where=source)
+        _write(plain_names(bif) if plain else bif, kind, output, replace)
+    else:
+        made, stored = load_asked(source)
+        if output != "-":
+            check_output(Path(output), replace)
+        posterior = posterior_of(made, how, missing, stored)
+        say_unmeasured(posterior)
+        if kind == "arviz":
+            dc.tools.to_arviz(posterior).to_netcdf(output)
+        else:
+            bif = _tables_of_least_loss(made, posterior, loss or "absolute")
+            _write(plain_names(bif) if plain else bif, kind, output, replace)
+    if output != "-":
+        show(as_json, {"output": output, "format": kind}, f"wrote {output}")
+
+
+def _choose_format(to: str | None, output: str) -> str:
+    """The format that is asked for, or that a file's name ends with."""
+    if to is None:
+        return "arviz" if output.endswith(NETCDF) else notation_of(output)
+    if to not in FORMATS:
+        raise InputError(f"cannot export to {to!r}; there is: {', '.join(FORMATS)}")
+    return to
+
+
+def _check_options(kind: str, output: str, plain: bool, loss: str | None) -> None:
+    """Refuse what does not go together."""
+    if kind == "arviz" and (plain or loss is not None):
+        raise InputError(f"{'--plain-names' if plain else '--loss'} is for --to bif and xmlbif")
+    if loss not in (None, "absolute", "squared"):
+        raise InputError(f"--loss must be absolute or squared, got {loss!r}")
+    if kind == "arviz" and output == "-":
+        raise InputError("netCDF needs a file; name one with --output")
+
+
+def _write(bif: Bif, kind: str, output: str, replace: bool) -> None:
+    """Write a network file, and say on stderr which of its names others do not read."""
+    odd = odd_names(bif) if kind == "bif" else ()
+    if odd:
+        say(f"pyAgrum and pgmpy may not read the names {listed(map(shown, odd))}; --plain-names writes others")
+    notation = "xmlbif" if kind == "xmlbif" else "bif"
+    if output == "-":
+        sys.stdout.write(format_network(bif, notation))
+        return
+    check_output(Path(output), replace)
+    write_network(output, bif, notation)
+
+
+def _tables_of_least_loss(made: Evidence, posterior: dc.results.PosteriorDraws, loss: str) -> Bif:
+    """Put the tables of least expected loss into a network file, which says what was promised for them."""
+    combined = dc.tools.evidence_of(made)
+    promises = [
+        " ".join("; ".join([f"released with {part.guarantee}", *part.unit_lines]).split())
+        if part.private
+        else "a simulation, which protects nobody"
+        for part in combined.releases
+    ]
+    promises += [" ".join(part.promise.split()) for part in combined.external]
+    named = [f"release {part.id}" for part in combined.releases]
+    named += [f"figures by others {part.id}" for part in combined.external]
+    named += sorted({f"network {part.network.learned}" for part in combined.parts if part.network.learned})
+    tables, what = (
+        (posterior.median(), "rows of least expected absolute error")
+        if loss == "absolute"
+        else (posterior.mean(), "posterior mean")
+    )
+    return tables.bif(properties=(*promises, *named, f"{what}, without intervals"))
