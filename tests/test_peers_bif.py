@@ -66,7 +66,7 @@ def peer(name: str) -> str:
     """The interpreter that has a peer: $DISCREET_PEERS, or this one; else the test is skipped."""
     python = os.environ.get("DISCREET_PEERS")
     if python is None and find_spec(name) is None:
-        pytest.skip(f"{name} is not installed (the bench extra), and $DISCREET_PEERS names no interpreter that has it")
+        pytest.skip(f"{name} is not installed (the dev extra), and $DISCREET_PEERS names no interpreter that has it")
     return python or sys.executable
 
 

@@ -15,7 +15,14 @@ from discreet.app.terminal import check_output, say, show
 from discreet.errors import InputError, listed, shown
 from discreet.model.bif_content import Bif
 from discreet.model.bif_writing import odd_names, plain_names
-from discreet.model.network_files import ends_as_network, format_network, notation_of, read_network, write_network
+from discreet.model.network_files import (
+    Notation,
+    ends_as_network,
+    format_network,
+    notation_of,
+    read_network,
+    write_network,
+)
 from discreet.releases.combined import Evidence
 
 __all__ = ["export"]
@@ -122,7 +129,7 @@ def _write(bif: Bif, kind: str, output: str, replace: bool) -> None:
     odd = odd_names(bif) if kind == "bif" else ()
     if odd:
         say(f"pyAgrum and pgmpy may not read the names {listed(map(shown, odd))}; --plain-names writes others")
-    notation = "xmlbif" if kind == "xmlbif" else "bif"
+    notation: Notation = "xmlbif" if kind == "xmlbif" else "bif"
     if output == "-":
         sys.stdout.write(format_network(bif, notation))
         return
