@@ -31,15 +31,13 @@ from discreet.model.limits import (
     STATES,
     STATES_IN_ALL,
     VARIABLES,
+    XML_ATTRIBUTES,
     at_most,
     free_cells,
 )
 from discreet.model.schema import Variable, table_cells
 
 __all__ = ["format_xmlbif", "parse_xmlbif"]
-
-MOST_ATTRIBUTES = 64
-"""Attributes that a document type may declare: all of them are looked at again for each element. XMLBIF has two."""
 
 CHILDREN = {
     "": ("BIF",),
@@ -180,7 +178,7 @@ class _Reader:
     def count_attribute(self, *_: object) -> None:
         """Count the attributes that a document type declares."""
         self.attributes += 1
-        self.limit(MOST_ATTRIBUTES, self.attributes, "declared attributes")
+        self.limit(XML_ATTRIBUTES, self.attributes, "declared attributes")
 
     def start(self, element: str, attributes: Mapping[str, str]) -> None:
         """An element begins."""
