@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from discreet.model.bif import read_bif
+from discreet.model.network_files import read_network
 
 from .estimator_peers import METHODS, estimator_of, missing_methods
 from .estimator_sets import ADULT_NUMBERS, Task, adult_rows
@@ -42,7 +42,7 @@ made-up set; the others were not looked at before."""
 
 def drawn(name: str, records: int, seed: int = 5) -> pd.DataFrame:
     """Records of a network of DISCREET_DATA."""
-    network = read_bif(Path(os.environ["DISCREET_DATA"]) / "networks" / f"{name}.bif")
+    network = read_network(Path(os.environ["DISCREET_DATA"]) / "networks" / f"{name}.bif")
     states = {variable.name: variable.states for variable in network.variables}
     rng, codes = np.random.default_rng(seed), dict[str, Labels]()
     while len(codes) < len(states):

@@ -6,12 +6,14 @@ And what is done with a text that is read: it must write and read back as it was
 from __future__ import annotations
 
 import json
+import math
 import random
 import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 
 import numpy as np
 
@@ -19,6 +21,7 @@ import design_releases
 import discreet as dc
 from discreet.model.bif import parse_bif
 from discreet.model.bif_writing import format_bif
+from discreet.model.xmlbif import format_xmlbif, parse_xmlbif
 from fuzzing import damaged_text, damaged_tree, json_text, name, names, odd_word
 from registry import VARIANTS
 from strategies import same, same_file
@@ -104,6 +107,45 @@ def read_bif_text(text: str) -> None:
     assert [network.shape(node) for node in network.order]
     if set(bif.arrays) == set(network.nodes):
         dc.Dirichlet.from_probabilities(dc.Tables(network, bif.arrays), 10).mean()
+
+
+XML_MARKS = (
+    "<", ">", "&", "/", "</", "<!--", "-->", "]]>", "<![CDATA[", "&lt;", "&x;", "&#0;", "<x/>", "0.5 0.5", "1.0000001",
+    "<NAME>", "</NAME>", "<OUTCOME>x</OUTCOME>", "<GIVEN>", "</GIVEN>", "<TABLE>", "</TABLE>", "<VARIABLE>", "\n",
+    '<!DOCTYPE x [<!ENTITY x "y">]>', "<PROPERTY>discreet-bins = 1</PROPERTY>",
+)  # fmt: skip
+
+
+def xmlbif_text(rng: random.Random) -> str:
+    """A network in XMLBIF: with tables, of zeros or without, with comments, properties and a document type."""
+    nodes = names(rng, 1, 4)
+    states = {node: names(rng, 1, 3) or ["s"] for node in nodes}
+    parts = [rng.choice(("", '<?xml version="1.0"?>', "<!DOCTYPE BIF [<!ELEMENT BIF (NETWORK)*>]>"))]
+    parts += ["<BIF>", "<NETWORK>", _element("NAME", name(rng))]
+    for at, node in enumerate(nodes):
+        listed = "".join(_element("OUTCOME", state) for state in states[node])
+        note = rng.choice(("", "", "<!-- x -->", "<PROPERTY/>", "<PROPERTY>discreet-bounds = 0 9</PROPERTY>"))
+        parts.append(f"<VARIABLE>{_element('NAME', node)}{listed}{note}</VARIABLE>")
+        parents = rng.sample(nodes[:at], rng.randint(0, min(at, 2)))
+        rows = [_row(rng, len(states[node])) for _ in range(math.prod(len(states[parent]) for parent in parents))]
+        numbers = "\n".join(" ".join(f"{value:.6g}" for value in row) for row in rows)
+        table = rng.choice((numbers, numbers, numbers, "", "0"))
+        given = "".join(_element("GIVEN", parent) for parent in parents)
+        parts.append(f"<DEFINITION>{_element('FOR', node)}{given}<TABLE>{table}</TABLE></DEFINITION>")
+    text = rng.choice(("\n", "\r\n", "")).join([*parts, "</NETWORK>", "</BIF>"])
+    return text if rng.random() < 0.4 else damaged_text(rng, text, XML_MARKS)
+
+
+def _element(kind: str, text: str) -> str:
+    return f"<{kind}>{escape(text)}</{kind}>"
+
+
+def read_xmlbif_text(text: str) -> None:
+    """Read, write, read; make a network of it."""
+    bif = parse_xmlbif(text)
+    network = dc.Network.from_bif(bif, where="XMLBIF text")
+    assert same_file(parse_xmlbif(format_xmlbif(bif)), bif)
+    assert [network.shape(node) for node in network.order]
 
 
 # ------------------------------------------------------------------------------------------------------------- schemas
@@ -253,6 +295,7 @@ def _over_design(read: dc.Release | dc.results.Combined) -> bool:
 Generator = Callable[[random.Random], str]
 READERS: dict[str, tuple[Generator, Callable[[str], None]]] = {
     "BIF": (bif_text, read_bif_text),
+    "XMLBIF": (xmlbif_text, read_xmlbif_text),
     "schema": (schema_text, read_schema_text),
     "query": (query_text, read_query),
     "release": (release_text, read_release_text),

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.model.bif import parse_bif, read_bif
-from discreet.model.bif_writing import format_bif, write_bif
+from discreet.model.bif import parse_bif
+from discreet.model.bif_writing import format_bif
+from discreet.model.network_files import read_network, write_network
 from folding import every
 from networks import network_path
 from strategies import same_file
@@ -49,7 +50,7 @@ def test_a_published_network_is_read_as_it_is_printed(name: str) -> None:
     """Against a reader that knows only the one style of these files."""
     raw = network_path(name).read_bytes()
     text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode()
-    bif = read_bif(network_path(name))
+    bif = read_network(network_path(name))
     schema = dc.Schema(bif.variables)
     blocks = re.findall(r"probability \( (\S+)(?: \| ([^)]*?))? \) \{\s*(.*?)\s*\n\}", text, re.DOTALL)
     assert len(blocks) == text.count("\nvariable ") == len(bif.arrays)
@@ -67,9 +68,9 @@ def test_a_published_network_is_read_as_it_is_printed(name: str) -> None:
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_published_network_survives_writing(name: str, tmp_path: Path) -> None:
-    bif = read_bif(network_path(name))
-    write_bif(tmp_path / "again.bif.gz", bif)
-    assert same_file(read_bif(tmp_path / "again.bif.gz"), bif)
+    bif = read_network(network_path(name))
+    write_network(tmp_path / "again.bif.gz", bif)
+    assert same_file(read_network(tmp_path / "again.bif.gz"), bif)
 
 
 # ------------------------------------------------------------------------------------------ ways of writing one thing
@@ -166,7 +167,7 @@ def test_rounded_rows_are_scaled_to_one() -> None:
 def test_bytes_may_be_marked_or_packed(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
     path = tmp_path / "any name"
     path.write_bytes(pack(TEXT.replace("yes", "été").encode()))
-    assert same_file(read_bif(path), parse_bif(TEXT.replace("yes", "été")))
+    assert same_file(read_network(path), parse_bif(TEXT.replace("yes", "été")))
 
 
 # ------------------------------------------------------------------------------------------ refusals
@@ -269,7 +270,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, raw: bytes | None, 
     if raw is not None:
         (tmp_path / "my.bif").write_bytes(raw)
     with pytest.raises(dc.InputError, match=message):
-        read_bif(tmp_path / "my.bif")
+        read_network(tmp_path / "my.bif")
 
 
 @every("parents", [40, 70])

@@ -13,8 +13,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.model.bif import Bif, parse_bif, read_bif
-from discreet.model.bif_writing import format_bif, write_bif
+from discreet.model.bif import parse_bif
+from discreet.model.bif_content import Bif
+from discreet.model.bif_writing import format_bif
+from discreet.model.network_files import read_network, write_network
 from networks import ASIA
 from strategies import names, same_file, thetas
 
@@ -67,7 +69,7 @@ def test_plain_names_are_not_quoted() -> None:
 )
 def test_what_bif_cannot_express_is_refused(tmp_path: Path, bif: Bif, message: str) -> None:
     with pytest.raises(dc.InputError, match=message):
-        write_bif(tmp_path / "odd.bif", bif)
+        write_network(tmp_path / "odd.bif", bif)
     assert not (tmp_path / "odd.bif").exists()
 
 
@@ -124,4 +126,4 @@ def test_damaged_bytes_are_read_or_refused(
     path = tmp_path_factory.mktemp("damaged") / "x.bif"
     path.write_bytes(bytes(raw))
     with suppress(dc.InputError):
-        assert read_bif(path).variables
+        assert read_network(path).variables

@@ -10,14 +10,15 @@ import gzip
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import discreet as dc
-from discreet.model.bif import parse_bif, read_bif
+from discreet.model.bif import parse_bif
+from discreet.model.xmlbif import parse_xmlbif
 from folding import every
 from fuzzing import MIB, Report, fault_of_message, read_all
 
@@ -191,6 +192,27 @@ MANY_NAMES = dc.Schema(tuple(dc.Variable(f"v{number}", ("0", "1")) for number in
 LONGER_NAMES = dc.Schema(tuple(dc.Variable(f"{number:03d}" + "abcde" * 180, ("0", "1")) for number in range(500)))
 
 
+def xml(body: str, *, declared: str = "") -> str:
+    """A text in XMLBIF."""
+    return f"<!DOCTYPE BIF [{declared}]><BIF><NETWORK>{body}</NETWORK></BIF>"
+
+
+def xml_node(name: str, states: Iterable[str] = ("a", "b"), given: Iterable[str] = (), table: str = "") -> str:
+    """A variable in XMLBIF, and its definition."""
+    outcomes = "".join(f"<OUTCOME>{state}</OUTCOME>" for state in states)
+    parents = "".join(f"<GIVEN>{parent}</GIVEN>" for parent in given)
+    return (
+        f"<VARIABLE><NAME>{name}</NAME>{outcomes}</VARIABLE>"
+        f"<DEFINITION><FOR>{name}</FOR>{parents}<TABLE>{table}</TABLE></DEFINITION>"
+    )
+
+
+def xml_wide(parents: int, table: str) -> str:
+    """A child in XMLBIF of many parents."""
+    names = [f"p{number}" for number in range(parents)]
+    return xml("".join(map(xml_node, names)) + xml_node("c", given=names, table=table))
+
+
 def read_query(text: str) -> object:
     return dc.tools.parse_query(text, QUERIED)
 
@@ -249,7 +271,43 @@ REFUSED: dict[str, Case] = {
     "bif: a quote that is not closed": (parse_bif, lambda: 'network x { }\n"' + "a" * 10**6),
     "bif: odd characters in a name": (parse_bif, lambda: "network x {\u202e\x1b[31m\u2066 }"),
     "bif: half a character": (parse_bif, lambda: two("\ud800") + "probability ( \ud800 ) { }"),
-    "bif.gz: a gigabyte of blanks in a megabyte": (read_bif, lambda: "blanks.bif.gz"),
+    "bif.gz: a gigabyte of blanks in a megabyte": (dc.Network.read, lambda: "blanks.bif.gz"),
+    "xmlbif: a billion laughs": (
+        parse_xmlbif,
+        lambda: xml(
+            xml_node("&l9;"),
+            declared='<!ENTITY l0 "ha">' + "".join(f'<!ENTITY l{n + 1} "{f"&l{n};" * 10}">' for n in range(9)),
+        ),
+    ),
+    "xmlbif: an entity of a megabyte, a thousand times": (
+        parse_xmlbif,
+        lambda: xml(xml_node("&x;" * 1000), declared=f'<!ENTITY x "{"x" * 10**6}">'),
+    ),
+    "xmlbif: a thousand attributes for each of 50,000 states": (
+        parse_xmlbif,
+        lambda: xml(
+            xml_node("a", map(str, range(50_000))),
+            declared="".join(f'<!ATTLIST OUTCOME a{n} CDATA "x">' for n in range(1000)),
+        ),
+    ),
+    "xmlbif: 300,000 attributes of one element": (
+        parse_xmlbif,
+        lambda: "<BIF " + "".join(f" a{n}='x'" for n in range(300_000)) + "></NETWORK>",
+    ),
+    "xmlbif: 500,000 elements in each other": (parse_xmlbif, lambda: "<BIF>" * 500_000),
+    "xmlbif: 500,000 brackets of one declaration": (
+        parse_xmlbif,
+        lambda: xml("<", declared=f"<!ELEMENT BIF {'(' * 500_000}x{')' * 500_000}>"),
+    ),
+    "xmlbif: 2^27 cells of two numbers": (parse_xmlbif, lambda: xml_wide(26, "0.5 0.5")),
+    "xmlbif: 40 parents": (parse_xmlbif, lambda: xml_wide(40, "")),
+    "xmlbif: five million numbers for two": (parse_xmlbif, lambda: xml(xml_node("a", table="1 " * 5 * 10**6))),
+    "xmlbif: a number of ten million digits": (parse_xmlbif, lambda: xml(xml_node("a", table="0" * 10**7 + "x 1"))),
+    "xmlbif: 200,000 states": (parse_xmlbif, lambda: xml(xml_node("a", map(str, range(200_000))))),
+    "xmlbif: 30,000 variables": (parse_xmlbif, lambda: xml("".join(xml_node(f"v{n}") for n in range(30_000)))),
+    "xmlbif: a comment that is not closed": (parse_xmlbif, lambda: xml("<!-- a" * 10**5)),
+    "xmlbif: a name of a million characters": (parse_xmlbif, lambda: xml(xml_node("x" * 10**6))),
+    "xmlbif: 200,000 properties and no variable": (parse_xmlbif, lambda: xml("<PROPERTY/>" * 200_000)),
     "release: 2^20 cells of 20 parents": (dc.Release.loads, lambda: release(24)),
     "release: 27 parents": (dc.Release.loads, lambda: release(27)),
     "release: 30 parents": (dc.Release.loads, lambda: release(30)),
@@ -377,6 +435,8 @@ REFUSED: dict[str, Case] = {
 READ: dict[str, Case] = {
     "bif: 20 parents and a default": (parse_bif, lambda: wide(20)),
     "bif: 30,000 states and as many rows": (parse_bif, lambda: many_rows(30_000)),
+    "xmlbif: 17 parents": (parse_xmlbif, lambda: xml_wide(17, "0.5 0.5 " * 2**17)),
+    "xmlbif: 3,000 variables": (parse_xmlbif, lambda: xml("".join(xml_node(f"v{n}") for n in range(3000)))),
     "bif: 3,000 variables": (read_network, lambda: chain(3000)),
     "bif: a long comment": (parse_bif, lambda: "/* a " * 200_000 + "*/" + wide(1)),
     "release: 19 parents, prior in one number": (

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 import discreet as dc
-from discreet.model.bif import Bif, parse_bif
+from discreet.model.bif import parse_bif
+from discreet.model.bif_content import Bif
 from discreet.model.bif_writing import format_bif, plain_names
 from discreet.model.tables import Tables
 from discreet.queries.synthetic import sample_codes

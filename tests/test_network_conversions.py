@@ -33,7 +33,7 @@ def peer(name: str) -> Any:
             warnings.simplefilter("ignore")
             return importlib.import_module(PEERS[name])
     except ImportError:
-        pytest.skip(f"{name} is not installed (the bench extra)")
+        pytest.skip(f"{name} is not installed (the dev extra)")
 
 
 def table(node: str, states: list[Any], *evidence: str) -> SimpleNamespace:
@@ -218,6 +218,9 @@ def test_a_package_that_is_missing_is_named(method: str, told: str) -> None:
         patch.setitem(sys.modules, name, None)
         with pytest.raises(dc.InputError) as caught:
             getattr(NETWORK, method)()
+        theta = dc.Dirichlet.uniform(NETWORK).mean()
+        with pytest.raises(dc.InputError, match="is not installed; pip install"):
+            getattr(theta, method)()
     assert f"is not installed; pip install '{told}'" in str(caught.value)
 
 

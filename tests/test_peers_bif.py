@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.model.bif import Bif, parse_bif
+from discreet.model.bif import parse_bif
+from discreet.model.bif_content import Bif
 from discreet.model.bif_writing import format_bif, odd_names, plain_names
 from networks import asia
 from releases import simulated
@@ -65,7 +66,7 @@ def peer(name: str) -> str:
     """The interpreter that has a peer: $DISCREET_PEERS, or this one; else the test is skipped."""
     python = os.environ.get("DISCREET_PEERS")
     if python is None and find_spec(name) is None:
-        pytest.skip(f"{name} is not installed (the bench extra), and $DISCREET_PEERS names no interpreter that has it")
+        pytest.skip(f"{name} is not installed (the dev extra), and $DISCREET_PEERS names no interpreter that has it")
     return python or sys.executable
 
 

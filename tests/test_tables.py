@@ -142,7 +142,7 @@ def test_map_refuses_a_change_of_shape() -> None:
 def test_a_file_without_probabilities_has_no_tables(tmp_path: Path) -> None:
     path = tmp_path / "bare.bif"
     path.write_text("variable rain { type discrete [ 1 ] { no }; } probability ( rain ) { }", encoding="utf-8")
-    with pytest.raises(dc.InputError, match=r"bare\.bif: the probability block of 'rain' is empty"):
+    with pytest.raises(dc.InputError, match=r"bare\.bif: there are no probabilities of 'rain'; give its rows"):
         dc.Tables.read(path)
 
 

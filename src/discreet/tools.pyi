@@ -1,6 +1,7 @@
 from .mechanisms import MECHANISMS as MECHANISMS
 from .mechanisms.crossing import Mechanism as Mechanism
 from .mechanisms.crossing import statistic_of as statistic_of
+from .posterior.arviz_export import from_arviz as from_arviz
 from .posterior.arviz_export import to_arviz as to_arviz
 from .posterior.at_random import assume_at_random as assume_at_random
 from .posterior.methods import Method as Method

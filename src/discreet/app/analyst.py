@@ -14,6 +14,7 @@ from discreet.app.arguments import (
     EquivalentSampleSize,
     Json,
     Method,
+    MissingAs,
     OtherNetwork,
     Prior,
     ReleaseFile,
@@ -29,7 +30,6 @@ from discreet.app.outlet import Format, Outlet, Output
 from discreet.app.posteriors import (
     GAPS,
     Drawing,
-    MissingAs,
     asked_queries,
     believed_prior,
     load_asked,

@@ -14,10 +14,9 @@ import discreet as dc
 from discreet.app.terminal import say
 from discreet.errors import InputError, shown, shown_path
 from discreet.mechanisms import MECHANISMS, Entry, Over, mechanisms_over
-from discreet.model.arcs import begins_as_bif
-from discreet.model.bif import parse_bif
 from discreet.model.json_files import read_packed_text, read_text
 from discreet.model.limits import NETWORK_BYTES, QUERIES, QUERIES_BYTES, at_most
+from discreet.model.network_files import holds_network, parse_network
 from discreet.model.query_grammar import BEGINS
 
 __all__ = [
@@ -31,6 +30,7 @@ __all__ = [
     "EquivalentSampleSize",
     "Json",
     "Method",
+    "MissingAs",
     "OtherNetwork",
     "Prior",
     "ReleaseFile",
@@ -76,12 +76,13 @@ ALL_VARIABLES = "with all variables and their states (`discreet schema` drafts o
 
 AMOUNT_HELP = "A metric's amount is in the unit of the bounds of the released column: no word after it converts it."
 NETWORK_HELP = (
-    "The public structure: a BIF file, or, with a --schema that has all variables and their states, a file of arcs "
-    "(lines such as 'smoke -> lung', or CSV from,to), none for no arcs, or naive-bayes:TARGET; or a release of "
+    "The public structure: a BIF or XMLBIF file, or, with a --schema that has all variables and their states, a file "
+    "of arcs (lines such as 'smoke -> lung', or CSV from,to), none for no arcs, or naive-bayes:TARGET; or a release of "
     "`structure`, which chose it by the records; or a project file (.toml)"
 )
 OtherNetwork = Annotated[
-    str | None, typer.Option("--network", help="Test another one over the same variables: BIF, a file of arcs, 'none'.")
+    str | None,
+    typer.Option("--network", help="Test another one over the same variables: a network file, a file of arcs, 'none'."),
 ]
 EitherNetwork = Annotated[str | None, typer.Option("--network", help=f"{NETWORK_HELP}; or name a --design.")]
 DesignFile = Annotated[
@@ -103,8 +104,8 @@ SchemaFile = Annotated[
     Path | None,
     typer.Option(
         "--schema",
-        help="JSON with bounds and bins of numeric columns, or, where no BIF file names them, with all variables and "
-        "their states; see `schema`.",
+        help="JSON with bounds and bins of numeric columns, or, where no network file names them, with all variables "
+        "and their states; see `schema`.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -117,15 +118,24 @@ Method = Annotated[
         "plug-in ignores the noise (over-confident).",
     ),
 ]
+MissingAs = Annotated[
+    str | None,
+    typer.Option(
+        "--missing",
+        help="Of a release that keeps missing values: at-random, complete records if gaps are random given what was "
+        "seen (the default there); or state, gaps as they were counted.",
+    ),
+]
 Replace = Annotated[bool, typer.Option("--replace", help="Replace files that exist.")]
 Prior = Annotated[
     str | None,
     typer.Option(
-        help="Of the reader: a concentration of every cell, a BIF file with prior probabilities, or another release, "
-        "on other records. Without it the prior of rows is learned, or is the curator's if that says something."
+        help="Of the reader: a concentration of every cell, a BIF or XMLBIF file with prior probabilities, or another "
+        "release, on other records. Without it the prior of rows is learned, or is the curator's if that says "
+        "something."
     ),
 ]
-EquivalentSampleSize = Annotated[float, typer.Option(help="Records for each row that a BIF prior is worth.")]
+EquivalentSampleSize = Annotated[float, typer.Option(help="Records for each row that a prior network is worth.")]
 DEFAULT_DRAWS = 1000
 Draws = Annotated[int | None, typer.Option(show_default=str(DEFAULT_DRAWS), help="Draws from the posterior.")]
 TrustNetwork = Annotated[
@@ -258,19 +268,19 @@ def named_network(word: str, schema: dc.Schema | None) -> dc.Network | None:
 
 
 def network_in(text: str, where: str, schema: dc.Schema | None) -> dc.Network:
-    """The network of a text: BIF or a release of `structure`, with bounds and bins of a schema; or arcs over one."""
+    """The network of a text: of a network file or `structure`, with bounds and bins of a schema; or arcs over one."""
     chosen = text.lstrip().startswith("{")
-    if not (chosen or where.endswith((".bif", ".bif.gz")) or begins_as_bif(text)):
+    if not (chosen or holds_network(text, where)):
         if schema is None:
             raise InputError(
-                f"{shown_path(where)} does not begin as BIF does, so it is taken for arcs: add --schema FILE, "
-                f"{ALL_VARIABLES}"
+                f"{shown_path(where)} does not begin as BIF or XMLBIF does, so it is taken for arcs: add --schema "
+                f"FILE, {ALL_VARIABLES}"
             )
         return dc.Network.parse_edges(text, schema, where=where)
     found = (
         dc.Release.loads(text).learned_network
         if chosen
-        else dc.Network.from_bif(parse_bif(text, where=where), where=where)
+        else dc.Network.from_bif(parse_network(text, where=where), where=where)
     )
     if schema is None:
         return found

@@ -34,6 +34,7 @@ from discreet.app.reading import (
 )
 from discreet.app.terminal import say, show, table
 from discreet.errors import InputError, shown
+from discreet.model.network_files import ends_as_network
 from discreet.model.schema import schema_of_parts
 
 if TYPE_CHECKING:
@@ -59,8 +60,8 @@ def init(
     data: Annotated[
         str,
         typer.Argument(
-            help="What is public: a sample or codebook that is NOT private, a BIF file, JSON of variables, or a "
-            "project file whose arcs are to be others."
+            help="What is public: a sample or codebook that is NOT private, a BIF or XMLBIF file, JSON of variables, "
+            "or a project file whose arcs are to be others."
         ),
     ],
     output: Annotated[Path, typer.Option(help="The project file, .toml; - writes stdout.")],
@@ -87,7 +88,9 @@ def init(
         words = words_in(na_values)
         said = {"data": source, "table": table, "na_values": words or None}
         own = (
-            dc.Network.read(data) if is_network(data) else _leave_out(unit_column, _read_variables(data, table, words))
+            dc.Network.read(data)
+            if ends_as_network(data)
+            else _leave_out(unit_column, _read_variables(data, table, words))
         )
         if network is not None:
             own = network_over(network, dc.Schema(own.variables))
@@ -117,11 +120,6 @@ def _read_variables(data: str, table: str | None, na_values: list[str]) -> tuple
 def _leave_out(unit_column: str | None, variables: Sequence[dc.Variable]) -> dc.Network:
     """Join variables without arcs, and without the column that tells units apart."""
     return dc.Network.empty([variable for variable in variables if variable.name != unit_column])
-
-
-def is_network(data: str) -> bool:
-    """Whether a file is one of a network, and no table."""
-    return data.endswith((".bif", ".bif.gz"))
 
 
 @reads_records

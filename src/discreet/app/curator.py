@@ -58,9 +58,9 @@ Options = Annotated[
 Belief = Annotated[
     str | None,
     typer.Option(
-        help="Concentration of every cell (readers of noisy tables then learn a prior), or a public BIF file with "
-        f"prior probabilities, {DEFAULT_CONCENTRATION} without it; over a design the standard deviation of each scaled "
-        f"weight, {DEFAULT_DEVIATION} without it."
+        help="Concentration of every cell (readers of noisy tables then learn a prior), or a public BIF or XMLBIF file "
+        f"with prior probabilities, {DEFAULT_CONCENTRATION} without it; over a design the standard deviation of each "
+        f"scaled weight, {DEFAULT_DEVIATION} without it."
     ),
 ]
 

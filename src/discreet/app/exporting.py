@@ -10,42 +10,71 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import discreet as dc
-from discreet.app.arguments import Draws, Json, Method, ReleaseFile, Replace, Seed, TrustNetwork
-from discreet.app.posteriors import Drawing, MissingAs, load_asked, posterior_of
+from discreet.app.arguments import Draws, Json, Method, MissingAs, ReleaseFile, Replace, Seed, TrustNetwork
+from discreet.app.posteriors import Drawing, load_asked, posterior_of, say_unmeasured
 from discreet.app.terminal import check_output, check_writable, say, show
 from discreet.errors import InputError, listed, shown
-from discreet.model.bif_writing import format_bif, odd_names, plain_names, write_bif
+from discreet.model.bif_content import Bif
+from discreet.model.bif_writing import odd_names, plain_names
+from discreet.model.network_files import (
+    Notation,
+    ends_as_network,
+    format_network,
+    notation_of,
+    read_network,
+    write_network,
+)
 from discreet.model.progress import under_way
 from discreet.releases.combined import Evidence
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from discreet.model.bif import Bif
-
 __all__ = ["export", "sample"]
+
+FORMATS = ("bif", "xmlbif", "arviz")
+NETCDF = ".nc"
+"""How the name of a file of all draws ends."""
+
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="RELEASE|NETWORK", help="Release, stored draws, or a BIF or XMLBIF file; - reads a release from stdin."
+    ),
+]
+Kind = Annotated[
+    str | None,
+    typer.Option(
+        "--to",
+        show_default="by the file's name, else bif",
+        help="bif or xmlbif: one value a probability; arviz: all draws, as netCDF.",
+    ),
+]
+PlainNames = Annotated[
+    bool,
+    typer.Option(
+        "--plain-names",
+        help="Not for arviz: write names such as <5 or 'a b' as _5 and a_b, so that pyAgrum and pgmpy read them in "
+        "BIF; the file says which is which.",
+    ),
+]
+Loss = Annotated[
+    str | None,
+    typer.Option(
+        help="Not for arviz. absolute: rows with the least expected sum of absolute errors, to be read as they are "
+        "(the default); squared: posterior means, for marginals and other answers that are computed from the file.",
+    ),
+]
 
 
 def export(
-    release: ReleaseFile,
+    source: Source,
     output: Annotated[str, typer.Option(help="File to write; - writes stdout.")],
-    to: Annotated[str, typer.Option(help="bif: one value a probability; arviz: all draws, as netCDF.")] = "bif",
-    plain: Annotated[
-        bool,
-        typer.Option(
-            "--plain-names",
-            help="For bif: write names such as <5 or 'a b' as _5 and a_b, so that pyAgrum and pgmpy read them; "
-            "the file's comments say which is which.",
-        ),
-    ] = False,
+    to: Kind = None,
+    plain: PlainNames = False,
     missing: MissingAs = None,
-    loss: Annotated[
-        str | None,
-        typer.Option(
-            help="For bif. absolute: rows with the least expected sum of absolute errors, to be read as they are (the "
-            "default); squared: posterior means, for marginals and other answers that are computed from the file.",
-        ),
-    ] = None,
+    loss: Loss = None,
     method: Method = None,
     draws: Draws = None,
     trust_network: TrustNetwork = False,
@@ -53,41 +82,67 @@ def export(
     replace: Replace = False,
     as_json: Json = False,
 ) -> None:
-    """Write a posterior for other programs: one value for every probability as a network file, or draws for ArviZ."""
-    if to not in ("bif", "arviz"):
-        raise InputError(f"cannot export to {to!r}; there is: bif, arviz")
-    if to != "bif" and (plain or loss is not None):
-        raise InputError(f"{'--plain-names' if plain else '--loss'} is for --to bif")
+    """Write a posterior for other programs: a network file of one value a probability, or draws for ArviZ.
+
+    A network file in the place of a release is written in another notation, or with plain names.
+    """
+    kind = _choose_format(to, output)
+    _check_options(kind, output, plain, loss)
+    how = Drawing(method, draws, seed, trust_network=trust_network)
+    if ends_as_network(source):
+        if kind == "arviz" or how != Drawing() or missing is not None or loss is not None:
+            raise InputError("a network file has no draws: leave out --to arviz, --loss, --missing and how to draw")
+        bif = read_network(source)
+        dc.Network.from_bif(bif, where=source)
+        _write(plain_names(bif) if plain else bif, kind, output, replace)
+    else:
+        made, stored = load_asked(source)
+        if output != "-":
+            check_output(Path(output), replace)
+        posterior = posterior_of(made, how, missing, stored)
+        say_unmeasured(posterior)
+        if kind == "arviz":
+            dc.tools.to_arviz(posterior).to_netcdf(output)
+        else:
+            bif = _tables_of_least_loss(made, posterior, loss or "absolute")
+            _write(plain_names(bif) if plain else bif, kind, output, replace)
+    if output != "-":
+        show(as_json, {"output": output, "format": kind}, f"wrote {output}")
+
+
+def _choose_format(to: str | None, output: str) -> str:
+    """The format that is asked for, or that a file's name ends with."""
+    if to is None:
+        return "arviz" if output.endswith(NETCDF) else notation_of(output)
+    if to not in FORMATS:
+        raise InputError(f"cannot export to {to!r}; there is: {', '.join(FORMATS)}")
+    return to
+
+
+def _check_options(kind: str, output: str, plain: bool, loss: str | None) -> None:
+    """Refuse what does not go together."""
+    if kind == "arviz" and (plain or loss is not None):
+        raise InputError(f"{'--plain-names' if plain else '--loss'} is for --to bif and xmlbif")
     if loss not in (None, "absolute", "squared"):
         raise InputError(f"--loss must be absolute or squared, got {loss!r}")
-    if to == "arviz" and output == "-":
+    if kind == "arviz" and output == "-":
         raise InputError("netCDF needs a file; name one with --output")
-    made, stored = load_asked(release)
-    if output != "-":
-        check_output(Path(output), replace)
-    posterior = posterior_of(made, Drawing(method, draws, seed, trust_network=trust_network), missing, stored)
-    _say_unmeasured(posterior)
-    if to == "arviz":
-        dc.tools.to_arviz(posterior).to_netcdf(output)
-    else:
-        bif = _make_bif(made, posterior, loss or "absolute", plain)
-        if output == "-":
-            sys.stdout.write(format_bif(bif))
-            return
-        write_bif(output, bif)
-    show(as_json, {"output": output, "format": to}, f"wrote {output}")
 
 
-def _say_unmeasured(posterior: dc.results.PosteriorDraws) -> None:
-    """Say what a whole network's probabilities have of the prior alone, on stderr."""
-    from discreet.posterior.basis import prior_only_words
+def _write(bif: Bif, kind: str, output: str, replace: bool) -> None:
+    """Write a network file, and say on stderr which of its names others do not read."""
+    odd = odd_names(bif) if kind == "bif" else ()
+    if odd:
+        say(f"pyAgrum and pgmpy may not read the names {listed(map(shown, odd))}; --plain-names writes others")
+    notation: Notation = "xmlbif" if kind == "xmlbif" else "bif"
+    if output == "-":
+        sys.stdout.write(format_network(bif, notation))
+        return
+    check_output(Path(output), replace)
+    write_network(output, bif, notation)
 
-    parts = () if posterior.basis is None else posterior.basis.prior_only(posterior.network.nodes)
-    if parts:
-        say(prior_only_words(parts))
 
-
-def _make_bif(made: Evidence, posterior: dc.results.PosteriorDraws, loss: str, plain: bool) -> Bif:
+def _tables_of_least_loss(made: Evidence, posterior: dc.results.PosteriorDraws, loss: str) -> Bif:
     """Put the tables of least expected loss into a network file, which says what was promised for them."""
     combined = dc.tools.evidence_of(made)
     promises = [
@@ -105,13 +160,7 @@ def _make_bif(made: Evidence, posterior: dc.results.PosteriorDraws, loss: str, p
         if loss == "absolute"
         else (posterior.mean(), "posterior mean")
     )
-    bif = tables.bif(properties=(*promises, *named, f"{what}, without intervals"))
-    if plain:
-        return plain_names(bif)
-    odd = odd_names(bif)
-    if odd:
-        say(f"pyAgrum and pgmpy may not read the names {listed(map(shown, odd))}; --plain-names writes others")
-    return bif
+    return tables.bif(properties=(*promises, *named, f"{what}, without intervals"))
 
 
 def sample(
@@ -145,7 +194,7 @@ def sample(
     how = Drawing(method, draws, seed if stored is None else None, trust_network=trust_network)
     _check_sets(sets or 1, how.with_stored(stored))
     posterior = posterior_of(made, how, missing, stored)
-    _say_unmeasured(posterior)
+    say_unmeasured(posterior)
     # A stream of random numbers of its own: the posterior's are those of `query`.
     streams = sample(posterior, records, rng=Drawing(seed=seed).rng(1), sets=sets)
     if to_stdout:

@@ -24,8 +24,8 @@ def show_network(
         str,
         typer.Argument(
             metavar="NETWORK|RELEASE",
-            help="BIF file, file of arcs with --schema, none or naive-bayes:TARGET with --schema, or release; - reads "
-            "stdin.",
+            help="BIF or XMLBIF file, file of arcs with --schema, none or naive-bayes:TARGET with --schema, or "
+            "release; - reads stdin.",
         ),
     ],
     schema: SchemaFile = None,

@@ -5,10 +5,8 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
-import typer
 
 import discreet as dc
 from discreet.app.arguments import DEFAULT_DRAWS, prior_of, queries_in, queries_of
@@ -22,12 +20,12 @@ from discreet.releases.combined import Evidence
 __all__ = [
     "GAPS",
     "Drawing",
-    "MissingAs",
     "asked_queries",
     "believed_prior",
     "load_asked",
     "load_evidence",
     "posterior_of",
+    "say_unmeasured",
 ]
 
 SNIFFED_BYTES = 4096
@@ -47,16 +45,6 @@ GAPS = {
     "state": "a state like others (--missing at-random: of complete records)",
 }
 """What is made of missing values that were kept."""
-
-
-MissingAs = Annotated[
-    str | None,
-    typer.Option(
-        "--missing",
-        help="Of a release that keeps missing values: at-random, complete records if gaps are random given what was "
-        "seen (the default there); or state, gaps as they were counted.",
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -143,6 +131,15 @@ def believed_prior(evidence: Evidence, text: str | None, size: float, how: Drawi
         drawn = dc.noise_aware(other, draws=DEFAULT_DRAWS, rng=how.rng()) if stored is None else stored
         return dc.Dirichlet.matching(drawn.cells)
     return prior_of(evidence.network, text, size)
+
+
+def say_unmeasured(posterior: dc.results.PosteriorDraws) -> None:
+    """Say what a whole network's probabilities have of the prior alone, on stderr."""
+    from discreet.posterior.basis import prior_only_words
+
+    parts = () if posterior.basis is None else posterior.basis.prior_only(posterior.network.nodes)
+    if parts:
+        say(prior_only_words(parts))
 
 
 def _is_document(path: str) -> bool:

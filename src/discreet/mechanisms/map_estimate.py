@@ -52,8 +52,8 @@ def map_estimate(
 
     Args:
         candidates: public probabilities of the whole network, at least two, all greater than 0; one of them is chosen,
-            all weigh alike a priori. Text names BIF files of them, with commas between. None draws every row from the
-            trimmed simplex on a public grid.
+            all weigh alike a priori. Text names BIF or XMLBIF files of them, with commas between. None draws every row
+            from the trimmed simplex on a public grid.
         floor: smallest probability of the trimmed simplex, the same for all nodes; None takes the log range log 9 for
             every node (0.1 for two states). A higher floor buys a larger tempering exponent. Not with candidates.
 

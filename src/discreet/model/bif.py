@@ -1,5 +1,7 @@
 """Bayesian Interchange Format: read what is really out there. `bif_writing.py` writes what every reader accepts.
 
+`xmlbif.py` has the same content in XML, and `network_files.py` tells which of the two a file is.
+
 The grammar is that of BIF 0.15 with what real files add: state names that are no identifiers (`<5`, `Asy/Patch`,
 `>=7.5`), quoted names, property lines, comments, `default` and `table` entries, commas or blanks between numbers.
 A conditional `table` lists the child slowest and the last parent fastest, as in BIF 0.15. A probability block without
@@ -17,14 +19,13 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 from discreet.errors import InputError, listed, shortened, shown
 from discreet.model.arrays import Floats
-from discreet.model.json_files import read_packed_text
+from discreet.model.bif_content import NUMERIC_NOTES, Bif, are_probabilities, noted_variable, scaled_row
 from discreet.model.limits import (
     NETWORK_BYTES,
     PARENTS,
@@ -36,13 +37,7 @@ from discreet.model.limits import (
 )
 from discreet.model.schema import Variable, table_cells
 
-__all__ = ["Bif", "parse_bif", "read_bif"]
-
-
-ROW_TOLERANCE = 1.000001e-6
-"""A row that misses 1 by this much is rounded text and is renormalised; more is an error of the file."""
-EXACT_ROW = 1e-15
-"""A row this near to 1 is left as it is, so that a file that is written and read again does not change."""
+__all__ = ["parse_bif"]
 
 BIF_TOKEN = re.compile(
     r"""(?P<skip>(?:\s++|//(?!\ discreet[:-])[^\n]*+|/\*.*?\*/)++)|//\ discreet(?P<note>[:-][^\n]*+)|(?P<open>/\*)
@@ -52,43 +47,6 @@ BIF_TOKEN = re.compile(
 """A comment that is not closed is a fault at once: to take it for words would search the rest for its end each time."""
 PLAIN_NUMBERS = re.compile(r'[^{}()\[\]|"/;]*+;')
 """Numbers up to their semicolon, and nothing that could be a name or comment."""
-
-
-@dataclass(frozen=True, eq=False)
-class Bif:
-    """What a BIF file says; whether its arcs form a network is checked by `Network`.
-
-    Args:
-        variables: in the order of the file.
-        parents: of every variable.
-        arrays: probabilities of every variable whose block has entries, float64, axes `(*parents, child)`.
-        name: of the network.
-        properties: lines of the network block.
-    """
-
-    variables: tuple[Variable, ...]
-    parents: Mapping[str, tuple[str, ...]]
-    arrays: Mapping[str, Floats]
-    name: str = "unknown"
-    properties: tuple[str, ...] = ()
-
-
-def read_bif(path: str | Path) -> Bif:
-    """Read a BIF file.
-
-    Args:
-        path: UTF-8 text, or the same packed by gzip (by content, whatever the ending).
-
-    Returns:
-        Variables, parents and probabilities.
-
-    Raises:
-        InputError: no such file, not UTF-8, not BIF, or more than `limits.py` allows; the message has the line number.
-
-    Source:
-        F. Cozman, The Interchange Format for Bayesian Networks, version 0.15.
-    """
-    return parse_bif(read_packed_text(path, "network", NETWORK_BYTES), where=str(path))
 
 
 def parse_bif(text: str, *, where: str = "BIF text") -> Bif:
@@ -103,6 +61,9 @@ def parse_bif(text: str, *, where: str = "BIF text") -> Bif:
 
     Raises:
         InputError: not BIF, or more than `limits.py` allows; the message has the line number.
+
+    Source:
+        F. Cozman, The Interchange Format for Bayesian Networks, version 0.15.
 
     Example:
         >>> bif = parse_bif('variable wet { type discrete [ 2 ] { no, yes }; } probability ( wet ) { table 0.7, 0.3; }')
@@ -253,7 +214,7 @@ class _Parser:
                 numbers = tuple(map(float, plain.group()[:-1].replace(",", " ").split()))
             except ValueError:
                 numbers = (math.nan,)
-            if _are_probabilities(numbers):
+            if are_probabilities(numbers):
                 self.at = plain.end()
                 return numbers, at
         return self.odd_numbers(), at
@@ -269,7 +230,7 @@ class _Parser:
                 numbers.append(float(token.text))
             except ValueError:
                 self.fail(token.at, f"expected a probability, got {shown(token.text)}")
-            if not _are_probabilities(numbers[-1:]):
+            if not are_probabilities(numbers[-1:]):
                 self.fail(token.at, f"a probability must lie between 0 and 1, got {shortened(token.text)}")
         return tuple(numbers)
 
@@ -353,15 +314,8 @@ class _Parser:
             self.fail(name.at, f"variable {shown(name.text)} declares no states")
         self.states += len(states)
         self.limit(STATES_IN_ALL, self.states, "states of all variables")
-        bounds = numeric.get("discreet-bounds")
-        if bounds is not None and len(bounds) != 2:
-            self.fail(name.at, f"variable {shown(name.text)}: discreet-bounds are two numbers, got {len(bounds)}")
         try:
-            pair = None if bounds is None else (bounds[0], bounds[1])
-            kind = "integer" if "discreet-integer" in numeric else "real"
-            missing = states[-1] if "discreet-missing" in numeric else None
-            bins = numeric.get("discreet-bins", ())
-            return Variable(name.text, states, bounds=pair, bins=bins, type=kind, missing=missing)
+            return noted_variable(name.text, states, numeric)
         except InputError as error:
             self.fail(name.at, str(error))
 
@@ -386,7 +340,7 @@ class _Parser:
     def read_numeric(self, text: str, at: int, numeric: dict[str, tuple[float, ...]]) -> None:
         """Keep bounds or bins, or that the last state is no value; other properties say nothing that is used."""
         key, _, value = text.partition(" ")
-        if key in ("discreet-bounds", "discreet-bins", "discreet-integer", "discreet-missing"):
+        if key in NUMERIC_NOTES:
             numeric[key] = self.floats(value, at)
 
     def floats(self, text: str, at: int) -> tuple[float, ...]:
@@ -481,20 +435,12 @@ class _Parser:
 
     def row(self, row: Row, node: str, size: int) -> Floats:
         """Check one row, and renormalise rounded text."""
-        numbers, at = row
-        if len(numbers) != size:
-            self.fail(at, f"a row of {shown(node)} needs {size} numbers, got {len(numbers)}")
-        total = math.fsum(numbers)
-        if not abs(total - 1) <= ROW_TOLERANCE:
-            self.fail(at, f"a row of {shown(node)} sums to {total:.9g} instead of 1")
-        return np.array(numbers) if abs(total - 1) <= EXACT_ROW * size else np.array(numbers) / total
+        try:
+            return scaled_row(row[0], node, size)
+        except InputError as error:
+            self.fail(row[1], str(error))
 
 
 def _strip_quotes(text: str) -> str:
     """The text of a property that is one quoted string, any other as it is."""
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1] else text
-
-
-def _are_probabilities(numbers: tuple[float, ...] | list[float]) -> bool:
-    """Whether all numbers lie between 0 and 1, but for rounding."""
-    return all(0 <= number <= 1 + ROW_TOLERANCE for number in numbers)

@@ -7,18 +7,15 @@ the network. Probabilities have the shortest text that reads back exactly. pyAgr
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 from discreet.errors import InputError, shown
-from discreet.model.bif import Bif
-from discreet.model.json_files import write_whole
+from discreet.model.bif_content import Bif
 
-__all__ = ["format_bif", "odd_names", "plain_names", "write_bif"]
+__all__ = ["format_bif", "odd_names", "plain_names"]
 
 UNQUOTED_NAME = re.compile(r"[^\s{}()\[\],;|\"]+")
 """Names that BIF needs no quotes for."""
@@ -67,13 +64,6 @@ def format_bif(bif: Bif) -> str:
                 lines.append(f"  {label} {', '.join(repr(float(value)) for value in row)};")
         lines.append("}")
     return "\n".join(lines) + "\n"
-
-
-def write_bif(path: str | Path, bif: Bif) -> None:
-    """Write a BIF file, whole or not at all, packed by gzip if its name ends in `.gz`; errors as in `format_bif`."""
-    raw = format_bif(bif).encode()
-    packed = gzip.compress(raw, mtime=0) if str(path).endswith(".gz") else raw
-    write_whole(packed, Path(path), "network", replace=True)
 
 
 def odd_names(bif: Bif) -> tuple[str, ...]:

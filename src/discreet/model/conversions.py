@@ -1,7 +1,8 @@
-"""Networks of other packages: networkx graphs, pgmpy and pyAgrum models, as variables and parents, and back.
+"""Networks of other packages: networkx graphs, pgmpy and pyAgrum models, as variables, parents and tables, and back.
 
-Structure and names of states only: no probabilities, and no bounds and bins, which the others do not have. The others
-are loaded when something is made for them; what is read from them is asked by their methods.
+Bounds and bins stay behind: what is made for others has names of states. The others are loaded when something is made
+for them; what is read from them is asked by their methods. Each has an order of its own for the cells of a table: what
+is read here is looked up by the names of variables and states that the table itself has.
 """
 
 from __future__ import annotations
@@ -10,7 +11,11 @@ import importlib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from discreet.errors import InputError, shown
+from discreet.model.arrays import Floats
+from discreet.model.bif_content import scaled_table
 from discreet.model.late import import_late
 from discreet.model.schema import Schema, Variable
 
@@ -19,13 +24,29 @@ if TYPE_CHECKING:
 else:
     nx = import_late("networkx")
 
-__all__ = ["Structure", "arcs_of_networkx", "as_networkx", "as_pgmpy", "as_pyagrum", "from_pgmpy", "from_pyagrum"]
+__all__ = [
+    "Structure",
+    "arcs_of_networkx",
+    "arrays_of_pgmpy",
+    "arrays_of_pyagrum",
+    "as_networkx",
+    "as_pgmpy",
+    "as_pyagrum",
+    "from_pgmpy",
+    "from_pyagrum",
+]
 
 Structure = tuple[tuple[Variable, ...], dict[str, tuple[str, ...]]]
 """Variables, and the parents of each."""
 Parents = Mapping[str, tuple[str, ...]]
+Arrays = Mapping[str, Floats]
+"""The table of each node, axes `(*parents, child)`."""
 
-PACKAGES = {"pgmpy.models": ("pgmpy", "pgmpy>=1.1,<1.3"), "pyagrum": ("pyAgrum", "pyagrum>=3.0")}
+PACKAGES = {
+    "pgmpy.models": ("pgmpy", "pgmpy>=1.1,<1.3"),
+    "pgmpy.factors.discrete": ("pgmpy", "pgmpy>=1.1,<1.3"),
+    "pyagrum": ("pyAgrum", "pyagrum>=3.0"),
+}
 """What is imported, what it is called, and what pip installs."""
 
 
@@ -97,14 +118,50 @@ def from_pgmpy(model: Any, schema: Schema | None) -> Structure:
     return schema.variables, _extend_parents(schema, parents)
 
 
-def as_pgmpy(variables: Iterable[Variable], parents: Parents) -> Any:
-    """A `DiscreteBayesianNetwork` without CPDs, whose nodes have an attribute `states`."""
+def as_pgmpy(variables: Iterable[Variable], parents: Parents, arrays: Arrays | None = None) -> Any:
+    """A `DiscreteBayesianNetwork` whose nodes have an attribute `states`; without arrays it has no CPDs."""
     model = _import_package("pgmpy.models").DiscreteBayesianNetwork()
-    for variable in variables:
-        model.add_node(variable.name)
-        model.nodes[variable.name]["states"] = variable.states
+    states = {variable.name: list(variable.states) for variable in variables}
+    for name, listed_states in states.items():
+        model.add_node(name)
+        model.nodes[name]["states"] = tuple(listed_states)
     model.add_edges_from([(parent, name) for name in parents for parent in parents[name]])
+    if arrays is not None:
+        table = _import_package("pgmpy.factors.discrete").TabularCPD
+        for node, array in arrays.items():
+            family = (node, *parents[node])
+            columns = np.asarray(array, float).reshape(-1, array.shape[-1]).T
+            sizes = [len(states[parent]) for parent in parents[node]]
+            named = {name: states[name] for name in family}
+            model.add_cpds(table(node, len(states[node]), columns, list(parents[node]), sizes, state_names=named))
     return model
+
+
+def arrays_of_pgmpy(model: Any, schema: Schema, parents: Parents) -> dict[str, Floats]:
+    """The probabilities of a pgmpy model.
+
+    Args:
+        model: as of `from_pgmpy`.
+        schema: orders the states of every variable.
+        parents: of every node of the schema, in the wanted order.
+
+    Returns:
+        Tables, axes `(*parents, child)`.
+
+    Raises:
+        InputError: a node without a CPD, a CPD with other states than the schema, or that is no probability.
+    """
+    tables = {table.variable: table for table in model.get_cpds()}
+    found = {}
+    for node in schema.names:
+        if node not in tables:
+            raise InputError(f"the pgmpy model has no CPD of {shown(node)}; add it, or read the structure alone")
+        table, family = tables[node], [schema[name] for name in (*parents[node], node)]
+        values = np.asarray(table.values, float)
+        axes = [list(table.variables).index(variable.name) for variable in family]
+        places = [_places(variable, table.state_names[variable.name], node, "pgmpy") for variable in family]
+        found[node] = scaled_table(values.transpose(axes)[np.ix_(*places)], family)
+    return found
 
 
 # ------------------------------------------------------------------------------------------------------------- pyAgrum
@@ -131,8 +188,8 @@ def from_pyagrum(net: Any) -> Structure:
     return tuple(_make_variable(name, labels[name], "pyAgrum") for name in parents), parents
 
 
-def as_pyagrum(variables: Iterable[Variable], parents: Parents) -> Any:
-    """A `pyagrum.BayesNet` with labelized variables, whose tables are not filled."""
+def as_pyagrum(variables: Iterable[Variable], parents: Parents, arrays: Arrays | None = None) -> Any:
+    """A `pyagrum.BayesNet` with labelized variables; without arrays its tables are not filled."""
     pyagrum = _import_package("pyagrum")
     net = pyagrum.BayesNet()
     for variable in variables:
@@ -140,7 +197,37 @@ def as_pyagrum(variables: Iterable[Variable], parents: Parents) -> Any:
     for name in parents:
         for parent in parents[name]:
             net.addArc(parent, name)
+    for node, array in () if arrays is None else arrays.items():
+        own = (*parents[node], node)
+        # Its cells are listed with the first of its names fastest.
+        axes = [own.index(name) for name in reversed(net.cpt(node).names)]
+        net.cpt(node).fillWith(np.asarray(array, float).transpose(axes).ravel().tolist())
     return net
+
+
+def arrays_of_pyagrum(net: Any, schema: Schema, parents: Parents) -> dict[str, Floats]:
+    """The probabilities of a pyAgrum network.
+
+    Args:
+        net: as of `from_pyagrum`.
+        schema: its variables.
+        parents: of every node of the schema, in the wanted order.
+
+    Returns:
+        Tables, axes `(*parents, child)`.
+
+    Raises:
+        InputError: a table that is not filled, or holds no probabilities.
+    """
+    found = {}
+    for node in schema.names:
+        # The axes of its arrays stand in the other order than its names.
+        names, values = tuple(reversed(net.cpt(node).names)), np.asarray(net.cpt(node).toarray(), float)
+        family = [schema[name] for name in (*parents[node], node)]
+        if not values.any():
+            raise InputError(f"the table of {shown(node)} in the pyAgrum network is not filled; fill it")
+        found[node] = scaled_table(values.transpose([names.index(variable.name) for variable in family]), family)
+    return found
 
 
 # ------------------------------------------------------------------------------------------------------------- helpers
@@ -169,6 +256,16 @@ def _make_variable(name: object, states: Iterable[object], package: str) -> Vari
     if not listed:
         raise InputError(f"the {package} model does not say the states of {shown(name)}; give its CPD, or a schema")
     return Variable(name, listed)
+
+
+def _places(variable: Variable, states: Iterable[object], node: str, package: str) -> list[int]:
+    """Where each state of a variable stands in another package's list of them."""
+    named = {str(state): place for place, state in enumerate(states)}
+    if set(named) != set(variable.states):
+        raise InputError(
+            f"the {package} table of {shown(node)} has other states of {shown(variable.name)} than that variable has"
+        )
+    return [named[state] for state in variable.states]
 
 
 def _extend_parents(schema: Schema, parents: Parents) -> dict[str, tuple[str, ...]]:

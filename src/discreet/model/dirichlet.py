@@ -125,7 +125,7 @@ class Dirichlet:
     def from_probabilities(
         theta: Tables, equivalent_sample_size: float, base: float = DEFAULT_CONCENTRATION
     ) -> Dirichlet:
-        """`alpha = base + equivalent_sample_size * theta`: what a prior network, read from a BIF file, says.
+        """`alpha = base + equivalent_sample_size * theta`: what a prior network, read from a file, says.
 
         Each row gets the weight of `equivalent_sample_size` records of its own; `base` keeps the prior proper where the
         prior network says 0.

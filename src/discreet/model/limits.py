@@ -38,6 +38,7 @@ __all__ = [
     "SUMS",
     "VALUES",
     "VARIABLES",
+    "XML_ATTRIBUTES",
     "at_most",
     "check_name",
     "check_states",
@@ -48,7 +49,8 @@ __all__ = [
 Name = TypeVar("Name", bound=Hashable)
 
 NETWORK_BYTES = 2**26
-"""Bytes of a network (BIF, arcs) or schema file, packed and unpacked: 64 MiB, ten times the largest classic network."""
+"""Bytes of a network (BIF, XMLBIF, arcs) or schema file, packed and unpacked: 64 MiB, ten times the largest classic
+network."""
 DOCUMENT_BYTES = 2**27
 """Bytes of a release or of combined releases: 128 MiB, twice a thousand draws of the largest classic network."""
 DRAWS_BYTES = 2**33
@@ -64,6 +66,9 @@ STATES_IN_ALL = 2**20
 STAR_DIMENSIONS = 256
 """Free numbers in a block of a star (`mechanisms/star_noise.py`): its law takes a second to find, a block some ten
 milliseconds to draw, and its variances stay within floating point."""
+XML_ATTRIBUTES = 64
+"""Attributes that the document type of an XMLBIF file declares: all of them are looked at again for each element. The
+format has two."""
 PARENTS = 30
 """Parents of a node: its table has an axis for each, and numpy holds 32 of them in all versions, one for draws."""
 ARCS = VARIABLES * PARENTS

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 from discreet.errors import InputError, shortened, shown
 from discreet.model import conversions, drawing, network_plot
 from discreet.model.arcs import parents_in, parents_of, schema_of
-from discreet.model.bif import Bif, read_bif
+from discreet.model.bif_content import Bif
 from discreet.model.graphs import AXES, COVER_CELLS, Graph
 from discreet.model.intervals import Framed
 from discreet.model.json_files import read_packed_text
 from discreet.model.late import import_late
 from discreet.model.limits import NETWORK_BYTES
+from discreet.model.network_files import read_network, write_network
 from discreet.model.origin import Learned
 from discreet.model.schema import Schema, Variable, table_cells
 from discreet.model.text_tables import fold
@@ -112,22 +113,34 @@ class Network(Graph, Framed):
 
     @staticmethod
     def read(path: str | Path) -> Network:
-        """Read the structure of a network from a BIF file.
+        """Read the structure of a network from a BIF or XMLBIF file.
 
         Args:
-            path: BIF text, or the same packed by gzip; probabilities may be left out, and are ignored.
+            path: of either, or the same packed by gzip; probabilities may be left out, and are ignored.
 
         Returns:
             The network.
 
         Raises:
-            InputError: the file is missing or is not BIF (with the line number), or its arcs form a cycle.
+            InputError: the file is missing or is neither of the two (with the line number), or its arcs form a cycle.
         """
-        return Network.from_bif(read_bif(path), where=str(path))
+        return Network.from_bif(read_network(path), where=str(path))
+
+    def write(self, path: str | Path) -> None:
+        """Write the structure to a file, whole or not at all; `Tables.write` writes probabilities, too.
+
+        Args:
+            path: of the file: XMLBIF if it ends in `.xml`, `.xmlbif` or `.bifxml`, else BIF; packed by gzip if it
+                ends in `.gz`.
+
+        Raises:
+            InputError: a name that the notation cannot express, or a place that cannot be written.
+        """
+        write_network(path, Bif(self.variables, self.parents, {}))
 
     @staticmethod
     def from_bif(bif: Bif, *, where: str) -> Network:
-        """Take the network of a BIF file that was read already.
+        """Take the network of a BIF or XMLBIF file that was read already.
 
         Args:
             bif: its content.
@@ -287,7 +300,7 @@ class Network(Graph, Framed):
 
     @staticmethod
     def from_pgmpy(model: Any, variables: Schema | Iterable[Variable] | None = None) -> Network:
-        """The structure of a pgmpy model; its probabilities are left out.
+        """The structure of a pgmpy model; `Tables.from_pgmpy` has its probabilities.
 
         Args:
             model: `DiscreteBayesianNetwork`.
@@ -302,7 +315,7 @@ class Network(Graph, Framed):
         return Network(*conversions.from_pgmpy(model, None if variables is None else schema_of(variables)))
 
     def to_pgmpy(self) -> Any:
-        """A model for pgmpy with these nodes and arcs.
+        """A model for pgmpy with these nodes and arcs; `Tables.to_pgmpy` makes one with probabilities.
 
         Returns:
             `DiscreteBayesianNetwork` without CPDs.
@@ -314,7 +327,7 @@ class Network(Graph, Framed):
 
     @staticmethod
     def from_pyagrum(net: Any) -> Network:
-        """Take the structure of a pyAgrum network; its probabilities are left out.
+        """Take the structure of a pyAgrum network; `Tables.from_pyagrum` has its probabilities.
 
         Args:
             net: `pyagrum.BayesNet`; its labels become states.
@@ -328,7 +341,7 @@ class Network(Graph, Framed):
         return Network(*conversions.from_pyagrum(net))
 
     def to_pyagrum(self) -> Any:
-        """A network for pyAgrum with these variables and arcs.
+        """A network for pyAgrum with these variables and arcs; `Tables.to_pyagrum` makes one with probabilities.
 
         Returns:
             `pyagrum.BayesNet` whose tables are not filled.

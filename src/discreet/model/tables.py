@@ -6,7 +6,8 @@ This file owns the shape discipline that counts, concentrations, probabilities a
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError, shortened, shown
+from discreet.model import conversions
 from discreet.model.arrays import Array
-from discreet.model.bif import Bif, read_bif
-from discreet.model.bif_writing import format_bif, write_bif
+from discreet.model.bif_content import Bif
+from discreet.model.bif_writing import format_bif
+from discreet.model.intervals import Library, frame_of
 from discreet.model.network import Network
+from discreet.model.network_files import read_network, write_network
+from discreet.model.schema import Schema, Variable
 
 __all__ = ["Array", "Tables"]
 
@@ -150,24 +155,22 @@ class Tables(Mapping[str, Array]):
 
     @staticmethod
     def read(path: str | Path) -> Tables:
-        """Read the probabilities of a network, and the network itself, from a BIF file.
+        """Read the probabilities of a network, and the network itself, from a BIF or XMLBIF file.
 
         Args:
-            path: BIF text, or the same packed by gzip.
+            path: of either, or the same packed by gzip.
 
         Returns:
             Probabilities, float64; `.network` is the network.
 
         Raises:
-            InputError: the file is missing, is not BIF, has a cycle, or gives no probabilities for a variable.
+            InputError: the file is missing, is neither of the two, has a cycle, or gives no probabilities of a node.
         """
-        bif = read_bif(path)
+        bif = read_network(path)
         network = Network.from_bif(bif, where=str(path))
         for node in network.nodes:
             if node not in bif.arrays:
-                raise InputError(
-                    f"{shortened(str(path))}: the probability block of {shown(node)} is empty; give its rows"
-                )
+                raise InputError(f"{shortened(str(path))}: there are no probabilities of {shown(node)}; give its rows")
         return Tables(network, bif.arrays)
 
     def text(self, *, name: str = "unknown", properties: tuple[str, ...] = ()) -> str:
@@ -186,20 +189,21 @@ class Tables(Mapping[str, Array]):
         return format_bif(self.bif(name=name, properties=properties))
 
     def write(self, path: str | Path, *, name: str = "unknown", properties: tuple[str, ...] = ()) -> None:
-        """Write the network with these probabilities to a BIF file, whole or not at all.
+        """Write the network with these probabilities to a file, whole or not at all.
 
         Args:
-            path: of the file; one that ends in `.gz` is packed by gzip.
+            path: of the file: XMLBIF if it ends in `.xml`, `.xmlbif` or `.bifxml`, else BIF; packed by gzip if it
+                ends in `.gz`.
             name: of the network.
             properties: as of `text`.
 
         Raises:
             InputError: as of `text`, or a place that cannot be written.
         """
-        write_bif(path, self.bif(name=name, properties=properties))
+        write_network(path, self.bif(name=name, properties=properties))
 
     def bif(self, *, name: str = "unknown", properties: tuple[str, ...] = ()) -> Bif:
-        """The network with these probabilities as a BIF file holds them.
+        """The network with these probabilities as a BIF or XMLBIF file holds them.
 
         Args:
             name: of the network.
@@ -211,6 +215,101 @@ class Tables(Mapping[str, Array]):
         Raises:
             InputError: these are draws.
         """
+        return Bif(self.network.variables, self.network.parents, self._of_one("a network file"), name, properties)
+
+    # ------------------------------------------------------------------------------------------------ other packages
+
+    @staticmethod
+    def from_pgmpy(model: Any, variables: Schema | Iterable[Variable] | None = None) -> Tables:
+        """The probabilities of a pgmpy model, and its network.
+
+        Args:
+            model: `DiscreteBayesianNetwork` with a CPD of every node.
+            variables: say the order of states, and bounds and bins; None takes the states of the model's CPDs.
+
+        Returns:
+            Probabilities, float64; `.network` is the network.
+
+        Raises:
+            InputError: as of `Network.from_pgmpy`, a node without a CPD, or one that holds no probabilities.
+        """
+        network = Network.from_pgmpy(model, variables)
+        return Tables(network, conversions.arrays_of_pgmpy(model, network.schema, network.parents))
+
+    def to_pgmpy(self) -> Any:
+        """A model for pgmpy with these probabilities.
+
+        Returns:
+            `DiscreteBayesianNetwork` with a CPD of every node, whose states have our names.
+
+        Raises:
+            InputError: pgmpy is not installed, or these are draws.
+        """
+        return conversions.as_pgmpy(self.network.variables, self.network.parents, self._of_one("a pgmpy model"))
+
+    @staticmethod
+    def from_pyagrum(net: Any) -> Tables:
+        """The probabilities of a pyAgrum network, and its structure.
+
+        Args:
+            net: `pyagrum.BayesNet`; its labels become states.
+
+        Returns:
+            Probabilities, float64; `.network` is the network.
+
+        Raises:
+            InputError: as of `Network.from_pyagrum`, or a table that is not filled.
+        """
+        network = Network.from_pyagrum(net)
+        return Tables(network, conversions.arrays_of_pyagrum(net, network.schema, network.parents))
+
+    def to_pyagrum(self) -> Any:
+        """A network for pyAgrum with these probabilities.
+
+        Returns:
+            `pyagrum.BayesNet`, whose labels are our states.
+
+        Raises:
+            InputError: pyAgrum is not installed, or these are draws.
+        """
+        return conversions.as_pyagrum(self.network.variables, self.network.parents, self._of_one("a pyAgrum network"))
+
+    def to_frame(self, library: Library = "pandas") -> Any:
+        """The tables as a data frame, a row for each cell.
+
+        Args:
+            library: "pandas", "polars", or "arrow".
+
+        Returns:
+            Columns "node", "given" (its parents' states, such as `smoke=yes, age=old`; empty without parents), "state"
+            and "value", in the order of the network and of the tables.
+
+        Raises:
+            InputError: another library, or one that is not installed, or these are draws.
+
+        Example:
+            >>> import discreet as dc
+            >>> network = dc.Network((dc.Variable("rain", ("no", "yes")),), {"rain": ()})
+            >>> dc.Tables(network, {"rain": [0.7, 0.3]}).to_frame("arrow").to_pylist()[1]
+            {'node': 'rain', 'given': '', 'state': 'yes', 'value': 0.3}
+        """
+        return frame_of(
+            [row for node, array in self._of_one("a frame").items() for row in self._rows(node, array)], library
+        )
+
+    def _rows(self, node: str, array: Array) -> Iterator[dict[str, Any]]:
+        """The cells of a table, named."""
+        *parents, child = (self.network.schema[name] for name in self.network.family(node))
+        named = [[f"{parent.name}={state}" for state in parent.states] for parent in parents]
+        for states, row in zip(product(*named), array.reshape(-1, child.size).tolist(), strict=True):
+            given = ", ".join(states)
+            yield from (
+                {"node": node, "given": given, "state": state, "value": value}
+                for state, value in zip(child.states, row, strict=True)
+            )
+
+    def _of_one(self, what: str) -> Tables:
+        """These tables, unless they are draws."""
         if self.draws is not None:
-            raise InputError(f"a BIF file holds one table per node, these hold {self.draws} draws; write one of them")
-        return Bif(self.network.variables, self.network.parents, self, name, properties)
+            raise InputError(f"{what} holds one table per node, these hold {self.draws} draws; give one of them")
+        return self

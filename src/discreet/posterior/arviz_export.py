@@ -1,4 +1,4 @@
-"""Posterior draws for ArviZ: its plots, summaries and diagnostics of chains."""
+"""Posterior draws for ArviZ, its plots, summaries and diagnostics of chains; and draws of others from there."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from discreet.errors import DiscreetError
-from discreet.model.tables import Array
+from discreet.errors import DiscreetError, InputError, listed, shown
+from discreet.model.bif_content import ROW_TOLERANCE
+from discreet.model.network import Network
+from discreet.model.tables import Array, Tables
 from discreet.posterior.joint_draws import PosteriorDraws
 
 NOT_INSTALLED = "ArviZ is not installed; pip install 'discreet[arviz]' brings it"
@@ -27,7 +29,7 @@ except ImportError:
 except OSError:
     arviz, obstacle = None, NO_CACHE
 
-__all__ = ["to_arviz"]
+__all__ = ["from_arviz", "to_arviz"]
 
 
 def to_arviz(posterior: PosteriorDraws) -> Any:
@@ -65,6 +67,62 @@ def to_arviz(posterior: PosteriorDraws) -> Any:
         coords=coords,
         dims={node: [f"{name}=" for name in network.family(node)] for node in network.nodes},
     )
+
+
+def from_arviz(data: Any, network: Network) -> PosteriorDraws:
+    """Take draws of a network's probabilities as `to_arviz` writes them, whoever drew them.
+
+    Args:
+        data: `arviz.InferenceData` with the group `posterior`; for each node a variable with the dimensions chain,
+            draw, and `name=` for each of its family, whose coordinates are the names of states, all in any order.
+        network: whose probabilities these are.
+
+    Returns:
+        The posterior: draws come in turn from the chains. What is known of how they mixed stays behind.
+
+    Raises:
+        InputError: no such data, a node without a variable, or one with other dimensions or states, or rows that do
+            not sum to 1.
+
+    Guarantee:
+        None spent: reads draws alone.
+
+    Example:
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> sent = dc.tools.to_arviz(dc.results.PosteriorDraws(dc.Dirichlet.uniform(coin).draw(100, rng=1)))
+        >>> dc.tools.from_arviz(sent, coin).cells
+        Tables(1 families, 100 draws)
+    """
+    try:
+        group = data.posterior
+        found = {node: group[node] for node in network.nodes if node in group.data_vars}
+    except (AttributeError, TypeError):
+        raise InputError(
+            f"expected an InferenceData of ArviZ with a group posterior, got {type(data).__name__}"
+        ) from None
+    for node in network.nodes:
+        if node not in found:
+            raise InputError(f"the posterior has no variable {shown(node)}; it needs one for each node")
+    arrays = {node: _join_chains(node, found[node], network) for node in network.nodes}
+    return PosteriorDraws(Tables(network, arrays, draws=arrays[network.nodes[0]].shape[-1]))
+
+
+def _join_chains(node: str, drawn: Any, network: Network) -> Array:
+    """A variable of ArviZ to shape `(*parents, child, draws)`."""
+    dims = [f"{name}=" for name in network.family(node)]
+    if set(drawn.dims) != {"chain", "draw", *dims}:
+        raise InputError(f"variable {shown(node)} needs the dimensions chain, draw, {', '.join(map(shown, dims))}")
+    picked = {}
+    for name, dim in zip(network.family(node), dims, strict=True):
+        states, theirs = network.schema[name].states, [str(one) for one in drawn.coords[dim].values]
+        if sorted(theirs) != sorted(states):
+            raise InputError(f"{shown(dim)} of {shown(node)} has other coordinates than the states {listed(states)}")
+        picked[dim] = [theirs.index(state) for state in states]
+    cells = drawn.isel(picked).transpose(*dims, "draw", "chain").values
+    if not np.allclose(cells.sum(axis=len(dims) - 1), 1, rtol=0, atol=ROW_TOLERANCE):
+        raise InputError(f"rows of {shown(node)} do not sum to 1: these are no draws of probabilities")
+    return np.asarray(cells, float).reshape(*cells.shape[: len(dims)], -1)
 
 
 def _split_chains(cells: Array, chains: int) -> Array:
