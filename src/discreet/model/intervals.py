@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,8 +27,10 @@ MOST_HTML_ROWS = 200
 """Rows that a notebook shows; a frame has all."""
 ROW_INCHES, PICTURE_INCHES = 0.28, 6.0
 """Height of a row of a picture, and its width."""
-NUMBERS = ("mean", "lower", "upper", "noise", "noise_error", "best", "level")
+NUMBERS = ("mean", "lower", "upper", "noise", "noise_error", "best", "law_lower", "law_upper", "level")
 """Columns that are numbers; what stands before them names a row."""
+TOLD = ("query", "state", "name", "class", "response", "metric", "basis")
+"""Columns whose values say what they are; any other, such as a variable's, is named beside its value in a picture."""
 
 
 class Intervals(ABC):
@@ -116,19 +118,24 @@ def html_table(rows: Sequence[Mapping[str, Any]], *, most: int | None = None) ->
     """
     if not rows:
         return "<p>no rows</p>"
-    texts = [name for name in rows[0] if name not in NUMBERS]
-    inside = all(row["lower"] >= 0 and row["upper"] <= 1 for row in rows)
-    ends = (0.0, 1.0) if inside else (min(row["lower"] for row in rows), max(row["upper"] for row in rows))
+    texts = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in NUMBERS]
+    scales = _find_scales(rows)
     noise = any(row.get("noise") is not None for row in rows)
-    heads = [*texts, "estimate", "interval", *(["noise"] if noise else []), ""]
+    levels = {row.get("level") for row in rows} - {None}
+    interval = f"{100 * levels.pop():g} % interval" if len(levels) == 1 else "interval"
+    law = any("law_lower" in row for row in rows)
+    heads = [*texts, "estimate", interval, *(["by the law in bins"] if law else []), *(["noise"] if noise else []), ""]
     head = "".join(f'<th scope="col">{_text(name)}</th>' if name else "<td></td>" for name in heads)
     lines = [f"<table><thead><tr>{head}</tr></thead><tbody>"]
-    form, above = ".4f" if inside else ".6g", None
+    above = None
     for row in rows[:most]:
-        named = [_text("" if row[name] is None else str(row[name])) for name in texts]
+        ends = scales[row.get("query")]
+        form = ".4f" if ends == (0.0, 1.0) else ".6g"
+        named = [_text("" if row.get(name) is None else str(row[name])) for name in texts]
         cells = ["", *named[1:]] if len(named) > 1 and named[0] == above else named
         above = named[0] if named else None
-        cells = [*cells, f"{row['mean']:{form}}", f"{row['lower']:{form}} to {row['upper']:{form}}"]
+        cells = [*cells, f"{row['mean']:{form}}", _write_range(row, "", form)]
+        cells += [_write_range(row, "law_", form)] if law else []
         cells += [_write_share(row.get("noise"))] if noise else []
         bar = interval_bar(row["mean"], row["lower"], row["upper"], noise=row.get("noise"), ends=ends)
         lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in [*cells, bar]) + "</tr>")
@@ -136,6 +143,24 @@ def html_table(rows: Sequence[Mapping[str, Any]], *, most: int | None = None) ->
     if most is not None and len(rows) > most:
         lines.append(f"<p>{len(rows) - most:,} more rows: to_frame() has them</p>")
     return "\n".join(lines)
+
+
+def _find_scales(rows: Sequence[Mapping[str, Any]]) -> dict[Any, tuple[float, float]]:
+    """Ends of the line that each query's intervals lie on: 0 and 1 where all of them are between."""
+    groups: dict[Any, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(row.get("query"), []).append(row)
+    found = {}
+    for query, part in groups.items():
+        low, high = min(row["lower"] for row in part), max(row["upper"] for row in part)
+        found[query] = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
+    return found
+
+
+def _write_range(row: Mapping[str, Any], which: str, form: str) -> str:
+    """From one end of an interval to the other; nothing where there is none."""
+    lower, upper = (row.get(f"{which}{end}") for end in ("lower", "upper"))
+    return "" if lower is None else f"{lower:{form}} to {upper:{form}}"
 
 
 def _write_share(noise: float | None) -> str:
@@ -162,14 +187,16 @@ def _draw(rows: Sequence[Mapping[str, Any]], axes: Axes | None) -> Axes:
             ends = [mean - part * (mean - lower), mean + part * (upper - mean)]
             axes.plot(ends, [place, place], color="0.2", linewidth=4, solid_capstyle="butt")
         axes.plot([mean], [place], marker="o", markersize=5, markerfacecolor="white", markeredgecolor="black")
-    axes.set_yticks(list(places), [_label(row) for row in rows])
+    alike = {name for name in rows[0] if len(rows) > 1 and len({str(row.get(name)) for row in rows}) == 1}
+    axes.set_yticks(list(places), [_label(row, alike) for row in rows])
     axes.margins(y=0.5 / max(1, len(rows)))
     return axes
 
 
-def _label(row: Mapping[str, Any]) -> str:
-    """What names a row, in one line."""
-    return printable("  ".join(str(value) for name, value in row.items() if name not in NUMBERS and value))
+def _label(row: Mapping[str, Any], alike: Collection[str]) -> str:
+    """What names a row, in one line, without what all rows have alike."""
+    named = {name: value for name, value in row.items() if name not in NUMBERS and name not in alike and value}
+    return printable("  ".join(str(value) if name in TOLD else f"{name}={value}" for name, value in named.items()))
 
 
 def _text(text: str) -> str:

@@ -19,13 +19,14 @@ Source of the noise's law: Hardt and Talwar (2010).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from discreet.errors import InputError
 from discreet.model.arrays import Floats
 from discreet.model.design import GRID_STEPS, Design
+from discreet.model.intervals import Intervals
 from discreet.model.network import Network
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.schema import Variable
@@ -50,7 +51,7 @@ LEAST_EFFECTIVE_PROPOSALS = 1000.0
 
 
 @dataclass(frozen=True, eq=False)
-class Score:
+class Score(Intervals):
     """How good predictions are, on new records of the law of those that were scored.
 
     Args:
@@ -82,6 +83,14 @@ class Score:
     upper: float
     level: float
     release: Release = field(repr=False)
+
+    def tidy(self) -> list[dict[str, Any]]:
+        """The score as one row.
+
+        Returns:
+            A row of "metric", "mean", "lower", "upper" and "level".
+        """
+        return [{name: getattr(self, name) for name in ("metric", "mean", "lower", "upper", "level")}]
 
 
 def accuracy_network() -> Network:

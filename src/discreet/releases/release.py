@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from datetime import date
+from html import escape
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
@@ -61,7 +62,7 @@ FORMAT = "discreet-release"
 VERSION = 1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Release(Document):
     """What a curator publishes.
 
@@ -122,6 +123,16 @@ class Release(Document):
             raise InputError("the payload is not what the calibration describes: its kind, or a number such as a scale")
         if not self.payload.counts_records(self.guarantee.relation):
             raise InputError("the number of records is either public, or measured with noise")
+
+    def __repr__(self) -> str:
+        """What was promised, and by which mechanism; a payload may be millions of numbers."""
+        return f"Release(id={self.id!r}, private={self.private}, {self.mechanism}: {self.guarantee})"
+
+    def _repr_html_(self) -> str:
+        """The promise, and the network where there is one, for a notebook."""
+        kind, end = ("Private", "") if self.private else ("Simulated", "; it protects nobody")
+        told = f"{kind} release {self.id[:8]} by {self.mechanism}, {self.date}: {self.guarantee}{end}"
+        return f"<p>{escape(told)}</p>{'' if self.over_design else self.network._repr_html_()}"
 
     @property
     def network(self) -> Network:
