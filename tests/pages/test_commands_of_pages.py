@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from discreet.app.cli import main
+from discreet.model.project import Project
 from sources import PEER_WARNINGS
 
 pytestmark = PEER_WARNINGS
@@ -44,7 +45,7 @@ def shortened(line: str) -> list[str]:
     return [*words, *less.get(words[0], [])]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/shell.md", "docs/records.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/shell.md", "docs/records.md", "docs/guides/draw-a-network.md"])
 def test_the_commands_of_pages_run(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -68,6 +69,15 @@ def test_the_commands_of_pages_run(
             assert code == 0, f"{line}: {capfd.readouterr().err}"
 
 
+def test_the_picture_of_a_page_is_of_the_network_on_it() -> None:
+    """`discreet show falls.toml --svg docs/pictures/falls.svg --replace` draws it anew."""
+    page = (ROOT / "docs" / "guides" / "draw-a-network.md").read_text(encoding="utf-8")
+    assert "](../pictures/falls.svg)" in page
+    (project,) = re.findall(r"falls\.toml <<'TOML'\n(.*?)^TOML$", page, re.DOTALL | re.MULTILINE)
+    drawn = Project.parse(project).network.to_svg()
+    assert drawn == (ROOT / "docs" / "pictures" / "falls.svg").read_text(encoding="utf-8")
+
+
 def test_the_ten_lines_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (block,) = re.findall(r"^```python\n(import.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
     lines = [line for line in block.splitlines() if line]
@@ -82,7 +92,9 @@ def test_the_ten_lines_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.filterwarnings("ignore::discreet.privacy.default_account.DefaultAccountWarning")
-@pytest.mark.parametrize("name", ["estimators.md", "missing.md", "numbers.md"])
+@pytest.mark.parametrize(
+    "name", ["estimators.md", "missing.md", "numbers.md", "guides/scikit-learn.md", "guides/draw-a-network.md"]
+)
 def test_the_examples_of_the_documentation_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DISCREET_LEDGER", raising=False)

@@ -53,8 +53,8 @@ __all__ = [
     "queries_in",
     "queries_of",
     "registered",
-    "score_of",
     "schema_of",
+    "score_of",
     "structure_of",
 ]
 

@@ -163,7 +163,7 @@ class Reading:
         return Reading(project.source, options, project, gaps)
 
     def over(self, network: str | None, design: Path | None, schema: Path | None) -> dc.Network | dc.Design:
-        """What was named, over the project's variables, or its network; with a state of missing values where they are kept."""
+        """What was named, or the project's network, over its variables; with states of missing values that are kept."""
         if self.project is not None and network is None and design is None:
             if schema is not None:
                 raise InputError("the project file has the variables itself; leave out --schema")

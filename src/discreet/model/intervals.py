@@ -121,7 +121,7 @@ def html_table(rows: Sequence[Mapping[str, Any]], *, most: int | None = None) ->
     texts = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in NUMBERS]
     scales = _find_scales(rows)
     noise = any(row.get("noise") is not None for row in rows)
-    levels = {row.get("level") for row in rows} - {None}
+    levels = {row["level"] for row in rows if "level" in row}
     interval = f"{100 * levels.pop():g} % interval" if len(levels) == 1 else "interval"
     law = any("law_lower" in row for row in rows)
     heads = [*texts, "estimate", interval, *(["by the law in bins"] if law else []), *(["noise"] if noise else []), ""]

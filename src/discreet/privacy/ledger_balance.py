@@ -47,11 +47,12 @@ class Balance:
 
     def __str__(self) -> str:
         """What was spent, of what, and what is left."""
-        told = [f"epsilon {as_text(self.epsilon_spent)} of {as_text(self.limit.epsilon)} spent"]
+        spent = f"epsilon {as_text(self.epsilon_spent)} of {as_text(self.limit.epsilon)}"
+        left = f"epsilon {as_text(self.epsilon_left)}"
         if self.limit.delta:
-            told.append(f"delta {as_text(self.delta_spent)} of {as_text(self.limit.delta)} spent")
-        told.append("closed" if self.closed else f"epsilon {as_text(self.epsilon_left)} left")
-        return ", ".join(told)
+            spent += f" and delta {as_text(self.delta_spent)} of {as_text(self.limit.delta)}"
+            left += f" and delta {as_text(self.delta_left)}"
+        return f"{spent} spent, {'closed' if self.closed else f'{left} left'}"
 
     @property
     def epsilon_left(self) -> Fraction:

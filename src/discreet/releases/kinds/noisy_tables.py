@@ -204,9 +204,8 @@ class NoisyTables(CountedTables):
         number = len(set(self.stars.values()))
         agreeing = f", {len(self.stars)} of them in {number} star{'s' * (number > 1)} whose noise agrees"
         line = (
-            f"noise in every cell of {with_noun(len(self.scales), 'table')}{agreeing * bool(number)}: discrete {kind} of "
-            f"scale "
-            f"{spread(self.scales.values())}"
+            f"noise in every cell of {with_noun(len(self.scales), 'table')}{agreeing * bool(number)}: "
+            f"discrete {kind} of scale {spread(self.scales.values())}"
         )
         off = spread(calibration.expected.values()) if isinstance(calibration, PlannedNoise) else "?"
         line += f" records; after least squares the cells of a family are off by {off} records on average"
