@@ -11,6 +11,8 @@ from pathlib import Path
 __all__ = ["NOTEBOOKS", "stored"]
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "docs" / "notebooks").glob("*.ipynb"))
+SHOWN = "mystnb"
+"""Of a cell's metadata: how the site shows it, such as the text that stands for a picture."""
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
@@ -29,7 +31,8 @@ def stored(name: str, text: str) -> str:
         source = "".join(cell["source"]).strip("\n")
         if not source:
             continue
-        kept = {"cell_type": cell["cell_type"], "id": f"{name}-{len(cells) + 1:02}", "metadata": {}}
+        shown = {key: value for key, value in cell["metadata"].items() if key == SHOWN}
+        kept = {"cell_type": cell["cell_type"], "id": f"{name}-{len(cells) + 1:02}", "metadata": shown}
         kept["source"] = source.splitlines(keepends=True)
         cells.append(kept | ({"execution_count": None, "outputs": []} if cell["cell_type"] == "code" else {}))
     metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}

@@ -262,6 +262,15 @@ def test_copies_of_a_ledger_in_memory_refuse(case: Case, copied: str) -> None:
     assert paying.balance().epsilon_left == 0
 
 
+def test_a_single_column_is_no_table(tmp_path: Path) -> None:
+    X, y = records()
+    paying = opened(tmp_path, limit=1)
+    for column in (X[:, 0], pd.Series(X[:, 0], name="a")):
+        with pytest.raises(dc.InputError, match="records are rows, features are columns"):
+            made(CASES[1], paying).fit(column, y)
+    assert not paying.charges()
+
+
 @EACH
 def test_a_fit_that_is_refused_leaves_the_last_one(case: Case, tmp_path: Path) -> None:
     X, y = records()

@@ -19,6 +19,8 @@ NAMES = [path.stem for path in NOTEBOOKS]
 EACH = pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
 CELL_SECONDS = 300
 """After which a cell hangs; no measure of speed."""
+MOST_CODE_COLUMNS = 92
+"""Of a line of code on the site, at a desk; `docs/notebooks/ruff.toml` has the same."""
 PUBLIC_PATHS = re.compile(r"https?://\S+|</\w+>|/>")
 """What has slashes and is no path: addresses, and the ends of HTML elements."""
 ABSOLUTE = re.compile(r"(?<![\w.\-~<])/+(home|root|tmp|usr|var|work|opt|mnt|Users|private|data)(/|\b)|[A-Za-z]:\\\\")
@@ -36,14 +38,21 @@ def test_it_is_stored_as_whoever_saves_it_must_store_it(path: Path) -> None:
 
 
 def test_what_a_run_leaves_is_not_stored() -> None:
-    ran = {"cell_type": "code", "id": "x", "metadata": {"collapsed": True}, "source": "1 + 1\n", "execution_count": 7,
-           "outputs": [{"output_type": "stream", "name": "stdout", "text": "2"}]}  # fmt: skip
+    printed = {"output_type": "stream", "name": "stdout", "text": "2"}
+    ran = {"cell_type": "code", "id": "x", "metadata": {"collapsed": True, "mystnb": 1}, "source": "1 + 1\n"}
+    ran |= {"execution_count": 7, "outputs": [printed]}
     empty = {"cell_type": "markdown", "id": "y", "metadata": {}, "source": []}
     text = stored("n", json.dumps({"cells": [empty, ran], "metadata": {"widgets": {}}}))
-    assert json.loads(text)["cells"] == [
-        {"cell_type": "code", "execution_count": None, "id": "n-01", "metadata": {}, "outputs": [], "source": ["1 + 1"]}
-    ]
+    kept = {"cell_type": "code", "execution_count": None, "id": "n-01", "metadata": {"mystnb": 1}, "outputs": []}
+    assert json.loads(text)["cells"] == [kept | {"source": ["1 + 1"]}]
     assert "widgets" not in text and stored("n", text) == text
+
+
+@EACH
+def test_its_lines_are_shown_whole(path: Path) -> None:
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            assert max(len(line.rstrip("\n")) for line in cell["source"]) <= MOST_CODE_COLUMNS, cell["id"]
 
 
 @EACH
@@ -102,6 +111,11 @@ def run(path: Path, folder: Path) -> Any:
     return notebook
 
 
+def told_of(cell: Any) -> str:
+    """The text that stands for the picture of a cell."""
+    return str(cell.metadata.get("mystnb", {}).get("image", {}).get("alt", ""))
+
+
 def outputs(notebook: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """All that its cells show, with the names of the cells."""
     for cell in notebook.cells:
@@ -122,6 +136,7 @@ def test_it_runs_and_says_nothing_that_it_should_not(path: Path, alone: Path) ->
         assert not any(name in told for name in private), cell
         assert ABSOLUTE.search(PUBLIC_PATHS.sub(" ", told)) is None, (cell, ABSOLUTE.search(told))
     assert seen >= 5  # people look rather than read
-    assert [cell["id"] for cell in notebook.cells if cell.cell_type == "code" and not cell.source] == []
+    drawn = {cell for cell, shown in outputs(notebook) if "image/png" in shown.get("data", {})}
+    assert drawn == {cell["id"] for cell in notebook.cells if len(told_of(cell)) > 20}
     assert list(alone.iterdir()) == []
     assert not (alone.parent / "home" / "nobodys.db").exists()

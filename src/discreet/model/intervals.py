@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -118,7 +118,7 @@ def html_table(rows: Sequence[Mapping[str, Any]], *, most: int | None = None) ->
     """
     if not rows:
         return "<p>no rows</p>"
-    texts = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in NUMBERS]
+    texts = _find_texts(rows)
     scales = _find_scales(rows)
     noise = any(row.get("noise") is not None for row in rows)
     levels = {row["level"] for row in rows if "level" in row}
@@ -143,6 +143,13 @@ def html_table(rows: Sequence[Mapping[str, Any]], *, most: int | None = None) ->
     if most is not None and len(rows) > most:
         lines.append(f"<p>{len(rows) - most:,} more rows: to_frame() has them</p>")
     return "\n".join(lines)
+
+
+def _find_texts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Columns that name a row; the state is left out where every query has one, which it says itself."""
+    names = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in NUMBERS]
+    told = len({row.get("query") for row in rows}) == len(rows) and not any("best" in row for row in rows)
+    return [name for name in names if not ("query" in names and name == "state" and told)]
 
 
 def _find_scales(rows: Sequence[Mapping[str, Any]]) -> dict[Any, tuple[float, float]]:
@@ -188,15 +195,16 @@ def _draw(rows: Sequence[Mapping[str, Any]], axes: Axes | None) -> Axes:
             axes.plot(ends, [place, place], color="0.2", linewidth=4, solid_capstyle="butt")
         axes.plot([mean], [place], marker="o", markersize=5, markerfacecolor="white", markeredgecolor="black")
     alike = {name for name in rows[0] if len(rows) > 1 and len({str(row.get(name)) for row in rows}) == 1}
-    axes.set_yticks(list(places), [_label(row, alike) for row in rows])
+    names = [name for name in _find_texts(rows) if name not in alike]
+    axes.set_yticks(list(places), [_label(row, names) for row in rows])
     axes.margins(y=0.5 / max(1, len(rows)))
     return axes
 
 
-def _label(row: Mapping[str, Any], alike: Collection[str]) -> str:
-    """What names a row, in one line, without what all rows have alike."""
-    named = {name: value for name, value in row.items() if name not in NUMBERS and name not in alike and value}
-    return printable("  ".join(str(value) if name in TOLD else f"{name}={value}" for name, value in named.items()))
+def _label(row: Mapping[str, Any], names: Sequence[str]) -> str:
+    """What names a row, in one line."""
+    said = {name: row[name] for name in names if row.get(name)}
+    return printable("  ".join(str(value) if name in TOLD else f"{name}={value}" for name, value in said.items()))
 
 
 def _text(text: str) -> str:
