@@ -256,10 +256,19 @@ def test_a_death_between_charge_and_draw_loses_budget_only(case: Case, tmp_path:
 def test_copies_of_a_ledger_in_memory_refuse(case: Case, copied: str) -> None:
     paying = dc.Ledger("sqlite://").open("records", promise(1))
     estimator = made(case, paying)
-    with pytest.raises(dc.InputError, match="no account 'records'"):
+    with pytest.raises(dc.InputError, match=r"no account 'records'.*do not share a ledger in memory"):
         COPIES[copied](estimator).fit(*records())
     estimator.fit(*records())
     assert paying.balance().epsilon_left == 0
+
+
+def test_a_single_column_is_no_table(tmp_path: Path) -> None:
+    X, y = records()
+    paying = opened(tmp_path, limit=1)
+    for column in (X[:, 0], pd.Series(X[:, 0], name="a")):
+        with pytest.raises(dc.InputError, match="records are rows, features are columns"):
+            made(CASES[1], paying).fit(column, y)
+    assert not paying.charges()
 
 
 @EACH

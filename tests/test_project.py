@@ -153,6 +153,15 @@ def test_commands_take_a_project(
     assert Project.read("q.toml").network.arcs == dc.Release.load("chosen.json").learned_network.arcs
     assert "# our study" in Path("q.toml").read_text("utf-8")
     assert run("plan --network p.toml --epsilon 1 --records 200 --repeats 1 --mechanism laplace")[0] == 0
+    # Arcs that somebody tries are over the project's variables, and so are those of a file of arcs.
+    Path("arcs.txt").write_text("smoke -> lung\n", "utf-8")
+    assert run("release p.toml --network none --epsilon 0.5 --output t.json")[0] == 0
+    assert dc.Release.load("t.json").network == dc.Network.empty(Project.read("p.toml").network.variables)
+    assert run("release p.toml --network arcs.txt --epsilon 0.5 --output u.json")[0] == 0
+    assert dc.Release.load("u.json").network.arcs == (("smoke", "lung"),)
+    assert run.json("show arcs.txt --schema p.toml")["arcs"] == [["smoke", "lung"]]
+    assert run("structure other.csv --schema p.toml --account visits2 --unit-column who --max-records 1 --epsilon 0.5 "
+               "--output v.json --na-values ?")[0] == 0  # fmt: skip
     for refused in (
         "check p.toml --schema x.json",
         "check other.csv --network p.toml --schema x.json",

@@ -101,6 +101,90 @@ def test_html_shows_the_numbers_and_escapes_the_names(posterior: dc.results.Post
     assert html_table([]) == "<p>no rows</p>"
 
 
+def test_answers_of_all_kinds_stand_in_one_table() -> None:
+    """A probability and a mean have other columns, and lie on other lines."""
+    variables = (dc.Variable("age", bounds=(0, 90), bins=(30, 60)), dc.Variable("ill", ("no", "yes")))
+    network = dc.Network.from_edges([("age", "ill")], variables)
+    counts = dc.tools.count_codes(network, {"age": [0, 1, 2] * 100, "ill": [0, 0, 1] * 100})
+    promise = dc.Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
+    made = dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(network), promise, rng=1)
+    posterior = made.posterior(draws=200, rng=2)
+    for queries in (["E(age)", "P(ill=yes)"], ["P(ill=yes)", "median(age)"]):
+        found = dc.answer_many(posterior, queries)
+        page = found._repr_html_()
+        number = next(row for row in found.tidy() if "law_lower" in row)
+        share = next(row for row in found.tidy() if "law_lower" not in row)
+        assert f"{number['law_lower']:.6g} to {number['law_upper']:.6g}" in page
+        assert f"{share['lower']:.4f} to {share['upper']:.4f}" in page
+        assert "by the law in bins" in page and "95 % interval" in page and str(number["law_lower"]) not in page
+        shown = html_table([share])
+        assert shown[shown.index("<svg") : shown.index("</svg>")] in page  # its bar is that of the share alone
+    assert "by the law" not in posterior.answer("P(ill)")._repr_html_()
+    mixed = html_table([{"name": "a", "mean": 0.5, "lower": 0, "upper": 1, "level": one} for one in (0.9, 0.95)])
+    assert '<th scope="col">interval</th>' in mixed
+
+
+def test_pictures_name_rows_by_what_tells_them_apart(posterior: dc.results.PosteriorDraws) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+
+    def labels(found: Any) -> list[str]:
+        from matplotlib import pyplot
+
+        axes = found.plot()
+        pyplot.close(axes.figure)
+        return [label.get_text() for label in axes.get_yticklabels()]
+
+    assert labels(posterior.answer("P(lung | smoke=yes)")) == ["lung=yes", "lung=no"]
+    assert labels(posterior.answer("P(lung=yes | smoke=yes)")) == ["lung=yes  measured"]
+    assert labels(posterior.answer("P(smoke, lung=yes)")) == ["smoke=yes", "smoke=no"]
+    asked = [f"P(lung=yes | smoke={state})" for state in ("yes", "no")]
+    assert labels(dc.answer_many(posterior, asked)) == asked
+
+
+def test_what_was_released_pooled_and_scored_shows_itself(release: dc.Release) -> None:
+    page = release._repr_html_()
+    assert page.startswith("<p>Simulated release") and "it protects nobody" in page and STUDY._repr_html_() in page
+    assert "epsilon 1, add-remove one record" in page
+    assert repr(release) == f"Release(id='{release.id}', private=False, planned: epsilon 1, add-remove one record)"
+    public = dc.Release.loads(release.dumps().replace('"private": false', '"private": true'))
+    assert public._repr_html_().startswith("<p>Private release") and "nobody" not in public._repr_html_()
+    pooled = dc.pool_estimates([[0.1, 5.0], [0.12, 5.5], [0.11, 5.2]], [[1e-4, 0.1]] * 3)
+    assert [row["quantity"] for row in pooled.tidy()] == [1, 2]
+    np.testing.assert_array_equal([row["lower"] for row in pooled.tidy()], pooled.lower)
+    (one,) = dc.pool_estimates([0.1, 0.12, 0.11], [1e-4] * 3).tidy()
+    assert one["lower"] < one["mean"] < one["upper"] and one["level"] == 0.95
+    score = dc.results.Score("accuracy", 0.8, 0.7, 0.9, 0.95, release)
+    assert score.tidy() == [{"metric": "accuracy", "mean": 0.8, "lower": 0.7, "upper": 0.9, "level": 0.95}]
+    assert "0.7000 to 0.9000" in score._repr_html_()
+
+
+def test_a_unit_is_text_where_a_release_shows_itself() -> None:
+    coin = dc.Network.empty([dc.Variable("coin", ("heads", "tails"))])
+    tossed = dc.tools.count_codes(coin, {"coin": [0, 1, 1]})
+    promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="<b>coin</b>")
+    made = dc.simulate(dc.laplace(), tossed, dc.Dirichlet.uniform(coin), promise, rng=1)
+    assert "<b>" not in made._repr_html_() and "&lt;b&gt;coin" in made._repr_html_()
+
+
+def test_a_release_over_a_design_shows_itself() -> None:
+    design = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 30)))
+    rows = dc.designs.read_rows(design, np.array([[30.0], [60.0]]), np.array([3.0, 9.0]))
+    promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+    made = dc.simulate(dc.noisy_moments(), dc.designs.sum_moments(rows), dc.designs.Normal(design, 1), promise, rng=1)
+    assert "by noisy_moments" in made._repr_html_() and "<svg" not in made._repr_html_()
+
+
+def test_a_balance_is_a_sentence() -> None:
+    limit = dc.Guarantee(epsilon=2, delta="1e-6", relation="add-remove", unit="record")
+    account = dc.Ledger("sqlite://").open("a", limit)
+    account.charge("r", "m", dc.Guarantee(epsilon="0.5", delta="1e-7", relation="add-remove", unit="record"))
+    told = "epsilon 0.5 of 2 and delta 0.0000001 of 0.000001 spent"
+    assert str(account.balance()) == f"{told}, epsilon 1.5 and delta 0.0000009 left"
+    account.close()
+    assert str(account.balance()) == f"{told}, closed"
+
+
 def test_a_posterior_and_a_network_are_shown_without_being_asked(
     posterior: dc.results.PosteriorDraws, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from discreet.app.cli import main
+from discreet.model.project import Project
 from sources import PEER_WARNINGS
 
 pytestmark = PEER_WARNINGS
@@ -111,6 +112,15 @@ def test_the_commands_of_pages_run(
             continue
         code = main(shortened(words))
         assert code == 0, f"{line}: {capfd.readouterr().err}"
+
+
+def test_the_picture_of_a_page_is_of_the_network_on_it() -> None:
+    """`discreet show falls.toml --svg docs/pictures/falls.svg --replace` draws it anew."""
+    page = (ROOT / "docs" / "guides" / "draw-a-network.md").read_text(encoding="utf-8")
+    assert "](../pictures/falls.svg)" in page
+    (project,) = re.findall(r"falls\.toml <<'TOML'\n(.*?)^TOML$", page, re.DOTALL | re.MULTILINE)
+    drawn = Project.parse(project).network.to_svg()
+    assert drawn == (ROOT / "docs" / "pictures" / "falls.svg").read_text(encoding="utf-8")
 
 
 @pytest.mark.filterwarnings("ignore::discreet.privacy.default_account.DefaultAccountWarning")

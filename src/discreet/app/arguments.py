@@ -53,6 +53,7 @@ __all__ = [
     "queries_in",
     "queries_of",
     "registered",
+    "schema_of",
     "score_of",
     "structure_of",
 ]
@@ -105,7 +106,7 @@ SchemaFile = Annotated[
     typer.Option(
         "--schema",
         help="JSON with bounds and bins of numeric columns, or, where no network file names them, with all variables "
-        "and their states; see `schema`.",
+        "and their states; see `schema`. Or a project file, of which the variables are taken.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -242,7 +243,16 @@ def structure_of(network: str | None, design: Path | None, schema: Path | None =
     assert network is not None
     if network.endswith(PROJECT) and schema is not None:
         raise InputError("a project file has the variables itself; leave out --schema")
-    return network_over(network, None if schema is None else dc.Schema.read(schema))
+    return network_over(network, schema_of(schema))
+
+
+def schema_of(path: Path | None) -> dc.Schema | None:
+    """The variables of a file: JSON, or a project file; None where none is named."""
+    if path is None or not path.name.endswith(PROJECT):
+        return None if path is None else dc.Schema.read(path)
+    from discreet.model.project import Project
+
+    return Project.read(path).network.schema
 
 
 def network_over(word: str, schema: dc.Schema | None) -> dc.Network:

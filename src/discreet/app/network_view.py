@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import discreet as dc
-from discreet.app.arguments import Json, Replace, SchemaFile, named_network, network_in
+from discreet.app.arguments import Json, Replace, SchemaFile, named_network, network_in, schema_of
 from discreet.app.report import origin_document, origin_lines
 from discreet.app.terminal import check_output, show
 from discreet.errors import InputError
@@ -51,7 +51,7 @@ def show_network(
 
 def _read_network(source: str, schema: Path | None) -> dc.Network:
     """Read the network that a file, standard input or a word says."""
-    variables = None if schema is None else dc.Schema.read(schema)
+    variables = schema_of(schema)
     named = named_network(source, variables)
     if named is not None:
         return named

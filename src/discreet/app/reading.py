@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import discreet as dc
-from discreet.app.arguments import PROJECT, structure_of
+from discreet.app.arguments import PROJECT, network_over, schema_of, structure_of
 from discreet.errors import InputError, shown, shown_path
 from discreet.model.project import Project
 from discreet.privacy.settings import address_of, ledger_address
@@ -163,11 +163,13 @@ class Reading:
         return Reading(project.source, options, project, gaps)
 
     def over(self, network: str | None, design: Path | None, schema: Path | None) -> dc.Network | dc.Design:
-        """What was named, or the project's network; with a state of missing values where they are kept."""
+        """What was named, or the project's network, over its variables; with states of missing values that are kept."""
         if self.project is not None and network is None and design is None:
             if schema is not None:
                 raise InputError("the project file has the variables itself; leave out --schema")
             return self._add_gaps(self.project.network)
+        if self.project is not None and network is not None and (design, schema) == (None, None):
+            return self._add_gaps(network_over(network, self.project.network.schema))
         found = structure_of(network, design, schema)
         if isinstance(found, dc.Network):
             return self._add_gaps(found)
@@ -192,8 +194,9 @@ class Reading:
             raise InputError("name the variables once: --schema, or a project file")
         if self.project is not None:
             return self._add_gaps(dc.Network.empty(self.project.network.variables))
-        assert schema is not None
-        return self._add_gaps(dc.Network.empty(dc.Schema.read(schema)))
+        variables = schema_of(schema)
+        assert variables is not None
+        return self._add_gaps(dc.Network.empty(variables))
 
     def records(self, schema: dc.Schema) -> dc.results.Records:
         """The private table."""

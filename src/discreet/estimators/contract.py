@@ -65,8 +65,8 @@ REPLACED_MESSAGES = (
     (r"Input y contains", "y contains NaN, inf or a number too large; leave such records out"),
     (r"Input contains|int too large", "{name} contains NaN, inf or a number too large; leave such records out"),
     (r"Complex data", "Complex data not supported"),
-    (r"Expected 2D array|Found array with dim", "Expected 2D array. Reshape your data: records are rows, features "
-     "are columns"),
+    (r"Expected 2D array|Expected a 2-dimensional container|Found array with dim", "Expected 2D array. Reshape your "
+     "data: records are rows, features are columns"),
     (r"Found array with 0 feature", "Found array with 0 feature(s) (shape=(, 0)) while a minimum of 1 is required."),
     (r"Found array with 0 sample", "X or y holds no record; at least one is required"),
     (r"Found input variables with inconsistent", "X and y have different numbers of records"),

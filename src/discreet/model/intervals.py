@@ -30,6 +30,8 @@ ROW_INCHES, PICTURE_INCHES = 0.28, 6.0
 """Height of a row of a picture, and its width."""
 NUMBERS = ("mean", "lower", "upper", "sampling", "noise", "noise_error", "best", "law_lower", "law_upper", "level")
 """Columns that are numbers; what stands before them names a row."""
+TOLD = ("query", "state", "name", "class", "response", "metric", "basis")
+"""Columns whose values say what they are; any other, such as a variable's, is named beside its value in a picture."""
 
 
 class Framed(ABC):
@@ -129,19 +131,24 @@ def html_table(rows: Sequence[Mapping[str, Any]], *, most: int | None = None) ->
     """
     if not rows:
         return "<p>no rows</p>"
-    texts = [name for name in rows[0] if name not in NUMBERS]
-    inside = _are_probabilities(rows)
-    ends = (0.0, 1.0) if inside else (min(row["lower"] for row in rows), max(row["upper"] for row in rows))
+    texts = _find_texts(rows)
+    scales = _find_scales(rows)
     noise = any(row.get("noise") is not None for row in rows)
-    heads = [*texts, "estimate", "interval", *(["noise"] if noise else []), ""]
+    levels = {row["level"] for row in rows if "level" in row}
+    interval = f"{100 * levels.pop():g} % interval" if len(levels) == 1 else "interval"
+    law = any("law_lower" in row for row in rows)
+    heads = [*texts, "estimate", interval, *(["by the law in bins"] if law else []), *(["noise"] if noise else []), ""]
     head = "".join(f'<th scope="col">{_text(name)}</th>' if name else "<td></td>" for name in heads)
     lines = [f"<table><thead><tr>{head}</tr></thead><tbody>"]
-    form, above = ".4f" if inside else ".5g", None
+    above = None
     for row in rows[:most]:
-        named = [_text("" if row[name] is None else str(row[name])) for name in texts]
+        ends = scales[row.get("query")]
+        form = _form(ends)
+        named = [_text("" if row.get(name) is None else str(row[name])) for name in texts]
         cells = ["", *named[1:]] if len(named) > 1 and named[0] == above else named
         above = named[0] if named else None
-        cells = [*cells, f"{row['mean']:{form}}", f"{row['lower']:{form}} to {row['upper']:{form}}"]
+        cells = [*cells, f"{row['mean']:{form}}", _write_range(row, "", form)]
+        cells += [_write_range(row, "law_", form)] if law else []
         cells += [_write_share(row.get("noise"))] if noise else []
         bar = interval_bar(row["mean"], row["lower"], row["upper"], noise=row.get("noise"), ends=ends)
         lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in [*cells, bar]) + "</tr>")
@@ -169,13 +176,13 @@ def text_table(rows: Sequence[Mapping[str, Any]], *, named: str = "name", width:
     """
     texts = list(dict.fromkeys(name for row in rows for name in row if name not in NUMBERS))
     level = f"{100 * rows[0]['level']:.6g} % interval" if rows and "level" in rows[0] else "interval"
-    form = ".4f" if _are_probabilities(rows) else ".5g"
+    scales = _find_scales(rows)
     shares = [name for name in ("best", "noise") if any(row.get(name) is not None for row in rows)]
     lines = [
         [
             *("" if row.get(name) is None else str(row[name]) for name in texts),
-            f"{row['mean']:{form}}",
-            f"{row['lower']:{form}} to {row['upper']:{form}}",
+            f"{row['mean']:{_form(scales[row.get('query')])}}",
+            _write_range(row, "", _form(scales[row.get("query")])),
             *(_write_share(row.get(name)) for name in shares),
         ]
         for row in rows
@@ -183,9 +190,38 @@ def text_table(rows: Sequence[Mapping[str, Any]], *, named: str = "name", width:
     return columns([*(named if name == "name" else name for name in texts), "mean", level, *shares], lines, width)
 
 
-def _are_probabilities(rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether all numbers are in [0, 1], and not of the units of columns, as those are that have a name."""
-    return all(row["lower"] >= 0 and row["upper"] <= 1 and "name" not in row for row in rows)
+def _find_texts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Columns that name a row; the state is left out where every query has one, which it says itself."""
+    names = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in NUMBERS]
+    told = len({row.get("query") for row in rows}) == len(rows) and not any("best" in row for row in rows)
+    return [name for name in names if not ("query" in names and name == "state" and told)]
+
+
+def _find_scales(rows: Sequence[Mapping[str, Any]]) -> dict[Any, tuple[float, float]]:
+    """Ends of the line that each query's intervals lie on: 0 and 1 for probabilities.
+
+    What has a name, such as a coefficient, is in the unit of its column, even where it lies between 0 and 1.
+    """
+    groups: dict[Any, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(row.get("query"), []).append(row)
+    found = {}
+    for query, part in groups.items():
+        low, high = min(row["lower"] for row in part), max(row["upper"] for row in part)
+        share = low >= 0 and high <= 1 and not any("name" in row for row in part)
+        found[query] = (0.0, 1.0) if share else (low, high)
+    return found
+
+
+def _form(ends: tuple[float, float]) -> str:
+    """How numbers between two ends are written: probabilities with four decimals."""
+    return ".4f" if ends == (0.0, 1.0) else ".5g"
+
+
+def _write_range(row: Mapping[str, Any], which: str, form: str) -> str:
+    """From one end of an interval to the other; nothing where there is none."""
+    lower, upper = (row.get(f"{which}{end}") for end in ("lower", "upper"))
+    return "" if lower is None else f"{lower:{form}} to {upper:{form}}"
 
 
 def _write_share(noise: float | None) -> str:
@@ -206,7 +242,9 @@ def _draw(rows: Sequence[Mapping[str, Any]], axes: Axes | None) -> Axes:
             ends = [mean - part * (mean - lower), mean + part * (upper - mean)]
             axes.plot(ends, [place, place], color="0.2", linewidth=4, solid_capstyle="butt")
         axes.plot([mean], [place], marker="o", markersize=5, markerfacecolor="white", markeredgecolor="black")
-    axes.set_yticks(list(places), [_label(row) for row in rows], parse_math=False)
+    alike = {name for name in rows[0] if len(rows) > 1 and len({str(row.get(name)) for row in rows}) == 1}
+    names = [name for name in _find_texts(rows) if name not in alike]
+    axes.set_yticks(list(places), [_label(row, names) for row in rows], parse_math=False)
     axes.margins(y=0.5 / max(1, len(rows)))
     return axes
 
@@ -228,9 +266,10 @@ def new_axes(width: float, height: float) -> Axes:
     return made
 
 
-def _label(row: Mapping[str, Any]) -> str:
+def _label(row: Mapping[str, Any], names: Sequence[str]) -> str:
     """What names a row, in one line."""
-    return printable("  ".join(str(value) for name, value in row.items() if name not in NUMBERS and value))
+    said = {name: row[name] for name in names if row.get(name)}
+    return printable("  ".join(str(value) if name in TOLD else f"{name}={value}" for name, value in said.items()))
 
 
 def _text(text: str) -> str:

@@ -7,7 +7,7 @@ from datetime import date
 from fractions import Fraction
 
 from discreet.errors import InputError
-from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.guarantee import Guarantee, as_text
 from discreet.privacy.ledger_entries import Entry, Refusal, Share
 
 __all__ = ["Balance", "Charge", "balance_of", "charge_of", "limit_of"]
@@ -44,6 +44,15 @@ class Balance:
     epsilon_spent: Fraction
     delta_spent: Fraction
     closed: bool = False
+
+    def __str__(self) -> str:
+        """What was spent, of what, and what is left."""
+        spent = f"epsilon {as_text(self.epsilon_spent)} of {as_text(self.limit.epsilon)}"
+        left = f"epsilon {as_text(self.epsilon_left)}"
+        if self.limit.delta:
+            spent += f" and delta {as_text(self.delta_spent)} of {as_text(self.limit.delta)}"
+            left += f" and delta {as_text(self.delta_left)}"
+        return f"{spent} spent, {'closed' if self.closed else f'{left} left'}"
 
     @property
     def epsilon_left(self) -> Fraction:

@@ -31,6 +31,8 @@ ALIKE_LETTERS = str.maketrans(
     "aeopcyxijskmtbhoavp",
 )
 """Letters of Cyrillic and Greek that look like Latin ones."""
+IN_MEMORY = (":memory:", "sqlite://", "sqlite:///:memory:")
+"""Places and addresses of ledgers in memory."""
 
 
 def in_words(refusal: Refusal, name: str, address: str) -> InputError:
@@ -44,7 +46,7 @@ def in_words(refusal: Refusal, name: str, address: str) -> InputError:
     account, ledger, detail = f"account {shown(name)}", f"ledger {address}", refusal.detail
     words = {
         "closed": f"{account} is closed",
-        "absent": f"no {account} in {ledger}; open it first",
+        "absent": f"no {account} in {ledger}; open it first{forgets(address)}",
         "paid": "this release was paid for before: each has an id of its own",
         "request": f"the request was made before in {account}, by somebody else or for something else",
         "tampered": f"{account} in {ledger} was tampered with, or its database is damaged: {detail} is not what "
@@ -84,7 +86,7 @@ def likeness(name: object) -> str:
 
 def forgets(place: str) -> str:
     """What whoever looks for an account in a ledger in memory should know; nothing of other ledgers."""
-    if place != ":memory:":
+    if place not in IN_MEMORY:
         return ""
     return "; clones and other processes do not share a ledger in memory: name a file, such as sqlite:///budget.db"
 

@@ -25,6 +25,7 @@ Official Statistics 19(1); Reiter (2002), Satisfying disclosure requirements wit
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,7 @@ from scipy.special import gammainc, gammaincinv, ndtr, ndtri
 
 from discreet.errors import InputError
 from discreet.model.arrays import Floats
+from discreet.model.intervals import Intervals, text_table
 
 __all__ = ["PooledEstimate", "pool_estimates"]
 
@@ -46,7 +48,7 @@ LEAST_TAIL = 1e-150
 
 
 @dataclass(frozen=True, eq=False)
-class PooledEstimate:
+class PooledEstimate(Intervals):
     """What several synthetic data sets say together of one or more quantities.
 
     Args:
@@ -78,6 +80,22 @@ class PooledEstimate:
     between: Floats
     within: Floats
     sets: int
+
+    def tidy(self) -> list[dict[str, Any]]:
+        """A row for each quantity.
+
+        Returns:
+            Rows of "quantity", counted from 1, "mean", "lower", "upper" and "level".
+        """
+        ends = (np.atleast_1d(part).tolist() for part in (self.mean, self.lower, self.upper))
+        return [
+            {"quantity": number, "mean": mean, "lower": lower, "upper": upper, "level": self.level}
+            for number, (mean, lower, upper) in enumerate(zip(*ends, strict=True), 1)
+        ]
+
+    def summary(self, *, width: int | None = None) -> str:
+        """The quantities with their intervals, as aligned text; the width is that of `columns`."""
+        return text_table(self.tidy(), width=width)
 
     @property
     def variance(self) -> Floats:

@@ -18,7 +18,7 @@ import numpy as np
 
 from discreet.errors import InputError, listed, shown
 from discreet.model.arrays import Floats
-from discreet.model.drawing import printable
+from discreet.model.drawing import printable, with_noun
 from discreet.model.intervals import html_table
 from discreet.model.late import import_late
 from discreet.model.network import MOST_DRAWN_NODES
@@ -189,7 +189,7 @@ PROOF = (
 def _name_subject(release: Release) -> str:
     """What the records are about, as far as the document says."""
     names = _list_columns(release) if release.over_design else list(release.network.nodes)
-    return f"{listed(names[:3])}" + (f" and {len(names) - 3} more variables" if len(names) > 3 else "")
+    return listed(names[:3]) + (f" and {with_noun(len(names) - 3, 'more variable')}" if len(names) > 3 else "")
 
 
 def _list_columns(release: Release) -> list[str]:

@@ -69,7 +69,7 @@ FORMAT = "discreet-release"
 VERSION = 1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Release(Document, Framed):
     """What a curator publishes.
 
@@ -130,6 +130,10 @@ class Release(Document, Framed):
             raise InputError("the payload is not what the calibration describes: its kind, or a number such as a scale")
         if not self.payload.counts_records(self.guarantee.relation):
             raise InputError("the number of records is either public, or measured with noise")
+
+    def __repr__(self) -> str:
+        """What was promised, and by which mechanism; a payload may be millions of numbers."""
+        return f"Release(id={self.id!r}, private={self.private}, {self.mechanism}: {self.guarantee})"
 
     @property
     def network(self) -> Network:

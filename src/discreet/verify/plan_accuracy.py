@@ -279,7 +279,6 @@ def plan_accuracy(
         records: expected number of records.
         guarantee: of the release, but for its epsilon, which is what is sought; None for add-remove one record.
         mechanism: over a network, of any kind that `noise_aware` reads; None for `planned`.
-        level: of the intervals.
         rng: source of records and noise; everything here is made up.
 
     Returns:

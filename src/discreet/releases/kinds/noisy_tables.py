@@ -11,6 +11,7 @@ import numpy as np
 
 from discreet.errors import listed, require, shown
 from discreet.model.arrays import Array, freeze, margin
+from discreet.model.drawing import with_noun
 from discreet.model.limits import STAR_DIMENSIONS
 from discreet.model.network import Network
 from discreet.model.schema import Scope
@@ -203,8 +204,8 @@ class NoisyTables(CountedTables):
         number = len(set(self.stars.values()))
         agreeing = f", {len(self.stars)} of them in {number} star{'s' * (number > 1)} whose noise agrees"
         line = (
-            f"noise in every cell of {len(self.scales)} tables{agreeing * bool(number)}: discrete {kind} of scale "
-            f"{spread(self.scales.values())}"
+            f"noise in every cell of {with_noun(len(self.scales), 'table')}{agreeing * bool(number)}: "
+            f"discrete {kind} of scale {spread(self.scales.values())}"
         )
         off = spread(calibration.expected.values()) if isinstance(calibration, PlannedNoise) else "?"
         line += f" records; after least squares the cells of a family are off by {off} records on average"
