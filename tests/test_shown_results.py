@@ -140,6 +140,9 @@ def test_pictures_name_rows_by_what_tells_them_apart(posterior: dc.results.Poste
     assert labels(posterior.answer("P(smoke, lung=yes)")) == ["smoke=yes", "smoke=no"]
     asked = [f"P(lung=yes | smoke={state})" for state in ("yes", "no")]
     assert labels(dc.answer_many(posterior, asked)) == asked
+    row = {"query": "MAP(lung)", "state": "lung=no", "mean": 0.9, "lower": 0.8, "upper": 1.0, "best": 1.0}
+    page = html_table([row, row | {"query": "MAP(smoke)", "state": "smoke=no"}])
+    assert "lung=no" in page and "smoke=no" in page  # a query for the most probable states does not say them
 
 
 def test_what_was_released_pooled_and_scored_shows_itself(release: dc.Release) -> None:
