@@ -331,7 +331,7 @@ def refusals() -> Iterable[tuple[str, str]]:
     """Networks of a command, and what is said of them."""
     schema = "--schema asia.json"
     need = "--schema FILE, with all variables and their states"
-    yield "arcs.txt", f"'arcs.txt' does not begin as BIF does, so it is taken for arcs: add {need}"
+    yield "arcs.txt", f"'arcs.txt' does not begin as BIF or XMLBIF does, so it is taken for arcs: add {need}"
     yield "none", f"the network 'none' needs {need}"
     yield "naive-bayes:lung", f"the network 'naive-bayes:lung' needs {need}"
     yield (
