@@ -6,6 +6,7 @@ import os
 import pty
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -199,3 +200,27 @@ def test_a_bar_costs_nothing_where_nobody_looks(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(progress.threading, "Timer", None)  # would be called if one were started
     with under_way("counting") as bar:
         bar(1, 2)
+
+
+@pytest.mark.parametrize("broken", ["__init__", "update", "close"])
+def test_a_bar_that_cannot_be_drawn_ends_nothing(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is under way may have been paid: a terminal that is gone must not lose it."""
+
+    class Gone(progress._Terminal):
+        pass
+
+    def fail(*_: object) -> None:
+        raise BrokenPipeError("the terminal is gone")
+
+    for name in ("__init__", "update", "close"):
+        monkeypatch.setattr(Gone, name, fail if name == broken else lambda *_: None)
+    monkeypatch.setattr(progress, "_find_screen", lambda: Gone)
+    monkeypatch.setattr(progress, "WAIT_SECONDS", 0.0)
+    with under_way("releasing") as bar:
+        for _ in range(200):
+            bar(1, 2)
+            if bar._screen is not None:
+                break
+            time.sleep(0.01)
+        made = "paid"
+    assert made == "paid"

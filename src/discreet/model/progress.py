@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from contextvars import ContextVar, Token, copy_context
 from html import escape
 from types import TracebackType
@@ -68,7 +69,10 @@ def under_way(label: str) -> Bar:
 
 
 class Bar:
-    """A bar, which shows up by itself after a second; see `under_way`."""
+    """A bar, which shows up by itself after a second; see `under_way`.
+
+    A bar that cannot be drawn ends nothing: what is under way may have been paid.
+    """
 
     def __init__(self, label: str) -> None:
         self.label = label
@@ -91,7 +95,7 @@ class Bar:
         """Say that `done` of `total` steps are done."""
         self._steps = done, total
         if self._make is not None and self._screen is not None:
-            with self._lock:
+            with self._lock, suppress(Exception):
                 self._screen.update(self.label, done, total)
 
     def __exit__(
@@ -101,7 +105,7 @@ class Bar:
         if self._make is None:
             return
         self._timer.cancel()
-        with self._lock:
+        with self._lock, suppress(Exception):
             self._make = None
             if self._screen is not None:
                 self._screen.close()
@@ -109,7 +113,7 @@ class Bar:
 
     def _show(self) -> None:
         """Show the bar, unless what it waited for has ended."""
-        with self._lock:
+        with self._lock, suppress(Exception):
             if self._make is not None:
                 self._screen = self._make()
                 self._screen.update(self.label, *self._steps)

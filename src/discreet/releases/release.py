@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from datetime import date
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
@@ -58,7 +57,7 @@ from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.measurement import Measurement, Scores
 from discreet.releases.metric_unit import unit_lines
 from discreet.releases.policy import PolicyPart, RecordsPolicy
-from discreet.releases.release_rows import release_facts, release_rows
+from discreet.releases.release_rows import facts_html, release_facts, release_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -262,12 +261,8 @@ class Release(Document, Framed):
 
     def _repr_html_(self) -> str:
         """The lines of `summary` and the network, for a notebook."""
-        rows = "".join(
-            f'<tr><th scope="row">{name}</th><td style="text-align: left">{escape(printable(told))}</td></tr>'
-            for name, told in release_facts(self).items()
-        )
         drawn = "" if self.over_design else self._shown_network._repr_html_()
-        return f"<table><tbody>{rows}</tbody></table>{drawn}"
+        return f"{facts_html(release_facts(self))}{drawn}"
 
     @property
     def _shown_network(self) -> Network:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from discreet.model.arrays import Array, Floats
 from discreet.model.design import Design
-from discreet.model.drawing import with_noun
+from discreet.model.drawing import printable, with_noun
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
@@ -34,7 +35,7 @@ from discreet.releases.measurement import Measurement
 if TYPE_CHECKING:
     from discreet.releases.release import Release
 
-__all__ = ["measured_rows", "release_facts", "release_rows"]
+__all__ = ["facts_html", "measured_rows", "release_facts", "release_rows"]
 
 Rows = Iterator[dict[str, Any]]
 
@@ -142,6 +143,15 @@ def _list_sums(design: Design, sums: Floats, variances: Floats, noisy_total: boo
     pairs += [(names[i], names[j]) for i, j in design.moments]
     for (one, other), value, variance in zip(pairs, sums.tolist(), variances.tolist(), strict=True):
         yield {"first": one, "second": other, "value": value, "deviation": variance**0.5}
+
+
+def facts_html(facts: Mapping[str, str]) -> str:
+    """What `release_facts` says, as a table of HTML in which names are text."""
+    rows = "".join(
+        f'<tr><th scope="row">{name}</th><td style="text-align: left">{escape(printable(told))}</td></tr>'
+        for name, told in facts.items()
+    )
+    return f"<table><tbody>{rows}</tbody></table>"
 
 
 def release_facts(release: Release) -> Mapping[str, str]:
