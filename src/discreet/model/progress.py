@@ -140,11 +140,11 @@ class _Terminal:
             *parts, console=console.Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False
         )
         self._task = self._bars.add_task("", total=None)
-        self._bars.start()
 
     def update(self, label: str, done: int, total: int | None) -> None:
         """Draw it anew."""
         self._bars.update(self._task, description=printable(label), completed=done, total=total)
+        self._bars.start()  # once; not before there is something to show
 
     def close(self) -> None:
         """Take it away."""
