@@ -62,7 +62,7 @@ def plan_within(
             over, wanted.queries, wanted.within, records, guarantee=promise, mechanism=mechanism, rng=rng
         )
         found.append((promise.relation, plan))
-    text = "\n\n".join(_write_text(relation, plan) for relation, plan in found)
+    text = "\n\n".join(_write_text(relation, plan, known) for relation, plan in found)
     if wanted.picture is not None:
         write_whole(found[0][1].to_svg(), wanted.picture, "picture", replace=wanted.replace)
         text += f"\n\nwrote {wanted.picture}"
@@ -81,26 +81,28 @@ def _write_document(relation: dc.Relation, plan: dc.results.AccuracyPlan) -> dic
     }
 
 
-def _write_text(relation: dc.Relation, plan: dc.results.AccuracyPlan) -> str:
+def _write_text(relation: dc.Relation, plan: dc.results.AccuracyPlan, known: bool) -> str:
     """A plan as text: what is needed, its parts, and what other budgets and numbers of records would give."""
     head = f"{plan.mechanism}, {relation}: "
     head += plan.refused or f"epsilon {as_text(plan.guarantee.epsilon)}"  # type: ignore[union-attr]
-    spread = any(row["low"] < row["high"] for row in plan.rows())
     rows = [
         (
             row["query"],
             "none" if row["epsilon"] is None else f"{row['epsilon']:.3g}",
             f"{row['half_width']:.3g}",
+            f"{row['uncertainty']:.0%}",
             f"{row['sampling']:.3g}",
             f"{row['noise']:.3g}",
-            *([f"{row['low']:.3g} to {row['high']:.3g}"] if spread else []),
+            f"{row['low']:.3g} to {row['high']:.3g}",
+            f"{row['error']:.3g}",
         )
         for row in plan.rows()
     ]
-    named = ("question", "needs epsilon", f"half-width at {plan.epsilon:g}", "sampling", "noise")
-    parts = [head, columns((*named, *(["other networks"] if spread else [])), rows), _write_table(plan)]
-    if spread:
-        parts.append("the network has no probabilities: others are from several random ones")
+    named = ("question", "needs epsilon", f"half-width at {plan.epsilon:g}", "+-", "sampling", "noise")
+    of = "8 in 10 releases" if known else "8 in 10 networks"
+    parts = [head, columns((*named, of, "error"), rows), _write_table(plan)]
+    if not known:
+        parts.append("the network has no probabilities: those of several random ones were taken")
     return "\n\n".join(parts)
 
 
