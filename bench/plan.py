@@ -2,17 +2,16 @@
 
 `python -m bench.plan [asia child FOLDER ...] [--epsilon 1] [--records 10000] [--releases 20] [--unknown]` asks ten
 questions of each network: three marginals, three with one observed state, two with two of them, and two with a rare
-one. They are picked by a seed, so nobody picked them because they went well. Releases at the budget come first; then
-a plan is asked for the widest of their half-widths, and so should name about that budget. `survey` and `insurer` are
-made up here: tables with rare states, as they have them.
+one. They are picked by a seed, so nobody picked them because they went well. The plan is of the releases' budget.
+`survey` and `insurer` are made up here: tables with rare states, as they have them.
 
 Each line has the predicted half-width and the mean of the releases', each with its relative standard error, the
 quotient of the two, the spread that eight in ten releases are to keep, the share of the releases that did, and the
 predicted and the mean absolute error. A mean of 20 half-widths is itself only known to its standard error: with rare
 evidence that is a fifth, and a quotient beyond 15 % says something only where it is beyond two of both, too (`off`).
 
-`--unknown` plans with the network alone, whose probabilities are drawn: the spread is then that of other networks, and
-the releases are of the network's own probabilities.
+`--unknown` also plans with the network alone, whose probabilities are drawn: the spread is then that of other networks,
+and the releases are of the network's own probabilities.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from experiments.networks import theta_of
 import discreet as dc
 from discreet.inference.sampling import sample_codes
 
-__all__ = ["Compared", "compare", "main", "pick_questions", "survey_like"]
+__all__ = ["Compared", "compare", "main", "pick_questions", "report", "see_releases", "survey_like"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -44,8 +43,6 @@ PROBES, MOST_TRIES = 20_000, 5_000
 DRAWS = 400
 CLOSE = 0.15
 """Relative distance of a predicted half-width from the mean of those seen."""
-MOST_WIDTH = 0.45
-"""Half-width from which a question is as good as unanswered; none is planned for."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +121,8 @@ def pick_questions(theta: dc.Tables, seed: int = 0) -> list[str]:
     def pick(number: int, observed: int, least: float, most: float) -> None:
         wanted = len(found) + number
         for _ in range(MOST_TRIES):
+            if len(found) >= wanted or observed >= len(nodes):
+                return
             target, *given = map(str, rng.permutation(nodes)[: 1 + observed])
             record = int(rng.integers(PROBES))
             share = np.mean(np.all([codes[name] == codes[name][record] for name in given], axis=0))
@@ -131,8 +130,6 @@ def pick_questions(theta: dc.Tables, seed: int = 0) -> list[str]:
             query = f"P({target} | {states})"
             if least <= share <= most and query not in found:
                 found.append(query)
-            if len(found) == wanted:
-                return
 
     for kind in KINDS:
         pick(*kind)
@@ -242,43 +239,42 @@ def see_releases(
 
 
 def compare(
-    theta: dc.Tables, epsilon: str, records: int, releases: int, *, known: bool = True, seed: int = 1
-) -> tuple[list[Compared], dc.results.AccuracyPlan, float]:
+    theta: dc.Tables | dc.Network,
+    queries: Sequence[str],
+    seen: tuple[Floats, Floats],
+    promise: dc.Guarantee,
+    records: int,
+) -> tuple[list[Compared], float]:
     """Compare a plan with releases.
 
     Args:
-        theta: probabilities of a network.
-        epsilon: of the releases.
+        theta: probabilities that the plan knows; or a network alone.
+        queries: that were asked.
+        seen: what `see_releases` returned.
+        promise: of the releases.
         records: of each data set.
-        releases: how many.
-        known: whether the plan knows the probabilities.
-        seed: of the plan; releases have others.
 
     Returns:
-        The questions, the plan, and its CPU seconds.
+        The questions, and the plan's CPU seconds.
     """
-    queries = pick_questions(theta)
-    promise = dc.Guarantee(epsilon=epsilon, delta=0, relation="add-remove", unit="record")
-    widths, errors = see_releases(theta, queries, promise, records, releases)
-    within = max((width for width in widths.mean(axis=0) if width < MOST_WIDTH), default=MOST_WIDTH)
+    widths, errors = seen
     start = time.process_time()
-    plan = dc.plan_accuracy(theta if known else theta.network, queries, float(within), records, rng=seed)
+    plan = dc.plan_accuracy(theta, queries, None, records, guarantee=promise, rng=1)
     taken = time.process_time() - start
     found = []
     for index, one in enumerate(plan.questions):
-        predicted = one.at(float(epsilon))
+        predicted = one.at(float(promise.epsilon))
         ends = (one.spread[0] * predicted, min(one.largest, one.spread[1] * predicted))
         error = one.error * predicted
         found.append(Compared(one.query, predicted, one.uncertainty, ends, error, widths[:, index], errors[:, index]))
-    return found, plan, taken
+    return found, taken
 
 
-def report(name: str, found: Sequence[Compared], plan: dc.results.AccuracyPlan, taken: float) -> str:
+def report(name: str, found: Sequence[Compared], taken: float) -> str:
     """Write the table of a network."""
-    named = "none" if plan.guarantee is None else f"{float(plan.guarantee.epsilon):.3g}"
     far = [one for one in found if not one.close]
     head = (
-        f"{name}: half-width {plan.within:.4f} wanted, epsilon {named} named; {taken:.1f} CPU s; "
+        f"{name}: {taken:.1f} CPU s; "
         f"{len(found) - len(far)} of {len(found)} within 15 %, {sum(one.off for one in far)} off beyond chance; "
         f"{np.mean([one.held for one in found]):.0%} of releases within the spread"
     )
@@ -294,15 +290,20 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("--epsilon", default="1")
     parser.add_argument("--records", type=int, default=10_000)
     parser.add_argument("--releases", type=int, default=20)
-    parser.add_argument("--unknown", action="store_true", help="plan without the network's probabilities")
+    parser.add_argument("--unknown", action="store_true", help="also plan without the network's probabilities")
     wanted = parser.parse_args(None if arguments is None else list(arguments))
     for name in wanted.networks:
         folder = Path(name)
         paths = sorted(map(str, folder.glob("*.bif*"))) if folder.is_dir() else [name]
         for path in paths:
             theta = survey_like(path) if path in _TABLES else theta_of(path)
-            told = compare(theta, wanted.epsilon, wanted.records, wanted.releases, known=not wanted.unknown)
-            print(report(path, *told), flush=True)
+            queries = pick_questions(theta)
+            promise = dc.Guarantee(epsilon=wanted.epsilon, delta=0, relation="add-remove", unit="record")
+            seen = see_releases(theta, queries, promise, wanted.records, wanted.releases)
+            print(report(path, *compare(theta, queries, seen, promise, wanted.records)), flush=True)
+            if wanted.unknown:
+                told = compare(theta.network, queries, seen, promise, wanted.records)
+                print(report(f"{path}, probabilities unknown", *told), flush=True)
 
 
 if __name__ == "__main__":

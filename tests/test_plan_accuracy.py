@@ -149,6 +149,29 @@ def test_the_command_finds_the_budget(run: Shell) -> None:
     assert "exists" in run.fails(f"{command} --picture p.svg")
 
 
+@pytest.mark.usefixtures("few")
+def test_a_workload_has_its_width_and_error(run: Shell) -> None:
+    command = "plan --epsilon 1 --network study.bif --records 3000 --mechanism planned --repeats 1 --relation replace"
+    command += " --workload 'P(lung | smoke=yes)' --workload 'MAP(lung)'"
+    (row,) = run.json(command)["workload"]
+    assert row["query"] == "P(lung | smoke=yes)" and row["relation"] == "replace" and row["epsilon"] is None
+    assert 0.005 < row["sampling"] < row["half_width"] < 0.1 and 0 < row["error"] < row["half_width"]
+    text = run(command)[1].splitlines()
+    titles = text[text.index("the workload at epsilon 1, replace") + 1]
+    assert "half-width at 1" in titles and "error" in titles and "needs epsilon" not in titles
+
+
+@pytest.mark.usefixtures("few")
+def test_a_plan_of_a_stated_budget_has_no_wanted_width() -> None:
+    promise = dc.Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
+    plan = dc.plan_accuracy(TRUTH, QUERIES[:1], None, 3000, guarantee=promise, rng=1)
+    assert plan.within is None and plan.guarantee == promise and plan.refused is None
+    assert plan.to_svg().startswith("<svg") and plan.rows()[0]["epsilon"] is None
+    np.testing.assert_allclose(plan.questions[0].at(2.0), seen(2, 3000, 3)[0], rtol=0.25)
+    with pytest.raises(dc.InputError, match="half-width that is wanted, or the guarantee"):
+        dc.plan_accuracy(TRUTH, QUERIES[:1], None, 3000, rng=1)
+
+
 @pytest.mark.parametrize(
     ("rest", "message"),
     [

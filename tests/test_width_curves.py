@@ -19,18 +19,20 @@ def simulated(scatter: float, questions: int, slope: float = -0.8, seed: int = 0
     return widths[:9], widths[9:]
 
 
-def test_means_and_spreads_are_those_of_further_releases() -> None:
-    """Of 300 questions: the mean of predictions is off by less than five standard errors, spreads hold four in five."""
-    for scatter in (0.1, 0.5):
-        seen, further = simulated(scatter, 300)
-        curves = fit_widths(BUDGETS, seen, np.full((9, 300), 0.03), 1.0)
-        found = curves.at(1.0)
-        off = np.log(found / further.mean())
-        assert abs(off.mean()) < 0.02 + 5 * off.std() / np.sqrt(300)
-        assert 0.7 < off.std() / curves.uncertainty.mean() < 1.6 if scatter > 0.1 else off.std() < 0.06
-        low, high = curves.spread * found
-        assert 0.75 < np.mean((further >= low) & (further <= high)) < 0.95
-        assert np.all(low < found) and np.all(found < high)
+@pytest.mark.parametrize("scatter", [0.1, 0.5, 0.8])
+def test_means_and_spreads_are_those_of_further_releases(scatter: float) -> None:
+    """Of 3,000 questions the mean prediction is off by less than .03; the spread holds about four releases in five.
+
+    The standard error of the mean is below .006; spreads of nine releases are a little short where their law is skewed.
+    """
+    seen, further = simulated(scatter, 3000)
+    curves = fit_widths(BUDGETS, seen, np.full((9, 3000), 0.03), 1.0)
+    found = curves.at(1.0)
+    assert abs(np.log(found.mean() / further.mean())) < 0.03
+    assert 0.7 < np.log(found / further.mean()).std() / curves.uncertainty.mean() < 1.4
+    low, high = curves.spread * found
+    assert 0.75 < np.mean((further >= low) & (further <= high)) < 0.9
+    assert np.all(low < found) and np.all(found < high)
 
 
 @pytest.mark.parametrize("slope", [-1.0, -0.6])

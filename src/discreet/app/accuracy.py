@@ -14,10 +14,11 @@ import discreet as dc
 from discreet.app.terminal import check_output
 from discreet.errors import InputError
 from discreet.model.json_files import write_whole
+from discreet.model.query_grammar import Explanation, parse_query
 from discreet.model.text_tables import columns
 from discreet.privacy.guarantee import as_text
 
-__all__ = ["Wanted", "plan_within"]
+__all__ = ["Wanted", "plan_within", "plan_workload"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,38 @@ def plan_within(
     return {"within": wanted.within, "plans": [_write_document(*each) for each in found]}, text
 
 
+def plan_workload(
+    queries: Sequence[str],
+    truth: dc.Tables,
+    known: bool,
+    records: int,
+    promises: Sequence[dc.Guarantee],
+    mechanism: dc.tools.Mechanism[Any, Any, Any, Any],
+    rng: np.random.Generator,
+) -> tuple[list[dict[str, Any]], str]:
+    """Say how wide intervals of a workload's queries are, and how far off its answers, at a stated budget.
+
+    Args:
+        queries: of the workload; a most probable state has no width, and is left out.
+        truth: probabilities of a network.
+        known: whether they are the network's own; if not, others are tried as well.
+        records: expected number.
+        promises: of the releases.
+        mechanism: that serves the workload.
+        rng: source of records and noise.
+    """
+    asked = [query for query in queries if not isinstance(parse_query(query, truth.network.schema), Explanation)]
+    told, parts = list[dict[str, Any]](), list[str]()
+    for promise in promises if asked else ():
+        over = truth if known else truth.network
+        plan = dc.plan_accuracy(over, asked, None, records, guarantee=promise, mechanism=mechanism, rng=rng)
+        told += [{"relation": promise.relation.value, **row} for row in plan.rows()]
+        parts.append(
+            f"the workload at epsilon {as_text(promise.epsilon)}, {promise.relation}\n{_write_rows(plan, known)}"
+        )
+    return told, "\n\n".join(parts)
+
+
 def _write_document(relation: dc.Relation, plan: dc.results.AccuracyPlan) -> dict[str, Any]:
     """A plan as JSON."""
     return {
@@ -85,10 +118,19 @@ def _write_text(relation: dc.Relation, plan: dc.results.AccuracyPlan, known: boo
     """A plan as text: what is needed, its parts, and what other budgets and numbers of records would give."""
     head = f"{plan.mechanism}, {relation}: "
     head += plan.refused or f"epsilon {as_text(plan.guarantee.epsilon)}"  # type: ignore[union-attr]
+    parts = [head, _write_rows(plan, known), _write_table(plan)]
+    if not known:
+        parts.append("the network has no probabilities: those of several random ones were taken")
+    return "\n\n".join(parts)
+
+
+def _write_rows(plan: dc.results.AccuracyPlan, known: bool) -> str:
+    """The questions as a table: what each needs, how wide it is and of what, and how far off."""
+    sought = plan.within is not None
     rows = [
         (
             row["query"],
-            "none" if row["epsilon"] is None else f"{row['epsilon']:.3g}",
+            *(["none" if row["epsilon"] is None else f"{row['epsilon']:.3g}"] if sought else []),
             f"{row['half_width']:.3g}",
             f"{row['uncertainty']:.0%}",
             f"{row['sampling']:.3g}",
@@ -98,12 +140,9 @@ def _write_text(relation: dc.Relation, plan: dc.results.AccuracyPlan, known: boo
         )
         for row in plan.rows()
     ]
-    named = ("question", "needs epsilon", f"half-width at {plan.epsilon:g}", "+-", "sampling", "noise")
+    width = [f"half-width at {plan.epsilon:g}", "+-", "sampling", "noise"]
     of = "8 in 10 releases" if known else "8 in 10 networks"
-    parts = [head, columns((*named, of, "error"), rows), _write_table(plan)]
-    if not known:
-        parts.append("the network has no probabilities: those of several random ones were taken")
-    return "\n\n".join(parts)
+    return columns(("question", *(["needs epsilon"] if sought else []), *width, of, "error"), rows)
 
 
 def _write_table(plan: dc.results.AccuracyPlan) -> str:

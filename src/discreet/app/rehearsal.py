@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 import discreet as dc
-from discreet.app.accuracy import Wanted, plan_within
+from discreet.app.accuracy import Wanted, plan_within, plan_workload
 from discreet.app.arguments import (
     AMOUNT_HELP,
     DesignFile,
@@ -128,6 +128,10 @@ def plan(
         guessed = bool(workload) or any(given.startswith("records=") for given in option or ())
         asked = bool(workload), guessed
         told, text = _plan_structure(truth, source, chosen, promises, records, repeats or REPEATS, rng, asked)
+        if workload and isinstance(truth, dc.Tables):
+            stated, serves = [query for word in workload for query in queries_of(word)], chosen[DEFAULT_MECHANISM]
+            served = plan_workload(stated, truth, source == KNOWN_TRUTH, records, promises, serves, rng)
+            told["workload"], text = served[0], f"{text}\n\n{served[1]}".rstrip()
     show(as_json, {"records": records, "epsilon": epsilon, **told}, text)
 
 

@@ -14,7 +14,15 @@ from discreet.model.intervals import Library, frame_of
 from discreet.privacy.guarantee import Guarantee
 from discreet.verify.width_curves import NEXT_TO_NOTHING
 
-__all__ = ["FIRST_EPSILON", "HIGHEST_EPSILON", "LOWEST_EPSILON", "NORMAL_ERROR", "AccuracyPlan", "PlannedWidth"]
+__all__ = [
+    "BUDGET_FACTORS",
+    "FIRST_EPSILON",
+    "HIGHEST_EPSILON",
+    "LOWEST_EPSILON",
+    "NORMAL_ERROR",
+    "AccuracyPlan",
+    "PlannedWidth",
+]
 
 LOWEST_EPSILON, HIGHEST_EPSILON = 0.01, 100.0
 """Budgets that are looked at: below the one next to nothing is told, above the other noise is less than a record."""
@@ -115,8 +123,8 @@ class AccuracyPlan:
     Args:
         mechanism: its name.
         guarantee: with the smallest epsilon of two digits at which all questions are answered as narrowly as wanted;
-            None where there is none.
-        within: the wanted half-width.
+            None where there is none. The one that was stated where no half-width is wanted.
+        within: the wanted half-width; None where none is.
         records: number of records that was planned for.
         questions: in their order.
         refused: why there is no guarantee; None where there is one.
@@ -134,7 +142,7 @@ class AccuracyPlan:
 
     mechanism: str
     guarantee: Guarantee | None
-    within: float
+    within: float | None
     records: int
     questions: tuple[PlannedWidth, ...]
     refused: str | None = None
@@ -148,14 +156,15 @@ class AccuracyPlan:
         """The questions with the budget that each needs, and at the stated one the parts of its half-width.
 
         Returns:
-            For each question "query", "epsilon" (None where none is enough), "half_width", its relative standard
-            error "uncertainty", "sampling", "noise", "low" and "high", between which the half-widths of eight in ten
-            releases lie, and "error", the expected absolute error of the answer.
+            For each question "query", "epsilon" (None where none is enough, or none was sought), "half_width", its
+            relative standard error "uncertainty", "sampling", "noise", "low" and "high", between which the half-widths
+            of eight in ten releases lie, and "error", the expected absolute error of the answer.
         """
+        needed = [math.inf if self.within is None else one.needed(self.within) for one in self.questions]
         return [
             {
                 "query": one.query,
-                "epsilon": one.needed(self.within) if math.isfinite(one.needed(self.within)) else None,
+                "epsilon": epsilon if math.isfinite(epsilon) else None,
                 "half_width": one.at(self.epsilon),
                 "uncertainty": one.uncertainty,
                 "sampling": one.sampling,
@@ -164,7 +173,7 @@ class AccuracyPlan:
                 "high": min(one.largest, one.spread[1] * one.at(self.epsilon)),
                 "error": one.error * one.at(self.epsilon),
             }
-            for one in self.questions
+            for one, epsilon in zip(self.questions, needed, strict=True)
         ]
 
     def to_frame(self, library: Library = "pandas") -> Any:

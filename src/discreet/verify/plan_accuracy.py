@@ -8,7 +8,7 @@ would, and the stated questions are asked. Few releases have to tell it, so each
 * The rest, `sqrt(h^2 - s^2)`, is nearly a power of epsilon. Its logarithm is fitted by a line over that of epsilon, by
   least squares, near the wanted budget; with a slope that is known roughly beforehand, as questions about rare states
   differ by more from release to release than a slope could be told from.
-* Each release is simulated at the budget that all before it point to, a quarter, or four times of it, and on a data set
+* Each release is simulated at the budget that all before it point to, half, or twice of it, and on a data set
   of its own. There is no further one once the mean of every question is known well enough.
 
 How far simulated half-widths lie from the line says how far those of further releases will: with rare evidence some are
@@ -18,7 +18,7 @@ many times as wide as others, and then no mean of few releases tells the next.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,6 +40,7 @@ from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.queries.query import answer_many
 from discreet.sensitive.counts import Counts, count_codes
 from discreet.verify.accuracy_plan import (
+    BUDGET_FACTORS,
     FIRST_EPSILON,
     HIGHEST_EPSILON,
     LOWEST_EPSILON,
@@ -60,7 +61,7 @@ LEAST_RELEASES, MOST_RELEASES = 4, 9
 """That are simulated at budgets around the wanted one, a data set or a set of probabilities for each."""
 WANTED_ERROR = 0.05
 """Standard error of the logarithm of a mean half-width at which no more releases are simulated."""
-BUDGET_TURNS = (1.0, 0.25, 4.0)
+BUDGET_TURNS = (1.0, 0.5, 2.0)
 """Of the wanted budget, those that are simulated in turn."""
 NORMAL_RELEASES = 4
 """Releases that this is worth, beside the errors of those that were simulated."""
@@ -71,7 +72,7 @@ LEAST_WIDTH = 1e-12
 def plan_accuracy(
     truth: Tables | Network,
     queries: Sequence[str | Query],
-    within: float,
+    within: float | None,
     records: int,
     *,
     guarantee: Guarantee | None = None,
@@ -87,7 +88,8 @@ def plan_accuracy(
         truth: public probabilities, or a guess; or a network alone, for which several sets of probabilities are drawn
             from Dirichlet(1/4).
         queries: probabilities, means and quantiles, as `answer` takes them.
-        within: half-width that the 95 % interval of every row shall have at most, in the unit of the answer.
+        within: half-width that the 95 % interval of every row shall have at most, in the unit of the answer; None for
+            what the guarantee's own epsilon gives.
         records: expected number of records.
         guarantee: of the release, but for its epsilon, which is what is sought; None for add-remove one record.
         mechanism: over a network, of any kind that `noise_aware` reads; None for `planned`.
@@ -116,7 +118,9 @@ def plan_accuracy(
     require_mechanism(mechanism)
     network = truth if isinstance(truth, Network) else truth.network
     asked = _read_queries(queries, network)
-    if not (math.isfinite(within) and within > 0):
+    if within is None and guarantee is None:
+        raise InputError("a plan needs the half-width that is wanted, or the guarantee that it is about")
+    if within is not None and not (math.isfinite(within) and within > 0):
         raise InputError(f"a half-width is a number above 0, not {shown(within)}")
     if not 0 < records <= MOST_PLANNED_RECORDS or (isinstance(truth, Tables) and truth.draws is not None):
         raise InputError(
@@ -124,7 +128,10 @@ def plan_accuracy(
         )
     promise = guarantee or Guarantee(epsilon=1, delta=0, relation=Relation.ADD_REMOVE, unit="record")
     simulated = _Simulated(asked, _make_up(truth, mechanism, asked, records, rng), mechanism, promise, rng)
-    questions = _search(simulated, within, known=isinstance(truth, Tables))
+    if within is None:
+        questions = _search(simulated, lambda _: float(promise.epsilon), known=isinstance(truth, Tables))
+        return AccuracyPlan(mechanism.name, promise, None, records, questions)
+    questions = _search(simulated, lambda found: _find_budget(found, within), known=isinstance(truth, Tables))
     return _state(questions, mechanism.name, promise, within, records)
 
 
@@ -170,7 +177,7 @@ class _Simulated:
     def questions(self, centre: float) -> tuple[PlannedWidth, ...]:
         """What is known of each question, around a budget."""
         curves = self._fit(centre)
-        budgets = tuple(centre * factor for factor in sorted(BUDGET_TURNS))
+        budgets = tuple(centre * factor for factor in BUDGET_FACTORS)
         widths = np.array([curves.at(budget) for budget in budgets])
         h, errors = np.array(self._widths).sum(axis=0), np.array(self._errors).sum(axis=0)
         more = NORMAL_RELEASES / len(self._budgets) * h
@@ -224,17 +231,24 @@ def _read_openly(counts: Counts, rng: np.random.Generator) -> PosteriorDraws:
     return PosteriorDraws(Dirichlet.uniform(counts.over).updated(counts.tables).draw(WIDTH_DRAWS, rng=rng))
 
 
-def _search(simulated: _Simulated, within: float, *, known: bool) -> tuple[PlannedWidth, ...]:
-    """Simulate releases until the wanted budget is known, or it is known that there is none."""
-    centre = FIRST_EPSILON
+def _search(
+    simulated: _Simulated, find_budget: Callable[[Sequence[PlannedWidth]], float], *, known: bool
+) -> tuple[PlannedWidth, ...]:
+    """Simulate releases around a budget that follows from those before, until what it gives is known."""
+    centre = find_budget(())
     for turn in range(MOST_RELEASES):
-        epsilon = centre * BUDGET_TURNS[turn % len(BUDGET_TURNS)]
-        simulated.add(float(f"{_keep_inside(epsilon):.3g}"))
-        needed = [one.needed(within) for one in simulated.questions(centre)]
-        centre = _keep_inside(max((one for one in needed if math.isfinite(one)), default=FIRST_EPSILON))
+        epsilon = _keep_inside(centre * BUDGET_TURNS[turn % len(BUDGET_TURNS)])
+        simulated.add(float(f"{epsilon:.3g}"))
+        centre = find_budget(simulated.questions(centre))
         if known and turn + 1 >= LEAST_RELEASES and simulated.uncertainty(centre) <= WANTED_ERROR:
             break
     return simulated.questions(centre)
+
+
+def _find_budget(questions: Sequence[PlannedWidth], within: float) -> float:
+    """The budget that is enough for all that can be answered so narrowly; at first one to begin with."""
+    needed = [one.needed(within) for one in questions]
+    return _keep_inside(max((one for one in needed if math.isfinite(one)), default=FIRST_EPSILON))
 
 
 def _keep_inside(epsilon: float) -> float:

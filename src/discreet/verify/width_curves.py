@@ -18,7 +18,7 @@ from discreet.model.arrays import Floats
 
 __all__ = ["NEXT_TO_NOTHING", "WidthCurves", "fit_widths"]
 
-NEAR = math.log(8)
+NEAR = math.log(4)
 """Distance from the wanted budget, as a logarithm, at which a release counts for exp(-1/2)."""
 USUAL_SLOPE, SLOPE_DEVIATION = -0.75, 0.35
 """Of the logarithm of the noise part over that of epsilon: noise falls like 1 / epsilon, but not a
@@ -29,6 +29,8 @@ FIT_ROUNDS = 4
 """Of a line and the scatter about it, which says how much its slope is worth."""
 SPREAD = 0.8
 """Share of further releases that the stated spread is to hold."""
+CLEARLY_NARROWER = 0.8
+"""Part of the half-width without noise below which one with noise is narrower by more than chance."""
 NEXT_TO_NOTHING = 0.05
 """Part of a half-width that is left to the noise where simulations show none: they are off by as much."""
 
@@ -40,23 +42,28 @@ class WidthCurves:
     Args:
         height: logarithm of the noise part at epsilon 1.
         slope: of that logarithm over the logarithm of epsilon.
-        sampling: the part without noise.
-        factor: by which the mean of half-widths is above the curve, which is one of logarithms.
+        alone: the part without noise in each data set, shape (data sets, questions).
+        factor: by which the mean of half-widths is above the curves, which are of logarithms.
         spread: ends of eight in ten further releases' half-widths, over their mean; shape (2, questions).
         uncertainty: standard error of the mean's logarithm.
     """
 
     height: Floats
     slope: Floats
-    sampling: Floats
+    alone: Floats
     factor: Floats
     spread: Floats
     uncertainty: Floats
 
+    @property
+    def sampling(self) -> Floats:
+        """The part without noise, on average, shape (questions,)."""
+        return np.asarray(self.alone.mean(axis=0))
+
     def at(self, epsilon: float) -> Floats:
         """Expected half-widths at a budget, shape (questions,)."""
         noise = np.exp(self.height + self.slope * math.log(epsilon))
-        return np.asarray(self.factor * np.hypot(self.sampling, noise))
+        return np.asarray(self.factor * np.hypot(self.alone, noise).mean(axis=0))
 
 
 def fit_widths(budgets: Sequence[float], widths: Floats, sampling: Floats, centre: float) -> WidthCurves:
@@ -81,7 +88,7 @@ def fit_widths(budgets: Sequence[float], widths: Floats, sampling: Floats, centr
     x, alone = np.log(budgets), sampling[: len(budgets)]
     near = np.exp(-(((x - math.log(centre)) / NEAR) ** 2) / 2)[:, None]
     # Where a release leaves to the network what more budget would measure, it is narrower than without noise.
-    s = np.minimum(alone, widths)
+    s = np.where(widths < CLEARLY_NARROWER * alone, widths, alone)
     kept = (near * s).sum(axis=0) / (near * alone).sum(axis=0)
     n = np.sqrt(np.maximum(widths**2 - s**2, (NEXT_TO_NOTHING * widths) ** 2))
     # A deviation of the logarithm of a half-width is one of the noise part's times the square of their quotient.
@@ -89,21 +96,27 @@ def fit_widths(budgets: Sequence[float], widths: Floats, sampling: Floats, centr
     scatter = np.full(widths.shape[1], LEAST_SCATTER)
     for _ in range(FIT_ROUNDS):
         height, slope, told = _fit_lines(x, np.log(n), weights, (scatter / SLOPE_DEVIATION) ** 2)
-        logs = np.log(widths / np.hypot(s, np.exp(height + slope * x[:, None])))
-        mean = (near * logs).sum(axis=0) / near.sum()
-        squares = (near * (logs - mean) ** 2).sum(axis=0) / near.sum()
-        freedom = np.maximum(len(x) - 1 - told, 1)
-        scatter = np.sqrt(squares * len(x) / freedom + LEAST_SCATTER**2)
-    factor = (near * np.exp(logs)).sum(axis=0) / near.sum()
-    off = stdtrit(freedom, (1 + SPREAD) / 2) * math.sqrt(1 + 1 / len(x)) * scatter
-    return WidthCurves(
-        height,
-        slope,
-        kept * sampling.mean(axis=0),
-        factor,
-        np.exp(np.array([mean - off, mean + off])) / factor,
-        scatter / math.sqrt(near.sum()),
-    )
+        ratios = widths / np.hypot(s, np.exp(height + slope * x[:, None]))
+        scatter = _find_scatter(np.log(ratios), near, told)
+    # What each release would show at the centre: those of other data sets, or networks, differ in sampling as well.
+    middle = np.hypot(s, np.exp(height + slope * math.log(centre)))
+    levels = np.log(ratios * middle)
+    scatter = _find_scatter(levels, near, told)
+    mean, factor = _average(ratios * middle, near), _average(ratios * middle, near) / _average(middle, near)
+    off = stdtrit(np.maximum(len(x) - 1 - told, 1), (1 + SPREAD) / 2) * math.sqrt(1 + 1 / len(x)) * scatter
+    ends = np.exp(_average(levels, near) + np.array([-off, off])) / mean
+    return WidthCurves(height, slope, kept * sampling, factor, ends, scatter / math.sqrt(near.sum()))
+
+
+def _average(values: Floats, near: Floats) -> Floats:
+    """Average over releases, shape (questions,)."""
+    return np.asarray((near * values).sum(axis=0) / near.sum())
+
+
+def _find_scatter(logs: Floats, near: Floats, told: Floats) -> Floats:
+    """Deviation of logarithms of half-widths about their mean and a slope of which the releases tell a part."""
+    squares = _average((logs - _average(logs, near)) ** 2, near)
+    return np.asarray(np.sqrt(squares * len(logs) / np.maximum(len(logs) - 1 - told, 1) + LEAST_SCATTER**2))
 
 
 def _fit_lines(x: Floats, y: Floats, weights: Floats, worth: Floats) -> tuple[Floats, Floats, Floats]:
