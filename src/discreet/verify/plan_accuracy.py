@@ -279,7 +279,7 @@ def _make_up(
         single = Tables(truth.network, {node: table[..., None] for node, table in truth.items()}, draws=1)
         theta = [single] * MOST_RELEASES
     scopes = tuple(mechanism.scopes(theta[0].network)) or None
-    worlds = []
+    worlds = list[_World]()
     for one in theta:
         alone = Tables(one.network, {node: table[..., 0] for node, table in one.items()})
         counts = count_codes(one.network, sample_codes(alone, records, rng), scopes)
