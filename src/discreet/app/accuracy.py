@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import discreet as dc
+from discreet.app.arguments import queries_of
 from discreet.app.terminal import check_output
 from discreet.errors import InputError
 from discreet.model.json_files import write_whole
@@ -71,7 +72,7 @@ def plan_within(
 
 
 def plan_workload(
-    queries: Sequence[str],
+    workload: Sequence[str],
     truth: dc.Tables,
     known: bool,
     records: int,
@@ -82,7 +83,7 @@ def plan_workload(
     """Say how wide intervals of a workload's queries are, and how far off its answers, at a stated budget.
 
     Args:
-        queries: of the workload; a most probable state has no width, and is left out.
+        workload: queries, or files of them; a most probable state has no width, and is left out.
         truth: probabilities of a network.
         known: whether they are the network's own; if not, others are tried as well.
         records: expected number.
@@ -90,16 +91,17 @@ def plan_workload(
         mechanism: that serves the workload.
         rng: source of records and noise.
     """
-    asked = [query for query in queries if not isinstance(parse_query(query, truth.network.schema), Explanation)]
-    told, parts = list[dict[str, Any]](), list[str]()
+    queries = [parse_query(query, truth.network.schema) for word in workload for query in queries_of(word)]
+    asked = [query for query in queries if not isinstance(query, Explanation)]
+    told, text = list[dict[str, Any]](), ""
     for promise in promises if asked else ():
         over = truth if known else truth.network
         plan = dc.plan_accuracy(over, asked, None, records, guarantee=promise, mechanism=mechanism, rng=rng)
         told += [{"relation": promise.relation.value, **row} for row in plan.rows()]
-        parts.append(
-            f"the workload at epsilon {as_text(promise.epsilon)}, {promise.relation}\n{_write_rows(plan, known)}"
+        text += (
+            f"\n\nthe workload at epsilon {as_text(promise.epsilon)}, {promise.relation}\n{_write_rows(plan, known)}"
         )
-    return told, "\n\n".join(parts)
+    return told, text
 
 
 def _write_document(relation: dc.Relation, plan: dc.results.AccuracyPlan) -> dict[str, Any]:

@@ -105,8 +105,7 @@ def plan(
     Records are made up from the network file's probabilities, or, where it has none, from random ones; over a design
     from random weights; of a family's --score from parameters that its prior draws.
     """
-    rng = np.random.default_rng(seed)
-    beside = score is not None or design is not None or repeats is not None
+    rng, beside = np.random.default_rng(seed), score is not None or design is not None or repeats is not None
     _check_asked(epsilon, within, bool(queries) or picture is not None, beside)
     promises = [
         dc.Guarantee(epsilon=epsilon or 1, delta=delta, relation=each, unit=unit) for each in _list_relations(relation)
@@ -114,8 +113,7 @@ def plan(
     if within is not None:
         truth, source = _choose_truth(network, None, schema, rng)
         chosen = _choose_mechanisms(truth, mechanism or DEFAULT_MECHANISM, option, workload, records)
-        stated = [query for word in queries or () for query in queries_of(word)]
-        wanted = Wanted(stated, within, picture, replace)
+        wanted = Wanted([query for word in queries or () for query in queries_of(word)], within, picture, replace)
         told, text = plan_within(wanted, truth, source == KNOWN_TRUTH, records, promises, chosen, rng)
         told["source"] = source
     elif score is not None:
@@ -125,13 +123,12 @@ def plan(
     else:
         truth, source = _choose_truth(network, design, schema, rng)
         chosen = _choose_mechanisms(truth, mechanism, option, workload, records)
-        guessed = bool(workload) or any(given.startswith("records=") for given in option or ())
-        asked = bool(workload), guessed
+        asked = bool(workload), bool(workload) or any(given.startswith("records=") for given in option or ())
         told, text = _plan_structure(truth, source, chosen, promises, records, repeats or REPEATS, rng, asked)
         if workload and isinstance(truth, dc.Tables):
-            stated, serves = [query for word in workload for query in queries_of(word)], chosen[DEFAULT_MECHANISM]
-            served = plan_workload(stated, truth, source == KNOWN_TRUTH, records, promises, serves, rng)
-            told["workload"], text = served[0], f"{text}\n\n{served[1]}".rstrip()
+            known, serves = source == KNOWN_TRUTH, chosen[DEFAULT_MECHANISM]
+            told["workload"], more = plan_workload(workload, truth, known, records, promises, serves, rng)
+            text += more
     show(as_json, {"records": records, "epsilon": epsilon, **told}, text)
 
 
