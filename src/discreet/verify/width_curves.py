@@ -57,8 +57,8 @@ class WidthCurves:
 
     @property
     def sampling(self) -> Floats:
-        """The part without noise, on average, shape (questions,)."""
-        return np.asarray(self.alone.mean(axis=0))
+        """The part without noise, on average, shape (questions,); where releases are narrower it was overestimated."""
+        return np.asarray(np.minimum(self.factor, 1.0) * self.alone.mean(axis=0))
 
     def at(self, epsilon: float) -> Floats:
         """Expected half-widths at a budget, shape (questions,)."""
