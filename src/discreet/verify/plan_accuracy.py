@@ -63,6 +63,8 @@ WANTED_ERROR = 0.05
 """Standard error of the logarithm of a mean half-width at which no more releases are simulated."""
 BUDGET_TURNS = (1.0, 0.5, 2.0)
 """Of the wanted budget, those that are simulated in turn."""
+SHARPNESS_TURNS = (0.25, 1.0, 4.0)
+"""Concentrations of random networks' rows, in turn: from rows that are nearly deterministic to such as are even."""
 NORMAL_RELEASES = 4
 """Releases that this is worth, beside the errors of those that were simulated."""
 LEAST_WIDTH = 1e-12
@@ -86,7 +88,7 @@ def plan_accuracy(
 
     Args:
         truth: public probabilities, or a guess; or a network alone, for which several sets of probabilities are drawn
-            from Dirichlet(1/4).
+            from Dirichlet laws of concentrations 1/4, 1 and 4.
         queries: probabilities, means and quantiles, as `answer` takes them.
         within: half-width that the 95 % interval of every row shall have at most, in the unit of the answer; None for
             what the guarantee's own epsilon gives.
@@ -273,8 +275,8 @@ def _make_up(
 ) -> list[_World]:
     """Make up data sets: of known probabilities, or each of its own ones."""
     if isinstance(truth, Network):
-        drawn = Dirichlet.uniform(truth).draw(MOST_RELEASES, rng=rng)
-        theta = [drawn.of_draws(np.array([index])) for index in range(MOST_RELEASES)]
+        turns = [SHARPNESS_TURNS[index % len(SHARPNESS_TURNS)] for index in range(MOST_RELEASES)]
+        theta = [Dirichlet.uniform(truth, concentration).draw(1, rng=rng) for concentration in turns]
     else:
         single = Tables(truth.network, {node: table[..., None] for node, table in truth.items()}, draws=1)
         theta = [single] * MOST_RELEASES
