@@ -293,7 +293,7 @@ def test_a_network_beyond_exact_inference_is_audited(monkeypatch: pytest.MonkeyP
     def refused(*_: object) -> None:
         raise dc.InputError("too large")
 
-    monkeypatch.setattr(pair_laws, "joint", refused)
+    monkeypatch.setattr(pair_laws, "marginals", refused)
     made = simulated(network_of({f"v{index}": 2 for index in range(24)}), 20_000, 3, promise())
     assert isinstance(made.payload, dc.kinds.AuditedTables) and made.payload.chosen
 

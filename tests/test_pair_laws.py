@@ -12,7 +12,7 @@ from discreet.inference import pair_laws as module
 from discreet.inference.pair_laws import pair_laws
 from oracle import full_joint, random_draws, small, with_draws
 
-NETWORK = small(("a", 3, ()), ("b", 2, ("a",)), ("c", 2, ("b",)), ("d", 3, ("a", "c")))
+NETWORK = small(("a", 3, ()), ("b", 2, ("a",)), ("c", 2, ("b",)), ("d", 3, ("a", "c")), ("seen 0", 2, ("c",)))
 
 
 def theta() -> dc.Tables:
@@ -27,12 +27,21 @@ def truth(pair: tuple[str, ...]) -> np.ndarray:
     return summed.transpose([kept.index(name) for name in pair])
 
 
-def test_exact_laws_are_those_of_the_joint() -> None:
+@pytest.mark.parametrize("together", [1, 3, 16])
+def test_exact_laws_are_those_of_the_joint(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRSTS_TOGETHER", together)
     pairs = list(permutations(NETWORK.nodes, 2))
     found = pair_laws(theta(), pairs)
     assert list(found) == pairs
     for pair in pairs:
         np.testing.assert_allclose(found[pair], truth(pair), atol=1e-12)
+
+
+def test_a_state_that_is_impossible_has_no_share() -> None:
+    never = dc.Tables(NETWORK, {**theta(), "a": [0.25, 0.0, 0.75]})
+    law = pair_laws(never, [("a", "d"), ("d", "a")])
+    assert np.array_equal(law["a", "d"][1], np.zeros(3)) and law["a", "d"].sum() == pytest.approx(1)
+    np.testing.assert_allclose(law["d", "a"], law["a", "d"].T, atol=1e-12)
 
 
 @pytest.mark.parametrize("why", ["large", "refused"])
@@ -45,7 +54,7 @@ def test_laws_out_of_reach_are_shares_of_made_up_records(why: str, monkeypatch: 
     if why == "large":
         monkeypatch.setattr(module, "MOST_EXACT_CELLS", 1)
     else:
-        monkeypatch.setattr(module, "joint", refused)
+        monkeypatch.setattr(module, "marginals", refused)
     pairs = [("a", "b"), ("d", "b"), ("c", "d")]
     found, again = pair_laws(theta(), pairs), pair_laws(theta(), pairs)
     for pair in pairs:

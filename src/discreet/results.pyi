@@ -16,7 +16,7 @@ from .queries.score import Score as Score
 from .releases.combined import Combined as Combined
 from .sensitive.counts import Counts as Counts
 from .sensitive.records import Records as Records
+from .verify.accuracy_plan import AccuracyPlan as AccuracyPlan
+from .verify.accuracy_plan import PlannedWidth as PlannedWidth
 from .verify.audit import Finding as Finding
 from .verify.plan import Expected as Expected
-from .verify.plan_accuracy import AccuracyPlan as AccuracyPlan
-from .verify.plan_accuracy import PlannedWidth as PlannedWidth

@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 
 import discreet as dc
+from discreet.app.arguments import queries_of
 from discreet.app.terminal import check_output, screen_width
 from discreet.errors import InputError
 from discreet.model.json_files import write_whole
+from discreet.model.query_grammar import Explanation, parse_query
 from discreet.privacy.guarantee import as_text
+from discreet.verify.plan_text import widths_text
 
-__all__ = ["Wanted", "plan_within"]
+__all__ = ["Wanted", "plan_within", "plan_workload"]
 
 
 @dataclass(frozen=True)
@@ -56,9 +59,10 @@ def plan_within(
     assert isinstance(truth, dc.Tables)
     over = truth if known else truth.network
     found: list[tuple[dc.Relation, dc.results.AccuracyPlan]] = []
+    same = int(rng.integers(2**63))  # of all plans: they are of the same networks and records
     for promise, mechanism in product(promises, mechanisms.values()):
         plan = dc.plan_accuracy(
-            over, wanted.queries, wanted.within, records, guarantee=promise, mechanism=mechanism, rng=rng
+            over, wanted.queries, wanted.within, records, guarantee=promise, mechanism=mechanism, rng=same
         )
         found.append((promise.relation, plan))
     text = "\n\n".join(_write_text(relation, plan) for relation, plan in found)
@@ -66,6 +70,38 @@ def plan_within(
         write_whole(found[0][1].to_svg(), wanted.picture, "picture", replace=wanted.replace)
         text += f"\n\nwrote {wanted.picture}"
     return {"within": wanted.within, "plans": [_write_document(*each) for each in found]}, text
+
+
+def plan_workload(
+    workload: Sequence[str],
+    truth: dc.Tables,
+    known: bool,
+    records: int,
+    promises: Sequence[dc.Guarantee],
+    mechanism: dc.tools.Mechanism[Any, Any, Any, Any],
+    rng: np.random.Generator,
+) -> tuple[list[dict[str, Any]], str]:
+    """Say how wide intervals of a workload's queries are, and how far off its answers, at a stated budget.
+
+    Args:
+        workload: queries, or files of them; a most probable state has no width, and is left out.
+        truth: probabilities of a network.
+        known: whether they are the network's own; if not, others are tried as well.
+        records: expected number.
+        promises: of the releases.
+        mechanism: that serves the workload.
+        rng: source of records and noise.
+    """
+    queries = [parse_query(query, truth.network.schema) for word in workload for query in queries_of(word)]
+    asked = [query for query in queries if not isinstance(query, Explanation)]
+    told, text = list[dict[str, Any]](), ""
+    for promise in promises if asked else ():
+        over = truth if known else truth.network
+        plan = dc.plan_accuracy(over, asked, None, records, guarantee=promise, mechanism=mechanism, rng=rng)
+        told += [{"relation": promise.relation.value, **row} for row in plan.rows()]
+        head = f"the workload at epsilon {as_text(promise.epsilon)}, {promise.relation}"
+        text += f"\n\n{head}\n{widths_text(plan, screen_width())}"
+    return told, text
 
 
 def _write_document(relation: dc.Relation, plan: dc.results.AccuracyPlan) -> dict[str, Any]:

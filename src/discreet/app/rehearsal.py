@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 import discreet as dc
-from discreet.app.accuracy import Wanted, plan_within
+from discreet.app.accuracy import Wanted, plan_within, plan_workload
 from discreet.app.arguments import (
     AMOUNT_HELP,
     DesignFile,
@@ -117,8 +117,7 @@ def plan(
     if within is not None:
         truth, source = _choose_truth(network, None, schema, rng)
         chosen = _choose_mechanisms(truth, mechanism or DEFAULT_MECHANISM, option, workload, records)
-        stated = [query for word in queries or () for query in queries_of(word)]
-        wanted = Wanted(stated, within, picture, replace)
+        wanted = Wanted([query for word in queries or () for query in queries_of(word)], within, picture, replace)
         told, text = plan_within(wanted, truth, source == KNOWN_TRUTH, records, promises, chosen, rng)
         told["source"] = source
     elif score is not None:
@@ -129,6 +128,10 @@ def plan(
         chosen = _choose_mechanisms(truth, mechanism, option, workload, records)
         asked = bool(workload), bool(workload) or any(given.startswith("records=") for given in option or ())
         told, text = _plan_structure(truth, source, chosen, promises, records, repeats or REPEATS, rng, asked)
+        if workload and isinstance(truth, dc.Tables):
+            known, serves = source == KNOWN_TRUTH, chosen[DEFAULT_MECHANISM]
+            told["workload"], more = plan_workload(workload, truth, known, records, promises, serves, rng)
+            text += more
     outlet.show({"records": records, "epsilon": epsilon, **told}, text, _list_plans(told))
 
 

@@ -1,16 +1,25 @@
 """From the accuracy that is wanted to the budget that buys it: how wide intervals of a release will be.
 
 A half-width h follows from simulation: records are made up from public probabilities, released, and read as an analyst
-would, and the stated questions are asked. What is sampling, s, is known from the same records with next to no noise.
-Over budgets the rest, `sqrt(h^2 - s^2)`, is nearly a power of epsilon, so that few simulated budgets tell the others:
-its logarithm is taken as linear in that of epsilon between two of them, and as falling like 1 / epsilon beyond.
+would, and the stated questions are asked. Few releases have to tell it, so each counts for all budgets:
+
+* What is sampling, s, is the half-width at next to no noise, known from two data sets. Of the others it follows from
+  the records as they are, whose posterior costs next to nothing and is by a factor as wide.
+* The rest, `sqrt(h^2 - s^2)`, is nearly a power of epsilon. Its logarithm is fitted by a line over that of epsilon, by
+  least squares, near the wanted budget; with a slope that is known roughly beforehand, as questions about rare states
+  differ by more from release to release than a slope could be told from.
+* Each release is simulated at the budget that all before it point to, half, or twice of it, and on a data set
+  of its own. There is no further one once the mean of every question is known well enough.
+
+How far simulated half-widths lie from the line says how far those of further releases will: with rare evidence some are
+many times as wide as others, and then no mean of few releases tells the next.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,9 +29,7 @@ from discreet.inference.sampling import sample_codes
 from discreet.mechanisms.crossing import Mechanism, require_mechanism, simulate
 from discreet.mechanisms.planned import planned
 from discreet.model.arrays import Floats
-from discreet.model.charts import line_chart
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.intervals import Framed
 from discreet.model.network import Network
 from discreet.model.progress import under_way
 from discreet.model.query_grammar import Explanation, NumberQuery, Query, check_names, parse_query
@@ -33,233 +40,42 @@ from discreet.posterior.methods import noise_aware
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.queries.query import answer_many
 from discreet.sensitive.counts import Counts, count_codes
+from discreet.verify.accuracy_plan import (
+    BUDGET_FACTORS,
+    FIRST_EPSILON,
+    HIGHEST_EPSILON,
+    LOWEST_EPSILON,
+    NORMAL_ERROR,
+    AccuracyPlan,
+    PlannedWidth,
+)
 from discreet.verify.plan import MOST_PLANNED_RECORDS
-from discreet.verify.plan_text import plan_text
+from discreet.verify.width_curves import WidthCurves, fit_widths
 
-__all__ = ["AccuracyPlan", "PlannedWidth", "plan_accuracy"]
+__all__ = ["plan_accuracy"]
 
-LOWEST_EPSILON, HIGHEST_EPSILON = 0.01, 100.0
-"""Budgets that are looked at: below the one next to nothing is told, above the other noise is less than a record."""
-OPEN_DRAWS = 400
-"""Draws of a posterior without noise, which cost next to nothing."""
-FIRST_EPSILON = 1.0
-SEARCH_STEPS = 4
-"""Budgets that are simulated in search of the wanted one."""
-CLOSE = 1.1
-"""Factor from a simulated budget to the wanted one at which the search ends: half-widths differ by less."""
 WIDTH_DRAWS = 400
-"""Draws of each posterior: the ends of one interval are off by a tenth of its half-width, those of three by 5 %."""
-DATA_SETS, MORE_DATA_SETS = 3, 20
-"""That are made up and released where probabilities are known; and those that tell what is usual, without a release."""
-RANDOM_NETWORKS = 8
-"""Sets of probabilities that are drawn for a network that has none."""
-SPREAD_FACTOR = 1.9 * math.sqrt(1 + 1 / RANDOM_NETWORKS)
-"""Deviations of a logarithm, from those of 8, within which nine of ten further ones lie (Student's t, 7 degrees)."""
-NEXT_TO_NOTHING = 0.05
-"""Part of a half-width that is left to the noise where simulations show none: they are off by as much."""
-BISECTIONS = 40
-RECORD_FACTORS = (0.25, 0.5, 1, 2, 4)
-"""Of the stated number of records, those that are shown beside it."""
-BUDGET_FACTORS = (0.25, 0.5, 1, 2, 4)
-"""Of the stated budget, those that are shown beside it; the first and the last are simulated, too."""
-
-
-@dataclass(frozen=True)
-class PlannedWidth:
-    """How wide the interval of one question is expected to be, by the budget of the release.
-
-    Args:
-        query: as text.
-        epsilons: that were simulated, rising.
-        widths: expected half-width at each of them, of the widest of the question's rows.
-        sampling: half-width without any noise: what so many records tell.
-        largest: half-width that no interval exceeds: 0.5 of probabilities.
-        spread: factors of the half-width between which nine in ten networks of other probabilities would lie if their
-            logarithms were normal, which was not measured; (1, 1) where the probabilities are known.
-
-    Raises:
-        Nothing: `plan_accuracy` makes these.
-
-    Example:
-        >>> import discreet as dc
-        >>> known = dc.results.PlannedWidth("P(ill)", (1.0, 2.0), (0.05, 0.04), 0.03)
-        >>> round(known.at(1.0), 3), round(known.noise(1.0), 3), round(known.at(1.0, records=4), 4)
-        (0.05, 0.04, 0.02)
-    """
-
-    query: str
-    epsilons: tuple[float, ...]
-    widths: tuple[float, ...]
-    sampling: float
-    largest: float = 0.5
-    spread: tuple[float, float] = (1.0, 1.0)
-
-    def at(self, epsilon: float, *, records: float = 1.0) -> float:
-        """The expected half-width at any budget, and for any number of records.
-
-        Args:
-            epsilon: greater than 0.
-            records: factor of the number of records that was planned for. Noise in records does not depend on their
-                number, so that as many more records are worth as much more budget; sampling falls with their root.
-
-        Returns:
-            The half-width.
-        """
-        return min(self.largest, math.hypot(self.sampling / math.sqrt(records), self.noise(epsilon * records)))
-
-    def noise(self, epsilon: float) -> float:
-        """The part of the half-width that is noise: it and the sampling part are sides of a right angle.
-
-        Args:
-            epsilon: greater than 0.
-
-        Returns:
-            The part.
-        """
-        parts = [math.sqrt(max(width**2 - self.sampling**2, (NEXT_TO_NOTHING * width) ** 2)) for width in self.widths]
-        known, at = np.log(self.epsilons), math.log(epsilon)
-        inside = float(np.interp(at, known, np.log(parts)))
-        return math.exp(inside - (at - min(max(at, known[0]), known[-1])))
-
-    def needed(self, within: float) -> float:
-        """The smallest budget at which the interval is as narrow as wanted.
-
-        Args:
-            within: half-width.
-
-        Returns:
-            Epsilon; infinite where sampling alone is wider, or a budget of 100 does not buy it.
-        """
-        low, high = math.log(LOWEST_EPSILON), math.log(HIGHEST_EPSILON)
-        if self.sampling >= within or self.at(HIGHEST_EPSILON) > within:
-            return math.inf
-        for _ in range(BISECTIONS):
-            middle = (low + high) / 2
-            low, high = (low, middle) if self.at(math.exp(middle)) <= within else (middle, high)
-        return math.exp(high)
-
-
-@dataclass(frozen=True)
-class AccuracyPlan(Framed):
-    """The budget that buys the wanted accuracy, and how wide intervals are at others.
-
-    Args:
-        mechanism: its name.
-        guarantee: with the smallest epsilon of two digits at which all questions are answered as narrowly as wanted;
-            None where there is none.
-        within: the wanted half-width.
-        records: number of records that was planned for.
-        questions: in their order.
-        refused: why there is no guarantee; None where there is one.
-
-    Raises:
-        Nothing: `plan_accuracy` makes it.
-
-    Example:
-        >>> import discreet as dc
-        >>> wide = dc.results.PlannedWidth("P(ill)", (1.0, 2.0), (0.05, 0.04), 0.03)
-        >>> plan = dc.results.AccuracyPlan("planned", None, 0.02, 1000, (wide,), "sampling alone is wider")
-        >>> plan.rows()[0]["sampling"]
-        0.03
-    """
-
-    mechanism: str
-    guarantee: Guarantee | None
-    within: float
-    records: int
-    questions: tuple[PlannedWidth, ...]
-    refused: str | None = None
-
-    @property
-    def epsilon(self) -> float:
-        """The budget that half-widths are shown for: the stated one, or 1 where there is none."""
-        return FIRST_EPSILON if self.guarantee is None else float(self.guarantee.epsilon)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """The questions with the budget that each needs, and at the stated one the parts of its half-width.
-
-        Returns:
-            For each question "query", "epsilon" (None where none is enough), "half_width", "sampling", "noise", and
-            "low" and "high", between which the half-width lies where probabilities are not known.
-        """
-        return [
-            {
-                "query": one.query,
-                "epsilon": one.needed(self.within) if math.isfinite(one.needed(self.within)) else None,
-                "half_width": one.at(self.epsilon),
-                "sampling": one.sampling,
-                "noise": one.noise(self.epsilon),
-                "low": one.spread[0] * one.at(self.epsilon),
-                "high": min(one.largest, one.spread[1] * one.at(self.epsilon)),
-            }
-            for one in self.questions
-        ]
-
-    def tidy(self) -> list[dict[str, Any]]:
-        """The rows of `rows`."""
-        return self.rows()
-
-    def summary(self, *, width: int | None = None) -> str:
-        """The epsilon, the questions with the parts of their half-widths, and half-widths at other budgets, as text."""
-        return plan_text(self, width)
-
-    def _repr_html_(self) -> str:
-        """The picture, for a notebook."""
-        return self.to_svg()
-
-    def table(self) -> list[dict[str, Any]]:
-        """Half-widths at other budgets and for other numbers of records.
-
-        Returns:
-            Rows of "query", "records", "epsilon" and "half_width".
-        """
-        return [
-            {
-                "query": one.query,
-                "records": round(self.records * factor),
-                "epsilon": self.epsilon * times,
-                "half_width": one.at(self.epsilon * times, records=factor),
-            }
-            for one in self.questions
-            for factor in RECORD_FACTORS
-            for times in BUDGET_FACTORS
-        ]
-
-    def to_svg(self, *, against: str = "epsilon") -> str:
-        """A picture of the half-widths.
-
-        Args:
-            against: "epsilon", for the stated number of records; or "records", at the stated budget.
-
-        Returns:
-            SVG.
-
-        Raises:
-            InputError: something else to draw it against.
-        """
-        if against not in ("epsilon", "records"):
-            raise InputError(f"a picture is against epsilon or records, not {shown(against)}")
-        budgets = against == "epsilon"
-        lines = {
-            one.query: [(self.epsilon * times, one.at(self.epsilon * times)) for times in BUDGET_FACTORS]
-            if budgets
-            else [(self.records * times, one.at(self.epsilon, records=times)) for times in RECORD_FACTORS]
-            for one in self.questions
-        }
-        beside = f"{self.records:,} records" if budgets else f"epsilon {self.epsilon:g}"
-        return line_chart(
-            lines,
-            title=f"Expected half-width of 95 % intervals, {beside}",
-            x_label="epsilon" if budgets else "records",
-            y_label="half-width",
-            wanted=self.within,
-        )
+"""Draws of each posterior: the ends of one interval are off by a tenth of its half-width, those of four by 5 %."""
+NOISELESS_RELEASES = 2
+"""Data sets that are released with next to no noise."""
+LEAST_RELEASES, MOST_RELEASES = 4, 9
+"""That are simulated at budgets around the wanted one, a data set or a set of probabilities for each."""
+WANTED_ERROR = 0.05
+"""Standard error of the logarithm of a mean half-width at which no more releases are simulated."""
+BUDGET_TURNS = (1.0, 0.5, 2.0)
+"""Of the wanted budget, those that are simulated in turn."""
+SHARPNESS_TURNS = (0.25, 1.0, 4.0)
+"""Concentrations of random networks' rows, in turn: from rows that are nearly deterministic to such as are even."""
+NORMAL_RELEASES = 4
+"""Releases that this is worth, beside the errors of those that were simulated."""
+LEAST_WIDTH = 1e-12
+"""Stands for half-widths of what is certain."""
 
 
 def plan_accuracy(
     truth: Tables | Network,
     queries: Sequence[str | Query],
-    within: float,
+    within: float | None,
     records: int,
     *,
     guarantee: Guarantee | None = None,
@@ -273,9 +89,10 @@ def plan_accuracy(
 
     Args:
         truth: public probabilities, or a guess; or a network alone, for which several sets of probabilities are drawn
-            from Dirichlet(1/4), and half-widths are stated with their spread.
+            from Dirichlet laws of concentrations 1/4, 1 and 4.
         queries: probabilities, means and quantiles, as `answer` takes them.
-        within: half-width that the 95 % interval of every row shall have at most, in the unit of the answer.
+        within: half-width that the 95 % interval of every row shall have at most, in the unit of the answer; None for
+            what the guarantee's own epsilon gives.
         records: expected number of records.
         guarantee: of the release, but for its epsilon, which is what is sought; None for add-remove one record.
         mechanism: over a network, of any kind that `noise_aware` reads; None for `planned`.
@@ -304,110 +121,146 @@ def plan_accuracy(
     require_mechanism(mechanism)
     network = truth if isinstance(truth, Network) else truth.network
     asked = _read_queries(queries, network)
-    if not (math.isfinite(within) and within > 0):
+    if within is None and guarantee is None:
+        raise InputError("a plan needs the half-width that is wanted, or the guarantee that it is about")
+    if within is not None and not (math.isfinite(within) and within > 0):
         raise InputError(f"a half-width is a number above 0, not {shown(within)}")
     if not 0 < records <= MOST_PLANNED_RECORDS or (isinstance(truth, Tables) and truth.draws is not None):
         raise InputError(
             f"a plan needs at least one record, at most {MOST_PLANNED_RECORDS:,}, and one table for each node"
         )
     promise = guarantee or Guarantee(epsilon=1, delta=0, relation=Relation.ADD_REMOVE, unit="record")
+    known = isinstance(truth, Tables)
     with under_way("planning"):
-        worlds = _make_up(truth, mechanism, records, rng)
-        usual = [] if isinstance(truth, Network) else worlds[DATA_SETS:]
-        simulated = _Simulated(asked, worlds[: len(worlds) - len(usual)], mechanism, promise, usual, rng)
-        questions = _search(simulated, within, spread=isinstance(truth, Network))
-    return _state(questions, mechanism.name, promise, within, records)
+        simulated = _Simulated(asked, _make_up(truth, mechanism, asked, records, rng), mechanism, promise, rng)
+        if within is None:
+            questions = _search(simulated, lambda _: float(promise.epsilon), known=known)
+            plan = AccuracyPlan(mechanism.name, promise, None, records, questions)
+        else:
+            questions = _search(simulated, lambda found: _find_budget(found, within), known=known)
+            plan = _state(questions, mechanism.name, promise, within, records)
+    return replace(plan, over_networks=not known)
+
+
+@dataclass(frozen=True, eq=False)
+class _World:
+    """A made-up data set, its law, and the true answers: those of each question's rows."""
+
+    counts: Counts
+    truth: list[Floats]
 
 
 class _Simulated:
-    """Half-widths of questions by budget, of the same made-up data sets; each budget is simulated once."""
+    """Half-widths of questions, of simulated releases at some budgets, each of a data set of its own."""
 
     def __init__(
         self,
         asked: Sequence[Query],
-        worlds: Sequence[Counts],
+        worlds: Sequence[_World],
         mechanism: Mechanism[Any],
         promise: Guarantee,
-        usual: Sequence[Counts],
         rng: np.random.Generator,
     ) -> None:
         self._asked, self._worlds, self._mechanism, self._promise = asked, worlds, mechanism, promise
         self._rng = rng
-        self._found: dict[float, Floats] = {}
-        self._usual = self._compare_usual(usual)
-        self._sampling = self._measure(HIGHEST_EPSILON)
+        self._budgets: list[float] = []
+        self._widths: list[Floats] = []
+        self._errors: list[Floats] = []
+        opened = np.array([self._ask(_read_openly(world.counts, rng), world.truth)[0] for world in worlds])
+        own = [self._release(world, HIGHEST_EPSILON)[0] for world in worlds[:NOISELESS_RELEASES]]
+        self._sampling = opened * (np.array(own) / opened[: len(own)]).mean(axis=0)
 
     def add(self, epsilon: float) -> None:
-        """Simulate a budget."""
-        if epsilon not in self._found:
-            self._found[epsilon] = self._measure(epsilon)
+        """Simulate a release of the next data set."""
+        widths, errors = self._release(self._worlds[len(self._budgets)], epsilon)
+        self._budgets.append(epsilon)
+        self._widths.append(widths)
+        self._errors.append(errors)
 
-    def questions(self, *, spread: bool) -> tuple[PlannedWidth, ...]:
-        """What is known of each question, by all budgets that were simulated."""
-        budgets = tuple(sorted(self._found))
-        widths = np.array([self._found[budget] for budget in budgets])  # (budgets, data sets, questions)
-        told = []
-        for index, query in enumerate(self._asked):
-            own, alone = widths[:, :, index], self._sampling[:, index]
-            logs = np.log(own) - np.log(own).mean(axis=1, keepdims=True)
-            off = SPREAD_FACTOR * float(logs.std(axis=1, ddof=1).mean()) if spread else 0.0
-            ends = (math.exp(-off), math.exp(off))
-            largest = math.inf if isinstance(query, NumberQuery) else 0.5
-            widths_of = tuple(own.mean(axis=1).tolist())
-            told.append(PlannedWidth(str(query), budgets, widths_of, float(alone.mean()), largest, ends))
-        return tuple(told)
+    def uncertainty(self, centre: float) -> float:
+        """Standard error of the logarithm of the mean that is known worst, near a budget."""
+        return float(self._fit(centre).uncertainty.max())
 
-    def _measure(self, epsilon: float) -> Floats:
-        """Half-widths at one budget, shape (data sets, questions)."""
+    def questions(self, centre: float) -> tuple[PlannedWidth, ...]:
+        """What is known of each question, around a budget."""
+        curves = self._fit(centre)
+        budgets = tuple(centre * factor for factor in BUDGET_FACTORS)
+        widths = np.array([curves.at(budget) for budget in budgets])
+        h, errors = np.array(self._widths).sum(axis=0), np.array(self._errors).sum(axis=0)
+        more = NORMAL_RELEASES / len(self._budgets) * h
+        shares = (errors + NORMAL_ERROR * more) / (h + more)
+        return tuple(
+            PlannedWidth(
+                str(query),
+                budgets,
+                tuple(widths[:, index].tolist()),
+                float(curves.sampling[index]),
+                math.inf if isinstance(query, NumberQuery) else 0.5,
+                (float(curves.spread[0, index]), float(curves.spread[1, index])),
+                float(shares[index]),
+                float(curves.uncertainty[index]),
+            )
+            for index, query in enumerate(self._asked)
+        )
+
+    def _fit(self, centre: float) -> WidthCurves:
+        """What the releases so far tell, near a budget."""
+        return fit_widths(self._budgets, np.array(self._widths), self._sampling, centre)
+
+    def _release(self, world: _World, epsilon: float) -> tuple[Floats, Floats]:
+        """Half-widths and absolute errors of the answers of one release, shape (questions,) each."""
         promise = self._promise
         stated = Guarantee(epsilon=repr(epsilon), delta=promise.delta, relation=promise.relation, unit=promise.unit)
+        release = simulate(self._mechanism, world.counts, Dirichlet.uniform(world.counts.over), stated, rng=self._rng)
+        posterior = _without_twins(noise_aware(release, draws=WIDTH_DRAWS, rng=self._rng))
+        return self._ask(posterior, world.truth)
+
+    def _ask(self, posterior: PosteriorDraws, truth: Sequence[Floats]) -> tuple[Floats, Floats]:
+        """Half-widths of the widest rows, and how far their means are from the truth."""
         found = []
-        for counts in self._worlds:
-            prior = Dirichlet.uniform(counts.over)
-            release = simulate(self._mechanism, counts, prior, stated, rng=self._rng)
-            found.append(self._ask(noise_aware(release, draws=WIDTH_DRAWS, rng=self._rng)))
-        return np.array(found) * self._usual
+        for answer, true in zip(answer_many(posterior, self._asked), truth, strict=True):
+            rows = answer.tidy()
+            widths = [max(row["upper"] - row["lower"], LEAST_WIDTH) / 2 for row in rows]
+            widest = int(np.argmax(widths))
+            found.append((widths[widest], abs(rows[widest]["mean"] - true[widest])))
+        widths_of, errors = np.array(found).T
+        return widths_of, errors
 
-    def _compare_usual(self, usual: Sequence[Counts]) -> Floats:
-        """Factor by which intervals of all data sets are wider than of those that are released, by their records alone.
 
-        Few data sets have by chance more or fewer of the records that a rare question is about.
-        """
-        if not usual:
-            return np.ones(len(self._asked))
-        own, others = (
-            np.mean([self._ask(_read_openly(counts, self._rng)) for counts in part], axis=0)
-            for part in (self._worlds, [*self._worlds, *usual])
-        )
-        return np.asarray(others / own)
-
-    def _ask(self, posterior: PosteriorDraws) -> list[float]:
-        """Half-widths of the widest rows."""
-        answers = answer_many(posterior, self._asked)
-        return [max(row["upper"] - row["lower"] for row in one.tidy()) / 2 for one in answers]
+def _without_twins(posterior: PosteriorDraws) -> PosteriorDraws:
+    """Draws that nobody asks which part of them is noise."""
+    wide = posterior.saturated and replace(posterior.saturated, twins=None)
+    return replace(posterior, twins=None, saturated=wide)
 
 
 def _read_openly(counts: Counts, rng: np.random.Generator) -> PosteriorDraws:
     """The posterior of made-up records that are seen as they are: what sampling alone leaves open."""
-    return PosteriorDraws(Dirichlet.uniform(counts.over).updated(counts.tables).draw(OPEN_DRAWS, rng=rng))
+    return PosteriorDraws(Dirichlet.uniform(counts.over).updated(counts.tables).draw(WIDTH_DRAWS, rng=rng))
 
 
-def _search(simulated: _Simulated, within: float, *, spread: bool) -> tuple[PlannedWidth, ...]:
-    """Simulate budgets until the wanted one is known, or until it is known that there is none."""
-    epsilon = FIRST_EPSILON
-    tried: list[float] = []
-    for _ in range(SEARCH_STEPS):
-        simulated.add(epsilon)
-        tried.append(epsilon)
-        needed = [one.needed(within) for one in simulated.questions(spread=spread)]
-        reachable = [one for one in needed if math.isfinite(one)]
-        wanted = min(max(max(reachable, default=FIRST_EPSILON), LOWEST_EPSILON), HIGHEST_EPSILON)
-        if any(max(wanted / one, one / wanted) < CLOSE for one in tried):
+def _search(
+    simulated: _Simulated, find_budget: Callable[[Sequence[PlannedWidth]], float], *, known: bool
+) -> tuple[PlannedWidth, ...]:
+    """Simulate releases around a budget that follows from those before, until what it gives is known."""
+    centre = find_budget(())
+    for turn in range(MOST_RELEASES):
+        epsilon = _keep_inside(centre * BUDGET_TURNS[turn % len(BUDGET_TURNS)])
+        simulated.add(float(f"{epsilon:.3g}"))
+        centre = find_budget(simulated.questions(centre))
+        if known and turn + 1 >= LEAST_RELEASES and simulated.uncertainty(centre) <= WANTED_ERROR:
             break
-        epsilon = float(f"{wanted:.3g}")
-    for factor in (BUDGET_FACTORS[0], BUDGET_FACTORS[-1]):
-        simulated.add(float(f"{max(factor * epsilon, LOWEST_EPSILON):.3g}"))
-    return simulated.questions(spread=spread)
+    return simulated.questions(centre)
+
+
+def _find_budget(questions: Sequence[PlannedWidth], within: float) -> float:
+    """The budget that is enough for all that can be answered so narrowly; at first one to begin with."""
+    needed = [one.needed(within) for one in questions]
+    return _keep_inside(max((one for one in needed if math.isfinite(one)), default=FIRST_EPSILON))
+
+
+def _keep_inside(epsilon: float) -> float:
+    """The nearest budget that is looked at."""
+    return min(max(epsilon, LOWEST_EPSILON), HIGHEST_EPSILON)
 
 
 def _read_queries(queries: Sequence[str | Query], network: Network) -> list[Query]:
@@ -423,19 +276,28 @@ def _read_queries(queries: Sequence[str | Query], network: Network) -> list[Quer
 
 
 def _make_up(
-    truth: Tables | Network, mechanism: Mechanism[Any], records: int, rng: np.random.Generator
-) -> list[Counts]:
+    truth: Tables | Network, mechanism: Mechanism[Any], asked: Sequence[Query], records: int, rng: np.random.Generator
+) -> list[_World]:
     """Make up data sets: of known probabilities, or each of its own ones."""
     if isinstance(truth, Network):
-        drawn = Dirichlet.uniform(truth).draw(RANDOM_NETWORKS, rng=rng)
-        theta = [
-            Tables(truth, {node: table[..., index] for node, table in drawn.items()})
-            for index in range(RANDOM_NETWORKS)
-        ]
+        turns = [SHARPNESS_TURNS[index % len(SHARPNESS_TURNS)] for index in range(MOST_RELEASES)]
+        theta = [Dirichlet.uniform(truth, concentration).draw(1, rng=rng) for concentration in turns]
     else:
-        theta = [truth] * (DATA_SETS + MORE_DATA_SETS)
+        single = Tables(truth.network, {node: table[..., None] for node, table in truth.items()}, draws=1)
+        theta = [single] * MOST_RELEASES
     scopes = tuple(mechanism.scopes(theta[0].network)) or None
-    return [count_codes(one.network, sample_codes(one, records, rng), scopes) for one in theta]
+    worlds = list[_World]()
+    for one in theta:
+        alone = Tables(one.network, {node: table[..., 0] for node, table in one.items()})
+        counts = count_codes(one.network, sample_codes(alone, records, rng), scopes)
+        known = worlds[0].truth if worlds and isinstance(truth, Tables) else _answer_truly(one, asked)
+        worlds.append(_World(counts, known))
+    return worlds
+
+
+def _answer_truly(theta: Tables, asked: Sequence[Query]) -> list[Floats]:
+    """The answers under probabilities that are known, an array of its rows for each question."""
+    return [np.array([row["mean"] for row in one.rows]) for one in answer_many(PosteriorDraws(theta), asked)]
 
 
 def _state(

@@ -9,9 +9,9 @@ from discreet.model.text_tables import columns, fold
 from discreet.privacy.guarantee import as_text
 
 if TYPE_CHECKING:
-    from discreet.verify.plan_accuracy import AccuracyPlan
+    from discreet.verify.accuracy_plan import AccuracyPlan
 
-__all__ = ["plan_text"]
+__all__ = ["plan_text", "widths_text"]
 
 
 def plan_text(plan: AccuracyPlan, width: int | None = None) -> str:
@@ -22,24 +22,36 @@ def plan_text(plan: AccuracyPlan, width: int | None = None) -> str:
         width: columns of the terminal, as of `columns`; None for lines as long as they are.
     """
     head = plan.refused or f"epsilon {as_text(plan.guarantee.epsilon)}"  # type: ignore[union-attr]
-    spread = any(row["low"] < row["high"] for row in plan.rows())
+    parts = [fold(f"{plan.mechanism}: {head}", width), widths_text(plan, width), _write_table(plan, width)]
+    if plan.over_networks:
+        parts.append(fold("the network has no probabilities: those of several random ones were taken", width))
+    return "\n\n".join(parts)
+
+
+def widths_text(plan: AccuracyPlan, width: int | None = None) -> str:
+    """What each question needs, how wide it is and of what, and how far off.
+
+    Args:
+        plan: of some questions.
+        width: columns of the terminal, as of `columns`; None for lines as long as they are.
+    """
+    sought = plan.within is not None
     rows = [
         (
             row["query"],
-            "none" if row["epsilon"] is None else f"{row['epsilon']:.3g}",
+            *(["none" if row["epsilon"] is None else f"{row['epsilon']:.3g}"] if sought else []),
             f"{row['half_width']:.3g}",
+            f"{row['uncertainty']:.0%}",
             f"{row['sampling']:.3g}",
             f"{row['noise']:.3g}",
-            *([f"{row['low']:.3g} to {row['high']:.3g}"] if spread else []),
+            f"{row['low']:.3g} to {row['high']:.3g}",
+            f"{row['error']:.3g}",
         )
         for row in plan.rows()
     ]
-    named = ("question", "needs epsilon", f"half-width at {plan.epsilon:g}", "sampling", "noise")
-    needs = columns((*named, *(["other networks"] if spread else [])), rows, width)
-    parts = [fold(f"{plan.mechanism}: {head}", width), needs, _write_table(plan, width)]
-    if spread:
-        parts.append(fold("the network has no probabilities: others are from several random ones", width))
-    return "\n\n".join(parts)
+    spread = "8 in 10 networks" if plan.over_networks else "8 in 10 releases"
+    widths = (f"half-width at {plan.epsilon:g}", "+-", "sampling", "noise", spread, "error")
+    return columns(("question", *(["needs epsilon"] if sought else []), *widths), rows, width)
 
 
 def _write_table(plan: AccuracyPlan, width: int | None) -> str:

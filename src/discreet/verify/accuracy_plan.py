@@ -1,0 +1,241 @@
+"""The plan from the wanted accuracy, and the width of each question's interval over budgets and records."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from discreet.errors import InputError, shown
+from discreet.model.charts import line_chart
+from discreet.model.intervals import Framed
+from discreet.privacy.guarantee import Guarantee
+from discreet.verify.plan_text import plan_text
+from discreet.verify.width_curves import NEXT_TO_NOTHING
+
+__all__ = [
+    "BUDGET_FACTORS",
+    "FIRST_EPSILON",
+    "HIGHEST_EPSILON",
+    "LOWEST_EPSILON",
+    "NORMAL_ERROR",
+    "AccuracyPlan",
+    "PlannedWidth",
+]
+
+LOWEST_EPSILON, HIGHEST_EPSILON = 0.01, 100.0
+"""Budgets that are looked at: below the one next to nothing is told, above the other noise is less than a record."""
+FIRST_EPSILON = 1.0
+"""Budget from which the wanted one is sought."""
+NORMAL_ERROR = math.sqrt(2 / math.pi) / 1.959964
+"""Expected absolute error over the half-width of a 95 % interval, where errors are normal."""
+BISECTIONS = 40
+RECORD_FACTORS = (0.25, 0.5, 1, 2, 4)
+"""Of the stated number of records, those that are shown beside it."""
+BUDGET_FACTORS = (0.25, 0.5, 1, 2, 4)
+"""Of the stated budget, those that are shown beside it."""
+
+
+@dataclass(frozen=True)
+class PlannedWidth:
+    """How wide the interval of one question is expected to be, by the budget of the release.
+
+    Args:
+        query: as text.
+        epsilons: rising.
+        widths: expected half-width at each of them, of the widest of the question's rows.
+        sampling: half-width without any noise: what so many records tell.
+        largest: half-width that no interval exceeds: 0.5 of probabilities.
+        spread: factors of the half-width between which eight in ten releases lie, were their logarithms normal; where
+            probabilities are not known, eight in ten releases about networks of other probabilities.
+        error: expected distance of the answer from the truth, as a share of the half-width.
+        uncertainty: relative standard error of the half-widths near the wanted budget: few releases were simulated.
+
+    Raises:
+        Nothing: `plan_accuracy` makes these.
+
+    Example:
+        >>> import discreet as dc
+        >>> known = dc.results.PlannedWidth("P(ill)", (1.0, 2.0), (0.05, 0.04), 0.03)
+        >>> round(known.at(1.0), 3), round(known.noise(1.0), 3), round(known.at(1.0, records=4), 4)
+        (0.05, 0.04, 0.02)
+    """
+
+    query: str
+    epsilons: tuple[float, ...]
+    widths: tuple[float, ...]
+    sampling: float
+    largest: float = 0.5
+    spread: tuple[float, float] = (1.0, 1.0)
+    error: float = NORMAL_ERROR
+    uncertainty: float = 0.0
+
+    def at(self, epsilon: float, *, records: float = 1.0) -> float:
+        """The expected half-width at any budget, and for any number of records.
+
+        Args:
+            epsilon: greater than 0.
+            records: factor of the number of records that was planned for. Noise in records does not depend on their
+                number, so that as many more records are worth as much more budget; sampling falls with their root.
+
+        Returns:
+            The half-width.
+        """
+        return min(self.largest, math.hypot(self.sampling / math.sqrt(records), self.noise(epsilon * records)))
+
+    def noise(self, epsilon: float) -> float:
+        """The part of the half-width that is noise: it and the sampling part are sides of a right angle.
+
+        Args:
+            epsilon: greater than 0.
+
+        Returns:
+            The part.
+        """
+        parts = [math.sqrt(max(width**2 - self.sampling**2, (NEXT_TO_NOTHING * width) ** 2)) for width in self.widths]
+        known, at = np.log(self.epsilons), math.log(epsilon)
+        inside = float(np.interp(at, known, np.log(parts)))
+        return math.exp(inside - (at - min(max(at, known[0]), known[-1])))
+
+    def needed(self, within: float) -> float:
+        """The smallest budget at which the interval is as narrow as wanted.
+
+        Args:
+            within: half-width.
+
+        Returns:
+            Epsilon; infinite where sampling alone is wider, or a budget of 100 does not buy it.
+        """
+        low, high = math.log(LOWEST_EPSILON), math.log(HIGHEST_EPSILON)
+        if self.sampling >= within or self.at(HIGHEST_EPSILON) > within:
+            return math.inf
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.at(math.exp(middle)) <= within else (middle, high)
+        return math.exp(high)
+
+
+@dataclass(frozen=True)
+class AccuracyPlan(Framed):
+    """The budget that buys the wanted accuracy, and how wide intervals are at others.
+
+    Args:
+        mechanism: its name.
+        guarantee: with the smallest epsilon of two digits at which all questions are answered as narrowly as wanted;
+            None where there is none. The one that was stated where no half-width is wanted.
+        within: the wanted half-width; None where none is.
+        records: number of records that was planned for.
+        questions: in their order.
+        refused: why there is no guarantee; None where there is one.
+        over_networks: whether probabilities are unknown, so that widths spread over networks, and not over releases of
+            one.
+
+    Raises:
+        Nothing: `plan_accuracy` makes it.
+
+    Example:
+        >>> import discreet as dc
+        >>> wide = dc.results.PlannedWidth("P(ill)", (1.0, 2.0), (0.05, 0.04), 0.03)
+        >>> plan = dc.results.AccuracyPlan("planned", None, 0.02, 1000, (wide,), "sampling alone is wider")
+        >>> plan.rows()[0]["sampling"]
+        0.03
+    """
+
+    mechanism: str
+    guarantee: Guarantee | None
+    within: float | None
+    records: int
+    questions: tuple[PlannedWidth, ...]
+    refused: str | None = None
+    over_networks: bool = False
+
+    @property
+    def epsilon(self) -> float:
+        """The budget that half-widths are shown for: the stated one, or 1 where there is none."""
+        return FIRST_EPSILON if self.guarantee is None else float(self.guarantee.epsilon)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The questions with the budget that each needs, and at the stated one the parts of its half-width.
+
+        Returns:
+            For each question "query", "epsilon" (None where none is enough, or none was sought), "half_width", its
+            relative standard error "uncertainty", "sampling", "noise", "low" and "high", between which the half-widths
+            of eight in ten releases lie, and "error", the expected absolute error of the answer.
+        """
+        needed = [math.inf if self.within is None else one.needed(self.within) for one in self.questions]
+        return [
+            {
+                "query": one.query,
+                "epsilon": epsilon if math.isfinite(epsilon) else None,
+                "half_width": one.at(self.epsilon),
+                "uncertainty": one.uncertainty,
+                "sampling": one.sampling,
+                "noise": one.noise(self.epsilon),
+                "low": one.spread[0] * one.at(self.epsilon),
+                "high": min(one.largest, one.spread[1] * one.at(self.epsilon)),
+                "error": one.error * one.at(self.epsilon),
+            }
+            for one, epsilon in zip(self.questions, needed, strict=True)
+        ]
+
+    def tidy(self) -> list[dict[str, Any]]:
+        """The rows of `rows`."""
+        return self.rows()
+
+    def summary(self, *, width: int | None = None) -> str:
+        """The epsilon, the questions with the parts of their half-widths, and half-widths at other budgets, as text."""
+        return plan_text(self, width)
+
+    def _repr_html_(self) -> str:
+        """The picture, for a notebook."""
+        return self.to_svg()
+
+    def table(self) -> list[dict[str, Any]]:
+        """Half-widths at other budgets and for other numbers of records.
+
+        Returns:
+            Rows of "query", "records", "epsilon" and "half_width".
+        """
+        return [
+            {
+                "query": one.query,
+                "records": round(self.records * factor),
+                "epsilon": self.epsilon * times,
+                "half_width": one.at(self.epsilon * times, records=factor),
+            }
+            for one in self.questions
+            for factor in RECORD_FACTORS
+            for times in BUDGET_FACTORS
+        ]
+
+    def to_svg(self, *, against: str = "epsilon") -> str:
+        """A picture of the half-widths.
+
+        Args:
+            against: "epsilon", for the stated number of records; or "records", at the stated budget.
+
+        Returns:
+            SVG.
+
+        Raises:
+            InputError: something else to draw it against.
+        """
+        if against not in ("epsilon", "records"):
+            raise InputError(f"a picture is against epsilon or records, not {shown(against)}")
+        budgets = against == "epsilon"
+        lines = {
+            one.query: [(self.epsilon * times, one.at(self.epsilon * times)) for times in BUDGET_FACTORS]
+            if budgets
+            else [(self.records * times, one.at(self.epsilon, records=times)) for times in RECORD_FACTORS]
+            for one in self.questions
+        }
+        beside = f"{self.records:,} records" if budgets else f"epsilon {self.epsilon:g}"
+        return line_chart(
+            lines,
+            title=f"Expected half-width of 95 % intervals, {beside}",
+            x_label="epsilon" if budgets else "records",
+            y_label="half-width",
+            wanted=self.within,
+        )

@@ -1,0 +1,139 @@
+"""Half-widths over budgets: lines of logarithms, fitted to those of few releases.
+
+A half-width is the hypotenuse of what is sampling and what is noise. The noise part is nearly a power of epsilon. Of
+questions about rare states it differs so much from release to release that few of these do not tell its slope; so the
+slope has a prior, which weighs as much as the scatter of the half-widths makes it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtrit
+
+from discreet.model.arrays import Floats
+
+__all__ = ["NEXT_TO_NOTHING", "WidthCurves", "fit_widths"]
+
+NEAR = math.log(4)
+"""Distance from the wanted budget, as a logarithm, at which a release counts for exp(-1/2)."""
+USUAL_SLOPE, SLOPE_DEVIATION = -0.75, 0.35
+"""Of the logarithm of the noise part over that of epsilon: noise falls like 1 / epsilon, but not a
+half-width where a prior takes its place."""
+LEAST_SCATTER = 0.05
+"""Deviation of the logarithm of a half-width that draws alone make."""
+FIT_ROUNDS = 4
+"""Of a line and the scatter about it, which says how much its slope is worth."""
+SPREAD = 0.8
+"""Share of further releases that the stated spread is to hold."""
+CLEARLY_NARROWER = 0.8
+"""Part of the half-width without noise below which one with noise is narrower by more than chance."""
+NEXT_TO_NOTHING = 0.05
+"""Part of a half-width that is left to the noise where simulations show none: they are off by as much."""
+
+
+@dataclass(frozen=True, eq=False)
+class WidthCurves:
+    """Half-widths of questions over budgets; arrays of shape (questions,).
+
+    Args:
+        height: logarithm of the noise part at epsilon 1.
+        slope: of that logarithm over the logarithm of epsilon.
+        alone: the part without noise in each data set, shape (data sets, questions).
+        factor: by which the mean of half-widths is above the curves, which are of logarithms.
+        spread: ends of eight in ten further releases' half-widths, over their mean; shape (2, questions).
+        uncertainty: standard error of the mean's logarithm.
+    """
+
+    height: Floats
+    slope: Floats
+    alone: Floats
+    factor: Floats
+    spread: Floats
+    uncertainty: Floats
+
+    @property
+    def sampling(self) -> Floats:
+        """The part without noise, on average, shape (questions,); where releases are narrower it was overestimated."""
+        return np.asarray(np.minimum(self.factor, 1.0) * self.alone.mean(axis=0))
+
+    def at(self, epsilon: float) -> Floats:
+        """Expected half-widths at a budget, shape (questions,)."""
+        noise = np.exp(self.height + self.slope * math.log(epsilon))
+        return np.asarray(self.factor * np.hypot(self.alone, noise).mean(axis=0))
+
+
+def fit_widths(budgets: Sequence[float], widths: Floats, sampling: Floats, centre: float) -> WidthCurves:
+    """Fit the curves to releases, those near a budget counting most.
+
+    Args:
+        budgets: epsilon of each release.
+        widths: half-widths, greater than 0, shape (releases, questions).
+        sampling: half-widths without noise, of the data sets of the releases and then of more; shape (data sets,
+            questions).
+        centre: the budget.
+
+    Returns:
+        The curves.
+
+    Example:
+        >>> noise = np.array([[0.4], [0.2], [0.1], [0.05]])
+        >>> curves = fit_widths([0.5, 1, 2, 4], np.hypot(noise, 0.1), np.full((4, 1), 0.1), 1.0)
+        >>> curves.at(1.0).round(2), curves.at(100.0).round(2)
+        (array([0.22]), array([0.1]))
+    """
+    x, alone = np.log(budgets), sampling[: len(budgets)]
+    near = np.exp(-(((x - math.log(centre)) / NEAR) ** 2) / 2)[:, None]
+    # Where a release leaves to the network what more budget would measure, it is narrower than without noise.
+    s = np.where(widths < CLEARLY_NARROWER * alone, widths, alone)
+    kept = (near * s).sum(axis=0) / (near * alone).sum(axis=0)
+    n = np.sqrt(np.maximum(widths**2 - s**2, (NEXT_TO_NOTHING * widths) ** 2))
+    # A deviation of the logarithm of a half-width is one of the noise part's times the square of their quotient.
+    weights = near * (n / widths) ** 4
+    scatter = np.full(widths.shape[1], LEAST_SCATTER)
+    for _ in range(FIT_ROUNDS):
+        height, slope, told = _fit_lines(x, np.log(n), weights, (scatter / SLOPE_DEVIATION) ** 2)
+        ratios = widths / np.hypot(s, np.exp(height + slope * x[:, None]))
+        scatter = _find_scatter(np.log(ratios), near, told)
+    # What each release would show at the centre: those of other data sets, or networks, differ in sampling as well.
+    middle = np.hypot(s, np.exp(height + slope * math.log(centre)))
+    levels = np.log(ratios * middle)
+    scatter = _find_scatter(levels, near, told)
+    mean, factor = _average(ratios * middle, near), _average(ratios * middle, near) / _average(middle, near)
+    off = stdtrit(np.maximum(len(x) - 1 - told, 1), (1 + SPREAD) / 2) * math.sqrt(1 + 1 / len(x)) * scatter
+    ends = np.exp(_average(levels, near) + np.array([-off, off])) / mean
+    return WidthCurves(height, slope, kept * sampling, factor, ends, scatter / math.sqrt(near.sum()))
+
+
+def _average(values: Floats, near: Floats) -> Floats:
+    """Average over releases, shape (questions,)."""
+    return np.asarray((near * values).sum(axis=0) / near.sum())
+
+
+def _find_scatter(logs: Floats, near: Floats, told: Floats) -> Floats:
+    """Deviation of logarithms of half-widths about their mean and a slope of which the releases tell a part."""
+    squares = _average((logs - _average(logs, near)) ** 2, near)
+    return np.asarray(np.sqrt(squares * len(logs) / np.maximum(len(logs) - 1 - told, 1) + LEAST_SCATTER**2))
+
+
+def _fit_lines(x: Floats, y: Floats, weights: Floats, worth: Floats) -> tuple[Floats, Floats, Floats]:
+    """Lines by weighted least squares, whose slopes are about the usual one.
+
+    Args:
+        x: shape (releases,).
+        y: shape (releases, questions).
+        weights: same shape.
+        worth: of the usual slope, in the unit of weighted squares of x; shape (questions,).
+
+    Returns:
+        Heights at 0, slopes, and the part of these that the releases tell, from 0 to 1; shape (questions,) each.
+    """
+    whole = weights.sum(axis=0)
+    mean_x, mean_y = (weights * x[:, None]).sum(axis=0) / whole, (weights * y).sum(axis=0) / whole
+    off = x[:, None] - mean_x
+    spread = (weights * off**2).sum(axis=0)
+    slope = ((weights * off * (y - mean_y)).sum(axis=0) + worth * USUAL_SLOPE) / (spread + worth)
+    return np.asarray(mean_y - slope * mean_x), np.asarray(slope), np.asarray(spread / (spread + worth))
