@@ -58,6 +58,7 @@ suppress_warnings = ["ref.python"]
 
 html_theme = "furo"
 html_title = "discreet"
+html_favicon = "_static/favicon.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"

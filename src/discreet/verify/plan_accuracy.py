@@ -89,7 +89,7 @@ def plan_accuracy(
 
     Args:
         truth: public probabilities, or a guess; or a network alone, for which several sets of probabilities are drawn
-            from Dirichlet laws of concentrations 1/4, 1 and 4.
+            from Dirichlet laws of concentrations 1/4, 1 and 4, and half-widths are geometric means over them.
         queries: probabilities, means and quantiles, as `answer` takes them.
         within: half-width that the 95 % interval of every row shall have at most, in the unit of the answer; None for
             what the guarantee's own epsilon gives.
@@ -132,7 +132,8 @@ def plan_accuracy(
     promise = guarantee or Guarantee(epsilon=1, delta=0, relation=Relation.ADD_REMOVE, unit="record")
     known = isinstance(truth, Tables)
     with under_way("planning"):
-        simulated = _Simulated(asked, _make_up(truth, mechanism, asked, records, rng), mechanism, promise, rng)
+        worlds = _make_up(truth, mechanism, asked, records, rng)
+        simulated = _Simulated(asked, worlds, mechanism, promise, rng, typical=not known)
         if within is None:
             questions = _search(simulated, lambda _: float(promise.epsilon), known=known)
             plan = AccuracyPlan(mechanism.name, promise, None, records, questions)
@@ -160,9 +161,11 @@ class _Simulated:
         mechanism: Mechanism[Any],
         promise: Guarantee,
         rng: np.random.Generator,
+        *,
+        typical: bool,
     ) -> None:
         self._asked, self._worlds, self._mechanism, self._promise = asked, worlds, mechanism, promise
-        self._rng = rng
+        self._rng, self._typical = rng, typical
         self._budgets: list[float] = []
         self._widths: list[Floats] = []
         self._errors: list[Floats] = []
@@ -205,7 +208,7 @@ class _Simulated:
 
     def _fit(self, centre: float) -> WidthCurves:
         """What the releases so far tell, near a budget."""
-        return fit_widths(self._budgets, np.array(self._widths), self._sampling, centre)
+        return fit_widths(self._budgets, np.array(self._widths), self._sampling, centre, typical=self._typical)
 
     def _release(self, world: _World, epsilon: float) -> tuple[Floats, Floats]:
         """Half-widths and absolute errors of the answers of one release, shape (questions,) each."""

@@ -46,6 +46,8 @@ class WidthCurves:
         factor: by which the mean of half-widths is above the curves, which are of logarithms.
         spread: ends of eight in ten further releases' half-widths, over their mean; shape (2, questions).
         uncertainty: standard error of the mean's logarithm.
+        typical: whether means are geometric: of networks whose probabilities are drawn few are many times as wide as
+            the others, and would decide for all.
     """
 
     height: Floats
@@ -54,19 +56,22 @@ class WidthCurves:
     factor: Floats
     spread: Floats
     uncertainty: Floats
+    typical: bool = False
 
     @property
     def sampling(self) -> Floats:
         """The part without noise, on average, shape (questions,); where releases are narrower it was overestimated."""
-        return np.asarray(np.minimum(self.factor, 1.0) * self.alone.mean(axis=0))
+        return np.asarray(np.minimum(self.factor, 1.0) * _average(self.alone, None, self.typical))
 
     def at(self, epsilon: float) -> Floats:
         """Expected half-widths at a budget, shape (questions,)."""
         noise = np.exp(self.height + self.slope * math.log(epsilon))
-        return np.asarray(self.factor * np.hypot(self.alone, noise).mean(axis=0))
+        return np.asarray(self.factor * _average(np.hypot(self.alone, noise), None, self.typical))
 
 
-def fit_widths(budgets: Sequence[float], widths: Floats, sampling: Floats, centre: float) -> WidthCurves:
+def fit_widths(
+    budgets: Sequence[float], widths: Floats, sampling: Floats, centre: float, *, typical: bool = False
+) -> WidthCurves:
     """Fit the curves to releases, those near a budget counting most.
 
     Args:
@@ -75,6 +80,7 @@ def fit_widths(budgets: Sequence[float], widths: Floats, sampling: Floats, centr
         sampling: half-widths without noise, of the data sets of the releases and then of more; shape (data sets,
             questions).
         centre: the budget.
+        typical: as of the curves.
 
     Returns:
         The curves.
@@ -102,15 +108,17 @@ def fit_widths(budgets: Sequence[float], widths: Floats, sampling: Floats, centr
     middle = np.hypot(s, np.exp(height + slope * math.log(centre)))
     levels = np.log(ratios * middle)
     scatter = _find_scatter(levels, near, told)
-    mean, factor = _average(ratios * middle, near), _average(ratios * middle, near) / _average(middle, near)
+    mean = _average(ratios * middle, near, typical)
+    factor = mean / _average(middle, near, typical)
     off = stdtrit(np.maximum(len(x) - 1 - told, 1), (1 + SPREAD) / 2) * math.sqrt(1 + 1 / len(x)) * scatter
     ends = np.exp(_average(levels, near) + np.array([-off, off])) / mean
-    return WidthCurves(height, slope, kept * sampling, factor, ends, scatter / math.sqrt(near.sum()))
+    return WidthCurves(height, slope, kept * sampling, factor, ends, scatter / math.sqrt(near.sum()), typical)
 
 
-def _average(values: Floats, near: Floats) -> Floats:
-    """Average over releases, shape (questions,)."""
-    return np.asarray((near * values).sum(axis=0) / near.sum())
+def _average(values: Floats, near: Floats | None, geometric: bool = False) -> Floats:
+    """Average over releases, or over data sets that count alike, shape (questions,)."""
+    mean = np.average(np.log(values) if geometric else values, axis=0, weights=None if near is None else near[:, 0])
+    return np.asarray(np.exp(mean) if geometric else mean)
 
 
 def _find_scatter(logs: Floats, near: Floats, told: Floats) -> Floats:
