@@ -87,8 +87,9 @@ def test_a_word_longer_than_the_terminal_is_broken_anywhere() -> None:
 def test_folding_keeps_the_words(text: str, width: int) -> None:
     folded = fold(text, width)
     assert "".join(folded.split()) == "".join(text.split())
-    assert all(columns_of(line) <= width for line in folded.splitlines())
+    assert all(columns_of(line) <= width or " " not in line.strip() for line in folded.splitlines())
     assert fold(text, None) == text
+    assert all(word in folded for word in text.split())
 
 
 @given(

@@ -35,10 +35,7 @@ def say(text: str) -> None:
 
 
 def screen_width() -> int | None:
-    """Columns of the terminal that stdout is, or that COLUMNS says; None where it is a file or a pipe."""
-    stated = os.environ.get("COLUMNS", "")
-    if stated.isdecimal() and int(stated) > 0:
-        return int(stated)
+    """Columns of the terminal that stdout is; None where it is a file or a pipe, whose lines go as they are."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 

@@ -57,7 +57,7 @@ def fold(text: str, width: int | None) -> str:
         width: columns of the terminal; None leaves all as it is.
 
     Returns:
-        Lines, of which only words that are longer are.
+        Lines. Words are kept whole, however long: a path or an address is to be copied.
 
     Example:
         >>> print(fold("network: taken as it is", 16))
@@ -73,9 +73,9 @@ def fold(text: str, width: int | None) -> str:
             continue
         inner = line.lstrip(" ")
         pad = " " * min(len(line) - len(inner), width // 2)
-        first, *_ = _break(inner, width - len(pad))
+        first, *_ = _break(inner, width - len(pad), anywhere=False)
         rest = inner.removeprefix(first).lstrip(" ")
-        more = _break(rest, max(1, width - len(pad) - GAP)) if rest else []
+        more = _break(rest, max(1, width - len(pad) - GAP), anywhere=False) if rest else []
         lines += [pad + first, *(f"{pad}{' ' * GAP}{part}" for part in more)]
     return "\n".join(lines)
 
@@ -113,8 +113,8 @@ def _lay(cells: Cells, widths: Sequence[int], indent: str) -> Iterator[str]:
         yield (indent + (" " * GAP).join(padded)).rstrip()
 
 
-def _break(text: str, width: int) -> list[str]:
-    """Break a text into lines at spaces; a word that is longer than a line is broken anywhere."""
+def _break(text: str, width: int, *, anywhere: bool = True) -> list[str]:
+    """Break a text into lines at spaces; a word that is longer than a line is broken anywhere, or kept."""
     if columns_of(text) <= width:
         return [text]
     lines = [""]
@@ -125,6 +125,9 @@ def _break(text: str, width: int) -> list[str]:
             continue
         if lines[-1]:
             lines.append("")
+        if not anywhere:
+            lines[-1] = word
+            continue
         for mark in word:
             if lines[-1] and columns_of(lines[-1] + mark) > width:
                 lines.append("")
