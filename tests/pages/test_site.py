@@ -66,7 +66,7 @@ def test_every_public_name_is_described_once(site: Path) -> None:
     inventory = pytest.importorskip("sphinx.util.inventory").InventoryFile
     with (site / "objects.inv").open("rb") as file:
         found = inventory.load(file, "", lambda base, path: path)
-    described = {name for kind, names in found.data.items() if kind.startswith("py:") for name in names}
+    described = {name for kind, names in found.items() if kind.startswith("py:") for name in names}
     public = {f"discreet.{name}" for name in dc.__all__ if name not in dc.estimators.__all__}
     for module in MODULES:
         names = importlib.import_module(f"discreet.{module}").__all__
