@@ -140,6 +140,7 @@ bench: $(BENCH_STAMP) peers  ## speed, coverage and utility, peers beside us in 
 	$(BIN)/python -m bench.growth
 	$(BIN)/python -m bench.calibration
 	$(BIN)/python -m bench.utility --compare-mbi
+	$(BIN)/python -m bench.plan asia
 	$(BIN)/python -m bench.linear --quick
 	$(BIN)/python -m bench.components --quick
 	$(BIN)/python -m bench.logistic --seeds 10

@@ -185,3 +185,16 @@ def test_a_plan_of_a_stated_budget_has_no_wanted_width() -> None:
 )
 def test_the_command_refuses_what_it_cannot_plan(run: Shell, rest: str, message: str) -> None:
     assert message in run.fails(f"plan --network study.bif --records 100 {rest}")
+
+
+def test_evidence_that_releases_have_no_record_of_is_as_wide_as_can_be() -> None:
+    smoke, lung = dc.Variable("smoke", ("yes", "no")), dc.Variable("lung", ("yes", "no"))
+    network = dc.Network((smoke, lung), {"smoke": (), "lung": ("smoke",)})
+
+    def plan(share: float) -> dc.results.AccuracyPlan:
+        truth = dc.Tables(network, {"smoke": [share, 1 - share], "lung": [[0.1, 0.9], [0.01, 0.99]]})
+        return dc.plan_accuracy(truth, ["P(lung | smoke=yes)"], 0.5, 500, rng=0)
+
+    assert plan(1e-9).rows()[0]["half_width"] == 0.5
+    with pytest.raises(dc.InputError, match=r"P\(lung \| smoke=yes\): the evidence is impossible"):
+        plan(0.0)

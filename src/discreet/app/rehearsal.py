@@ -107,13 +107,10 @@ def plan(
     Records are made up from the network file's probabilities, or, where it has none, from random ones; over a design
     from random weights; of a family's --score from parameters that its prior draws.
     """
-    outlet = Outlet.of(form, output, replace, as_json)
-    rng = np.random.default_rng(seed)
-    beside = (score, design, repeats) != (None, None, None)
-    _check_asked(epsilon, within, bool(queries) or picture is not None, beside)
-    promises = [
-        dc.Guarantee(epsilon=epsilon or 1, delta=delta, relation=each, unit=unit) for each in _list_relations(relation)
-    ]
+    outlet, rng = Outlet.of(form, output, replace, as_json), np.random.default_rng(seed)
+    _check_asked(epsilon, within, bool(queries) or picture is not None, (score, design, repeats) != (None,) * 3)
+    relations = _list_relations(relation)
+    promises = [dc.Guarantee(epsilon=epsilon or 1, delta=delta, relation=one, unit=unit) for one in relations]
     if within is not None:
         truth, source = _choose_truth(network, None, schema, rng)
         chosen = _choose_mechanisms(truth, mechanism or DEFAULT_MECHANISM, option, workload, records)
@@ -130,8 +127,8 @@ def plan(
         told, text = _plan_structure(truth, source, chosen, promises, records, repeats or REPEATS, rng, asked)
         if workload and isinstance(truth, dc.Tables):
             known, serves = source == KNOWN_TRUTH, chosen[DEFAULT_MECHANISM]
-            told["workload"], more = plan_workload(workload, truth, known, records, promises, serves, rng)
-            text += more
+            told["workload"], served = plan_workload(workload, truth, known, records, promises, serves, rng)
+            text += served
     outlet.show({"records": records, "epsilon": epsilon, **told}, text, _list_plans(told))
 
 

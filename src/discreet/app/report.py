@@ -147,7 +147,7 @@ def audit_lines(network: dc.Network, plan: dc.kinds.AuditNoise, records: int) ->
     pairs = (
         f"{number} of them ({how}{noise})" if number else "none of them: too few records, and the plan gets that, too"
     )
-    counted = "" if plan.total_epsilon is None else f", and {as_text(plan.total_epsilon)} for the number of records"
+    counted = "" if plan.total_epsilon is None else f", and {float(plan.total_epsilon):.4g} for the number of records"
     return f"{candidates} pairs of variables lie in no table; epsilon {as_text(plan.second)} is for {pairs}{counted}"
 
 

@@ -49,7 +49,7 @@ def widths_text(plan: AccuracyPlan, width: int | None = None) -> str:
         )
         for row in plan.rows()
     ]
-    spread = "8 in 10 networks" if plan.over_networks else "8 in 10 releases"
+    spread = "8 in 10 random networks" if plan.over_networks else "8 in 10 releases"
     widths = (f"half-width at {plan.epsilon:g}", "+-", "sampling", "noise", spread, "error")
     return columns(("question", *(["needs epsilon"] if sought else []), *widths), rows, width)
 
