@@ -138,6 +138,7 @@ def test_pictures_name_rows_by_what_tells_them_apart(posterior: dc.results.Poste
     assert labels(posterior.answer("P(lung | smoke=yes)")) == ["lung=yes", "lung=no"]
     assert labels(posterior.answer("P(lung=yes | smoke=yes)")) == ["lung=yes  measured"]
     assert labels(posterior.answer("P(smoke, lung=yes)")) == ["smoke=yes", "smoke=no"]
+    assert labels(posterior)[:2] == ["smoke=yes", "smoke=no"]  # a question that asks for all of it says no more
     asked = [f"P(lung=yes | smoke={state})" for state in ("yes", "no")]
     assert labels(dc.answer_many(posterior, asked)) == asked
     row = {"query": "MAP(lung)", "state": "lung=no", "mean": 0.9, "lower": 0.8, "upper": 1.0, "best": 1.0}

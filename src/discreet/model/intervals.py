@@ -269,6 +269,11 @@ def new_axes(width: float, height: float) -> Axes:
 def _label(row: Mapping[str, Any], names: Sequence[str]) -> str:
     """What names a row, in one line."""
     said = {name: row[name] for name in names if row.get(name)}
+    if "variable" in said and "state" in said:
+        variable = said.pop("variable")
+        said["state"] = f"{variable}={said['state']}"
+        if said.get("query") == f"P({variable})":
+            del said["query"]
     return printable("  ".join(str(value) if name in TOLD else f"{name}={value}" for name, value in said.items()))
 
 
