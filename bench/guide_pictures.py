@@ -20,9 +20,9 @@ EPSILONS = tuple(float(each) for each in np.geomspace(0.05, 5, 41))
 ALARMS = tuple(float(each) for each in np.geomspace(0.001, 1, 61))
 PLANNED_EPSILONS = (0.0325, 0.065, 0.13, 0.26, 0.52)
 PLANNED = {
-    2_500: (0.257, 0.13, 0.0666, 0.0379, 0.0246),
-    10_000: (0.0649, 0.0349, 0.0197, 0.012, 0.00945),
-    40_000: (0.0182, 0.00939, 0.00587, 0.00523, 0.00453),
+    2_500: (0.267, 0.134, 0.0686, 0.0375, 0.0238),
+    10_000: (0.0671, 0.0347, 0.0189, 0.012, 0.00936),
+    40_000: (0.0175, 0.00956, 0.00602, 0.00468, 0.00428),
 }
 """Half-widths of 95 % intervals by number of records, one for each epsilon."""
 

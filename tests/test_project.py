@@ -188,6 +188,7 @@ def test_projects_are_drafted_from_what_is_public(
     assert run(f"{command} p.toml --replace")[0] == 0
     pa.parquet.write_table(pa.table({"age": np.arange(500) % 90}), "ages.parquet")
     assert run("init ages.parquet --output a.toml")[0] == 0
+    assert "nobody may publish" in run.fails("init sample.csv --source ./sample.csv --output d.toml")
     (age,) = Project.read("a.toml").network.variables
     assert age.type == "integer" and age.bounds == (0, 89)
     Path("arcs.txt").write_text('smoke -> lung\n"age group" -> lung\n', "utf-8")

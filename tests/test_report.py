@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import discreet as dc
@@ -204,6 +205,28 @@ def test_the_network_is_drawn_with_what_is_not_known_of_it(level: float) -> None
     assert f"| coin |  | {width:.2g} |" in text and r"| \<dull\> |  | 0 |" in text
 
 
+def with_gaps() -> dc.Release:
+    """A simulated release that kept missing values as a state."""
+    ill = dc.Variable("ill", ("no", "yes"), missing="gap")
+    network = dc.Network.from_edges([("old", "ill")], [dc.Variable("old", ("no", "yes")), ill])
+    rows = {"old": ["no", "yes", "yes", "no"] * 100, "ill": ["no", "yes", None, "no"] * 100}
+    records = dc.read_records(pa.table(rows), network.schema, missing="keep")
+    return dc.simulate(
+        dc.laplace(), dc.count(records, network), dc.Dirichlet.uniform(network), promised("replace"), rng=1
+    )
+
+
+def test_a_release_that_kept_missing_values_is_reported_as_it_is_asked() -> None:
+    made = with_gaps()
+    posterior = dc.tools.assume_at_random(made.posterior(rng=1))
+    page = Page(dc.report(made, posterior=posterior))
+    for answer in dc.marginals(posterior):
+        for row in answer.rows:
+            assert f"{row['lower']:.4f} to {row['upper']:.4f}" in page.words
+    assert "missing at random given what was seen" in page.words
+    assert "missing at random" in dc.report(made, rng=1, form="markdown")
+
+
 def test_a_release_over_a_design_says_who_reads_it() -> None:
     design = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
     rows = dc.designs.read_rows(design, [[45.0], [90.0]], [10.0, 40.0])
@@ -235,6 +258,18 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     shell = opened(tmp_path, monkeypatch, capfd)
     assert shell(RELEASE)[0] == 0
     return shell
+
+
+def test_commands_take_releases_that_kept_missing_values(run: Shell) -> None:
+    with_gaps().save("gaps.json")
+    assert run("report gaps.json --output gaps.html")[0] == 0
+    assert "missing at random" in Path("gaps.html").read_text(encoding="utf-8")
+    ask = "decide gaps.json --query 'P(ill | old=yes)' --payoffs"
+    code, out, _ = run(f"""{ask} '{{"see": {{"yes": 1, "no": 0}}, "leave": {{"yes": 0, "no": 1}}}}'""")
+    assert code == 0 and "see" in out
+    told = run.fails(f"""{ask} '{{"see": {{"yes": 1, "not": 0}}, "leave": {{"yes": 0, "no": 1}}}}'""")
+    assert "must name every state of 'ill' once: 'no', 'yes'" in told
+    assert "the part of the noise is not known" in run("query gaps.json 'P(ill)'")[1]
 
 
 def test_the_command_writes_both_forms(run: Shell) -> None:

@@ -124,6 +124,13 @@ def test_answers_of_all_kinds_stand_in_one_table() -> None:
     assert '<th scope="col">interval</th>' in mixed
 
 
+def test_answers_print_as_tables(posterior: dc.results.PosteriorDraws) -> None:
+    one = posterior.answer("P(lung | smoke=yes)")
+    assert str(one) == one.summary() and str(one).startswith("query")
+    several = dc.answer_many(posterior, ["P(lung)", "P(smoke)"])
+    assert str(several) == several.summary() and "P(smoke)" in str(several)
+
+
 def test_pictures_name_rows_by_what_tells_them_apart(posterior: dc.results.PosteriorDraws) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")

@@ -239,6 +239,8 @@ def _say_origin(evidence: Evidence, posterior: dc.results.PosteriorDraws) -> tup
     if combined.network.may_be_missing and any(part.policy.missing == "keep" for part in combined.releases):
         told["missing"] = how = "state" if posterior.network.may_be_missing else "at-random"
         lines.append(f"missing values: {GAPS[how]}")
+        if how == "at-random":
+            lines.append("the part of the noise is not known then; --missing state tells it, with gaps as a state")
     return told, [*lines, *external_lines(*combined.external)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -85,6 +86,7 @@ def init(
         project = Project.read(data)
         project = project.with_network(network_over(network, dc.Schema(project.network.variables)))
     else:
+        _refuse_private(data, source)
         words = words_in(na_values)
         said = {"data": source, "table": table, "na_values": words or None}
         own = (
@@ -107,6 +109,15 @@ def init(
         show(False, {}, f"wrote {output}")
     say("every state and bound in it must be public, whether a record has it or not; edit it, and hold the records")
     say("against it with `discreet check`")
+
+
+def _refuse_private(data: str, source: str | None) -> None:
+    """Refuse to draft from the private records themselves: their states and bounds would be published."""
+    if source is not None and os.path.realpath(data) == os.path.realpath(source):
+        raise InputError(
+            "the file to draft from is that of the private records, whose states and bounds nobody may publish: write "
+            "down a codebook or a few made-up rows, and name that file"
+        )
 
 
 def _read_variables(data: str, table: str | None, na_values: list[str]) -> tuple[dc.Variable, ...]:

@@ -151,7 +151,8 @@ def decide(
         draws = stored.cells.draws
     number = _count_draws(asked, draws, within, failure, level)
     for part in asked:  # what cannot be asked is refused before draws are made
-        part.check(_find_network(evidence))
+        network = _find_network(evidence)  # a posterior of complete records is asked, where values may be missing
+        part.check(network.without_missing() if network.may_be_missing else network)
     how = Drawing(method, trust_network=trust_network)
     if stored is None:
         how = replace(how, draws=number, seed=secrets.randbits(64) if seed is None else seed)

@@ -55,7 +55,7 @@ def in_words(refusal: Refusal, name: str, address: str) -> InputError:
         "forbidden": f"this user may not do that in {ledger}: {detail}; its owner can permit it "
         "(`discreet ledger init --grant`)",
         "form": f"{ledger} refuses this: {detail}",
-        "open": f"{account} is open already, and its limit cannot be changed; Ledger.account finds it",
+        "open": f"{account} is open already, and its limit never rises; Ledger.account finds it",
         "spent": f"more was spent already than this limit of {account} would allow; `close` ends all charges",
         "rises": f"a limit of {account} never rises: name at most what it is, or what the account's is",
         "digits": f"{account} adds its charges exactly, and with this one their sum would have too many digits to "

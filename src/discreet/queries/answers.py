@@ -71,6 +71,10 @@ class Answer(Intervals):
     inside: Inside | None = None
     sampling: Sampling | None = None
 
+    def __str__(self) -> str:
+        """The text of `summary`."""
+        return self.summary()
+
     def tidy(self) -> list[dict[str, Any]]:
         """A row for each joint state asked for, with a column for each variable.
 
@@ -105,6 +109,10 @@ class Answers(tuple[Answer, ...], Intervals):
     """
 
     __slots__ = ()
+
+    def __str__(self) -> str:
+        """The text of `summary`."""
+        return self.summary()
 
     def tidy(self) -> list[dict[str, Any]]:
         """A row for each joint state of each query.

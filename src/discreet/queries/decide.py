@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from discreet.errors import InputError
+from discreet.errors import InputError, listed, shown
 from discreet.inference import elimination
 from discreet.model.arrays import Floats
 from discreet.model.intervals import Intervals, text_table
@@ -255,6 +255,7 @@ def payoff(network: Network, query: str, table: Mapping[str, Mapping[str, float]
     target = network.schema[asked.targets[0][0]]
     for response, payoffs in table.items():
         if set(payoffs) != set(target.states):
-            raise InputError(f"the payoffs of {response!r} must name every state of {target.name!r} once")
+            states = listed(map(shown, target.states))
+            raise InputError(f"the payoffs of {response!r} must name every state of {target.name!r} once: {states}")
     rows = {response: np.array([own[state] for state in target.states]) for response, own in table.items()}
     return Payoff(asked, rows)

@@ -24,6 +24,7 @@ from discreet.model.late import import_late
 from discreet.model.network import MOST_DRAWN_NODES
 from discreet.model.randomness import Seed
 from discreet.model.schema import Variable
+from discreet.posterior.at_random import assume_at_random
 from discreet.posterior.fit_check import fit
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.methods import noise_aware
@@ -101,6 +102,8 @@ def report(
         told["no_answers"] = [answers]
     else:
         drawn, found = answers
+        if drawn.network != release.network:
+            told["dropped"] = [*told["dropped"], AT_RANDOM]
         spans = _find_intervals(drawn, level)
         told |= {
             "marginals": html_table(_list_states(found)),
@@ -179,6 +182,10 @@ TAKEN = (
     "The promise does not cover what follows. That none of it was read off the records, or that it was released at a "
     "price of its own, is the curator's word:"
 )
+AT_RANDOM = (
+    "the estimates are of complete records, as they would be if values are missing at random given what was seen; what "
+    "share of their variance is noise is not known then"
+)
 UNTOLD_UNITS = "each record by itself; nothing told apart which records are of one person"
 PROOF = (
     "audit measures what the mechanism really reveals on small data sets; explain says what a record can change in "
@@ -210,7 +217,7 @@ def _write_promise(release: Release, promised: Promise | Changes) -> list[str]:
     )
     if isinstance(promised, Promise):
         lines.append(
-            f"A person behind k {unit}s has k times the epsilon: the factors above to the power of k"
+            f"Who stands behind k {unit}s has k times the epsilon: the factors above to the power of k"
             f"{', and a delta that grows faster' if guarantee.delta else ''}. What other releases of the same records "
             "say adds to it."
         )
@@ -328,7 +335,7 @@ def _list_public(release: Release) -> list[str]:
         if len(network.variables) > MOST_LISTED_VARIABLES:
             lines.append(f"{len(network.variables) - MOST_LISTED_VARIABLES:,} more variables with their states")
         if network.learned is None:
-            lines.append("which variables depend on which, drawn up without the records")
+            lines.append("which variables depend on which, said to be drawn up without the records")
         else:
             lines.append(f"the network, which was {network.learned}: that is paid for beside this release")
     if release.records is not None:
@@ -392,7 +399,10 @@ def _read(
             posterior = noise_aware(release, rng=0 if rng is None else rng)
         except InputError as error:
             return f"There are no numbers to show: {error}."
-    if posterior.network != release.network:
+        if release.network.may_be_missing:
+            posterior = assume_at_random(posterior)
+    gaps = (release.network.without_missing(),) if release.network.may_be_missing else ()
+    if posterior.network not in (release.network, *gaps):
         raise InputError("the posterior is of another network than the release")
     return posterior, marginals(posterior, level=level)
 
@@ -427,7 +437,9 @@ def _list_uncertain(posterior: PosteriorDraws, spans: Mapping[str, tuple[Floats,
     network, found = posterior.network, list[tuple[float, dict[str, Any]]]()
     for node, (lower, upper) in spans.items():
         cells, widths = posterior.cells[node], upper - lower
-        widest = np.argsort(widths, axis=None)[::-1][:MOST_UNCERTAIN]
+        # one entry of a row: of two states both are as wide
+        rows = np.where(np.arange(widths.shape[-1]) == widths.argmax(axis=-1)[..., None], widths, -1.0)
+        widest = [place for place in np.argsort(rows, axis=None)[::-1][:MOST_UNCERTAIN] if rows.ravel()[place] >= 0]
         for place in zip(*np.unravel_index(widest, widths.shape), strict=True):
             states = dict(zip(network.family(node), place, strict=True))
             named = {name: network.schema[name].states[int(code)] for name, code in states.items()}
