@@ -89,11 +89,10 @@ def init(
         _refuse_private(data, source)
         words = words_in(na_values)
         said = {"data": source, "table": table, "na_values": words or None}
-        own = (
-            dc.Network.read(data)
-            if ends_as_network(data)
-            else _leave_out(unit_column, _read_variables(data, table, words))
-        )
+        if ends_as_network(data):
+            own = dc.Network.read(data)
+        else:
+            own = _leave_out(unit_column, _read_variables(data, table, words))
         if network is not None:
             own = network_over(network, dc.Schema(own.variables))
         project = draft_project(

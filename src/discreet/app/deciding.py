@@ -151,8 +151,7 @@ def decide(
         draws = stored.cells.draws
     number = _count_draws(asked, draws, within, failure, level)
     for part in asked:  # what cannot be asked is refused before draws are made
-        network = _find_network(evidence)  # a posterior of complete records is asked, where values may be missing
-        part.check(network.without_missing() if network.may_be_missing else network)
+        part.check(_find_network(evidence))
     how = Drawing(method, trust_network=trust_network)
     if stored is None:
         how = replace(how, draws=number, seed=secrets.randbits(64) if seed is None else seed)
@@ -171,11 +170,14 @@ def decide(
 
 
 def _find_network(evidence: Evidence) -> dc.Network:
-    """Find the network that queries are over: of one of a variable's states that was chosen, that of these states."""
+    """Find the network that queries are over: of one of a variable's states that was chosen, that of these states.
+
+    Where values may be missing it is that of complete records, of which the posterior is.
+    """
     payload = evidence.payload if isinstance(evidence, dc.Release) else None
     if isinstance(payload, dc.kinds.FactoredChoice) and payload.kind == "categorical":
         return payload.states_network
-    return evidence.network
+    return evidence.network.without_missing() if evidence.network.may_be_missing else evidence.network
 
 
 def _read_choices(queries: list[str], payoffs: list[str]) -> list[_Choice]:
