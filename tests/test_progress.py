@@ -172,9 +172,10 @@ def test_a_search_shows_none_of_its_tries(screen: list[tuple[str, int, int | Non
     assert set(after) <= {"drawing the posterior", "counting records", "releasing", "answering"}
 
 
-def test_a_notebook_shows_a_bar_below_the_cell() -> None:
+def test_a_notebook_shows_a_bar_below_the_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     path = f"import sys\nsys.path.insert(0, {str(SOURCE)!r})\n"
     switched = f"import os\nos.environ['DISCREET_PROGRESS'] = 'off'\n{WAITING}"
     book = nbformat.v4.new_notebook()

@@ -95,9 +95,9 @@ def test_the_commands_of_pages_run(
     """Ours in this process, which has loaded what they need; the shell's own lines, and pipes, in a shell."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    if page in BEFORE and any("demo/" in line for line in BEFORE[page]):
-        shutil.copytree(demo(), "demo")
     text = "\n".join(BEFORE.get(page, [])) + "\n" + commands(PAGES[page])
+    if "demo/" in text and "demo --keep demo" not in text:
+        shutil.copytree(demo(), "demo")
     waiting: list[str] = []
     for line in [*text.replace("\\\n", " ").splitlines(), "discreet --version"]:
         words = None if waiting and "<<" in waiting[-1] else words_of(line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from experiments import budget, chowdhury, d_ind, private_pgm
+from experiments import budget, chowdhury, d_ind, networks, private_pgm
 from experiments import chowdhury_allocation as allocation
 from experiments import chowdhury_figure_2 as figure_2
 from experiments import chowdhury_parts as parts
@@ -333,6 +333,7 @@ def test_private_pgm_fits_noisy_tables() -> None:
 
 def test_what_cannot_be_run_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DISCREET_DATA", raising=False)
+    monkeypatch.setattr(networks, "find_spec", lambda name: None)  # pgmpy has networks of its own
     monkeypatch.setattr(private_pgm, "importable", lambda: False)
     assert chowdhury.runnable() == ["asia"]
     assert [part.split(":")[0] for part in chowdhury.missing()] == ["sachs", "child", "alarm", "mbi"]
