@@ -176,7 +176,8 @@ def check(
         say(
             f"discreet: records are at fault in {blocking} of {len(faults)} columns (these numbers are private); "
             "mend them, declare the states, or see --missing keep and --out-of-bounds clip; if the table writes "
-            "missing values as a word such as ? or NA, name it with --na-values"
+            "missing values as a word such as ? or NA, name it with --na-values (missing, out_of_bounds and na_values "
+            "of [source] in a project file)"
         )
     if lost or blocking:
         raise typer.Exit(2)
@@ -185,4 +186,4 @@ def check(
 def _print_faults(at_fault: Sequence[Faults]) -> str:
     """Print the columns at fault, for a terminal."""
     rows = [(part.variable, str(part.missing), str(part.unknown), str(part.out_of_bounds)) for part in at_fault]
-    return table(("column", "missing", "unknown state", "out of bounds"), rows)
+    return table(("column", "missing", "no state or number of it", "out of bounds"), rows)
