@@ -205,6 +205,17 @@ def test_the_network_is_drawn_with_what_is_not_known_of_it(level: float) -> None
     assert f"| coin |  | {width:.2g} |" in text and r"| \<dull\> |  | 0 |" in text
 
 
+@pytest.mark.parametrize("form", ["html", "markdown"])
+def test_beliefs_are_those_that_the_factors_allow(form: str) -> None:
+    for relation, value in (("add-remove", 2.0), ("replace", 1.0)):
+        text = dc.report(released(promised(relation)), form=form, rng=1)  # type: ignore[arg-type]
+        after = [100 / (1 + (1 / before - 1) / math.exp(value)) for before in (0.01, 0.5)]
+        assert all(f"{one:.3g} %" in text for one in after)
+        there = 100 / (1 + 99 / math.exp(1.0))
+        assert (f"{there:.3g} %" in text) and ("that a record is there" in text) == (relation == "add-remove")
+        assert "before the release" in text and "measured" in text
+
+
 def with_gaps() -> dc.Release:
     """A simulated release that kept missing values as a state."""
     ill = dc.Variable("ill", ("no", "yes"), missing="gap")

@@ -423,7 +423,7 @@ def _write_row(row: Mapping[str, Any]) -> dict[str, str]:
     noise = "" if row["noise"] is None else f"{100 * row['noise']:.0f} %"
     interval = f"{row['lower']:.4f} to {row['upper']:.4f}"
     return {"variable": row["variable"], "state": row["state"], "mean": f"{row['mean']:.4f}", "interval": interval,
-            "noise": noise}  # fmt: skip
+            "noise": noise, "basis": row["rests on"]}  # fmt: skip
 
 
 def _find_intervals(posterior: PosteriorDraws, level: float) -> dict[str, tuple[Floats, Floats]]:
