@@ -167,12 +167,23 @@ def written_bounds(design: Design, bounds: Mapping[str, Any] | None) -> Any:
     """
     if bounds is not None:
         columns = declared_columns(bounds) if isinstance(bounds, Mapping) else ()
-        if features_of(columns, grouped=bool(design.groups)) != design.features:
-            raise InputError(f"bounds are those that were declared to the fit, by column: {listed(design.names)}")
+        given = features_of(columns, grouped=bool(design.groups))
+        if given != design.features:
+            raise InputError(
+                f"bounds are those that were declared to the fit, by column: {_list_bounds(design.features)}; not "
+                f"{_list_bounds(given) or 'none'}"
+            )
         return bounds
     if design.names == generated_names(len(design.features)):
         return tuple(zip(*(variable.bounds or () for variable in design.features), strict=True))
     return {variable.name: variable.bounds for variable in design.features}
+
+
+def _list_bounds(features: Sequence[Variable]) -> str:
+    """List features with their public bounds, for a message: `age 0 to 120, sex=m 0 to 1`."""
+    return listed(
+        " ".join([one.name, *([] if one.bounds is None else ["{:g} to {:g}".format(*one.bounds)])]) for one in features
+    )
 
 
 def scaled_blocks(estimator: BaseEstimator, X: Any) -> Iterator[Floats]:
