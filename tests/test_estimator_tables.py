@@ -325,7 +325,7 @@ def test_categories_are_indicators_of_all_but_the_first(
     from_array = fitted.predict(frame[COLUMNS])
     reader = kind.from_release(fitted.release_, bounds=BOUNDS)
     assert np.array_equal(reader.predict(frame[list(BOUNDS)]), from_array)
-    with pytest.raises(dc.InputError, match="by column: age 0 to 100, sex=m 0 to 1, .*; not age 0 to 100, sex=m 0"):
+    with pytest.raises(dc.InputError, match=r"by column: age 0 to 100, sex=m 0 to 1, .*; not age 0 to 100, sex=m 0"):
         kind.from_release(fitted.release_, bounds={"age": (0, 100), "sex": ("f", "m")})
     indicators = kind.from_release(fitted.release_)
     assert indicators.feature_names_in_.tolist() == ["age", "sex=m", "ward=B", "ward=C"]

@@ -266,6 +266,21 @@ def test_wide_bounds_become_those_of_the_records_and_the_second_release_is_enoug
     assert isinstance(pickle.dumps(on_disk.clipped_), bytes)
 
 
+@pytest.mark.usefixtures("fixed_noise")
+@EACH
+def test_a_release_with_found_bounds_is_read_by_those_that_were_declared(make: Make, labelled: Any) -> None:
+    (X, y), bounds = records(), {"a": (-30, 30), "b": (-30, 30), "sex": ("f", "m")}
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "sex": np.where(X[:, 1] > 0, "f", "m")})
+    fitted = make(promise(), bounds=bounds).fit(frame, labelled(y))
+    assert fitted.found_bounds_["a"] == (-4, 4)
+    again = type(fitted).from_release(fitted.release_, bounds=bounds)
+    assert again.bounds == {"a": (-4, 4), "b": (-4, 4), "sex": ("f", "m")}
+    assert again.predict(frame).astype(str).tolist() == fitted.predict(frame).astype(str).tolist()  # labels by name
+    for wrong in ({**bounds, "a": (-3, 30)}, {**bounds, "c": (0, 1)}, {**bounds, "sex": ("m", "f")}):
+        with pytest.raises(dc.InputError, match="those that were declared to the fit, by column: a -4 to 4, b -4 to 4"):
+            type(fitted).from_release(fitted.release_, bounds=wrong)
+
+
 def test_narrow_bounds_are_better_where_bounds_are_wide() -> None:
     """At epsilon 1, R2 is below .7 in 8 of 100 fits with found bounds, and above in 16 with those declared.
 

@@ -160,7 +160,7 @@ def written_bounds(design: Design, bounds: Mapping[str, Any] | None) -> Any:
             takes the features as they stand.
 
     Returns:
-        Either.
+        Either; the numbers' bounds are those of the release, which may have been found within the declared ones.
 
     Raises:
         InputError: bounds of other features than those of the release.
@@ -168,15 +168,23 @@ def written_bounds(design: Design, bounds: Mapping[str, Any] | None) -> Any:
     if bounds is not None:
         columns = declared_columns(bounds) if isinstance(bounds, Mapping) else ()
         given = features_of(columns, grouped=bool(design.groups))
-        if given != design.features:
+        if len(given) != len(design.features) or not all(map(_lies_within, design.features, given)):
             raise InputError(
                 f"bounds are those that were declared to the fit, by column: {_list_bounds(design.features)}; not "
                 f"{_list_bounds(given) or 'none'}"
             )
-        return bounds
+        found = {variable.name: variable.bounds for variable in design.features}
+        return {one.name: found[one.name] if one.numeric else bounds[one.name] for one in columns}
     if design.names == generated_names(len(design.features)):
         return tuple(zip(*(variable.bounds or () for variable in design.features), strict=True))
     return {variable.name: variable.bounds for variable in design.features}
+
+
+def _lies_within(feature: Variable, declared: Variable) -> bool:
+    """Whether a release's feature is the declared one; a first release may have found narrower bounds for it."""
+    assert feature.bounds is not None and declared.bounds is not None
+    inside = declared.bounds[0] <= feature.bounds[0] and feature.bounds[1] <= declared.bounds[1]
+    return inside and feature.name == declared.name
 
 
 def _list_bounds(features: Sequence[Variable]) -> str:
