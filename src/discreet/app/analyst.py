@@ -24,8 +24,8 @@ from discreet.app.arguments import (
     check_draws,
     network_over,
 )
-from discreet.app.coefficients import regression_document, show_numbers, show_parameters, show_states
-from discreet.app.figures import external_document, external_lines
+from discreet.app.coefficients import show_numbers, show_parameters, show_states
+from discreet.app.figures import external_lines
 from discreet.app.outlet import Format, Outlet, Output
 from discreet.app.posteriors import (
     GAPS,
@@ -36,14 +36,15 @@ from discreet.app.posteriors import (
     load_evidence,
     posterior_of,
 )
-from discreet.app.report import origin_document, origin_lines
-from discreet.app.terminal import answer_document, fit_document
+from discreet.app.report import origin_lines
 from discreet.errors import InputError, shown
+from discreet.model.late import import_late
 from discreet.model.query_grammar import parse_regression
 from discreet.releases.combined import Evidence
 
 if TYPE_CHECKING:
     from discreet.posterior.design.laws import Law
+documents = import_late("discreet.queries.documents")
 
 __all__ = ["fit", "query"]
 
@@ -169,7 +170,7 @@ class _Found:
 
 def _found_answers(answers: dc.results.Answers, outlet: Outlet) -> _Found:
     """Write answers in all forms."""
-    told: dict[str, object] = {"answers": [answer_document(part) for part in answers]}
+    told: dict[str, object] = {"answers": [documents.answer_document(part) for part in answers]}
     return _Found(told, answers.summary(width=outlet.width), answers.tidy(), any(part.unmeasured for part in answers))
 
 
@@ -183,7 +184,7 @@ def _regress(
     """Regress, and write the coefficients in all forms."""
     how: Any = dict(zip(("kind", "assume", "inside"), options, strict=True))
     found = [dc.regress(posterior, target, on, **how) for target, on in asked]
-    told: dict[str, object] = {"regressions": [regression_document(part, level) for part in found]}
+    told: dict[str, object] = {"regressions": [documents.regression_document(part, level) for part in found]}
     text = "\n\n".join(part.summary(level=level, width=outlet.width) for part in found)
     rows = [row for part in found for row in part.tidy(level=level)]
     return _Found(told, text, rows, any(part.unmeasured for part in found))
@@ -225,20 +226,13 @@ def _say_origin(evidence: Evidence, posterior: dc.results.PosteriorDraws) -> tup
     """Say how a posterior was drawn, and what it was read from: as JSON and in lines."""
     checked, combined = dc.fit(evidence), dc.tools.evidence_of(evidence)
     networks = [part.network for part in combined.parts]
-    told: dict[str, object] = {
-        "method": posterior.method,
-        "fit": fit_document(checked),
-        **origin_document(*networks),
-    }
-    if combined.external:
-        told["by_others"] = [external_document(part) for part in combined.external]
+    told: dict[str, object] = documents.source_document(evidence, posterior, checked)
     arcs = 0 if posterior.saturated is None else len(posterior.saturated.network.arcs) - len(posterior.network.arcs)
     read = f", read with {arcs} more arcs that its tables carry" if arcs else ""
     network = f"network: {checked}" if checked.pairs_in_tables else "network: taken as it is"
     lines = [f"posterior: {posterior.method}{read}", network, *origin_lines(*networks)]
-    if combined.network.may_be_missing and any(part.policy.missing == "keep" for part in combined.releases):
-        told["missing"] = how = "state" if posterior.network.may_be_missing else "at-random"
-        lines.append(f"missing values: {GAPS[how]}")
+    if how := told.get("missing"):
+        lines.append(f"missing values: {GAPS[str(how)]}")
         if how == "at-random":
             lines.append("the part of the noise is not known then; --missing state tells it, with gaps as a state")
     return told, [*lines, *external_lines(*combined.external)]
@@ -260,7 +254,7 @@ def fit(
     outlet = Outlet.of(form, output, replace, as_json)
     evidence = load_evidence(release)
     checked = dc.fit(evidence, network=None if network is None else network_over(network, evidence.network.schema))
-    outlet.show(fit_document(checked), checked.summary(width=outlet.width), checked.tidy())
+    outlet.show(documents.fit_document(checked), checked.summary(width=outlet.width), checked.tidy())
 
 
 def _ask(

@@ -34,8 +34,11 @@ from discreet.app import (
     storing,
 )
 from discreet.app.arguments import Json
-from discreet.app.terminal import abandon_stdout, answer_document, show
+from discreet.app.terminal import abandon_stdout, show
 from discreet.errors import BudgetError, DiscreetError, InputError
+from discreet.model.late import import_late
+
+documents = import_late("discreet.queries.documents")
 
 __all__ = ["main"]
 
@@ -119,7 +122,8 @@ def demo(
     from discreet.app.demo import demo_lines, run_demo
 
     result = run_demo(keep, seed)
-    pairs = [{"truth": answer_document(true), "private": answer_document(private)} for true, private in result.pairs]
+    written = documents.answer_document
+    pairs = [{"truth": written(true), "private": written(private)} for true, private in result.pairs]
     show(as_json, {"release": result.release.id, "answers": pairs}, demo_lines(result))
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import discreet as dc
 from discreet.app.outlet import Outlet
 from discreet.app.posteriors import Drawing
-from discreet.app.terminal import answer_document
 from discreet.errors import InputError
+from discreet.model.late import import_late
 from discreet.releases.combined import Evidence
 
-__all__ = ["regression_document", "show_numbers", "show_parameters", "show_states"]
+documents = import_late("discreet.queries.documents")
+
+__all__ = ["show_numbers", "show_parameters", "show_states"]
 
 
 def show_numbers(
@@ -22,21 +24,6 @@ def show_numbers(
     """Means and intervals, in JSON under the plural of what they are."""
     told = {"method": method, "level": level, f"{what}s": posterior.rows(level=level)}
     outlet.show(told, posterior.summary(level=level, width=outlet.width), posterior.tidy(level=level))
-
-
-def regression_document(found: dc.results.Regression, level: float) -> dict[str, object]:
-    """A regression as JSON."""
-    return {
-        "target": found.target,
-        "on": list(found.on),
-        "kind": found.kind,
-        "level": level,
-        "coefficients": found.rows(level=level),
-        "left_out": found.left_out,
-        "basis": found.basis,
-        "unmeasured": [list(pair) for pair in found.unmeasured],
-        "prior_only": [list(part) for part in found.prior_only],
-    }
 
 
 def show_parameters(evidence: Evidence, more: bool, level: float, how: Drawing, outlet: Outlet) -> None:
@@ -52,6 +39,6 @@ def show_parameters(evidence: Evidence, more: bool, level: float, how: Drawing, 
 
 def show_states(posterior: dc.results.PosteriorDraws, answers: dc.results.Answers, outlet: Outlet) -> None:
     """The probabilities of a choice by a categorical factor: of its one variable, whose states are whole numbers."""
-    told = {"method": posterior.method, "answers": [answer_document(part) for part in answers]}
+    told = {"method": posterior.method, "answers": [documents.answer_document(part) for part in answers]}
     text = "\n".join([answers.summary(width=outlet.width), "", f"posterior: {posterior.method}"])
     outlet.show(told, text, answers.tidy())

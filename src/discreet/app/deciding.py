@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -16,9 +16,12 @@ from discreet.app.posteriors import Drawing, load_asked, posterior_of
 from discreet.app.terminal import say, table
 from discreet.errors import InputError, shown
 from discreet.model.json_files import read_json, read_text
+from discreet.model.late import import_late
 from discreet.model.limits import QUERIES_BYTES
 from discreet.releases.combined import Evidence
 from discreet.theory.number_losses import NumberLoss, number_loss
+
+documents = import_late("discreet.queries.documents")
 
 __all__ = ["decide"]
 
@@ -162,7 +165,7 @@ def decide(
     found = [replace(part.decide(posterior, options), fresh=alone) for part in asked]
     _hint_at_draws(found, within, number)
     each = list(zip(asked, found, strict=True))
-    told = [_document_decision(part, made) for part, made in each]
+    told = [documents.decision_document(part.query, made) for part, made in each]
     lines = [_print_decision(part, made) for part, made in each]
     last = f"{_say_when_bounds_hold(found)}; posterior: {posterior.method}, {number:,} draws"
     document = {"method": posterior.method, "draws": number, "decisions": told}
@@ -249,17 +252,6 @@ def _hint_at_draws(found: list[Decided], within: float | None, number: int) -> N
             f"the {number:,} draws are worth {worth:,.0f} independent ones, so a bound is above {within:g}; ask for "
             f"about --draws {min(MOST_DECISION_DRAWS, int(1.2 * number**2 / worth)):,}".replace(",", "")
         )
-
-
-def _document_decision(asked: Asked, made: Decided) -> dict[str, object]:
-    """Write a decision as JSON."""
-    same = {name: getattr(made, name) for name in ("level", "regret", "failure", "fresh", "effective")}
-    if isinstance(made, dc.decisions.Decision):
-        rows = [dict(row) for row in made.rows]
-        return {"kind": "response", "query": asked.query, "response": made.response, "values": rows, **same}
-    ends = list(made.response) if isinstance(made.response, tuple) else made.response
-    known = {name: value for name, value in asdict(made).items() if name in ("expected", "lower", "upper")}
-    return {"kind": "number", "quantity": asked.query, "loss": str(made.loss), "response": ends, **known, **same}
 
 
 def _refuse_drawing(draws: int | None, within: float | None, seed: int | None) -> None:

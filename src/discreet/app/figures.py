@@ -14,8 +14,11 @@ import discreet as dc
 from discreet.app.arguments import NETWORK_HELP, Json, Replace, SchemaFile, structure_of
 from discreet.app.terminal import check_output, show
 from discreet.errors import InputError
+from discreet.model.late import import_late
 
-__all__ = ["external", "external_document", "external_lines"]
+documents = import_late("discreet.queries.documents")
+
+__all__ = ["external", "external_lines"]
 
 
 def external(
@@ -66,7 +69,11 @@ def external(
         sys.stdout.write(made.dumps())
         return
     made.save(output, replace=replace_file)
-    show(as_json, {"output": output, **external_document(made)}, "\n".join([*external_lines(made), f"wrote {output}"]))
+    show(
+        as_json,
+        {"output": output, **documents.external_document(made)},
+        "\n".join([*external_lines(made), f"wrote {output}"]),
+    )
 
 
 def _read_promise(
@@ -87,18 +94,3 @@ def _read_promise(
 def external_lines(*parts: dc.external.External) -> list[str]:
     """What figures by others are, and who guarantees what."""
     return [line for part in parts for line in (f"by others: {part.summary()}", part.promise)]
-
-
-def external_document(part: dc.external.External) -> dict[str, object]:
-    """The same for JSON."""
-    promise = part.guarantee
-    tables = [
-        {"variables": list(each.scope), "noise": each.noise, "scale": each.scale, "sums": each.weights is not None}
-        for each in part.measurements
-    ]
-    return {
-        "id": part.id,
-        "source": part.source,
-        "guarantee_by_source": None if promise is None else str(promise),
-        "measurements": tables,
-    }

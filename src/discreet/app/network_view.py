@@ -10,11 +10,14 @@ import typer
 
 import discreet as dc
 from discreet.app.arguments import Json, Replace, SchemaFile, named_network, network_in, schema_of
-from discreet.app.report import origin_document, origin_lines
+from discreet.app.report import origin_lines
 from discreet.app.terminal import check_output, show
 from discreet.errors import InputError
 from discreet.model.json_files import decode_text, read_at_most, read_packed_text, write_whole
+from discreet.model.late import import_late
 from discreet.model.limits import DOCUMENT_BYTES
+
+documents = import_late("discreet.queries.documents")
 
 __all__ = ["show_network"]
 
@@ -88,4 +91,4 @@ def _write_document(network: dc.Network) -> dict[str, Any]:
         for variable in network.schema
     ]
     arcs = [list(arc) for arc in network.arcs]
-    return {"nodes": nodes, "arcs": arcs, "parameters": network.parameters, **origin_document(network)}
+    return {"nodes": nodes, "arcs": arcs, "parameters": network.parameters, **documents.origin_document([network])}

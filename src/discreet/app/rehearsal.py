@@ -31,14 +31,17 @@ from discreet.app.arguments import (
 )
 from discreet.app.outlet import Format, Outlet, Output
 from discreet.app.reading import MaxRecords, Weights
-from discreet.app.report import UNUSED_DELTA, audit_lines, origin_document, origin_lines, plan_lines, plan_summary
+from discreet.app.report import UNUSED_DELTA, audit_lines, origin_lines, plan_lines, plan_summary
 from discreet.app.terminal import say, table
 from discreet.errors import InputError, listed
 from discreet.mechanisms import MECHANISMS, Over
+from discreet.model.late import import_late
 from discreet.privacy.guarantee import as_text
 from discreet.releases.kinds.noisy_tables import partly_measured_families
 from discreet.releases.metric_unit import unit_lines
 from discreet.releases.policy import RecordsPolicy
+
+documents = import_late("discreet.queries.documents")
 
 __all__ = ["audit", "plan"]
 
@@ -247,7 +250,7 @@ def _plan_structure(
     }
     text = _print_expected(found, over) + f"\n\n{records:,} records made up from {source}, {repeats} times"
     if isinstance(truth, dc.Tables):
-        told |= origin_document(truth.network)
+        told |= documents.origin_document([truth.network])
         text = "\n".join([text, *origin_lines(truth.network)])
     if plans:
         told["plans"] = {promise.relation.value: plan_summary(plan) for promise, plan in plans.items()}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import discreet as dc
-from discreet.app.terminal import fit_document, table
+from discreet.app.terminal import table
+from discreet.model.late import import_late
 from discreet.privacy.guarantee import as_text
 from discreet.releases.codec import encode
 from discreet.releases.kinds.audited_tables import pairs_beyond
@@ -20,11 +20,11 @@ from discreet.theory.star_cover import shared_by
 
 if TYPE_CHECKING:
     from discreet.privacy.ledger import Balance
+documents = import_late("discreet.queries.documents")
 
 __all__ = [
     "UNUSED_DELTA",
     "audit_lines",
-    "origin_document",
     "origin_lines",
     "plan_lines",
     "plan_summary",
@@ -99,21 +99,15 @@ def release_summary(release: dc.Release, balance: Balance) -> dict[str, object]:
     below = {node: list(rows) for node, rows in dc.tools.rows_below_noise(release).items()}
     return {
         **summary,
-        **origin_document(release.network),
+        **documents.origin_document([release.network]),
         "rows_below_noise": below,
-        "fit": fit_document(dc.fit(release)),
+        "fit": documents.fit_document(dc.fit(release)),
     }
 
 
 def origin_lines(*networks: dc.Network) -> list[str]:
     """That networks were learned from the records, and what it cost beside their releases; nothing of public ones."""
     return list(dict.fromkeys(f"network: {network.learned}" for network in networks if network.learned))
-
-
-def origin_document(*networks: dc.Network) -> dict[str, object]:
-    """The same as JSON."""
-    found = dict.fromkeys(network.learned for network in networks if network.learned)
-    return {"learned": [asdict(origin) for origin in found]} if found else {}
 
 
 def plan_summary(plan: dc.kinds.PlannedNoise | dc.kinds.AuditNoise) -> dict[str, object]:

@@ -9,19 +9,15 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 
-import discreet as dc
 from discreet.errors import InputError
 from discreet.model.text_tables import columns, fold
 
 __all__ = [
     "abandon_stdout",
-    "answer_document",
     "check_output",
     "check_writable",
-    "fit_document",
     "say",
     "screen_width",
     "show",
@@ -47,27 +43,6 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def show(as_json: bool, value: object, text: str) -> None:
     """To stdout, as JSON or as text, whose long lines are broken where a terminal would."""
     print(json.dumps(value, ensure_ascii=False) if as_json else fold(text, screen_width()))  # noqa: T201
-
-
-def answer_document(answer: dc.results.Answer) -> dict[str, object]:
-    """An answer as JSON."""
-    head = {"query": answer.query, "kind": answer.kind, "level": answer.level, "left_out": answer.left_out}
-    basis = {"basis": answer.basis, "unmeasured": [list(pair) for pair in answer.unmeasured]}
-    basis["prior_only"] = [list(part) for part in answer.prior_only]
-    numbers = {} if answer.inside is None else {"unit": answer.unit, "inside": answer.inside}
-    sampled = {} if answer.sampling is None else {"sampling": asdict(answer.sampling)}
-    return {**head, **basis, **numbers, **sampled, "values": [dict(row) for row in answer.rows]}
-
-
-def fit_document(checked: dc.results.FitCheck) -> dict[str, object]:
-    """What a release says of its network, as JSON."""
-    found = [{**asdict(test), "arcs": [list(arc) for arc in test.arcs]} for test in checked.contradicted]
-    return {
-        "contradicted": found,
-        "tested": len(checked.tests),
-        "pairs_in_tables": checked.pairs_in_tables,
-        "pairs": checked.pairs,
-    }
 
 
 def check_writable(path: Path) -> None:

@@ -34,6 +34,8 @@ from discreet.model.tables import Array, Tables
 __all__ = [
     "Explained",
     "affordable",
+    "evidence_cost",
+    "explanation_cost",
     "explanations",
     "joint",
     "joint_cost",
@@ -223,6 +225,30 @@ def marginals_cost(network: Network, evidence: Iterable[str] = ()) -> int:
         4
     """
     return plan_sum(network, frozenset(evidence), every=True).cells
+
+
+def evidence_cost(network: Network, evidence: Iterable[str]) -> int:
+    """Cells that `log_probability` works on for each draw.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> evidence_cost(network, ["b"]), evidence_cost(network, [])
+        (2, 0)
+    """
+    return plan_sum(network, frozenset(evidence), every=False).cells
+
+
+def explanation_cost(network: Network, targets: Sequence[str], evidence: Iterable[str]) -> int:
+    """Cells that `explanations` works on for each draw.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> explanation_cost(network, ["b"], [])
+        6
+    """
+    return plan_explanation(network, tuple(targets), frozenset(evidence))[0].cells
 
 
 def log_probability(

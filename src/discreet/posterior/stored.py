@@ -38,7 +38,7 @@ from discreet.posterior.pooled.table_draws import Assume, TableDraws
 from discreet.releases.codec import Part
 from discreet.releases.combined import Evidence, evidence_of, loads
 
-__all__ = ["from_bytes", "load_draws", "save_draws", "to_bytes"]
+__all__ = ["evidence_in", "from_bytes", "load_draws", "save_draws", "to_bytes"]
 
 
 DRAWS_VERSION = 1
@@ -95,6 +95,24 @@ def save_draws(posterior: PosteriorDraws, path: str | Path, *, replace: bool = F
 def load_draws(path: str | Path) -> PosteriorDraws:
     """Read a posterior; see `PosteriorDraws.load`."""
     return from_bytes(read_bytes(path, DRAWS_NAME, DRAWS_BYTES), shown_path(path))
+
+
+def evidence_in(path: str | Path) -> Evidence:
+    """What stored draws were made of, from the head of their file alone: the numbers are neither read nor checked.
+
+    Raises:
+        InputError: no such file, or no file of draws.
+    """
+    what = f"{DRAWS_NAME} {shown_path(path)}"
+    try:
+        with open(path, "rb") as file:
+            raw = file.read(_head_start())
+            size = int.from_bytes(raw[-HEAD_BYTES:], "little")
+            if not raw.startswith(DRAWS_FIRST_LINE) or size > 2 * DOCUMENT_BYTES:
+                raise InputError(f"{what} is no file of posterior draws; `discreet draw` makes one of a release")
+            return loads(_read_head(file.read(size), what).evidence)
+    except OSError as error:
+        raise InputError(f"cannot read {what}: {error.strerror}") from None
 
 
 def to_bytes(posterior: PosteriorDraws) -> bytes:
@@ -188,9 +206,14 @@ def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = 
     return restore_source(made, combined, prior, rng, trusted=head.trusted)
 
 
+def _head_start() -> int:
+    """Bytes before the head: the first line, filled up, and the number of the head's bytes."""
+    return len(DRAWS_FIRST_LINE) + -len(DRAWS_FIRST_LINE) % HEAD_BYTES + HEAD_BYTES
+
+
 def _find_head(raw: bytes, what: str) -> tuple[int, int]:
     """Find where the head of a file begins and ends; refuse other files, and damaged ones."""
-    start = len(DRAWS_FIRST_LINE) + -len(DRAWS_FIRST_LINE) % HEAD_BYTES + HEAD_BYTES
+    start = _head_start()
     if not raw.startswith(DRAWS_FIRST_LINE):
         raise InputError(f"{what} is no file of posterior draws; `discreet draw` makes one of a release")
     if len(raw) < start + CHECKSUM_BYTES or sha256(memoryview(raw)[:-CHECKSUM_BYTES]).digest() != raw[-CHECKSUM_BYTES:]:

@@ -5,6 +5,7 @@ Whatever is drawn here comes from public probabilities: no budget is spent, and 
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
@@ -304,12 +305,62 @@ def stream_records(
         InputError: an unknown format, or a column that CSV cannot name.
     """
     written = 0
-    with _open_writer(sink, records.schema, kind) as writer:
-        for batch in records:
-            writer.write_batch(batch)
-            written += batch.num_rows
+    for number, chunk in record_chunks(records, kind):
+        sink.write(chunk)
+        written += number
+        if number:
             progress(written)
     return written
+
+
+def record_chunks(records: pa.RecordBatchReader, kind: str) -> Iterator[tuple[int, bytes]]:
+    """A stream of records as pieces of a file, for whoever sends them on.
+
+    Args:
+        records: as in `write_records`.
+        kind: as in `stream_records`.
+
+    Yields:
+        After each batch the number of its records, and what there is of the file since; in the end the rest.
+
+    Raises:
+        InputError: as `stream_records`, before anything is made.
+    """
+    pipe = _Pipe()
+    with _open_writer(pipe, records.schema, kind) as writer:
+        for batch in records:
+            writer.write_batch(batch)
+            yield batch.num_rows, pipe.take()
+    yield 0, pipe.take()
+
+
+class _Pipe(io.RawIOBase):
+    """A file of which only what was written since the last look is kept."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._at = 0
+
+    def writable(self) -> bool:
+        """Yes."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Keep it."""
+        part = bytes(data)
+        self._parts.append(part)
+        self._at += len(part)
+        return len(part)
+
+    def tell(self) -> int:
+        """Bytes that were ever written."""
+        return self._at
+
+    def take(self) -> bytes:
+        """All since the last time."""
+        taken = b"".join(self._parts)
+        self._parts.clear()
+        return taken
 
 
 def _open_writer(sink: BinaryIO, schema: pa.Schema, kind: str) -> Any:

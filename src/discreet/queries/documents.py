@@ -1,0 +1,150 @@
+"""What was found, as JSON: the one form in which the command line, the server and its client have it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from discreet.inference.weighted_records import Sampling
+from discreet.model.network import Network
+from discreet.posterior.fit_check import FitCheck, fit
+from discreet.posterior.joint_draws import PosteriorDraws
+from discreet.queries.answers import Answer
+from discreet.queries.decide import Decision
+from discreet.queries.decide_number import NumberDecision
+from discreet.queries.regress import Regression
+from discreet.releases.combined import Evidence, evidence_of
+from discreet.releases.external_figures import External
+
+__all__ = [
+    "answer_document",
+    "decision_document",
+    "external_document",
+    "fit_document",
+    "origin_document",
+    "read_answer",
+    "regression_document",
+    "source_document",
+]
+
+Document = dict[str, Any]
+
+
+def answer_document(answer: Answer) -> Document:
+    """An answer as JSON; `read_answer` reads it back."""
+    head = {"query": answer.query, "kind": answer.kind, "level": answer.level, "left_out": answer.left_out}
+    basis = {"basis": answer.basis, "unmeasured": [list(pair) for pair in answer.unmeasured]}
+    basis["prior_only"] = [list(part) for part in answer.prior_only]
+    numbers = {} if answer.inside is None else {"unit": answer.unit, "inside": answer.inside}
+    sampled = {} if answer.sampling is None else {"sampling": asdict(answer.sampling)}
+    return {**head, **basis, **numbers, **sampled, "values": [dict(row) for row in answer.rows]}
+
+
+def read_answer(document: Mapping[str, Any]) -> Answer:
+    """The answer that `answer_document` wrote, equal to the last bit.
+
+    Example:
+        >>> row = {"state": {"rain": "yes"}, "mean": 0.1 + 0.2, "lower": 0.2, "upper": 0.4}
+        >>> answer = Answer("P(rain=yes)", "marginal", 0.95, (row,), basis="measured")
+        >>> read_answer(answer_document(answer)) == answer
+        True
+    """
+    sampling = document.get("sampling")
+    return Answer(
+        document["query"],
+        document["kind"],
+        document["level"],
+        tuple(document["values"]),
+        unit=document.get("unit", "probability"),
+        left_out=document["left_out"],
+        basis=document["basis"],
+        unmeasured=tuple((one, other) for one, other in document["unmeasured"]),
+        prior_only=tuple(map(tuple, document["prior_only"])),
+        inside=document.get("inside"),
+        sampling=None if sampling is None else Sampling(**sampling),
+    )
+
+
+def regression_document(found: Regression, level: float) -> Document:
+    """A regression as JSON."""
+    return {
+        "target": found.target,
+        "on": list(found.on),
+        "kind": found.kind,
+        "level": level,
+        "coefficients": found.rows(level=level),
+        "left_out": found.left_out,
+        "basis": found.basis,
+        "unmeasured": [list(pair) for pair in found.unmeasured],
+        "prior_only": [list(part) for part in found.prior_only],
+    }
+
+
+def decision_document(query: str, made: Decision[Any] | NumberDecision) -> Document:
+    """A decision as JSON.
+
+    Args:
+        query: that was asked: of a response the probabilities that payoffs are of, of a number its quantity.
+        made: the decision.
+    """
+    same = {name: getattr(made, name) for name in ("level", "regret", "failure", "fresh", "effective")}
+    if isinstance(made, Decision):
+        rows = [dict(row) for row in made.rows]
+        return {"kind": "response", "query": query, "response": made.response, "values": rows, **same}
+    ends = list(made.response) if isinstance(made.response, tuple) else made.response
+    known = {name: value for name, value in asdict(made).items() if name in ("expected", "lower", "upper")}
+    return {"kind": "number", "quantity": query, "loss": str(made.loss), "response": ends, **known, **same}
+
+
+def fit_document(checked: FitCheck) -> Document:
+    """What a release says of its network, as JSON."""
+    found = [{**asdict(test), "arcs": [list(arc) for arc in test.arcs]} for test in checked.contradicted]
+    return {
+        "contradicted": found,
+        "tested": len(checked.tests),
+        "pairs_in_tables": checked.pairs_in_tables,
+        "pairs": checked.pairs,
+    }
+
+
+def origin_document(networks: Sequence[Network]) -> Document:
+    """That networks were learned from the records, and what it cost beside their releases; nothing of public ones."""
+    found = dict.fromkeys(network.learned for network in networks if network.learned)
+    return {"learned": [asdict(origin) for origin in found]} if found else {}
+
+
+def external_document(part: External) -> Document:
+    """Figures by others, and who guarantees what."""
+    promise = part.guarantee
+    tables = [
+        {"variables": list(each.scope), "noise": each.noise, "scale": each.scale, "sums": each.weights is not None}
+        for each in part.measurements
+    ]
+    return {
+        "id": part.id,
+        "source": part.source,
+        "guarantee_by_source": None if promise is None else str(promise),
+        "measurements": tables,
+    }
+
+
+def source_document(evidence: Evidence, posterior: PosteriorDraws, checked: FitCheck | None = None) -> Document:
+    """How a posterior was drawn, and what it was read from.
+
+    Args:
+        evidence: a release, figures by others, or several of them.
+        posterior: of it.
+        checked: what `fit` says of the evidence; None finds it.
+    """
+    combined = evidence_of(evidence)
+    told = {
+        "method": posterior.method,
+        "fit": fit_document(fit(evidence) if checked is None else checked),
+        **origin_document([part.network for part in combined.parts]),
+    }
+    if combined.external:
+        told["by_others"] = [external_document(part) for part in combined.external]
+    if combined.network.may_be_missing and any(part.policy.missing == "keep" for part in combined.releases):
+        told["missing"] = "state" if posterior.network.may_be_missing else "at-random"
+    return told
