@@ -29,7 +29,8 @@ MAY_IMPORT = {
     "queries": {"model", "privacy", "releases", "inference", "theory", "posterior"},
     "estimators": {*CORE, "sensitive", "mechanisms", "posterior", "queries"},
     "verify": {*CORE, "sensitive", "mechanisms", "posterior", "queries"},
-    "app": {*CORE, "sensitive", "mechanisms", "posterior", "queries", "estimators", "verify"},
+    "server": {*CORE, "posterior", "queries"},
+    "app": {*CORE, "sensitive", "mechanisms", "posterior", "queries", "estimators", "verify", "server"},
 }
 """Besides itself and `errors`, which all folders may import."""
 
@@ -39,7 +40,7 @@ LOOKS_UP = {"releases/document.py": {"posterior"}, "posterior/joint_draws.py": {
 DOORS = ("__init__.py", "decisions.py", "designs.py", "external.py", "kinds.py", "results.py", "scores.py", "tools.py")
 """What users import: lists of names (in the stubs beside them) and nothing else."""
 
-PRIVATE, PUBLIC = {"sensitive", "mechanisms"}, {"posterior", "queries"}
+PRIVATE, PUBLIC = {"sensitive", "mechanisms"}, {"posterior", "queries", "server"}
 RECORD_READERS = ("duckdb", "ibis", "opendp", "pandas", "polars", "sqlite3")
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if path.parent != ROOT)
 

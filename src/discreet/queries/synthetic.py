@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -327,7 +327,7 @@ def record_chunks(records: pa.RecordBatchReader, kind: str) -> Iterator[tuple[in
         InputError: as `stream_records`, before anything is made.
     """
     pipe = _Pipe()
-    with _open_writer(pipe, records.schema, kind) as writer:
+    with _open_writer(cast(BinaryIO, pipe), records.schema, kind) as writer:
         for batch in records:
             writer.write_batch(batch)
             yield batch.num_rows, pipe.take()

@@ -1,0 +1,108 @@
+"""What a regression expects of records whose features are given: means and intervals over draws of its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit, softmax
+
+from discreet.errors import InputError, listed, shown
+from discreet.model.arrays import Floats
+from discreet.model.design import Design
+from discreet.posterior.design.weight_posterior import WeightPosterior
+
+__all__ = ["Expected", "expected_values", "feature_rows"]
+
+MOST_VALUES = 2**22
+"""Numbers of draws, records and outputs together that are held at once: 32 MiB."""
+
+
+class Expected(NamedTuple):
+    """Expectations with intervals.
+
+    Args:
+        outputs: what the columns are: the target, or each of its classes, whose probabilities are expected.
+        mean: float64, shape (records, outputs), in the unit of the target.
+        lower: ends of the intervals, same shape.
+        upper: likewise.
+    """
+
+    outputs: tuple[str, ...]
+    mean: Floats
+    lower: Floats
+    upper: Floats
+
+
+def expected_values(posterior: WeightPosterior, features: Floats, *, level: float = 0.95) -> Expected:
+    """The expected target of records, or the probabilities of its classes.
+
+    Args:
+        posterior: of a regression.
+        features: float64, shape (records, features), in the design's order and in the units of the columns; numbers
+            outside their bounds count at the bound.
+        level: posterior probability of each interval, between 0 and 1.
+
+    Returns:
+        Means over the draws and equal-tailed intervals. They are of the expectation, not of the next record's value.
+
+    Raises:
+        InputError: no regression, features of another shape or that are not finite, or as `WeightPosterior.interval`.
+
+    Example:
+        >>> import discreet as dc
+        >>> design = dc.Design((dc.Variable("age", bounds=(20, 60)),), dc.Variable("income", bounds=(0, 1000)))
+        >>> draws = dc.designs.WeightPosterior(design, np.array([[0.2, 0.1], [0.4, 0.1]]), None, "draws", None)
+        >>> found = expected_values(draws, np.array([[60.0]]), level=0.0005)
+        >>> found.outputs, found.mean.round(3).tolist()
+        (('income',), [[700.0]])
+    """
+    design = posterior.design
+    if design.target is None:
+        raise InputError("a direction expects nothing of a record: only regressions do")
+    if features.ndim != 2 or features.shape[1] != len(design.features) or not np.isfinite(features).all():
+        raise InputError(f"records have a finite number for each of the features {listed(design.names)}")
+    classes = design.predicts in ("class", "classes")
+    outputs = design.target.states if classes else (design.target.name,)
+    weights = posterior.weights.reshape(len(posterior.weights), design.outputs, design.size)
+    step = max(1, MOST_VALUES // (len(weights) * max(len(outputs), design.outputs)))
+    parts = []
+    for start in range(0, len(features), step):
+        drawn = _mean_of(design, weights @ design.scaled(features[start : start + step]).T)
+        parts.append(np.array([drawn.mean(axis=0), *posterior.tails(drawn, level)]))
+    found = np.concatenate(parts, axis=2) if parts else np.empty((3, len(outputs), 0))
+    return Expected(tuple(outputs), *(part.T for part in found))
+
+
+def feature_rows(design: Design, records: Sequence[Mapping[str, object]]) -> Floats:
+    """Features of records that were typed in, by name.
+
+    Raises:
+        InputError: a feature that is missing, that is no number, or that the design has not.
+    """
+    rows = np.empty((len(records), len(design.features)))
+    for at, record in enumerate(records):
+        if strange := [name for name in record if name not in design.names]:
+            raise InputError(
+                f"the record at position {at} has {shown(strange[0])}, which is none of {listed(design.names)}"
+            )
+        for place, name in enumerate(design.names):
+            value = record.get(name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise InputError(f"the record at position {at} needs a number for {shown(name)}")
+            rows[at, place] = value
+    return rows
+
+
+def _mean_of(design: Design, linear: Floats) -> Floats:
+    """What linear predictors of shape (draws, outputs, records) mean: shape (draws, outputs or classes, records)."""
+    if design.predicts == "number":
+        return design.predicted(linear)
+    if design.predicts == "count":
+        assert design.target is not None and design.target.bounds is not None
+        return np.asarray(np.exp(np.minimum(linear, np.log(design.target.bounds[1]))))
+    if design.outputs > 1:
+        return np.asarray(softmax(linear, axis=1))
+    second = expit(linear)
+    return np.concatenate([1 - second, second], axis=1)

@@ -1,0 +1,309 @@
+"""The operations over HTTP: each with its address, what can be said, and what answers it; OpenAPI is made of this."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from discreet.releases.combined import evidence_of
+from discreet.releases.release import Release
+from discreet.server import replies
+from discreet.server.desk import Desk, Made
+from discreet.server.metrics import Meter
+from discreet.server.openapi import MEDIA_OF, openapi_document
+from discreet.server.parameters import (
+    Asked,
+    DecisionRequest,
+    ExplainRequest,
+    FitRequest,
+    MarginalsRequest,
+    NoRequest,
+    PredictRequest,
+    QueryRequest,
+    RegressRequest,
+    ReportRequest,
+    SyntheticRequest,
+    read_address,
+    read_body,
+)
+from discreet.server.problems import Problem
+from discreet.server.readings import Reading, Readings
+from discreet.server.server_limits import ServerLimits
+from discreet.server.shelf import Shelf, Version
+
+__all__ = ["OPERATIONS", "Operation", "Serving", "api_routes", "listed_release"]
+
+
+@dataclass(frozen=True, eq=False)
+class Serving:
+    """All that requests are answered with.
+
+    Args:
+        shelf: what is served.
+        limits: of what is spent on a request.
+    """
+
+    shelf: Shelf
+    limits: ServerLimits = field(default_factory=ServerLimits)
+    meter: Meter = field(default_factory=Meter)
+
+    def __post_init__(self) -> None:
+        """Make what computes; within an event loop."""
+        object.__setattr__(self, "readings", Readings(self.limits))
+        object.__setattr__(self, "desk", Desk(self.limits, self.meter))
+        self.meter.gauges |= {
+            "waiting": ("Answers under way.", lambda: self.desk.waiting),
+            "cache_bytes": ("Bytes of the answers that are kept.", lambda: self.desk.cache.bytes),
+            "draws_bytes": ("Bytes of the posteriors in memory.", lambda: self.readings.bytes),
+            "releases": ("Releases that are served.", lambda: len(self.shelf.newest())),
+        }
+
+    readings: Readings = field(init=False)
+    desk: Desk = field(init=False)
+
+    async def answer(self, version: Version, ask: Callable[[Reading], replies.Question]) -> Made:
+        """The answer to a question about a version.
+
+        Raises:
+            InputError: it cannot be asked.
+            Problem: likewise, or there is no answer now.
+        """
+        reading = await self.readings.get(version)
+        question = ask(reading)
+        return await self.desk.answer((version.digest, *question.key), question.make, question.work)
+
+
+Answering = Callable[[Serving, Version, Any], Awaitable[Response]]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation on a release.
+
+    Args:
+        name: of the operation, and the end of its address; empty for the release itself.
+        told: what it does, in a sentence.
+        model: what can be said in the address; None where a body says it.
+        answer: finds the response.
+        media: what the response may be.
+        body: what can be said in a body of JSON; None where the address says it.
+    """
+
+    name: str
+    told: str
+    answer: Answering
+    model: type[Asked] | None = None
+    body: type[Asked] | None = None
+    media: tuple[str, ...] = ("application/json",)
+
+    @property
+    def path(self) -> str:
+        """The address, with a place for the name of the release."""
+        return "/releases/{release}" + (f"/{self.name}" if self.name else "")
+
+    @property
+    def method(self) -> str:
+        """GET, or POST where there is a body."""
+        return "GET" if self.body is None else "POST"
+
+
+def _asking(ask: Callable[[Reading, Any], replies.Question]) -> Answering:
+    """An operation that a question answers."""
+
+    async def answer(serving: Serving, version: Version, asked: Any) -> Response:
+        made = await serving.answer(version, lambda reading: ask(reading, asked))
+        return Response(made.body, media_type=made.media)
+
+    return answer
+
+
+async def _send_document(serving: Serving, version: Version, asked: NoRequest) -> Response:
+    """The document of a release, as its file has it."""
+    made = await serving.desk.answer((version.digest, "document"), lambda: Made(version.evidence.dumps().encode()))
+    return Response(made.body, media_type=made.media)
+
+
+async def _send_records(serving: Serving, version: Version, asked: SyntheticRequest) -> Response:
+    """Synthetic records, as they are made."""
+    if asked.n > serving.limits.most_records:
+        raise Problem(
+            "too-costly",
+            f"{asked.n:,} records are more than the {serving.limits.most_records:,} that this server makes at once; "
+            "ask for fewer, or make them of the release (`discreet sample`)",
+        )
+    reading = await serving.readings.get(version)
+    chunks = await serving.desk.run(lambda: replies.synthetic_chunks(reading, asked))
+    name = f"{version.name}-{asked.set}.{asked.format}"
+
+    def take() -> bytes | None:
+        return next((chunk for _, chunk in chunks), None)
+
+    first = await serving.desk.run(take)
+
+    async def stream() -> AsyncIterator[bytes]:
+        piece = first
+        while piece is not None:
+            yield piece
+            piece = await serving.desk.run(take)
+
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(stream(), media_type=MEDIA_OF[asked.format], headers=headers)
+
+
+OPERATIONS = (
+    Operation("", "The release itself, as its file has it.", _send_document, NoRequest),
+    Operation(
+        "marginals",
+        "Probabilities of every variable that is not observed, given evidence, with intervals.",
+        _asking(replies.ask_marginals),
+        MarginalsRequest,
+        media=("application/json", "text/csv"),
+    ),
+    Operation(
+        "query",
+        "Answers to queries, as `discreet query --json` prints them; without any all marginals, or coefficients.",
+        _asking(replies.ask_queries),
+        QueryRequest,
+        media=("application/json", "text/csv"),
+    ),
+    Operation(
+        "query",
+        "Answers to many queries, which share what they can.",
+        _asking(replies.ask_queries),
+        body=QueryRequest,
+        media=("application/json", "text/csv"),
+    ),
+    Operation(
+        "predict",
+        "Probabilities of one variable for records that show some of the others; of a regression what it expects.",
+        _asking(replies.ask_prediction),
+        body=PredictRequest,
+    ),
+    Operation(
+        "decide",
+        "The response of the largest expected payoff, or the number of the least expected loss.",
+        _asking(replies.ask_decision),
+        body=DecisionRequest,
+    ),
+    Operation(
+        "regress",
+        "A regression of one variable of the network on others.",
+        _asking(replies.ask_regression),
+        RegressRequest,
+        media=("application/json", "text/csv"),
+    ),
+    Operation(
+        "explain",
+        "What one record can change in the release, and what answers depend on.",
+        _asking(replies.ask_explanation),
+        ExplainRequest,
+    ),
+    Operation(
+        "fit",
+        "What the release says of its network.",
+        _asking(lambda reading, _: replies.ask_fit(reading)),
+        FitRequest,
+    ),
+    Operation(
+        "synthetic",
+        "Synthetic records, sent as they are made.",
+        _send_records,
+        SyntheticRequest,
+        media=tuple(MEDIA_OF.values()),
+    ),
+    Operation(
+        "report",
+        "A report of the release, for people.",
+        _asking(replies.ask_report),
+        ReportRequest,
+        media=("text/html", "text/markdown"),
+    ),
+)
+"""All that can be asked of one release."""
+
+
+def listed_release(serving: Serving, version: Version) -> dict[str, Any]:
+    """What a list of releases says of one."""
+    evidence = version.evidence
+    promises = (
+        [evidence.guarantee]
+        if isinstance(evidence, Release)
+        else [promise for promise in evidence_of(evidence).guarantees if promise is not None]
+    )
+    variables = len(evidence.design.features) if version.kind == "weights" else len(version.network.nodes)  # type: ignore[union-attr]
+    return {
+        "name": version.name,
+        "id": version.id,
+        "version": version.number,
+        "kind": version.kind,
+        "private": version.private,
+        "date": evidence.date.isoformat() if isinstance(evidence, Release) else None,
+        "guarantees": list(map(str, promises)),
+        "variables": variables,
+        "draws": serving.readings.state(version),
+        "fault": serving.shelf.fault(version.name) or None,
+        "versions": [{"id": one.id, "version": one.number} for one in serving.shelf.versions(version.name)],
+    }
+
+
+def api_routes(serving: Serving, version: str) -> list[Route]:
+    """Routes of all operations, of the list of releases, and of what machines ask of the server itself.
+
+    Args:
+        serving: answers.
+        version: of the package.
+    """
+    document = replies.json_of(openapi_document(OPERATIONS, version))
+
+    async def openapi(request: Request) -> Response:
+        return Response(document.body, media_type="application/json")
+
+    async def health(request: Request) -> Response:
+        return Response(replies.json_of({"status": "ok", "version": version}).body, media_type="application/json")
+
+    async def metrics(request: Request) -> Response:
+        return Response(serving.meter.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def releases(request: Request) -> Response:
+        read_address(NoRequest, request.query_params)
+        listed = [listed_release(serving, each) for each in serving.shelf.newest()]
+        return Response(replies.json_of({"releases": listed}).body, media_type="application/json")
+
+    plain = {"/openapi.json": openapi, "/healthz": health, "/metrics": metrics, "/releases": releases}
+    found = [Route(path, _named(path, handler), methods=["GET"]) for path, handler in plain.items()]
+    for path in dict.fromkeys(operation.path for operation in OPERATIONS):
+        here = {operation.method: operation for operation in OPERATIONS if operation.path == path}
+        found.append(Route(path, _endpoint(serving, path, here), methods=list(here)))
+    return found
+
+
+def _endpoint(serving: Serving, path: str, here: dict[str, Operation]) -> Callable[[Request], Awaitable[Response]]:
+    """What answers at an address."""
+
+    async def respond(request: Request) -> Response:
+        operation = here["GET" if request.method == "HEAD" else request.method]
+        version = serving.shelf.find(request.path_params["release"])
+        if operation.body is not None:
+            read_address(NoRequest, request.query_params)
+            asked = read_body(operation.body, await request.body())
+        else:
+            assert operation.model is not None
+            asked = read_address(operation.model, request.query_params)
+        return await operation.answer(serving, version, asked)
+
+    return _named(path, respond)
+
+
+def _named(name: str, handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    """The handler, which says by what name its requests are counted."""
+
+    async def respond(request: Request) -> Response:
+        request.scope["route_name"] = name
+        return await handler(request)
+
+    return respond

@@ -1,0 +1,168 @@
+"""The server: routes behind the gate, what it prepares while nobody asks, and how it is run."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+
+import uvicorn
+from starlette.routing import Router
+from starlette.types import ASGIApp
+
+from discreet.errors import DiscreetError, InputError
+from discreet.server import replies
+from discreet.server.api import Serving, api_routes
+from discreet.server.gate import Gate
+from discreet.server.pages import page_questions, page_routes
+from discreet.server.server_limits import ServerLimits
+from discreet.server.shelf import Shelf
+from discreet.server.tokens import TokenFile
+
+__all__ = ["Settings", "application", "serve"]
+
+KEEP_ALIVE_SECONDS = 30
+STOP_SECONDS = 5
+"""In which requests that are under way may end when the server is stopped."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a server is run.
+
+    Args:
+        host: address or name of this machine to listen on.
+        port: to listen on; 0 takes one that is free.
+        tokens: file of those who may ask; None: everybody who reaches the server.
+        public: whether everybody may, where others than this machine reach it.
+        root_path: what a proxy adds before every path.
+        prepare: whether answers that nobody has asked for yet are computed while nobody waits.
+        limits: of what is spent on requests.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    tokens: Path | None = None
+    public: bool = False
+    root_path: str = ""
+    prepare: bool = True
+    limits: ServerLimits = field(default_factory=ServerLimits)
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine reaches it."""
+        if self.host == "localhost":
+            return True
+        with suppress(ValueError):
+            return ip_address(self.host).is_loopback
+        return False
+
+    def check(self) -> None:
+        """Refuse to let others in by accident.
+
+        Raises:
+            InputError: others reach the server, and nobody said who may ask.
+        """
+        if self.public and self.tokens is not None:
+            raise InputError("--public lets everybody ask, and --tokens those who have one: say one of them")
+        if not self.loopback and not self.public and self.tokens is None:
+            raise InputError(
+                f"others than this machine can reach {self.host}: say who may ask with --tokens FILE (`discreet token` "
+                "makes one), or --public for everybody"
+            )
+
+
+def application(shelf: Shelf, settings: Settings, version: str) -> ASGIApp:
+    """The whole server as an ASGI application; called within an event loop.
+
+    Args:
+        shelf: what is served.
+        settings: of the server.
+        version: of the package.
+    """
+    serving = Serving(shelf, settings.limits)
+    tokens = None if settings.tokens is None else TokenFile(settings.tokens)
+
+    @asynccontextmanager
+    async def lifespan(app: object) -> AsyncIterator[None]:
+        preparing = asyncio.ensure_future(_prepare(serving)) if settings.prepare else None
+        yield
+        if preparing is not None:
+            preparing.cancel()
+        serving.desk.close()
+        serving.readings.close()
+
+    routes = [*api_routes(serving, version), *page_routes(serving, tokens)]
+    return Gate(Router(routes, redirect_slashes=False, lifespan=lifespan), settings.limits, serving.meter, tokens)
+
+
+def serve(shelf: Shelf, settings: Settings, version: str, *, ready: Callable[[str], None]) -> None:
+    """Run the server until it is stopped.
+
+    Args:
+        shelf: what is served.
+        settings: of the server.
+        version: of the package.
+        ready: is told the address once the server listens.
+
+    Raises:
+        InputError: nobody said who may ask, a file of tokens that cannot be read, or an address that is taken.
+    """
+    settings.check()
+    listener = _listen(settings)
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    address = f"http://{host}:{listener.getsockname()[1]}{settings.root_path}/"
+    with listener:
+        asyncio.run(_run(shelf, settings, version, listener, lambda: ready(address)))
+
+
+async def _run(
+    shelf: Shelf, settings: Settings, version: str, listener: socket.socket, ready: Callable[[], None]
+) -> None:
+    """Run the server on an open socket."""
+    server = uvicorn.Server(
+        uvicorn.Config(
+            application(shelf, settings, version),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            root_path=settings.root_path,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=STOP_SECONDS,
+            ws="none",
+        )
+    )
+    serving = asyncio.ensure_future(server.serve(sockets=[listener]))
+    while not (server.started or serving.done()):
+        await asyncio.sleep(0.01)
+    if server.started:
+        ready()
+    await serving
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """A socket on the address."""
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(place)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or "no such port"
+        raise InputError(f"cannot listen on {settings.host}, port {settings.port}: {reason}") from None
+    return listener
+
+
+async def _prepare(serving: Serving) -> None:
+    """Read all releases, and compute what will be asked first, while nobody waits."""
+    for version in serving.shelf.newest():
+        with suppress(DiscreetError):
+            reading = await serving.readings.get(version)
+            questions: Iterator[replies.Question] = page_questions(reading)
+            await serving.desk.prepare(((version.digest, *each.key), each.make) for each in questions)

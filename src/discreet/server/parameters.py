@@ -1,0 +1,255 @@
+"""What can be said in a request: one model an operation, read from the address or from a body of JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar, get_origin
+
+import pydantic
+from pydantic import Field
+from starlette.datastructures import QueryParams
+
+from discreet.errors import InputError, listed, shown
+from discreet.model.limits import QUERIES, QUERY_CHARACTERS
+from discreet.model.schema import Schema
+from discreet.server.problems import Problem
+
+__all__ = [
+    "Asked",
+    "DecisionRequest",
+    "ExplainRequest",
+    "FitRequest",
+    "MarginalsRequest",
+    "NoRequest",
+    "PredictRequest",
+    "QueryRequest",
+    "Records",
+    "RegressRequest",
+    "ReportRequest",
+    "SyntheticRequest",
+    "read_address",
+    "read_body",
+    "read_evidence",
+]
+
+Level = Annotated[
+    float,
+    Field(
+        description="Posterior probability of each interval.",
+        json_schema_extra={"exclusiveMinimum": 0, "exclusiveMaximum": 1},
+    ),
+]
+Predictive = Annotated[
+    bool, Field(description="Answer for the next record of which the evidence is seen, not for the population.")
+]
+Missing = Annotated[
+    Literal["at-random", "state"] | None,
+    Field(description="Of a release that keeps missing values: at random (the default there), or as a state."),
+]
+Assume = Annotated[
+    Literal["network", "robust", "nothing"] | None,
+    Field(description="What is believed of variables that no table holds together."),
+]
+Inside = Annotated[Literal["log-linear", "uniform"], Field(description="Law of numbers inside their bins.")]
+Text = Annotated[str, Field(max_length=QUERY_CHARACTERS)]
+Queries = Annotated[
+    list[Text],
+    Field(
+        max_length=QUERIES,
+        description='Such as "P(lung | smoke=yes)", "MAP(A, B | C=c)", "E(X)"; all marginals, or all coefficients or '
+        "parameters, without any.",
+        examples=[["P(lung | smoke=yes)"]],
+    ),
+]
+Evidence = Annotated[
+    list[Text],
+    Field(max_length=QUERIES, description="Observed variables with their states.", examples=[["smoke=yes"]]),
+]
+Form = Annotated[Literal["json", "csv"], Field(description="JSON, or a row for each number.")]
+
+
+Value = str | bool | int | float | None
+Records = list[dict[str, Value]] | dict[str, list[Value]]
+
+
+class Asked(pydantic.BaseModel):
+    """Base of all: nothing else may be said."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+
+class NoRequest(Asked):
+    """Nothing can be said."""
+
+
+class _Reading(Asked):
+    """Which posterior, and how sure."""
+
+    level: Level = 0.95
+    predictive: Predictive = False
+    missing: Missing = None
+    format: Form = "json"
+
+
+class MarginalsRequest(_Reading):
+    """All marginals given evidence."""
+
+    e: Evidence = []
+
+
+class QueryRequest(_Reading):
+    """Queries."""
+
+    q: Queries = []
+    assume: Assume = None
+    inside: Inside = "log-linear"
+
+
+class PredictRequest(Asked):
+    """Records of which some variables are seen, by column or one by one."""
+
+    records: Annotated[
+        Records, Field(description="One object a record, or one list a column.", examples=[[{"smoke": "yes"}]])
+    ]
+    target: Annotated[str | None, Field(description="Variable to predict; of a regression left out.")] = None
+    level: Level = 0.95
+    missing: Missing = None
+
+
+class DecisionRequest(Asked):
+    """A query with payoffs, or a quantity with a loss."""
+
+    query: Annotated[Text | None, Field(description="For all states of one variable.")] = None
+    payoffs: Annotated[
+        dict[str, dict[str, float]] | None, Field(description="What each response pays in every state.")
+    ] = None
+    quantity: Annotated[Text | None, Field(description="Query for one probability, to be named.")] = None
+    loss: Annotated[str, Field(description="squared, absolute, quantile:0.9 or interval:0.9.")] = "squared"
+    level: Level = 0.95
+    failure: Annotated[float, Field(description="Chance that the bound fails.")] = 0.05
+    missing: Missing = None
+
+
+class RegressRequest(Asked):
+    """A regression of one variable on others."""
+
+    target: Text
+    on: Annotated[list[Text], Field(min_length=1, max_length=100, description="Covariates.")]
+    kind: Annotated[Literal["linear", "logistic"], Field(description="logistic for log odds of the second state.")] = (
+        "linear"
+    )
+    level: Level = 0.95
+    assume: Annotated[
+        Literal["network", "robust"] | None, Field(description="As of queries, which can be asked more.")
+    ] = None
+    inside: Inside = "log-linear"
+    missing: Missing = None
+    format: Form = "json"
+
+
+class ExplainRequest(Asked):
+    """What one record can change, and what answers depend on."""
+
+    q: Queries = []
+    level: Level = 0.95
+    rows: Annotated[int, Field(ge=1, le=100, description="Rows of tables that are named for each query.")] = 5
+
+
+class FitRequest(Asked):
+    """What the release says of its network."""
+
+
+class SyntheticRequest(Asked):
+    """Synthetic records."""
+
+    n: Annotated[int, Field(ge=0, description="Records of each set.")]
+    sets: Annotated[
+        int | None, Field(ge=1, description="Data sets, each of another draw; left out, one of the posterior's mean.")
+    ] = None
+    set: Annotated[int, Field(ge=1, description="Which of them.")] = 1
+    seed: Annotated[int, Field(ge=0, lt=2**63, description="The same seed makes the same records.")] = 0
+    format: Annotated[Literal["csv", "parquet", "arrow"], Field(description="Of the file.")] = "csv"
+    missing: Missing = None
+
+
+class ReportRequest(Asked):
+    """A report for people."""
+
+    level: Level = 0.95
+    format: Annotated[Literal["html", "markdown"], Field(description="One page without scripts, or Markdown.")] = "html"
+
+
+Model = TypeVar("Model", bound=Asked)
+
+
+def read_address(model: type[Model], given: QueryParams) -> Model:
+    """What the part of an address after its question mark says.
+
+    Raises:
+        Problem: a name that is not known, one that is there twice and may not be, or another value.
+    """
+    found: dict[str, Any] = {}
+    for name in dict.fromkeys(given):
+        values = given.getlist(name)
+        field = model.model_fields.get(name)
+        several = field is not None and get_origin(field.annotation) is list
+        if len(values) > 1 and not several:
+            raise Problem("bad-request", f"{shown(name)} is given {len(values)} times; give it once")
+        found[name] = values if several else values[0]
+    return _validate(model, found)
+
+
+def read_body(model: type[Model], body: bytes) -> Model:
+    """What a body of JSON says.
+
+    Raises:
+        Problem: no JSON, or of another form.
+    """
+    try:
+        found = json.loads(body, parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        raise Problem("bad-request", "the body is no JSON") from None
+    if not isinstance(found, dict):
+        raise Problem("bad-request", f"the body is an object of JSON with {listed(model.model_fields)}")
+    return _validate(model, found)
+
+
+def read_evidence(schema: Schema, texts: list[str]) -> dict[str, str]:
+    """Observed variables of texts such as `smoke=yes`; names and states may hold an equals sign.
+
+    Raises:
+        InputError: one that names no variable and state, or a variable that is there twice.
+
+    Example:
+        >>> import discreet as dc
+        >>> read_evidence(dc.Schema((dc.Variable("smoke", ("no", "yes")),)), ["smoke=yes"])
+        {'smoke': 'yes'}
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        places = [at for at, mark in enumerate(text) if mark == "="]
+        split = ((text[:at].strip(), text[at + 1 :].strip()) for at in places[:100])
+        name, state = next(((one, other) for one, other in split if one in schema), ("", ""))
+        if not name:
+            known = listed(schema.names)
+            raise InputError(f"{shown(text)} is no evidence such as smoke=yes; there are the variables {known}")
+        schema[name].code(state)
+        if name in found:
+            raise InputError(f"the evidence has {shown(name)} twice; a variable has one state")
+        found[name] = state
+    return found
+
+
+def _validate(model: type[Model], given: Mapping[str, Any]) -> Model:
+    """The model, or the first fault in one sentence."""
+    unknown = next((name for name in given if name not in model.model_fields), None)
+    if unknown is not None:
+        known = listed(model.model_fields) or "none"
+        raise Problem("bad-request", f"{shown(unknown)} is no parameter of this question; there are: {known}")
+    try:
+        return model.model_validate(dict(given))
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"][:3]))
+        raise Problem("bad-request", f"{place}: {first['msg'][:1].lower()}{first['msg'][1:]}") from None

@@ -1,0 +1,184 @@
+"""Posteriors of what is served: read from stored draws or drawn when they are first asked for, one after the other.
+
+As many are held as the memory allows; the one that was not asked for longest goes first. What is drawn here is what
+`discreet query` draws without options: 1,000 draws, seed 0, so that two servers agree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+from discreet.errors import DiscreetError
+from discreet.posterior.at_random import assume_at_random
+from discreet.posterior.design.weight_posterior import WeightPosterior, read_weights
+from discreet.posterior.family_draws import FamilyPosterior, read_family
+from discreet.posterior.fit_check import FitCheck, fit
+from discreet.posterior.joint_draws import PosteriorDraws
+from discreet.posterior.methods import noise_aware
+from discreet.posterior.stored import load_draws
+from discreet.releases.release import Release
+from discreet.server.problems import Problem
+from discreet.server.server_limits import ServerLimits
+from discreet.server.shelf import Version
+
+__all__ = ["Gaps", "Reading", "Readings"]
+
+Gaps = Literal["at-random", "state"]
+"""What is made of missing values that were kept."""
+DRAWS, SEED = 1000, 0
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """A version with its posterior.
+
+    Args:
+        version: that was read.
+        draws: of its network, with gaps as a state where values may be missing; None where it has none.
+    """
+
+    version: Version
+    draws: PosteriorDraws | None
+
+    @cached_property
+    def complete(self) -> PosteriorDraws:
+        """The posterior of complete records: with gaps at random, where values may be missing."""
+        draws = self.posterior("state")
+        return assume_at_random(draws) if self.version.gaps else draws
+
+    def posterior(self, missing: Gaps | None = None) -> PosteriorDraws:
+        """The posterior that a question is about.
+
+        Raises:
+            Problem: there is none, or `missing` was said where nothing may be missing.
+        """
+        if self.draws is None:
+            raise Problem("bad-request", "this release has no posterior to ask: only a network was chosen")
+        if missing is None and self.version.gaps:
+            return self.complete
+        if missing == "at-random":
+            if not self.version.gaps:
+                raise Problem("bad-request", "missing is for releases of variables with a state of missing values")
+            return self.complete
+        return self.draws
+
+    @cached_property
+    def plain(self) -> PosteriorDraws:
+        """The posterior without twin draws: intervals are the same, the part of the noise is not known."""
+        return replace(self.complete, twins=None)
+
+    @cached_property
+    def checked(self) -> FitCheck:
+        """What the release says of its network."""
+        return fit(self.version.evidence)
+
+    @cached_property
+    def weights(self) -> WeightPosterior:
+        """The coefficients of a regression, or the vector of a direction."""
+        assert isinstance(self.version.evidence, Release)
+        return read_weights(self.version.evidence, draws=DRAWS, rng=SEED)
+
+    @cached_property
+    def family(self) -> FamilyPosterior:
+        """The parameters of a family."""
+        return read_family(self.version.evidence, draws=DRAWS, rng=SEED)
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the draws, twins among them."""
+        if self.draws is None:
+            return 0
+        network, draws = self.draws.network, self.draws.cells.draws or 1
+        cells = sum(network.cells(network.family(node)) for node in network.nodes) * draws
+        return 8 * cells * (1 if self.draws.twins is None else 2)
+
+
+class Readings:
+    """Readings of versions, made one at a time in a thread of their own.
+
+    Args:
+        limits: of the server.
+    """
+
+    def __init__(self, limits: ServerLimits) -> None:
+        self._limits = limits
+        self._pool = ThreadPoolExecutor(1, "draws")
+        self._held: OrderedDict[str, Reading] = OrderedDict()
+        self._under_way: dict[str, asyncio.Task[Reading]] = {}
+
+    @property
+    def bytes(self) -> int:
+        """Memory of all draws that are held."""
+        return sum(reading.bytes for reading in self._held.values())
+
+    def state(self, version: Version) -> str:
+        """Whether a version can be asked at once: "ready", "under way", or how it will be read when it is asked."""
+        if version.digest in self._held:
+            return "ready"
+        if version.digest in self._under_way:
+            return "under way"
+        return "stored" if version.draws is not None else "to be drawn"
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def get(self, version: Version) -> Reading:
+        """The reading of a version.
+
+        Raises:
+            Problem: it takes longer than a request may wait, or its file cannot be read.
+        """
+        found = self._held.get(version.digest)
+        if found is not None:
+            self._held.move_to_end(version.digest)
+            return found
+        task = self._under_way.get(version.digest)
+        if task is None:
+            task = asyncio.ensure_future(self._read(version))
+            self._under_way[version.digest] = task
+            task.add_done_callback(lambda done: self._end(version, done))
+        try:
+            return await asyncio.wait_for(asyncio.shield(task), self._limits.seconds)
+        except TimeoutError:
+            raise Problem(
+                "not-ready",
+                "the posterior of this release is still being drawn; ask again later (`discreet draw` stores draws, "
+                "which are read at once)",
+                retry_after=10,
+            ) from None
+
+    async def _read(self, version: Version) -> Reading:
+        """Read or draw, then make room."""
+        try:
+            loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
+            reader: Callable[[], Reading] = lambda: read(version)  # noqa: E731
+            found = await loop.run_in_executor(self._pool, reader)
+        except DiscreetError as error:
+            if version.draws is None:
+                raise Problem("bad-request", f"nothing answers for this release: {error}") from None
+            raise Problem("unreadable", str(error)) from None
+        self._held[version.digest] = found
+        while self.bytes > self._limits.draws_bytes and len(self._held) > 1:
+            self._held.popitem(last=False)
+        return found
+
+    def _end(self, version: Version, done: asyncio.Task[Reading]) -> None:
+        """Forget what is not under way any more; who waited for it has its error."""
+        self._under_way.pop(version.digest, None)
+        if not done.cancelled():
+            done.exception()
+
+
+def read(version: Version) -> Reading:
+    """Read what is stored, or draw the posterior."""
+    if version.kind in ("structure", "weights"):
+        return Reading(version, None)
+    drawn = noise_aware(version.evidence, draws=DRAWS, rng=SEED) if version.draws is None else load_draws(version.draws)
+    return Reading(version, drawn)

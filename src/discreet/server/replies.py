@@ -1,0 +1,359 @@
+"""What each question is answered with: pure functions from a reading and what was asked to the content of a response.
+
+JSON is what the command line prints for the same question, to the last digit.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from discreet.errors import InputError
+from discreet.model.arrays import Floats
+from discreet.model.query_grammar import Query, check_names, parse_query
+from discreet.posterior.design.expected_values import expected_values, feature_rows
+from discreet.posterior.joint_draws import PosteriorDraws
+from discreet.queries.answers import Answers
+from discreet.queries.decide import decide, payoff
+from discreet.queries.decide_number import decide_number, one_probability
+from discreet.queries.documents import (
+    answer_document,
+    decision_document,
+    fit_document,
+    regression_document,
+    source_document,
+)
+from discreet.queries.explain import explain
+from discreet.queries.predict import predict
+from discreet.queries.query import answer_many, marginals
+from discreet.queries.regress import regress
+from discreet.queries.release_report import report
+from discreet.queries.synthetic import record_chunks, sample
+from discreet.releases.release import Release
+from discreet.server.desk import Made
+from discreet.server.parameters import (
+    DecisionRequest,
+    ExplainRequest,
+    MarginalsRequest,
+    PredictRequest,
+    QueryRequest,
+    Records,
+    RegressRequest,
+    ReportRequest,
+    SyntheticRequest,
+    read_evidence,
+)
+from discreet.server.problems import Problem
+from discreet.server.readings import DRAWS, SEED, Reading
+from discreet.server.work import marginals_work, query_work
+
+__all__ = [
+    "Question",
+    "ask_decision",
+    "ask_explanation",
+    "ask_fit",
+    "ask_marginals",
+    "ask_prediction",
+    "ask_queries",
+    "ask_regression",
+    "ask_report",
+    "csv_of",
+    "json_of",
+    "synthetic_chunks",
+]
+
+CSV = "text/csv; charset=utf-8"
+PREDICTION_CELLS = 40
+"""Cells of inference that a record of a prediction takes the time of, beside those of its question."""
+
+
+class Question(NamedTuple):
+    """A question that can be asked.
+
+    Args:
+        key: by which its answer is kept; equal for questions of the same answer.
+        make: finds the answer.
+        work: predicts cells times draws.
+    """
+
+    key: tuple[Any, ...]
+    make: Callable[[], Made]
+    work: Callable[[], float] | None = None
+
+
+def json_of(document: object) -> Made:
+    """A document as JSON, in one line."""
+    return Made((json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n").encode())
+
+
+def csv_of(rows: Sequence[Mapping[str, Any]]) -> Made:
+    """Rows under their names; what is not known of one is empty."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return Made(text.getvalue().encode(), CSV)
+
+
+def ask_marginals(reading: Reading, asked: MarginalsRequest) -> Question:
+    """All marginals given evidence.
+
+    Raises:
+        InputError: evidence that is none.
+        Problem: no network answers.
+    """
+    posterior = reading.posterior(asked.missing)
+    evidence = read_evidence(posterior.network.schema, asked.e)
+
+    def make() -> Made:
+        found = marginals(posterior, evidence, level=asked.level, predictive=asked.predictive)
+        return _written(reading, posterior, found, asked.format)
+
+    key = ("marginals", _order(evidence), asked.level, asked.predictive, asked.missing, asked.format)
+    return Question(key, make, lambda: marginals_work(posterior, evidence))
+
+
+def ask_queries(reading: Reading, asked: QueryRequest) -> Question:
+    """Queries; or, without any, all marginals, coefficients or parameters.
+
+    Raises:
+        InputError: a query that cannot be read; the message has its position where there are several.
+        Problem: no network answers.
+    """
+    if not asked.q and reading.version.kind in ("weights", "family"):
+        return _ask_numbers(reading, asked)
+    if not asked.q:
+        if asked.assume is not None:
+            raise InputError("assume is about several variables at once; name the queries")
+        rest = {name: getattr(asked, name) for name in ("level", "predictive", "missing", "format")}
+        return ask_marginals(reading, MarginalsRequest(**rest))
+    posterior = reading.posterior(asked.missing)
+    queries = [_parse(posterior, text, at, len(asked.q)) for at, text in enumerate(asked.q)]
+    how: Any = {name: getattr(asked, name) for name in ("level", "predictive", "assume", "inside")}
+
+    def make() -> Made:
+        return _written(reading, posterior, answer_many(posterior, queries, **how), asked.format)
+
+    def work() -> float:
+        return sum(query_work(posterior, query, bounds=asked.assume == "nothing") for query in queries)
+
+    return Question(("query", tuple(map(str, queries)), *how.values(), asked.missing, asked.format), make, work)
+
+
+def _parse(posterior: PosteriorDraws, text: str, position: int, number: int) -> Query:
+    """Read a query; where there are several, say which one cannot be read."""
+    try:
+        query = parse_query(text, posterior.network.schema)
+        check_names(query, posterior.network.schema)
+    except InputError as error:
+        raise InputError(f"query {position + 1}: {error}" if number > 1 else str(error)) from None
+    return query
+
+
+def _ask_numbers(reading: Reading, asked: QueryRequest) -> Question:
+    """All coefficients of a regression, or parameters of a family."""
+    if asked.predictive or asked.assume is not None or asked.missing is not None:
+        raise InputError("coefficients and parameters are asked with a level alone")
+    weights = reading.version.kind == "weights"
+
+    def make() -> Made:
+        found = reading.weights if weights else reading.family
+        if asked.format == "csv":
+            return csv_of(found.tidy(level=asked.level))
+        method = reading.weights.method if weights else "family"
+        rows = found.rows(level=asked.level)
+        return json_of({"method": method, "level": asked.level, "coefficients" if weights else "parameters": rows})
+
+    return Question(("numbers", asked.level, asked.format), make)
+
+
+def _written(reading: Reading, posterior: PosteriorDraws, answers: Answers, form: str) -> Made:
+    """Answers with all that they were read from."""
+    if form == "csv":
+        return csv_of(answers.tidy())
+    told = [answer_document(part) for part in answers]
+    if reading.version.kind == "states":
+        return json_of({"method": posterior.method, "answers": told})
+    source = source_document(reading.version.evidence, posterior, reading.checked)
+    return json_of({**source, "answers": told, "effective": posterior.effective()})
+
+
+def ask_prediction(reading: Reading, asked: PredictRequest) -> Question:
+    """Probabilities of one variable for records that show some of the others; of a regression what it expects.
+
+    Raises:
+        InputError: records or a target that do not fit.
+        Problem: no network answers.
+    """
+    if reading.version.kind == "weights":
+        return _ask_expectation(reading, asked)
+    if asked.target is None:
+        raise InputError("name the target: the variable to predict")
+    table, target, posterior = _by_column(asked.records), asked.target, reading.posterior(asked.missing)
+    number = len(next(iter(table.values()), []))
+
+    def make() -> Made:
+        found = predict(posterior, table, target, level=asked.level)
+        rows = [
+            {
+                **_named_ends(found.states, found.mean[at], found.lower[at], found.upper[at]),
+                "left_out": float(found.left_out[at]),
+                "basis": found.basis[at] if found.basis else None,
+            }
+            for at in range(len(found.mean))
+        ]
+        return json_of({"target": target, "level": found.level, "records": rows})
+
+    def work() -> float:
+        seen = [name for name in table if name != target and name in posterior.network.schema]
+        each = marginals_work(posterior, seen) / max(1, len(posterior.network.nodes))
+        return number * (each + PREDICTION_CELLS * (posterior.cells.draws or 1))
+
+    return Question(("predict", asked.model_dump_json()), make, work)
+
+
+def _ask_expectation(reading: Reading, asked: PredictRequest) -> Question:
+    """What a regression expects of records."""
+    design = reading.weights.design
+    if asked.target not in (None, design.target.name if design.target is not None else None):
+        raise InputError("a regression has its own target: leave it out")
+    table = _by_column(asked.records)
+    records = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+    features = feature_rows(design, records)
+
+    def make() -> Made:
+        found = expected_values(reading.weights, features, level=asked.level)
+        rows = [_named_ends(found.outputs, *ends) for ends in zip(found.mean, found.lower, found.upper, strict=True)]
+        return json_of({"target": design.target and design.target.name, "level": asked.level, "records": rows})
+
+    def work() -> float:
+        return float(features.size * len(reading.weights.weights) * design.outputs)
+
+    return Question(("expect", asked.model_dump_json()), make, work)
+
+
+def _by_column(records: Records) -> dict[str, list[Any]]:
+    """Records as columns; what one of them does not show is None.
+
+    Raises:
+        InputError: columns of different lengths.
+    """
+    if isinstance(records, list):
+        names = dict.fromkeys(name for record in records for name in record)
+        return {name: [record.get(name) for record in records] for name in names}
+    if len({len(values) for values in records.values()}) > 1:
+        raise InputError("the columns of the records differ in length")
+    return {name: list(values) for name, values in records.items()}
+
+
+def _named_ends(names: Sequence[str], mean: Floats, lower: Floats, upper: Floats) -> dict[str, dict[str, float]]:
+    """Means and ends of intervals by the names of what they are of."""
+    ends = {"mean": mean, "lower": lower, "upper": upper}
+    return {end: dict(zip(names, numbers.tolist(), strict=True)) for end, numbers in ends.items()}
+
+
+def ask_decision(reading: Reading, asked: DecisionRequest) -> Question:
+    """The response of the largest expected payoff, or the number of the least expected loss."""
+    posterior = reading.posterior(asked.missing)
+    if (asked.query is None) == (asked.quantity is None) or (asked.query is None) != (asked.payoffs is None):
+        raise InputError("name a query with its payoffs, or a quantity")
+    how: Any = {"level": asked.level, "failure": asked.failure, "queries": 1, "fresh": False}
+    if asked.quantity is not None:
+        quantity = asked.quantity
+        query: Query = one_probability(posterior.network, quantity)
+
+        def make() -> Made:
+            made = decide_number(posterior, quantity, asked.loss, **how)
+            return json_of(decision_document(quantity, made))
+
+    else:
+        text, payoffs = str(asked.query), asked.payoffs or {}
+        utility = payoff(posterior.network, text, payoffs)
+        query = parse_query(text, posterior.network.schema)
+        values = [value for row in payoffs.values() for value in row.values()]
+
+        def make() -> Made:
+            made = decide(posterior, utility, list(payoffs), bounds=(min(values), max(values)), **how)
+            return json_of(decision_document(text, made))
+
+    return Question(("decide", asked.model_dump_json()), make, lambda: query_work(posterior, query))
+
+
+def ask_regression(reading: Reading, asked: RegressRequest) -> Question:
+    """A regression of one variable on others."""
+    posterior = reading.posterior(asked.missing)
+    how: Any = {name: getattr(asked, name) for name in ("kind", "assume", "inside")}
+
+    def make() -> Made:
+        found = regress(posterior, asked.target, asked.on, **how)
+        if asked.format == "csv":
+            return csv_of(found.tidy(level=asked.level))
+        return json_of(regression_document(found, asked.level))
+
+    def work() -> float:
+        names = [name for name in (asked.target, *asked.on) if name in posterior.network.schema]
+        return len(names) ** 2 * marginals_work(posterior, ()) / max(1, len(posterior.network.nodes))
+
+    return Question(("regress", asked.model_dump_json()), make, work)
+
+
+def ask_explanation(reading: Reading, asked: ExplainRequest) -> Question:
+    """What one record can change, and what answers depend on."""
+    release = _require_release(reading, "explain takes one release: ask for those that were combined one by one")
+
+    def make() -> Made:
+        found = explain(release, asked.q, rng=SEED, level=asked.level, draws=DRAWS, rows=asked.rows)
+        return json_of(found.document())
+
+    def work() -> float:
+        posterior = reading.posterior()
+        return sum(query_work(posterior, parse_query(text, posterior.network.schema)) for text in asked.q)
+
+    return Question(("explain", asked.model_dump_json()), make, work if asked.q else None)
+
+
+def ask_fit(reading: Reading) -> Question:
+    """What the release says of its network."""
+    if reading.version.kind not in ("network", "family"):
+        raise Problem("bad-request", "fit tests the network of a release that measured tables; this one did not")
+    return Question(("fit",), lambda: json_of(fit_document(reading.checked)))
+
+
+def ask_report(reading: Reading, asked: ReportRequest) -> Question:
+    """A report of the release, for people."""
+    release = _require_release(reading, "a report is of one release: ask for those that were combined one by one")
+    media = "text/html; charset=utf-8" if asked.format == "html" else "text/markdown; charset=utf-8"
+
+    def make() -> Made:
+        posterior = None if reading.draws is None else reading.posterior()
+        text = report(release, posterior=posterior, form=asked.format, level=asked.level, rng=SEED)
+        return Made(text.encode(), media)
+
+    return Question(("report", asked.level, asked.format), make)
+
+
+def _require_release(reading: Reading, message: str) -> Release:
+    """The release alone."""
+    if not isinstance(reading.version.evidence, Release):
+        raise Problem("bad-request", message)
+    return reading.version.evidence
+
+
+def synthetic_chunks(reading: Reading, asked: SyntheticRequest) -> Iterator[tuple[int, bytes]]:
+    """Synthetic records as pieces of a file.
+
+    Raises:
+        InputError: no such set, or more sets than draws.
+    """
+    if asked.set > (asked.sets or 1):
+        raise InputError(f"there are {asked.sets or 1} sets, and set {asked.set} is none of them")
+    streams = sample(reading.posterior(asked.missing), asked.n, rng=asked.seed, sets=asked.sets)
+    return record_chunks(streams[asked.set - 1], asked.format)
+
+
+def _order(evidence: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Evidence as part of a key: its order says nothing."""
+    return tuple(sorted(evidence.items()))

@@ -1,0 +1,266 @@
+"""The releases that are served: files with their names and versions, looked at again when they change on disk.
+
+A file whose content is replaced becomes a new version under the same name. The one before stays under its id, so that
+links to it and comparisons with it keep working. A file that cannot be read, or that holds what another one has, leaves
+all as it was, and says so.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal
+
+from discreet.errors import InputError, listed, shown, shown_path
+from discreet.model.network import Network
+from discreet.posterior.family_draws import of_family
+from discreet.posterior.joint_draws import DRAWS_FIRST_LINE
+from discreet.posterior.stored import evidence_in
+from discreet.releases.combined import Combined, Evidence, evidence_of, load
+from discreet.releases.kinds.chosen_network import ChosenNetwork
+from discreet.releases.kinds.factored_choice import FactoredChoice
+from discreet.releases.release import Release
+from discreet.server.problems import Problem
+
+__all__ = ["Kind", "Shelf", "Version"]
+
+Kind = Literal["network", "family", "states", "weights", "structure"]
+"""What a release answers with: probabilities of a network, also of a family's parameters, or of the states of one
+variable; coefficients of a regression or a direction; a network that was chosen, and nothing else."""
+NAME = re.compile(r"[^A-Za-z0-9._~-]+")
+NAME_CHARACTERS = 100
+LOOK_SECONDS = 1.0
+"""Between two looks at a file."""
+MOST_VERSIONS = 8
+"""Versions of a file that stay, the newest among them."""
+Stamp = tuple[int, int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Version:
+    """What one file held.
+
+    Args:
+        id: of the release; of combined ones a digest of the document.
+        digest: of the document and of the state of the file of draws: what answers are the same for.
+        name: by which the newest version of the file is found.
+        number: of the version, from 1.
+        evidence: a release, figures by others, or several of them.
+        kind: what it answers with.
+        path: of the file.
+        draws: file of stored draws, if there is one.
+    """
+
+    id: str
+    digest: str
+    name: str
+    number: int
+    evidence: Evidence
+    kind: Kind
+    path: Path
+    draws: Path | None
+
+    @property
+    def network(self) -> Network:
+        """The network that answers are of, with a state for missing values where there may be some.
+
+        Raises:
+            Problem: there is none.
+        """
+        if isinstance(self.evidence, Release):
+            if isinstance(self.evidence.payload, FactoredChoice) and self.kind == "states":
+                return self.evidence.payload.states_network
+            if self.kind == "structure":
+                return self.evidence.learned_network
+        if self.kind == "weights":
+            raise Problem(
+                "bad-request", "a release of a regression or direction answers with all its coefficients: ask without q"
+            )
+        return self.evidence.network
+
+    @property
+    def gaps(self) -> bool:
+        """Whether values may be missing, so that `missing` says what is made of that."""
+        return self.kind in ("network", "family") and bool(evidence_of(self.evidence).network.may_be_missing)
+
+    @property
+    def private(self) -> bool:
+        """Whether it is a release of records, and no simulation."""
+        return self.evidence.private if isinstance(self.evidence, Release) else evidence_of(self.evidence).private
+
+
+@dataclass
+class _File:
+    """A file that is served, with its versions, the oldest first."""
+
+    path: Path
+    name: str
+    stamp: Stamp | None = None
+    versions: list[Version] = field(default_factory=list)
+    fault: str = ""
+
+
+class Shelf:
+    """Files of releases and of stored draws.
+
+    Args:
+        paths: of releases, combined releases, figures by others, or stored draws.
+        draws: of stored draws, each of the release with its id among `paths`.
+
+    Raises:
+        InputError: a file that cannot be read, two of one release, or draws of none of them.
+    """
+
+    def __init__(self, paths: Sequence[str | Path], draws: Iterable[str | Path] = ()) -> None:
+        self._lock = threading.Lock()
+        self._looked = time.monotonic()
+        self._draws: dict[Path, tuple[Stamp | None, str]] = {}
+        self._files: list[_File] = []
+        self._by_id: dict[str, Version] = {}
+        if not paths:
+            raise InputError("name at least one release to serve")
+        for path in draws:
+            self._draws[Path(path)] = (_stamp(Path(path)), _digest(evidence_in(path)))
+        for path in map(Path, paths):
+            self._files.append(_File(path, self._name(path)))
+            self._take(self._files[-1])
+        used = {file.versions[-1].draws for file in self._files}
+        strange = [path for path in self._draws if path not in used]
+        if strange:
+            raise InputError(f"the draws {shown_path(strange[0])} are of none of the releases that are served")
+
+    def find(self, name: str) -> Version:
+        """The newest version of a name, or any version by its id.
+
+        Raises:
+            Problem: there is none.
+        """
+        self.look()
+        for file in self._files:
+            if file.name == name:
+                return file.versions[-1]
+        if name in self._by_id:
+            return self._by_id[name]
+        known = listed(file.name for file in self._files)
+        raise Problem("not-found", f"no release {shown(name)} is served here; there are: {known}")
+
+    def versions(self, name: str) -> list[Version]:
+        """All versions of a file, the newest first."""
+        return next((file.versions[::-1] for file in self._files if file.name == name), [])
+
+    def newest(self) -> list[Version]:
+        """The newest version of each file."""
+        self.look()
+        return [file.versions[-1] for file in self._files]
+
+    def fault(self, name: str) -> str:
+        """Why a file that was replaced could not be taken; empty where there is nothing."""
+        return next((file.fault for file in self._files if file.name == name), "")
+
+    def look(self) -> None:
+        """Look at the files again, if that is some time ago."""
+        if time.monotonic() - self._looked < LOOK_SECONDS or not self._lock.acquire(blocking=False):
+            return
+        try:
+            self._looked, changed = time.monotonic(), set[Path]()
+            for path, (stamp, _) in list(self._draws.items()):
+                now = _stamp(path)
+                if now != stamp:
+                    with suppress(InputError):
+                        self._draws[path] = (now, _digest(evidence_in(path)))
+                        changed.add(path)
+            for file in self._files:
+                if _stamp(file.path) != file.stamp or changed:
+                    try:
+                        self._take(file)
+                    except InputError as error:
+                        file.fault = f"the file has changed and cannot be taken: {error}"
+        finally:
+            self._lock.release()
+
+    def _take(self, file: _File) -> None:
+        """Take what a file holds now as its newest version."""
+        file.stamp = _stamp(file.path)
+        evidence, draws = _read(file.path)
+        own = _identify(evidence)
+        same = self._by_id.get(own)
+        if same is not None and same.path != file.path:
+            raise InputError(
+                f"{shown_path(same.path)} and {shown_path(file.path)} are the same release ({own}): serve one of them"
+            )
+        content = _digest(evidence)
+        if draws is None:
+            draws = next((path for path, (_, known) in self._draws.items() if known == content), None)
+        stamp = None if draws is None else _stamp(draws)
+        number = len(file.versions) + 1 if same is None else same.number
+        version = Version(own, f"{content}-{stamp}", file.name, number, evidence, _kind_of(evidence), file.path, draws)
+        file.fault = ""
+        if same is not None:
+            file.versions.remove(same)
+        file.versions.append(version)
+        self._by_id[own] = version
+        while len(file.versions) > MOST_VERSIONS:
+            self._by_id.pop(file.versions.pop(0).id, None)
+
+    def _name(self, path: Path) -> str:
+        """A name for a file that an address can hold, and no other file has."""
+        stem = path.name.partition(".")[0] or path.name
+        plain = NAME.sub("-", stem)[:NAME_CHARACTERS].strip(".-") or "release"
+        taken = {file.name for file in self._files}
+        number = 2
+        name = plain
+        while name in taken:
+            name, number = f"{plain}-{number}", number + 1
+        return name
+
+
+def _read(path: Path) -> tuple[Evidence, Path | None]:
+    """What a file holds, and itself where these are stored draws."""
+    with suppress(OSError), path.open("rb") as file:
+        if file.read(len(DRAWS_FIRST_LINE)) == DRAWS_FIRST_LINE:
+            return _unwrap(evidence_in(path)), path
+    return _unwrap(load(path)), None
+
+
+def _unwrap(evidence: Evidence) -> Evidence:
+    """One release or document of figures alone, where nothing is combined with it."""
+    alone = isinstance(evidence, Combined) and len(evidence.parts) == 1 and evidence.public is None
+    return evidence.parts[0] if isinstance(evidence, Combined) and alone else evidence
+
+
+def _identify(evidence: Evidence) -> str:
+    """The id of a document: its own; of combined ones a digest."""
+    if isinstance(evidence, Combined):
+        return _digest(evidence)[:32]
+    return evidence.id
+
+
+def _digest(evidence: Evidence) -> str:
+    """A digest of the document: alone or as stored draws hold it."""
+    return sha256(_unwrap(evidence).dumps().encode()).hexdigest()
+
+
+def _kind_of(evidence: Evidence) -> Kind:
+    """What a document answers with."""
+    if isinstance(evidence, Release):
+        if isinstance(evidence.payload, ChosenNetwork):
+            return "structure"
+        if isinstance(evidence.payload, FactoredChoice) and evidence.payload.kind == "categorical":
+            return "states"
+        if evidence.over_design:
+            return "weights"
+    return "family" if of_family(evidence) else "network"
+
+
+def _stamp(path: Path) -> Stamp | None:
+    """What tells whether a file has changed; None where there is none."""
+    with suppress(OSError):
+        found = path.stat()
+        return found.st_ino, found.st_size, found.st_mtime_ns
+    return None

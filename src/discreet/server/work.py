@@ -1,0 +1,101 @@
+"""How much work a question is, known before it is begun: cells of inference times draws.
+
+Time is proportional to it, and memory is bounded by the chunks that inference works in. What is added to the cells of a
+question's junction tree: sorting of each row's draws for its interval; joint laws where tables of the release say more
+than the network; and, past exact inference, records that are made up under every draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from discreet.inference import elimination
+from discreet.inference.weighted_records import MOST_DRAWN_STATES
+from discreet.model.network import Network
+from discreet.model.query_grammar import Explanation, Probability, Query
+from discreet.model.schema import Scope
+from discreet.posterior.joint_draws import PosteriorDraws
+from discreet.queries.allowed import BOUNDED_DRAWS, MOST_BOUNDED_STATES
+from discreet.queries.query import ROW_LIMIT
+
+__all__ = ["marginals_work", "query_work"]
+
+ROW_CELLS = 80
+"""Of one row of an answer, for each draw: its interval and the part of the noise."""
+SAMPLED_CELLS_SHARE = 4
+"""Cells of inference that a state of a made-up record takes the time of."""
+LINEAR_PROGRAM_CELLS = 2_000
+"""Cells of inference that a linear program takes the time of, for each of its states."""
+JOINT_LAW_PASSES = 8
+"""Passes over a joint law that fit it to what tables say."""
+
+
+def marginals_work(posterior: PosteriorDraws, evidence: Iterable[str]) -> float:
+    """Cells times draws of all marginals given evidence."""
+    network, seen = posterior.network, frozenset(evidence)
+    if not elimination.affordable(network, None, seen):
+        return float(SAMPLED_CELLS_SHARE * MOST_DRAWN_STATES)
+    rows = sum(variable.size for variable in network.variables if variable.name not in seen)
+    cells = elimination.marginals_cost(network, seen) + ROW_CELLS * rows
+    cells += sum(_joint_cells(posterior, (name, *seen)) for name in network.nodes if name not in seen)
+    return float(cells * _draws(posterior))
+
+
+def query_work(posterior: PosteriorDraws, query: Query, *, bounds: bool = False) -> float:
+    """Cells times draws of one query.
+
+    Args:
+        posterior: that is asked.
+        query: that fits its network.
+        bounds: whether bounds that assume nothing are asked of it.
+
+    Returns:
+        The number; most of it is known only within a factor of two or three.
+    """
+    network, seen, draws = posterior.network, dict(query.evidence), _draws(posterior)
+    if isinstance(query, Explanation):
+        targets = query.targets or tuple(name for name in network.nodes if name not in seen)
+        return float(_explanation_cells(posterior, targets, seen) * draws)
+    asked = query if isinstance(query, Probability) else query.bins
+    free = tuple(name for name, state in asked.targets if state is None)
+    fixed = tuple(name for name, state in asked.targets if state is not None)
+    names = (*free, *fixed, *seen)
+    rows = min(network.cells(free), ROW_LIMIT)
+    if bounds:
+        states = min(network.cells(names), MOST_BOUNDED_STATES)
+        return float(BOUNDED_DRAWS * rows * LINEAR_PROGRAM_CELLS * states)
+    cells = 2 * elimination.evidence_cost(network, (*fixed, *seen)) + _joint_cells(posterior, names) + ROW_CELLS * rows
+    if free:
+        if not elimination.affordable(network, free, (*fixed, *seen)):
+            return float(SAMPLED_CELLS_SHARE * MOST_DRAWN_STATES)
+        cells += elimination.joint_cost(network, free, dict.fromkeys((*fixed, *seen), 0))
+    return float(cells * draws)
+
+
+def _explanation_cells(posterior: PosteriorDraws, targets: Scope, seen: Mapping[str, str]) -> int:
+    """Cells of the most probable states: by their joint law where it is small, or by a search."""
+    network = posterior.network
+    states = network.cells(targets)
+    if states <= ROW_LIMIT:
+        joint = _exact_cells(network, targets, seen)
+        return joint + _joint_cells(posterior, (*targets, *seen)) + ROW_CELLS * min(states, ROW_LIMIT)
+    return 2 * elimination.explanation_cost(network, targets, seen) + ROW_CELLS * elimination.EVALUATED_EXPLANATIONS
+
+
+def _exact_cells(network: Network, targets: Scope, seen: Mapping[str, str]) -> int:
+    """Cells of a joint law."""
+    return elimination.joint_cost(network, targets, dict.fromkeys(seen, 0))
+
+
+def _joint_cells(posterior: PosteriorDraws, names: Scope) -> int:
+    """Cells of a joint law that tables moved, where they say something of these variables."""
+    if posterior.tables is None or not posterior.tables.say(names):
+        return 0
+    network = posterior.network
+    return elimination.joint_cost(network, names, {}) + JOINT_LAW_PASSES * network.cells(names)
+
+
+def _draws(posterior: PosteriorDraws) -> int:
+    """Draws that are worked on: a third of twins, if there are some, beside all others."""
+    draws = posterior.cells.draws or 1
+    return draws if posterior.twins is None else draws + draws // 3
