@@ -41,6 +41,7 @@ __all__ = [
     "joint_cost",
     "log_probability",
     "marginals",
+    "marginals_beside",
     "marginals_cost",
 ]
 
@@ -195,12 +196,53 @@ def marginals(
         >>> {name: law[:, 0].tolist() for name, law in marginals(theta, {}).items()}
         {'a': [0.25, 0.75], 'b': [0.625, 0.375]}
     """
-    draws = cells.draws or 1
     plan = plan_sum(cells.network, frozenset(evidence), every=True)
     _check_budget(plan.cells, "all marginals", dtype)
-    sizes = plan.tree.sizes
+    return _calibrate(plan, cells, evidence, dtype)[0]
+
+
+def marginals_beside(cells: Tables, others: Sequence[str]) -> dict[str, Floats]:
+    """`P(X, others)` for every variable X that is none of the others, under every draw: a pass for each joint state.
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+        others: different variables, at least one.
+
+    Returns:
+        By variable, in the network's order: shape `(size, *sizes of the others, draws)`.
+
+    Raises:
+        InputError: the network needs more cells than the budget.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> theta = Tables(network, {"a": [[0.25], [0.75]], "b": [[[1.0], [0.0]], [[0.5], [0.5]]]}, draws=1)
+        >>> marginals_beside(theta, ["b"])["a"][..., 0].tolist()
+        [[0.25, 0.0], [0.375, 0.375]]
+    """
+    network = cells.network
+    shape, draws = tuple(network.schema[name].size for name in others), cells.draws or 1
+    plan = plan_sum(network, frozenset(others), every=True)
+    _check_budget(plan.cells, "all marginals", np.float64)
+    found: dict[str, Floats] = {
+        name: np.empty((network.schema[name].size, *shape, draws)) for name in network.nodes if name not in others
+    }
+    for codes in np.ndindex(*shape):
+        laws, log_total = _calibrate(plan, cells, dict(zip(others, codes, strict=True)), np.float64)
+        total = np.exp(log_total)
+        for name, law in laws.items():
+            found[name][(slice(None), *codes)] = np.where(total > 0, law * total, 0.0)
+    return found
+
+
+def _calibrate(
+    plan: Plan, cells: Tables, evidence: Mapping[str, int], dtype: type[np.floating[Any]]
+) -> tuple[dict[str, Array], Floats]:
+    """All marginals given evidence, and the logarithm of its probability."""
+    draws, sizes = cells.draws or 1, plan.tree.sizes
     if not sizes:
-        return {}
+        return {}, log_probability(cells, evidence)
     table: Array = np.empty((sum(sizes.values()), draws), dtype)
     log_total = np.empty(draws)
     for part, _, factors, block in _split_draws(plan, cells, evidence, dtype):
@@ -209,10 +251,10 @@ def marginals(
         if logs is None:
             table[:, weak] = np.concatenate(list(marginals(some, evidence).values()))
         else:
-            found, _ = log_kernels.calibrate(plan.tree, logs, weak.size)
+            found, log_total[weak] = log_kernels.calibrate(plan.tree, logs, weak.size)
             table[:, weak] = np.concatenate([found[name] for name in sizes])
     ends = np.cumsum(list(sizes.values()))
-    return dict(zip(sizes, np.split(table, ends[:-1]), strict=True))
+    return dict(zip(sizes, np.split(table, ends[:-1]), strict=True)), log_total
 
 
 def marginals_cost(network: Network, evidence: Iterable[str] = ()) -> int:
@@ -228,14 +270,7 @@ def marginals_cost(network: Network, evidence: Iterable[str] = ()) -> int:
 
 
 def evidence_cost(network: Network, evidence: Iterable[str]) -> int:
-    """Cells that `log_probability` works on for each draw.
-
-    Example:
-        >>> from discreet import Network, Variable
-        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
-        >>> evidence_cost(network, ["b"]), evidence_cost(network, [])
-        (2, 0)
-    """
+    """Cells that `log_probability` works on for each draw."""
     return plan_sum(network, frozenset(evidence), every=False).cells
 
 
@@ -244,8 +279,8 @@ def explanation_cost(network: Network, targets: Sequence[str], evidence: Iterabl
 
     Example:
         >>> from discreet import Network, Variable
-        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
-        >>> explanation_cost(network, ["b"], [])
+        >>> pair = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> explanation_cost(pair, ["b"], [])
         6
     """
     return plan_explanation(network, tuple(targets), frozenset(evidence))[0].cells

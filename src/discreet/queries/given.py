@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,9 @@ LARGE_WORK = 2**24
 ROUNDING_ERROR, MOST_ERROR_SHARE = 1e-5, 0.1
 """Relative error of a law in single precision (of cliques of 2^17 entries 3e-6 at most was seen), and the part of the
 draws' own error that it may have."""
+MOST_OBSERVED_STATES = 9
+"""Joint states of what is observed up to which a pass for each, over all variables, is less work than one for each
+variable."""
 LEAST_TWINS, TWIN_STEP = 320, 3
 """That are read at least, if there are as many: they tell the part of the noise within about .05. And of how many draws
 one is read otherwise: twins then cost a third of the draws."""
@@ -57,6 +60,27 @@ class Given:
             if len(fine) == len(found):
                 return fine
         return elimination.marginals(self.cells, self.evidence)
+
+    @cached_property
+    def beside(self) -> Mapping[str, Floats]:
+        """`P(X, observed variables)` of every other variable, shape `(size, *sizes, draws)`.
+
+        Empty where there are so many joint states of what is observed that one variable after the other is less work.
+        """
+        network, observed = self.cells.network, tuple(self.evidence)
+        few = observed and network.cells(observed) <= MOST_OBSERVED_STATES
+        if not few or self._is_large(elimination.marginals_cost(network, observed)):
+            return {}
+        return elimination.marginals_beside(self.cells, observed)
+
+    @cached_property
+    def _memory(self) -> dict[Scope, Floats]:
+        """Laws of parts of what is observed, which all variables share that are asked together."""
+        return {}
+
+    def shared(self, name: str) -> dict[str, Any]:
+        """What the joint law of a variable and all that is observed shares with those of others; "" shares nothing."""
+        return {"own": self.beside.get(name), "memory": self._memory} if name else {}
 
     @cached_property
     def log_evidence(self) -> Floats:
@@ -215,13 +239,16 @@ class PosteriorGiven:
         peak = log.max()
         return np.asarray(np.exp(log - peak)) if np.isfinite(peak) else np.zeros(log.shape)
 
-    def about(self, targets: Iterable[str], *, most: int, ratio: bool = False) -> PosteriorGiven:
+    def about(
+        self, targets: Iterable[str], *, most: int, ratio: bool = False, together: bool = False
+    ) -> PosteriorGiven:
         """What answers a question about some targets: itself, or joint laws of its variables that tables moved.
 
         Args:
             targets: of the question.
             most: joint states of theirs beyond which the network's law stays.
             ratio: whether the probability of the evidence will be asked, too.
+            together: whether all other variables will be asked one by one, too.
 
         Returns:
             That; where exact inference is out of reach, and joint states are no more than these, sampled laws.
@@ -233,7 +260,10 @@ class PosteriorGiven:
         names, network = (*wanted, *self.given.evidence), self.given.cells.network
         small = network.cells(wanted) <= most
         said = self.tables is not None and self.tables.say(names)
-        law = self.tables.joint(self.given.cells, names) if self.tables is not None and said and small else None
+        alone = wanted[0] if together and len(wanted) == 1 else ""
+        law = None
+        if self.tables is not None and said and small:
+            law = self.tables.joint(self.given.cells, names, **self.given.shared(alone))
         if law is None:
             asked = [wanted, ()] if ratio else [wanted]
             reached = all(elimination.affordable(network, each, self.given.evidence) for each in asked)
@@ -242,7 +272,7 @@ class PosteriorGiven:
         twin = self.twin
         if twin is not None:
             picked = np.arange(0, self.given.cells.draws or 1, self.step)
-            again = self.tables.joint(twin.cells, names, twins=True, picked=picked)
+            again = self.tables.joint(twin.cells, names, twins=True, picked=picked, **twin.shared(alone))
             twin = None if again is None else _Tabled(twin.cells, twin.evidence, names, again)
         return replace(self, given=_Tabled(self.given.cells, self.given.evidence, names, law), twin=twin)
 

@@ -5,12 +5,13 @@ The text of a query, and what may be asked, are in `model/query_grammar.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import product
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -229,17 +230,17 @@ def marginals(
             return Answers(
                 _answer_probability(asked, replace(own, read=not moved), level) for asked, own, moved in each
             )
-        answers = []
+        parts = []
         for name, draws in both.given.marginals.items():
             asked = Probability(((name, None),), tuple(evidence.items()))
-            own = both.about((name,), most=ROW_LIMIT)
+            own = both.about((name,), most=ROW_LIMIT, together=True)
             if own is not both:
-                answers.append(_answer_probability(asked, own, level))
-                continue
-            states = [{name: state} for state in schema[name].states]
-            twins = None if both.twin is None else both.twin.marginals[name]
-            answers.append(_summarise(asked, states, draws, twins, both, level))
-        return Answers(answers)
+                draws = own.given.joint((name,))
+                twins = None if own.twin is None else own.twin.joint((name,))
+            else:
+                twins = None if both.twin is None else both.twin.marginals[name]
+            parts.append(_Part(asked, [{name: state} for state in schema[name].states], draws, twins, own))
+        return Answers(_summarise_parts(parts, level))
 
 
 # ------------------------------------------------------------------------------------------------------------ rows
@@ -385,6 +386,37 @@ def _pick_leading(means: Floats, shares: Floats) -> list[int]:
     return sorted([first, *favoured[: elimination.EVALUATED_EXPLANATIONS - 1]], key=lambda i: (-means[i], i))
 
 
+class _Part(NamedTuple):
+    """What one of several answers is made of; `draws` and `twins` have shape (states, draws)."""
+
+    asked: Query
+    states: Sequence[Mapping[str, str]]
+    draws: Floats
+    twins: Floats | None
+    both: PosteriorGiven
+
+
+def _summarise_parts(parts: Sequence[_Part], level: float) -> list[Answer]:
+    """Answers to several questions; their intervals are found together where all draws count, and count alike."""
+    told = [part.twins for part in parts if part.twins is not None]
+    alike = parts and parts[0].both.weights is None and len(told) in (0, len(parts))
+    draws = np.concatenate([part.draws for part in parts]) if alike else np.empty(0)
+    twins = np.concatenate(told) if alike and told else np.empty(0)
+    if not alike or np.isnan(draws).any() or np.isnan(twins).any():
+        return [_summarise(*part, level) for part in parts]
+    np.clip(draws, 0.0, 1.0, out=draws)
+    both = parts[0].both
+    noise = (
+        noise_share(both.paired(draws), np.clip(twins, 0.0, 1.0), both.effective)
+        if told
+        else (np.full(len(draws), np.nan),) * 2
+    )
+    numbers = np.array([draws.mean(axis=-1), *credible_interval(draws, level), *noise])
+    ends = np.cumsum([len(part.states) for part in parts])[:-1]
+    each = zip(parts, np.split(numbers, ends, axis=1), strict=True)
+    return [_write_answer(part.asked, part.states, own, 0.0, part.both, level) for part, own in each]
+
+
 def _summarise(
     asked: Query,
     states: Sequence[Mapping[str, str]],
@@ -403,14 +435,27 @@ def _summarise(
     if twins is not None:
         pairs = np.clip(both.paired(draws), 0.0, 1.0)
         share, error = noise_share(pairs, np.clip(twins, 0.0, 1.0), both.effective)
+    numbers = np.array([mean, lower, upper, share, error])
+    return _write_answer(asked, states, numbers, float(1 - possible.mean()), both, level, best)
+
+
+def _write_answer(
+    asked: Query,
+    states: Sequence[Mapping[str, str]],
+    numbers: Floats,
+    left_out: float,
+    both: PosteriorGiven,
+    level: float,
+    best: Sequence[float] | None = None,
+) -> Answer:
+    """An answer of its numbers: mean, ends, part of the noise and its error, a column for each joint state."""
     rows = []
-    for i, state in enumerate(states):
-        numbers = {"mean": float(mean[i]), "lower": float(lower[i]), "upper": float(upper[i])}
-        known = not np.isnan(share[i])
-        noise = {"noise": float(share[i]) if known else None, "noise_error": float(error[i]) if known else None}
-        rows.append({"state": dict(state), **numbers, **noise, **({} if best is None else {"best": best[i]})})
+    for i, (state, (mean, lower, upper, share, error)) in enumerate(zip(states, numbers.T.tolist(), strict=True)):
+        known = not math.isnan(share)
+        noise = {"noise": share if known else None, "noise_error": error if known else None}
+        row = {"state": dict(state), "mean": mean, "lower": lower, "upper": upper, **noise}
+        rows.append(row if best is None else {**row, "best": best[i]})
     names = {name for state in states[:1] for name in state}
-    left_out = float(1 - possible.mean())
     found = Answer(str(asked), asked.kind, level, tuple(rows), left_out=left_out, sampling=both.sampling)
     return _resting(found, asked, names, both)
 

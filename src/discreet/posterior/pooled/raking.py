@@ -1,19 +1,20 @@
-"""Counts of a family moved to another margin of its child: as little as can be, rows keeping their records.
+"""Laws moved to other margins, and counts of a family to another margin of its child, rows keeping their records.
 
-Of all tables with the wanted margins, proportional fitting finds the one of least relative entropy to that which it
-starts from: odds ratios stay (Deming and Stephan, 1940; Csiszar, 1975).
+As little as can be: of all tables with the wanted margins, proportional fitting finds the one of least relative entropy
+to that which it starts from: odds ratios stay (Deming and Stephan, 1940; Csiszar, 1975).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from discreet.model.arrays import Floats, Ints
+from discreet.model.schema import Scope
 
-__all__ = ["rake_counts", "rake_part"]
+__all__ = ["fit_margins", "rake_counts", "rake_part", "scale_to"]
 
 
 EMPTY_CELL_RECORDS = 0.02
@@ -23,6 +24,12 @@ RAKING_ROUNDS = 8
 """Of proportional fitting."""
 LEAST_MARGIN_RECORDS = 1e-9
 """Records that a margin is taken to have at least, so that it can be scaled."""
+MARGIN_FIT_ROUNDS = 8
+"""Of proportional fitting: margins of draws agree but for their single variables' last digits."""
+LEAST_FIT_CHANGE = 1e-9
+"""Part of a cell by which a round of fitting moves it and is the last: far below the error of any draws."""
+LEAST_MARGIN_PROBABILITY = 1e-300
+"""Probability below which a margin is 0, as far as it can be scaled."""
 
 
 def rake_counts(counts: Ints, margin: Ints, rng: np.random.Generator) -> Ints:
@@ -80,3 +87,59 @@ def _round_rows(cells: Floats, totals: Ints, rng: np.random.Generator) -> Ints:
     ends = np.minimum(np.floor(running + rng.random(totals.shape)), totals)
     ends[:, -1:] = totals
     return np.diff(ends, axis=1, prepend=0).astype(np.int64)
+
+
+def fit_margins(law: Floats, names: Sequence[str], wanted: Mapping[Scope, Floats]) -> Floats:
+    """Move a law to the margins of some parts; no more rounds where one moves nothing.
+
+    Args:
+        law: shape `(*sizes, draws)`.
+        names: of its axes.
+        wanted: by part the margin under every draw, its axes in the part's order, then draws.
+
+    Returns:
+        Shape as the law's; the margins are met but for what eight rounds leave.
+
+    Example:
+        >>> law = np.full((2, 2, 1), 0.25)
+        >>> fit_margins(law, ["a", "b"], {("a",): np.array([[0.6], [0.4]]), ("b",): np.array([[0.3], [0.7]])})[..., 0]
+        array([[0.18, 0.42],
+               [0.12, 0.28]])
+    """
+    steps = [(_axes_of(names, part), own) for part, own in wanted.items()]
+    fitted = law.copy()
+    for _ in range(MARGIN_FIT_ROUNDS if len(steps) > 1 else 1):
+        moved = [_scale_margin(fitted, *axes, own) for axes, own in steps]
+        if not any(moved):
+            break
+    return fitted
+
+
+def scale_to(law: Floats, names: Sequence[str], part: Scope, own: Floats) -> Floats:
+    """Move a law to the margin of one part; arguments as of `fit_margins`."""
+    scaled = law.copy()
+    _scale_margin(scaled, *_axes_of(names, part), own)
+    return scaled
+
+
+def _axes_of(names: Sequence[str], part: Scope) -> tuple[tuple[int, ...], list[int]]:
+    """Axes of a law over which the margin of a part is summed, and the order of that margin's axes in the law's."""
+    left = [name for name in names if name in part]
+    return tuple(axis for axis, name in enumerate(names) if name not in part), [*map(part.index, left), len(part)]
+
+
+def _scale_margin(law: Floats, summed: tuple[int, ...], order: list[int], own: Floats) -> bool:
+    """Scale a law in its place to a margin of its own axes; whether that moves any cell by more than rounding.
+
+    Args:
+        law: shape `(*sizes, draws)`; is changed.
+        summed: axes over which its margin is.
+        order: of the axes of the wanted margin, as they stand in the law.
+        own: the wanted margin.
+    """
+    wanted = own.transpose(order)
+    found = np.add.reduce(law, axis=summed) if summed else law.copy()
+    moved = bool((np.abs(wanted - found) > LEAST_FIT_CHANGE * found).any())
+    ratio = np.divide(wanted, np.maximum(found, LEAST_MARGIN_PROBABILITY, out=found), out=found)
+    law *= np.expand_dims(ratio, summed)
+    return moved

@@ -21,7 +21,7 @@ margins and odds ratios.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,6 +50,7 @@ from discreet.posterior.pooled.discrepancy import (
 from discreet.posterior.pooled.latent_counts import LatentCounts
 from discreet.posterior.pooled.least_squares import Margins, pooled_margins
 from discreet.posterior.pooled.plain_pairs import draw_plain_pairs, move_pairs, move_to_pairs
+from discreet.posterior.pooled.raking import fit_margins, scale_to
 from discreet.posterior.saturated import leaves_open, projected, saturated
 from discreet.releases.combined import Combined
 
@@ -67,10 +68,6 @@ MOST_SET_CELLS = 1000
 """Of a set that is drawn by itself, as of a family that is enlarged."""
 MOST_LAW_VALUES = 2**22
 """Of a joint law under all draws: 32 MiB, some seconds; larger ones stay as the network has them."""
-MARGIN_FIT_ROUNDS = 8
-"""Of proportional fitting: margins of draws agree but for their single variables' last digits."""
-LEAST_FIT_CHANGE = 1e-9
-"""Part of a cell by which a round of fitting moves it and is the last: far below the error of any draws."""
 MOST_AUDITED_PAIRS, AUDIT_DRAWS = 60, 100
 """Pairs that are learned from, and draws of what the network says of them."""
 CLEAR_NOISE_DEVIATIONS = 4.0
@@ -79,8 +76,6 @@ MADE_UP_RECORDS = 2**12
 """Records of each draw from which sampling errors are taken, in the size that the number of records gives them."""
 PLAIN_STREAM = 2
 """Stream of a set's generator that draws pairs without bias; that of posterior draws is 0, of twin draws 1."""
-LEAST_MARGIN_PROBABILITY = 1e-12
-"""Probability that a margin is taken to have at least, so that it can be scaled."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +136,14 @@ class TableDraws:
         )
 
     def joint(
-        self, cells: Tables, names: Sequence[str], *, twins: bool = False, picked: Picked | None = None
+        self,
+        cells: Tables,
+        names: Sequence[str],
+        *,
+        twins: bool = False,
+        picked: Picked | None = None,
+        own: Floats | None = None,
+        memory: dict[Scope, Floats] | None = None,
     ) -> Floats | None:
         """Joint law of some variables.
 
@@ -150,6 +152,9 @@ class TableDraws:
             names: different variables.
             twins: whether they are twin draws.
             picked: which of the draws they are, by position; None: all.
+            own: the network's joint law of the variables under these draws; None finds it.
+            memory: keeps the laws of all parts but those with the first variable, for calls with the same draws in
+                which only that one is another; laws differ by rounding from those without.
 
         Returns:
             Shape `(*sizes, draws)`; None where the network leaves all open that was measured of them, or where a table
@@ -162,18 +167,30 @@ class TableDraws:
         if len(names) == 1:  # say: a table has it
             return self._pick_draws(tuple(names), drawn)
         try:
-            law = elimination.joint(cells, names, {})
+            law = elimination.joint(cells, names, {}) if own is None else own
         except InputError:
             return None
-        wanted = {part: self._find_margin(law, names, part, drawn) for part in parts}
+        kept = {} if memory is None else memory
+
+        def recall(part: Scope, find: Callable[[Floats, Sequence[str], Scope, _Selection], Floats]) -> Floats:
+            if names[0] in part:
+                return find(law, names, part, drawn)
+            if part not in kept:
+                kept[part] = find(law, names, part, drawn)
+            return kept[part]
+
+        wanted = {part: recall(part, self._find_margin) for part in parts}
         # Of pairs in no table the network's odds stay: fitting alone would make them depend through what they share.
-        wanted |= {pair: self._model_pair(law, names, pair, drawn) for pair in self._list_unmeasured_pairs(names)}
+        wanted |= {pair: recall(pair, self._model_pair) for pair in self._list_unmeasured_pairs(names)}
         # Where one is of all of them, the last of all rounds would leave it as it is.
-        wanted = {part: table for part, table in wanted.items() if len(part) == len(names)} or wanted
-        law = _fit_margins(law, names, wanted)
+        whole = next((part for part in wanted if len(part) == len(names)), None)
+        if whole is None:
+            law = fit_margins(law, names, wanted)
+        else:
+            law = wanted[whole].transpose([*map(whole.index, names), len(names)])
         for triple in self._list_loose_triples(names):
             own = margin(law, names, triple)
-            law = _scale_to(law, names, triple, _normalise_law(own + self._draw_interaction(own, triple, drawn)))
+            law = scale_to(law, names, triple, _normalise_law(own + self._draw_interaction(own, triple, drawn)))
         return np.asarray(law)
 
     def rows_beyond(self, cells: Tables, node: str, picked: Picked | None = None) -> dict[Scope, Floats]:
@@ -329,7 +346,7 @@ class TableDraws:
     def _fit_singles(self, own: Floats, part: Scope, law: Floats, names: Sequence[str], of: _Selection) -> Floats:
         """The law of a part moved to what was measured of its single variables, or else is in another law."""
         singles: dict[Scope, Floats] = {(name,): self._find_margin(law, names, (name,), of) for name in part}
-        return _fit_margins(own, part, singles)
+        return fit_margins(own, part, singles)
 
     def _draw_interaction(self, law: Floats, names: Scope, of: _Selection) -> Floats:
         """Draw what a set may have beyond its parts, the same for a draw whatever is asked; shape as the law's."""
@@ -437,23 +454,3 @@ def _keep_largest(sets: Iterable[Iterable[str]]) -> list[frozenset[str]]:
     """Keep the sets that lie in no other, each once."""
     once = dict.fromkeys(map(frozenset, sets))
     return [part for part in once if not any(part < other for other in once)]
-
-
-def _fit_margins(law: Floats, names: Sequence[str], wanted: Mapping[Scope, Floats]) -> Floats:
-    """A law with the margins of some parts, by proportional fitting; no more rounds where one moves nothing."""
-    for _ in range(MARGIN_FIT_ROUNDS if len(wanted) > 1 else 1):
-        before = law
-        for part, own in wanted.items():
-            law = _scale_to(law, names, part, own)
-        if (np.abs(law - before) <= LEAST_FIT_CHANGE * law).all():
-            break
-    return law
-
-
-def _scale_to(law: Floats, names: Sequence[str], part: Scope, own: Floats) -> Floats:
-    """A law whose margin over some variables is another."""
-    ratio = own / np.maximum(margin(law, names, part), LEAST_MARGIN_PROBABILITY)
-    left = [name for name in names if name in part]
-    turned = ratio.transpose([*(part.index(name) for name in left), len(part)])
-    shape = [size if name in part else 1 for name, size in zip(names, law.shape, strict=False)]
-    return np.asarray(law * turned.reshape(*shape, -1))
