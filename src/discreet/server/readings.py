@@ -71,7 +71,9 @@ class Reading:
     @cached_property
     def plain(self) -> PosteriorDraws:
         """The posterior without twin draws: intervals are the same, the part of the noise is not known."""
-        return replace(self.complete, twins=None)
+        draws = self.complete
+        wide = draws.saturated
+        return replace(draws, twins=None, saturated=None if wide is None else replace(wide, twins=None))
 
     @cached_property
     def checked(self) -> FitCheck:
