@@ -24,6 +24,7 @@ The names at the top, by task:
     read         load, Release, combine, measured; noise_aware or `.posterior()` for draws, estimate for means,
                  read_weights for regressions, fit to test the network
     ask          answer, answer_many, marginals, predict, regress, decide, explain, sample, pool_estimates; report
+    elsewhere    Client: releases and posteriors of `discreet serve`, asked as if they were here
     estimators   PrivateNaiveBayes, PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegression,
                  PrivatePCA, PrivateGridSearch
     research     plan, plan_accuracy, audit

@@ -46,6 +46,7 @@ from .posterior.pooled.estimate import estimate as estimate
 from .privacy.guarantee import Guarantee as Guarantee
 from .privacy.guarantee import Relation as Relation
 from .privacy.ledger import Ledger as Ledger
+from .queries.client import Client as Client
 from .queries.decide import decide as decide
 from .queries.explain import explain as explain
 from .queries.pooled_estimates import pool_estimates as pool_estimates

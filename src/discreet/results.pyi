@@ -7,11 +7,13 @@ from .posterior.joint_draws import PosteriorDraws as PosteriorDraws
 from .privacy.ledger import Account as Account
 from .queries.answers import Answer as Answer
 from .queries.answers import Answers as Answers
+from .queries.client import ServedReleases as ServedReleases
 from .queries.explanation import Explanation as Explanation
 from .queries.explanation import Promise as Promise
 from .queries.pooled_estimates import PooledEstimate as PooledEstimate
 from .queries.predict import Prediction as Prediction
 from .queries.regress import Regression as Regression
+from .queries.remote import RemotePosterior as RemotePosterior
 from .queries.score import Score as Score
 from .releases.combined import Combined as Combined
 from .sensitive.counts import Counts as Counts

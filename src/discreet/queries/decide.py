@@ -21,6 +21,7 @@ from discreet.model.network import Network
 from discreet.model.randomness import Seed
 from discreet.model.tables import Tables
 from discreet.model.text_tables import fold
+from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import Posterior
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.decision_draws import asked_draws, best_response, condition, effective_draws, refuse_outside
@@ -91,6 +92,7 @@ class Decision(Intervals, Generic[R]):
         return f"{fold(str(self), width)}\n\n{text_table(self.tidy(), width=width)}"
 
 
+@answered_elsewhere
 def decide(
     posterior: Posterior,
     utility: Callable[[Tables, R], Floats],

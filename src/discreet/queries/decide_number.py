@@ -20,6 +20,7 @@ from discreet.model.query_grammar import Probability, parse_query
 from discreet.model.randomness import Seed
 from discreet.model.tables import Tables
 from discreet.model.text_tables import fold
+from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import Posterior
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.decision_draws import asked_draws, condition, effective_draws, refuse_outside
@@ -101,6 +102,7 @@ class NumberDecision(Framed):
         return fold(f"{self}\n{between}; {self.loss} loss, {self.expected:.3g} expected", width)
 
 
+@answered_elsewhere
 def decide_number(
     posterior: Posterior,
     quantity: Quantity,

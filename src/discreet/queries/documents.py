@@ -6,24 +6,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from discreet.inference.weighted_records import Sampling
+from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.posterior.fit_check import FitCheck, fit
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.answers import Answer
 from discreet.queries.decide import Decision
 from discreet.queries.decide_number import NumberDecision
+from discreet.queries.predict import Prediction
 from discreet.queries.regress import Regression
 from discreet.releases.combined import Evidence, evidence_of
 from discreet.releases.external_figures import External
+from discreet.theory.number_losses import number_loss
 
 __all__ = [
     "answer_document",
     "decision_document",
     "external_document",
     "fit_document",
+    "named_ends",
     "origin_document",
+    "prediction_document",
     "read_answer",
+    "read_decision",
+    "read_number_decision",
+    "read_prediction",
+    "read_regression",
     "regression_document",
     "source_document",
 ]
@@ -66,8 +77,14 @@ def read_answer(document: Mapping[str, Any]) -> Answer:
     )
 
 
-def regression_document(found: Regression, level: float) -> Document:
-    """A regression as JSON."""
+def regression_document(found: Regression, level: float, *, draws: bool = False) -> Document:
+    """A regression as JSON.
+
+    Args:
+        found: the regression.
+        level: posterior probability of each interval.
+        draws: whether its coefficients under every draw stand there, too, without which it cannot be read back.
+    """
     return {
         "target": found.target,
         "on": list(found.on),
@@ -78,7 +95,74 @@ def regression_document(found: Regression, level: float) -> Document:
         "basis": found.basis,
         "unmeasured": [list(pair) for pair in found.unmeasured],
         "prior_only": [list(part) for part in found.prior_only],
+        **({"draws": found.coefficients.tolist()} if draws else {}),
     }
+
+
+def read_regression(document: Mapping[str, Any]) -> Regression:
+    """The regression that `regression_document` wrote with its draws, equal to the last bit.
+
+    Example:
+        >>> found = Regression("lung", ("smoke",), "linear", ("smoke=yes", "intercept"), np.array([[0.3, 0.1 + 0.2]]))
+        >>> read_regression(regression_document(found, 0.9, draws=True)).rows() == found.rows()
+        True
+    """
+    names = tuple(row["name"] for row in document["coefficients"])
+    return Regression(
+        document["target"],
+        tuple(document["on"]),
+        document["kind"],
+        names,
+        np.array(document["draws"], np.float64).reshape(-1, len(names)),
+        left_out=document["left_out"],
+        basis=document["basis"],
+        unmeasured=tuple((one, other) for one, other in document["unmeasured"]),
+        prior_only=tuple(map(tuple, document["prior_only"])),
+    )
+
+
+def named_ends(names: Sequence[str], mean: Floats, lower: Floats, upper: Floats) -> dict[str, dict[str, float]]:
+    """Means and ends of intervals by the names of what they are of."""
+    ends = {"mean": mean, "lower": lower, "upper": upper}
+    return {end: dict(zip(names, numbers.tolist(), strict=True)) for end, numbers in ends.items()}
+
+
+def prediction_document(found: Prediction) -> Document:
+    """A prediction as JSON; `read_prediction` reads it back."""
+    rows = [
+        {
+            **named_ends(found.states, found.mean[at], found.lower[at], found.upper[at]),
+            "left_out": float(found.left_out[at]),
+            "basis": found.basis[at] if found.basis else None,
+        }
+        for at in range(len(found.mean))
+    ]
+    return {"target": found.target, "level": found.level, "records": rows}
+
+
+def read_prediction(documents: Sequence[Mapping[str, Any]], states: Sequence[str]) -> Prediction:
+    """The prediction that `prediction_document` wrote, equal to the last bit.
+
+    Args:
+        documents: of the parts of the records, in their order; at least one.
+        states: of the target.
+
+    Example:
+        >>> ends = (np.array([[0.1 + 0.2, 0.7]]) for _ in range(3))
+        >>> found = Prediction("lung", ("yes", "no"), 0.95, *ends, left_out=np.zeros(1))
+        >>> read_prediction([prediction_document(found)], found.states).table() == found.table()
+        True
+    """
+    rows = [row for document in documents for row in document["records"]]
+    mean, lower, upper = (
+        np.array([[row[end][state] for state in states] for row in rows], np.float64).reshape(-1, len(states))
+        for end in ("mean", "lower", "upper")
+    )
+    left_out = np.array([row["left_out"] for row in rows], np.float64)
+    marks = tuple(row["basis"] for row in rows)
+    basis = () if None in marks else marks
+    first = documents[0]
+    return Prediction(first["target"], tuple(states), first["level"], mean, lower, upper, left_out, basis)
 
 
 def decision_document(query: str, made: Decision[Any] | NumberDecision) -> Document:
@@ -95,6 +179,35 @@ def decision_document(query: str, made: Decision[Any] | NumberDecision) -> Docum
     ends = list(made.response) if isinstance(made.response, tuple) else made.response
     known = {name: value for name, value in asdict(made).items() if name in ("expected", "lower", "upper")}
     return {"kind": "number", "quantity": query, "loss": str(made.loss), "response": ends, **known, **same}
+
+
+def read_decision(document: Mapping[str, Any]) -> Decision[str]:
+    """The decision between responses that `decision_document` wrote, equal to the last bit.
+
+    Example:
+        >>> rows = ({"response": "wait", "mean": 0.1 + 0.2, "lower": 0.2, "upper": 0.4, "best": 1.0},)
+        >>> made = Decision("wait", rows, 0.95, regret=0.02, failure=0.05, fresh=False, effective=1000.0)
+        >>> read_decision(decision_document("P(lung)", made)) == made
+        True
+    """
+    same = {name: document[name] for name in ("level", "regret", "failure", "fresh", "effective")}
+    return Decision(document["response"], tuple(document["values"]), **same)
+
+
+def read_number_decision(document: Mapping[str, Any]) -> NumberDecision:
+    """The decision on a number that `decision_document` wrote, equal to the last bit.
+
+    Example:
+        >>> ends = (0.1 + 0.2, 0.7)
+        >>> loss = number_loss("interval:0.9")
+        >>> made = NumberDecision(ends, loss, 0.1, 0.2, 0.8, 0.95, 0.02, 0.05, fresh=False, effective=1000.0)
+        >>> read_number_decision(decision_document("P(lung=yes)", made)) == made
+        True
+    """
+    names = ("expected", "lower", "upper", "level", "regret", "failure", "fresh", "effective")
+    ends = document["response"]
+    response = (float(ends[0]), float(ends[1])) if isinstance(ends, list) else ends
+    return NumberDecision(response, number_loss(document["loss"]), **{name: document[name] for name in names})
 
 
 def fit_document(checked: FitCheck) -> Document:

@@ -29,11 +29,12 @@ from discreet.model.progress import under_way
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
 from discreet.posterior.basis import Mark
+from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws, joint_draws
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.query import Probability, answer
 
-__all__ = ["Prediction", "predict"]
+__all__ = ["Prediction", "predict", "read_evidence"]
 
 Codes = npt.NDArray[np.int32]
 Positions = npt.NDArray[np.intp]
@@ -108,6 +109,7 @@ class Prediction:
         return pa.table(columns)
 
 
+@answered_elsewhere
 def predict(posterior: Posterior, records: Any, target: str, *, level: float = 0.95) -> Prediction:
     """Probabilities of one variable for records that show some of the others.
 
@@ -154,7 +156,7 @@ def predict(posterior: Posterior, records: Any, target: str, *, level: float = 0
     network, cells = drawn.network, drawn.cells
     tables, basis = (drawn.tables, drawn.basis) if isinstance(drawn, PosteriorDraws) else (None, None)
     states = network.schema[target].states
-    evidence = _read_evidence(records, network, target)
+    evidence = read_evidence(records, network, target)
     ends = np.empty((3, len(evidence.codes), len(states)))
     impossible = np.zeros(len(evidence.codes), np.int64)
     questions: dict[tuple[tuple[str, ...], frozenset[str]], list[Positions]] = {}
@@ -225,7 +227,7 @@ class _Evidence:
             yield tuple(name for name, there in zip(self.names, shows, strict=True) if there), positions
 
 
-def _read_evidence(records: Any, network: Network, target: str) -> _Evidence:
+def read_evidence(records: Any, network: Network, target: str) -> _Evidence:
     """Any table of evidence; the target's column is left out."""
     table = _read_table(records, target)
     names = [name for name in table.column_names if name != target]

@@ -21,6 +21,7 @@ from discreet.model.arrays import Floats
 from discreet.model.progress import under_way
 from discreet.model.query_grammar import Explanation, NumberQuery, Probability, Query, check_names, parse_query
 from discreet.model.schema import Schema
+from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws, require_posterior
 from discreet.queries.allowed import allowed_bounds
 from discreet.queries.answers import Answer, Answers
@@ -39,7 +40,9 @@ __all__ = [
     "answer",
     "answer_many",
     "marginals",
+    "name_query",
     "parse_query",
+    "read_query",
 ]
 
 Assume = Literal["network", "robust", "nothing"]
@@ -49,6 +52,7 @@ ROW_LIMIT = 4096
 """Most rows of one answer."""
 
 
+@answered_elsewhere
 def answer(
     posterior: Posterior,
     query: str | Query,
@@ -114,12 +118,13 @@ def answer(
     require_posterior(posterior)
     check_level(level)
     check_inside(inside)
-    asked = _read_query(query, posterior.network.schema)
+    asked = read_query(query, posterior.network.schema)
     with under_way("answering"):
         both = both_given(_assuming(posterior, assume, predictive), asked.evidence, predictive)
         return _answer(asked, both, level, inside, nothing=assume == "nothing")
 
 
+@answered_elsewhere
 def answer_many(
     posterior: Posterior,
     queries: Iterable[str | Query],
@@ -165,8 +170,8 @@ def answer_many(
         raise InputError("answer_many takes a list of queries; answer takes one")
     groups: dict[tuple[tuple[str, str], ...], dict[str, tuple[Query, list[int]]]] = {}
     for position, query in enumerate(queries):
-        with _name_query(position, query):
-            asked = _read_query(query, posterior.network.schema)
+        with name_query(position, query):
+            asked = read_query(query, posterior.network.schema)
         group = groups.setdefault(tuple(sorted(asked.evidence)), {})
         group.setdefault(str(asked), (asked, []))[1].append(position)
     answers: dict[int, Answer] = {}
@@ -176,13 +181,14 @@ def answer_many(
         for evidence, group in groups.items():
             both = both_given(believed, evidence, predictive)
             for asked, positions in group.values():
-                with _name_query(positions[0], asked):
+                with name_query(positions[0], asked):
                     found = _answer(asked, both, level, inside, nothing=assume == "nothing")
                     answers |= dict.fromkeys(positions, found)
                 bar(len(answers), number)
     return Answers(answers[position] for position in range(len(answers)))
 
 
+@answered_elsewhere
 def marginals(
     posterior: Posterior,
     evidence: Mapping[str, str] = MappingProxyType({}),
@@ -246,7 +252,7 @@ def marginals(
 # ------------------------------------------------------------------------------------------------------------ rows
 
 
-def _read_query(query: str | Query, schema: Schema) -> Query:
+def read_query(query: str | Query, schema: Schema) -> Query:
     """A query that fits the schema."""
     if not isinstance(query, str | Query):
         raise InputError(f"a query is text or a parsed query, not a {type(query).__name__}")
@@ -256,7 +262,7 @@ def _read_query(query: str | Query, schema: Schema) -> Query:
 
 
 @contextmanager
-def _name_query(position: int, query: object) -> Iterator[None]:
+def name_query(position: int, query: object) -> Iterator[None]:
     """Say in an error which query of a list is at fault, once."""
     try:
         yield

@@ -35,6 +35,7 @@ from discreet.model.progress import under_way
 from discreet.model.schema import Schema, Scope
 from discreet.model.text_tables import fold
 from discreet.posterior.basis import Mark
+from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws
 from discreet.queries.answer_text import assumption_lines
 from discreet.queries.bin_laws import Inside, check_inside
@@ -175,6 +176,7 @@ class Regression(Intervals):
         )
 
 
+@answered_elsewhere
 def regress(
     posterior: Posterior,
     target: str,

@@ -27,10 +27,20 @@ from discreet.model.progress import under_way
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.schema import Schema, Scope, Variable
 from discreet.model.tables import Array, Tables
+from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws, joint_draws
 from discreet.queries.bin_laws import BinLaw
 
-__all__ = ["FORMATS", "format_of", "sample", "sample_codes", "simulate_records", "stream_records", "write_records"]
+__all__ = [
+    "FORMATS",
+    "format_of",
+    "make_arrow_schema",
+    "sample",
+    "sample_codes",
+    "simulate_records",
+    "stream_records",
+    "write_records",
+]
 
 Wanted = Mapping[str, Mapping[Scope, Array]]
 """See `raked_law`."""
@@ -71,6 +81,7 @@ def simulate_records(theta: Tables, n: int, *, rng: Seed = None) -> pa.Table:
     return pa.Table.from_batches([_make_batch(theta.network.schema, sample_codes(theta, n, rng), laws, rng)])
 
 
+@answered_elsewhere
 def sample(
     posterior: Posterior, n: int, *, rng: Seed = None, sets: int | None = None, block: int = 65_536
 ) -> tuple[pa.RecordBatchReader, ...]:
@@ -161,11 +172,11 @@ def _make_stream(law: RakedLaw, n: int, rng: np.random.Generator, block: int) ->
     schema, laws = law.network.schema, _find_number_laws(law.theta)
     blocks = raked_blocks(law, n, rng, min(block, max(1, BLOCK_VALUES // len(schema))))
     return pa.RecordBatchReader.from_batches(
-        _make_arrow_schema(schema), (_make_batch(schema, codes, laws, rng) for codes in blocks)
+        make_arrow_schema(schema), (_make_batch(schema, codes, laws, rng) for codes in blocks)
     )
 
 
-def _make_arrow_schema(schema: Schema) -> pa.Schema:
+def make_arrow_schema(schema: Schema) -> pa.Schema:
     """Text for states, int64 or float64 for numbers."""
     kinds = {"integer": pa.int64(), "real": pa.float64()}
     return pa.schema(
@@ -192,7 +203,7 @@ def _make_batch(
 ) -> pa.RecordBatch:
     """Codes as a batch of records."""
     columns = [_make_column(variable, codes[variable.name], laws, rng) for variable in schema]
-    return pa.RecordBatch.from_arrays(columns, schema=_make_arrow_schema(schema))
+    return pa.RecordBatch.from_arrays(columns, schema=make_arrow_schema(schema))
 
 
 def _make_column(variable: Variable, codes: Array, laws: Mapping[str, BinLaw], rng: np.random.Generator) -> pa.Array:

@@ -165,6 +165,13 @@ OPERATIONS = (
         media=("application/json", "text/csv"),
     ),
     Operation(
+        "marginals",
+        "The same, for evidence that is too long for an address.",
+        _asking(replies.ask_marginals),
+        body=MarginalsRequest,
+        media=("application/json", "text/csv"),
+    ),
+    Operation(
         "query",
         "Answers to queries, as `discreet query --json` prints them; without any all marginals, or coefficients.",
         _asking(replies.ask_queries),

@@ -75,7 +75,7 @@ def _describe(operation: Operation, schemas: dict[str, Any]) -> Document:
     """One operation."""
     name = operation.name or "document"
     described: Document = {
-        "operationId": f"post_{name}" if operation.body is not None and operation.name == "query" else name,
+        "operationId": f"post_{name}" if operation.body is not None and name in ("marginals", "query") else name,
         "summary": operation.told,
         "responses": _responses(operation.media),
     }

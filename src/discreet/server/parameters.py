@@ -124,9 +124,17 @@ class DecisionRequest(Asked):
     payoffs: Annotated[
         dict[str, dict[str, float]] | None, Field(description="What each response pays in every state.")
     ] = None
+    responses: Annotated[
+        list[Text] | None, Field(max_length=QUERIES, description="Those that may be chosen; left out, all that pay.")
+    ] = None
     quantity: Annotated[Text | None, Field(description="Query for one probability, to be named.")] = None
     loss: Annotated[str, Field(description="squared, absolute, quantile:0.9 or interval:0.9.")] = "squared"
     level: Level = 0.95
+    bounds: Annotated[
+        tuple[float, float] | None,
+        Field(description="Least and most that is paid, or that the quantity can be; left out, the payoffs' own."),
+    ] = None
+    queries: Annotated[int, Field(description="Decisions in all, that the bound shall hold for together.")] = 1
     failure: Annotated[float, Field(description="Chance that the bound fails.")] = 0.05
     missing: Missing = None
 
@@ -145,6 +153,7 @@ class RegressRequest(Asked):
     ] = None
     inside: Inside = "log-linear"
     missing: Missing = None
+    draws: Annotated[bool, Field(description="Also the coefficients under every draw; of JSON alone.")] = False
     format: Form = "json"
 
 

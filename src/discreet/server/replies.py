@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from discreet.errors import InputError
-from discreet.model.arrays import Floats
 from discreet.model.query_grammar import Query, check_names, parse_query
 from discreet.posterior.design.expected_values import expected_values, feature_rows
 from discreet.posterior.joint_draws import PosteriorDraws
@@ -23,6 +22,8 @@ from discreet.queries.documents import (
     answer_document,
     decision_document,
     fit_document,
+    named_ends,
+    prediction_document,
     regression_document,
     source_document,
 )
@@ -196,16 +197,7 @@ def ask_prediction(reading: Reading, asked: PredictRequest) -> Question:
     number = len(next(iter(table.values()), []))
 
     def make() -> Made:
-        found = predict(posterior, table, target, level=asked.level)
-        rows = [
-            {
-                **_named_ends(found.states, found.mean[at], found.lower[at], found.upper[at]),
-                "left_out": float(found.left_out[at]),
-                "basis": found.basis[at] if found.basis else None,
-            }
-            for at in range(len(found.mean))
-        ]
-        return json_of({"target": target, "level": found.level, "records": rows})
+        return json_of(prediction_document(predict(posterior, table, target, level=asked.level)))
 
     def work() -> float:
         seen = [name for name in table if name != target and name in posterior.network.schema]
@@ -226,7 +218,7 @@ def _ask_expectation(reading: Reading, asked: PredictRequest) -> Question:
 
     def make() -> Made:
         found = expected_values(reading.weights, features, level=asked.level)
-        rows = [_named_ends(found.outputs, *ends) for ends in zip(found.mean, found.lower, found.upper, strict=True)]
+        rows = [named_ends(found.outputs, *ends) for ends in zip(found.mean, found.lower, found.upper, strict=True)]
         return json_of({"target": design.target and design.target.name, "level": asked.level, "records": rows})
 
     def work() -> float:
@@ -249,24 +241,18 @@ def _by_column(records: Records) -> dict[str, list[Any]]:
     return {name: list(values) for name, values in records.items()}
 
 
-def _named_ends(names: Sequence[str], mean: Floats, lower: Floats, upper: Floats) -> dict[str, dict[str, float]]:
-    """Means and ends of intervals by the names of what they are of."""
-    ends = {"mean": mean, "lower": lower, "upper": upper}
-    return {end: dict(zip(names, numbers.tolist(), strict=True)) for end, numbers in ends.items()}
-
-
 def ask_decision(reading: Reading, asked: DecisionRequest) -> Question:
     """The response of the largest expected payoff, or the number of the least expected loss."""
     posterior = reading.posterior(asked.missing)
     if (asked.query is None) == (asked.quantity is None) or (asked.query is None) != (asked.payoffs is None):
         raise InputError("name a query with its payoffs, or a quantity")
-    how: Any = {"level": asked.level, "failure": asked.failure, "queries": 1, "fresh": False}
+    how: Any = {"level": asked.level, "failure": asked.failure, "queries": asked.queries, "fresh": False}
     if asked.quantity is not None:
         quantity = asked.quantity
         query: Query = one_probability(posterior.network, quantity)
 
         def make() -> Made:
-            made = decide_number(posterior, quantity, asked.loss, **how)
+            made = decide_number(posterior, quantity, asked.loss, bounds=asked.bounds or (0.0, 1.0), **how)
             return json_of(decision_document(quantity, made))
 
     else:
@@ -274,9 +260,11 @@ def ask_decision(reading: Reading, asked: DecisionRequest) -> Question:
         utility = payoff(posterior.network, text, payoffs)
         query = parse_query(text, posterior.network.schema)
         values = [value for row in payoffs.values() for value in row.values()]
+        responses = list(payoffs) if asked.responses is None else asked.responses
 
         def make() -> Made:
-            made = decide(posterior, utility, list(payoffs), bounds=(min(values), max(values)), **how)
+            bounds = (min(values, default=0.0), max(values, default=1.0)) if asked.bounds is None else asked.bounds
+            made = decide(posterior, utility, responses, bounds=bounds, **how)
             return json_of(decision_document(text, made))
 
     return Question(("decide", asked.model_dump_json()), make, lambda: query_work(posterior, query))
@@ -291,7 +279,7 @@ def ask_regression(reading: Reading, asked: RegressRequest) -> Question:
         found = regress(posterior, asked.target, asked.on, **how)
         if asked.format == "csv":
             return csv_of(found.tidy(level=asked.level))
-        return json_of(regression_document(found, asked.level))
+        return json_of(regression_document(found, asked.level, draws=asked.draws))
 
     def work() -> float:
         names = [name for name in (asked.target, *asked.on) if name in posterior.network.schema]

@@ -330,7 +330,7 @@ class Quantile(_Pinballs):
 
     def __str__(self) -> str:
         """As on the command line."""
-        return f"quantile:{self.q:g}"
+        return f"quantile:{np.format_float_positional(self.q)}"
 
 
 @dataclass(frozen=True)
@@ -363,7 +363,7 @@ class Interval(_Pinballs):
 
     def __str__(self) -> str:
         """As on the command line."""
-        return f"interval:{self.level:g}"
+        return f"interval:{np.format_float_positional(self.level)}"
 
 
 NumberLoss: TypeAlias = Squared | Absolute | Quantile | Interval

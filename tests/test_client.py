@@ -1,0 +1,544 @@
+"""A client of a server: what it returns is what the same draws return here, to the last digit; else one sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+import http.server
+import inspect
+import json
+import re
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import discreet as dc
+from discreet.queries import wire
+from discreet.releases.policy import RecordsPolicy
+from discreet.server.tokens import add_token
+from serving import Served, served
+
+PROMISE = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+SMOKE, LUNG = dc.Variable("smoke", ("yes", "no")), dc.Variable("lung & <air>", ("no", "yes=1"))
+AGE, AREA = dc.Variable.binned("age", (0, 100), 4), dc.Variable("area", ("north", "süd", "west"))
+PLAIN = dc.Network((SMOKE, LUNG, AGE, AREA), {"smoke": ("area",), LUNG.name: ("smoke",), "age": (), "area": ()})
+GAPPY = dc.Network((SMOKE, AREA), {"smoke": (), "area": ("smoke",)}).with_missing(["smoke"])
+QUERIES = [f'P("{LUNG.name}" | smoke=yes)', "P(smoke, area)", "MAP(smoke, area)", "E(age | smoke=no)", "P(age > 40)"]
+
+
+def release_of(network: dc.Network, seed: int, missing: str = "error") -> dc.Release:
+    rng = np.random.default_rng(seed)
+    codes = {name: rng.integers(0, network.schema[name].size, 400).tolist() for name in network.nodes}
+    counts = dc.tools.count_codes(network, codes)
+    made = dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(network), PROMISE, rng=seed)
+    return dataclasses.replace(made, policy=RecordsPolicy(missing, "error"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two releases with stored draws, and the token of one who may ask."""
+    place = tmp_path_factory.mktemp("served")
+    for name, made in {"visits": release_of(PLAIN, 1), "gappy": release_of(GAPPY, 2, "keep")}.items():
+        made.save(place / f"{name}.json")
+        dc.noise_aware(made, draws=100, rng=0).save(place / f"{name}.draws")
+    return place
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[Served]:
+    draws = [part for name in ("visits", "gappy") for part in ("--draws", str(folder / f"{name}.draws"))]
+    with served([folder / "visits.json", folder / "gappy.json"], *draws, "--no-prepare") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(server: Served) -> Iterator[dc.Client]:
+    made = dc.Client(server.url)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def here(folder: Path) -> dc.results.PosteriorDraws:
+    return dc.results.PosteriorDraws.load(folder / "visits.draws")
+
+
+@pytest.fixture(scope="module")
+def there(client: dc.Client) -> dc.results.RemotePosterior:
+    return client.posterior("visits")
+
+
+GAINS = {"treat": {"no": -1.5, "yes=1": 3}, "wait": {"no": 0.1, "yes=1": -2}}
+RECORDS = {"smoke": ["yes", "no", None, "yes"], "age": [3.5, None, 99, 40], "area": ["süd", "west", None, "süd"]}
+UTILITY = dc.decisions.payoff(PLAIN, f'P("{LUNG.name}" | area=west)', GAINS)
+SAME: dict[str, Callable[[Any], Any]] = {
+    "answer": lambda posterior: dc.answer(posterior, QUERIES[0], level=0.9),
+    "answer-method": lambda posterior: posterior.answer(QUERIES[1], predictive=True),
+    "answer-parsed": lambda posterior: dc.answer(posterior, dc.tools.parse_query(QUERIES[2], PLAIN.schema)),
+    "answer-robust": lambda posterior: dc.answer(posterior, "P(age | area=west)", assume="robust"),
+    "answer-nothing": lambda posterior: dc.answer(posterior, "P(smoke=yes | area=west)", assume="nothing"),
+    "answer-uniform": lambda posterior: dc.answer(posterior, QUERIES[3], inside="uniform"),
+    "answer-many": lambda posterior: dc.answer_many(posterior, [*QUERIES, QUERIES[0]], level=np.float64(0.8)),
+    "answer-none": lambda posterior: dc.answer_many(posterior, []),
+    "marginals": lambda posterior: dc.marginals(posterior),
+    "marginals-given": lambda posterior: dc.marginals(posterior, {LUNG.name: "yes=1", "area": "süd"}, predictive=True),
+    "marginals-otherwise": lambda posterior: dc.marginals(posterior, {"area": "süd", LUNG.name: "yes=1"}, level=0.5),
+    "marginals-again": lambda posterior: dc.marginals(posterior, {LUNG.name: "yes=1", "area": "süd"}, level=0.5),
+    "decide": lambda posterior: dc.decide(
+        posterior, UTILITY, ["wait", "treat"], bounds=(-5, 5), queries=3, failure=0.01, fresh=False
+    ),
+    "decide-one": lambda posterior: dc.decide(posterior, UTILITY, ["wait"], bounds=(-2, 3), fresh=False),
+    "number": lambda posterior: dc.decisions.decide_number(posterior, "P(smoke=yes)", "absolute", fresh=False),
+    "number-loss": lambda posterior: dc.decisions.decide_number(
+        posterior, "P(smoke=yes | area=west)", dc.decisions.Quantile(0.123456789), bounds=(-1, 2), fresh=False
+    ),
+    "number-interval": lambda posterior: dc.decisions.decide_number(
+        posterior, "P(smoke=yes)", "interval:0.8", queries=2, level=0.5, fresh=False
+    ),
+    "responder": lambda posterior: dc.decisions.Responder(
+        dataclasses.replace(posterior, source=None) if hasattr(posterior, "source") else posterior,
+        quantities=["P(smoke=yes)"],
+    ).number("P(smoke=yes)", "squared"),
+    "frame": lambda posterior: dc.marginals(posterior).to_frame("arrow"),
+    "shown": lambda posterior: dc.marginals(posterior)._repr_html_(),
+    "tidy": lambda posterior: posterior.tidy(),
+}
+
+
+@pytest.mark.parametrize("question", SAME)
+def test_a_server_answers_as_the_draws_do_here(question: str, here: Any, there: Any) -> None:
+    assert SAME[question](there) == SAME[question](here)
+    assert type(SAME[question](there)) is type(SAME[question](here))
+
+
+@pytest.mark.parametrize(
+    "records",
+    [RECORDS, pa.table(RECORDS), {LUNG.name: [None] * 3}, {"smoke": []}, {"smoke": ["no", "yes"] * 1500}],
+    ids=["columns", "arrow", "target-alone", "none", "many"],
+)
+def test_predictions_are_the_same(records: Any, here: Any, there: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, local = (dc.predict(one, records, LUNG.name, level=0.8) for one in (there, here))
+    assert found.table() == local.table()
+    for name in ("mean", "lower", "upper", "left_out"):
+        assert np.array_equal(getattr(found, name), getattr(local, name))
+    assert (found.target, found.states, found.level, found.basis) == (
+        local.target,
+        local.states,
+        local.level,
+        local.basis,
+    )
+
+
+@pytest.mark.parametrize("kind", ["linear", "logistic"])
+def test_regressions_are_the_same_at_every_level(kind: Any, here: Any, there: Any) -> None:
+    found, local = (dc.regress(one, LUNG.name, ["smoke", "age"], kind=kind) for one in (there, here))
+    assert np.array_equal(found.coefficients, local.coefficients)
+    assert found.rows(level=0.7) == local.rows(level=0.7) and found.summary() == local.summary()
+    assert dc.regress(there, LUNG.name, "smoke").on == ("smoke",)
+
+
+@pytest.mark.parametrize("sets", [None, 3])
+def test_synthetic_records_are_the_same(sets: int | None, here: Any, there: Any) -> None:
+    found, local = (dc.sample(one, 70_000, rng=5, sets=sets) for one in (there, here))
+    assert len(found) == len(local)
+    for mine, theirs in zip(reversed(found), reversed(local), strict=True):
+        assert mine.schema == theirs.schema
+        assert list(mine) == list(theirs)
+    assert dc.sample(there, 0)[0].read_all().num_rows == 0
+
+
+def test_a_posterior_with_gaps_is_asked_either_way(client: dc.Client, folder: Path) -> None:
+    seen = dc.results.PosteriorDraws.load(folder / "gappy.draws")
+    complete = dc.tools.assume_at_random(seen)
+    for missing, local in {None: complete, "at-random": complete, "state": seen}.items():
+        remote = client.posterior("gappy", missing=missing)  # type: ignore[arg-type]
+        assert remote.network == local.network
+        assert dc.marginals(remote) == dc.marginals(local)
+        assert dc.answer(remote, "P(area | smoke=yes)") == dc.answer(local, "P(area | smoke=yes)")
+        for mine, theirs in zip(dc.sample(remote, 50, rng=1), dc.sample(local, 50, rng=1), strict=True):
+            assert mine.read_all() == theirs.read_all()
+        assert dc.predict(remote, {"area": ["west"]}, "smoke").table() == (
+            dc.predict(local, {"area": ["west"]}, "smoke").table()
+        )
+    with pytest.raises(dc.InputError, match="missing is for releases of variables with a state"):
+        client.posterior("visits", missing="at-random")
+
+
+def test_the_document_is_the_release_itself(client: dc.Client, folder: Path, here: Any) -> None:
+    made = client.release("visits")
+    assert made.dumps() == (folder / "visits.json").read_text()
+    assert isinstance(made, dc.Release) and client.release(made.id).dumps() == made.dumps()
+    assert dc.fit(made).pairs == dc.fit(dc.load(folder / "visits.json")).pairs
+    assert client.posterior(made.id).network == here.network == made.network
+    rows = client.releases()
+    assert [row["name"] for row in rows] == ["visits", "gappy"] and "visits" in str(rows)
+    assert rows.to_frame("arrow").column("guarantees").to_pylist() == [str(made.guarantee)] * 2
+
+
+def test_signatures_and_texts_stay() -> None:
+    for function in (dc.answer, dc.answer_many, dc.marginals, dc.predict, dc.regress, dc.decide, dc.sample):
+        assert next(iter(inspect.signature(function).parameters)) == "posterior"
+        assert "Args:" in (function.__doc__ or "") and inspect.isfunction(function)
+        assert inspect.getsource(function).count("def ") >= 1
+
+
+def test_a_posterior_is_found_by_keyword_too(there: Any, here: Any) -> None:
+    assert dc.answer(query="P(smoke)", posterior=there) == dc.answer(query="P(smoke)", posterior=here)
+    with pytest.raises(TypeError):
+        dc.answer(there)  # type: ignore[call-arg]
+
+
+# ------------------------------------------------------------------------------------------------ what is refused
+
+WRONG: dict[str, tuple[Callable[[Any], object], str]] = {
+    "level": (lambda one: dc.answer(one, "P(smoke)", level=float("nan")), "level"),
+    "syntax": (lambda one: dc.answer(one, "P(smoke"), "P(smoke"),
+    "name": (lambda one: dc.answer(one, "P(smoking)"), "smoking"),
+    "second": (lambda one: dc.answer_many(one, ["P(smoke)", "P(smoking)"]), "query 2"),
+    "text": (lambda one: dc.answer_many(one, "P(smoke)"), "answer takes one"),
+    "evidence": (lambda one: dc.marginals(one, {"smoke": "maybe"}), "maybe"),
+    "evidence-text": (lambda one: dc.marginals(one, "smoke=yes"), "a mapping of states"),
+    "bounds-of-a-mean": (lambda one: dc.answer(one, "E(age)", assume="nothing"), "ask for P"),
+    "explained-bounds": (lambda one: dc.answer(one, "MAP(smoke)", assume="nothing"), "ask for P"),
+    "target": (lambda one: dc.predict(one, RECORDS, "lungs"), "lungs"),
+    "column": (lambda one: dc.predict(one, {"smoking": ["yes"]}, "smoke"), "no variables of the network"),
+    "state": (lambda one: dc.predict(one, {"smoke": ["yes", "maybe"]}, "area"), "position 1"),
+    "covariate": (lambda one: dc.regress(one, "smoke", ["lungs"]), "lungs"),
+    "covariates": (lambda one: dc.regress(one, "smoke", []), "at least one covariate"),
+    "kind": (lambda one: dc.regress(one, "area", ["smoke"]), "two states"),
+    "bounds": (lambda one: dc.decide(one, UTILITY, ["wait"], bounds=(1, 0)), "two different bounds"),
+    "utility": (lambda one: dc.decide(one, UTILITY, ["wait", "treat"], fresh=False), "outside its bounds"),
+    "response": (lambda one: dc.decide(one, UTILITY, ["pray"], bounds=(-5, 5)), "no payoffs are given"),
+    "quantity": (lambda one: dc.decisions.decide_number(one, "P(smoke)", "squared"), "one probability"),
+    "loss": (lambda one: dc.decisions.decide_number(one, "P(smoke=yes)", "cubed"), "a loss is squared"),
+    "sets": (lambda one: dc.sample(one, 10, sets=101), "a draw of its own"),
+    "seed": (lambda one: dc.sample(one, 10, rng=-1), "rng is a seed"),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_what_is_refused_here_is_refused_there(mistake: str, here: Any, there: Any) -> None:
+    wrong, words = WRONG[mistake]
+    for posterior in (here, there):
+        with pytest.raises(dc.InputError) as refused:
+            wrong(posterior)
+        assert words in str(refused.value)
+
+
+ELSEWHERE: dict[str, tuple[Callable[[Any], object], str]] = {
+    "utility": (lambda one: dc.decide(one, lambda cells, response: cells, ["a"]), "code does not go to a server"),
+    "quantity": (lambda one: dc.decisions.decide_number(one, lambda cells: cells, "squared"), "code does not go"),
+    "generator": (lambda one: dc.sample(one, 10, rng=np.random.default_rng(1)), "give a seed"),
+    "block": (lambda one: dc.sample(one, 10, block=5), "leave out block"),
+    "cells": (lambda one: one.cells, r"draws of 'visits' are at http"),
+    "mean": (lambda one: one.mean(), "client.release"),
+    "draw": (lambda one: one.draw(5, rng=1), "client.release"),
+    "infinite": (lambda one: dc.decide(one, UTILITY, ["wait"], bounds=(-np.inf, 5)), "none of them NaN"),
+}
+
+
+@pytest.mark.parametrize("mistake", ELSEWHERE)
+def test_what_cannot_go_to_a_server_says_so(mistake: str, there: Any) -> None:
+    wrong, words = ELSEWHERE[mistake]
+    with pytest.raises(dc.InputError, match=words):
+        wrong(there)
+
+
+def test_a_release_is_named_where_there_are_several(client: dc.Client) -> None:
+    with pytest.raises(dc.InputError, match="has 2 releases: name one of visits, gappy"):
+        client.posterior()
+    with pytest.raises(dc.InputError, match=r"no release 'other'; there are: visits, gappy"):
+        client.release("other")
+    with pytest.raises(dc.InputError, match="missing is at-random or state"):
+        client.posterior("gappy", missing="zero")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "127.0.0.1:8000",
+        "ftp://host",
+        "http://",
+        "http://a:b@host",
+        "http://host/?a=b",
+        "http://host:99999",
+        "http://ho st",
+    ],
+)
+def test_addresses_that_are_none(url: str) -> None:
+    with pytest.raises(dc.InputError, match="no address of a server"):
+        dc.Client(url)
+
+
+def test_a_token_goes_nowhere_in_the_clear(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(dc.InputError, match="plain http shows the token") as refused:
+        dc.Client("http://elsewhere.example", token="secret")
+    assert "secret" not in str(refused.value)
+    assert "secret" not in repr(dc.Client("http://elsewhere.example", token="secret", insecure=True))
+    dc.Client("https://elsewhere.example", token="secret")
+    dc.Client("http://elsewhere.example")
+    for loopback in ("localhost", "127.8.0.1", "[::1]"):
+        dc.Client(f"http://{loopback}:8000", token="secret")
+    monkeypatch.setenv("DISCREET_TOKEN", "other secret")
+    with pytest.raises(dc.InputError, match="a line without blanks") as refused:
+        dc.Client("http://127.0.0.1")
+    assert "secret" not in str(refused.value)
+    for timeout in (0, -1, float("nan"), float("inf")):
+        with pytest.raises(dc.InputError, match="number of seconds"):
+            dc.Client("http://127.0.0.1", token="t", timeout=timeout)
+
+
+# ------------------------------------------------------------------------------------------------ servers of ours
+
+
+def test_a_token_opens_and_its_want_says_so(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = add_token(tmp_path / "tokens.json", "ann", 1)
+    with served([folder / "visits.draws"], "--tokens", str(tmp_path / "tokens.json"), "--no-prepare") as running:
+        stranger = dc.Client(running.url)
+        with pytest.raises(dc.InputError, match=r"token.*DISCREET_TOKEN"):
+            stranger.releases()
+        one = dc.Client(running.url, token=token)
+        monkeypatch.setenv("DISCREET_TOKEN", token)
+        two = dc.Client(running.url)
+        assert one.releases() == two.releases()
+        assert one.posterior().answer("P(smoke)") == two.posterior().answer("P(smoke)")
+        for each in (stranger, one, two):
+            each.close()
+
+
+def test_two_servers_agree_and_each_says_what_is_too_much(folder: Path, client: dc.Client, there: Any) -> None:
+    with served([folder / "visits.draws"], "--most-work", "10", "--most-records", "5", "--no-prepare") as running:
+        other = dc.Client(running.url)
+        assert other.release().dumps() == client.release("visits").dumps()
+        with pytest.raises(dc.InputError, match="this question works on"):
+            other.posterior().answer("P(smoke)")
+        with pytest.raises(dc.InputError, match="more than the 5 that this server makes"):
+            dc.sample(other.posterior(), 10)
+        other.close()
+    with served([folder / "visits.draws"], "--no-prepare") as running:
+        other = dc.Client(running.url)
+        assert dc.answer_many(other.posterior(), QUERIES) == dc.answer_many(there, QUERIES)
+        other.close()
+
+
+def test_a_server_that_was_started_again_is_asked_on_and_one_that_is_gone_is_not(folder: Path) -> None:
+    with served([folder / "visits.draws"], "--no-prepare") as running:
+        client = dc.Client(running.url)
+        posterior = client.posterior()
+        before = posterior.answer("P(smoke)")
+        port = str(running.address[1])
+    # The last word holds: after the one that asks for a free port.
+    code = f"import sys; from discreet.app.start import main; sys.argv += ['--port', '{port}']; sys.exit(main())"
+    with served([folder / "visits.draws"], "--no-prepare", code=code):
+        assert posterior.answer("P(smoke)") == before
+    with pytest.raises(dc.DiscreetError, match="is not there: nothing listens"):
+        posterior.answer("P(smoke)")
+
+
+SCRIPT = """
+import discreet as dc
+
+posterior = {line}
+print(dc.answer(posterior, "P(smoke | area=west)").rows)
+print(dc.marginals(posterior).to_frame("arrow").to_pydict())
+print(dc.predict(posterior, {{"age": [10, 80]}}, "smoke").mean.tolist())
+print(dc.regress(posterior, "smoke", ["age"]).rows())
+print(dc.sample(posterior, 9, rng=3)[0].read_all().to_pydict())
+"""
+
+
+def test_a_notebook_goes_over_by_one_line(folder: Path, server: Served) -> None:
+    lines = (
+        f"dc.results.PosteriorDraws.load({str(folder / 'visits.draws')!r})",
+        f"dc.Client({server.url!r}).posterior('visits')",
+    )
+    found = [
+        subprocess.run(
+            [sys.executable, "-W", "error", "-c", SCRIPT.format(line=line)], capture_output=True, text=True, check=True
+        )
+        for line in lines
+    ]
+    assert found[0].stdout == found[1].stdout != ""
+    assert found[1].stderr == ""
+
+
+def test_many_threads_ask_at_once(there: Any) -> None:
+    found: list[Any] = []
+    queries = [f"P(smoke | area={state})" for state in AREA.states] * 3
+    threads = [threading.Thread(target=lambda text=text: found.append(there.answer(text))) for text in queries]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == len(queries) and len({one.query for one in found}) == len(AREA.states)
+
+
+# ------------------------------------------------------------------------------------------------ other servers
+
+
+Reply = tuple[int, dict[str, str], bytes]
+JSON = {"Content-Type": "application/json"}
+HELLO: Reply = (200, JSON, b'{"status": "ok", "version": "0.1.99"}')
+BUSY: Reply = (503, {"Retry-After": "0"}, b'{"type": "urn:discreet:problem:busy", "detail": "so many are waiting"}')
+NOTHING: Reply = (200, JSON, b'{"releases": []}')
+
+
+@contextmanager
+def pretended(replies: Sequence[Reply]) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
+    """Something that answers one reply after the other, the last one for ever, and what it was asked."""
+    asked: list[tuple[str, Any]] = []
+    left = list(replies)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            asked.append((self.path, dict(self.headers)))
+            status, headers, body = left.pop(0) if len(left) > 1 else left[0]
+            self.send_response(status)
+            for name, value in ({"Content-Length": str(len(body))} | headers).items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        listening.daemon_threads = True
+        thread = threading.Thread(target=listening.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.server_port}/below", asked
+        finally:
+            listening.shutdown()
+            thread.join()
+
+
+def refused_by(replies: Sequence[Reply], timeout: float = 20) -> tuple[dc.DiscreetError, list[tuple[str, Any]]]:
+    """What a client says of something that answers so."""
+    with pretended(replies) as (url, asked):
+        client = dc.Client(url, timeout=timeout)
+        with pytest.raises(dc.DiscreetError) as refused:
+            client.releases()
+        client.close()
+    assert "\n" not in str(refused.value) and len(str(refused.value)) <= 500
+    return refused.value, asked
+
+
+def test_whoever_is_busy_is_asked_again() -> None:
+    with pretended([HELLO, BUSY, (429, *BUSY[1:]), NOTHING]) as (url, asked):
+        client = dc.Client(url, token="t")
+        assert client.releases() == ()
+        client.close()
+    assert [path for path, _ in asked] == ["/below/healthz", *["/below/releases"] * 3]
+    assert all(headers["Authorization"] == "Bearer t" for _, headers in asked)
+
+
+def test_but_not_for_ever() -> None:
+    error, asked = refused_by([HELLO, BUSY])
+    assert str(error) == "so many are waiting" and not isinstance(error, dc.InputError)
+    assert len(asked) == 1 + wire.MOST_TRIES
+    error, asked = refused_by([HELLO, (503, {"Retry-After": "60"}, BUSY[2])])
+    assert str(error) == "so many are waiting" and len(asked) == 2
+    error, asked = refused_by([HELLO, (503, {}, BUSY[2])])
+    assert len(asked) == 2
+
+
+STRANGE: dict[str, tuple[Sequence[Reply], str]] = {
+    "html": ([(200, {}, b"<html>")], "is no `discreet serve`"),
+    "json": ([(200, {}, b"[1]")], "is no `discreet serve`"),
+    "deep": ([(200, {}, b"[" * 100_000)], "is no `discreet serve`"),
+    "nan": ([(200, {}, b'{"version": NaN}')], "is no `discreet serve`"),
+    "version": ([(200, {}, b'{"version": "7.0.0"}')], r"runs discreet '7.0.0' and this is .*same version"),
+    "hostile-version": ([(200, {}, json.dumps({"version": "\x1b[2J\n" * 9000}).encode())], "same version"),
+    "redirect": ([(302, {"Location": "http://other.example/"}, b"")], "'http://other.example/', which is not followed"),
+    "proxy": ([(502, {}, b"<html>")], "answered 502 Bad Gateway"),
+    "no-problem": ([HELLO, (404, {}, b'{"detail": "x", "type": "about:blank"}')], "answered 404"),
+    "no-list": ([HELLO, (200, {}, b'{"releases": [{"name": "x"}]}')], "another form"),
+    "short": ([HELLO, (200, {"Content-Length": "10"}, b"{}")], "did not answer within|breaks off"),
+    "problem": ([HELLO, (400, {}, BUSY[2])], "so many are waiting"),
+}
+
+
+@pytest.mark.parametrize("what", STRANGE)
+def test_what_is_no_server_of_ours_is_told_so(what: str) -> None:
+    replies, words = STRANGE[what]
+    error, _ = refused_by(replies, timeout=1 if what == "short" else 20)
+    assert re.search(words, str(error)), str(error)
+
+
+def test_an_answer_is_not_longer_than_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "RESPONSE_BYTES", 1000)
+    error, _ = refused_by([HELLO, (200, {}, b"[" + b"1," * 10_000 + b"1]")])
+    assert "more than 1,000 bytes" in str(error)
+
+
+def test_a_slow_server_is_not_waited_for_longer_than_was_said() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    with listener, pytest.raises(dc.DiscreetError, match=r"did not answer within 0\.2 seconds"):
+        dc.Client(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.2).releases()
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"answers": []},
+        {"answers": [{"query": "P(smoke)"}]},
+        {"answers": 5},
+        [],
+    ],
+)
+def test_answers_of_another_form_are_told_so(answers: Any, there: Any) -> None:
+    reply = (200, JSON, json.dumps(answers).encode())
+    with pretended([HELLO, reply]) as (url, _):
+        far = dataclasses.replace(there, wire=dc.Client(url)._wire)
+        for ask in (
+            lambda: far.answer("P(smoke)"),
+            lambda: dc.marginals(far),
+            lambda: dc.regress(far, "smoke", "area"),
+        ):
+            with pytest.raises(dc.DiscreetError, match=r"another form|0 of 1|of all variables"):
+                ask()
+        far.wire.close()
+
+
+def test_records_that_are_none_are_refused(there: Any, here: Any) -> None:
+    made = pa.BufferOutputStream()
+    other = pa.table({"x": [1]})
+    with pa.ipc.new_file(made, other.schema) as writer:
+        writer.write_table(other)
+    for body, words in ((b"nothing", "something else"), (made.getvalue().to_pybytes(), "other columns")):
+        with pretended([HELLO, (200, {}, body)]) as (url, _):
+            far = dataclasses.replace(there, wire=dc.Client(url)._wire)
+            with pytest.raises(dc.DiscreetError, match=words):
+                dc.sample(far, 5)[0].read_all()
+            far.wire.close()
+    right = pa.BufferOutputStream()
+    (records,) = dc.sample(here, 500, rng=1)
+    with pa.ipc.new_file(right, records.schema) as writer:
+        writer.write_table(records.read_all())
+    whole = right.getvalue().to_pybytes()
+    for body, words in ((whole, "sent 500 of 700"), (whole[: len(whole) // 2], "something else|breaks off|sent")):
+        with pretended([HELLO, (200, {}, body)]) as (url, _):
+            far = dataclasses.replace(there, wire=dc.Client(url)._wire)
+            with pytest.raises(dc.DiscreetError, match=words):
+                dc.sample(far, 700)[0].read_all()
+            far.wire.close()
+
+
+def test_asking_loads_http_only_when_it_is_wanted() -> None:
+    code = "import discreet, sys; assert not {'http.client', 'ssl', 'numpy'} & set(sys.modules)"
+    code += "; from discreet.queries import query; assert 'http.client' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
