@@ -26,7 +26,8 @@ from folding import every
 
 ROOT = Path(dc.__file__).parent
 MODULES = ("decisions", "designs", "estimators", "external", "kinds", "results", "scores", "tools")
-MOST_NAMES = 60
+MOST_NAMES = 61
+"""Sixty for one machine, and `Client` for a server: its one line is what a notebook changes, so it is at the top."""
 SECTIONS = ("Args", "Returns", "Raises", "Guarantee", "Source", "Example")
 """Of a docstring, in this order."""
 

@@ -179,15 +179,29 @@ class RemotePosterior(Elsewhere, Intervals):
         return self.network._repr_html_()
 
     def ask(self, function: str, given: Mapping[str, Any]) -> Any:
-        """What a function of this package returns for this posterior; as of `Elsewhere`."""
+        """What a function of this package returns for this posterior.
+
+        Args:
+            function: its name.
+            given: all its other arguments.
+        """
         return ASKED[function](self, **given)
 
     def post(self, operation: str, body: Mapping[str, Any]) -> Any:
-        """What the server answers to a question in a body."""
+        """What the server answers to a question.
+
+        Args:
+            operation: its name.
+            body: what is asked.
+        """
         return self.wire.ask("releases", self.id, operation, body={**body, "missing": self.missing})
 
     def read(self, reader: Callable[..., Any], *documents: Any) -> Any:
         """Read what the server answered.
+
+        Args:
+            reader: of it.
+            documents: that the reader takes.
 
         Raises:
             DiscreetError: it is no such answer.
@@ -254,17 +268,16 @@ def _predict(remote: RemotePosterior, records: Any, target: str, level: float) -
     schema = remote.network.schema
     states = schema[target].states
     evidence = read_evidence(records, remote.network, target)
-    names = [list(map(str, schema[name].states)) for name in evidence.names]
+    names = [(name, schema[name].states) for name in evidence.names]
+    # The target is not read, but says that there is a record, also where it shows nothing.
     rows = [
-        {name: own[code] for name, own, code in zip(evidence.names, names, row, strict=True) if code >= 0}
+        {target: None, **{name: own[code] for (name, own), code in zip(names, row, strict=True) if code >= 0}}
         for row in evidence.codes.tolist()
     ]
     found, begun = [], 0
     for part in _divide(rows, RECORDS_AT_ONCE) if rows else [[]]:
-        # A column that nobody reads says how many records there are.
-        columns = {name: [row.get(name) for row in part] for name in evidence.names} | {target: [None] * len(part)}
         try:
-            found.append(remote.post("predict", {"records": columns, "target": target, "level": float(level)}))
+            found.append(remote.post("predict", {"records": part, "target": target, "level": float(level)}))
         except InputError as error:
             told = f"of the records from position {begun} on: " if begun else ""
             raise InputError(f"{told}{error}") from None
@@ -288,57 +301,33 @@ def _regress(
     return made
 
 
-def _decide(
-    remote: RemotePosterior,
-    utility: Any,
-    responses: Sequence[str],
-    level: float,
-    bounds: tuple[float, float],
-    queries: int,
-    failure: float,
-    fresh: bool,
-    rng: Seed,
-) -> Decision[str]:
+def _decide(remote: RemotePosterior, utility: Any, responses: Sequence[str], **how: Any) -> Decision[str]:
     """As `decide` with the draws that there are; a table of payoffs can go to a server, a function cannot."""
     if not isinstance(utility, Payoff):
         raise InputError("a utility that is code does not go to a server: make it by decisions.payoff, or decide here")
-    check_level(level)
     states = remote.network.schema[utility.asked.targets[0][0]].states
     payoffs = {
         name: dict(zip(states, row.astype(float).tolist(), strict=True)) for name, row in utility.payoffs.items()
     }
     told = {"query": str(utility.asked), "payoffs": payoffs, "responses": list(responses)}
-    found = remote.post("decide", {**told, **_said(level, bounds, queries, failure)})
-    made: Decision[str] = remote.read(read_decision, found)
+    made: Decision[str] = remote.read(read_decision, remote.post("decide", told | _said(**how)))
     return made
 
 
-def _decide_number(
-    remote: RemotePosterior,
-    quantity: Any,
-    loss: Any,
-    level: float,
-    bounds: tuple[float, float],
-    queries: int,
-    failure: float,
-    fresh: bool,
-    rng: Seed,
-) -> NumberDecision:
+def _decide_number(remote: RemotePosterior, quantity: Any, loss: Any, **how: Any) -> NumberDecision:
     """As `decide_number` with the draws that there are."""
     if not isinstance(quantity, str):
         raise InputError("a quantity that is code does not go to a server: ask for a probability, or decide here")
-    check_level(level)
     one_probability(remote.network, quantity)
     told = {"quantity": quantity, "loss": str(number_loss(loss))}
-    found = remote.post("decide", {**told, **_said(level, bounds, queries, failure)})
-    made: NumberDecision = remote.read(read_number_decision, found)
+    made: NumberDecision = remote.read(read_number_decision, remote.post("decide", told | _said(**how)))
     return made
 
 
-def _said(level: float, bounds: tuple[float, float], queries: int, failure: float) -> dict[str, Any]:
-    """What both kinds of decisions are told."""
-    ends = [float(end) for end in bounds]
-    return {"level": float(level), "bounds": ends, "queries": queries, "failure": float(failure)}
+def _said(level: float, bounds: tuple[float, float], queries: int, failure: float, **_: object) -> dict[str, Any]:
+    """What decisions of both kinds are told; new draws are not made, and no randomness is wanted."""
+    check_level(level)
+    return {"level": float(level), "bounds": list(map(float, bounds)), "queries": queries, "failure": float(failure)}
 
 
 def _sample(
@@ -390,7 +379,7 @@ def _divide(parts: list[Any], most: int) -> Iterator[list[Any]]:
     piece: list[Any] = []
     size = 0
     for part in parts:
-        own = 2 * len(json.dumps(part))
+        own = len(json.dumps(part)) + 2
         if piece and (len(piece) == most or size + own > BODY_BYTES // 2):
             yield piece
             piece, size = [], 0
