@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import pytest
 
 from discreet.app.cli import main
 from discreet.model.project import Project
+from serving import served
 from sources import PEER_WARNINGS
 
 pytestmark = PEER_WARNINGS
@@ -51,6 +53,8 @@ BEFORE = {
 }
 """What a page supposes to be there."""
 NOT_RUN = ("make", "pip", "git", "python -m venv", "#")
+ADDRESS = "http://127.0.0.1:8000/"
+"""Where pages have their server; here it listens on a port that is free."""
 
 
 @cache
@@ -92,23 +96,40 @@ def shortened(words: list[str]) -> list[str]:
 def test_the_commands_of_pages_run(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Ours in this process, which has loaded what they need; the shell's own lines, and pipes, in a shell."""
+    """Ours in this process, which has loaded what they need; the shell's own lines, and pipes, in a shell.
+
+    A server runs beside them until the page starts another one, or ends.
+    """
+    if "curl " in commands(PAGES[page]) and shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     text = "\n".join(BEFORE.get(page, [])) + "\n" + commands(PAGES[page])
     if "demo/" in text and "demo --keep demo" not in text:
         shutil.copytree(demo(), "demo")
+    with ExitStack() as servers:
+        run_lines([*text.replace("\\\n", " ").splitlines(), "discreet --version"], servers, capfd)
+
+
+def run_lines(lines: list[str], servers: ExitStack, capfd: pytest.CaptureFixture[str]) -> None:
+    """Run what a page has, line by line."""
     waiting: list[str] = []
-    for line in [*text.replace("\\\n", " ").splitlines(), "discreet --version"]:
+    address = ADDRESS
+    for line in lines:
         words = None if waiting and "<<" in waiting[-1] else words_of(line)
         if words is None:
             waiting += [] if line.startswith(NOT_RUN) else [line]
             continue
         if waiting:
-            subprocess.run(["bash", "-e", "-c", "\n".join(waiting)], check=True, capture_output=True)
+            script = "\n".join(waiting).replace(ADDRESS, address)
+            subprocess.run(["bash", "-e", "-c", script], check=True, capture_output=True)
             waiting = []
         if words == ["demo", "--keep", "demo"]:
             shutil.copytree(demo(), "demo")
+            continue
+        if words[0] == "serve":
+            servers.close()
+            address = servers.enter_context(served(words[1:])).url
             continue
         code = main(shortened(words))
         assert code == 0, f"{line}: {capfd.readouterr().err}"

@@ -94,8 +94,7 @@ class Wire:
         try:
             return self._read_whole(line, response, until, RESPONSE_BYTES)
         finally:
-            if not response.isclosed():
-                line.close()
+            line.end(response)
 
     def stream(self, *path: str, given: Parameters = (), most: int) -> RecordStream:
         """What the server sends as it makes it, over a connection of its own; as `ask`.
@@ -213,7 +212,7 @@ class Wire:
         """What a response that is no answer says, in the server's sentence."""
         status = response.status
         if 300 <= status < 400:
-            line.close()
+            line.end(response)
             place = shown(response.getheader("Location", "elsewhere"))
             return DiscreetError(f"{self.url} sends us on to {place}, which is not followed: give that address")
         try:
@@ -222,8 +221,7 @@ class Wire:
             ours = str(found["type"]).startswith("urn:discreet:problem:") and isinstance(detail, str)
         except (ValueError, TypeError, KeyError, RecursionError, DiscreetError):
             ours = False
-        if not response.isclosed():
-            line.close()
+        line.end(response)
         if not ours:
             return DiscreetError(f"{self.url} answered {status} {response.reason}: no `discreet serve` said that")
         if status == 401:
@@ -275,6 +273,12 @@ class _Line:
         self.connection.timeout = seconds
         if self.connection.sock is not None:
             self.connection.sock.settimeout(seconds)
+
+    def end(self, response: http.client.HTTPResponse) -> None:
+        """Leave a response; what it did not say yet is not listened to."""
+        if not response.isclosed():
+            response.close()
+            self.close()
 
     def close(self) -> None:
         """Close it; it opens again when it is used."""

@@ -1,0 +1,263 @@
+"""What docs/serve.md hands out: its tables are the server's, its files are read by the programs that they are for."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import requires
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import discreet as dc
+from discreet.server.api import OPERATIONS
+from discreet.server.problems import PROBLEMS
+from discreet.server.tokens import add_token
+from networks import asia
+from releases import guarantee
+from serving import served
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "serve.md").read_text(encoding="utf-8")
+LEFT_OUT = ("duckdb", "ibis-framework", "opendp", "sqlalchemy")
+"""What reads tables and databases, and draws noise."""
+
+
+def block(language: str, first: str) -> str:
+    """The block of the page that begins with a line."""
+    found: list[str] = re.findall(rf"^```{language}\n({re.escape(first)}.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    assert len(found) == 1, (language, first)
+    return found[0]
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release of asia; the page's own is called so, too."""
+    theta = asia()
+    records = dc.read_records(dc.tools.simulate_records(theta, 1000, rng=1), theta.network.schema)
+    prior = dc.Dirichlet.uniform(theta.network)
+    made = dc.simulate(dc.laplace(), dc.count(records, theta.network), prior, guarantee(), rng=1)
+    path = tmp_path_factory.mktemp("serve") / "release.json"
+    made.save(path)
+    return path
+
+
+# ---------------------------------------------------------------------------------------------------------- tables
+
+
+def test_the_table_of_operations_has_all() -> None:
+    told = {
+        (method, path)
+        for methods, path in re.findall(r"^\| (`[^|]*?)(/[^`]*)` \|", PAGE, re.MULTILINE)
+        for method in re.findall("GET|POST", methods)
+    }
+    served_here = {(one.method, one.path.replace("{release}", "NAME")) for one in OPERATIONS}
+    assert told == served_here | {("GET", path) for path in ("/releases", "/openapi.json", "/healthz", "/metrics")}
+
+
+def test_the_table_of_errors_has_all() -> None:
+    told = dict(re.findall(r"^\| `([a-z-]+)` \| (\d+) \|", PAGE, re.MULTILINE))
+    assert {kind: int(status) for kind, status in told.items()} == {kind: code for kind, (code, _) in PROBLEMS.items()}
+
+
+def test_the_python_of_the_page_says_what_it_says_of_the_file(release: Path) -> None:
+    code = block("python", "posterior = dc.Client(")
+    first, was = re.search(r"^(posterior = .*?)  # was: (.*)$", code, re.MULTILINE).groups()  # type: ignore[union-attr]
+    rest = code.partition("\n")[2]
+    with served([release], "--no-prepare") as running:
+        client = first.replace("http://127.0.0.1:8000", running.url)
+        # The server draws with a seed; so does whoever wants the same.
+        lines = {"there": client, "here": "posterior = " + was.replace("posterior()", "posterior(rng=0)")}
+        printed = {}
+        for place, line in lines.items():
+            shown = re.sub(r"^dc\.(.*)$", r"print(dc.\1)", rest, flags=re.MULTILINE).replace("to_frame()", "tidy()")
+            script = f"import discreet as dc\n{line}\n{shown}"
+            done = subprocess.run(
+                [sys.executable, "-c", script], cwd=release.parent, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            printed[place] = done.stdout
+    assert printed["there"] == printed["here"] != ""
+
+
+# ------------------------------------------------------------------------------------------------------- container
+
+
+def packages() -> dict[str, str]:
+    """What the container installs, by name, as it says it."""
+    return {
+        re.split("[<>=]", said)[0]: said
+        for said in re.findall(r'"([a-z0-9-]+[<>=][^"]*)"', block("dockerfile", "FROM"))
+    }
+
+
+def with_all_they_need(names: set[str]) -> set[str]:
+    """Distributions, and those that they ask for."""
+    found, left = set[str](), set(names)
+    requirements = pytest.importorskip("packaging.requirements", reason="packaging is not installed (the dev extra)")
+    while left:
+        name = left.pop()
+        found.add(name)
+        for text in requires(name) or []:
+            one = requirements.Requirement(text)
+            if one.marker is None or one.marker.evaluate({"extra": ""}):
+                left |= {one.name.lower().replace("_", "-")} - found
+    return found
+
+
+def test_the_container_asks_for_the_versions_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    said = {*project["dependencies"], *project["optional-dependencies"]["serve"]}
+    assert set(packages().values()) <= said
+    assert set(project["optional-dependencies"]["serve"]) <= set(packages().values())
+    assert not set(LEFT_OUT) & with_all_they_need(set(packages()))
+
+
+CODE = """
+import signal, sys, os
+from importlib.metadata import packages_distributions
+known = {{top: {{one.lower().replace('_', '-') for one in of}} for top, of in packages_distributions().items()}}
+class Without:
+    def __init__(self, finder):
+        self.finder = finder
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition('.')[0]
+        there = top == 'discreet' or top not in known or known[top] & {allowed!r}
+        return self.finder.find_spec(name, path, target) if there else None
+sys.meta_path[:] = map(Without, sys.meta_path)
+def end(*_):
+    used = {{one for name in list(sys.modules) for one in known.get(name.partition('.')[0], ())}}
+    open({told!r}, 'w').write(' '.join(used))
+    os._exit(0)
+signal.signal(signal.SIGTERM, end)
+from discreet.app.start import main
+sys.exit(main())
+"""
+ASKED: list[tuple[str, Any]] = [
+    ("/releases", None),
+    ("/releases/release", None),
+    ("/releases/release/marginals?e=smoke=yes", None),
+    ("/releases/release/query?q=P(lung%7Csmoke=yes)&assume=nothing", None),
+    ("/releases/release/query", {"q": ["MAP(lung, tub | dysp=yes)"], "format": "csv"}),
+    ("/releases/release/predict", {"records": [{"smoke": "yes"}], "target": "lung"}),
+    ("/releases/release/decide", {"query": "P(lung)", "payoffs": {"a": {"yes": 1, "no": 0}}}),
+    ("/releases/release/regress?target=lung&on=smoke&kind=logistic", None),
+    ("/releases/release/explain?q=P(lung)", None),
+    ("/releases/release/fit", None),
+    *((f"/releases/release/synthetic?n=10&sets=2&format={form}", None) for form in ("csv", "parquet", "arrow")),
+    ("/releases/release/report?format=html", None),
+    ("/openapi.json", None),
+    ("/metrics", None),
+]
+
+
+def test_the_container_has_what_a_server_needs_and_nothing_else(release: Path, tmp_path: Path) -> None:
+    told = tmp_path / "used"
+    code = CODE.format(allowed=with_all_they_need(set(packages())), told=str(told))
+    with served([release], code=code) as running:
+        for path, body in ASKED:
+            reply = running.ask(path, body)
+            assert reply.status == 200, (path, reply.text[:300])
+        assert {path.partition("?")[0].rpartition("/")[2] for path, _ in ASKED} >= {one.name for one in OPERATIONS} - {
+            ""
+        }
+        running.process.send_signal(signal.SIGTERM)
+        running.process.wait(60)
+    assert set(packages()) - set(told.read_text().split()) == set()
+
+
+# ------------------------------------------------------------------------------------------- programs of the system
+
+
+def test_the_unit_is_one(tmp_path: Path) -> None:
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd-analyze is not installed")
+    unit = tmp_path / "discreet-serve.service"
+    unit.write_text(block("ini", "[Unit]").replace("/opt/discreet/bin/discreet", sys.executable))
+    done = subprocess.run([program, "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False)
+    if "Failed to initialize manager" in done.stderr or "Failed to connect" in done.stderr:
+        pytest.skip("systemd-analyze finds no system to verify units of")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def free_port() -> int:
+    """A port that nobody has."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@contextmanager
+def proxied(folder: Path, server: int, ports: dict[int, int]) -> Iterator[None]:
+    """Run nginx by the page's configuration, with a certificate of our own and other ports."""
+    program, openssl = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin"), shutil.which("openssl")
+    if program is None or openssl is None:
+        pytest.skip(f"{'nginx' if program is None else 'openssl'} is not installed")
+    own, key = folder / "answers.pem", folder / "answers.key"
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-days", "1"]
+    made = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject, "-keyout", str(key), "-out", str(own)]
+    subprocess.run(made, check=True, capture_output=True)
+    text = re.sub(r".*listen \[::\].*\n", "", block("nginx", "server {"))
+    for before, after in ports.items():
+        text = text.replace(f"listen {before}", f"listen 127.0.0.1:{after}")
+    text = text.replace("/etc/ssl/certs/answers.pem", str(own)).replace("/etc/ssl/private/answers.key", str(key))
+    text = text.replace("127.0.0.1:8000", f"127.0.0.1:{server}")
+    kept = "".join(
+        f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    whole = f"daemon off; pid {folder}/pid; error_log stderr; events {{}} http {{ access_log off; {kept}\n{text}\n}}"
+    (folder / "nginx.conf").write_text(whole)
+    command = [program, "-e", "stderr", "-p", str(folder), "-c", str(folder / "nginx.conf")]
+    checked = subprocess.run([*command, "-t"], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0 and "warn" not in checked.stderr, checked.stderr
+    running = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(200):
+            with socket.socket() as tried:
+                if tried.connect_ex(("127.0.0.1", ports[443])) == 0:
+                    break
+            time.sleep(0.05)
+        yield
+    finally:
+        running.terminate()
+        running.wait(30)
+
+
+def test_nginx_serves_it_with_tls(release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = add_token(tmp_path / "tokens.json", "ann", 1)
+    options = ["--no-prepare", "--root-path", "/discreet", "--tokens", str(tmp_path / "tokens.json")]
+    ports = {443: free_port(), 80: free_port()}
+    with served([release], *options) as running, proxied(tmp_path, running.address[1], ports):
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "answers.pem"))
+        assert ssl.create_default_context().cert_store_stats()["x509"] >= 1
+        client = dc.Client(f"https://localhost:{ports[443]}/discreet", token=token)
+        posterior = client.posterior()
+        assert posterior.answer("P(lung | smoke=yes)") == dc.load(release).posterior(rng=0).answer(
+            "P(lung | smoke=yes)"
+        )
+        assert [made.read_all().num_rows for made in dc.sample(posterior, 100_000, rng=1, sets=2)] == [100_000] * 2
+        with pytest.raises(dc.DiscreetError, match=r"answered 413|at most"):
+            client._wire.ask("releases", "release", "query", body={"q": ["x" * 2**21]})
+        client.close()
+        stranger = dc.Client(f"https://localhost:{ports[443]}/discreet")
+        with pytest.raises(dc.InputError, match="token"):
+            stranger.releases()
+        stranger.close()
+        plain = dc.Client(f"http://localhost:{ports[80]}/discreet")
+        with pytest.raises(dc.DiscreetError, match=r"sends us on to 'https://localhost/discreet/healthz'"):
+            plain.releases()
+        plain.close()
+        monkeypatch.delenv("SSL_CERT_FILE")
+        with pytest.raises(dc.DiscreetError, match="cannot be trusted"):
+            dc.Client(f"https://localhost:{ports[443]}/discreet").releases()
