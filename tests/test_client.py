@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -342,6 +343,27 @@ def test_a_server_that_was_started_again_is_asked_on_and_one_that_is_gone_is_not
         assert posterior.answer("P(smoke)") == before
     with pytest.raises(dc.DiscreetError, match="is not there: nothing listens"):
         posterior.answer("P(smoke)")
+
+
+def test_a_posterior_stays_that_of_its_release_when_another_takes_its_place(folder: Path, tmp_path: Path) -> None:
+    """Its draws are gone from the disk, and were never in memory: they are drawn again, and not those of the other."""
+    place, other = tmp_path / "visits.draws", tmp_path / "other"
+    place.write_bytes((folder / "visits.draws").read_bytes())
+    dc.noise_aware(release_of(PLAIN, 3), draws=50, rng=0).save(other)
+    with served([place], "--no-prepare") as running:
+        client = dc.Client(running.url)
+        before = client.posterior()
+        other.replace(place)
+        until = time.monotonic() + 30
+        while client.releases()[0]["id"] == before.id and time.monotonic() < until:
+            time.sleep(0.1)
+        (row,) = client.releases()
+        assert [one["version"] for one in row["versions"]] == [2, 1] and row["versions"][1]["id"] == before.id
+        drawn = dc.load(folder / "visits.json").posterior(rng=0)
+        assert before.answer("P(smoke)") == drawn.answer("P(smoke)")
+        now = dc.results.PosteriorDraws.load(place)
+        assert client.posterior().answer("P(smoke)") == now.answer("P(smoke)")
+        client.close()
 
 
 SCRIPT = """

@@ -21,11 +21,11 @@ from discreet.posterior.family_draws import FamilyPosterior, read_family
 from discreet.posterior.fit_check import FitCheck, fit
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.methods import noise_aware
-from discreet.posterior.stored import load_draws
+from discreet.posterior.stored import evidence_in, load_draws
 from discreet.releases.release import Release
 from discreet.server.problems import Problem
 from discreet.server.server_limits import ServerLimits
-from discreet.server.shelf import Version
+from discreet.server.shelf import Version, content_digest
 
 __all__ = ["Gaps", "Reading", "Readings"]
 
@@ -179,8 +179,11 @@ class Readings:
 
 
 def read(version: Version) -> Reading:
-    """Read what is stored, or draw the posterior."""
+    """Read what is stored, or draw the posterior; also that of an older version whose draws were replaced."""
     if version.kind in ("structure", "weights"):
         return Reading(version, None)
-    drawn = noise_aware(version.evidence, draws=DRAWS, rng=SEED) if version.draws is None else load_draws(version.draws)
-    return Reading(version, drawn)
+    if version.draws is not None:
+        drawn = load_draws(version.draws)
+        if version.digest.startswith(content_digest(evidence_in(version.draws))):
+            return Reading(version, drawn)
+    return Reading(version, noise_aware(version.evidence, draws=DRAWS, rng=SEED))

@@ -28,7 +28,7 @@ from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.release import Release
 from discreet.server.problems import Problem
 
-__all__ = ["Kind", "Shelf", "Version"]
+__all__ = ["Kind", "Shelf", "Version", "content_digest"]
 
 Kind = Literal["network", "family", "states", "weights", "structure"]
 """What a release answers with: probabilities of a network, also of a family's parameters, or of the states of one
@@ -126,7 +126,7 @@ class Shelf:
         if not paths:
             raise InputError("name at least one release to serve")
         for path in draws:
-            self._draws[Path(path)] = (_stamp(Path(path)), _digest(evidence_in(path)))
+            self._draws[Path(path)] = (_stamp(Path(path)), content_digest(evidence_in(path)))
         for path in map(Path, paths):
             self._files.append(_File(path, self._name(path)))
             self._take(self._files[-1])
@@ -173,7 +173,7 @@ class Shelf:
                 now = _stamp(path)
                 if now != stamp:
                     with suppress(InputError):
-                        self._draws[path] = (now, _digest(evidence_in(path)))
+                        self._draws[path] = (now, content_digest(evidence_in(path)))
                         changed.add(path)
             for file in self._files:
                 if _stamp(file.path) != file.stamp or changed:
@@ -194,7 +194,7 @@ class Shelf:
             raise InputError(
                 f"{shown_path(same.path)} and {shown_path(file.path)} are the same release ({own}): serve one of them"
             )
-        content = _digest(evidence)
+        content = content_digest(evidence)
         if draws is None:
             draws = next((path for path, (_, known) in self._draws.items() if known == content), None)
         stamp = None if draws is None else _stamp(draws)
@@ -237,12 +237,16 @@ def _unwrap(evidence: Evidence) -> Evidence:
 def _identify(evidence: Evidence) -> str:
     """The id of a document: its own; of combined ones a digest."""
     if isinstance(evidence, Combined):
-        return _digest(evidence)[:32]
+        return content_digest(evidence)[:32]
     return evidence.id
 
 
-def _digest(evidence: Evidence) -> str:
-    """A digest of the document: alone or as stored draws hold it."""
+def content_digest(evidence: Evidence) -> str:
+    """A digest of a document, the same whether it is alone or in stored draws.
+
+    Args:
+        evidence: that the document holds.
+    """
     return sha256(_unwrap(evidence).dumps().encode()).hexdigest()
 
 
