@@ -33,6 +33,7 @@ __all__ = [
     "check_names",
     "parse_query",
     "parse_regression",
+    "read_query",
 ]
 
 BEGINS = re.compile(r"\s*(P|MAP|MPE|E|median|quantile)\s*\(")
@@ -246,6 +247,23 @@ def parse_regression(text: str) -> tuple[str, tuple[str, ...]]:
     if marks[:1] != ["~"] or "~" in marks[1:] or len(names) != len(marks) + 1:
         _refuse(text, "write a regression as TARGET ~ A, B")
     return names[0], tuple(names[1:])
+
+
+def read_query(query: str | Query, schema: Schema) -> Query:
+    """A query that fits a schema.
+
+    Args:
+        query: text, or a parsed query.
+        schema: whose names it should use.
+
+    Raises:
+        InputError: neither of these, or as `parse_query` and `check_names`.
+    """
+    if not isinstance(query, str | Query):
+        raise InputError(f"a query is text or a parsed query, not a {type(query).__name__}")
+    asked = parse_query(query, schema) if isinstance(query, str) else query
+    check_names(asked, schema)
+    return asked
 
 
 def check_names(asked: Query, schema: Schema) -> None:

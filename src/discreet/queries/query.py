@@ -19,8 +19,7 @@ from discreet.errors import QUOTED_CHARACTERS, InputError, require, shown
 from discreet.inference import elimination
 from discreet.model.arrays import Floats
 from discreet.model.progress import under_way
-from discreet.model.query_grammar import Explanation, NumberQuery, Probability, Query, check_names, parse_query
-from discreet.model.schema import Schema
+from discreet.model.query_grammar import Explanation, NumberQuery, Probability, Query, parse_query, read_query
 from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws, require_posterior
 from discreet.queries.allowed import allowed_bounds
@@ -42,7 +41,6 @@ __all__ = [
     "marginals",
     "name_query",
     "parse_query",
-    "read_query",
 ]
 
 Assume = Literal["network", "robust", "nothing"]
@@ -250,15 +248,6 @@ def marginals(
 
 
 # ------------------------------------------------------------------------------------------------------------ rows
-
-
-def read_query(query: str | Query, schema: Schema) -> Query:
-    """A query that fits the schema."""
-    if not isinstance(query, str | Query):
-        raise InputError(f"a query is text or a parsed query, not a {type(query).__name__}")
-    asked = parse_query(query, schema) if isinstance(query, str) else query
-    check_names(asked, schema)
-    return asked
 
 
 @contextmanager

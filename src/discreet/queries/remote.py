@@ -19,7 +19,7 @@ import pyarrow as pa
 from discreet.errors import DiscreetError, InputError, require, shown
 from discreet.model.intervals import Intervals
 from discreet.model.network import Network
-from discreet.model.query_grammar import Probability, Query
+from discreet.model.query_grammar import Probability, Query, read_query
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Tables
 from discreet.posterior.elsewhere import Elsewhere
@@ -36,7 +36,7 @@ from discreet.queries.documents import (
     read_regression,
 )
 from discreet.queries.predict import Prediction, read_evidence
-from discreet.queries.query import answer, marginals, name_query, read_query
+from discreet.queries.query import answer, marginals, name_query
 from discreet.queries.regress import Regression
 from discreet.queries.synthetic import make_arrow_schema
 from discreet.queries.wire import BODY_BYTES, RecordStream, Wire
