@@ -25,12 +25,14 @@ import discreet as dc
 from discreet.queries import wire
 from discreet.releases.policy import RecordsPolicy
 from discreet.server.tokens import add_token
+from published import DATA
 from serving import Served, served
 
 PROMISE = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
 SMOKE, LUNG = dc.Variable("smoke", ("yes", "no")), dc.Variable("lung & <air>", ("no", "yes=1"))
 AGE, AREA = dc.Variable.binned("age", (0, 100), 4), dc.Variable("area", ("north", "süd", "west"))
 PLAIN = dc.Network((SMOKE, LUNG, AGE, AREA), {"smoke": ("area",), LUNG.name: ("smoke",), "age": (), "area": ()})
+WAIT = dc.Variable.binned("wait", (0, 20), 10)
 GAPPY = dc.Network((SMOKE, AREA), {"smoke": (), "area": ("smoke",)}).with_missing(["smoke"])
 QUERIES = [f'P("{LUNG.name}" | smoke=yes)', "P(smoke, area)", "MAP(smoke, area)", "E(age | smoke=no)", "P(age > 40)"]
 
@@ -363,6 +365,40 @@ def test_a_posterior_stays_that_of_its_release_when_another_takes_its_place(fold
         assert before.answer("P(smoke)") == drawn.answer("P(smoke)")
         now = dc.results.PosteriorDraws.load(place)
         assert client.posterior().answer("P(smoke)") == now.answer("P(smoke)")
+        client.close()
+
+
+def test_releases_of_every_kind_are_asked_or_say_who_reads_them(tmp_path: Path) -> None:
+    first, second = release_of(PLAIN, 4), release_of(PLAIN, 5)
+    dc.combine(first, second, data="different").save(tmp_path / "both.json")
+    files = [tmp_path / "both.json"]
+    for name in ("factored-categorical", "noisy-moments"):
+        files.append(tmp_path / f"{name}.json")
+        files[-1].write_bytes((DATA / f"release-v1-{name}.json").read_bytes())
+    family = dc.scores.Family("exponential", (WAIT,), {"low": 0.1, "high": 2}, 12, lipschitz=0.25)
+    asked = dc.Guarantee(epsilon=1, delta=0, relation="metric", unit="1 minute in one wait")
+    counts = dc.tools.count_codes(family.network, {"wait": [0, 1, 1, 2, 5] * 8})
+    prior = dc.Dirichlet.uniform(family.network)
+    dc.simulate(dc.sampled(family), counts, prior, asked, rng=7).save(tmp_path / "family.json")
+    with served([*files, tmp_path / "family.json"], "--no-prepare") as running:
+        client = dc.Client(running.url)
+        for name in ("both", "factored-categorical", "family"):
+            here, there = dc.noise_aware(dc.load(tmp_path / f"{name}.json"), draws=1000, rng=0), client.posterior(name)
+            assert there.network == here.network, name
+            assert dc.marginals(there) == dc.marginals(here)
+            node = here.network.nodes[0]
+            assert dc.answer(there, f"P({node})") == dc.answer(here, f"P({node})")
+            assert dc.predict(there, {}, node).table() == dc.predict(here, {}, node).table()
+            assert dc.sample(there, 9, rng=1)[0].read_all() == dc.sample(here, 9, rng=1)[0].read_all()
+            assert client.release(name).dumps() == dc.load(tmp_path / f"{name}.json").dumps()
+        with pytest.raises(dc.InputError, match="read_weights"):
+            client.posterior("noisy-moments")
+        found, local = (
+            dc.read_weights(made, draws=50, rng=1)
+            for made in (client.release("noisy-moments"), dc.load(tmp_path / "noisy-moments.json"))
+            if isinstance(made, dc.Release)
+        )
+        assert found.rows() == local.rows()
         client.close()
 
 
