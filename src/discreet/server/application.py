@@ -115,7 +115,7 @@ def serve(shelf: Shelf, settings: Settings, version: str, *, ready: Callable[[st
     settings.check()
     listener = _listen(settings)
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    address = f"http://{host}:{listener.getsockname()[1]}{settings.root_path}/"
+    address = f"http://{host}:{listener.getsockname()[1]}/"  # a proxy takes the root path away before it asks here
     with listener:
         asyncio.run(_run(shelf, settings, version, listener, lambda: ready(address)))
 
