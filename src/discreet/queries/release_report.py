@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 jinja2 = import_late("jinja2")
 
-__all__ = ["report"]
+__all__ = ["promise_words", "report"]
 
 MOST_UNCERTAIN = 10
 """Probabilities of the network that are named as the least certain."""
@@ -154,7 +154,7 @@ def _describe(release: Release, balance: Balance | None, name: str) -> dict[str,
         "private": release.private,
         "unit": guarantee.unit,
         "add_remove": guarantee.relation is Relation.ADD_REMOVE,
-        "promise": _write_promise(release, promised),
+        "promise": promise_words(release),
         "symbols": _write_symbols(release),
         "beliefs": beliefs,
         "unit_lines": release.unit_lines or [UNTOLD_UNITS],
@@ -205,9 +205,13 @@ def _list_columns(release: Release) -> list[str]:
     return [one.name for one in (*design.features, *((design.target,) if design.target is not None else ()))]
 
 
-def _write_promise(release: Release, promised: Promise | Changes) -> list[str]:
-    """The promise in words: what it compares, and what it does not say."""
-    guarantee, unit = release.guarantee, release.guarantee.unit
+def promise_words(release: Release) -> list[str]:
+    """The promise in words: what it compares, and what it does not say.
+
+    Args:
+        release: of any kind.
+    """
+    guarantee, unit, promised = release.guarantee, release.guarantee.unit, describe_promise(release)
     lines = _write_changes(release) if isinstance(promised, Changes) else _write_odds(promised, unit)
     if isinstance(promised, Promise) and guarantee.delta:
         lines.append(_write_delta(promised))

@@ -1,24 +1,346 @@
-"""Pages."""
+"""The pages: addresses, and what each puts together. All of them work without scripts; what scripts add is in page.js."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable
+from html import escape
+from typing import Any, get_args
+from urllib.parse import parse_qs, quote_plus
 
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from discreet.server import replies
-from discreet.server.api import Serving
-from discreet.server.readings import Reading
+from discreet.errors import DiscreetError, InputError
+from discreet.model.design import Design
+from discreet.queries.query import marginals
+from discreet.releases.release import Release
+from discreet.server.api import Serving, listed_release
+from discreet.server.desk import Made
+from discreet.server.gate import COOKIE
+from discreet.server.page_frame import page_response, problem_page, root_of, send_static
+from discreet.server.page_links import KEPT, CompareRequest, PageRequest, address, pairs_of
+from discreet.server.page_tables import compare_table
+from discreet.server.parameters import NoRequest, read_address, read_evidence
+from discreet.server.problems import Problem
+from discreet.server.readings import Gaps, Reading
+from discreet.server.release_page import (
+    ask_expected,
+    ask_numbers,
+    ask_picture,
+    ask_query,
+    ask_states,
+    page_questions,
+    promises,
+    shows_network,
+)
+from discreet.server.shelf import Version
 from discreet.server.tokens import TokenFile
+from discreet.server.work import marginals_work
 
 __all__ = ["page_questions", "page_routes"]
 
-
-def page_questions(reading: Reading) -> Iterator[replies.Question]:
-    """Questions that pages will ask first."""
-    yield from ()
+LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
+"""That pages link to; an address may have any other."""
+FIELD = "x."
+"""Before the name of a feature in an address."""
+KINDS = {
+    "network": "probabilities of a network",
+    "family": "a family of distributions with parameters",
+    "states": "probabilities of one variable",
+    "weights": "a regression or a direction",
+    "structure": "a network that was chosen",
+}
+"""What a release is of, for people."""
+ASKED = ("network", "family", "states")
+"""Kinds that have states to ask for."""
+NETWORK_ONLY = (
+    "This release chose a network and measured nothing else: it says which variables depend on which, and no probabilities."
+)
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 def page_routes(serving: Serving, tokens: TokenFile | None) -> list[Route]:
-    """Routes of all pages."""
-    return []
+    """Routes of all pages.
+
+    Args:
+        serving: answers.
+        tokens: of those who may ask; None: everybody.
+    """
+    pages = _Pages(serving, tokens)
+    found = {
+        "/": pages.releases,
+        "/pages/{release}": pages.release,
+        "/pages/{release}/picture.svg": pages.picture,
+        "/compare": pages.compare,
+        "/static/{name}": send_static,
+    }
+    routes = [Route(path, _page(path, handler), methods=["GET"]) for path, handler in found.items()]
+    return [*routes, Route("/enter", _page("/enter", pages.enter), methods=["GET", "POST"])]
+
+
+def _page(name: str, handler: Handler) -> Handler:
+    """A handler whose problems are pages, too; it says by what name its requests are counted."""
+
+    async def respond(request: Request) -> Response:
+        request.scope["route_name"] = name
+        try:
+            return await handler(request)
+        except DiscreetError as error:
+            return problem_page(request, _problem_of(error))
+
+    return respond
+
+
+def _problem_of(error: DiscreetError) -> Problem:
+    """What went wrong, with its status."""
+    return error if isinstance(error, Problem) else Problem("bad-request", str(error))
+
+
+class _Pages:
+    """What answers at the addresses of pages."""
+
+    def __init__(self, serving: Serving, tokens: TokenFile | None) -> None:
+        self._serving, self._tokens = serving, tokens
+
+    # ------------------------------------------------------------------------------------------------ all releases
+
+    async def releases(self, request: Request) -> Response:
+        """All releases; where there is one, its page."""
+        read_address(NoRequest, request.query_params)
+        newest = self._serving.shelf.newest()
+        if len(newest) == 1:
+            return RedirectResponse(f"pages/{newest[0].name}", 307)
+        rows = [{**listed_release(self._serving, one), "kind": KINDS[one.kind]} for one in newest]
+        return page_response(request, "releases.html", rows=rows, choices=self._comparable())
+
+    def _comparable(self) -> list[tuple[str, str]]:
+        """Ids and names of all versions that have states."""
+        shelf = self._serving.shelf
+        versions = [one for new in shelf.newest() if new.kind in ASKED for one in shelf.versions(new.name)]
+        return [(one.id, f"{one.name}, version {one.number}") for one in versions]
+
+    async def compare(self, request: Request) -> Response:
+        """Two releases side by side."""
+        asked = read_address(CompareRequest, request.query_params)
+        told: dict[str, Any] = {"choices": self._comparable(), "asked": asked, "table": "", "names": []}
+        if asked.one is None or asked.other is None:
+            return page_response(request, "compare.html", **told)
+        one, other = (self._serving.shelf.find(name) for name in (asked.one, asked.other))
+        readings = [await self._serving.readings.get(version) for version in (one, other)]
+        names = [f"{version.name}, version {version.number}" for version in (one, other)]
+        made = await self._ask_both(readings, names, asked)
+        return page_response(request, "compare.html", **{**told, "table": made.body.decode(), "names": names})
+
+    async def _ask_both(self, readings: list[Reading], names: list[str], asked: CompareRequest) -> Made:
+        """The table of two releases."""
+        one, other = (reading.posterior() for reading in readings)
+        if one.network.schema != other.network.schema:
+            raise InputError(f"{names[0]} and {names[1]} have different variables or states: nothing can be compared")
+        evidence = read_evidence(one.network.schema, asked.e)
+        left = [name for name in one.network.nodes if name not in evidence]
+
+        def make() -> Made:
+            found = [marginals(reading.plain, evidence, level=asked.level) for reading in readings]
+            both = [dict(zip(left, answers, strict=True)) for answers in (found[0], _in_order(left, found[1], readings))]
+            return Made(compare_table(names, both, one.network).encode())
+
+        key = (*(reading.version.digest for reading in readings), "compare", tuple(evidence.items()), asked.level)
+        return await self._serving.desk.answer(key, make, lambda: 2 * marginals_work(one, evidence))
+
+    # ------------------------------------------------------------------------------------------------- one release
+
+    async def release(self, request: Request) -> Response:
+        """The page of one release."""
+        version = self._serving.shelf.find(request.path_params["release"])
+        record = {name[len(FIELD) :]: text for name, text in request.query_params.items() if name.startswith(FIELD)}
+        pairs = [pair for pair in request.query_params.multi_items() if not pair[0].startswith(FIELD)]
+        asked = read_address(PageRequest, QueryParams([pair for pair in pairs if pair != ("q", "")]))
+        told, problem = self._describe(version, asked, root_of(request)), None
+        try:
+            told |= await self._answer(version, asked, record)
+        except DiscreetError as error:
+            problem = _problem_of(error)
+            told |= {"problem": str(problem), "retry": problem.retry_after if problem.kind == "not-ready" else None}
+        return page_response(request, "release.html", 200 if problem is None else problem.status, **told)
+
+    def _describe(self, version: Version, asked: PageRequest, root: str) -> dict[str, Any]:
+        """All of a page that needs no posterior: what is released, what is observed, and where links lead."""
+        shelf, evidence = self._serving.shelf, version.evidence
+        plain = asked.model_copy(update={"download": False})
+        own = [pair for pair in pairs_of(plain) if pair[0] in ("e", "level", "missing")]
+        rest = "".join(f"&{name}={quote_plus(value)}" for name, value in own)
+        chips = [
+            {"text": text, "href": address(plain, e=[*asked.e[:at], *asked.e[at + 1 :]])} for at, text in enumerate(asked.e)
+        ]
+        versions = shelf.versions(version.name)
+        drawn = version.kind in ("network", "family") and shows_network(plain, version.network)
+        table = drawn or asked.view == "network"
+        return {
+            "version": version,
+            "kind": KINDS[version.kind],
+            "date": evidence.date.isoformat() if isinstance(evidence, Release) else None,
+            "report": isinstance(evidence, Release),
+            "promises": promises(evidence),
+            "fault": shelf.fault(version.name),
+            "others": [one for one in versions if one is not version],
+            "newer": versions[0] if versions and versions[0] is not version else None,
+            "several": len(shelf.newest()) > 1,
+            "chips": chips,
+            "undo": address(plain, e=asked.e[:-1]) if asked.e else None,
+            "clear": address(plain, e=[]),
+            "said": f"observed: {', '.join(asked.e)}" if asked.e else "nothing is observed",
+            "levels": [
+                {"text": f"{100 * level:g} %", "href": address(plain, level=level), "here": level == asked.level}
+                for level in (*LEVELS, *([] if asked.level in LEVELS else [asked.level]))
+            ],
+            "views": [
+                {"text": "Network", "id": "view-network", "href": address(plain, view="network"), "here": drawn},
+                {"text": "Table", "id": "view-table", "href": address(plain, view="table"), "here": not drawn},
+            ],
+            "noise": {"here": asked.noise, "href": address(plain, noise=not asked.noise)},
+            "gaps": [
+                {"text": words, "href": address(plain, missing=way), "here": (asked.missing or "at-random") == way}
+                for way, words in zip(get_args(Gaps), ("missing at random", "missing as a state"), strict=True)
+            ]
+            if version.gaps
+            else [],
+            "hidden": [pair for pair in pairs_of(plain) if pair[0] != "q"],
+            "q": asked.q or "",
+            "downloads": self._downloads(version, rest, root),
+            "picture": f"{root}pages/{version.id}/picture.svg?{rest[1:]}" if drawn else None,
+            "drawn": drawn,
+            "tools": drawn and len(version.network.nodes) > 12,
+            "wide_table": table,
+            "states": "",
+            "numbers": "",
+            "structure": "",
+            "lead": "",
+            "answer": "",
+            "fields": [],
+            "expected": "",
+            "query_error": "",
+            "field_error": "",
+            "problem": "",
+            "retry": None,
+            "asks": version.kind in ASKED,
+        }
+
+    @staticmethod
+    def _downloads(version: Version, rest: str, root: str) -> list[dict[str, str]]:
+        """Files of what a page shows."""
+        here = f"{root}releases/{version.id}"
+        document = {"text": "release (JSON)", "href": here, "name": f"{version.name}.json"}
+        if version.kind == "structure":
+            return [document]
+        what = "query" if version.kind == "weights" else "marginals"
+        files = {"JSON": f"{here}/{what}?{rest[1:]}", "CSV": f"{here}/{what}?format=csv{rest}"}
+        found = [
+            {"text": f"these numbers ({form})", "href": href, "name": f"{version.name}-{what}.{form.lower()}"}
+            for form, href in files.items()
+        ]
+        return [*found, document]
+
+    async def _answer(self, version: Version, asked: PageRequest, record: dict[str, str]) -> dict[str, Any]:
+        """What a page says by the posterior."""
+        if version.kind == "structure":
+            return {"structure": version.network.to_svg(), "lead": NETWORK_ONLY}
+        if version.kind == "weights":
+            return await self._answer_weights(version, asked, record)
+        serving = self._serving
+        carried = "" if asked.q is None else f"&amp;q={escape(quote_plus(asked.q))}"
+        made = await serving.answer(version, lambda reading: ask_states(reading, asked))
+        told: dict[str, Any] = {"states": made.body.decode().replace(KEPT, carried)}
+        if version.kind == "family":
+            numbers = await serving.answer(version, lambda reading: ask_numbers(reading, asked))
+            told |= {"numbers": numbers.body.decode(), "lead": "Parameters of the family"}
+        if asked.q is not None:
+            try:
+                answer = await serving.answer(version, lambda reading: ask_query(reading, asked))
+                told["answer"] = answer.body.decode()
+            except DiscreetError as error:
+                told["query_error"] = str(error)
+        return told
+
+    async def _answer_weights(self, version: Version, asked: PageRequest, record: dict[str, str]) -> dict[str, Any]:
+        """Coefficients, and what is expected of numbers that were typed in."""
+        evidence = version.evidence
+        assert isinstance(evidence, Release)
+        if asked.e or asked.q is not None:
+            raise InputError("a regression or direction has no states to observe, and no queries")
+        made = await self._serving.answer(version, lambda reading: ask_numbers(reading, asked))
+        told: dict[str, Any] = {"numbers": made.body.decode(), "lead": _lead_of(evidence.design)}
+        if evidence.design.target is None:
+            return told
+        told["fields"] = [
+            {"name": one.name, "low": f"{low:g}", "high": f"{high:g}", "value": record.get(one.name, "")}
+            for one in evidence.design.features
+            for low, high in [one.bounds or (0.0, 0.0)]
+        ]
+        if record:
+            try:
+                found = await self._serving.answer(version, lambda reading: ask_expected(reading, asked, record))
+                told["expected"] = found.body.decode()
+            except DiscreetError as error:
+                told["field_error"] = str(error)
+        return told
+
+    async def picture(self, request: Request) -> Response:
+        """The network of a page, alone."""
+        version = self._serving.shelf.find(request.path_params["release"])
+        asked = read_address(PageRequest, request.query_params)
+        made = await self._serving.answer(version, lambda reading: ask_picture(reading, asked))
+        headers = {"content-disposition": f'attachment; filename="{version.name}.svg"'} if asked.download else {}
+        return Response(made.body, headers=headers, media_type=made.media)
+
+    # ----------------------------------------------------------------------------------------------------- the door
+
+    async def enter(self, request: Request) -> Response:
+        """Where a token is entered; a cookie has it from then on."""
+        wanted = request.query_params.get("next", "/")
+        onward = wanted if _is_local(wanted) else "/"
+        if self._tokens is None:
+            return self._go(request, onward)
+        if request.method == "GET":
+            return page_response(request, "enter.html", onward=onward, wrong="")
+        token = parse_qs((await request.body()).decode("latin-1")).get("token", [""])[0].strip()
+        if self._tokens.find(token) is None:
+            wrong = "This token is not known here, or not good any more."
+            return page_response(request, "enter.html", 401, onward=onward, wrong=wrong)
+        response = self._go(request, onward)
+        path = request.scope.get("root_path", "") or "/"
+        secure = request.url.scheme == "https"
+        response.set_cookie(COOKIE, token, path=path, secure=secure, httponly=True, samesite="strict")
+        return response
+
+    @staticmethod
+    def _go(request: Request, onward: str) -> RedirectResponse:
+        """On to an address of this server."""
+        return RedirectResponse(f"{request.scope.get('root_path', '')}{onward}", 303)
+
+
+def _is_local(path: str) -> bool:
+    """Whether a browser that is sent there stays on this server."""
+    return path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+
+
+def _in_order(names: list[str], answers: Any, readings: list[Reading]) -> list[Any]:
+    """Answers of the second release in the order of the first one's variables."""
+    own = dict(zip((name for name in readings[1].plain.network.nodes if name in set(names)), answers, strict=True))
+    return [own[name] for name in names]
+
+
+def _lead_of(design: Design) -> str:
+    """What the coefficients of a design are."""
+    match design.predicts:
+        case "number":
+            return f"Change of {design.target.name} for one unit of each column"  # type: ignore[union-attr]
+        case "count":
+            return f"Change of the logarithm of {design.target.name} for one unit of each column"  # type: ignore[union-attr]
+        case "class":
+            return f"Change of the log odds of {design.target.states[1]} for one unit of each column"  # type: ignore[union-attr]
+        case "classes":
+            return f"Change of the log odds of each class of {design.target.name} for one unit of each column"  # type: ignore[union-attr]
+        case _:
+            return "Coordinates of the direction in which records differ most"

@@ -63,6 +63,7 @@ __all__ = [
     "ask_report",
     "csv_of",
     "json_of",
+    "parse",
     "synthetic_chunks",
 ]
 
@@ -132,7 +133,7 @@ def ask_queries(reading: Reading, asked: QueryRequest) -> Question:
         rest = {name: getattr(asked, name) for name in ("level", "predictive", "missing", "format")}
         return ask_marginals(reading, MarginalsRequest(**rest))
     posterior = reading.posterior(asked.missing)
-    queries = [_parse(posterior, text, at, len(asked.q)) for at, text in enumerate(asked.q)]
+    queries = [parse(posterior, text, at, len(asked.q)) for at, text in enumerate(asked.q)]
     how: Any = {name: getattr(asked, name) for name in ("level", "predictive", "assume", "inside")}
 
     def make() -> Made:
@@ -144,8 +145,12 @@ def ask_queries(reading: Reading, asked: QueryRequest) -> Question:
     return Question(("query", tuple(map(str, queries)), *how.values(), asked.missing, asked.format), make, work)
 
 
-def _parse(posterior: PosteriorDraws, text: str, position: int, number: int) -> Query:
-    """Read a query; where there are several, say which one cannot be read."""
+def parse(posterior: PosteriorDraws, text: str, position: int = 0, number: int = 1) -> Query:
+    """Read a query; where there are several, say which one cannot be read.
+
+    Raises:
+        InputError: it cannot be read.
+    """
     try:
         query = parse_query(text, posterior.network.schema)
         check_names(query, posterior.network.schema)

@@ -1,0 +1,251 @@
+"""Tables of pages: states with their intervals, answers to a query, coefficients, and two releases side by side.
+
+A page of a large network has thousands of rows, so that they are put together as text here, and not by a template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from discreet.model.design import Design
+from discreet.model.drawing import printable
+from discreet.model.network import Network
+from discreet.queries.answer_text import assumption_lines, state_text
+from discreet.queries.answers import Answer, Answers
+from discreet.server.page_links import StateLinks, quoted_states
+from discreet.server.picture import draw_mark, percent
+
+__all__ = ["answer_notes", "answer_table", "compare_table", "expected_table", "number_table", "reach_of", "state_table"]
+
+MOST_NOTES = 40
+"""Lines of what answers assume that a page has."""
+
+
+def bar(mean: float, lower: float, upper: float, low: float = 0.0, high: float = 1.0) -> str:
+    """An interval on a line from one end to another, and a bar from 0 to the mean."""
+    span = (high - low) or 1.0
+    zero, at, left, right = (100 * min(max((x - low) / span, 0.0), 1.0) for x in (0.0, mean, lower, upper))
+    axis = f"M{zero:.1f} 0v12" if low < 0 < high else ""
+    return (
+        '<svg class="bar" viewBox="0 0 100 12" preserveAspectRatio="none" aria-hidden="true">'
+        f'<path class="r" d="M0 6H100{axis}"/><path class="m" d="M{zero:.1f} 6H{at:.1f}"/>'
+        f'<path class="w" d="M{left:.1f} 6H{right:.1f}M{left:.1f} 2v8M{right:.1f} 2v8"/></svg>'
+    )
+
+
+def _text(text: object) -> str:
+    """A text for HTML."""
+    return escape(printable(str(text)))
+
+
+def _span(lower: float, upper: float) -> str:
+    """Both ends of an interval in percent."""
+    return f"{percent(lower).removesuffix(' %')} to {percent(upper)}"
+
+
+def _noise(row: Mapping[str, Any]) -> str:
+    """The part of the noise, with its standard error."""
+    share, error = row.get("noise"), row.get("noise_error")
+    if not isinstance(share, float) or share != share:
+        return "not known"
+    return f"{100 * share:.0f} ± {100 * (error or 0.0):.0f} %"
+
+
+def state_table(
+    network: Network, answers: Mapping[str, Answer], evidence: Mapping[str, str], links: StateLinks, noise: bool
+) -> str:
+    """All variables with their states.
+
+    Args:
+        network: whose variables they are.
+        answers: of all variables that are not observed, by name.
+        evidence: states of the others.
+        links: of the states.
+        noise: whether the part of the noise has a column.
+    """
+    level = next((100 * answer.level for answer in answers.values()), 95.0)
+    lines = [
+        '<table class="states"><thead><tr><th scope="col">state</th><th scope="col" class="n">estimate</th>'
+        f'<th scope="col" class="n">{level:g} % interval</th><th scope="col" class="wide">from 0 to 1</th>'
+        f"{'<th scope=col class=n>noise in it</th>' if noise else ''}</tr></thead>"
+    ]
+    quoted = quoted_states(network)
+    for number, one in enumerate(network.schema):
+        answer = answers.get(one.name)
+        mark = "observed" if answer is None else answer.basis
+        forget = "" if answer is not None else f' <a href="{links.change(one.name, None)}">forget it</a>'
+        word = "" if mark is None else f"{draw_mark(mark)} {mark}{forget}"
+        lines.append(
+            f'<tbody><tr class="v" id="v{number}"><th scope="rowgroup">{_text(one.name)}</th>'
+            f'<td colspan="{3 + noise}">{word}</td></tr>'
+        )
+        if answer is None:
+            lines += _list_observed(number, one.states, evidence[one.name], one.name, links, 3 + noise)
+        else:
+            rows: Any = answer.rows
+            for code, row in enumerate(rows):
+                mean, lower, upper = row["mean"], row["lower"], row["upper"]
+                share = f'<td class="n">{_noise(row)}</td>' if noise else ""
+                lines.append(
+                    f'<tr><td><a id="t{number}.{code}" href="{links.observe(quoted[one.name][code])}">'
+                    f'{_text(one.states[code])}</a></td><td class="n">{percent(mean)}</td><td class="n i">'
+                    f'{_span(lower, upper)}</td><td class="wide">{bar(mean, lower, upper)}</td>{share}</tr>'
+                )
+        lines.append("</tbody>")
+    return "".join([*lines, "</table>"])
+
+
+def _list_observed(
+    number: int, states: Sequence[str], seen: str, name: str, links: StateLinks, columns: int
+) -> Iterator[str]:
+    """States of an observed variable: each can be observed instead."""
+    for code, state in enumerate(states):
+        here = state == seen
+        link = links.change(name, None if here else state)
+        word = "observed" if here else ""
+        yield (
+            f'<tr{" class=here" if here else ""}><td><a id="t{number}.{code}" href="{link}">{_text(state)}</a></td>'
+            f'<td colspan="{columns}">{word}</td></tr>'
+        )
+
+
+# ------------------------------------------------------------------------------------------------- answers to queries
+
+
+def answer_table(answers: Answers) -> str:
+    """Answers to a query, with what they rest on and assume."""
+    head = '<table><thead><tr><th scope="col">state</th><th scope="col" class="n">estimate</th><th scope="col" class="n">'
+    parts = []
+    for answer in answers:
+        whole = answer.unit == "probability"
+        best = any(row.get("best") is not None for row in answer.rows)
+        parts.append(f"{head}{100 * answer.level:g} % interval</th>")
+        parts.append('<th scope="col" class="wide">from 0 to 1</th>' if whole else "")
+        parts.append('<th scope="col" class="n">most probable in</th>' if best else "")
+        parts.append("</tr></thead><tbody>")
+        rows: Any = answer.rows
+        for row in rows:
+            mean, lower, upper = row["mean"], row["lower"], row["upper"]
+            numbers = (percent(mean), _span(lower, upper)) if whole else (f"{mean:.6g}", f"{lower:.6g} to {upper:.6g}")
+            parts.append(f"<tr><td>{_text(state_text(row))}</td>")
+            parts += [f'<td class="n">{number}</td>' for number in numbers]
+            parts.append(f'<td class="wide">{bar(mean, lower, upper)}</td>' if whole else "")
+            parts.append(f'<td class="n">{100 * (row.get("best") or 0):.0f} % of draws</td>' if best else "")
+            parts.append("</tr>")
+        parts.append("</tbody></table>")
+        if answer.basis is not None:
+            parts.append(f'<p class="basis">{draw_mark(answer.basis)} {answer.basis}</p>')
+    return "".join([*parts, *(f"<p>{_text(line)}</p>" for line in answer_notes(answers))])
+
+
+def answer_notes(answers: Sequence[Answer]) -> list[str]:
+    """What answers leave out, how they were sampled, and what they assume."""
+    notes = []
+    if left := max((answer.left_out for answer in answers), default=0.0):
+        notes.append(f"{100 * left:.2g} % of the draws make the evidence impossible and are left out")
+    sampled = [answer.sampling for answer in answers if answer.sampling is not None]
+    if sampled:
+        error = max(one.error for one in sampled)
+        notes.append(
+            f"exact inference is out of reach, so this is sampled: the standard error of an estimate is at most {error:.2g}"
+        )
+    return [*notes, *assumption_lines(answers)[:MOST_NOTES]]
+
+
+# ----------------------------------------------------------------------------------------------------------- numbers
+
+
+def reach_of(design: Design) -> dict[str, float]:
+    """By how much each feature can differ: what makes coefficients of different units comparable."""
+    return {one.name: one.bounds[1] - one.bounds[0] for one in design.features if one.bounds is not None}
+
+
+def number_table(
+    rows: Iterable[Mapping[str, Any]], level: float, named: str, reach: Mapping[str, float] | None = None
+) -> str:
+    """Coefficients or parameters with their intervals.
+
+    Args:
+        rows: with "name", "mean", "lower" and "upper", of several classes "class".
+        level: of the intervals.
+        named: what a row is of.
+        reach: of each feature: bars are then of the coefficient times it; None: of the numbers themselves.
+    """
+    kept = list(rows)
+    classes = any("class" in row for row in kept)
+    scaled = [(row, 1.0 if reach is None else reach.get(row["name"], 0.0)) for row in kept]
+    most = max((max(abs(row["lower"]), abs(row["upper"])) * by for row, by in scaled), default=0.0) or 1.0
+    least = 0.0 if all(row["lower"] >= 0 for row, by in scaled if by) else -most
+    lines = [
+        f'<table><thead><tr><th scope="col">{_text(named)}</th>{"<th scope=col>class</th>" if classes else ""}'
+        f'<th scope="col" class="n">estimate</th><th scope="col" class="n">{100 * level:g} % interval</th>'
+        f'<th scope="col" class="wide">{"over its whole range" if reach is not None else "bar"}</th></tr></thead><tbody>'
+    ]
+    for row, by in scaled:
+        mean, lower, upper = row["mean"], row["lower"], row["upper"]
+        drawn = bar(mean * by, lower * by, upper * by, least, most) if by else ""
+        of_class = f"<td>{_text(row['class'])}</td>" if classes else ""
+        lines.append(
+            f'<tr><th scope="row">{_text(row["name"])}</th>{of_class}<td class="n">{mean:.4g}</td>'
+            f'<td class="n i">{lower:.4g} to {upper:.4g}</td><td class="wide">{drawn}</td></tr>'
+        )
+    return "".join([*lines, "</tbody></table>"])
+
+
+def expected_table(outputs: Sequence[str], ends: Sequence[Sequence[float]], level: float, *, classes: bool) -> str:
+    """What a regression expects of one record: a number, or probabilities of classes.
+
+    Args:
+        outputs: the target, or its classes.
+        ends: means, lower and upper ends.
+        level: of the intervals.
+        classes: whether they are probabilities.
+    """
+    lines = [
+        f'<table><thead><tr><th scope="col">{"class" if classes else "expected"}</th><th scope="col" class="n">estimate'
+        f'</th><th scope="col" class="n">{100 * level:g} % interval</th></tr></thead><tbody>'
+    ]
+    for name, mean, lower, upper in zip(outputs, *ends, strict=True):
+        number, span = (percent(mean), _span(lower, upper)) if classes else (f"{mean:.5g}", f"{lower:.5g} to {upper:.5g}")
+        lines.append(f'<tr><th scope="row">{_text(name)}</th><td class="n">{number}</td><td class="n">{span}</td></tr>')
+    return "".join([*lines, "</tbody></table>"])
+
+
+def compare_table(names: Sequence[str], both: Sequence[Mapping[str, Answer]], network: Network) -> str:
+    """Two releases side by side.
+
+    Args:
+        names: what each is called.
+        both: answers by variable, of each.
+        network: whose variables they are.
+    """
+    one, other = map(_text, names)
+    level = next((100 * answer.level for answer in both[0].values()), 95.0)
+    lines = [
+        f'<table class="compare"><thead><tr><th scope="col" rowspan="2">state</th><th scope="colgroup" colspan="3">{one}'
+        f'</th><th scope="colgroup" colspan="3">{other}</th><th scope="col" rowspan="2" class="n">moved by</th></tr><tr>'
+        + f'<th scope="col" class="n">estimate</th><th scope="col" class="n">{level:g} % interval</th>'
+        '<th scope="col" class="wide">from 0 to 1</th>' * 2 + "</tr></thead>"
+    ]
+    for name in network.nodes:
+        if name not in both[0]:
+            continue
+        marks = [answers[name].basis or "" for answers in both]
+        said = marks[0] if marks[0] == marks[1] else " / ".join(marks)
+        lines.append(f'<tbody><tr class="v"><th scope="rowgroup">{_text(name)}</th><td colspan="7">{said}</td></tr>')
+        pairs: Any = zip(both[0][name].rows, both[1][name].rows, strict=True)
+        for state, rows in zip(network.schema[name].states, pairs, strict=True):
+            lines.append(f"<tr><td>{_text(state)}</td>")
+            for row in rows:
+                mean, lower, upper = row["mean"], row["lower"], row["upper"]
+                lines.append(
+                    f'<td class="n">{percent(mean)}</td><td class="n i">{_span(lower, upper)}</td>'
+                    f'<td class="wide">{bar(mean, lower, upper)}</td>'
+                )
+            moved = rows[1]["mean"] - rows[0]["mean"]
+            apart = rows[0]["upper"] < rows[1]["lower"] or rows[1]["upper"] < rows[0]["lower"]
+            lines.append(f'<td class="n">{100 * moved:+.1f}{" (apart)" if apart else ""}</td></tr>')
+        lines.append("</tbody>")
+    return "".join([*lines, "</table>"])

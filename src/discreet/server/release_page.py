@@ -1,0 +1,216 @@
+"""What the page of one release shows: pure functions from a reading and what was asked to pieces of HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from html import escape
+from typing import Any
+
+from discreet.errors import InputError
+from discreet.model.drawing import printable
+from discreet.model.network import Network
+from discreet.posterior.design.expected_values import expected_values, feature_rows
+from discreet.posterior.joint_draws import PosteriorDraws
+from discreet.queries.query import answer_many, marginals
+from discreet.queries.release_report import promise_words
+from discreet.releases.combined import Evidence, evidence_of
+from discreet.releases.release import Release
+from discreet.server import replies
+from discreet.server.desk import Made
+from discreet.server.page_links import PageRequest, StateLinks
+from discreet.server.page_tables import answer_notes, answer_table, expected_table, number_table, reach_of, state_table
+from discreet.server.parameters import MarginalsRequest, read_evidence
+from discreet.server.picture import MARKS, draw_mark, draw_network
+from discreet.server.readings import Reading
+from discreet.server.work import marginals_work, query_work
+
+__all__ = [
+    "ask_expected",
+    "ask_numbers",
+    "ask_picture",
+    "ask_query",
+    "ask_states",
+    "page_questions",
+    "promises",
+    "shows_network",
+]
+
+MOST_DRAWN = 250
+"""Variables of a network that is drawn without being asked for."""
+MOST_PRINTED = 40
+"""Variables of a network that is printed on a sheet; of larger ones the table is."""
+MOST_PREPARED_WORK = 2e8
+"""Cells times draws of a page that is prepared while nobody waits."""
+MOST_PREPARED_BYTES, STATE_BYTES = 12_000_000, 900
+"""Of all pages of a release that are prepared, and of a state on each of them."""
+HTML = "text/html; charset=utf-8"
+
+
+def shows_network(asked: PageRequest, network: Network) -> bool:
+    """Whether the network is drawn: of large ones if that is asked for."""
+    return asked.view == "network" or (asked.view is None and len(network.nodes) <= MOST_DRAWN)
+
+
+def _posterior(reading: Reading, asked: PageRequest) -> PosteriorDraws:
+    """The posterior that a page asks: without twins where the part of the noise is not shown."""
+    posterior = reading.posterior(asked.missing)
+    if asked.noise or posterior.twins is None:
+        return posterior
+    return reading.plain if posterior is reading.complete else replace(posterior, twins=None)
+
+
+def ask_states(reading: Reading, asked: PageRequest) -> replies.Question:
+    """All states of all variables: a table, and the network.
+
+    Raises:
+        InputError: evidence that is none.
+        Problem: no network answers.
+    """
+    posterior = _posterior(reading, asked)
+    network = posterior.network
+    evidence, drawn = read_evidence(network.schema, asked.e), shows_network(asked, network)
+
+    def make() -> Made:
+        found = marginals(posterior, evidence, level=asked.level)
+        answers = dict(zip((name for name in network.nodes if name not in evidence), found, strict=True))
+        links = StateLinks(asked, tuple(evidence.items()))
+        parts = []
+        if drawn:
+            picture = draw_network(network, answers, evidence, links)
+            large = " large" if len(network.nodes) > MOST_PRINTED else ""
+            parts.append(f'<div class="network{large}" tabindex="0" role="region" aria-label="Network">{picture}</div>')
+        table = state_table(network, answers, evidence, links, asked.noise)
+        parts.append(f'<div class="table{" beside" if drawn else ""}">{table}</div>')
+        marks = dict.fromkeys(answer.basis for answer in found if answer.basis is not None)
+        parts.append(_write_legend([mark for mark in MARKS if mark in marks]))
+        if notes := answer_notes(found):
+            lines = "".join(f"<li>{html_text(line)}</li>" for line in notes)
+            parts.append(f"<details><summary>What these numbers assume</summary><ul>{lines}</ul></details>")
+        return Made("".join(parts).encode(), HTML)
+
+    key = ("page", tuple(evidence.items()), asked.level, drawn, asked.view, asked.noise, asked.missing)
+    return replies.Question(key, make, lambda: marginals_work(posterior, evidence))
+
+
+def _write_legend(marks: list[str]) -> str:
+    """What the marks mean that are there, and what is drawn."""
+    told = "".join(f"<li>{draw_mark(mark)} <b>{mark}</b>: {MARKS[mark]}</li>" for mark in marks)
+    return (
+        '<ul class="legend"><li>A bar is the estimate, the thin line with two ends the interval in which the '
+        f"population’s share lies.</li>{told}</ul>"
+    )
+
+
+def ask_picture(reading: Reading, asked: PageRequest) -> replies.Question:
+    """The network alone, as a picture."""
+    posterior = _posterior(reading, asked.model_copy(update={"noise": False}))
+    network = posterior.network
+    evidence = read_evidence(network.schema, asked.e)
+
+    def make() -> Made:
+        found = marginals(posterior, evidence, level=asked.level)
+        answers = dict(zip((name for name in network.nodes if name not in evidence), found, strict=True))
+        return Made(draw_network(network, answers, evidence, None).encode(), "image/svg+xml")
+
+    key = ("picture", tuple(sorted(evidence.items())), asked.level, asked.missing)
+    return replies.Question(key, make, lambda: marginals_work(posterior, evidence))
+
+
+def ask_query(reading: Reading, asked: PageRequest) -> replies.Question:
+    """The answer to the query of the box.
+
+    Raises:
+        InputError: a query that cannot be read.
+        Problem: no network answers.
+    """
+    posterior = _posterior(reading, asked.model_copy(update={"noise": False}))
+    query = replies.parse(posterior, asked.q or "")
+
+    def make() -> Made:
+        found = answer_many(posterior, [query], level=asked.level)
+        return Made(answer_table(found).encode(), HTML)
+
+    key = ("page query", str(query), asked.level, asked.missing)
+    return replies.Question(key, make, lambda: query_work(posterior, query))
+
+
+def ask_numbers(reading: Reading, asked: PageRequest) -> replies.Question:
+    """Coefficients of a regression, or parameters of a family."""
+    weights = reading.version.kind == "weights"
+
+    def make() -> Made:
+        if weights:
+            rows, design = reading.weights.rows(level=asked.level), reading.weights.design
+            target = None if design.target is None else reach_of(design)
+            text = number_table(rows, asked.level, "coefficient" if target is not None else "coordinate", target)
+        else:
+            text = number_table(reading.family.rows(level=asked.level), asked.level, "parameter")
+        return Made(text.encode(), HTML)
+
+    return replies.Question(("page numbers", asked.level), make)
+
+
+def ask_expected(reading: Reading, asked: PageRequest, record: Mapping[str, str]) -> replies.Question:
+    """What a regression expects of a record that was typed in.
+
+    Raises:
+        InputError: a field that is empty or no number.
+    """
+    evidence = reading.version.evidence
+    assert isinstance(evidence, Release)
+    features = feature_rows(evidence.design, [{name: _number(name, text) for name, text in record.items()}])
+
+    def make() -> Made:
+        found = expected_values(reading.weights, features, level=asked.level)
+        classes = evidence.design.predicts in ("class", "classes")
+        ends = [part[0].tolist() for part in (found.mean, found.lower, found.upper)]
+        return Made(expected_table(found.outputs, ends, asked.level, classes=classes).encode(), HTML)
+
+    return replies.Question(("page expected", tuple(features[0].tolist()), asked.level), make)
+
+
+def _number(name: str, text: str) -> float:
+    """A number that was typed in.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{name} needs a number, such as 3.5") from None
+
+
+def html_text(text: str) -> str:
+    """A text for HTML."""
+    return escape(printable(text))
+
+
+def promises(evidence: Evidence) -> list[dict[str, Any]]:
+    """The promises of all that was released, in symbols and in words."""
+    parts = [evidence] if isinstance(evidence, Release) else evidence_of(evidence).parts
+    found: list[dict[str, Any]] = []
+    for part in parts:
+        if isinstance(part, Release):
+            found.append({"id": part.id, "guarantee": str(part.guarantee), "words": promise_words(part), "source": None})
+        else:
+            said = "no guarantee is stated" if part.guarantee is None else f"they state {part.guarantee}"
+            found.append({"id": part.id, "guarantee": said, "words": [], "source": part.source})
+    return found
+
+
+def page_questions(reading: Reading) -> Iterator[replies.Question]:
+    """Questions that pages will ask first: what nobody observed, then each state by itself, from the top of the table."""
+    if reading.version.kind == "weights":
+        yield ask_numbers(reading, PageRequest())
+    if reading.draws is None:
+        return
+    network = reading.plain.network
+    if marginals_work(reading.plain, ()) > MOST_PREPARED_WORK:
+        return
+    yield ask_states(reading, PageRequest())
+    yield replies.ask_marginals(reading, MarginalsRequest())
+    texts = [f"{one.name}={state}" for one in network.schema for state in one.states]
+    for text in texts[: round(MOST_PREPARED_BYTES / (STATE_BYTES * len(texts)))]:
+        yield ask_states(reading, PageRequest(e=[text]))

@@ -1,0 +1,137 @@
+// What scripts add to pages that work without them: links and forms change the page in place, arrow keys walk in the
+// network, boxes are found by name, the picture is larger or smaller, or a file.
+"use strict";
+(() => {
+  const find = (id) => document.getElementById(id);
+  let wanted = null;
+  let zoom = 1;
+
+  // ---------------------------------------------------------------------------------------- the page in place
+  async function show(address, push, focus) {
+    wanted?.abort();
+    wanted = new AbortController();
+    const main = find("main");
+    main.setAttribute("aria-busy", "true");
+    try {
+      const got = await fetch(address, { headers: { accept: "text/html" }, signal: wanted.signal });
+      if (!got.ok || new URL(got.url).pathname !== location.pathname) throw new Error(got.statusText);
+      const page = new DOMParser().parseFromString(await got.text(), "text/html");
+      const place = document.querySelector(".network");
+      const left = place?.scrollLeft, top = place?.scrollTop, sought = find("find")?.value;
+      if (push) history.pushState(null, "", address);
+      main.replaceWith(page.querySelector("main"));
+      document.title = page.title;
+      prepare();
+      const now = document.querySelector(".network");
+      if (now && place) now.scrollTo(left, top);
+      if (find("find") && sought) { find("find").value = sought; filter(); }
+      (find(focus) ?? find("main")).focus({ preventScroll: true });
+      const alert = document.querySelector("main [role=alert]");
+      find("said").textContent = alert ? alert.textContent : find("main").dataset.said ?? "";
+    } catch (error) {
+      if (error.name !== "AbortError") location.assign(address);
+    }
+  }
+
+  function focused() {
+    return document.activeElement?.id || "main";
+  }
+
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("main a");
+    const to = link?.getAttribute("href");
+    const plain = !(event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey);
+    if (!to?.startsWith("?") || to.includes("#") || !plain) return;
+    event.preventDefault();
+    show(new URL(to, location.href).href, true, link.id || focused());
+  });
+
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (form.method !== "get" || form.getAttribute("action")) return;
+    event.preventDefault();
+    const said = new URLSearchParams(new FormData(form));
+    show(`${location.pathname}?${said}`, true, focused());
+  });
+
+  window.addEventListener("popstate", () => show(location.href, false, focused()));
+
+  // ------------------------------------------------------------------------------------------ walking in the network
+  document.addEventListener("keydown", (event) => {
+    const here = event.target.closest?.(".network a");
+    const step = { ArrowUp: -1, ArrowDown: 1, ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!here || !step || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    const own = [...here.parentNode.querySelectorAll("a")];
+    let next = own[own.indexOf(here) + step];
+    if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
+      const boxes = [...document.querySelectorAll(".network .node")];
+      next = boxes[boxes.indexOf(here.parentNode) + step]?.querySelector("a");
+    }
+    next?.focus();
+  });
+
+  // ----------------------------------------------------------------------------------------------- finding, zooming
+  function filter() {
+    const text = find("find").value.trim().toLowerCase();
+    const boxes = [...document.querySelectorAll(".network .node")];
+    for (const box of boxes) box.classList.toggle("dim", !box.dataset.name.toLowerCase().includes(text));
+    const found = boxes.filter((box) => !box.classList.contains("dim"));
+    if (text) found[0]?.scrollIntoView({ block: "center", inline: "center" });
+    if (text) find("said").textContent = `${found.length} of ${boxes.length} variables`;
+    return found[0];
+  }
+
+  function resize(factor) {
+    const picture = find("picture");
+    const [, , width, height] = picture.getAttribute("viewBox").split(" ").map(Number);
+    zoom = Math.min(3, Math.max(0.1, factor));
+    picture.setAttribute("width", width * zoom);
+    picture.setAttribute("height", height * zoom);
+  }
+
+  // ------------------------------------------------------------------------------------------------- picture as a file
+  async function save(button) {
+    const image = new Image();
+    image.src = button.dataset.picture;
+    await image.decode();
+    const scale = image.width * image.height > 4e6 ? 1 : 2;
+    const canvas = document.createElement("canvas");
+    canvas.width = image.width * scale;
+    canvas.height = image.height * scale;
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    canvas.toBlob((blob) => {
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(blob);
+      link.download = button.dataset.name;
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    });
+  }
+
+  // -------------------------------------------------------------------------- after the page is there, and each change
+  function prepare() {
+    const tools = document.querySelector(".tools");
+    if (tools) {
+      tools.hidden = false;
+      find("find").addEventListener("input", filter);
+      find("find").addEventListener("keydown", (event) => {
+        if (event.key === "Enter") filter()?.querySelector("a")?.focus();
+      });
+      find("smaller").addEventListener("click", () => resize(zoom / 1.25));
+      find("larger").addEventListener("click", () => resize(zoom * 1.25));
+      find("fit").addEventListener("click", () => {
+        const width = Number(find("picture").getAttribute("viewBox").split(" ")[2]);
+        resize(Math.min(1, (document.querySelector(".network").clientWidth - 4) / width));
+      });
+      if (zoom !== 1) resize(zoom);
+    }
+    const png = find("png");
+    if (png) {
+      png.parentNode.hidden = false;
+      png.addEventListener("click", () => save(png));
+    }
+  }
+
+  prepare();
+})();
