@@ -78,8 +78,8 @@ def state_table(
         forget = "" if answer is not None else f' <a href="{links.change(one.name, None)}">forget it</a>'
         word = "" if mark is None else f"{draw_mark(mark)} {mark}{forget}"
         lines.append(
-            f'<tbody><tr class="v" id="v{number}"><th scope="rowgroup">{_text(one.name)}</th>'
-            f'<td colspan="{3 + noise}">{word}</td></tr>'
+            f'<tbody><tr class="v" id="v{number}"><th scope="rowgroup" colspan="2">{_text(one.name)}</th>'
+            f'<td colspan="{2 + noise}">{word}</td></tr>'
         )
         if answer is None:
             lines += _list_observed(number, one.states, evidence[one.name], one.name, links, 3 + noise)

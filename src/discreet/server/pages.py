@@ -176,7 +176,6 @@ class _Pages:
         ]
         versions = shelf.versions(version.name)
         drawn = version.kind in ("network", "family") and shows_network(plain, version.network)
-        table = drawn or asked.view == "network"
         return {
             "version": version,
             "kind": KINDS[version.kind],
@@ -199,7 +198,7 @@ class _Pages:
                 {"text": "Network", "id": "view-network", "href": address(plain, view="network"), "here": drawn},
                 {"text": "Table", "id": "view-table", "href": address(plain, view="table"), "here": not drawn},
             ],
-            "noise": {"here": asked.noise, "href": address(plain, noise=not asked.noise)},
+            "noise": {"here": asked.noise, "href": address(plain, noise=not asked.noise, view="table")},
             "gaps": [
                 {"text": words, "href": address(plain, missing=way), "here": (asked.missing or "at-random") == way}
                 for way, words in zip(get_args(Gaps), ("missing at random", "missing as a state"), strict=True)
@@ -212,7 +211,6 @@ class _Pages:
             "picture": f"{root}pages/{version.id}/picture.svg?{rest[1:]}" if drawn else None,
             "drawn": drawn,
             "tools": drawn and len(version.network.nodes) > 12,
-            "wide_table": table,
             "states": "",
             "numbers": "",
             "structure": "",

@@ -14,7 +14,7 @@ from html import escape
 from itertools import pairwise
 from typing import Any
 
-from discreet.model.drawing import cut, printable, with_noun
+from discreet.model.drawing import columns_of, cut, printable, with_noun
 from discreet.model.layout import Layout, layout
 from discreet.model.network import Network
 from discreet.model.schema import Variable
@@ -27,12 +27,12 @@ HEAD_PIXELS, STATE_PIXELS, FOOT_PIXELS = 40, 17, 6
 """Heights of what a box has: its name with what its answer rests on, each state, and what is left below."""
 GAP_PIXELS, MARGIN_PIXELS = 46, 14
 """Between two rows, and around all."""
-BAR_PIXELS, NUMBER_PIXELS, INSET_PIXELS = 76, 54, 9
+BAR_PIXELS, NUMBER_PIXELS, INSET_PIXELS = 70, 52, 9
 MOST_STATES = 8
 """States that a box shows; of more the most probable, and how many there are beside them."""
 NAME_COLUMNS, STATE_COLUMNS = 24, 14
-NAME_LETTER, STATE_LETTER = 8.6, 6.9
-"""Pixels of a letter at most, but for a few: fonts differ from machine to machine."""
+CAPITAL, LETTER = 0.72, 0.6
+"""Widths of capitals and other letters, in sizes of the font, at most but for a few: fonts differ between machines."""
 HALF_HEAD, MOST_PORT = 4.0, 11.0
 """Half the width of an arrowhead, and most pixels between two at one box."""
 
@@ -136,9 +136,9 @@ def place_boxes(network: Network) -> _Places:
     """
     parents = {node: network.parents[node] for node in network.nodes}
     labels = {one.name: tuple(cut(printable(state), STATE_COLUMNS) for state in one.states) for one in network.schema}
-    bars = {name: max(34.0, STATE_LETTER * max(map(len, texts))) + INSET_PIXELS + 6 for name, texts in labels.items()}
+    bars = {name: max(34.0, *(_width_of(text, 12) for text in texts)) + INSET_PIXELS + 6 for name, texts in labels.items()}
     widths = {
-        name: max(NAME_LETTER * len(cut(printable(name), NAME_COLUMNS)) + 2 * INSET_PIXELS,
+        name: max(_width_of(cut(printable(name), NAME_COLUMNS), 14.5) + 2 * INSET_PIXELS,
                   bars[name] + BAR_PIXELS + NUMBER_PIXELS + INSET_PIXELS)
         for name in parents
     }  # fmt: skip
@@ -163,6 +163,12 @@ def place_boxes(network: Network) -> _Places:
     title = f"Network of {with_noun(len(parents), 'variable')} and {with_noun(len(pairs), 'arc')}"
     told = escape(printable("Arcs from parent to child: " + ("; ".join(pairs) or "none")))
     return _Places(tuple(boxes), arcs, math.ceil(places.width), bottoms[-1] + MARGIN_PIXELS, title, told)
+
+
+def _width_of(text: str, size: float) -> float:
+    """Pixels of a text; one of wide letters takes two columns for each."""
+    capitals = sum(mark.isupper() or mark in "MWmw@%" for mark in text)
+    return size * (CAPITAL * capitals + LETTER * (columns_of(text) - capitals))
 
 
 @dataclass(frozen=True)
