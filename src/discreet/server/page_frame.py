@@ -18,8 +18,20 @@ jinja2 = import_late("jinja2")
 
 __all__ = ["page_response", "problem_page", "root_of", "send_static", "static_name"]
 
-TEMPLATES = ("frame.html", "release.html", "releases.html", "compare.html", "compare_form.html", "enter.html", "problem.html")
-MEDIA = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml"}
+TEMPLATES = (
+    "frame.html",
+    "release.html",
+    "releases.html",
+    "compare.html",
+    "compare_form.html",
+    "enter.html",
+    "problem.html",
+)
+MEDIA = {
+    "page.css": "text/css; charset=utf-8",
+    "page.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
 STATIC_SECONDS = 31_536_000
 """For which a browser keeps a file: its address has a digest of what it holds."""
 

@@ -22,7 +22,7 @@ KEPT = "\0"
 class PageRequest(Asked):
     """One page of a release; its evidence is in the order in which it was observed."""
 
-    e: Evidence = []
+    e: Evidence = Field(default_factory=list)
     level: Level = 0.95
     view: Literal["table", "network"] | None = None
     noise: bool = False
@@ -36,7 +36,7 @@ class CompareRequest(Asked):
 
     one: Text | None = None
     other: Text | None = None
-    e: Evidence = []
+    e: Evidence = Field(default_factory=list)
     level: Level = 0.95
 
 

@@ -116,7 +116,9 @@ def _list_observed(
 
 def answer_table(answers: Answers) -> str:
     """Answers to a query, with what they rest on and assume."""
-    head = '<table><thead><tr><th scope="col">state</th><th scope="col" class="n">estimate</th><th scope="col" class="n">'
+    head = (
+        '<table><thead><tr><th scope="col">state</th><th scope="col" class="n">estimate</th><th scope="col" class="n">'
+    )
     parts = []
     for answer in answers:
         whole = answer.unit == "probability"
@@ -149,7 +151,8 @@ def answer_notes(answers: Sequence[Answer]) -> list[str]:
     if sampled:
         error = max(one.error for one in sampled)
         notes.append(
-            f"exact inference is out of reach, so this is sampled: the standard error of an estimate is at most {error:.2g}"
+            "exact inference is out of reach, so this is sampled: the standard error of an estimate is at most "
+            f"{error:.2g}"
         )
     return [*notes, *assumption_lines(answers)[:MOST_NOTES]]
 
@@ -181,7 +184,8 @@ def number_table(
     lines = [
         f'<table><thead><tr><th scope="col">{_text(named)}</th>{"<th scope=col>class</th>" if classes else ""}'
         f'<th scope="col" class="n">estimate</th><th scope="col" class="n">{100 * level:g} % interval</th>'
-        f'<th scope="col" class="wide">{"over its whole range" if reach is not None else "bar"}</th></tr></thead><tbody>'
+        f'<th scope="col" class="wide">{"over its whole range" if reach is not None else "bar"}</th></tr></thead>'
+        "<tbody>"
     ]
     for row, by in scaled:
         mean, lower, upper = row["mean"], row["lower"], row["upper"]
@@ -208,7 +212,9 @@ def expected_table(outputs: Sequence[str], ends: Sequence[Sequence[float]], leve
         f'</th><th scope="col" class="n">{100 * level:g} % interval</th></tr></thead><tbody>'
     ]
     for name, mean, lower, upper in zip(outputs, *ends, strict=True):
-        number, span = (percent(mean), _span(lower, upper)) if classes else (f"{mean:.5g}", f"{lower:.5g} to {upper:.5g}")
+        number, span = (
+            (percent(mean), _span(lower, upper)) if classes else (f"{mean:.5g}", f"{lower:.5g} to {upper:.5g}")
+        )
         lines.append(f'<tr><th scope="row">{_text(name)}</th><td class="n">{number}</td><td class="n">{span}</td></tr>')
     return "".join([*lines, "</tbody></table>"])
 
@@ -224,8 +230,9 @@ def compare_table(names: Sequence[str], both: Sequence[Mapping[str, Answer]], ne
     one, other = map(_text, names)
     level = next((100 * answer.level for answer in both[0].values()), 95.0)
     lines = [
-        f'<table class="compare"><thead><tr><th scope="col" rowspan="2">state</th><th scope="colgroup" colspan="3">{one}'
-        f'</th><th scope="colgroup" colspan="3">{other}</th><th scope="col" rowspan="2" class="n">moved by</th></tr><tr>'
+        '<table class="compare"><thead><tr><th scope="col" rowspan="2">state</th><th scope="colgroup" colspan="3">'
+        f'{one}</th><th scope="colgroup" colspan="3">{other}</th>'
+        '<th scope="col" rowspan="2" class="n">moved by</th></tr><tr>'
         + f'<th scope="col" class="n">estimate</th><th scope="col" class="n">{level:g} % interval</th>'
         '<th scope="col" class="wide">from 0 to 1</th>' * 2 + "</tr></thead>"
     ]

@@ -1,9 +1,10 @@
-"""The pages: addresses, and what each puts together. All of them work without scripts; what scripts add is in page.js."""
+"""The pages: addresses, and what each puts together. All work without scripts; what scripts add is in page.js."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from html import escape
+from types import MappingProxyType
 from typing import Any, get_args
 from urllib.parse import parse_qs, quote_plus
 
@@ -56,8 +57,20 @@ KINDS = {
 ASKED = ("network", "family", "states")
 """Kinds that have states to ask for."""
 NETWORK_ONLY = (
-    "This release chose a network and measured nothing else: it says which variables depend on which, and no probabilities."
+    "This release chose a network and measured nothing else: it says which variables depend on which, and no "
+    "probabilities."
 )
+FEW = 12
+"""Variables of a network in which nobody has to search."""
+BLANK: Mapping[str, Any] = MappingProxyType(
+    {
+        **dict.fromkeys(("states", "numbers", "structure", "lead", "answer", "expected"), ""),
+        **dict.fromkeys(("query_error", "field_error", "problem"), ""),
+        "fields": (),
+        "retry": None,
+    }
+)
+"""What a page may have, and need not."""
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -143,7 +156,9 @@ class _Pages:
 
         def make() -> Made:
             found = [marginals(reading.plain, evidence, level=asked.level) for reading in readings]
-            both = [dict(zip(left, answers, strict=True)) for answers in (found[0], _in_order(left, found[1], readings))]
+            both = [
+                dict(zip(left, answers, strict=True)) for answers in (found[0], _in_order(left, found[1], readings))
+            ]
             return Made(compare_table(names, both, one.network).encode())
 
         key = (*(reading.version.digest for reading in readings), "compare", tuple(evidence.items()), asked.level)
@@ -157,6 +172,7 @@ class _Pages:
         record = {name[len(FIELD) :]: text for name, text in request.query_params.items() if name.startswith(FIELD)}
         pairs = [pair for pair in request.query_params.multi_items() if not pair[0].startswith(FIELD)]
         asked = read_address(PageRequest, QueryParams([pair for pair in pairs if pair != ("q", "")]))
+        asked = asked.model_copy(update={"download": False})
         told, problem = self._describe(version, asked, root_of(request)), None
         try:
             told |= await self._answer(version, asked, record)
@@ -166,79 +182,29 @@ class _Pages:
         return page_response(request, "release.html", 200 if problem is None else problem.status, **told)
 
     def _describe(self, version: Version, asked: PageRequest, root: str) -> dict[str, Any]:
-        """All of a page that needs no posterior: what is released, what is observed, and where links lead."""
+        """All of a page that needs no posterior: what is released, and where links lead."""
         shelf, evidence = self._serving.shelf, version.evidence
-        plain = asked.model_copy(update={"download": False})
-        own = [pair for pair in pairs_of(plain) if pair[0] in ("e", "level", "missing")]
+        own = [pair for pair in pairs_of(asked) if pair[0] in ("e", "level", "missing")]
         rest = "".join(f"&{name}={quote_plus(value)}" for name, value in own)
-        chips = [
-            {"text": text, "href": address(plain, e=[*asked.e[:at], *asked.e[at + 1 :]])} for at, text in enumerate(asked.e)
-        ]
         versions = shelf.versions(version.name)
-        drawn = version.kind in ("network", "family") and shows_network(plain, version.network)
+        drawn = version.kind in ("network", "family") and shows_network(asked, version.network)
         return {
+            **BLANK,
+            **_list_links(version, asked, drawn),
             "version": version,
             "kind": KINDS[version.kind],
             "date": evidence.date.isoformat() if isinstance(evidence, Release) else None,
             "report": isinstance(evidence, Release),
             "promises": promises(evidence),
             "fault": shelf.fault(version.name),
-            "others": [one for one in versions if one is not version],
+            "others": [one for one in versions if one is not version] if version.kind in ASKED else [],
             "newer": versions[0] if versions and versions[0] is not version else None,
             "several": len(shelf.newest()) > 1,
-            "chips": chips,
-            "undo": address(plain, e=asked.e[:-1]) if asked.e else None,
-            "clear": address(plain, e=[]),
-            "said": f"observed: {', '.join(asked.e)}" if asked.e else "nothing is observed",
-            "levels": [
-                {"text": f"{100 * level:g} %", "href": address(plain, level=level), "here": level == asked.level}
-                for level in (*LEVELS, *([] if asked.level in LEVELS else [asked.level]))
-            ],
-            "views": [
-                {"text": "Network", "id": "view-network", "href": address(plain, view="network"), "here": drawn},
-                {"text": "Table", "id": "view-table", "href": address(plain, view="table"), "here": not drawn},
-            ],
-            "noise": {"here": asked.noise, "href": address(plain, noise=not asked.noise, view="table")},
-            "gaps": [
-                {"text": words, "href": address(plain, missing=way), "here": (asked.missing or "at-random") == way}
-                for way, words in zip(get_args(Gaps), ("missing at random", "missing as a state"), strict=True)
-            ]
-            if version.gaps
-            else [],
-            "hidden": [pair for pair in pairs_of(plain) if pair[0] != "q"],
-            "q": asked.q or "",
-            "downloads": self._downloads(version, rest, root),
+            "downloads": _list_downloads(version, rest, root),
             "picture": f"{root}pages/{version.id}/picture.svg?{rest[1:]}" if drawn else None,
-            "drawn": drawn,
-            "tools": drawn and len(version.network.nodes) > 12,
-            "states": "",
-            "numbers": "",
-            "structure": "",
-            "lead": "",
-            "answer": "",
-            "fields": [],
-            "expected": "",
-            "query_error": "",
-            "field_error": "",
-            "problem": "",
-            "retry": None,
+            "tools": drawn and len(version.network.nodes) > FEW,
             "asks": version.kind in ASKED,
         }
-
-    @staticmethod
-    def _downloads(version: Version, rest: str, root: str) -> list[dict[str, str]]:
-        """Files of what a page shows."""
-        here = f"{root}releases/{version.id}"
-        document = {"text": "release (JSON)", "href": here, "name": f"{version.name}.json"}
-        if version.kind == "structure":
-            return [document]
-        what = "query" if version.kind == "weights" else "marginals"
-        files = {"JSON": f"{here}/{what}?{rest[1:]}", "CSV": f"{here}/{what}?format=csv{rest}"}
-        found = [
-            {"text": f"these numbers ({form})", "href": href, "name": f"{version.name}-{what}.{form.lower()}"}
-            for form, href in files.items()
-        ]
-        return [*found, document]
 
     async def _answer(self, version: Version, asked: PageRequest, record: dict[str, str]) -> dict[str, Any]:
         """What a page says by the posterior."""
@@ -318,6 +284,52 @@ class _Pages:
         return RedirectResponse(f"{request.scope.get('root_path', '')}{onward}", 303)
 
 
+def _list_links(version: Version, asked: PageRequest, drawn: bool) -> dict[str, Any]:
+    """What is observed and how it is shown, with the pages where it is otherwise."""
+    levels = (*LEVELS, *([] if asked.level in LEVELS else [asked.level]))
+    ways = zip(get_args(Gaps), ("missing at random", "missing as a state"), strict=True)
+    return {
+        "chips": [
+            {"text": text, "href": address(asked, e=[*asked.e[:at], *asked.e[at + 1 :]])}
+            for at, text in enumerate(asked.e)
+        ],
+        "undo": address(asked, e=asked.e[:-1]),
+        "clear": address(asked, e=[]),
+        "said": f"observed: {', '.join(asked.e)}" if asked.e else "nothing is observed",
+        "levels": [
+            {"text": f"{100 * level:g} %", "href": address(asked, level=level), "here": level == asked.level}
+            for level in levels
+        ],
+        "views": [
+            {"text": "Network", "id": "view-network", "href": address(asked, view="network"), "here": drawn},
+            {"text": "Table", "id": "view-table", "href": address(asked, view="table"), "here": not drawn},
+        ],
+        "noise": {"here": asked.noise, "href": address(asked, noise=not asked.noise, view="table")},
+        "gaps": [
+            {"text": words, "href": address(asked, missing=way), "here": (asked.missing or "at-random") == way}
+            for way, words in ways
+            if version.gaps
+        ],
+        "hidden": [pair for pair in pairs_of(asked) if pair[0] != "q"],
+        "q": asked.q or "",
+    }
+
+
+def _list_downloads(version: Version, rest: str, root: str) -> list[dict[str, str]]:
+    """Files of what a page shows."""
+    here = f"{root}releases/{version.id}"
+    document = {"text": "release (JSON)", "href": here, "name": f"{version.name}.json"}
+    if version.kind == "structure":
+        return [document]
+    what = "query" if version.kind == "weights" else "marginals"
+    files = {"JSON": f"{here}/{what}?{rest[1:]}", "CSV": f"{here}/{what}?format=csv{rest}"}
+    found = [
+        {"text": f"these numbers ({form})", "href": href, "name": f"{version.name}-{what}.{form.lower()}"}
+        for form, href in files.items()
+    ]
+    return [*found, document]
+
+
 def _is_local(path: str) -> bool:
     """Whether a browser that is sent there stays on this server."""
     return path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
@@ -331,14 +343,13 @@ def _in_order(names: list[str], answers: Any, readings: list[Reading]) -> list[A
 
 def _lead_of(design: Design) -> str:
     """What the coefficients of a design are."""
-    match design.predicts:
-        case "number":
-            return f"Change of {design.target.name} for one unit of each column"  # type: ignore[union-attr]
-        case "count":
-            return f"Change of the logarithm of {design.target.name} for one unit of each column"  # type: ignore[union-attr]
-        case "class":
-            return f"Change of the log odds of {design.target.states[1]} for one unit of each column"  # type: ignore[union-attr]
-        case "classes":
-            return f"Change of the log odds of each class of {design.target.name} for one unit of each column"  # type: ignore[union-attr]
-        case _:
-            return "Coordinates of the direction in which records differ most"
+    if design.target is None:
+        return "Coordinates of the direction in which records differ most"
+    name = design.target.name
+    what = {
+        "number": name,
+        "count": f"the logarithm of {name}",
+        "class": f"the log odds of {name} = {design.target.states[-1] if design.target.states else name}",
+        "classes": f"the log odds of each class of {name}",
+    }[design.predicts]
+    return f"Change of {what} for one unit of each column"

@@ -136,15 +136,20 @@ def place_boxes(network: Network) -> _Places:
     """
     parents = {node: network.parents[node] for node in network.nodes}
     labels = {one.name: tuple(cut(printable(state), STATE_COLUMNS) for state in one.states) for one in network.schema}
-    bars = {name: max(34.0, *(_width_of(text, 12) for text in texts)) + INSET_PIXELS + 6 for name, texts in labels.items()}
+    bars = {
+        name: max(34.0, *(_width_of(text, 12) for text in texts)) + INSET_PIXELS + 6 for name, texts in labels.items()
+    }
     widths = {
         name: max(_width_of(cut(printable(name), NAME_COLUMNS), 14.5) + 2 * INSET_PIXELS,
                   bars[name] + BAR_PIXELS + NUMBER_PIXELS + INSET_PIXELS)
         for name in parents
     }  # fmt: skip
     places = layout(parents, widths)
-    heights = {one.name: HEAD_PIXELS + STATE_PIXELS * min(one.size, MOST_STATES) + FOOT_PIXELS for one in network.schema}
-    tops, bottoms = [], []
+    heights = {
+        one.name: HEAD_PIXELS + STATE_PIXELS * min(one.size, MOST_STATES) + FOOT_PIXELS for one in network.schema
+    }
+    tops: list[int] = []
+    bottoms: list[int] = []
     for row in range(places.height):
         tops.append(bottoms[-1] + GAP_PIXELS if bottoms else MARGIN_PIXELS)
         bottoms.append(tops[-1] + max(heights[name] for name in parents if places.rows[name] == row))
@@ -315,7 +320,8 @@ def _draw_state(
         low, high = box.bar + BAR_PIXELS * lower, box.bar + BAR_PIXELS * upper
         bar = (
             f'<path d="M{box.bar:.1f} {middle}h{BAR_PIXELS * mean:.1f}" stroke="#a8c5e8" stroke-width="11"/>'
-            f'<path d="M{low:.1f} {middle}H{high:.1f}m0 -3.5v7M{low:.1f} {middle - 3.5}v7" stroke="#1f3a5f" fill="none"/>'
+            f'<path d="M{low:.1f} {middle}H{high:.1f}m0 -3.5v7M{low:.1f} {middle - 3.5}v7" stroke="#1f3a5f" '
+            'fill="none"/>'
         )
         told = f"{label} {number}, interval {percent(lower)} to {percent(upper)}"
         href = "" if links is None else links.observe(box.quoted[code])

@@ -193,7 +193,9 @@ def promises(evidence: Evidence) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, Release):
-            found.append({"id": part.id, "guarantee": str(part.guarantee), "words": promise_words(part), "source": None})
+            found.append(
+                {"id": part.id, "guarantee": str(part.guarantee), "words": promise_words(part), "source": None}
+            )
         else:
             said = "no guarantee is stated" if part.guarantee is None else f"they state {part.guarantee}"
             found.append({"id": part.id, "guarantee": said, "words": [], "source": part.source})
@@ -201,7 +203,7 @@ def promises(evidence: Evidence) -> list[dict[str, Any]]:
 
 
 def page_questions(reading: Reading) -> Iterator[replies.Question]:
-    """Questions that pages will ask first: what nobody observed, then each state by itself, from the top of the table."""
+    """Questions that pages will ask first: nothing observed, then each state by itself."""
     if reading.version.kind == "weights":
         yield ask_numbers(reading, PageRequest())
     if reading.draws is None:
