@@ -11,12 +11,26 @@ from urllib.parse import quote_plus, urlencode
 from pydantic import Field
 
 from discreet.model.network import Network
-from discreet.server.parameters import Asked, Evidence, Level, Missing, Text
+from discreet.server.parameters import Asked, Level, Missing, Text
 
-__all__ = ["KEPT", "CompareRequest", "PageRequest", "StateLinks", "address", "evidence_texts", "quoted_states"]
+__all__ = [
+    "KEPT",
+    "MOST_CHARACTERS",
+    "CompareRequest",
+    "PageRequest",
+    "StateLinks",
+    "address",
+    "evidence_texts",
+    "quoted_states",
+]
 
 KEPT = "\0"
 """Stands in a fragment that is kept where each page puts what it carries on: its query. No text of a page has it."""
+
+
+MOST_OBSERVED, MOST_CHARACTERS, MOST_CARRIED = 100, 2_000, 300
+"""Observed variables of a page, characters of its query, and of one that its links carry on: each link has them all."""
+Evidence = Annotated[list[Text], Field(max_length=MOST_OBSERVED, description="Observed variables with their states.")]
 
 
 class PageRequest(Asked):
@@ -27,7 +41,7 @@ class PageRequest(Asked):
     view: Literal["table", "network"] | None = None
     noise: bool = False
     missing: Missing = None
-    q: Annotated[Text | None, Field(description="A query.")] = None
+    q: Annotated[str | None, Field(max_length=MOST_CHARACTERS, description="A query.")] = None
     download: bool = False
 
 
@@ -55,7 +69,9 @@ def pairs_of(asked: PageRequest) -> list[tuple[str, str]]:
     pairs = [("e", text) for text in asked.e]
     if asked.level != PageRequest.model_fields["level"].default:
         pairs.append(("level", f"{asked.level!r}"))
-    pairs += [(name, value) for name in ("view", "missing", "q") if (value := getattr(asked, name)) is not None]
+    pairs += [(name, value) for name in ("view", "missing") if (value := getattr(asked, name)) is not None]
+    if asked.q is not None and len(asked.q) <= MOST_CARRIED:
+        pairs.append(("q", asked.q))
     return pairs + [(name, "1") for name in ("noise", "download") if getattr(asked, name)]
 
 

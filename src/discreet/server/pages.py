@@ -21,7 +21,7 @@ from discreet.server.api import Serving, listed_release
 from discreet.server.desk import Made
 from discreet.server.gate import COOKIE
 from discreet.server.page_frame import page_response, problem_page, root_of, send_static
-from discreet.server.page_links import KEPT, CompareRequest, PageRequest, address, pairs_of
+from discreet.server.page_links import KEPT, MOST_CHARACTERS, CompareRequest, PageRequest, address, pairs_of
 from discreet.server.page_tables import compare_table
 from discreet.server.parameters import NoRequest, read_address, read_evidence
 from discreet.server.problems import Problem
@@ -173,6 +173,8 @@ class _Pages:
         pairs = [pair for pair in request.query_params.multi_items() if not pair[0].startswith(FIELD)]
         asked = read_address(PageRequest, QueryParams([pair for pair in pairs if pair != ("q", "")]))
         asked = asked.model_copy(update={"download": False})
+        if sum(map(len, asked.e)) > MOST_CHARACTERS:
+            raise Problem("bad-request", "this is too much evidence for a page, whose links all have it: ask with POST")
         told, problem = self._describe(version, asked, root_of(request)), None
         try:
             told |= await self._answer(version, asked, record)
@@ -213,7 +215,7 @@ class _Pages:
         if version.kind == "weights":
             return await self._answer_weights(version, asked, record)
         serving = self._serving
-        carried = "" if asked.q is None else f"&amp;q={escape(quote_plus(asked.q))}"
+        carried = "".join(f"&amp;q={escape(quote_plus(text))}" for name, text in pairs_of(asked) if name == "q")
         made = await serving.answer(version, lambda reading: ask_states(reading, asked))
         told: dict[str, Any] = {"states": made.body.decode().replace(KEPT, carried)}
         if version.kind == "family":
