@@ -1,0 +1,190 @@
+"""Pages of a server in a real browser: the whole walk by keyboard alone, on a desk and a phone, and nothing odd."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+
+import discreet as dc
+from browsing import DESK, PHONE, opened_browser, violations
+from networks import asia
+from releases import guarantee, simulated
+from served_kinds import plain, save
+from serving import Served, served
+
+WALKED = 8
+"""Tabs after which whatever is looked for must have been reached, for each element of a page."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    yield from opened_browser()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    place = tmp_path_factory.mktemp("served")
+    release = simulated(asia(), 2000, guarantee(), np.random.default_rng(3))
+    release.save(place / "asia.json")
+    release.posterior(draws=100, rng=1).save(place / "asia.draws")
+    many = dc.Network.from_edges(
+        [(f"v{at // 2}", f"v{at}") for at in range(1, 70)], [dc.Variable(f"v{at}", ("no", "yes")) for at in range(70)]
+    )
+    rng = np.random.default_rng(1)
+    counts = dc.tools.count_codes(many, {name: rng.integers(0, 2, 200).tolist() for name in many.nodes})
+    dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(many), guarantee(), rng=1).save(place / "many.json")
+    plain(5).save(place / "again.json")
+    names = ("plain", "laplace", "family", "linear", "classes", "structure", "states")
+    files = [place / "asia.draws", place / "many.json", place / "again.json", *(save(name, place) for name in names)]
+    with served(files, "--no-prepare") as running:
+        yield running
+
+
+@contextmanager
+def opened(
+    browser: Any, server: Served, path: str, size: tuple[int, int] = DESK, *, scripts: bool = True
+) -> Iterator[Any]:
+    """A page that says nothing on the console, asks nobody else, and allows no other."""
+    context = browser.new_context(viewport={"width": size[0], "height": size[1]}, java_script_enabled=scripts)
+    page = context.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("dialog", lambda dialog: said.append(dialog.message))
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    got = page.goto(server.url.rstrip("/") + path)
+    assert got.status == 200 and "default-src 'self'" in got.headers["content-security-policy"]
+    yield page
+    assert said == []
+    hosts = {urlsplit(url.removeprefix("blob:")).netloc for url in asked}
+    assert hosts == {urlsplit(server.url).netloc}
+    context.close()
+
+
+def here(page: Any) -> str:
+    """The id of what has the focus."""
+    return str(page.evaluate("document.activeElement.id"))
+
+
+def walk_to(page: Any, wanted: str) -> None:
+    """Press Tab until an element has the focus."""
+    for _ in range(page.locator("a, input, button, select, summary, [tabindex]").count() + WALKED):
+        page.keyboard.press("Tab")
+        if here(page) == wanted:
+            return
+    raise AssertionError(f"no key leads to {wanted}")
+
+
+def arrive(page: Any, part: str) -> None:
+    """Wait until an address has a part, and the page belongs to it."""
+    page.wait_for_url(lambda url: part in url)
+    page.wait_for_function("!document.querySelector('main').hasAttribute('aria-busy')")
+
+
+def test_the_whole_walk_by_keyboard_alone(browser: Any, server: Served) -> None:
+    with opened(browser, server, "/pages/asia") as page:
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.className") == "skip"
+        page.keyboard.press("Enter")
+        assert here(page) == "main"
+        walk_to(page, "s0.0")
+        page.keyboard.press("ArrowDown")
+        assert here(page) == "s0.1"
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Enter")
+        arrive(page, "?e=smoke%3Dyes")
+        assert here(page) == "s2.0", "the focus stays on the state"
+        assert page.locator("#said").inner_text() == "observed: smoke=yes"
+        assert page.title() == "asia given smoke=yes"
+        page.go_back()
+        page.wait_for_selector("#undo", state="detached")
+        page.go_forward()
+        page.wait_for_selector("#undo")
+        walk_to(page, "q")
+        page.keyboard.type("P(lung | smoke=no")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#q-error")
+        assert here(page) == "q" and page.locator("#said").inner_text() == page.locator("#q-error").inner_text()
+        page.keyboard.press("End")
+        page.keyboard.type(")")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#q-error", state="detached")
+        assert "lung=yes" in page.locator("form.query").inner_text()
+        walk_to(page, "view-table")
+        page.keyboard.press("Enter")
+        arrive(page, "view=table")
+        assert not page.locator(".network").count() and page.locator(".table").is_visible()
+        walk_to(page, "noise")
+        page.keyboard.press("Enter")
+        arrive(page, "noise=1")
+        assert "noise in it" in page.locator("thead").last.inner_text()
+        walk_to(page, "undo")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#undo", state="detached")
+        assert "smoke%3Dyes" not in page.url and "q=P%28lung" in page.url
+
+
+def test_everything_works_without_scripts(browser: Any, server: Served) -> None:
+    with opened(browser, server, "/pages/asia", scripts=False) as page:
+        assert not page.locator("#png").is_visible() and not page.locator(".tools").count()
+        page.focus("#s2\\.0")
+        page.keyboard.press("Enter")
+        page.wait_for_url(lambda url: "smoke" in url)
+        page.fill("#q", "P(lung)")
+        page.keyboard.press("Enter")
+        page.wait_for_url(lambda url: "q=" in url)
+        assert "smoke%3Dyes" in page.url and "lung=yes" in page.locator("form.query").inner_text()
+        page.click("#undo")
+        page.wait_for_url(lambda url: "smoke" not in url)
+
+
+def test_a_large_network_is_searched_made_smaller_and_saved(browser: Any, server: Served) -> None:
+    with opened(browser, server, "/pages/many") as page:
+        walk_to(page, "find")
+        page.keyboard.type("v6")
+        assert page.locator(".node:not(.dim)").count() == 11
+        assert page.locator("#said").inner_text() == "11 of 70 variables"
+        page.keyboard.press("Enter")
+        found = here(page)
+        assert page.evaluate("document.activeElement.closest('.node').dataset.name").startswith("v6")
+        page.keyboard.press("Enter")
+        arrive(page, "?e=v6")
+        assert here(page) == found and page.input_value("#find") == "v6" and page.locator(".dim").count() == 59
+        page.click("#fit")
+        width = page.evaluate("document.getElementById('picture').getBoundingClientRect().width")
+        assert width < DESK[0]
+        with page.expect_download() as saved:
+            page.click("#png")
+        assert Path(saved.value.path()).read_bytes().startswith(b"\x89PNG")
+        assert saved.value.suggested_filename == "many.png"
+
+
+def test_pages_keep_the_rules_of_accessibility_on_every_screen(browser: Any, server: Served) -> None:
+    paths = ("/", "/pages/laplace", "/pages/asia?e=smoke%3Dyes&q=MAP(lung,%20bronc)", "/pages/asia?view=table&noise=1",
+             "/compare?one=plain&other=again", "/pages/family", "/pages/linear?x.age=0.5&x.dose=1", "/pages/classes",
+             "/pages/structure", "/pages/states")  # fmt: skip
+    for path in paths:
+        for size in (DESK, PHONE):
+            with opened(browser, server, path, size) as page:
+                assert page.evaluate("document.documentElement.scrollWidth") == size[0], (path, size)
+                assert violations(page) == [], (path, size)
+
+
+def test_a_phone_has_the_table_alone_and_paper_one_of_both(browser: Any, server: Served) -> None:
+    with opened(browser, server, "/pages/asia", PHONE) as page:
+        assert not page.locator(".network").is_visible() and page.locator(".table").is_visible()
+        page.set_viewport_size({"width": DESK[0], "height": DESK[1]})
+        assert page.locator(".network").is_visible() and not page.locator(".table").is_visible()
+        page.emulate_media(media="print")
+        assert page.locator(".network").is_visible() and not page.locator("form.query").is_visible()
+        assert page.pdf().startswith(b"%PDF")
+    with opened(browser, server, "/pages/many") as page:
+        page.emulate_media(media="print")
+        assert not page.locator(".network").is_visible() and page.locator(".table").is_visible()
