@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, quote_plus
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from discreet.errors import DiscreetError, InputError
@@ -32,6 +32,7 @@ from discreet.server.release_page import (
     ask_picture,
     ask_query,
     ask_states,
+    ask_structure,
     page_questions,
     promises,
     shows_network,
@@ -168,7 +169,14 @@ class _Pages:
 
     async def release(self, request: Request) -> Response:
         """The page of one release."""
-        version = self._serving.shelf.find(request.path_params["release"])
+        shelf, cache = self._serving.shelf, self._serving.desk.cache
+        version = shelf.find(request.path_params["release"])
+        beside = (shelf.fault(version.name), *(one.id for one in (*shelf.versions(version.name), *shelf.newest())))
+        key = (version.digest, "whole page", request.url.query, root_of(request), beside)
+        known = cache.get(key)
+        if known is not None:
+            self._serving.meter.count("cache", "hit")
+            return HTMLResponse(known.body)
         record = {name[len(FIELD) :]: text for name, text in request.query_params.items() if name.startswith(FIELD)}
         pairs = [pair for pair in request.query_params.multi_items() if not pair[0].startswith(FIELD)]
         asked = read_address(PageRequest, QueryParams([pair for pair in pairs if pair != ("q", "")]))
@@ -181,7 +189,10 @@ class _Pages:
         except DiscreetError as error:
             problem = _problem_of(error)
             told |= {"problem": str(problem), "retry": problem.retry_after if problem.kind == "not-ready" else None}
-        return page_response(request, "release.html", 200 if problem is None else problem.status, **told)
+        response = page_response(request, "release.html", 200 if problem is None else problem.status, **told)
+        if problem is None and not (told["query_error"] or told["field_error"]):
+            cache.put(key, Made(bytes(response.body)))
+        return response
 
     def _describe(self, version: Version, asked: PageRequest, root: str) -> dict[str, Any]:
         """All of a page that needs no posterior: what is released, and where links lead."""
@@ -211,7 +222,8 @@ class _Pages:
     async def _answer(self, version: Version, asked: PageRequest, record: dict[str, str]) -> dict[str, Any]:
         """What a page says by the posterior."""
         if version.kind == "structure":
-            return {"structure": version.network.to_svg(), "lead": NETWORK_ONLY}
+            drawn = await self._serving.answer(version, ask_structure)
+            return {"structure": drawn.body.decode(), "lead": NETWORK_ONLY}
         if version.kind == "weights":
             return await self._answer_weights(version, asked, record)
         serving = self._serving

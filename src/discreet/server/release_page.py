@@ -22,6 +22,7 @@ from discreet.server.page_links import PageRequest, StateLinks
 from discreet.server.page_tables import answer_notes, answer_table, expected_table, number_table, reach_of, state_table
 from discreet.server.parameters import MarginalsRequest, read_evidence
 from discreet.server.picture import MARKS, draw_mark, draw_network
+from discreet.server.problems import Problem
 from discreet.server.readings import Reading
 from discreet.server.work import marginals_work, query_work
 
@@ -31,6 +32,7 @@ __all__ = [
     "ask_picture",
     "ask_query",
     "ask_states",
+    "ask_structure",
     "page_questions",
     "promises",
     "shows_network",
@@ -115,6 +117,11 @@ def ask_picture(reading: Reading, asked: PageRequest) -> replies.Question:
 
     key = ("picture", tuple(sorted(evidence.items())), asked.level, asked.missing)
     return replies.Question(key, make, lambda: marginals_work(posterior, evidence))
+
+
+def ask_structure(reading: Reading) -> replies.Question:
+    """A network that was chosen, drawn."""
+    return replies.Question(("page structure",), lambda: Made(reading.version.network.to_svg().encode(), HTML))
 
 
 def ask_query(reading: Reading, asked: PageRequest) -> replies.Question:
@@ -203,16 +210,28 @@ def promises(evidence: Evidence) -> list[dict[str, Any]]:
 
 
 def page_questions(reading: Reading) -> Iterator[replies.Question]:
-    """Questions that pages will ask first: nothing observed, then each state by itself."""
+    """Questions that pages will ask first: nothing observed, then each state by itself; none that is much work."""
     if reading.version.kind == "weights":
         yield ask_numbers(reading, PageRequest())
     if reading.draws is None:
         return
-    network = reading.plain.network
-    if marginals_work(reading.plain, ()) > MOST_PREPARED_WORK:
+    schema = reading.plain.network.schema
+    yield _bounded(ask_states(reading, PageRequest()))
+    if len(schema) > MOST_DRAWN:
         return
-    yield ask_states(reading, PageRequest())
-    yield replies.ask_marginals(reading, MarginalsRequest())
-    texts = [f"{one.name}={state}" for one in network.schema for state in one.states]
+    yield _bounded(replies.ask_marginals(reading, MarginalsRequest()))
+    texts = [f"{one.name}={state}" for one in schema for state in one.states]
     for text in texts[: round(MOST_PREPARED_BYTES / (STATE_BYTES * len(texts)))]:
-        yield ask_states(reading, PageRequest(e=[text]))
+        yield _bounded(ask_states(reading, PageRequest(e=[text])))
+
+
+def _bounded(question: replies.Question) -> replies.Question:
+    """A question that is not answered where that is much work; how much, is found in the thread that answers."""
+    make, work = question.make, question.work
+
+    def make_if_little() -> Made:
+        if work is not None and work() > MOST_PREPARED_WORK:
+            raise Problem("too-costly", "this is prepared for nobody")
+        return make()
+
+    return question._replace(make=make_if_little)
