@@ -13,6 +13,7 @@ import pytest
 
 import discreet as dc
 from browsing import DESK, PHONE, opened_browser, violations
+from discreet.server.tokens import add_token
 from networks import asia
 from releases import guarantee, simulated
 from served_kinds import plain, save
@@ -188,3 +189,18 @@ def test_a_phone_has_the_table_alone_and_paper_one_of_both(browser: Any, server:
     with opened(browser, server, "/pages/many") as page:
         page.emulate_media(media="print")
         assert not page.locator(".network").is_visible() and page.locator(".table").is_visible()
+
+
+def test_a_token_is_typed_in_and_leads_to_the_page_that_was_wanted(browser: Any, tmp_path: Path) -> None:
+    token = add_token(tmp_path / "tokens.json", "ann", 9)
+    options = ("--no-prepare", "--tokens", str(tmp_path / "tokens.json"))
+    with (
+        served([save("plain", tmp_path)], *options) as guarded,
+        opened(browser, guarded, "/pages/plain?e=a%3Dyes") as page,
+    ):
+        assert urlsplit(page.url).path == "/enter" and violations(page) == []
+        walk_to(page, "token")
+        page.keyboard.type(token)
+        page.keyboard.press("Enter")
+        arrive(page, "/pages/plain?e=a%3Dyes")
+        assert page.locator("#chip1").is_visible() and page.evaluate("document.cookie") == ""
