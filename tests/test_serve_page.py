@@ -7,6 +7,7 @@ import html
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
@@ -170,6 +171,15 @@ def test_names_are_no_markup(local: Local) -> None:
 def test_combined_releases_name_all_their_guarantees(local: Local) -> None:
     page = shown(local, "/pages/combined")
     assert "<b>census" in page.text and "epsilon 1, add-remove one record" in page.text
+
+
+def test_releases_of_the_same_records_promise_what_they_add_up_to(tmp_path: Path) -> None:
+    one, other = (replace(plain(seed), private=True, id=str(seed) * 32) for seed in (1, 2))
+    dc.combine(one, other, data="same").save(tmp_path / "both.json")
+    with Local([tmp_path / "both.json"]) as server:
+        page = shown(server, "/pages/both")
+        assert "All releases of data set 1 together: epsilon 2, add-remove one record" in " ".join(page.text.split())
+        assert "simulation" not in page.text
 
 
 def test_a_network_that_was_chosen_is_drawn_alone(local: Local) -> None:

@@ -15,6 +15,7 @@ from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.query import answer_many, marginals
 from discreet.queries.release_report import promise_words
 from discreet.releases.combined import Evidence, evidence_of
+from discreet.releases.external_figures import External
 from discreet.releases.release import Release
 from discreet.server import replies
 from discreet.server.desk import Made
@@ -195,18 +196,24 @@ def html_text(text: str) -> str:
 
 
 def promises(evidence: Evidence) -> list[dict[str, Any]]:
-    """The promises of all that was released, in symbols and in words."""
-    parts = [evidence] if isinstance(evidence, Release) else evidence_of(evidence).parts
-    found: list[dict[str, Any]] = []
-    for part in parts:
-        if isinstance(part, Release):
-            found.append(
-                {"id": part.id, "guarantee": str(part.guarantee), "words": promise_words(part), "source": None}
-            )
-        else:
-            said = "no guarantee is stated" if part.guarantee is None else f"they state {part.guarantee}"
-            found.append({"id": part.id, "guarantee": said, "words": [], "source": part.source})
-    return found
+    """The promises of all that was released; first what releases of the same records add up to."""
+    if isinstance(evidence, Release):
+        return [_promise_of(evidence)]
+    combined, together = evidence_of(evidence), list[dict[str, Any]]()
+    for number, (parts, total) in enumerate(zip(combined.data_sets, combined.guarantees, strict=True), 1):
+        if len(parts) > 1 and total is not None:
+            title = f"All releases of data set {number} together"
+            together.append({"title": title, "guarantee": str(total), "words": [], "source": None})
+    return [*together, *map(_promise_of, combined.parts)]
+
+
+def _promise_of(part: Release | External) -> dict[str, Any]:
+    """What one part promises, or who made the figures."""
+    if isinstance(part, Release):
+        title, told, words = f"Release {part.id[:8]}", str(part.guarantee), promise_words(part)
+        return {"title": title, "guarantee": told, "words": words, "source": None}
+    told = "no guarantee is stated" if part.guarantee is None else f"they state {part.guarantee}"
+    return {"title": part.source, "guarantee": told, "words": [], "source": part.source}
 
 
 def page_questions(reading: Reading) -> Iterator[replies.Question]:
