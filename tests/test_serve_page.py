@@ -369,6 +369,9 @@ def test_a_field_that_is_no_number_says_so(local: Local, value: str) -> None:
 def test_two_releases_stand_side_by_side(local: Local) -> None:
     page = shown(local, "/compare", one="plain", other="again", e="a=yes")
     assert "plain, version 1 and again, version 1" in page.text and "moved by" in page.text
+    assert [one["value"] for one in page.all("option") if "selected" in one] == [
+        local.shelf.find(name).id for name in ("plain", "again")
+    ]
     assert shown(local, "/compare").all("select")
     assert "nothing can be compared" in shown(local, "/compare", 400, one="plain", other="asia").text
     assert shown(local, "/compare", 400, one="plain", other="linear").alerts() == 1

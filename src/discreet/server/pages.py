@@ -127,7 +127,7 @@ class _Pages:
         if len(newest) == 1:
             return RedirectResponse(f"pages/{newest[0].name}", 307)
         rows = [{**listed_release(self._serving, one), "kind": KINDS[one.kind]} for one in newest]
-        return page_response(request, "releases.html", rows=rows, choices=self._comparable())
+        return page_response(request, "releases.html", rows=rows, choices=self._comparable(), chosen=())
 
     def _comparable(self) -> list[tuple[str, str]]:
         """Ids and names of all versions that have states."""
@@ -138,14 +138,18 @@ class _Pages:
     async def compare(self, request: Request) -> Response:
         """Two releases side by side."""
         asked = read_address(CompareRequest, request.query_params)
-        told: dict[str, Any] = {"choices": self._comparable(), "asked": asked, "table": "", "names": []}
+        told: dict[str, Any] = {"choices": self._comparable(), "asked": asked, "table": "", "names": [], "chosen": ()}
         if asked.one is None or asked.other is None:
             return page_response(request, "compare.html", **told)
         one, other = (self._serving.shelf.find(name) for name in (asked.one, asked.other))
         readings = [await self._serving.readings.get(version) for version in (one, other)]
         names = [f"{version.name}, version {version.number}" for version in (one, other)]
         made = await self._ask_both(readings, names, asked)
-        return page_response(request, "compare.html", **{**told, "table": made.body.decode(), "names": names})
+        return page_response(
+            request,
+            "compare.html",
+            **{**told, "table": made.body.decode(), "names": names, "chosen": (one.id, other.id)},
+        )
 
     async def _ask_both(self, readings: list[Reading], names: list[str], asked: CompareRequest) -> Made:
         """The table of two releases."""
