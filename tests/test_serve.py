@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.ipc
@@ -156,7 +157,9 @@ def read_records(body: bytes, form: str) -> pa.Table:
 def test_the_file_is_the_one_that_the_command_line_writes(local: Local, run: Shell, folder: Path) -> None:
     run("sample r.draws -n 70000 --output made.csv --replace")
     # The command line draws its records beside the posterior's stream: seed 0 of `query`, (0, 1) of `sample`.
-    chunks = record_chunks(dc.sample(dc.results.PosteriorDraws.load("r.draws"), 70_000, rng=(0, 1))[0], "csv")
+    chunks = record_chunks(
+        dc.sample(dc.results.PosteriorDraws.load("r.draws"), 70_000, rng=np.random.default_rng((0, 1)))[0], "csv"
+    )
     wanted = Path("made.csv").read_bytes()
     assert b"".join(piece for _, piece in chunks) == wanted
     got = ask(local, "synthetic", n=70_000, format="csv").body

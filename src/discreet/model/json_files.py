@@ -154,7 +154,7 @@ def read_json(text: str, what: str, limit: int) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_twice)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{what} is not JSON: {error}; the file is damaged or something else") from None
+        raise InputError(f"{what} is not JSON: {error}; it is damaged or something else") from None
 
 
 def _check_nesting(text: str, what: str) -> None:

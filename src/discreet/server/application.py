@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from importlib.abc import MetaPathFinder
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from starlette.types import ASGIApp
 from discreet.errors import DiscreetError, InputError
 from discreet.server import replies
 from discreet.server.api import Serving, api_routes
+from discreet.server.connections import Connection
 from discreet.server.gate import Gate
 from discreet.server.pages import page_questions, page_routes
 from discreet.server.server_limits import ServerLimits
@@ -76,6 +79,15 @@ class Settings:
             )
 
 
+class _WithoutPandas(MetaPathFinder):
+    """Keeps pyarrow from loading pandas, where it is installed, for any list: half a second, and 60 MB."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        """Nothing of this name is there."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError("a server has no use for pandas", name=fullname)
+
+
 def application(shelf: Shelf, settings: Settings, version: str) -> ASGIApp:
     """The whole server as an ASGI application; called within an event loop.
 
@@ -113,10 +125,11 @@ def serve(shelf: Shelf, settings: Settings, version: str, *, ready: Callable[[st
         InputError: nobody said who may ask, a file of tokens that cannot be read, or an address that is taken.
     """
     settings.check()
+    sys.meta_path.insert(0, _WithoutPandas())
     listener = _listen(settings)
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    address = f"http://{host}:{listener.getsockname()[1]}/"  # a proxy takes the root path away before it asks here
-    with listener:
+    address = f"http://{host}:{listener.getsockname()[1]}{settings.root_path}/"
+    with listener, suppress(KeyboardInterrupt):  # that is how a server is ended
         asyncio.run(_run(shelf, settings, version, listener, lambda: ready(address)))
 
 
@@ -134,6 +147,7 @@ async def _run(
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=STOP_SECONDS,
             ws="none",
+            http=Connection,
         )
     )
     serving = asyncio.ensure_future(server.serve(sockets=[listener]))

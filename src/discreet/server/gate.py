@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import OrderedDict
 from http.cookies import CookieError, SimpleCookie
@@ -110,6 +111,8 @@ class Gate:
         who = str(client[0])
         if self._tokens is not None and not path.startswith(OPEN_PATHS):
             name = self._tokens.find(_token_in(headers))
+            if name is None and not self._allow(who):
+                return self._refuse(self._too_many())
             if name is None:
                 if scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
                     here = quote(
@@ -121,13 +124,16 @@ class Gate:
                 )
             who = f"token {name}"
         if not self._allow(who):
-            wait = max(1, round(1 / self._limits.rate))
-            detail = f"more than {self._limits.rate:g} requests a second; ask again later"
-            return self._refuse(Problem("too-many-requests", detail, retry_after=wait))
+            return self._refuse(self._too_many())
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > self._limits.body_bytes:
             return self._refuse(_too_large(self._limits.body_bytes))
         return None
+
+    def _too_many(self) -> Problem:
+        """Too many requests of one client."""
+        detail = f"more than {self._limits.rate:g} requests a second; ask again later"
+        return Problem("too-many-requests", detail, retry_after=max(1, math.ceil(1 / self._limits.rate)))
 
     def _allow(self, who: str) -> bool:
         """Whether a client may send one more request now."""
@@ -169,8 +175,9 @@ def _problem_of(error: Exception) -> Problem:
             return error
         case HTTPException(status_code=404):
             return Problem("not-found", "nothing is at this address; /openapi.json lists what is")
-        case HTTPException(status_code=405):
-            return Problem("method-not-allowed", "this address takes another method; /openapi.json says which")
+        case HTTPException(status_code=405, headers=headers):
+            allow = ", ".join(sorted((headers or {}).get("Allow", "").split(", ")))
+            return Problem("method-not-allowed", f"this address takes {allow or 'another method'}", allow=allow)
         case DiscreetError():
             return Problem("bad-request", str(error))
         case _:

@@ -11,6 +11,7 @@ from pydantic import Field
 from starlette.datastructures import QueryParams
 
 from discreet.errors import InputError, listed, shown
+from discreet.model.json_files import decode_text, read_json
 from discreet.model.limits import QUERIES, QUERY_CHARACTERS
 from discreet.model.schema import Schema
 from discreet.server.problems import Problem
@@ -66,6 +67,8 @@ Evidence = Annotated[
     list[Text],
     Field(max_length=QUERIES, description="Observed variables with their states.", examples=[["smoke=yes"]]),
 ]
+ESCAPE = b"\\u"
+"""How a body may say half a character."""
 Form = Annotated[Literal["json", "csv"], Field(description="JSON, or a row for each number.")]
 
 
@@ -213,12 +216,15 @@ def read_body(model: type[Model], body: bytes) -> Model:
     """What a body of JSON says.
 
     Raises:
-        Problem: no JSON, or of another form.
+        InputError: no JSON, a field that is there twice, or a number that is none.
+        Problem: of another form.
     """
-    try:
-        found = json.loads(body, parse_constant=lambda _: None)
-    except (ValueError, RecursionError):
-        raise Problem("bad-request", "the body is no JSON") from None
+    found = read_json(decode_text(body, "the body"), "the body", len(body))
+    if ESCAPE in body:  # perhaps half a character, which no answer could hold
+        try:
+            json.dumps(found, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise Problem("bad-request", "the body has halves of characters, \\ud800 to \\udfff") from None
     if not isinstance(found, dict):
         raise Problem("bad-request", f"the body is an object of JSON with {listed(model.model_fields)}")
     return _validate(model, found)
@@ -260,5 +266,5 @@ def _validate(model: type[Model], given: Mapping[str, Any]) -> Model:
         return model.model_validate(dict(given))
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"][:3]))
+        place = ".".join(str(part) for part in first["loc"] if "[" not in str(part))  # no names of types
         raise Problem("bad-request", f"{place}: {first['msg'][:1].lower()}{first['msg'][1:]}") from None

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from discreet.errors import DiscreetError
 
-__all__ = ["PROBLEMS", "Problem", "problem_response"]
+__all__ = ["MEDIA", "PROBLEMS", "Problem", "problem_response", "problem_text"]
 
 PROBLEMS: Mapping[str, tuple[int, str]] = MappingProxyType(
     {
@@ -29,6 +29,7 @@ PROBLEMS: Mapping[str, tuple[int, str]] = MappingProxyType(
 )
 """Kinds of problems, with their status and title; a kind is the end of its `type`."""
 MEDIA = "application/problem+json"
+"""Type of what says what went wrong."""
 
 
 class Problem(DiscreetError):
@@ -38,25 +39,33 @@ class Problem(DiscreetError):
         kind: one of `PROBLEMS`.
         detail: the sentence.
         retry_after: seconds after which it is worth asking again; None says nothing of it.
+        allow: methods that an address takes; empty says nothing of them.
     """
 
-    def __init__(self, kind: str, detail: str, *, retry_after: int | None = None) -> None:
+    def __init__(self, kind: str, detail: str, *, retry_after: int | None = None, allow: str = "") -> None:
         super().__init__(detail)
+        self.allow = allow
         self.kind = kind
         self.status, self.title = PROBLEMS[kind]
         self.retry_after = retry_after
 
 
-def problem_response(problem: Problem) -> Response:
-    """The response for a problem."""
+def problem_text(problem: Problem) -> str:
+    """A problem as JSON."""
     content = {
         "type": f"urn:discreet:problem:{problem.kind}",
         "title": problem.title,
         "status": problem.status,
         "detail": str(problem),
     }
+    return json.dumps(content, ensure_ascii=False)
+
+
+def problem_response(problem: Problem) -> Response:
+    """The response for a problem."""
     headers = {} if problem.retry_after is None else {"Retry-After": str(problem.retry_after)}
+    if problem.allow:
+        headers["Allow"] = problem.allow
     if problem.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    text = json.dumps(content, ensure_ascii=False)
-    return Response(text, problem.status, headers, media_type=MEDIA)
+    return Response(problem_text(problem), problem.status, headers, media_type=MEDIA)

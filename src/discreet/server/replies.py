@@ -49,7 +49,7 @@ from discreet.server.parameters import (
 )
 from discreet.server.problems import Problem
 from discreet.server.readings import DRAWS, SEED, Reading
-from discreet.server.work import marginals_work, query_work
+from discreet.server.work import ROW_CELLS, marginals_work, query_work
 
 __all__ = [
     "Question",
@@ -198,7 +198,9 @@ def ask_prediction(reading: Reading, asked: PredictRequest) -> Question:
         return _ask_expectation(reading, asked)
     if asked.target is None:
         raise InputError("name the target: the variable to predict")
-    table, target, posterior = _by_column(asked.records), asked.target, reading.posterior(asked.missing)
+    posterior, target = reading.posterior(asked.missing), asked.target
+    # Records that show nothing at all are still records.
+    table = _by_column(asked.records) or {target: [None] * len(asked.records)}
     number = len(next(iter(table.values()), []))
 
     def make() -> Made:
@@ -214,9 +216,12 @@ def ask_prediction(reading: Reading, asked: PredictRequest) -> Question:
 
 def _ask_expectation(reading: Reading, asked: PredictRequest) -> Question:
     """What a regression expects of records."""
-    design = reading.weights.design
+    assert isinstance(reading.version.evidence, Release)
+    design = reading.version.evidence.design
     if asked.target not in (None, design.target.name if design.target is not None else None):
         raise InputError("a regression has its own target: leave it out")
+    if asked.missing is not None:
+        raise InputError("missing is of releases of a network: leave it out")
     table = _by_column(asked.records)
     records = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
     features = feature_rows(design, records)
@@ -227,7 +232,7 @@ def _ask_expectation(reading: Reading, asked: PredictRequest) -> Question:
         return json_of({"target": design.target and design.target.name, "level": asked.level, "records": rows})
 
     def work() -> float:
-        return float(features.size * len(reading.weights.weights) * design.outputs)
+        return float(features.size * DRAWS * design.outputs)
 
     return Question(("expect", asked.model_dump_json()), make, work)
 
@@ -262,6 +267,8 @@ def ask_decision(reading: Reading, asked: DecisionRequest) -> Question:
 
     else:
         text, payoffs = str(asked.query), asked.payoffs or {}
+        if not payoffs:
+            raise InputError("name what at least one response pays")
         utility = payoff(posterior.network, text, payoffs)
         query = parse_query(text, posterior.network.schema)
         values = [value for row in payoffs.values() for value in row.values()]
@@ -272,7 +279,10 @@ def ask_decision(reading: Reading, asked: DecisionRequest) -> Question:
             made = decide(posterior, utility, responses, bounds=bounds, **how)
             return json_of(decision_document(text, made))
 
-    return Question(("decide", asked.model_dump_json()), make, lambda: query_work(posterior, query))
+    def work() -> float:
+        return query_work(posterior, query) + ROW_CELLS * len(asked.payoffs or ()) * (posterior.cells.draws or 1)
+
+    return Question(("decide", asked.model_dump_json()), make, work)
 
 
 def ask_regression(reading: Reading, asked: RegressRequest) -> Question:

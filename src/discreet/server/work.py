@@ -18,7 +18,7 @@ from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.allowed import BOUNDED_DRAWS, MOST_BOUNDED_STATES
 from discreet.queries.query import ROW_LIMIT
 
-__all__ = ["marginals_work", "query_work"]
+__all__ = ["ROW_CELLS", "marginals_work", "query_work"]
 
 ROW_CELLS = 80
 """Of one row of an answer, for each draw: its interval and the part of the noise."""

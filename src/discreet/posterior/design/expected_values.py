@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -89,8 +90,8 @@ def feature_rows(design: Design, records: Sequence[Mapping[str, object]]) -> Flo
             )
         for place, name in enumerate(design.names):
             value = record.get(name)
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise InputError(f"the record at position {at} needs a number for {shown(name)}")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+                raise InputError(f"the record at position {at} needs a finite number for {shown(name)}")
             rows[at, place] = value
     return rows
 

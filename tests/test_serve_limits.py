@@ -1,0 +1,296 @@
+"""What a request may cost a server: work known before it is begun, a queue with an end, rates, bodies, and what is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pytest
+
+import discreet as dc
+from discreet.server.application import Settings
+from discreet.server.desk import AnswerCache, Made
+from discreet.server.gate import BODY_SECONDS
+from discreet.server.server_limits import ServerLimits
+from folding import every
+from served_kinds import plain, save
+from serving import Local, Reply, exchange
+
+WIDE = dc.Network(tuple(dc.Variable(f"v{at}", ("a", "b", "c", "d")) for at in range(13)),
+                  {f"v{at}": (f"v{at - 1}",) if at else () for at in range(13)})  # fmt: skip
+EVERY = [f"v{at}" for at in range(13)]
+
+
+def limited(**bounds: Any) -> Settings:
+    return Settings(prepare=False, limits=ServerLimits(**bounds))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("limits")
+    release = plain(1)
+    release.save(place / "r.json")
+    release.posterior(draws=100, rng=1).save(place / "r.draws")
+    counts = dc.tools.count_codes(WIDE, {name: [at % 4 for at in range(100)] for name in WIDE.nodes})
+    promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+    wide = dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(WIDE), promise, rng=1)
+    wide.posterior(draws=1000, rng=1).save(place / "wide.draws")
+    return place
+
+
+@pytest.fixture(scope="module")
+def wide(folder: Path) -> Iterator[Local]:
+    with Local([folder / "wide.draws"]) as server:
+        yield server
+
+
+@every("query", [
+    f"P({', '.join(EVERY[:9])})", f"MAP({', '.join(EVERY[:12])} | v12=a)", f"P({', '.join(EVERY[1:10])} | v0=a)",
+])  # fmt: skip
+def test_too_much_work_is_refused_before_it_is_begun(wide: Local, query: str) -> None:
+    got = wide.ask(f"/releases/wide/query?q={quote(query)}")
+    if got.status == 400:
+        assert "rows" in got.problem(400, "bad-request")  # more rows than any answer has
+    else:
+        assert "cells x draws" in got.problem(422, "too-costly")
+
+
+def test_many_cheap_questions_are_too_much_together(folder: Path) -> None:
+    with Local([folder / "r.draws"], settings=limited(most_work=1e6)) as server:
+        few = server.ask("/releases/r/query", {"q": ["P(c)"] * 3})
+        assert few.status == 200
+        many = server.ask("/releases/r/query", {"q": ["P(c)"] * 1000})
+        assert "cells x draws" in many.problem(422, "too-costly")
+        records = [{"a": "yes"}] * 1000
+        assert server.ask("/releases/r/predict", {"records": records[:2], "target": "c"}).status == 200
+        server.ask("/releases/r/predict", {"records": records, "target": "c"}).problem(422, "too-costly")
+        pays = {str(at): {"no": at, "yes": -at} for at in range(1000)}
+        server.ask("/releases/r/decide", {"query": "P(c)", "payoffs": pays}).problem(422, "too-costly")
+        server.ask("/releases/r/synthetic?n=1000001").problem(422, "too-costly")
+
+
+def test_every_operation_that_computes_is_bounded(folder: Path) -> None:
+    with Local([folder / "r.draws"], settings=limited(most_work=1, most_records=1)) as server:
+        for path in ("query?q=P(c)", "query?q=P(b,c)&assume=nothing", "marginals", "query", "regress?target=c&on=a",
+                     "explain?q=P(c)", "query?format=csv", "synthetic?n=2"):  # fmt: skip
+            server.ask(f"/releases/r/{path}").problem(422, "too-costly")
+        for operation, body in {"predict": {"records": [{"a": "no"}], "target": "c"}, "query": {"q": ["P(c)"]},
+                                "decide": {"quantity": "P(c=no)"}}.items():  # fmt: skip
+            server.ask(f"/releases/r/{operation}", body).problem(422, "too-costly")
+        for path in ("", "/fit", "/explain"):
+            assert server.ask(f"/releases/r{path}").status == 200
+
+
+@contextmanager
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, threading.Event]]:
+    """Marginals that begin, and end when they are told to."""
+    from discreet.server import replies
+
+    begun, go, compute = threading.Event(), threading.Event(), replies.marginals
+
+    def wait(*args: Any, **kwargs: Any) -> Any:
+        begun.set()
+        assert go.wait(60)
+        return compute(*args, **kwargs)
+
+    monkeypatch.setattr(replies, "marginals", wait)
+    try:
+        yield begun, go
+    finally:
+        go.set()
+
+
+def test_a_full_queue_is_said_and_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    levels = [f"/releases/r/marginals?level=0.{at}" for at in range(50, 60)]
+    with (
+        Local([folder / "r.draws"], settings=limited(workers=1, queue=2)) as server,
+        held(monkeypatch) as (begun, go),
+    ):
+        assert server.ask("/releases/r/fit").status == 200
+
+        async def ask() -> list[Reply]:
+            asked = [asyncio.ensure_future(server.asking(path)) for path in levels]
+            while not begun.is_set() or sum(one.done() for one in asked) < 7:
+                await asyncio.sleep(0.01)
+            kept = await server.asking("/releases/r/fit")  # what is known needs no place in the queue
+            assert kept.status == 200
+            go.set()
+            return await asyncio.gather(*asked)
+
+        (got,) = server.run(ask())
+        refused = [one for one in got if one.status != 200]
+        assert len(refused) == 7
+        for one in refused:
+            assert "3 questions are waiting" in one.problem(503, "busy") and int(one.headers["retry-after"]) > 0
+        again = [server.ask(path) for path in levels]
+        assert {one.status for one in again} == {200}
+
+
+def test_an_answer_that_takes_too_long_is_kept_for_who_asks_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Local([folder / "r.draws"], settings=limited(seconds=0.2)) as server, held(monkeypatch) as (_, go):
+        got = server.ask("/releases/r/marginals")
+        assert "ask again" in got.problem(503, "not-ready") and int(got.headers["retry-after"]) > 0
+        go.set()
+        for _ in range(500):
+            if "discreet_answers_seconds_count 1\n" in server.ask("/metrics").text:
+                break
+            server.run(asyncio.sleep(0.01))
+        monkeypatch.undo()
+        monkeypatch.setattr("discreet.server.replies.marginals", None)  # nobody computes it again
+        assert server.ask("/releases/r/marginals").status == 200
+
+
+def test_who_asks_the_same_at_once_waits_for_one_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from discreet.server import replies
+
+    made, compute = [], replies.marginals
+
+    def count(*args: Any, **kwargs: Any) -> Any:
+        made.append(1)
+        return compute(*args, **kwargs)
+
+    monkeypatch.setattr(replies, "marginals", count)
+    with Local([folder / "r.draws"]) as server:
+        got = server.run(*(server.asking("/releases/r/marginals?e=a=no") for _ in range(20)))
+        assert {one.status for one in got} == {200} and len({one.body for one in got}) == 1
+        assert made == [1]
+
+
+SAME = "q=P(c%7Ca=yes,b=no)"
+
+
+@every("first, second", [
+    ("query?q=P(c%7Ca=yes,b=no)", "query?q=P(c%7Ca=yes,b=no)&level=0.9"), (f"query?{SAME}", f"query?{SAME}&assume=robust"),
+    (f"query?{SAME}", f"query?{SAME}&predictive=true"), (f"query?{SAME}", f"query?{SAME}&format=csv"),
+    ("marginals?e=a=yes", "marginals?e=a=no"), ("marginals?e=a=yes", "marginals?e=a=yes&predictive=true"),
+    ("marginals?e=a=yes", "marginals?e=a=yes&level=0.5"), ("marginals", "marginals?format=csv"),
+    ("query?q=P(c)&q=P(b)", "query?q=P(b)&q=P(c)"), ("query?q=P(c)", "query?q=MAP(c)"),
+    ("regress?target=c&on=a", "regress?target=c&on=a&kind=logistic"), ("regress?target=c&on=a", "regress?target=c&on=b"),
+    ("regress?target=c&on=a", "regress?target=c&on=a&level=0.5"), ("report", "report?level=0.5"),
+    ("report", "report?format=markdown"), ("explain?q=P(c)", "explain?q=P(c)&level=0.5"),
+    ("explain?q=P(c)", "explain?q=P(c)&rows=1"), ("explain", "explain?q=P(c)"), ("fit", "explain"),
+])  # fmt: skip
+def test_other_questions_have_other_answers(wide: Local, folder: Path, first: str, second: str) -> None:
+    with Local([folder / "r.draws"]) as server:
+        one, other = (server.ask(f"/releases/r/{path}") for path in (first, second))
+        assert one.status == other.status == 200
+        assert one.body != other.body
+        assert server.ask(f"/releases/r/{first}").body == one.body
+        with Local([folder / "r.draws"]) as fresh:  # which has nothing kept
+            assert fresh.ask(f"/releases/r/{second}").body == other.body
+
+
+@every("first, second", [
+    ("query?q=P(c%7Ca=yes,b=no)", "query?q=P(c%20%7C%20a=yes,%20b=no)"), ("query?q=P(c)", "query?q=P(c)&level=0.95"),
+    ("marginals?e=a=yes&e=b=no", "marginals?e=b=no&e=a=yes"), ("marginals", "query"),
+    ("query?q=P(c)&predictive=false", "query?q=P(c)&format=json"), ("query?q=P(c)", "query?q=P(c)&inside=log-linear"),
+])  # fmt: skip
+def test_the_same_question_in_other_words_is_kept(wide: Local, folder: Path, first: str, second: str) -> None:
+    with Local([folder / "r.draws"]) as server:
+        one = server.ask(f"/releases/r/{first}")
+        before = server.ask("/metrics").text
+        other = server.ask(f"/releases/r/{second}")
+        assert one.body == other.body
+        count = 'discreet_cache_total{found="hit"} '
+        assert f"{count}1\n" in server.ask("/metrics").text and count not in before
+
+
+def test_numbers_inside_bins_and_missing_values_are_part_of_the_question(tmp_path: Path) -> None:
+    gappy, family = save("gappy", tmp_path), save("family", tmp_path)
+    with Local([gappy, family]) as server:
+        bodies = {server.ask(f"/releases/gappy/query?q=P(c)&missing={how}").body for how in ("state", "at-random")}
+        assert len(bodies) == 2
+        asked = [f"/releases/family/query?q=E(wait)&inside={how}" for how in ("uniform", "log-linear")]
+        assert len({server.ask(path).body for path in asked}) == 2
+        drawn = [f"/releases/gappy/synthetic?n=200&missing={how}" for how in ("state", "at-random")]
+        assert len({server.ask(path).body for path in drawn}) == 2
+
+
+def test_what_was_not_asked_for_longest_is_forgotten() -> None:
+    cache = AnswerCache(5000)
+    for name in range(8):
+        cache.put(name, Made(b"x" * 500))
+        cache.get(0)
+    assert cache.bytes <= 5000 and len(cache) == 5
+    assert cache.get(0) is not None and cache.get(7) is not None and cache.get(1) is None
+    cache.put(7, Made(b"y"))
+    assert cache.bytes == 4 * 1000 + 501
+    cache.put("large", Made(b"x" * 10_000))
+    assert cache.get("large") is None and cache.bytes <= 5000
+
+
+def test_rates_by_address(folder: Path) -> None:
+    with Local([folder / "r.draws"], settings=limited(rate=0.001, burst=3)) as server:
+        for _ in range(3):
+            assert server.ask("/healthz").status == 200
+        got = server.ask("/healthz")
+        assert "0.001 requests a second" in got.problem(429, "too-many-requests")
+        assert int(got.headers["retry-after"]) == 1000
+
+
+def test_bodies_have_an_end(folder: Path) -> None:
+    with Local([folder / "r.draws"]) as server:
+        large = b'{"q": ["' + b"x" * 10_000_000 + b'"]}'
+        assert "1,048,576 bytes" in server.ask("/releases/r/query", large).problem(413, "too-large")
+        for length in ("-1", "1e3", "", "٣"):
+            got = server.ask("/releases/r/query", b"{}", {"content-length": length.encode().decode("latin-1")})
+            got.problem(413, "too-large")
+        scope = {"type": "http", "method": "POST", "path": "/releases/r/query", "query_string": b"", "headers": [],
+                 "client": ("127.0.0.1", 1), "http_version": "1.1", "scheme": "http"}  # fmt: skip
+        (got,) = server.run(exchange(server.app, {**scope}, [b"x" * 65_536] * 160))  # chunked: no length is said
+        got.problem(413, "too-large")
+        (got,) = server.run(exchange(server.app, {**scope}, [b'{"q": ["P', b"", b'(c)"]}']))
+        assert got.status == 200
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert BODY_SECONDS <= 30
+    monkeypatch.setattr("discreet.server.gate.BODY_SECONDS", 0.1)
+    with Local([folder / "r.draws"]) as server:
+
+        async def ask() -> Reply:
+            found: dict[str, Any] = {}
+
+            async def receive() -> dict[str, Any]:
+                if not found:
+                    found["first"] = True
+                    return {"type": "http.request", "body": b"{", "more_body": True}
+                await asyncio.sleep(60)
+                raise AssertionError
+
+            async def send(message: dict[str, Any]) -> None:
+                found[message["type"]] = message
+
+            scope = {"type": "http", "method": "POST", "path": "/releases/r/query", "query_string": b"", "headers": [],
+                     "client": None, "http_version": "1.1", "scheme": "http"}  # fmt: skip
+            await server.app(scope, receive, send)
+            start = found["http.response.start"]
+            headers = {name.decode(): value.decode() for name, value in start["headers"]}
+            return Reply(start["status"], headers, found["http.response.body"]["body"])
+
+        assert "did not come" in server.run(ask())[0].problem(400, "bad-request")
+
+
+def test_a_thousand_variables_are_planned_at_once(tmp_path: Path) -> None:
+    names = [f"n{at}" for at in range(1000)]
+    network = dc.Network(tuple(dc.Variable(name, ("a", "b")) for name in names),
+                         {name: (names[at - 1],) if at else () for at, name in enumerate(names)})  # fmt: skip
+    counts = dc.tools.count_codes(network, {name: [0, 1, 1, 0] for name in names})
+    promise = dc.Guarantee(epsilon=10, delta=0, relation="add-remove", unit="record")
+    release = dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(network), promise, rng=1)
+    release.posterior(draws=50, rng=1).save(tmp_path / "long.draws")
+    with Local([tmp_path / "long.draws"], settings=limited(most_work=10)) as server:
+        for query in (
+            f"P({','.join(names)})",
+            f"MAP({','.join(names)})",
+            "P(n0|" + ",".join(f"{n}=a" for n in names[1:]) + ")",
+        ):
+            got = server.ask("/releases/long/query?" + urlencode({"q": query}))
+            assert got.status in (400, 422), got.text
