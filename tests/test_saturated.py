@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -106,6 +106,13 @@ def test_nothing_is_added_where_tables_are_the_families() -> None:
     chain = small(("a", 2, ()), ("b", 2, ("a",)), ("c", 2, ("b",)))
     assert saturated(chain, [("a", "b"), ("b", "c")]) is chain
     assert saturated(chain, []) is chain
+
+
+def test_a_long_chain_is_followed_to_its_end() -> None:
+    names = [f"n{at}" for at in range(2000)]
+    arcs = list(pairwise(names))
+    network = dc.Network.from_edges(arcs, [dc.Variable(name, ("0", "1")) for name in names])
+    assert leaves_open(network, names[-2:]) and not leaves_open(network, [names[0], names[-1]])
 
 
 def test_which_sets_a_network_leaves_open() -> None:

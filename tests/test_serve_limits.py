@@ -43,21 +43,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.fixture(scope="module")
-def wide(folder: Path) -> Iterator[Local]:
-    with Local([folder / "wide.draws"]) as server:
-        yield server
-
-
 @every("query", [
     f"P({', '.join(EVERY[:9])})", f"MAP({', '.join(EVERY[:12])} | v12=a)", f"P({', '.join(EVERY[1:10])} | v0=a)",
 ])  # fmt: skip
-def test_too_much_work_is_refused_before_it_is_begun(wide: Local, query: str) -> None:
-    got = wide.ask(f"/releases/wide/query?q={quote(query)}")
-    if got.status == 400:
-        assert "rows" in got.problem(400, "bad-request")  # more rows than any answer has
-    else:
-        assert "cells x draws" in got.problem(422, "too-costly")
+def test_too_much_work_is_refused_before_it_is_begun(folder: Path, query: str) -> None:
+    with Local([folder / "wide.draws"], settings=limited(most_work=1e6)) as server:
+        got = server.ask(f"/releases/wide/query?q={quote(query)}")
+        if query.startswith("MAP"):
+            assert "cells x draws" in got.problem(422, "too-costly")
+        else:
+            assert "combinations" in got.problem(400, "bad-request")  # more rows than any answer has
 
 
 def test_many_cheap_questions_are_too_much_together(folder: Path) -> None:
@@ -167,17 +162,18 @@ SAME = "q=P(c%7Ca=yes,b=no)"
 
 
 @every("first, second", [
-    ("query?q=P(c%7Ca=yes,b=no)", "query?q=P(c%7Ca=yes,b=no)&level=0.9"), (f"query?{SAME}", f"query?{SAME}&assume=robust"),
+    (f"query?{SAME}", f"query?{SAME}&level=0.9"), (f"query?{SAME}", f"query?{SAME}&assume=robust"),
     (f"query?{SAME}", f"query?{SAME}&predictive=true"), (f"query?{SAME}", f"query?{SAME}&format=csv"),
     ("marginals?e=a=yes", "marginals?e=a=no"), ("marginals?e=a=yes", "marginals?e=a=yes&predictive=true"),
     ("marginals?e=a=yes", "marginals?e=a=yes&level=0.5"), ("marginals", "marginals?format=csv"),
     ("query?q=P(c)&q=P(b)", "query?q=P(b)&q=P(c)"), ("query?q=P(c)", "query?q=MAP(c)"),
-    ("regress?target=c&on=a", "regress?target=c&on=a&kind=logistic"), ("regress?target=c&on=a", "regress?target=c&on=b"),
+    ("regress?target=c&on=a", "regress?target=c&on=a&kind=logistic"),
+    ("regress?target=c&on=a", "regress?target=c&on=b"),
     ("regress?target=c&on=a", "regress?target=c&on=a&level=0.5"), ("report", "report?level=0.5"),
     ("report", "report?format=markdown"), ("explain?q=P(c)", "explain?q=P(c)&level=0.5"),
     ("explain?q=P(c)", "explain?q=P(c)&rows=1"), ("explain", "explain?q=P(c)"), ("fit", "explain"),
 ])  # fmt: skip
-def test_other_questions_have_other_answers(wide: Local, folder: Path, first: str, second: str) -> None:
+def test_other_questions_have_other_answers(folder: Path, first: str, second: str) -> None:
     with Local([folder / "r.draws"]) as server:
         one, other = (server.ask(f"/releases/r/{path}") for path in (first, second))
         assert one.status == other.status == 200
@@ -192,7 +188,7 @@ def test_other_questions_have_other_answers(wide: Local, folder: Path, first: st
     ("marginals?e=a=yes&e=b=no", "marginals?e=b=no&e=a=yes"), ("marginals", "query"),
     ("query?q=P(c)&predictive=false", "query?q=P(c)&format=json"), ("query?q=P(c)", "query?q=P(c)&inside=log-linear"),
 ])  # fmt: skip
-def test_the_same_question_in_other_words_is_kept(wide: Local, folder: Path, first: str, second: str) -> None:
+def test_the_same_question_in_other_words_is_kept(folder: Path, first: str, second: str) -> None:
     with Local([folder / "r.draws"]) as server:
         one = server.ask(f"/releases/r/{first}")
         before = server.ask("/metrics").text
@@ -278,19 +274,16 @@ def test_a_body_that_does_not_come_is_not_waited_for(folder: Path, monkeypatch: 
         assert "did not come" in server.run(ask())[0].problem(400, "bad-request")
 
 
-def test_a_thousand_variables_are_planned_at_once(tmp_path: Path) -> None:
-    names = [f"n{at}" for at in range(1000)]
+def test_a_question_that_names_a_hundred_variables_is_planned_at_once(tmp_path: Path) -> None:
+    names = [f"n{at}" for at in range(100)]
     network = dc.Network(tuple(dc.Variable(name, ("a", "b")) for name in names),
                          {name: (names[at - 1],) if at else () for at, name in enumerate(names)})  # fmt: skip
     counts = dc.tools.count_codes(network, {name: [0, 1, 1, 0] for name in names})
     promise = dc.Guarantee(epsilon=10, delta=0, relation="add-remove", unit="record")
     release = dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(network), promise, rng=1)
     release.posterior(draws=50, rng=1).save(tmp_path / "long.draws")
+    last = "P(n0|" + ",".join(f"{name}=a" for name in names[1:]) + ")"
     with Local([tmp_path / "long.draws"], settings=limited(most_work=10)) as server:
-        for query in (
-            f"P({','.join(names)})",
-            f"MAP({','.join(names)})",
-            "P(n0|" + ",".join(f"{n}=a" for n in names[1:]) + ")",
-        ):
+        for query in (f"P({','.join(names)})", f"MAP({','.join(names)})", last):
             got = server.ask("/releases/long/query?" + urlencode({"q": query}))
             assert got.status in (400, 422), got.text

@@ -136,10 +136,14 @@ def leaves_open(network: Network, names: Iterable[str]) -> bool:
         >>> leaves_open(network, ["a"]), leaves_open(network, ["c"])  # c follows from its parents, which are not joined
         (True, False)
     """
-    if missing_arcs(network, names):
-        return False
-    last = max(names, key=network.order.index)
-    return not network.parents[last] or leaves_open(network, network.parents[last])
+    place = {name: at for at, name in enumerate(network.order)}
+    asked = tuple(names)
+    while asked:
+        *others, last = sorted(asked, key=place.__getitem__)
+        if any(name not in network.parents[last] for name in others):
+            return False
+        asked = network.parents[last]
+    return True
 
 
 def projected(cells: Tables, network: Network) -> Tables:

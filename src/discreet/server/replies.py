@@ -49,7 +49,7 @@ from discreet.server.parameters import (
 )
 from discreet.server.problems import Problem
 from discreet.server.readings import DRAWS, SEED, Reading
-from discreet.server.work import ROW_CELLS, marginals_work, query_work
+from discreet.server.work import ROW_CELLS, drawing_work, marginals_work, query_work
 
 __all__ = [
     "Question",
@@ -312,8 +312,10 @@ def ask_explanation(reading: Reading, asked: ExplainRequest) -> Question:
         return json_of(found.document())
 
     def work() -> float:
-        posterior = reading.posterior()
-        return sum(query_work(posterior, parse_query(text, posterior.network.schema)) for text in asked.q)
+        posterior, network = reading.posterior(), release.network
+        queries = [parse_query(text, network.schema) for text in asked.q]
+        drawn = max(drawing_work(network, query, DRAWS) for query in queries)
+        return drawn + sum(query_work(posterior, query) for query in queries)
 
     return Question(("explain", asked.model_dump_json()), make, work if asked.q else None)
 

@@ -18,16 +18,20 @@ from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.allowed import BOUNDED_DRAWS, MOST_BOUNDED_STATES
 from discreet.queries.query import ROW_LIMIT
 
-__all__ = ["ROW_CELLS", "marginals_work", "query_work"]
+__all__ = ["ROW_CELLS", "drawing_work", "marginals_work", "query_work"]
 
 ROW_CELLS = 80
 """Of one row of an answer, for each draw: its interval and the part of the noise."""
 SAMPLED_CELLS_SHARE = 4
 """Cells of inference that a state of a made-up record takes the time of."""
-LINEAR_PROGRAM_CELLS = 2_000
+LINEAR_PROGRAM_CELLS = 100_000
 """Cells of inference that a linear program takes the time of, for each of its states."""
-JOINT_LAW_PASSES = 8
+JOINT_LAW_PASSES = 24
 """Passes over a joint law that fit it to what tables say."""
+JOINT_LAW_TIMES = 3
+"""How often such a law is found in the network before: for draws, twins, and all of both that are sampled."""
+EXPLANATION_CELLS = 20_000
+"""Of a node whose rows are drawn for an explanation, for each draw: it has a posterior of its own, and other priors."""
 
 
 def marginals_work(posterior: PosteriorDraws, evidence: Iterable[str]) -> float:
@@ -60,7 +64,9 @@ def query_work(posterior: PosteriorDraws, query: Query, *, bounds: bool = False)
     free = tuple(name for name, state in asked.targets if state is None)
     fixed = tuple(name for name, state in asked.targets if state is not None)
     names = (*free, *fixed, *seen)
-    rows = min(network.cells(free), ROW_LIMIT)
+    rows = network.cells(free)
+    if rows > ROW_LIMIT:
+        return 0.0  # it is refused at once, and planning it would take longer
     if bounds:
         states = min(network.cells(names), MOST_BOUNDED_STATES)
         return float(BOUNDED_DRAWS * rows * LINEAR_PROGRAM_CELLS * states)
@@ -70,6 +76,13 @@ def query_work(posterior: PosteriorDraws, query: Query, *, bounds: bool = False)
             return float(SAMPLED_CELLS_SHARE * MOST_DRAWN_STATES)
         cells += elimination.joint_cost(network, free, dict.fromkeys((*fixed, *seen), 0))
     return float(cells * draws)
+
+
+def drawing_work(network: Network, query: Query, draws: int) -> float:
+    """Cells times draws of the posterior that an explanation draws for a query."""
+    asked = query if isinstance(query, Probability) else None
+    names = [name for name, _ in (*asked.targets, *asked.evidence)] if asked is not None else []
+    return float(EXPLANATION_CELLS * len(network.ancestors(names)) * draws)
 
 
 def _explanation_cells(posterior: PosteriorDraws, targets: Scope, seen: Mapping[str, str]) -> int:
@@ -92,7 +105,7 @@ def _joint_cells(posterior: PosteriorDraws, names: Scope) -> int:
     if posterior.tables is None or not posterior.tables.say(names):
         return 0
     network = posterior.network
-    return elimination.joint_cost(network, names, {}) + JOINT_LAW_PASSES * network.cells(names)
+    return JOINT_LAW_TIMES * elimination.joint_cost(network, names, {}) + JOINT_LAW_PASSES * network.cells(names)
 
 
 def _draws(posterior: PosteriorDraws) -> int:
