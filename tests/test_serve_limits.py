@@ -1,4 +1,4 @@
-"""What a request may cost a server: work known before it is begun, a queue with an end, rates, bodies, and what is kept."""
+"""What a request may cost a server: work known before it is begun, queues with an end, rates, bodies, what is kept."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_too_much_work_is_refused_before_it_is_begun(folder: Path, query: str) -
         if query.startswith("MAP"):
             assert "cells x draws" in got.problem(422, "too-costly")
         else:
-            assert "combinations" in got.problem(400, "bad-request")  # more rows than any answer has
+            assert "rows, more than" in got.problem(400, "bad-request")  # more rows than any answer has
 
 
 def test_many_cheap_questions_are_too_much_together(folder: Path) -> None:
@@ -274,8 +274,8 @@ def test_a_body_that_does_not_come_is_not_waited_for(folder: Path, monkeypatch: 
         assert "did not come" in server.run(ask())[0].problem(400, "bad-request")
 
 
-def test_a_question_that_names_a_hundred_variables_is_planned_at_once(tmp_path: Path) -> None:
-    names = [f"n{at}" for at in range(100)]
+def test_a_question_that_names_fifty_variables_is_planned_at_once(tmp_path: Path) -> None:
+    names = [f"n{at}" for at in range(50)]
     network = dc.Network(tuple(dc.Variable(name, ("a", "b")) for name in names),
                          {name: (names[at - 1],) if at else () for at, name in enumerate(names)})  # fmt: skip
     counts = dc.tools.count_codes(network, {name: [0, 1, 1, 0] for name in names})

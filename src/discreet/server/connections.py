@@ -16,7 +16,9 @@ from discreet.server.problems import MEDIA, Problem, problem_text
 __all__ = ["Connection"]
 
 HEAD_BYTES = 2**18
-"""Of the head of a request: room for a query of 100,000 characters."""
+"""Of the head of a request."""
+ADDRESS_BYTES = 2**16 - 1
+"""Of the address in it: httptools counts no further."""
 HEAD_SECONDS = 10.0
 """In which a head has to be there, from the start of a connection, or from its first byte."""
 TAKE_SECONDS = 60.0
@@ -30,6 +32,7 @@ class Connection(HttpToolsProtocol):
     _head = 0
     _waits: asyncio.TimerHandle | None = None
     _takes: asyncio.TimerHandle | None = None
+    _fault = Problem("bad-request", "this is no HTTP request")
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a head, unless there are too many."""
@@ -55,6 +58,14 @@ class Connection(HttpToolsProtocol):
         if self._waits is not None and self._head > HEAD_BYTES:
             self._refuse(Problem("too-large", f"the head of a request has at most {HEAD_BYTES:,} bytes"))
 
+    def on_url(self, url: bytes) -> None:
+        """Take a part of the address; what is too long cannot be read, and it is better to know why."""
+        super().on_url(url)
+        if len(self.url) > ADDRESS_BYTES:
+            self._fault = Problem(
+                "too-large", f"an address has at most {ADDRESS_BYTES:,} bytes; ask a longer question by POST"
+            )
+
     def on_headers_complete(self) -> None:
         """The head is there."""
         self._stop()
@@ -69,7 +80,7 @@ class Connection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP."""
-        self._refuse(Problem("bad-request", "this is no HTTP request"))
+        self._refuse(self._fault)
 
     def pause_writing(self) -> None:
         """Wait for a client that does not take its answer, but not for ever."""

@@ -34,6 +34,7 @@ Kind = Literal["network", "family", "states", "weights", "structure"]
 """What a release answers with: probabilities of a network, also of a family's parameters, or of the states of one
 variable; coefficients of a regression or a direction; a network that was chosen, and nothing else."""
 NAME = re.compile(r"[^A-Za-z0-9._~-]+")
+ID = re.compile("[0-9a-f]{32}")
 NAME_CHARACTERS = 100
 LOOK_SECONDS = 1.0
 """Between two looks at a file."""
@@ -190,7 +191,7 @@ class Shelf:
         evidence, draws = _read(file.path)
         own = _identify(evidence)
         same = self._by_id.get(own)
-        if same is not None and same.path != file.path:
+        if same is not None and same.name != file.name:
             raise InputError(
                 f"{shown_path(same.path)} and {shown_path(file.path)} are the same release ({own}): serve one of them"
             )
@@ -198,7 +199,7 @@ class Shelf:
         if draws is None:
             draws = next((path for path, (_, known) in self._draws.items() if known == content), None)
         stamp = None if draws is None else _stamp(draws)
-        number = len(file.versions) + 1 if same is None else same.number
+        number = max((one.number for one in file.versions), default=0) + 1 if same is None else same.number
         version = Version(own, f"{content}-{stamp}", file.name, number, evidence, _kind_of(evidence), file.path, draws)
         file.fault = ""
         if same is not None:
@@ -212,6 +213,8 @@ class Shelf:
         """A name for a file that an address can hold, and no other file has."""
         stem = path.name.partition(".")[0] or path.name
         plain = NAME.sub("-", stem)[:NAME_CHARACTERS].strip(".-") or "release"
+        if ID.fullmatch(plain):
+            plain = f"release-{plain}"  # what is found by an id is the release of that id
         taken = {file.name for file in self._files}
         number = 2
         name = plain

@@ -1,0 +1,184 @@
+"""Who may ask a server: tokens of a file that has their digests alone, for a time, and all others nothing."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+import discreet as dc
+from discreet.app.start import main
+from discreet.server.application import Settings
+from discreet.server.server_limits import ServerLimits
+from discreet.server.tokens import MOST_DAYS, TokenFile, add_token, revoke_token
+from folding import every
+from served_kinds import plain
+from serving import Local
+
+ASKED = "/releases/r/query?q=P(c)"
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Path:
+    return tmp_path / "tokens.json"
+
+
+@pytest.fixture
+def token(tokens: Path) -> str:
+    return add_token(tokens, "ward 3", 30)
+
+
+@pytest.fixture
+def local(tmp_path: Path, tokens: Path, token: str) -> Iterator[Local]:
+    plain(1).save(tmp_path / "r.json")
+    with Local([tmp_path / "r.json"], settings=Settings(prepare=False, tokens=tokens)) as server:
+        yield server
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+def test_who_has_a_token_may_ask_and_nobody_else(local: Local, token: str) -> None:
+    assert local.ask(ASKED, headers=bearer(token)).status == 200
+    assert local.ask(ASKED, headers={"authorization": f"bearer  {token} "}).status == 200
+    assert local.ask(ASKED, headers={"cookie": f"a=b; discreet_token={token}"}).status == 200
+    for path in (ASKED, "/releases", "/releases/r", "/metrics", "/openapi.json", "/", "/x", "/releases/r/report",
+                 "/releases/z", "/healthzx/../releases", "/static/../releases"):  # fmt: skip
+        got = local.ask(path)
+        if got.status != 404:  # what everybody may ask for may be nothing
+            assert got.headers["www-authenticate"] == "Bearer"
+            assert "have a token" in got.problem(401, "no-token")
+    assert local.ask("/healthz").status == 200
+    local.ask("/releases/r/predict", {"records": [{}], "target": "c"}).problem(401, "no-token")
+
+
+def test_what_is_no_token(local: Local, token: str) -> None:
+    for wrong in ("", token[:-1], token + "x", token.swapcase(), "Bearer", "ward 3", "é" * 20, "x" * 50_000, "\x00"):
+        local.ask(ASKED, headers=bearer(wrong)).problem(401, "no-token")
+        local.ask(ASKED, headers={"cookie": f"discreet_token={wrong}"}).problem(401, "no-token")
+    for header in (token, f"Basic {token}", f"Token {token}", f"Bearer {token}, {token}", f"Bearer{token}"):
+        local.ask(ASKED, headers={"authorization": header}).problem(401, "no-token")
+    local.ask(f"{ASKED}&token={token}").problem(401, "no-token")
+
+
+def test_a_browser_is_sent_to_where_a_token_is_entered(local: Local) -> None:
+    got = local.ask(ASKED, headers={"accept": "text/html,*/*"})
+    assert got.status == 303
+    assert got.headers["location"] == "/enter?next=/releases/r/query%3Fq%3DP%28c%29"
+    local.ask(ASKED, b"", {"accept": "text/html"}).problem(401, "no-token")
+
+
+def test_an_expired_token_is_none(tokens: Path, token: str) -> None:
+    last = date.today() + timedelta(days=30)
+    assert TokenFile(tokens, today=lambda: last).find(token) == "ward 3"
+    assert TokenFile(tokens, today=lambda: last + timedelta(days=1)).find(token) is None
+    assert TokenFile(tokens, today=lambda: date.max).find(token) is None
+
+
+def test_a_token_is_revoked_and_another_given_while_the_server_runs(local: Local, tokens: Path, token: str) -> None:
+    other = add_token(tokens, "ward 4", 1)
+    assert local.ask(ASKED, headers=bearer(other)).status == local.ask(ASKED, headers=bearer(token)).status == 200
+    revoke_token(tokens, "ward 3")
+    local.ask(ASKED, headers=bearer(token)).problem(401, "no-token")
+    assert local.ask(ASKED, headers=bearer(other)).status == 200
+
+
+@every("damage", ["", "{", "[]", '{"format": "other"}', '{"tokens": [{"name": "x"}]}', None])
+def test_a_damaged_file_lets_nobody_in_until_it_is_mended(
+    tmp_path_factory: pytest.TempPathFactory, damage: str | None
+) -> None:
+    folder = tmp_path_factory.mktemp("damaged")
+    path = folder / "tokens.json"
+    token = add_token(path, "a", 1)
+    whole = path.read_text()
+    plain(1).save(folder / "r.json")
+    with Local([folder / "r.json"], settings=Settings(prepare=False, tokens=path)) as server:
+        assert server.ask(ASKED, headers=bearer(token)).status == 200
+        if damage is None:
+            path.unlink()
+        else:
+            path.write_text(damage)
+        server.ask(ASKED, headers=bearer(token)).problem(401, "no-token")
+        if damage is not None:
+            with pytest.raises(dc.InputError):
+                TokenFile(path)
+        path.write_text(whole)
+        assert server.ask(ASKED, headers=bearer(token)).status == 200
+
+
+def test_the_file_has_no_token_and_only_its_owner_reads_it(tokens: Path, token: str) -> None:
+    text = tokens.read_text()
+    assert token not in text and token[:10] not in text
+    assert tokens.stat().st_mode & 0o777 == 0o600
+    assert len(token) >= 43
+    (kept,) = json.loads(text)["tokens"]
+    assert set(kept) == {"name", "sha256", "expires"}
+    assert add_token(tokens, "another", 1) != token
+
+
+def test_what_cannot_be_given(tokens: Path, token: str) -> None:
+    before = tokens.read_text()
+    for name, days, words in [("ward 3", 1, "there is a token called"), ("", 1, "1 to 100"), ("x" * 101, 1, "1 to 100"),
+                              ("y", 0, "1 to"), ("y", MOST_DAYS + 1, "1 to"), ("y", -1, "1 to")]:  # fmt: skip
+        with pytest.raises(dc.InputError, match=words):
+            add_token(tokens, name, days)
+    with pytest.raises(dc.InputError, match="no token called"):
+        revoke_token(tokens, "y")
+    assert tokens.read_text() == before
+
+
+def test_no_token_is_logged_or_said(local: Local, token: str, caplog: pytest.LogCaptureFixture) -> None:
+    wrong = "canary" + token[6:]
+    with caplog.at_level(logging.DEBUG):
+        answers = [local.ask(path, headers=bearer(one)).text
+                   for path in (ASKED, "/releases/z", "/releases/r/query?level=x", "/metrics", "/x")
+                   for one in (token, wrong)]  # fmt: skip
+        answers.append(local.ask(ASKED, headers={"cookie": f"discreet_token={wrong}", "accept": "text/html"}).text)
+    for secret in (token, wrong, "ward 3"):
+        assert secret not in caplog.text and not any(secret in answer for answer in answers)
+
+
+def test_each_token_has_a_rate_of_its_own(tmp_path: Path, tokens: Path, token: str) -> None:
+    plain(1).save(tmp_path / "r.json")
+    other = add_token(tokens, "ward 4", 1)
+    limits = ServerLimits(rate=0.001, burst=2)
+    with Local([tmp_path / "r.json"], settings=Settings(prepare=False, tokens=tokens, limits=limits)) as server:
+        for one in (token, other):
+            for _ in range(2):
+                assert server.ask(ASKED, headers=bearer(one)).status == 200
+            server.ask(ASKED, headers=bearer(one)).problem(429, "too-many-requests")
+        for _ in range(2):
+            server.ask(ASKED).problem(401, "no-token")
+        got = server.ask(ASKED)  # nor can tokens be tried without end
+        assert got.problem(429, "too-many-requests") and got.headers["retry-after"] == "1000"
+
+
+@every("host, loopback", [("127.0.0.1", True), ("localhost", True), ("::1", True), ("0.0.0.0", False),
+                          ("192.168.1.1", False), ("example.org", False), ("", False), ("::", False)])  # fmt: skip
+def test_others_reach_a_server_only_if_somebody_said_who(host: str, loopback: bool) -> None:
+    if loopback:
+        Settings(host=host).check()
+    else:
+        with pytest.raises(dc.InputError, match="--tokens FILE"):
+            Settings(host=host).check()
+    Settings(host=host, public=True).check()
+    Settings(host=host, tokens=Path("t")).check()
+    with pytest.raises(dc.InputError, match="say one of them"):
+        Settings(host=host, public=True, tokens=Path("t")).check()
+
+
+def test_tokens_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "t.json")
+    assert main(["token", path, "--name", "a"]) == 0
+    made = capsys.readouterr().out.strip()
+    assert TokenFile(Path(path)).find(made) == "a"
+    assert main(["token", path, "--name", "a"]) == 2
+    assert "there is a token called" in capsys.readouterr().err
+    assert main(["token", path, "--name", "a", "--revoke", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"revoked": "a"}
+    assert TokenFile(Path(path)).find(made) is None
