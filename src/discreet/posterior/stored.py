@@ -12,6 +12,7 @@ Nothing in a file is run, and no more memory is taken than the file has bytes.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -31,6 +32,7 @@ from discreet.model.json_files import decode_text, read_bytes, read_json, write_
 from discreet.model.limits import DOCUMENT_BYTES, DRAWS_BYTES
 from discreet.model.network import Network
 from discreet.model.tables import Tables
+from discreet.posterior.fit_check import FitCheck, Tested, fit
 from discreet.posterior.joint_draws import DRAWS_FIRST_LINE, Mixing, PosteriorDraws
 from discreet.posterior.methods import Method, restore_source
 from discreet.posterior.pooled.cell_weights import COMPONENTS
@@ -38,7 +40,7 @@ from discreet.posterior.pooled.table_draws import Assume, TableDraws
 from discreet.releases.codec import Part
 from discreet.releases.combined import Evidence, evidence_of, loads
 
-__all__ = ["evidence_in", "from_bytes", "load_draws", "save_draws", "to_bytes"]
+__all__ = ["evidence_in", "fit_in", "from_bytes", "load_draws", "save_draws", "to_bytes"]
 
 
 DRAWS_VERSION = 1
@@ -68,6 +70,23 @@ class _JointLaws(Part):
     assume: Assume
 
 
+class _Tested(Part):
+    """One test of the network."""
+
+    variables: list[str]
+    p: float
+    effect: float
+    arcs: list[list[str]]
+
+
+class _Fit(Part):
+    """What `fit` says of the evidence: it takes a second, and nobody who reads draws should wait for it."""
+
+    tests: list[_Tested]
+    pairs_in_tables: int
+    pairs: int
+
+
 class _Head(Part):
     """Head of a file of draws: all but the arrays."""
 
@@ -85,6 +104,7 @@ class _Head(Part):
     mixing: dict[str, Any] | None
     effective: float
     generator: _Generator | None
+    fit: _Fit | None = None
 
 
 def save_draws(posterior: PosteriorDraws, path: str | Path, *, replace: bool = False) -> None:
@@ -97,12 +117,30 @@ def load_draws(path: str | Path) -> PosteriorDraws:
     return from_bytes(read_bytes(path, DRAWS_NAME, DRAWS_BYTES), shown_path(path))
 
 
+def fit_in(path: str | Path) -> FitCheck | None:
+    """What `fit` says of the evidence of stored draws; None in files that were written before it was stored.
+
+    Raises:
+        InputError: no such file, or no file of draws.
+    """
+    found = _head_of(path).fit
+    if found is None:
+        return None
+    tests = [Tested(tuple(one.variables), one.p, one.effect, tuple((a, b) for a, b in one.arcs)) for one in found.tests]
+    return FitCheck(tuple(tests), found.pairs_in_tables, found.pairs)
+
+
 def evidence_in(path: str | Path) -> Evidence:
     """What stored draws were made of, from the head of their file alone: the numbers are neither read nor checked.
 
     Raises:
         InputError: no such file, or no file of draws.
     """
+    return loads(_head_of(path).evidence)
+
+
+def _head_of(path: str | Path) -> _Head:
+    """The head of a file."""
     what = f"{DRAWS_NAME} {shown_path(path)}"
     try:
         with open(path, "rb") as file:
@@ -110,7 +148,7 @@ def evidence_in(path: str | Path) -> Evidence:
             size = int.from_bytes(raw[-HEAD_BYTES:], "little")
             if not raw.startswith(DRAWS_FIRST_LINE) or size > 2 * DOCUMENT_BYTES:
                 raise InputError(f"{what} is no file of posterior draws; `discreet draw` makes one of a release")
-            return loads(_read_head(file.read(size), what).evidence)
+            return _read_head(file.read(size), what)
     except OSError as error:
         raise InputError(f"cannot read {what}: {error.strerror}") from None
 
@@ -145,6 +183,7 @@ def to_bytes(posterior: PosteriorDraws) -> bytes:
         mixing=None if drawn.mixing is None else asdict(drawn.mixing),
         effective=drawn.effective(),
         generator=_store_generator(source.rng),
+        fit=_Fit.model_validate_json(json.dumps(asdict(fit(basis.evidence)))),
     )
     text = head.model_dump_json().encode()
     text += b" " * (-len(text) % HEAD_BYTES)

@@ -7,9 +7,11 @@ As many are held as the memory allows; the one that was not asked for longest go
 from __future__ import annotations
 
 import asyncio
+import ctypes
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -21,7 +23,7 @@ from discreet.posterior.family_draws import FamilyPosterior, read_family
 from discreet.posterior.fit_check import FitCheck, fit
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.methods import noise_aware
-from discreet.posterior.stored import evidence_in, load_draws
+from discreet.posterior.stored import fit_in, load_draws
 from discreet.releases.release import Release
 from discreet.server.problems import Problem
 from discreet.server.server_limits import ServerLimits
@@ -42,10 +44,12 @@ class Reading:
     Args:
         version: that was read.
         draws: of its network, with gaps as a state where values may be missing; None where it has none.
+        stored_fit: what the release says of its network, where that is stored with the draws.
     """
 
     version: Version
     draws: PosteriorDraws | None
+    stored_fit: FitCheck | None = None
 
     @cached_property
     def complete(self) -> PosteriorDraws:
@@ -80,7 +84,7 @@ class Reading:
     @cached_property
     def checked(self) -> FitCheck:
         """What the release says of its network."""
-        return fit(self.version.evidence)
+        return self.stored_fit or fit(self.version.evidence)
 
     @cached_property
     def weights(self) -> WeightPosterior:
@@ -180,12 +184,21 @@ class Readings:
             done.exception()
 
 
+def _return_memory() -> None:
+    """Give back what reading a large file took for a moment; where the system's library cannot, it stays."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def read(version: Version) -> Reading:
     """Read what is stored, or draw the posterior; also that of an older version whose draws were replaced."""
     if version.kind in ("structure", "weights"):
         return Reading(version, None)
-    drawn = noise_aware(version.evidence, draws=DRAWS, rng=SEED) if version.draws is None else load_draws(version.draws)
-    found = Reading(version, drawn)
+    if version.draws is None:
+        found = Reading(version, noise_aware(version.evidence, draws=DRAWS, rng=SEED))
+    else:
+        found = Reading(version, load_draws(version.draws), fit_in(version.draws))
+        _return_memory()
     if version.gaps:
         _ = found.complete  # here, and not while others wait
     return found

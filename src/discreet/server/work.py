@@ -18,7 +18,7 @@ from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.allowed import BOUNDED_DRAWS, MOST_BOUNDED_STATES
 from discreet.queries.query import ROW_LIMIT
 
-__all__ = ["ROW_CELLS", "drawing_work", "marginals_work", "query_work"]
+__all__ = ["ROW_CELLS", "drawing_work", "marginals_work", "query_work", "quick_bound"]
 
 ROW_CELLS = 80
 """Of one row of an answer, for each draw: its interval and the part of the noise."""
@@ -41,8 +41,23 @@ def marginals_work(posterior: PosteriorDraws, evidence: Iterable[str]) -> float:
         return float(SAMPLED_CELLS_SHARE * MOST_DRAWN_STATES)
     rows = sum(variable.size for variable in network.variables if variable.name not in seen)
     cells = elimination.marginals_cost(network, seen) + ROW_CELLS * rows
-    cells += sum(_joint_cells(posterior, (name, *seen)) for name in network.nodes if name not in seen)
+    if posterior.tables is not None and seen:
+        # That of each by itself would be planned for longer than it takes.
+        rest = [name for name in network.nodes if name not in seen]
+        cells += JOINT_LAW_TIMES * elimination.evidence_cost(network, seen) * len(rest)
+        cells += JOINT_LAW_PASSES * sum(network.cells((name, *seen)) for name in rest)
     return float(cells * _draws(posterior))
+
+
+def quick_bound(posterior: PosteriorDraws, query: Query) -> float:
+    """A number that the work of a query hardly exceeds, known in no time; infinite where it has to be planned."""
+    network = posterior.network
+    if not isinstance(query, Probability) or not elimination.affordable(network, None, ()):
+        return float("inf")
+    names = [name for name, _ in (*query.targets, *query.evidence)]
+    joint = network.cells(names)
+    every = (2 + JOINT_LAW_TIMES) * elimination.marginals_cost(network)
+    return float((every + (JOINT_LAW_PASSES + ROW_CELLS) * joint) * _draws(posterior))
 
 
 def query_work(posterior: PosteriorDraws, query: Query, *, bounds: bool = False) -> float:
