@@ -75,6 +75,7 @@ class Tables(Mapping[str, Array]):
         self._source = source.__getitem__
         for node in network.nodes:
             self._make(node)
+        self._source = self._made.__getitem__  # what was given, perhaps a view of a file, may go
 
     def _make(self, node: str) -> Array:
         """Make, check and freeze one array."""

@@ -231,7 +231,8 @@ def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = 
     cells = taken.probabilities(head.draws)
     twins = taken.probabilities(head.draws) if head.twins else None
     laws = head.joint_laws
-    weights = None if laws is None else taken.next((COMPONENTS,))
+    # A view of them would keep the whole file in memory; tables are copies.
+    weights = None if laws is None else taken.next((COMPONENTS,)).copy()
     taken.check_end()
     tables = None
     if laws is not None and weights is not None:
