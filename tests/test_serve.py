@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import discreet as dc
+from discreet.posterior.stored import fit_in
 from discreet.queries.documents import answer_document, read_answer
 from discreet.queries.synthetic import record_chunks
 from folding import every
@@ -124,6 +125,17 @@ def test_explanations_fits_and_regressions_are_those_of_the_command_line(local: 
     assert ask(local, "regress", target="c", on="a", kind="logistic", assume="robust").json() == wanted
     rows = run("query r.draws --regress 'c ~ a + b' --format csv")[1]
     assert ask(local, "regress", target="c", on=["a", "b"], format="csv").body == rows.encode()
+
+
+def test_what_is_stored_of_the_fit_is_what_it_would_be(folder: Path, tmp_path: Path) -> None:
+    path = save("planned", tmp_path)
+    release = dc.Release.load(path)
+    release.posterior(draws=50, rng=1).save(tmp_path / "p.draws")
+    assert fit_in(tmp_path / "p.draws") == dc.fit(release)
+    assert fit_in(folder / "r.draws") == dc.fit(dc.Release.load(folder / "r.json"))
+    saved = (tmp_path / "p.draws").read_bytes()
+    dc.results.PosteriorDraws.load(tmp_path / "p.draws").save(tmp_path / "again.draws")
+    assert (tmp_path / "again.draws").read_bytes() == saved
 
 
 def test_a_report_is_that_of_the_library(local: Local, folder: Path) -> None:

@@ -58,6 +58,7 @@ def test_who_has_closed_its_side_still_gets_its_answer(server: Served) -> None:
     assert got.startswith(b"HTTP/1.1 200 OK") and got.endswith(server.ask(ASKED).body)
     assert talk(server, head(), close=True) == b""  # half a head is no question
     assert talk(server, b"", close=True) == b""
+    assert talk(server, b"POST /releases/r/query HTTP/1.1\r\nContent-Length: 99\r\n\r\n{", close=True) == b""
     body = b'{"q": ["P(c)"]}'
     post = b"POST /releases/r/query HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
     assert talk(server, post, close=True).startswith(b"HTTP/1.1 200 OK")

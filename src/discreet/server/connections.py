@@ -73,7 +73,7 @@ class Connection(HttpToolsProtocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Answer what was asked before the client closed its side, then close."""
-        if self._is_idle():
+        if self._is_idle() or self.cycle.more_body:
             return False
         self.cycle.keep_alive = False
         return True

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -178,6 +179,8 @@ def _problem_of(error: Exception) -> Problem:
         case HTTPException(status_code=405, headers=headers):
             allow = ", ".join(sorted((headers or {}).get("Allow", "").split(", ")))
             return Problem("method-not-allowed", f"this address takes {allow or 'another method'}", allow=allow)
+        case ClientDisconnect():
+            return Problem("bad-request", "the body did not come to its end")
         case DiscreetError():
             return Problem("bad-request", str(error))
         case _:
