@@ -93,7 +93,7 @@ def measure(reading: Reading, number: int, most: float) -> dict[str, list[tuple[
         try:
             begun = time.process_time()
             question = ask(reading)
-            work = question.work(0.0) if question.work is not None else 0.0
+            work = question.work() if question.work is not None else 0.0
             planned = time.process_time()
             if work > most:
                 continue

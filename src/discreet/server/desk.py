@@ -91,15 +91,13 @@ class Desk:
         """Begin nothing more."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def answer(
-        self, key: Hashable, make: Callable[[], Made], work: Callable[[float], float] | None = None
-    ) -> Made:
+    async def answer(self, key: Hashable, make: Callable[[], Made], work: Callable[[], float] | None = None) -> Made:
         """The answer to a question: kept, under way, or computed now.
 
         Args:
             key: of the question.
             make: computes it, in a thread.
-            work: predicts how much that is, given how much is allowed; None: little.
+            work: predicts how much that is; None: little.
 
         Raises:
             Problem: too much work, no room in the queue, or no answer in time.
@@ -141,11 +139,11 @@ class Desk:
                 retry_after=1,
             )
 
-    async def _compute(self, key: Hashable, make: Callable[[], Made], work: Callable[[float], float] | None) -> Made:
+    async def _compute(self, key: Hashable, make: Callable[[], Made], work: Callable[[], float] | None) -> Made:
         """Compute and keep."""
 
         def checked() -> Made:
-            if work is not None and (predicted := work(self._limits.most_work)) > self._limits.most_work:
+            if work is not None and (predicted := work()) > self._limits.most_work:
                 raise Problem(
                     "too-costly",
                     f"this question works on {predicted:.2g} cells x draws, and this server answers up to "

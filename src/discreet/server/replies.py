@@ -68,6 +68,8 @@ __all__ = [
 ]
 
 CSV = "text/csv; charset=utf-8"
+QUICK_WORK = 1e8
+"""Cells times draws below which one query is not worth to be planned twice; about a second at most."""
 PREDICTION_CELLS = 40
 """Cells of inference that a record of a prediction takes the time of, beside those of its question."""
 
@@ -78,12 +80,12 @@ class Question(NamedTuple):
     Args:
         key: by which its answer is kept; equal for questions of the same answer.
         make: finds the answer.
-        work: predicts cells times draws; given how many are allowed, it need be no more exact than that takes.
+        work: predicts cells times draws.
     """
 
     key: tuple[Any, ...]
     make: Callable[[], Made]
-    work: Callable[[float], float] | None = None
+    work: Callable[[], float] | None = None
 
 
 def json_of(document: object) -> Made:
@@ -115,7 +117,7 @@ def ask_marginals(reading: Reading, asked: MarginalsRequest) -> Question:
         return _written(reading, posterior, found, asked.format)
 
     key = ("marginals", _order(evidence), asked.level, asked.predictive, asked.missing, asked.format)
-    return Question(key, make, lambda most: marginals_work(posterior, evidence))
+    return Question(key, make, lambda: marginals_work(posterior, evidence))
 
 
 def ask_queries(reading: Reading, asked: QueryRequest) -> Question:
@@ -139,9 +141,9 @@ def ask_queries(reading: Reading, asked: QueryRequest) -> Question:
     def make() -> Made:
         return _written(reading, posterior, answer_many(posterior, queries, **how), asked.format)
 
-    def work(most: float) -> float:
+    def work() -> float:
         bounds = asked.assume == "nothing"
-        if len(queries) == 1 and not bounds and (quick := quick_bound(posterior, queries[0])) <= most:
+        if len(queries) == 1 and not bounds and (quick := quick_bound(posterior, queries[0])) <= QUICK_WORK:
             return quick
         return sum(query_work(posterior, query, bounds=bounds) for query in queries)
 
@@ -209,7 +211,7 @@ def ask_prediction(reading: Reading, asked: PredictRequest) -> Question:
     def make() -> Made:
         return json_of(prediction_document(predict(posterior, table, target, level=asked.level)))
 
-    def work(most: float) -> float:
+    def work() -> float:
         seen = [name for name in table if name != target and name in posterior.network.schema]
         each = marginals_work(posterior, seen) / max(1, len(posterior.network.nodes))
         return number * (each + PREDICTION_CELLS * (posterior.cells.draws or 1))
@@ -234,7 +236,7 @@ def _ask_expectation(reading: Reading, asked: PredictRequest) -> Question:
         rows = [named_ends(found.outputs, *ends) for ends in zip(found.mean, found.lower, found.upper, strict=True)]
         return json_of({"target": design.target and design.target.name, "level": asked.level, "records": rows})
 
-    def work(most: float) -> float:
+    def work() -> float:
         return float(features.size * DRAWS * design.outputs)
 
     return Question(("expect", asked.model_dump_json()), make, work)
@@ -282,7 +284,7 @@ def ask_decision(reading: Reading, asked: DecisionRequest) -> Question:
             made = decide(posterior, utility, responses, bounds=bounds, **how)
             return json_of(decision_document(text, made))
 
-    def work(most: float) -> float:
+    def work() -> float:
         return query_work(posterior, query) + ROW_CELLS * len(asked.payoffs or ()) * (posterior.cells.draws or 1)
 
     return Question(("decide", asked.model_dump_json()), make, work)
@@ -299,7 +301,7 @@ def ask_regression(reading: Reading, asked: RegressRequest) -> Question:
             return csv_of(found.tidy(level=asked.level))
         return json_of(regression_document(found, asked.level, draws=asked.draws))
 
-    def work(most: float) -> float:
+    def work() -> float:
         names = [name for name in (asked.target, *asked.on) if name in posterior.network.schema]
         return len(names) ** 2 * marginals_work(posterior, ()) / max(1, len(posterior.network.nodes))
 
@@ -314,7 +316,7 @@ def ask_explanation(reading: Reading, asked: ExplainRequest) -> Question:
         found = explain(release, asked.q, rng=SEED, level=asked.level, draws=DRAWS, rows=asked.rows)
         return json_of(found.document())
 
-    def work(most: float) -> float:
+    def work() -> float:
         posterior, network = reading.posterior(), release.network
         queries = [parse_query(text, network.schema) for text in asked.q]
         drawn = max(drawing_work(network, query, DRAWS) for query in queries)
