@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -29,6 +30,8 @@ from discreet.server.tokens import TokenFile
 __all__ = ["Settings", "application", "serve"]
 
 KEEP_ALIVE_SECONDS = 30
+M_ARENA_MAX, MOST_ARENAS = -8, 4
+"""What glibc calls its heaps, and how many threads share: each keeps what one answer needed at its largest."""
 STOP_SECONDS = 5
 """In which requests that are under way may end when the server is stopped."""
 
@@ -126,6 +129,8 @@ def serve(shelf: Shelf, settings: Settings, version: str, *, ready: Callable[[st
     """
     settings.check()
     sys.meta_path.insert(0, _WithoutPandas())
+    with suppress(AttributeError, OSError):  # where the system's library is another one, memory is as it is
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, MOST_ARENAS)
     listener = _listen(settings)
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = f"http://{host}:{listener.getsockname()[1]}{settings.root_path}/"
