@@ -182,3 +182,24 @@ def test_many_clients_at_once_and_nothing_is_lost(server: Served) -> None:
     settle(server)
     assert {path: server.ask(path).body for path in paths[:2]} == {path: before[path].body for path in paths[:2]}
     assert server.status("Threads") <= threads + 2 and server.files() <= files + 5
+
+
+@pytest.mark.thorough
+def test_nothing_grows_however_long_it_is_asked(server: Served) -> None:
+    """Caches fill first; in the second half, memory moves by less than the cache of answers could hold."""
+
+    def ask_many(first: int) -> tuple[int, int, int]:
+        for number in range(first, first + 400):
+            level = f"level=0.{500_000 + number}"
+            assert server.ask(f"{ASKED}&{level}").status == 200
+            assert server.ask(f"/releases/r/marginals?e=b=no&{level}").status == 200
+            assert server.ask(f"/releases/r/synthetic?n=500&seed={number}&format=parquet").status == 200
+            assert server.ask("/releases/r/query", {"q": ["P("]}).status == 400
+        settle(server)
+        return server.status("VmRSS"), server.status("Threads"), server.files()
+
+    ask_many(0)
+    memory, threads, files = ask_many(1000)
+    after, more_threads, more_files = ask_many(2000)
+    assert after - memory < 8 * 1024  # kB
+    assert more_threads <= threads + 1 and more_files <= files + 2

@@ -1,11 +1,11 @@
 """Posterior draws as a file: all that answers questions, so that a posterior that took seconds is read in milliseconds.
 
 The file begins with a line that names the format, the number of bytes of a head, and the head in JSON: the evidence as
-its own document, the method, the versions, how well chains mixed, and where the random numbers of the posterior stood.
-Then come the arrays, float64 in little-endian order: concentrations of the prior where one was given, probabilities of
-every family, their twins, and the weights that joint laws are drawn with. Their shapes follow from the network. The
-last 32 bytes are the SHA-256 of all before them: against damage, not against forgery; who answers from a file that a
-stranger gave believes the stranger.
+its own document, the method, the versions, how well chains mixed, where the random numbers of the posterior stood, and
+what `fit` says of the evidence. Then come the arrays, float64 in little-endian order: concentrations of the prior where
+one was given, probabilities of every family, their twins, and the weights that joint laws are drawn with. Their shapes
+follow from the network. The last 32 bytes are the SHA-256 of all before them: against damage, not against forgery; who
+answers from a file that a stranger gave believes the stranger.
 
 Nothing in a file is run, and no more memory is taken than the file has bytes.
 """

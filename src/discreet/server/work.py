@@ -30,6 +30,8 @@ JOINT_LAW_PASSES = 24
 """Passes over a joint law that fit it to what tables say."""
 JOINT_LAW_TIMES = 3
 """How often such a law is found in the network before: for draws, twins, and all of both that are sampled."""
+MARGINALS_TIMES = 3
+"""How much longer all marginals take where tables say more than the network, as `bench/serve_work.py` measured it."""
 EXPLANATION_CELLS = 20_000
 """Of a node whose rows are drawn for an explanation, for each draw: it has a posterior of its own, and other priors."""
 
@@ -46,6 +48,8 @@ def marginals_work(posterior: PosteriorDraws, evidence: Iterable[str]) -> float:
         rest = [name for name in network.nodes if name not in seen]
         cells += JOINT_LAW_TIMES * elimination.evidence_cost(network, seen) * len(rest)
         cells += JOINT_LAW_PASSES * sum(network.cells((name, *seen)) for name in rest)
+    if posterior.tables is not None:
+        cells *= MARGINALS_TIMES
     return float(cells * _draws(posterior))
 
 
