@@ -118,6 +118,9 @@ def costs(server: Served, file: Path, rounds: int, number: int) -> None:
     for turn in range(rounds + 1):
         queries, seen = asked_paths(reading, number, rng)
         level = 0.9 + 0.001 * turn  # so that nothing is kept
+        # What a question has drawn by tables stays in both processes: both have heard each once, at another level.
+        answered(server, client, [f"{base}/query?level=0.5&q={quote(q)}" for q in queries])
+        called(lambda q: dc.answer(posterior, q, level=0.5), queries)
         found = {
             "query, over HTTP": answered(server, client, [f"{base}/query?level={level}&q={quote(q)}" for q in queries]),
             "query, of the library": called(lambda q, at=level: dc.answer(posterior, q, level=at), queries),
