@@ -133,7 +133,7 @@ def serve(shelf: Shelf, settings: Settings, version: str, *, ready: Callable[[st
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, MOST_ARENAS)
     listener = _listen(settings)
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    address = f"http://{host}:{listener.getsockname()[1]}{settings.root_path}/"
+    address = f"http://{host}:{listener.getsockname()[1]}/"  # a proxy takes the root path away before it asks here
     with listener, suppress(KeyboardInterrupt):  # that is how a server is ended
         asyncio.run(_run(shelf, settings, version, listener, lambda: ready(address)))
 

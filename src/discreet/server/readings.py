@@ -23,7 +23,7 @@ from discreet.posterior.family_draws import FamilyPosterior, read_family
 from discreet.posterior.fit_check import FitCheck, fit
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.methods import noise_aware
-from discreet.posterior.stored import fit_in, load_draws
+from discreet.posterior.stored import evidence_in, fit_in, load_draws
 from discreet.releases.release import Release
 from discreet.server.problems import Problem
 from discreet.server.server_limits import ServerLimits
@@ -190,15 +190,23 @@ def _return_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
+def _read_stored(version: Version) -> Reading | None:
+    """What is stored of a version; None where nothing is, or draws of what came after it."""
+    if version.draws is None:
+        return None
+    drawn = load_draws(version.draws)
+    if not version.digest.startswith(content_digest(evidence_in(version.draws))):
+        return None
+    found = Reading(version, drawn, fit_in(version.draws))
+    _return_memory()
+    return found
+
+
 def read(version: Version) -> Reading:
     """Read what is stored, or draw the posterior; also that of an older version whose draws were replaced."""
     if version.kind in ("structure", "weights"):
         return Reading(version, None)
-    if version.draws is None:
-        found = Reading(version, noise_aware(version.evidence, draws=DRAWS, rng=SEED))
-    else:
-        found = Reading(version, load_draws(version.draws), fit_in(version.draws))
-        _return_memory()
+    found = _read_stored(version) or Reading(version, noise_aware(version.evidence, draws=DRAWS, rng=SEED))
     if version.gaps:
         _ = found.complete  # here, and not while others wait
     return found
