@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import discreet as dc
-from discreet.server import shelf
+from discreet.server import readings, shelf
 from discreet.server.application import Settings
 from discreet.server.server_limits import ServerLimits
 from discreet.server.shelf import MOST_VERSIONS, Shelf
@@ -231,3 +232,22 @@ def test_what_cannot_be_served_at_all_is_said_at_the_start(tmp_path: Path) -> No
     (tmp_path / "bad.json").write_text("{")
     with pytest.raises(dc.InputError, match="not JSON"):
         Shelf([tmp_path / "bad.json"])
+
+
+def test_stored_draws_do_not_wait_for_others_to_be_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn, waits = threading.Event(), readings.read
+
+    def read(version: shelf.Version) -> readings.Reading:
+        if version.draws is None:
+            assert drawn.wait(60)
+        return waits(version)
+
+    monkeypatch.setattr(readings, "read", read)
+    put(plain(), tmp_path / "slow.json")
+    draw(plain(seed=2), tmp_path / "quick.draws")
+    settings = Settings(prepare=False, limits=ServerLimits(seconds=0.2))
+    with Local([tmp_path / "slow.json", tmp_path / "quick.draws"], settings=settings) as server:
+        assert query(server, "slow").status == 503
+        assert 200 in (query(server, "quick").status for _ in range(100))  # what takes longer is kept for the next
+        assert listed(server)["slow"]["draws"] == "under way"
+        drawn.set()

@@ -1,4 +1,4 @@
-"""Posteriors of what is served: read from stored draws or drawn when they are first asked for, one after the other.
+"""Posteriors of what is served: read from stored draws, or drawn, when they are first asked for.
 
 As many are held as the memory allows; the one that was not asked for longest goes first. What is drawn here is what
 `discreet query` draws without options: 1,000 draws, seed 0, so that two servers agree.
@@ -108,7 +108,7 @@ class Reading:
 
 
 class Readings:
-    """Readings of versions, made one at a time in a thread of their own.
+    """Readings of versions: stored draws are read in one thread, others drawn in another, which takes longer.
 
     Args:
         limits: of the server.
@@ -116,7 +116,7 @@ class Readings:
 
     def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
-        self._pool = ThreadPoolExecutor(1, "draws")
+        self._reading, self._drawing = ThreadPoolExecutor(1, "stored"), ThreadPoolExecutor(1, "drawn")
         self._held: OrderedDict[str, Reading] = OrderedDict()
         self._under_way: dict[str, asyncio.Task[Reading]] = {}
 
@@ -135,7 +135,8 @@ class Readings:
 
     def close(self) -> None:
         """Begin nothing more."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._reading, self._drawing):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     async def get(self, version: Version) -> Reading:
         """The reading of a version.
@@ -167,7 +168,7 @@ class Readings:
         try:
             loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
             reader: Callable[[], Reading] = lambda: read(version)  # noqa: E731
-            found = await loop.run_in_executor(self._pool, reader)
+            found = await loop.run_in_executor(self._drawing if version.draws is None else self._reading, reader)
         except DiscreetError as error:
             if version.draws is None:
                 raise Problem("bad-request", f"nothing answers for this release: {error}") from None
