@@ -25,7 +25,7 @@ class ServerLimits:
         draws_bytes: of all posteriors that are held in memory; the one that was asked last stays in any case.
     """
 
-    most_work: float = 1e9
+    most_work: float = 3e9
     most_records: int = 1_000_000
     seconds: float = 30.0
     workers: int = max(1, min(4, os.cpu_count() or 1))

@@ -15,6 +15,7 @@ from discreet.model.network import Network
 from discreet.model.query_grammar import Explanation, Probability, Query
 from discreet.model.schema import Scope
 from discreet.posterior.joint_draws import PosteriorDraws
+from discreet.posterior.pooled.table_draws import MOST_LAW_VALUES
 from discreet.queries.allowed import BOUNDED_DRAWS, MOST_BOUNDED_STATES
 from discreet.queries.query import ROW_LIMIT
 
@@ -30,8 +31,6 @@ JOINT_LAW_PASSES = 24
 """Passes over a joint law that fit it to what tables say."""
 JOINT_LAW_TIMES = 3
 """How often such a law is found in the network before: for draws, twins, and all of both that are sampled."""
-MARGINALS_TIMES = 3
-"""How much longer all marginals take where tables say more than the network, as `bench/serve_work.py` measured it."""
 EXPLANATION_CELLS = 20_000
 """Of a node whose rows are drawn for an explanation, for each draw: it has a posterior of its own, and other priors."""
 
@@ -46,10 +45,10 @@ def marginals_work(posterior: PosteriorDraws, evidence: Iterable[str]) -> float:
     if posterior.tables is not None and seen:
         # That of each by itself would be planned for longer than it takes.
         rest = [name for name in network.nodes if name not in seen]
-        cells += JOINT_LAW_TIMES * elimination.evidence_cost(network, seen) * len(rest)
-        cells += JOINT_LAW_PASSES * sum(network.cells((name, *seen)) for name in rest)
-    if posterior.tables is not None:
-        cells *= MARGINALS_TIMES
+        laws = [network.cells((name, *seen)) for name in rest]
+        moved = [law for law in laws if _is_small(posterior, law)]
+        cells += JOINT_LAW_TIMES * elimination.evidence_cost(network, seen) * len(moved)
+        cells += JOINT_LAW_PASSES * sum(moved)
     return float(cells * _draws(posterior))
 
 
@@ -121,10 +120,16 @@ def _exact_cells(network: Network, targets: Scope, seen: Mapping[str, str]) -> i
 
 def _joint_cells(posterior: PosteriorDraws, names: Scope) -> int:
     """Cells of a joint law that tables moved, where they say something of these variables."""
-    if posterior.tables is None or not posterior.tables.say(names):
-        return 0
     network = posterior.network
+    small = _is_small(posterior, network.cells(names))
+    if posterior.tables is None or not small or not posterior.tables.say(names):
+        return 0
     return JOINT_LAW_TIMES * elimination.joint_cost(network, names, {}) + JOINT_LAW_PASSES * network.cells(names)
+
+
+def _is_small(posterior: PosteriorDraws, cells: int) -> bool:
+    """Whether a joint law of so many cells is moved to what tables say; larger ones stay as the network has them."""
+    return cells * (posterior.cells.draws or 1) <= MOST_LAW_VALUES
 
 
 def _draws(posterior: PosteriorDraws) -> int:

@@ -54,7 +54,7 @@ from discreet.posterior.pooled.raking import fit_margins, scale_to
 from discreet.posterior.saturated import leaves_open, projected, saturated
 from discreet.releases.combined import Combined
 
-__all__ = ["MOST_LOOSE", "Assume", "TableDraws"]
+__all__ = ["MOST_LAW_VALUES", "MOST_LOOSE", "Assume", "TableDraws"]
 
 Assume = Literal["network", "robust"]
 """What is believed of pairs that no table holds."""
