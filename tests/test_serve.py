@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import discreet as dc
+from discreet.inference.weighted_records import Sampling
 from discreet.posterior.stored import fit_in
 from discreet.queries.documents import answer_document, read_answer
 from discreet.queries.synthetic import record_chunks
@@ -218,3 +220,12 @@ def test_both_readings_of_missing_values(tmp_path: Path, run: Shell) -> None:
             assert got.text == run(f"query {path} 'P(b)' 'P(c | a=yes)' {option} --json")[1]
             assert got.json()["missing"] == (missing or "at-random")
         assert ask(server, "query", of="gappy", q="P(b=missing)", missing="state").json()["answers"]
+
+
+def test_an_interval_that_is_of_sampling_alone_has_json() -> None:
+    row = {"state": {"a": "yes"}, "mean": 0.5, "lower": 0.4, "upper": 0.6}
+    for widening, said in ((math.inf, "of the sampling alone"), (0.025, "at most 2.5 % wider")):
+        answer = dc.results.Answer("P(a)", "marginal", 0.95, (row,), sampling=Sampling(512, 400.0, 0.01, widening))
+        told = json.loads(json.dumps(answer_document(answer), allow_nan=False))
+        assert read_answer(told) == answer
+        assert said in answer.summary()

@@ -58,7 +58,8 @@ class Sampling:
         records: made up under each draw.
         effective: records without evidence that are worth as much, of all but 5 % of the draws.
         error: standard error of the means of the answer's rows by sampling, the largest; unit: as the means.
-        widening: by how much the intervals are wider for it, the largest; 0.025 is 2.5 %.
+        widening: by how much the intervals are wider for it, the largest; 0.025 is 2.5 %. Infinite where
+            some interval is of sampling alone.
     """
 
     records: int

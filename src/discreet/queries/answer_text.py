@@ -61,10 +61,17 @@ def _list_sampling(answers: Sequence[Answer]) -> list[str]:
     return [
         f"{answer.query}: exact inference is out of reach, so this is sampled, {answer.sampling.records:,} records for "
         f"each draw, worth {answer.sampling.effective:,.0f}: standard error of a mean at most "
-        f"{answer.sampling.error:.2g}, intervals at most {100 * answer.sampling.widening:.2g} % wider"
+        f"{answer.sampling.error:.2g}, {_say_widening(answer.sampling.widening)}"
         for answer in answers
         if answer.sampling is not None
     ]
+
+
+def _say_widening(widening: float) -> str:
+    """Say by how much intervals are wider for the sampling."""
+    if math.isinf(widening):
+        return "and some intervals are of the sampling alone"
+    return f"intervals at most {100 * widening:.2g} % wider"
 
 
 def _list_bins(answers: Sequence[Answer]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -48,7 +49,7 @@ def answer_document(answer: Answer) -> Document:
     basis = {"basis": answer.basis, "unmeasured": [list(pair) for pair in answer.unmeasured]}
     basis["prior_only"] = [list(part) for part in answer.prior_only]
     numbers = {} if answer.inside is None else {"unit": answer.unit, "inside": answer.inside}
-    sampled = {} if answer.sampling is None else {"sampling": asdict(answer.sampling)}
+    sampled = {} if answer.sampling is None else {"sampling": _write_sampling(answer.sampling)}
     return {**head, **basis, **numbers, **sampled, "values": [dict(row) for row in answer.rows]}
 
 
@@ -73,8 +74,19 @@ def read_answer(document: Mapping[str, Any]) -> Answer:
         unmeasured=tuple((one, other) for one, other in document["unmeasured"]),
         prior_only=tuple(map(tuple, document["prior_only"])),
         inside=document.get("inside"),
-        sampling=None if sampling is None else Sampling(**sampling),
+        sampling=None if sampling is None else _read_sampling(sampling),
     )
+
+
+def _write_sampling(sampling: Sampling) -> Document:
+    """How an answer was sampled; JSON has no infinity, so None stands for intervals that are of sampling alone."""
+    return {**asdict(sampling), "widening": sampling.widening if math.isfinite(sampling.widening) else None}
+
+
+def _read_sampling(document: Mapping[str, Any]) -> Sampling:
+    """The same, read back."""
+    widening = document["widening"]
+    return Sampling(**{**document, "widening": math.inf if widening is None else widening})
 
 
 def regression_document(found: Regression, level: float, *, draws: bool = False) -> Document:
