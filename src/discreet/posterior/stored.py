@@ -109,7 +109,7 @@ class _Head(Part):
 
 def save_draws(posterior: PosteriorDraws, path: str | Path, *, replace: bool = False) -> None:
     """Write a posterior, whole or not at all; see `PosteriorDraws.save`."""
-    write_whole(to_bytes(posterior), Path(path), DRAWS_NAME, replace=replace)
+    write_whole(to_bytes(posterior, checked=True), Path(path), DRAWS_NAME, replace=replace)
 
 
 def load_draws(path: str | Path) -> PosteriorDraws:
@@ -153,8 +153,12 @@ def _head_of(path: str | Path) -> _Head:
         raise InputError(f"cannot read {what}: {error.strerror}") from None
 
 
-def to_bytes(posterior: PosteriorDraws) -> bytes:
+def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
     """A posterior as a file holds it; families that nobody has asked for are drawn.
+
+    Args:
+        posterior: made by `noise_aware`.
+        checked: whether what `fit` says goes with it, which takes a second to find.
 
     Raises:
         InputError: draws that `noise_aware` did not make from a release.
@@ -183,7 +187,7 @@ def to_bytes(posterior: PosteriorDraws) -> bytes:
         mixing=None if drawn.mixing is None else asdict(drawn.mixing),
         effective=drawn.effective(),
         generator=_store_generator(source.rng),
-        fit=_Fit.model_validate_json(json.dumps(asdict(fit(basis.evidence)))),
+        fit=_Fit.model_validate_json(json.dumps(asdict(fit(basis.evidence)))) if checked else None,
     )
     text = head.model_dump_json().encode()
     text += b" " * (-len(text) % HEAD_BYTES)
