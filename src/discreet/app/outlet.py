@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,7 +13,7 @@ import typer
 
 from discreet.app.terminal import check_output, screen_width
 from discreet.errors import InputError, shown
-from discreet.model.intervals import frame_of
+from discreet.model.intervals import csv_text, frame_of
 from discreet.model.json_files import write_whole
 from discreet.model.late import import_late
 from discreet.model.text_tables import fold
@@ -118,12 +116,8 @@ def _write_json(document: object, _: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _write_csv(_: object, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Write rows under their names; what is not known of one is empty."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    """Write rows under their names."""
+    return csv_text(rows)
 
 
 def _write_parquet(_: object, rows: Sequence[Mapping[str, Any]]) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -21,7 +23,7 @@ pa = import_late("pyarrow")
 polars = import_late("polars")
 pyplot = import_late("matplotlib.pyplot")
 
-__all__ = ["NUMBERS", "Framed", "Intervals", "Library", "frame_of", "html_table", "new_axes", "text_table"]
+__all__ = ["NUMBERS", "Framed", "Intervals", "Library", "csv_text", "frame_of", "html_table", "new_axes", "text_table"]
 
 Library = Literal["pandas", "polars", "arrow"]
 MOST_HTML_ROWS = 200
@@ -113,6 +115,20 @@ def frame_of(rows: Sequence[Mapping[str, Any]], library: Library = "pandas") -> 
         return table.to_pandas() if library == "pandas" else polars.from_arrow(table)
     except ImportError:
         raise InputError(f"{library} is not installed: pip install {library}, or ask for library='arrow'") from None
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as CSV under their names; what is not known of one is empty.
+
+    Example:
+        >>> csv_text([{"state": "yes", "mean": 0.3}, {"state": "no"}]).splitlines()
+        ['state,mean', 'yes,0.3', 'no,']
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 def html_table(rows: Sequence[Mapping[str, Any]], *, most: int | None = None) -> str:

@@ -5,13 +5,12 @@ JSON is what the command line prints for the same question, to the last digit.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from discreet.errors import InputError
+from discreet.model.intervals import csv_text
 from discreet.model.query_grammar import Query, check_names, parse_query
 from discreet.posterior.design.expected_values import expected_values, feature_rows
 from discreet.posterior.joint_draws import PosteriorDraws
@@ -94,12 +93,8 @@ def json_of(document: object) -> Made:
 
 
 def csv_of(rows: Sequence[Mapping[str, Any]]) -> Made:
-    """Rows under their names; what is not known of one is empty."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return Made(text.getvalue().encode(), CSV)
+    """Rows as CSV."""
+    return Made(csv_text(rows).encode(), CSV)
 
 
 def ask_marginals(reading: Reading, asked: MarginalsRequest) -> Question:

@@ -188,7 +188,11 @@ class Shelf:
     def _take(self, file: _File) -> None:
         """Take what a file holds now as its newest version."""
         file.stamp = _stamp(file.path)
-        evidence, draws = _read(file.path)
+        try:
+            evidence, draws = _read(file.path)
+        except InputError as error:
+            named = file.path.name in str(error)
+            raise error if named else InputError(f"{shown_path(file.path)}: {error}") from None
         own = _identify(evidence)
         same = self._by_id.get(own)
         if same is not None and same.name != file.name:
