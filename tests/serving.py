@@ -160,6 +160,11 @@ class Local:
     def __exit__(self, *error: object) -> None:
         self._turn("shutdown")
         self.loop.run_until_complete(self._living)
+        left = asyncio.all_tasks(self.loop)  # posteriors that are being drawn, and nobody waits for
+        for task in left:
+            task.cancel()
+        if left:
+            self.loop.run_until_complete(asyncio.wait(left))
         self.loop.run_until_complete(self.loop.shutdown_default_executor())
         self.loop.close()
 

@@ -329,6 +329,7 @@ def test_few_records_leave_everything_to_the_plan() -> None:
     payload = simulated(PAIRS, 500, 1, promise()).payload
     assert isinstance(payload, dc.kinds.AuditedTables)
     assert not payload.pairs
+    assert payload.summary(None).endswith("; no pair beside them was worth measuring")
     alone = dc.planned(audit=0).calibrate(PAIRS, dc.Dirichlet.uniform(PAIRS), promise("0.99"))
     assert dict(payload.first.scales) == dict(alone.scales)
 
@@ -385,9 +386,15 @@ def test_noise_on_pairs_has_the_scale_it_states() -> None:
 
 
 @every("relation", dc.tools.RECORD_RELATIONS)
-@every("n", [500, 4500, 100_000])
+@every("n", [500, SOME, ALL])
 def test_a_file_is_what_was_released(n: int, relation: dc.Relation) -> None:
     made = simulated(PAIRS, n, 5, promise(1, relation))
+    said = {
+        500: "no pair beside them",
+        SOME: "3 pairs beside them (2 of them chosen" if relation is ADD_REMOVE else "no pair beside them",
+        ALL: "6 pairs beside them (all that",
+    }
+    assert said[n] in made.payload.summary(made.calibration)  # type: ignore[union-attr]
     again = dc.Release.loads(made.dumps())
     assert again.dumps() == made.dumps()
     assert again.calibration == made.calibration

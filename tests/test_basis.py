@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -105,6 +106,18 @@ def test_the_check_is_made_for_questions_that_need_it_alone(monkeypatch: pytest.
     for query in ("P(c | a=s0)", "P(a, b)", "P(b | a=s0)"):
         dc.answer(posterior, query, level=0.9)
     assert asked == [1]
+
+
+def test_stored_draws_know_what_the_check_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    posterior = dc.noise_aware(released(0.3, 20_000, 1), draws=30, rng=np.random.default_rng(3), trust_network=True)
+    wanted = dc.answer(posterior, "P(a, b)", level=0.9)
+    assert wanted.basis == "contradicted"
+    posterior.save(tmp_path / "a.draws")
+    monkeypatch.setattr(module, "fit", lambda *_, **__: pytest.fail("it is in the file"))
+    loaded = dc.results.PosteriorDraws.load(tmp_path / "a.draws")
+    assert dc.answer(loaded, "P(a, b)", level=0.9) == wanted
+    loaded.save(tmp_path / "b.draws")
+    assert (tmp_path / "a.draws").read_bytes() == (tmp_path / "b.draws").read_bytes()
 
 
 def test_families_are_what_draws_of_parameters_rest_on() -> None:

@@ -16,7 +16,7 @@ import discreet
 
 ROOT = Path(discreet.__file__).parent
 SOURCES = {str(path.relative_to(ROOT)): path.read_text() for path in sorted(ROOT.rglob("*.py"))}
-CODE, MODULE, MEDIAN, FUNCTION, ARGUMENTS = 39_900, 500, 220, 50, 7
+CODE, MODULE, MEDIAN, FUNCTION, ARGUMENTS = 40_000, 500, 220, 50, 7
 """Lines of code of the package, without docstrings, comments and empty lines: who explains less must not gain by it.
 Lines of its largest and of its median file; lines of code of a function, and its arguments."""
 MANY = {

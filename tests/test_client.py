@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -525,6 +525,11 @@ STRANGE: dict[str, tuple[Sequence[Reply], str]] = {
     "proxy": ([(502, {}, b"<html>")], "answered 502 Bad Gateway"),
     "no-problem": ([HELLO, (404, {}, b'{"detail": "x", "type": "about:blank"}')], "answered 404"),
     "no-list": ([HELLO, (200, {}, b'{"releases": [{"name": "x"}]}')], "another form"),
+    "numbers": ([HELLO, (200, {}, b'{"releases": [{"name": 1, "id": 2}]}')], "another form"),
+    "promises": ([HELLO, (200, {}, b'{"releases": [{"name": "x", "id": "y", "guarantees": [1]}]}')], "another form"),
+    "versions": ([HELLO, (200, {}, b'{"releases": [{"name": "x", "id": "y", "versions": [1]}]}')], "another form"),
+    "again": ([HELLO, (503, {"Retry-After": "\xb2"}, BUSY[2])], "so many are waiting"),
+    "much-later": ([HELLO, (503, {"Retry-After": "9" * 5000}, BUSY[2])], "so many are waiting"),
     "short": ([HELLO, (200, {"Content-Length": "10"}, b"{}")], "did not answer within|breaks off"),
     "problem": ([HELLO, (400, {}, BUSY[2])], "so many are waiting"),
 }
@@ -547,6 +552,66 @@ def test_a_slow_server_is_not_waited_for_longer_than_was_said() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     with listener, pytest.raises(dc.DiscreetError, match=r"did not answer within 0\.2 seconds"):
         dc.Client(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.2).releases()
+
+
+@pytest.mark.parametrize("said", [b"HTTP/1.1 100 Continue\r\n\r\n", b"X: y\r\n", b"y"])
+def test_nor_is_one_that_says_a_little_now_and_then(said: bytes) -> None:
+    """Each part comes in time; the head as a whole does not."""
+    sent: list[float] = []
+
+    def trickle(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(OSError):
+            connection.recv(65_536)
+            connection.sendall(b"" if said.startswith(b"HTTP") else b"HTTP/1.1 200 OK\r\n")
+            for _ in range(90):
+                time.sleep(0.1)
+                connection.sendall(said)
+                sent.append(time.monotonic())
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=trickle, args=(listener,))
+        thread.start()
+        client = dc.Client(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.5)
+        with pytest.raises(dc.DiscreetError, match=r"did not answer within 0\.5 seconds"):
+            client.releases()
+        thread.join()
+    assert len(sent) < 90  # the other side closed before all was said
+
+
+def test_an_answer_to_another_question_is_none(here: Any, there: Any, server: Served) -> None:
+    """What a server answers to one question, said in the place of another."""
+
+    def said(function: str, **body: Any) -> bytes:
+        return server.ask(f"/releases/{there.id}/{function}", body).body
+
+    def far(url: str) -> Any:
+        return dataclasses.replace(there, wire=dc.Client(url)._wire)
+
+    query, given = said("query", q=["P(area)"]), said("marginals", e=["smoke=yes"])
+    number = said("decide", quantity="P(smoke=yes)", loss="squared")
+    predicted = said("predict", records=[{"smoke": "yes"}], target="area")
+    regressed = server.ask(f"/releases/{there.id}/regress?target=smoke&on=age&draws=true").body
+    decide = dc.decisions.decide_number
+    for body, ask in (
+        (query, lambda one: one.answer("P(smoke)")),
+        (query, lambda one: one.answer("P(area)", level=0.9)),
+        (given, lambda one: dc.marginals(one, {"smoke": "no"})),
+        (given, lambda one: dc.marginals(one, {"smoke": "yes"}, level=0.9)),
+        (predicted, lambda one: dc.predict(one, {"smoke": ["yes"]}, "area", level=0.9)),
+        (regressed, lambda one: dc.regress(one, "smoke", ["area"])),
+        (number, lambda one: decide(one, "P(smoke=no)", "squared", fresh=False)),
+        (number, lambda one: decide(one, "P(smoke=yes)", "absolute", fresh=False)),
+    ):
+        with pretended([HELLO, (200, JSON, body)]) as (url, _):
+            one = far(url)
+            with pytest.raises(dc.DiscreetError, match="answers something else than was asked"):
+                ask(one)  # type: ignore[no-untyped-call]
+            one.wire.close()
+    with pretended([HELLO, (200, JSON, query)]) as (url, _):
+        one = far(url)
+        assert one.answer(" P( area ) ") == dc.answer(here, "P(area)")
+        one.wire.close()
 
 
 @pytest.mark.parametrize(

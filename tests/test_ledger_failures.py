@@ -196,6 +196,23 @@ def test_a_commit_that_never_arrives_is_looked_up_and_not_found(
     assert paid(account) == ["r"]
 
 
+@pytest.mark.parametrize(("lost", "least", "most"), [(True, 20, 60), (False, 3, 6)])
+def test_a_server_that_recovers_is_waited_for_longer_than_a_busy_one(
+    account: dc.results.Account, lost: bool, least: float, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused: list[float] = []
+    database = account.ledger._database
+    assert paid(account) == []
+
+    def attempt(*_: object) -> None:
+        raise ledger_database._BrokenOffError("the database system is starting up", lost=lost)
+
+    monkeypatch.setattr(database, "_attempt", attempt)
+    monkeypatch.setattr(ledger_database.time, "sleep", paused.append)
+    assert refused(lambda: account.charge("r", "laplace", spend("0.1"))).count("nothing was charged") == 1
+    assert least < sum(paused) < most and max(paused) < most / 4
+
+
 @pytest.mark.parametrize("deliver", [True, False])
 def test_a_server_that_is_gone_for_good_leaves_it_unknown(
     line: Line, base: str, account: dc.results.Account, deliver: bool, monkeypatch: pytest.MonkeyPatch

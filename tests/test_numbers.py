@@ -253,6 +253,7 @@ def test_queries_of_numbers_are_read_and_written() -> None:
         "P(age>=40)": NumberQuery(">=", "age", 40.0),
         "P(age <= 1e1)": NumberQuery("<=", "age", 10.0),
         "P(wait < 4.5)": NumberQuery("<", "wait", 4.5),
+        "P(age <= 2.9999999999999996)": NumberQuery("<=", "age", 2.9999999999999996),
     }.items():
         found = parse_query(text, NETWORK.schema)
         assert found == asked and parse_query(str(found), NETWORK.schema) == asked

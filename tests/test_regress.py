@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 import discreet as dc
+from discreet.inference import drawn_points as drawn_points_module
 from discreet.inference.drawn_points import drawn_points
 from discreet.queries import column_moments
 from discreet.queries import regress as module
@@ -80,6 +81,12 @@ def test_many_states_are_regressed_by_pairs_or_by_made_up_records(kind: str, mon
     monkeypatch.setattr(column_moments, "MOST_JOINT_STATES", 10)
     found = dc.regress(drawn, "d", ["a", "b", "c"], kind=kind)  # type: ignore[arg-type]
     np.testing.assert_allclose(found.coefficients, exact.coefficients, atol=1e-9 if kind == "linear" else 0.15)
+    monkeypatch.setattr(module, "MOST_POINT_VALUES", 2 * module.MADE_UP_POINTS * 5)  # two draws at once
+    again = dc.regress(drawn, "d", ["a", "b", "c"], kind=kind)  # type: ignore[arg-type]
+    np.testing.assert_allclose(again.coefficients, found.coefficients, rtol=1e-9)
+    monkeypatch.setattr(drawn_points_module, "PROBABILITIES_AT_ONCE", 3 * 3 * module.MADE_UP_POINTS)  # of three draws
+    again = dc.regress(drawn, "d", ["a", "b", "c"], kind=kind)  # type: ignore[arg-type]
+    np.testing.assert_allclose(again.coefficients, exact.coefficients, atol=1e-9 if kind == "linear" else 0.15)
 
 
 def test_made_up_records_know_the_chance_given_all_others() -> None:

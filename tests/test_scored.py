@@ -75,7 +75,7 @@ def test_a_choice_has_the_law_of_its_exponents(case: str, source: str) -> None:
 
 def test_the_fit_would_see_a_law_that_is_a_little_off() -> None:
     weights = np.exp([-1.1 * float(exponent) for exponent in EXPONENTS["three"]])
-    found = np.bincount(ExactNoise().choose(EXPONENTS["three"], 20_000), minlength=3)
+    found = np.bincount(ExactNoise().choose(EXPONENTS["three"], 60_000), minlength=3)
     assert fit(found, weights / weights.sum()) < FALSE_ALARM
 
 

@@ -220,4 +220,6 @@ def test_transitions_from_the_shell(
     assert "300" in said(run, "check clinic.toml")
     told = run.json("release clinic.toml --epsilon 1 --output r.json")
     assert "by column 'visit'" in " ".join(told["unit"])
-    assert "x=a    0.7" in said(run, 'query r.json "P(x | previous.x=a)"')
+    (answer,) = run.json('query r.json "P(x | previous.x=a)"')["answers"]
+    # 357 of 454 here, with real noise of scale 3: it would have to be 19 scales away, once in 10^8 runs.
+    assert answer["basis"] == "measured" and 0.65 < answer["values"][0]["mean"] < 0.9

@@ -19,7 +19,6 @@ import pytest
 
 import discreet as dc
 from discreet.inference.weighted_records import Sampling
-from discreet.posterior.stored import fit_in
 from discreet.queries.documents import answer_document, read_answer
 from discreet.queries.synthetic import record_chunks
 from folding import every
@@ -133,8 +132,9 @@ def test_what_is_stored_of_the_fit_is_what_it_would_be(folder: Path, tmp_path: P
     path = save("planned", tmp_path)
     release = dc.Release.load(path)
     release.posterior(draws=50, rng=1).save(tmp_path / "p.draws")
-    assert fit_in(tmp_path / "p.draws") == dc.fit(release)
-    assert fit_in(folder / "r.draws") == dc.fit(dc.Release.load(folder / "r.json"))
+    for path, evidence in ((tmp_path / "p.draws", release), (folder / "r.draws", dc.Release.load(folder / "r.json"))):
+        basis = dc.results.PosteriorDraws.load(path).basis
+        assert basis is not None and basis.stored_fit == basis.fit_check == dc.fit(evidence)
     saved = (tmp_path / "p.draws").read_bytes()
     dc.results.PosteriorDraws.load(tmp_path / "p.draws").save(tmp_path / "again.draws")
     assert (tmp_path / "again.draws").read_bytes() == saved

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import pydantic
 import pytest
 
+import discreet as dc
+from discreet.server.parameters import PredictRequest
 from folding import every
 from served_kinds import plain, save
 from serving import Local
@@ -47,7 +50,8 @@ def known(local: Local) -> bytes:
     ("query?level=-1", "between 0 and 1"), ("query?level=text", "level: input should be a valid number"),
     ("query?level=0.9&level=0.8", "'level' is given 2 times"), ("query?x=1", "no parameter of this question"),
     ("query?assume=robust", "name the queries"), ("query?q=P(c)&assume=x", "'network', 'robust' or 'nothing'"),
-    ("query?q=P(c)&missing=at-random", "state of missing values"), ("query?q=P(c)&format=xml", "'json' or 'csv'"),
+    ("query?q=P(c)&missing=at-random", "which this has not"), ("query?q=P(c)&missing=state", "which this has not"),
+    ("marginals?missing=state", "which this has not"), ("query?q=P(c)&format=xml", "'json' or 'csv'"),
     ("query?=", "no parameter"), ("marginals?e=a", "no evidence such as"), ("marginals?e=", "no evidence such as"),
     ("marginals?e=a=yes&e=a=yes", "'a' twice"), ("marginals?e=a=yes&e=a=no", "'a' twice"),
     ("marginals?e=z=yes", "variables a, b, c"), ("marginals?e=a=maybe", "no state 'maybe'"),
@@ -93,13 +97,40 @@ def test_what_cannot_be_asked_in_an_address(local: Local, known: bytes, path: st
     ("predict", b'{"records": [{"a": NaN}], "target": "c"}', "NaN is not a JSON number"),
     ("predict", {"records": [{"a": 10**400}], "target": "c"}, "'a'"), ("predict", {"records": 1, "target": "c"}, "rec"),
     ("predict", {"records": {"a": ["yes"], "b": []}, "target": "c"}, "differ in length"),
-    ("predict", {"records": [{"a": ["yes"]}], "target": "c"}, "records.0.a"),
+    ("predict", {"records": [{"a": ["yes"]}], "target": "c"}, "records: a record is an object"),
+    ("predict", {"records": [{"b": "no"}, {"a": ["yes"]}], "target": "c"}, "'a' of '1' is not"),
+    ("predict", {"records": [{}, []], "target": "c"}, "null; '1' is not"),
+    ("predict", {"records": {"a": {}}, "target": "c"}, "null; 'a' is not"),
+    ("decide", {**GOOD, "payoffs": {"a": {"no": "1", "yes": 1}}}, "'no' of 'a' is not"),
+    ("decide", {**GOOD, "payoffs": {"a": 1}}, "payoffs: what a response pays"),
+    ("decide", {**GOOD, "queries": 10**400}, "queries must be finite"),
+    ("decide", {"quantity": "P(c=no)", "queries": 10**400}, "queries must be finite"),
+    ("decide", {"quantity": "P(c=no)", "bounds": [0, 1e308]}, "within 1e+100"),
+    ("query", {"q": ["P(a" + " " * 60_000 + "b)"]}, "no variable"),
+    ("query", {"q": ["P(a" + "<" * 60_000 + ")"]}, "no variable"),
 ])  # fmt: skip
 def test_what_cannot_be_asked_in_a_body(local: Local, known: bytes, operation: str, body: Any, words: str) -> None:
     said = local.ask(f"/releases/r/{operation}", body).problem(400, "bad-request")
     assert words in said, said
     assert len(said) < 1000
     assert local.ask("/releases/r/query?q=P(a,c)").body == known
+
+
+def test_of_many_faults_one_is_made() -> None:
+    for records in ({"a": [[]] * 1000}, [{"a": []}] * 1000, [[]] * 1000, {f"v{at}": 1 for at in range(1000)}):
+        with pytest.raises(pydantic.ValidationError) as refused:
+            PredictRequest.model_validate({"records": records})
+        assert refused.value.error_count() == 1
+
+
+def test_records_have_an_end_however_little_of_them_is_said(local: Local) -> None:
+    sparse = [{f"v{at}": "x"} for at in range(100)]
+    said = local.ask("/releases/r/predict", {"records": sparse, "target": "c"}).problem(400, "bad-request")
+    with pytest.raises(dc.InputError) as refused:
+        dc.predict(plain(1).posterior(draws=10, rng=1), {f"v{at}": ["x"] for at in range(100)}, "c")
+    assert said == str(refused.value)
+    wide = {"records": [{f"v{at}": "x"} for at in range(2049)], "target": "c"}
+    assert "more than 4,194,304 values" in local.ask("/releases/r/predict", wide).problem(422, "too-costly")
 
 
 def test_a_parameter_in_the_address_of_what_a_body_asks(local: Local) -> None:

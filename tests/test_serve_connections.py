@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from discreet.server.connections import ADDRESS_BYTES, Connection
 from folding import every
 from served_kinds import plain
 from serving import Served, served
@@ -50,7 +51,7 @@ def talk(server: Served, said: bytes, *, close: bool = False) -> bytes:
 
 
 def head(path: str = ASKED, more: str = "") -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: x\r\n{more}".encode()
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{more}".encode()
 
 
 def test_who_has_closed_its_side_still_gets_its_answer(server: Served) -> None:
@@ -58,9 +59,10 @@ def test_who_has_closed_its_side_still_gets_its_answer(server: Served) -> None:
     assert got.startswith(b"HTTP/1.1 200 OK") and got.endswith(server.ask(ASKED).body)
     assert talk(server, head(), close=True) == b""  # half a head is no question
     assert talk(server, b"", close=True) == b""
-    assert talk(server, b"POST /releases/r/query HTTP/1.1\r\nContent-Length: 99\r\n\r\n{", close=True) == b""
+    half = b"POST /releases/r/query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{"
+    assert talk(server, half, close=True) == b""
     body = b'{"q": ["P(c)"]}'
-    post = b"POST /releases/r/query HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    post = b"POST /releases/r/query HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
     assert talk(server, post, close=True).startswith(b"HTTP/1.1 200 OK")
 
 
@@ -82,7 +84,8 @@ def test_a_head_that_does_not_come_is_not_waited_for(server: Served) -> None:
 @every("said", [
     b"nonsense\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00", b"GET /\xff HTTP/1.1\r\n\r\n",
     b"GET  HTTP/1.1\r\n\r\n", b"POST /x HTTP/1.1\r\nContent-Length: x\r\n\r\n",
-    b"POST /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", b"GET / HTTP/1.1\r\nA b: c\r\n\r\n",
+    b"POST /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    b"GET / HTTP/1.1\r\nA b: c\r\n\r\n",
 ])  # fmt: skip
 def test_what_is_no_http(server: Served, said: bytes) -> None:
     got = talk(server, said)
@@ -105,6 +108,35 @@ def test_a_head_without_end(server: Served, said: bytes) -> None:
     assert server.ask(ASKED).status == 200
 
 
+def refuse_more(server: Served, before: bytes, more: bytes) -> None:
+    """Send more and more of something, of which the server takes little, and keeps less."""
+    memory, taken = server.status("VmRSS"), 0
+    with socket.create_connection(server.address, timeout=ENOUGH) as connection:
+        connection.sendall(before)
+        try:
+            for _ in range(2000):
+                connection.sendall(more)
+                taken += len(more)
+        except OSError:
+            pass
+    assert taken < 2**25, "of 120 MB; what is between two processes holds some MB"
+    assert server.status("VmRSS") - memory < 60_000  # KiB
+    settle(server)
+    assert server.ask(ASKED).status == 200
+
+
+@every("more", [b"x" * 65_536, b":\r\n" + b"X-Many: 1\r\n" * 6000], ids=["one", "many"])
+def test_lines_without_end_after_a_body(server: Served, more: bytes) -> None:
+    body = b'F\r\n{"q": ["P(c)"]}\r\n0\r\n'
+    post = b"POST /releases/r/query HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    refuse_more(server, post + body + b"X", more)
+
+
+def test_a_head_without_end_that_comes_before_its_turn(server: Served) -> None:
+    untaken = head("/releases/r/synthetic?n=1000000") + b"\r\n"
+    refuse_more(server, untaken + head() + b"X-Long: ", b"x" * 60_000)
+
+
 def test_a_query_of_a_hundred_thousand_characters_comes_through(server: Served) -> None:
     query = "P(" + "a," * 49_990 + "a)"
     assert "by POST" in server.ask(f"/releases/r/query?q={query}").problem(413, "too-large")
@@ -112,9 +144,16 @@ def test_a_query_of_a_hundred_thousand_characters_comes_through(server: Served) 
     assert "named twice" in server.ask(f"/releases/r/query?q={query[:60_000]}a)").problem(400, "bad-request")
 
 
+def test_too_long_an_address_is_not_cut_off_where_a_parser_would() -> None:
+    connection = Connection.__new__(Connection)
+    connection.url = b"/" + b"x" * ADDRESS_BYTES
+    with pytest.raises(ValueError, match="too long an address"):
+        connection.on_headers_complete()
+
+
 def test_who_leaves_in_the_middle_is_not_missed(server: Served) -> None:
     for said in (head() + b"\r\n", head("/releases/r/synthetic?n=1000000") + b"\r\n",
-                 b"POST /releases/r/query HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"):  # fmt: skip
+                 b"POST /releases/r/query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"):  # fmt: skip
         for _ in range(5):
             with socket.create_connection(server.address) as connection:
                 connection.sendall(said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import re
 import shutil
@@ -12,11 +13,12 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import requires
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -77,8 +79,7 @@ def test_the_python_of_the_page_says_what_it_says_of_the_file(release: Path) -> 
     rest = code.partition("\n")[2]
     with served([release], "--no-prepare") as running:
         client = first.replace("http://127.0.0.1:8000", running.url)
-        # The server draws with a seed; so does whoever wants the same.
-        lines = {"there": client, "here": "posterior = " + was.replace("posterior()", "posterior(rng=0)")}
+        lines = {"there": client, "here": "posterior = " + was}
         printed = {}
         for place, line in lines.items():
             shown = re.sub(r"^dc\.(.*)$", r"print(dc.\1)", rest, flags=re.MULTILINE).replace("to_frame()", "tidy()")
@@ -198,16 +199,27 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-@contextmanager
-def proxied(folder: Path, server: int, ports: dict[int, int]) -> Iterator[None]:
-    """Run nginx by the page's configuration, with a certificate of our own and other ports."""
-    program, openssl = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin"), shutil.which("openssl")
-    if program is None or openssl is None:
-        pytest.skip(f"{'nginx' if program is None else 'openssl'} is not installed")
+def program(name: str) -> str:
+    """Where a program of the system is; without it a test is skipped."""
+    found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin")
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+def certify(folder: Path) -> tuple[Path, Path]:
+    """A certificate of our own, and its key."""
     own, key = folder / "answers.pem", folder / "answers.key"
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-days", "1"]
-    made = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject, "-keyout", str(key), "-out", str(own)]
-    subprocess.run(made, check=True, capture_output=True)
+    made = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject, "-keyout", str(key), "-out", str(own)]
+    subprocess.run([program("openssl"), *made], check=True, capture_output=True)
+    return own, key
+
+
+def nginx(folder: Path, server: int, ports: dict[int, int]) -> list[str]:
+    """The command that runs nginx by the page's configuration, with a certificate of our own and other ports."""
+    command = [program("nginx"), "-e", "stderr", "-p", str(folder), "-c", str(folder / "nginx.conf")]
+    own, key = certify(folder)
     text = re.sub(r".*listen \[::\].*\n", "", block("nginx", "server {"))
     for before, after in ports.items():
         text = text.replace(f"listen {before}", f"listen 127.0.0.1:{after}")
@@ -218,30 +230,56 @@ def proxied(folder: Path, server: int, ports: dict[int, int]) -> Iterator[None]:
     )
     whole = f"daemon off; pid {folder}/pid; error_log stderr; events {{}} http {{ access_log off; {kept}\n{text}\n}}"
     (folder / "nginx.conf").write_text(whole)
-    command = [program, "-e", "stderr", "-p", str(folder), "-c", str(folder / "nginx.conf")]
     checked = subprocess.run([*command, "-t"], capture_output=True, text=True, check=False)
     assert checked.returncode == 0 and "warn" not in checked.stderr, checked.stderr
-    running = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    return command
+
+
+def caddy(folder: Path, server: int, ports: dict[int, int]) -> list[str]:
+    """The command that runs Caddy by the page's configuration, likewise."""
+    command = [program("caddy"), "run", "--adapter", "caddyfile", "--config", str(folder / "Caddyfile")]
+    own, key = certify(folder)
+    first = "answers.example.org {\n"
+    text = block("text", first).replace(first, f"https://localhost:{ports[443]} {{\n    tls {own} {key}\n")
+    text = text.replace("127.0.0.1:8000", f"127.0.0.1:{server}")
+    settings = f"admin off\n    auto_https disable_redirects\n    storage file_system {folder}/kept"
+    (folder / "Caddyfile").write_text(f"{{\n    {settings}\n}}\n{text}")
+    return command
+
+
+@contextmanager
+def running(command: list[str], port: int, home: Path) -> Iterator[None]:
+    """Run a proxy, and wait until it listens; what it keeps for itself, it keeps in a folder."""
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, env=os.environ | {"HOME": str(home)})
     try:
         for _ in range(200):
             with socket.socket() as tried:
-                if tried.connect_ex(("127.0.0.1", ports[443])) == 0:
+                if tried.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.05)
         yield
     finally:
-        running.terminate()
-        running.wait(30)
+        process.terminate()
+        process.wait(30)
 
 
-def test_nginx_serves_it_with_tls(release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("proxy", [nginx, caddy])
+def test_a_proxy_serves_it_with_tls(
+    proxy: Callable[[Path, int, dict[int, int]], list[str]],
+    release: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     token = add_token(tmp_path / "tokens.json", "ann", 1)
     options = ["--no-prepare", "--root-path", "/discreet", "--tokens", str(tmp_path / "tokens.json")]
     ports = {443: free_port(), 80: free_port()}
-    with served([release], *options) as running, proxied(tmp_path, running.address[1], ports):
+    base = f"https://localhost:{ports[443]}/discreet"
+    with (
+        served([release], *options) as server,
+        running(proxy(tmp_path, server.address[1], ports), ports[443], tmp_path),
+    ):
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "answers.pem"))
-        assert ssl.create_default_context().cert_store_stats()["x509"] >= 1
-        client = dc.Client(f"https://localhost:{ports[443]}/discreet", token=token)
+        client = dc.Client(base, token=token)
         posterior = client.posterior()
         assert posterior.answer("P(lung | smoke=yes)") == dc.load(release).posterior(rng=0).answer(
             "P(lung | smoke=yes)"
@@ -250,14 +288,30 @@ def test_nginx_serves_it_with_tls(release: Path, tmp_path: Path, monkeypatch: py
         with pytest.raises(dc.DiscreetError, match=r"answered 413|at most"):
             client._wire.ask("releases", "release", "query", body={"q": ["x" * 2**21]})
         client.close()
-        stranger = dc.Client(f"https://localhost:{ports[443]}/discreet")
+        stranger = dc.Client(base)
         with pytest.raises(dc.InputError, match="token"):
             stranger.releases()
         stranger.close()
-        plain = dc.Client(f"http://localhost:{ports[80]}/discreet")
-        with pytest.raises(dc.DiscreetError, match=r"sends us on to 'https://localhost/discreet/healthz'"):
-            plain.releases()
-        plain.close()
+        assert cookie_of(ports[443], token).startswith("discreet_token=")
+        if proxy is nginx:  # the other one sends on from a port that is not ours to take
+            plain = dc.Client(f"http://localhost:{ports[80]}/discreet")
+            with pytest.raises(dc.DiscreetError, match=r"sends us on to 'https://localhost/discreet/healthz'"):
+                plain.releases()
+            plain.close()
         monkeypatch.delenv("SSL_CERT_FILE")
         with pytest.raises(dc.DiscreetError, match="cannot be trusted"):
-            dc.Client(f"https://localhost:{ports[443]}/discreet").releases()
+            dc.Client(base).releases()
+
+
+def cookie_of(port: int, token: str) -> str:
+    """What a browser is told to keep that enters a token: for this address alone, and over TLS alone."""
+    connection = http.client.HTTPSConnection("localhost", port, context=ssl.create_default_context())
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    connection.request("POST", "/discreet/enter?next=/", urlencode({"token": token}), headers)
+    got = connection.getresponse()
+    cookie = got.getheader("set-cookie", "")
+    onward = got.getheader("location", "")
+    connection.close()
+    assert got.status == 303 and onward == "/discreet/", (got.status, onward)
+    assert {"Secure", "HttpOnly", "Path=/discreet", "SameSite=strict"} <= set(cookie.split("; "))
+    return cookie

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import discreet as dc
 from browsing import DESK, PHONE, opened_browser, violations
 from discreet.server.tokens import add_token
+from folding import every
 from networks import asia
 from releases import guarantee, simulated
 from served_kinds import plain, save
@@ -161,10 +163,74 @@ def test_a_large_network_is_searched_made_smaller_and_saved(browser: Any, server
         page.click("#fit")
         width = page.evaluate("document.getElementById('picture').getBoundingClientRect().width")
         assert width < DESK[0]
+        page.fill("#find", "v5")
+        assert page.evaluate("document.getElementById('picture').getBoundingClientRect().width") > width, "readable"
         with page.expect_download() as saved:
             page.click("#png")
         assert Path(saved.value.path()).read_bytes().startswith(b"\x89PNG")
         assert saved.value.suggested_filename == "many.png"
+
+
+@every("size", [DESK, PHONE])
+def test_a_table_is_searched_too(browser: Any, server: Served, size: tuple[int, int]) -> None:
+    with opened(browser, server, "/pages/many?view=table", size) as page:
+        assert not page.locator("#fit").count()
+        page.fill("#find", "V6")
+        assert page.locator(".states tbody:visible").count() == 11
+        assert page.locator("#found").inner_text() == "11 of 70 variables"
+        page.keyboard.press("Enter")
+        assert here(page) == "t6.0"
+        page.fill("#find", "")
+        assert page.locator(".states tbody:visible").count() == 70 and page.locator("#found").inner_text() == ""
+
+
+def test_what_is_shown_stays_where_no_answer_comes_and_is_asked_again(browser: Any, tmp_path: Path) -> None:
+    context = browser.new_context(viewport={"width": DESK[0], "height": DESK[1]})
+    page = context.new_page()
+    with served([save("plain", tmp_path)], "--no-prepare") as running:
+        page.goto(f"{running.url}pages/plain")
+        page.click("#s0\\.0")
+        page.click("#undo")
+        page.wait_for_selector("#undo", state="detached")
+        assert page.url == f"{running.url}pages/plain", "no question mark stays"
+        held: list[Any] = []
+        page.route("**/pages/plain?**", lambda route: held.append(route))
+        page.click("#s0\\.0")
+        page.wait_for_selector("main[aria-busy=true]")
+        pill = page.evaluate("getComputedStyle(document.querySelector('main'), '::after').content")
+        assert pill == '"asking…"'
+        held[0].fulfill(status=503, content_type="application/problem+json", body='{"detail": "the queue is full"}')
+        page.wait_for_selector("#notice:visible")
+        assert "No answer came: the queue is full. What is shown is" in page.locator("#notice").inner_text()
+        page.unroute("**/pages/plain?**")
+        page.click("#notice button")
+        page.wait_for_selector("#undo")
+        assert not page.locator("#notice").is_visible()
+    page.click("#s1\\.0")
+    page.wait_for_selector("#notice:visible")
+    assert "No answer came from the server" in page.locator("#notice").inner_text() and violations(page) == []
+    assert page.locator("#chip1").is_visible() and not page.locator("main[aria-busy]").count()
+    assert "/pages/plain?e=a%3D" in page.url
+    context.close()
+
+
+def test_a_release_that_is_replaced_meanwhile_is_told(browser: Any, tmp_path: Path) -> None:
+    path = save("plain", tmp_path)
+    with served([path], "--no-prepare") as running, opened(browser, running, "/pages/plain") as page:
+        old = page.get_attribute("main", "data-version")
+        plain(7).save(path, replace=True)
+        until = time.monotonic() + 30
+        while old in running.ask("/releases").json()["releases"][0]["id"] and time.monotonic() < until:
+            time.sleep(0.1)
+        page.click("#s0\\.0")
+        page.wait_for_selector("#notice:visible")
+        assert (
+            "replaced: what is shown now is of version 2, before it was version 1"
+            in page.locator("#notice").inner_text()
+        )
+        page.click("#notice a")
+        page.wait_for_url(lambda url: f"/pages/{old}?e=" in url)
+        assert page.get_attribute("main", "data-version") == old and "newer version" in page.inner_text("main")
 
 
 def test_pages_keep_the_rules_of_accessibility_on_every_screen(browser: Any, server: Served) -> None:
@@ -189,8 +255,15 @@ def test_a_phone_has_the_table_alone_and_paper_one_of_both(browser: Any, server:
         page.set_viewport_size({"width": DESK[0], "height": DESK[1]})
         assert page.locator(".network").is_visible() and not page.locator(".table").is_visible()
         page.emulate_media(media="print")
-        assert page.locator(".network").is_visible() and not page.locator("form.query").is_visible()
+        assert page.locator(".network").is_visible() and page.locator(".table").is_visible(), "with intervals"
+        assert not page.locator("#q").is_visible() and page.locator(".printed").is_visible()
+        assert page.locator(".printed").inner_text().endswith(page.evaluate("document.links.permanent.href"))
         assert page.pdf().startswith(b"%PDF")
+    with opened(browser, server, "/pages/asia?e=smoke%3Dyes&q=P(lung)") as page:
+        page.emulate_media(media="print")
+        text = page.locator("main").inner_text()
+        assert "P(lung), for everybody" in text and "lung=yes" in text
+        assert "×" not in text and "Select a state" not in text and "Given what is observed" not in text
     with opened(browser, server, "/pages/many") as page:
         page.emulate_media(media="print")
         assert not page.locator(".network").is_visible() and page.locator(".table").is_visible()
@@ -209,3 +282,8 @@ def test_a_token_is_typed_in_and_leads_to_the_page_that_was_wanted(browser: Any,
         page.keyboard.press("Enter")
         arrive(page, "/pages/plain?e=a%3Dyes")
         assert page.locator("#chip1").is_visible() and page.evaluate("document.cookie") == ""
+        assert violations(page) == []
+        page.get_by_role("button", name="Forget my token").press("Enter")
+        page.wait_for_url("**/enter?next=/")
+        page.goto(f"{guarded.url}pages/plain")
+        assert urlsplit(page.url).path == "/enter" and page.context.cookies() == []

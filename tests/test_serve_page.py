@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime, tzinfo
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlencode, urljoin, urlsplit
@@ -18,7 +18,7 @@ import pytest
 
 import discreet as dc
 from discreet.posterior.joint_draws import PosteriorDraws
-from discreet.server import release_page, shelf
+from discreet.server import pages, release_page, shelf
 from discreet.server.application import Settings
 from discreet.server.page_links import PageRequest
 from discreet.server.picture import percent, place_boxes
@@ -241,8 +241,55 @@ def test_what_is_wrong_with_a_query_stands_under_it(local: Local, query: str) ->
     assert box["value"] == query and box["aria-invalid"] == "true"
 
 
+def test_whom_a_query_is_of_stands_beside_it_and_what_is_observed_is_offered(local: Local) -> None:
+    page = shown(local, "/pages/asia", e=["smoke=yes", "xray=no"])
+    (box,) = (one for one in page.all("input") if one.get("name") == "q")
+    assert box["placeholder"] == "P(asia | smoke=yes, xray=no)" and "asks about everybody" in page.text
+    assert ("q", box["placeholder"]) in said(page.links()["given"])
+    page = shown(local, "/pages/asia", e=["smoke=yes"], q="P(lung=yes)")
+    assert "P(lung=yes), for everybody" in page.text
+    offered = page.links()["given"]
+    page = shown(local, f"/pages/asia{offered}")
+    assert said(offered) == [("e", "smoke=yes"), ("q", "P(lung=yes | smoke=yes)")]
+    assert "P(lung=yes | smoke=yes)" in page.text and ", for everybody" not in page.text and "given" not in page.links()
+    given, known = (f"{100 * row['mean']:.1f} %" for row in (numbers(local, e=["smoke=yes"])["lung", "yes"],
+                                                              numbers(local)["lung", "yes"]))  # fmt: skip
+    assert given != known and given in page.text and known not in page.text
+    assert "given" not in shown(local, "/pages/asia", e=["smoke=yes"], q="P(smoke)").links()
+    assert "given" not in shown(local, "/pages/asia").links()
+
+
+def test_a_page_query_is_the_only_one_and_names_are_meant(local: Local) -> None:
+    text = shown(local, "/pages/asia", q="P(Lung)").text
+    assert "did you mean 'lung'?" in text and "query 1" not in text
+    impossible = shown(local, "/pages/asia", q="E(lung)").text
+    assert "query 1" not in impossible
+
+
+class Later(datetime):
+    """Another day than the one on which a page was kept."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Later:
+        return cls(2999, 12, 31, tzinfo=tz)
+
+
+def test_a_page_says_how_sure_its_intervals_are_on_paper_too(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = shown(local, "/pages/asia", level=0.8, e="smoke=yes")
+    assert "share lies with 80 % probability" in page.text
+    one = local.shelf.find("asia")
+    line = f"asia, version 1, id {one.id}. Intervals of 80 % probability. Observed: smoke=yes. Answered on 2"
+    assert line in page.text
+    assert page.links()["permanent"] == f"../pages/{one.id}?e=smoke%3Dyes&level=0.8"
+    with monkeypatch.context() as later:
+        later.setattr(pages, "datetime", Later)
+        assert "Answered on 2999-12-31" in shown(local, "/pages/asia", level=0.8, e="smoke=yes").text
+    assert shown(local, "/pages/asia").links()["permanent"] == f"../pages/{one.id}"
+
+
 def test_links_do_not_carry_long_queries(local: Local) -> None:
-    assert len(local.ask(f"/pages/asia?q={'x' * 1900}").body) < 60_000
+    for query in ("x" * 1900, quote("é" * 290)):
+        assert len(local.ask(f"/pages/asia?q={query}").body) < 60_000
 
 
 def test_the_part_of_the_noise_is_shown_on_demand(local: Local) -> None:
@@ -372,10 +419,20 @@ def test_two_releases_stand_side_by_side(local: Local) -> None:
     assert [one["value"] for one in page.all("option") if "selected" in one] == [
         local.shelf.find(name).id for name in ("plain", "again")
     ]
-    assert shown(local, "/compare").all("select")
-    assert "nothing can be compared" in shown(local, "/compare", 400, one="plain", other="asia").text
+    offered = [one["value"] for one in shown(local, "/compare").all("option")]
+    assert offered[:2] == [local.shelf.find(name).id for name in ("plain", "again")]
+    assert local.shelf.find("asia").id not in offered, "none has the same variables"
+    wrong = shown(local, "/compare", 400, one="plain", other="asia")
+    assert "nothing can be compared" in wrong.text and len(wrong.all("select")) == 2
     assert shown(local, "/compare", 400, one="plain", other="linear").alerts() == 1
     assert shown(local, "/compare", 404, one="plain", other="nobody").alerts() == 1
+
+
+def test_no_pair_is_offered_where_none_can_be_compared(folder: Path) -> None:
+    with Local([folder / "plain.json", folder / "asia.json"]) as server:
+        assert not shown(server, "/").all("select")
+        page = shown(server, "/compare")
+        assert not page.all("select") and "No two releases here have the same variables" in page.text
 
 
 def test_a_replaced_file_is_a_version_that_can_be_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -451,6 +508,49 @@ def test_a_token_is_entered_once(guarded: tuple[Local, str]) -> None:
     cookie = got.headers["set-cookie"]
     assert "HttpOnly" in cookie and "SameSite=strict" in cookie and "Path=/x" in cookie and "Secure" not in cookie
     assert server.ask("/pages/plain", headers={"cookie": cookie.partition(";")[0]}).status == 200
+
+
+def test_the_form_of_a_token_is_short_and_its_own(guarded: tuple[Local, str]) -> None:
+    server, token = guarded
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    for body in (b"a=b&" * 1000 + b"token=" + token.encode(), b"a=" + b"x" * 5000, b"&" * 5000, b"", b"\xff"):
+        assert server.ask("/enter", body, form).status == 401
+    good = b"name=discreet&token=" + token.encode()  # as the page sends it
+    for site, status in (("same-origin", 303), ("none", 303), ("cross-site", 400), ("same-site", 400)):
+        assert server.ask("/enter", good, {**form, "sec-fetch-site": site}).status == status
+
+
+def test_a_token_is_forgotten_by_a_button(guarded: tuple[Local, str]) -> None:
+    server, token = guarded
+    cookie = {"cookie": f"discreet_token={token}"}
+    assert not Page(server.ask("/pages/plain", headers={"authorization": f"Bearer {token}"}).text).all("form")[1:]
+    for _ in range(2):  # the page that was kept for others is not the same
+        forms = Page(server.ask("/pages/plain", headers=cookie).text).all("form")
+        assert {"method": "post", "action": "../leave"} in forms
+    assert "Forget my token" not in server.ask("/pages/plain", headers={"authorization": f"Bearer {token}"}).text
+    server.ask("/leave", headers=cookie).problem(405, "method-not-allowed")
+    server.ask("/leave", b"").problem(401, "no-token")
+    got = server.ask("/leave", b"", cookie)
+    assert (got.status, got.headers["location"]) == (303, "/x/")
+    told = got.headers["set-cookie"]
+    assert told.startswith('discreet_token=""') and "Max-Age=0" in told and "Path=/x" in told, told
+
+
+@every("host", ["x?e=a%3Dyes&level=0.8#", "x?level=0.5", "[", "[::1", "x/y", "\xff", "a b", "https://x"])
+def test_what_a_request_calls_the_server_bends_nothing(folder: Path, host: str) -> None:
+    with Local([folder / "plain.json"], settings=Settings(prepare=False, public=True)) as server:
+        whole = server.ask("/pages/plain").body
+        for path in (
+            "/pages/plain",
+            "/pages/plain?e=a%3Dyes",
+            "/pages/plain?level=0.8",
+            "/",
+            "/enter",
+            "/openapi.json",
+        ):
+            bent, right = (server.ask(path, headers={"host": name}) for name in (host, "localhost"))
+            assert bent == right, path
+        assert server.ask("/pages/plain").body == whole
 
 
 @every("token", ["", "wrong", "ann", "é"])

@@ -83,6 +83,7 @@ def test_a_damaged_replacement_keeps_what_was_there_and_says_so(
         path.write_text(damage)
         assert query(server, "r").body == before.body
         assert "has changed and cannot be taken: " in str(listed(server)["r"]["fault"])
+        assert str(path.parent) not in str(listed(server))
         path.unlink()
         assert query(server, "r").body == before.body
         assert listed(server)["r"]["fault"]
@@ -100,6 +101,7 @@ def test_what_replaces_a_file_may_be_served_already(tmp_path: Path) -> None:
         put(second, one)
         assert query(server, "one").body == before.body
         assert "are the same release" in str(listed(server)["one"]["fault"])
+        assert str(tmp_path) not in str(listed(server))
     for files in ([one, other], [one, one]):
         with pytest.raises(dc.InputError, match="are the same release"):
             Shelf(files)
@@ -141,7 +143,8 @@ def test_damaged_draws_are_said_and_work_again_when_they_are_mended(tmp_path: Pa
         before = query(server, "r")
         for damaged in (whole[:-1] + bytes([whole[-1] ^ 1]), whole[: len(whole) // 2], whole + b"x"):
             draws.write_bytes(damaged)
-            assert "damaged: its checksum" in query(server, "r").problem(503, "unreadable")
+            said = query(server, "r").problem(503, "unreadable")
+            assert "damaged: its checksum" in said and str(tmp_path) not in said
             assert server.ask("/releases/r").status == 200
         for damaged in (b"", b"nonsense"):  # then nobody knows of what they are: what was read stays
             draws.write_bytes(damaged)
@@ -175,6 +178,34 @@ def test_draws_that_become_those_of_another_release_are_not_taken(tmp_path: Path
         assert got.status == 200
         drawn = dc.noise_aware(release, draws=1000, rng=0)
         assert got.json()["answers"][0]["values"][0]["mean"] == dc.answer(drawn, "P(c)").rows[0]["mean"]
+
+
+def test_what_is_said_of_a_file_of_draws_that_is_none_any_more(tmp_path: Path) -> None:
+    path = tmp_path / "r.draws"
+    draw(plain(1), path)
+    with Local([path]) as server:
+        before = query(server, "r")
+        path.write_bytes(b"nonsense")
+        assert query(server, "r").body == before.body
+        fault = str(listed(server)["r"]["fault"])
+        assert "no file of posterior draws" in fault and str(tmp_path) not in fault
+    draw(plain(1), path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(dc.InputError, match="damaged: its checksum"):
+        Shelf([path])
+
+
+def test_a_version_whose_draws_were_replaced_has_none(tmp_path: Path) -> None:
+    first, second, path = plain(1), plain(2), tmp_path / "r.draws"
+    draw(first, path)
+    served = Shelf([path])
+    assert served.find("r").draws == path
+    draw(second, path)
+    assert served.find("r").id == second.id and served.find("r").draws == path
+    assert served.find(first.id).draws is None and [one.id for one in served.versions("r")] == [second.id, first.id]
+    draw(first, path)
+    assert served.find("r").id == first.id and served.find("r").draws == path
+    assert served.find(second.id).draws is None and [one.number for one in served.versions("r")] == [1, 2]
 
 
 def test_names_are_what_an_address_can_hold(tmp_path: Path) -> None:

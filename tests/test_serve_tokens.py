@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import threading
+import time
 from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
@@ -12,6 +15,7 @@ import pytest
 
 import discreet as dc
 from discreet.app.start import main
+from discreet.server import tokens as module
 from discreet.server.application import Settings
 from discreet.server.server_limits import ServerLimits
 from discreet.server.tokens import MOST_DAYS, TokenFile, add_token, revoke_token
@@ -57,6 +61,13 @@ def test_who_has_a_token_may_ask_and_nobody_else(local: Local, token: str) -> No
     local.ask("/releases/r/predict", {"records": [{}], "target": "c"}).problem(401, "no-token")
 
 
+@every("cookie", ['foo={"a":1}', "a[b]=1", "x=é", "noequals", "a b c", "", ";;", "discreet_tokens=1", 'q="a\\"b'])
+def test_cookies_of_others_hide_no_token(local: Local, token: str, cookie: str) -> None:
+    for told in (f"{cookie}; discreet_token={token}", f"discreet_token={token};{cookie}"):
+        assert local.ask(ASKED, headers={"cookie": told}).status == 200
+    local.ask(ASKED, headers={"cookie": cookie}).problem(401, "no-token")
+
+
 def test_what_is_no_token(local: Local, token: str) -> None:
     for wrong in ("", token[:-1], token + "x", token.swapcase(), "Bearer", "ward 3", "é" * 20, "x" * 50_000, "\x00"):
         local.ask(ASKED, headers=bearer(wrong)).problem(401, "no-token")
@@ -86,6 +97,41 @@ def test_a_token_is_revoked_and_another_given_while_the_server_runs(local: Local
     revoke_token(tokens, "ward 3")
     local.ask(ASKED, headers=bearer(token)).problem(401, "no-token")
     assert local.ask(ASKED, headers=bearer(other)).status == 200
+
+
+def test_a_revoked_token_passes_in_no_disguise(local: Local, tokens: Path, token: str) -> None:
+    """A file that has the time of the one before, or its size, too, is another one."""
+    before, text = tokens.stat(), tokens.read_text()
+    revoke_token(tokens, "ward 3")
+    os.utime(tokens, ns=(before.st_atime_ns, before.st_mtime_ns))
+    local.ask(ASKED, headers=bearer(token)).problem(401, "no-token")
+    tokens.write_text(text)
+    assert local.ask(ASKED, headers=bearer(token)).status == 200
+    before = tokens.stat()
+    digest = json.loads(text)["tokens"][0]["sha256"]
+    tokens.write_text(text.replace(digest, digest[::-1]))
+    os.utime(tokens, ns=(before.st_atime_ns, before.st_mtime_ns))
+    local.ask(ASKED, headers=bearer(token)).problem(401, "no-token")
+
+
+def test_changes_at_once_are_all_kept(tokens: Path, token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = module._read
+
+    def read_slowly(path: Path) -> module._Document:
+        found = read(path)
+        time.sleep(0.01)
+        return found
+
+    monkeypatch.setattr(module, "_read", read_slowly)
+    added = [threading.Thread(target=add_token, args=(tokens, f"at once {at}", 1)) for at in range(6)]
+    revoked = threading.Thread(target=revoke_token, args=(tokens, "ward 3"))
+    for thread in (*added[:3], revoked, *added[3:]):
+        thread.start()
+    for thread in (*added, revoked):
+        thread.join()
+    assert sorted(one.name for one in read(tokens).tokens) == [f"at once {at}" for at in range(6)]
+    with pytest.raises(dc.InputError, match="cannot write file of tokens"):
+        add_token(tokens.parent / "nowhere" / "t.json", "a", 1)
 
 
 @every("damage", ["", "{", "[]", '{"format": "other"}', '{"tokens": [{"name": "x"}]}', None])
@@ -170,6 +216,27 @@ def test_others_reach_a_server_only_if_somebody_said_who(host: str, loopback: bo
     Settings(host=host, tokens=Path("t")).check()
     with pytest.raises(dc.InputError, match="say one of them"):
         Settings(host=host, public=True, tokens=Path("t")).check()
+
+
+STRANGE = ("evil.example", "evil.example:8000", "localhost.evil.example", "127.0.0.1.evil.example", "127.0.0.1:80@x",
+           "[::1", "[", "", "0.0.0.0", "10.0.0.1:8000", "x?e=c=yes#", "localhost:8000, evil.example")  # fmt: skip
+
+
+def test_a_page_of_elsewhere_whose_name_leads_here_reads_nothing(tmp_path: Path, tokens: Path, token: str) -> None:
+    """Its requests call the server by that name; with a token, or for everybody, a server has any name."""
+    plain(1).save(tmp_path / "r.json")
+    with Local([tmp_path / "r.json"]) as server:
+        for own in ("localhost", "LocalHost:1", "127.0.0.1:8000", "127.9.9.9", "[::1]:8000", "[::1]"):
+            assert server.ask(ASKED, headers={"host": own}).status == 200, own
+        for strange in STRANGE:
+            for path in (ASKED, "/", "/healthz", "/pages/r", "/static/page.css", "/enter"):
+                said = server.ask(path, headers={"host": strange}).problem(400, "bad-request")
+                assert "--tokens FILE" in said and "--public" in said
+        assert server.app._meter.text().count("evil") == 0
+    for settings in (Settings(prepare=False, public=True), Settings(prepare=False, tokens=tokens)):
+        with Local([tmp_path / "r.json"], settings=settings) as server:
+            for strange in STRANGE:
+                assert server.ask(ASKED, headers={"host": strange, **bearer(token)}).status == 200
 
 
 def test_tokens_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

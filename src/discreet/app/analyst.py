@@ -224,7 +224,8 @@ def _read_regressions(texts: list[str], kind: str, more: bool) -> list[tuple[str
 
 def _say_origin(evidence: Evidence, posterior: dc.results.PosteriorDraws) -> tuple[dict[str, object], list[str]]:
     """Say how a posterior was drawn, and what it was read from: as JSON and in lines."""
-    checked, combined = dc.fit(evidence), dc.tools.evidence_of(evidence)
+    checked = dc.fit(evidence) if posterior.basis is None else posterior.basis.fit_check
+    combined = dc.tools.evidence_of(evidence)
     networks = [part.network for part in combined.parts]
     told: dict[str, object] = documents.source_document(evidence, posterior, checked)
     arcs = 0 if posterior.saturated is None else len(posterior.saturated.network.arcs) - len(posterior.network.arcs)

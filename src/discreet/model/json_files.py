@@ -24,6 +24,7 @@ from discreet.model.limits import FIELDS, NESTING, PARTS, VALUES, at_most, first
 __all__ = [
     "decode_text",
     "decompress",
+    "file_stamp",
     "read_at_most",
     "read_bytes",
     "read_json",
@@ -177,6 +178,18 @@ def _refuse_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def _refuse_constant(name: str) -> float:
     """NaN and infinities are not JSON."""
     raise ValueError(f"{name} is not a JSON number")
+
+
+def file_stamp(path: Path) -> tuple[int, ...] | None:
+    """What tells whether a file has changed, also where somebody gave it the time of another; None without one.
+
+    Args:
+        path: of the file.
+    """
+    with suppress(OSError):
+        found = path.stat()
+        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return None
 
 
 # -------------------------------------------------------------------------------------------------------------- writing

@@ -40,7 +40,8 @@ BEGINS = re.compile(r"\s*(P|MAP|MPE|E|median|quantile)\s*\(")
 """How every query begins."""
 QUERY_TOKEN = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[,|=()])|(?P<word>[^\s,|="()][^,|="()]*))')
 REGRESSION_TERM = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[~,+])|(?P<word>[^\s~,+"][^~,+"]*))')
-COMPARED_WITH = re.compile(r"(.+?)\s*(<=|>=|<|>)\s*(\S+)", re.DOTALL)
+COMPARED_WITH = re.compile(r"(.+?)(?<!\s)\s*(<=|>=|<|>)\s*(\S{1,64})", re.DOTALL)
+"""A name, a sign and a number. Of a stranger's text no blank or sign is looked at more often than a number is long."""
 EQUAL = re.compile(r"\s*=")
 BLANKS = re.compile(r"\s*")
 MOST_COMPARED_NAMES = 1000
@@ -128,11 +129,17 @@ class NumberQuery:
     def __str__(self) -> str:
         """The text of the query, which `parse_query` reads back."""
         head = {"mean": "E", "quantile": "quantile"}.get(self.asked, "P")
-        at = "" if self.at is None else f"{self.at:.15g}"
+        at = "" if self.at is None else _write_number(self.at)
         told = {"mean": "", "quantile": f", {at}"}.get(self.asked, f" {self.asked} {at}")
         text = _write_query(head, self.targets, self.evidence)
         name = _quote_name(self.variable)
         return text.replace(f"{head}({name}", f"{head}({name}{told}", 1)
+
+
+def _write_number(value: float) -> str:
+    """A number that reads back as it is, in 15 digits where these are enough."""
+    text = f"{value:.15g}"
+    return text if float(text) == value else repr(float(value))
 
 
 Query = Probability | Explanation | NumberQuery
@@ -298,7 +305,8 @@ def _find_similar(name: str, schema: Schema) -> str | None:
     if len(name) > MOST_COMPARED_CHARACTERS:
         return None
     short = [known for known in schema.names[:MOST_COMPARED_NAMES] if len(known) <= 2 * MOST_COMPARED_CHARACTERS]
-    return next(iter(get_close_matches(name, short, 1)), None)
+    small = next((known for known in short if known.casefold() == name.casefold()), None)
+    return small or next(iter(get_close_matches(name, short, 1)), None)
 
 
 # ------------------------------------------------------------------------------------------------------------ text

@@ -43,6 +43,7 @@ from discreet.posterior.compiling import COMPILED
 from discreet.posterior.evidence import check_total, measured_sets, measurements
 from discreet.posterior.exact.chains import draw_jointly, updates_per_sweep
 from discreet.posterior.family_draws import family_cells, of_family
+from discreet.posterior.fit_check import FitCheck
 from discreet.posterior.joint_draws import (
     LEAST_EFFECTIVE_DRAWS,
     Mixing,
@@ -310,7 +311,13 @@ def _draw_again(read: _Reading, method: Method, rng: np.random.Generator) -> Pos
 
 
 def restore_source(
-    made: PosteriorDraws, combined: Combined, prior: Dirichlet | None, rng: np.random.Generator | None, *, trusted: bool
+    made: PosteriorDraws,
+    combined: Combined,
+    prior: Dirichlet | None,
+    rng: np.random.Generator | None,
+    *,
+    trusted: bool,
+    stored_fit: FitCheck | None,
 ) -> PosteriorDraws:
     """Draws that were stored as the posterior that they were; without a generator they are all there are.
 
@@ -320,20 +327,23 @@ def restore_source(
         prior: over that network; None where it was learned.
         rng: the generator that the posterior was drawn with, where it stood.
         trusted: whether the network of the releases was believed against their tables.
+        stored_fit: what `fit` says of the evidence, where it was stored.
     """
     read = _Reading(combined, prior, made.cells.draws or 0, made.network, trusted)
-    found = _add_source(made, read, np.random.default_rng(0) if rng is None else rng)
+    found = _add_source(made, read, np.random.default_rng(0) if rng is None else rng, stored_fit)
     if rng is not None:
         return found
     alone = found.saturated and replace(found.saturated, source=None)
     return replace(found, source=None, saturated=alone)
 
 
-def _add_source(made: PosteriorDraws, read: _Reading, rng: np.random.Generator) -> PosteriorDraws:
+def _add_source(
+    made: PosteriorDraws, read: _Reading, rng: np.random.Generator, stored_fit: FitCheck | None = None
+) -> PosteriorDraws:
     """The posterior of the public network, with what makes new draws of it."""
     method = cast(Method, made.method)
     again = partial(_draw_again, read, method)
-    basis = Basis(read.combined, made.network, read.trusted, whole=method == "exact")
+    basis = Basis(read.combined, made.network, read.trusted, whole=method == "exact", stored_fit=stored_fit)
     sourced = replace(made, source=Source(again, rng, read.believed), basis=basis)
     own = read.combined.network
     return sourced if made.network == own else PosteriorDraws.of_saturated(sourced, own)

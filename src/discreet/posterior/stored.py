@@ -32,7 +32,7 @@ from discreet.model.json_files import decode_text, read_bytes, read_json, write_
 from discreet.model.limits import DOCUMENT_BYTES, DRAWS_BYTES
 from discreet.model.network import Network
 from discreet.model.tables import Tables
-from discreet.posterior.fit_check import FitCheck, Tested, fit
+from discreet.posterior.fit_check import FitCheck, Tested
 from discreet.posterior.joint_draws import DRAWS_FIRST_LINE, Mixing, PosteriorDraws
 from discreet.posterior.methods import Method, restore_source
 from discreet.posterior.pooled.cell_weights import COMPONENTS
@@ -40,7 +40,7 @@ from discreet.posterior.pooled.table_draws import Assume, TableDraws
 from discreet.releases.codec import Part
 from discreet.releases.combined import Evidence, evidence_of, loads
 
-__all__ = ["evidence_in", "fit_in", "from_bytes", "load_draws", "save_draws", "to_bytes"]
+__all__ = ["check_draws", "evidence_in", "from_bytes", "load_draws", "save_draws", "to_bytes"]
 
 
 DRAWS_VERSION = 1
@@ -117,17 +117,13 @@ def load_draws(path: str | Path) -> PosteriorDraws:
     return from_bytes(read_bytes(path, DRAWS_NAME, DRAWS_BYTES), shown_path(path))
 
 
-def fit_in(path: str | Path) -> FitCheck | None:
-    """What `fit` says of the evidence of stored draws; None in files that were written before it was stored.
+def check_draws(path: str | Path) -> None:
+    """Refuse a file that is damaged, without reading what it holds.
 
     Raises:
-        InputError: no such file, or no file of draws.
+        InputError: no such file, no file of draws, or one whose checksum does not agree.
     """
-    found = _head_of(path).fit
-    if found is None:
-        return None
-    tests = [Tested(tuple(one.variables), one.p, one.effect, tuple((a, b) for a, b in one.arcs)) for one in found.tests]
-    return FitCheck(tuple(tests), found.pairs_in_tables, found.pairs)
+    _find_head(read_bytes(path, DRAWS_NAME, DRAWS_BYTES), f"{DRAWS_NAME} {shown_path(path)}")
 
 
 def evidence_in(path: str | Path) -> Evidence:
@@ -187,7 +183,7 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
         mixing=None if drawn.mixing is None else asdict(drawn.mixing),
         effective=drawn.effective(),
         generator=_store_generator(source.rng),
-        fit=_Fit.model_validate_json(json.dumps(asdict(fit(basis.evidence)))) if checked else None,
+        fit=_Fit.model_validate_json(json.dumps(asdict(basis.fit_check))) if checked else None,
     )
     text = head.model_dump_json().encode()
     text += b" " * (-len(text) % HEAD_BYTES)
@@ -247,7 +243,8 @@ def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = 
     except (TypeError, ValueError, KeyError, OverflowError) as error:
         raise InputError(f"{what} has a head that does not fit together ({error})") from None
     made = PosteriorDraws(cells, head.method, twins, mixing, partial(float, head.effective), tables=tables)
-    return restore_source(made, combined, prior, rng, trusted=head.trusted)
+    checked = None if head.fit is None else _restore_fit(head.fit)
+    return restore_source(made, combined, prior, rng, trusted=head.trusted, stored_fit=checked)
 
 
 def _head_start() -> int:
@@ -329,6 +326,12 @@ def _store_generator(rng: np.random.Generator) -> _Generator | None:
         pool_size=seeds.pool_size,
         children=seeds.n_children_spawned,
     )
+
+
+def _restore_fit(part: _Fit) -> FitCheck:
+    """What `fit` said; files that were written before it was stored have none."""
+    tests = [Tested(tuple(one.variables), one.p, one.effect, tuple((a, b) for a, b in one.arcs)) for one in part.tests]
+    return FitCheck(tuple(tests), part.pairs_in_tables, part.pairs)
 
 
 def _restore_generator(part: _Generator) -> np.random.Generator:

@@ -37,7 +37,6 @@ __all__ = [
 
 Number = Rational | Decimal | SupportsFloat | str
 """What a budget may be given as: an int, Fraction, Decimal, decimal text, or a float (read as its shortest text)."""
-
 Value = TypeVar("Value")
 
 DIGITS_LIMIT = 1200

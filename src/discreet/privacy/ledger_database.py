@@ -32,7 +32,11 @@ WAIT_S = 60
 """Seconds to wait for another process's transaction before giving up, and that one may stand idle inside its own."""
 
 TRANSACTION_TRIES = 10
-"""Attempts at a transaction that the server broke off because of another; the pauses between them add up to 2 s."""
+"""Attempts at a transaction that the server broke off."""
+
+BUSY_PAUSE_S, RESTART_PAUSE_S = (0.01, 0.8), (0.05, 8.0)
+"""The first pause between attempts, each then twice the one before, and the longest: they add up to 4 s where another
+transaction was in the way, and to half a minute where the server is gone, which may have to recover."""
 
 ADDRESS_LIMIT = 2_000
 """Most characters of an address: more than any path or server needs."""
@@ -234,7 +238,8 @@ class Database:
                 # A notebook keeps it with all frames, and one of them the connection that was just being made.
                 traceback.clear_frames(interrupt.__traceback__)
                 raise
-            time.sleep(min(0.01 * 2**turn, 0.8))
+            first, longest = RESTART_PAUSE_S if lost else BUSY_PAUSE_S
+            time.sleep(min(first * 2**turn, longest))
         if lost:
             raise InputError(f"ledger {self._shown}: {reason}; nothing was charged")
         raise InputError(f"ledger {self._shown} is too busy: {reason}; nothing was charged, try again")

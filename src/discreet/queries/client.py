@@ -117,7 +117,7 @@ class Client:
         """
         found = self._wire.ask("releases")
         rows = found.get("releases") if isinstance(found, dict) else None
-        if not isinstance(rows, list) or not all(isinstance(row, dict) and {"name", "id"} <= set(row) for row in rows):
+        if not isinstance(rows, list) or not all(map(_is_row, rows)):
             raise DiscreetError(f"{self.url} lists its releases in another form than this version reads")
         return ServedReleases(rows)
 
@@ -183,6 +183,17 @@ class Client:
             if name in [row["id"], *(one.get("id") for one in row.get("versions", ()))]:
                 return {**row, "id": name}
         raise InputError(f"{self.url} has no release {shown(name)}; there are: {listed(row['name'] for row in rows)}")
+
+
+def _is_row(row: object) -> bool:
+    """Whether something says of a release what is read here."""
+    if not isinstance(row, dict) or not all(isinstance(row.get(name), str) for name in ("name", "id")):
+        return False
+    parts = (("guarantees", str), ("versions", dict))
+    return all(
+        isinstance(row.get(name, []), list) and all(isinstance(one, kind) for one in row.get(name, []))
+        for name, kind in parts
+    )
 
 
 def _find_network(evidence: Evidence, kind: object, missing: str | None) -> Network:

@@ -23,6 +23,7 @@ from discreet.model.text_tables import fold
 from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import Posterior
 from discreet.queries.credible import check_level, credible_interval
+from discreet.queries.decide import LARGEST_UTILITY
 from discreet.queries.decision_draws import asked_draws, condition, effective_draws, refuse_outside
 from discreet.queries.given import both_given
 from discreet.queries.query import ROW_LIMIT
@@ -158,6 +159,8 @@ def decide_number(
     chosen, (low, high) = number_loss(loss), bounds
     if not -np.inf < low < high < np.inf:
         raise InputError("a quantity needs two different, finite bounds")
+    if not -LARGEST_UTILITY <= low < high <= LARGEST_UTILITY:
+        raise InputError(f"bounds of a quantity lie within {LARGEST_UTILITY:g} of 0; state it in a larger unit")
     positive(queries=queries)
     probability(failure=failure)
     check_level(level)

@@ -308,7 +308,8 @@ def both_given(posterior: Posterior, evidence: Sequence[tuple[str, str]], predic
         The draws given the evidence.
     """
     schema = posterior.network.schema
-    codes = {name: schema[name].code(state) for name, state in evidence}
+    # In one order, so that rounding does not tell in which the evidence was named.
+    codes = {name: schema[name].code(state) for name, state in sorted(evidence)}
     drawn = joint_draws(posterior)
     given = Given(drawn.cells, codes)
     if not isinstance(drawn, PosteriorDraws):

@@ -44,7 +44,7 @@ from discreet.queries.credible import check_level
 from discreet.queries.given import both_given
 from discreet.queries.logit_fits import logit_fits
 
-__all__ = ["Kind", "Regression", "regress"]
+__all__ = ["MADE_UP_POINTS", "Kind", "Regression", "regress"]
 
 Kind = Literal["linear", "logistic"]
 Assume = Literal["network", "robust"]
@@ -383,14 +383,21 @@ def _draw_points(law: ColumnLaw, moments: Moments, covariates: Sequence[Column],
         moved = moved - _find_slopes_at_means(plain, column_moments(plain, covariates), covariates, target)
     else:
         moved = np.zeros_like(moved)
-    for part, codes, chances in drawn_points(law.both.given.cells, target.variable.name, names, MADE_UP_POINTS):
-        at = np.arange(len(chances))[:, None]
-        tables = [np.moveaxis(value[..., part], -1, 0) for value in values]
-        columns = np.concatenate([table[at, codes[name]] for table, name in zip(tables, names, strict=True)], axis=-1)
-        off = columns - columns.mean(axis=1, keepdims=True)
-        hits = (chances + np.einsum("dkp,dp->dk", off, np.nan_to_num(moved[part]))) / MADE_UP_POINTS
-        weights = np.full_like(chances, 1 / MADE_UP_POINTS)
-        yield part, columns, weights, _clip_hits(hits, weights, covariates, [codes[name] for name in names])
+    size = max(1, MOST_POINT_VALUES // (MADE_UP_POINTS * (moments.means.shape[-1] + 1)))
+    for drawn, all_codes, all_chances in drawn_points(
+        law.both.given.cells, target.variable.name, names, MADE_UP_POINTS
+    ):
+        for start in range(0, len(all_chances), size):
+            some = slice(start, min(start + size, len(all_chances)))
+            part = slice(drawn.start + some.start, drawn.start + some.stop)
+            chances, codes = all_chances[some], [all_codes[name][some] for name in names]
+            at = np.arange(len(chances))[:, None]
+            tables = [np.moveaxis(value[..., part], -1, 0) for value in values]
+            columns = np.concatenate([table[at, own] for table, own in zip(tables, codes, strict=True)], axis=-1)
+            off = columns - columns.mean(axis=1, keepdims=True)
+            hits = (chances + np.einsum("dkp,dp->dk", off, np.nan_to_num(moved[part]))) / MADE_UP_POINTS
+            weights = np.full_like(chances, 1 / MADE_UP_POINTS)
+            yield part, columns, weights, _clip_hits(hits, weights, covariates, codes)
 
 
 def _find_slopes_at_means(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Floats:

@@ -211,6 +211,15 @@ class RemotePosterior(Elsewhere, Intervals):
         except (KeyError, TypeError, ValueError, AttributeError, IndexError):
             raise DiscreetError(f"{self.wire.url} answers in another form than this version reads") from None
 
+    def check(self, *right: bool) -> None:
+        """See that what came back is of what was asked.
+
+        Raises:
+            DiscreetError: it is not.
+        """
+        if not all(right):
+            raise DiscreetError(f"{self.wire.url} answers something else than was asked")
+
 
 def _answer(remote: RemotePosterior, query: str | Query, **how: Any) -> Answer:
     """As `answer`."""
@@ -230,11 +239,11 @@ def _answer_many(
     check_level(level)
     check_inside(inside)
     require(not isinstance(queries, str | Query), "answer_many takes a list of queries; answer takes one")
-    texts = []
+    texts, asked = [], []
     for position, query in enumerate(queries):
         with name_query(position, query):
-            texts.append(query if isinstance(query, str) else str(read_query(query, remote.network.schema)))
-            read_query(query, remote.network.schema)
+            asked.append(str(read_query(query, remote.network.schema)))
+            texts.append(query if isinstance(query, str) else asked[-1])
     how = {"level": float(level), "predictive": bool(predictive), "assume": assume, "inside": inside}
     answers: list[Answer] = []
     for part in _divide(texts, QUERIES_AT_ONCE):
@@ -242,6 +251,7 @@ def _answer_many(
         answers += remote.read(lambda document: list(map(read_answer, document["answers"])), found)
     if len(answers) != len(texts):
         raise DiscreetError(f"{remote.wire.url} answers {len(answers)} of {len(texts)} queries")
+    remote.check([one.query for one in answers] == asked, all(one.level == level for one in answers))
     return Answers(answers)
 
 
@@ -258,6 +268,9 @@ def _marginals(remote: RemotePosterior, evidence: Mapping[str, str], level: floa
     if [list(row["state"]) for one in answers for row in one.rows[:1]] != [[name] for name in names]:
         raise DiscreetError(f"{remote.wire.url} does not answer of all variables")
     # Evidence in another order is the same question to a server; here a query is written as it was asked.
+    said = [remote.read(read_query, one.query, remote.network.schema) for one in answers]
+    remote.check(all(sorted(one.evidence) == sorted(evidence.items()) for one in said))
+    remote.check(all(one.level == level for one in answers))
     queries = [str(Probability(((name, None),), tuple(evidence.items()))) for name in names]
     return Answers(replace(one, query=query) for one, query in zip(answers, queries, strict=True))
 
@@ -283,6 +296,7 @@ def _predict(remote: RemotePosterior, records: Any, target: str, level: float) -
             raise InputError(f"{told}{error}") from None
         begun += len(part)
     made: Prediction = remote.read(read_prediction, found, states)
+    remote.check(made.target == target, made.level == level)
     if len(made.mean) != len(rows):
         raise DiscreetError(f"{remote.wire.url} answers for {len(made.mean)} of {len(rows)} records")
     return made
@@ -298,6 +312,7 @@ def _regress(
     pairs = [*given.items(), *(("on", name) for name in names), ("draws", True)]
     found = remote.wire.ask("releases", remote.id, "regress", given=pairs)
     made: Regression = remote.read(read_regression, found)
+    remote.check(made.target == target, made.on == names, made.kind == kind)
     return made
 
 
@@ -310,7 +325,9 @@ def _decide(remote: RemotePosterior, utility: Any, responses: Sequence[str], **h
         name: dict(zip(states, row.astype(float).tolist(), strict=True)) for name, row in utility.payoffs.items()
     }
     told = {"query": str(utility.asked), "payoffs": payoffs, "responses": list(responses)}
-    made: Decision[str] = remote.read(read_decision, remote.post("decide", told | _said(**how)))
+    found = remote.post("decide", told | _said(**how))
+    made: Decision[str] = remote.read(read_decision, found)
+    remote.check(found.get("query") == told["query"])
     return made
 
 
@@ -320,7 +337,9 @@ def _decide_number(remote: RemotePosterior, quantity: Any, loss: Any, **how: Any
         raise InputError("a quantity that is code does not go to a server: ask for a probability, or decide here")
     one_probability(remote.network, quantity)
     told = {"quantity": quantity, "loss": str(number_loss(loss))}
-    made: NumberDecision = remote.read(read_number_decision, remote.post("decide", told | _said(**how)))
+    found = remote.post("decide", told | _said(**how))
+    made: NumberDecision = remote.read(read_number_decision, found)
+    remote.check(found.get("quantity") == quantity, str(made.loss) == told["loss"])
     return made
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -37,6 +37,7 @@ __all__ = [
     "make_arrow_schema",
     "sample",
     "sample_codes",
+    "sample_set",
     "simulate_records",
     "stream_records",
     "write_records",
@@ -44,6 +45,8 @@ __all__ = [
 
 Wanted = Mapping[str, Mapping[Scope, Array]]
 """See `raked_law`."""
+BLOCK_RECORDS = 65_536
+"""Records that are made at once, if they are not asked for otherwise."""
 BLOCK_VALUES = 2**21
 """Most values of a block, over all columns: 16 MiB of codes."""
 SUFFIXES = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow", ".feather": "arrow"}
@@ -83,7 +86,7 @@ def simulate_records(theta: Tables, n: int, *, rng: Seed = None) -> pa.Table:
 
 @answered_elsewhere
 def sample(
-    posterior: Posterior, n: int, *, rng: Seed = None, sets: int | None = None, block: int = 65_536
+    posterior: Posterior, n: int, *, rng: Seed = None, sets: int | None = None, block: int = BLOCK_RECORDS
 ) -> tuple[pa.RecordBatchReader, ...]:
     """Synthetic data: one set that is as near to the truth as the posterior knows, or several that can be analysed.
 
@@ -124,14 +127,43 @@ def sample(
         >>> first.read_all().num_rows, sum(batch.num_rows for batch in second)
         (1000, 1000)
     """
+    return _sample(posterior, n, range(sets or 1), rng, sets, block)
+
+
+def sample_set(posterior: Posterior, n: int, which: int, *, rng: Seed, sets: int | None = None) -> pa.RecordBatchReader:
+    """One of the sets of `sample`, without the work of the others.
+
+    Args:
+        posterior: of a release.
+        n: records of each set.
+        which: of the sets, counted from 0.
+        rng: as of `sample`.
+        sets: of which it is one.
+
+    Raises:
+        InputError: as `sample`.
+    """
+    return _sample(posterior, n, (which,), rng, sets, BLOCK_RECORDS)[0]
+
+
+def _sample(
+    posterior: Posterior,
+    n: int,
+    wanted: Sequence[int],
+    rng: Seed,
+    sets: int | None,
+    block: int,
+) -> tuple[pa.RecordBatchReader, ...]:
+    """Some of the sets; which ones changes nothing in them."""
     rng = as_generator(rng)
     have = posterior.cells.draws or 0
     if sets is not None and not 0 < sets <= have:
         raise InputError(
             f"every synthetic set needs a draw of its own: asked for {sets} sets, the posterior has {have} draws"
         )
-    laws = _list_laws(posterior, None if sets is None else rng.permutation(have)[:sets])
-    own = rng.spawn(sets or 1)
+    laws = _list_laws(posterior, None if sets is None else rng.permutation(have)[list(wanted)])
+    every = rng.spawn(sets or 1)
+    own = [every[at] for at in wanted]
     return tuple(_make_stream(raked_law(*law, each), n, each, block) for law, each in zip(laws, own, strict=True))
 
 

@@ -12,10 +12,13 @@ import io
 import json
 import math
 import os
+import re
+import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterable, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from ipaddress import ip_address
@@ -35,6 +38,8 @@ PROBLEM_BYTES = 2**16
 PIECE_BYTES = 2**18
 MOST_TRIES = 10
 """Of one question; also bounded by its time."""
+SECONDS = re.compile("[0-9]{1,9}")
+"""What `Retry-After` says, where it says seconds."""
 LONGEST_TOKEN = 4096
 AGAIN = (429, 503)
 """Statuses after which it is worth asking again, where the server says when."""
@@ -92,7 +97,7 @@ class Wire:
         line = self._line()
         response = self._respond(line, _target(path, given), body, until)
         try:
-            return self._read_whole(line, response, until, RESPONSE_BYTES)
+            return self._read_whole(response, RESPONSE_BYTES)
         finally:
             line.end(response)
 
@@ -111,7 +116,6 @@ class Wire:
         except BaseException:
             line.close()
             raise
-        line.wait(self.timeout)
         return RecordStream(self, line, response, most)
 
     def close(self) -> None:
@@ -161,8 +165,9 @@ class Wire:
             if response.status == 200:
                 return response
             wait = response.getheader("Retry-After", "")
-            again = response.status in AGAIN and wait.isdigit() and left and time.monotonic() + int(wait) < until
-            problem = self._problem(line, response, until)
+            said = response.status in AGAIN and SECONDS.fullmatch(wait) is not None
+            again = said and left and time.monotonic() + int(wait) < until
+            problem = self._problem(line, response)
             if not again:
                 raise problem
             time.sleep(int(wait))
@@ -178,9 +183,9 @@ class Wire:
         text = None if body is None else _write(body)
         if text is not None:
             headers["Content-Type"] = "application/json"
-        used = line.open
+        used, line.until = line.open, until
         try:
-            line.wait(until - time.monotonic())
+            line.connect()
             line.connection.request("GET" if text is None else "POST", self._path + target, text, headers)
             return line.connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
@@ -189,12 +194,11 @@ class Wire:
                 return self._exchange(line, target, body, until)  # what was kept open too long is closed by the server
             raise self._explain(error) from None
 
-    def _read_whole(self, line: _Line, response: http.client.HTTPResponse, until: float, most: int) -> bytes:
+    def _read_whole(self, response: http.client.HTTPResponse, most: int) -> bytes:
         """All of a response, if it is not too much."""
         parts, size = [], 0
         try:
             while not response.isclosed():
-                line.wait(until - time.monotonic())
                 part = response.read1(PIECE_BYTES)
                 size += len(part)
                 if size > most:
@@ -208,7 +212,7 @@ class Wire:
 
     # -------------------------------------------------------------------------------------------- what goes wrong
 
-    def _problem(self, line: _Line, response: http.client.HTTPResponse, until: float) -> DiscreetError:
+    def _problem(self, line: _Line, response: http.client.HTTPResponse) -> DiscreetError:
         """What a response that is no answer says, in the server's sentence."""
         status = response.status
         if 300 <= status < 400:
@@ -216,7 +220,7 @@ class Wire:
             place = shown(response.getheader("Location", "elsewhere"))
             return DiscreetError(f"{self.url} sends us on to {place}, which is not followed: give that address")
         try:
-            found = json.loads(self._read_whole(line, response, until, PROBLEM_BYTES))
+            found = json.loads(self._read_whole(response, PROBLEM_BYTES))
             detail = found["detail"]
             ours = str(found["type"]).startswith("urn:discreet:problem:") and isinstance(detail, str)
         except (ValueError, TypeError, KeyError, RecursionError, DiscreetError):
@@ -256,23 +260,38 @@ class Wire:
 
 
 class _Line:
-    """A connection that is closed when nobody holds it any more."""
+    """A connection on which all has to be there by some time, and which is closed when nobody holds it any more."""
 
     def __init__(self, connection: http.client.HTTPConnection) -> None:
-        self.connection = connection
+        self.connection, self.until = connection, math.inf
+
+        def answered(own: socket.socket, method: str | None = None) -> http.client.HTTPResponse:
+            response = http.client.HTTPResponse(own, method=method)
+            raw = response.fp.detach()
+            response.fp = io.BufferedReader(_Timely(raw, lambda: own.settimeout(line.left())))
+            return response
+
+        line = weakref.proxy(self)
+        connection.response_class = answered  # type: ignore[assignment]
 
     @property
     def open(self) -> bool:
         """Whether it is connected."""
         return self.connection.sock is not None
 
-    def wait(self, seconds: float) -> None:
-        """Wait so long from now on, and not longer."""
+    def left(self) -> float:
+        """Seconds until the time; none is an error."""
+        seconds = self.until - time.monotonic()
         if seconds <= 0:
             raise TimeoutError
-        self.connection.timeout = seconds
-        if self.connection.sock is not None:
-            self.connection.sock.settimeout(seconds)
+        return seconds
+
+    def connect(self) -> None:
+        """Open it, if it is not, and send within what is left then."""
+        self.connection.timeout = self.left()
+        if self.connection.sock is None:
+            self.connection.connect()
+        self.connection.sock.settimeout(self.left())
 
     def end(self, response: http.client.HTTPResponse) -> None:
         """Leave a response; what it did not say yet is not listened to."""
@@ -287,6 +306,32 @@ class _Line:
     def __del__(self) -> None:
         with suppress(Exception):
             self.connection.close()
+
+
+class _Timely(io.RawIOBase):
+    """What comes over a connection, read within a time however little comes at once.
+
+    Args:
+        raw: what comes.
+        hurry: lets the next read wait for what is left, or raises.
+    """
+
+    def __init__(self, raw: io.RawIOBase, hurry: Callable[[], None]) -> None:
+        self._raw, self._hurry = raw, hurry
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        """The next bytes."""
+        self._hurry()
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        """Close what comes, too."""
+        self._raw.close()
+        super().close()
 
 
 class RecordStream(io.RawIOBase):
@@ -315,7 +360,11 @@ class RecordStream(io.RawIOBase):
         parts: list[bytes] = []
         wanted = self._left if size < 0 else size
         try:
-            while wanted and (part := self._response.read1(min(wanted, PIECE_BYTES))):
+            while wanted:
+                self._line.until = time.monotonic() + self._wire.timeout
+                part = self._response.read1(min(wanted, PIECE_BYTES))
+                if not part:
+                    break
                 parts.append(part)
                 wanted -= len(part)
                 self._left -= len(part)

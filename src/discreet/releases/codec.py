@@ -56,7 +56,6 @@ __all__ = [
 
 Over = Network | Design
 T = TypeVar("T", bound=type)
-
 Positive = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False, strict=True)]
 Finite = Annotated[float, pydantic.Field(allow_inf_nan=False, strict=True)]
 Unit = Annotated[float, pydantic.Field(ge=0, le=1, allow_inf_nan=False, strict=True)]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from discreet.releases.combined import evidence_of
 from discreet.releases.release import Release
@@ -128,6 +130,19 @@ async def _send_document(serving: Serving, version: Version, asked: NoRequest) -
     return Response(made.body, media_type=made.media)
 
 
+class _Records(StreamingResponse):
+    """A stream that is counted until it ends, in whatever way."""
+
+    def __init__(self, content: AsyncIterator[bytes], opened: ExitStack, **options: Any) -> None:
+        super().__init__(content, **options)
+        self._opened = opened
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        with self._opened:
+            await super().__call__(scope, receive, send)
+
+
 async def _send_records(serving: Serving, version: Version, asked: SyntheticRequest) -> Response:
     """Synthetic records, as they are made."""
     if asked.n > serving.limits.most_records:
@@ -137,13 +152,16 @@ async def _send_records(serving: Serving, version: Version, asked: SyntheticRequ
             "ask for fewer, or make them of the release (`discreet sample`)",
         )
     reading = await serving.readings.get(version)
-    chunks = await serving.desk.run(lambda: replies.synthetic_chunks(reading, asked))
     name = f"{version.name}-{asked.set}.{asked.format}"
+    with ExitStack() as opened:
+        opened.enter_context(serving.desk.stream())
+        chunks = await serving.desk.run(lambda: replies.synthetic_chunks(reading, asked, serving.limits.most_work))
 
-    def take() -> bytes | None:
-        return next((chunk for _, chunk in chunks), None)
+        def take() -> bytes | None:
+            return next((chunk for _, chunk in chunks), None)
 
-    first = await serving.desk.run(take)
+        first = await serving.desk.run(take)
+        kept = opened.pop_all()
 
     async def stream() -> AsyncIterator[bytes]:
         piece = first
@@ -152,7 +170,7 @@ async def _send_records(serving: Serving, version: Version, asked: SyntheticRequ
             piece = await serving.desk.run(take)
 
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return StreamingResponse(stream(), media_type=MEDIA_OF[asked.format], headers=headers)
+    return _Records(stream(), kept, media_type=MEDIA_OF[asked.format], headers=headers)
 
 
 OPERATIONS = (

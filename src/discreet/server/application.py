@@ -67,6 +67,11 @@ class Settings:
             return ip_address(self.host).is_loopback
         return False
 
+    @property
+    def alone(self) -> bool:
+        """Whether only this machine is answered, and everything on it."""
+        return self.loopback and self.tokens is None and not self.public
+
     def check(self) -> None:
         """Refuse to let others in by accident.
 
@@ -112,7 +117,8 @@ def application(shelf: Shelf, settings: Settings, version: str) -> ASGIApp:
         serving.readings.close()
 
     routes = [*api_routes(serving, version), *page_routes(serving, tokens)]
-    return Gate(Router(routes, redirect_slashes=False, lifespan=lifespan), settings.limits, serving.meter, tokens)
+    router = Router(routes, redirect_slashes=False, lifespan=lifespan)
+    return Gate(router, settings.limits, serving.meter, tokens, alone=settings.alone)
 
 
 def serve(shelf: Shelf, settings: Settings, version: str, *, ready: Callable[[str], None]) -> None:
@@ -145,7 +151,7 @@ async def _run(
     server = uvicorn.Server(
         uvicorn.Config(
             application(shelf, settings, version),
-            log_level="warning",
+            log_level="error",
             access_log=False,
             server_header=False,
             root_path=settings.root_path,

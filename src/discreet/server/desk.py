@@ -7,22 +7,32 @@ again; what was under way then goes on and is kept.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from hashlib import sha256
 from typing import NamedTuple, TypeVar
 
-from discreet.errors import DiscreetError
+from discreet.errors import DiscreetError, InputError
 from discreet.server.metrics import Meter
 from discreet.server.problems import Problem
 from discreet.server.server_limits import ServerLimits
 
-__all__ = ["AnswerCache", "Desk", "Made"]
+__all__ = ["MOST_STREAMS", "AnswerCache", "Desk", "Made", "check_work", "return_memory"]
 
 T = TypeVar("T")
 OVERHEAD_BYTES = 500
 """Of an answer that is kept, beside its content: its key, and what holds both."""
+KEY_CHARACTERS = 200
+"""Of a question, beyond which its digest stands for it."""
+MOST_FAILURES = 1000
+"""Questions that have no answer, of which the reason is kept."""
+MOST_STREAMS = 16
+"""Streams that are open at once; who does not take one is left after a minute."""
+LARGE_WORK = 1e8
+"""Cells times draws of an answer after which memory is given back: of threads it would stay for the next one."""
 IDLE_SECONDS = 0.02
 """Between two looks whether somebody waits, before an answer is computed that nobody has asked for yet."""
 
@@ -39,6 +49,12 @@ class Made(NamedTuple):
     media: str = "application/json"
 
 
+def _short(key: Hashable) -> Hashable:
+    """A key, or the digest of one that is long: what is asked can be larger than any answer."""
+    text = repr(key)
+    return key if len(text) <= KEY_CHARACTERS else sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
 class AnswerCache:
     """Answers by what was asked, those that were asked last, in so many bytes."""
 
@@ -52,6 +68,7 @@ class AnswerCache:
 
     def get(self, key: Hashable) -> Made | None:
         """The answer, if it is kept."""
+        key = _short(key)
         found = self._kept.get(key)
         if found is not None:
             self._kept.move_to_end(key)
@@ -59,12 +76,33 @@ class AnswerCache:
 
     def put(self, key: Hashable, made: Made) -> None:
         """Keep an answer, and forget those that were not asked for longest."""
+        key = _short(key)
         before = self._kept.pop(key, None)
         self.bytes += len(made.body) - (len(before.body) if before is not None else -OVERHEAD_BYTES)
         self._kept[key] = made
         while self.bytes > self._most and self._kept:
             _, old = self._kept.popitem(last=False)
             self.bytes -= len(old.body) + OVERHEAD_BYTES
+
+
+def check_work(predicted: float, most: float) -> None:
+    """Refuse more work than a server does.
+
+    Raises:
+        Problem: it is more.
+    """
+    if predicted > most:
+        raise Problem(
+            "too-costly",
+            f"this question works on {predicted:.2g} cells x draws, and this server answers up to {most:.2g}; ask for "
+            "less at once, or ask the release itself",
+        )
+
+
+def return_memory() -> None:
+    """Give back what a large answer or file took for a moment; where the system's library cannot, it stays."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class Desk:
@@ -79,6 +117,10 @@ class Desk:
         self._limits, self._meter = limits, meter
         self._pool = ThreadPoolExecutor(limits.workers, "answers")
         self._slots = asyncio.Semaphore(limits.workers)
+        # Pieces of streams leave a worker to questions, where there are two.
+        self._pieces = asyncio.Semaphore(max(1, limits.workers - 1))
+        self._streams = 0
+        self._failed: OrderedDict[Hashable, str] = OrderedDict()
         self._under_way: dict[Hashable, asyncio.Task[Made]] = {}
         self.cache = AnswerCache(limits.cache_bytes)
 
@@ -102,10 +144,13 @@ class Desk:
         Raises:
             Problem: too much work, no room in the queue, or no answer in time.
         """
+        key = _short(key)
         found = self.cache.get(key)
         self._meter.count("cache", "hit" if found is not None else "miss")
         if found is not None:
             return found
+        if key in self._failed:
+            raise InputError(self._failed[key])
         task = self._under_way.get(key)
         if task is None:
             self._check_queue()
@@ -114,10 +159,25 @@ class Desk:
             task.add_done_callback(lambda done: self._end(key, done))
         return await self._in_time(task)
 
-    async def run(self, make: Callable[[], T]) -> T:
-        """Do something in a thread that nobody else will ask for, such as the next piece of a stream."""
+    @contextmanager
+    def stream(self) -> Iterator[None]:
+        """Have a stream open; refused where there are many.
+
+        Raises:
+            Problem: so many are open already.
+        """
         self._check_queue()
-        async with self._slots:
+        if self._streams >= MOST_STREAMS:
+            raise Problem("busy", f"{self._streams} streams of records are open; ask again later", retry_after=5)
+        self._streams += 1
+        try:
+            yield
+        finally:
+            self._streams -= 1
+
+    async def run(self, make: Callable[[], T]) -> T:
+        """Do something in a thread that nobody else will ask for, such as the next piece of a stream that is open."""
+        async with self._pieces, self._slots:
             return await asyncio.get_running_loop().run_in_executor(self._pool, make)
 
     async def prepare(self, questions: Iterable[tuple[Hashable, Callable[[], Made]]]) -> None:
@@ -143,17 +203,23 @@ class Desk:
         """Compute and keep."""
 
         def checked() -> Made:
-            if work is not None and (predicted := work()) > self._limits.most_work:
-                raise Problem(
-                    "too-costly",
-                    f"this question works on {predicted:.2g} cells x draws, and this server answers up to "
-                    f"{self._limits.most_work:.2g}; ask for fewer variables at once, or ask the release itself",
-                )
-            return make()
+            predicted = 0.0 if work is None else work()
+            check_work(predicted, self._limits.most_work)
+            try:
+                return make()
+            finally:
+                if predicted > LARGE_WORK:
+                    return_memory()
 
-        async with self._slots:
-            with self._meter.time("answers"):
-                made = await asyncio.get_running_loop().run_in_executor(self._pool, checked)
+        try:
+            async with self._slots:
+                with self._meter.time("answers"):
+                    made = await asyncio.get_running_loop().run_in_executor(self._pool, checked)
+        except InputError as error:  # who was told to ask again shall not have it computed again
+            self._failed[key] = str(error)
+            if len(self._failed) > MOST_FAILURES:
+                self._failed.popitem(last=False)
+            raise
         self.cache.put(key, made)
         return made
 

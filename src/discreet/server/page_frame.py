@@ -87,7 +87,7 @@ def root_of(request: Request) -> str:
 def page_response(request: Request, template: str, status: int = 200, **told: Any) -> HTMLResponse:
     """A page."""
     headers = {} if told.get("retry") is None else {"Retry-After": str(told["retry"])}
-    told = {"root": root_of(request), "retry": None, **told}
+    told = {"root": root_of(request), "retry": None, "leaves": request.scope.get("by_cookie", False), **told}
     return HTMLResponse(_templates().get_template(template).render(told), status, headers)
 
 

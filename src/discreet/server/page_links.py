@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from html import escape
 from typing import Annotated, Literal
@@ -10,8 +11,10 @@ from urllib.parse import quote_plus, urlencode
 
 from pydantic import Field
 
+from discreet.errors import InputError
 from discreet.model.network import Network
-from discreet.server.parameters import Asked, Level, Missing, Text
+from discreet.model.query_grammar import Probability, read_query
+from discreet.server.parameters import Asked, Level, Missing, Text, read_evidence
 
 __all__ = [
     "KEPT",
@@ -21,6 +24,7 @@ __all__ = [
     "StateLinks",
     "address",
     "evidence_texts",
+    "given_query",
     "quoted_states",
 ]
 
@@ -70,9 +74,27 @@ def pairs_of(asked: PageRequest) -> list[tuple[str, str]]:
     if asked.level != PageRequest.model_fields["level"].default:
         pairs.append(("level", f"{asked.level!r}"))
     pairs += [(name, value) for name in ("view", "missing") if (value := getattr(asked, name)) is not None]
-    if asked.q is not None and len(asked.q) <= MOST_CARRIED:
+    if asked.q is not None and len(quote_plus(asked.q)) <= MOST_CARRIED:
         pairs.append(("q", asked.q))
     return pairs + [(name, "1") for name in ("noise", "download") if getattr(asked, name)]
+
+
+def given_query(asked: PageRequest, network: Network) -> str:
+    """The query of a page with what is observed after its bar, or one of the first variable that is not observed.
+
+    Returns:
+        Its text; empty where nothing is observed, where the query has evidence of its own, or where it cannot be read.
+    """
+    try:
+        evidence = tuple(read_evidence(network.schema, asked.e).items())
+        free = [name for name in network.nodes if name not in dict(evidence)]
+        query = read_query(asked.q, network.schema) if asked.q else Probability(tuple((one, None) for one in free[:1]))
+        if not evidence or not free or query.evidence:
+            return ""
+        text = str(read_query(replace(query, evidence=evidence), network.schema))
+    except InputError:
+        return ""
+    return text if len(text) <= MOST_CARRIED else ""
 
 
 def evidence_texts(evidence: Sequence[tuple[str, str]]) -> list[str]:

@@ -230,10 +230,10 @@ def compare_table(names: Sequence[str], both: Sequence[Mapping[str, Answer]], ne
     one, other = map(_text, names)
     level = next((100 * answer.level for answer in both[0].values()), 95.0)
     lines = [
-        '<table class="compare"><thead><tr><th scope="col" rowspan="2">state</th><th scope="colgroup" colspan="3">'
-        f'{one}</th><th scope="colgroup" colspan="3">{other}</th>'
+        '<table class="compare"><thead><tr><th scope="col" rowspan="2">state</th><th scope="colgroup" colspan="2">'
+        f'{one}</th><th scope="colgroup" colspan="2">{other}</th>'
         '<th scope="col" rowspan="2" class="n">moved by</th></tr><tr>'
-        + f'<th scope="col" class="n">estimate</th><th scope="col" class="n">{level:g} % interval</th>'
+        + f'<th scope="col" class="n">estimate <span class="i">{level:g} % interval</span></th>'
         '<th scope="col" class="wide">from 0 to 1</th>' * 2 + "</tr></thead>"
     ]
     for name in network.nodes:
@@ -241,14 +241,14 @@ def compare_table(names: Sequence[str], both: Sequence[Mapping[str, Answer]], ne
             continue
         marks = [answers[name].basis or "" for answers in both]
         said = marks[0] if marks[0] == marks[1] else " / ".join(marks)
-        lines.append(f'<tbody><tr class="v"><th scope="rowgroup">{_text(name)}</th><td colspan="7">{said}</td></tr>')
+        lines.append(f'<tbody><tr class="v"><th scope="rowgroup">{_text(name)}</th><td colspan="5">{said}</td></tr>')
         pairs: Any = zip(both[0][name].rows, both[1][name].rows, strict=True)
         for state, rows in zip(network.schema[name].states, pairs, strict=True):
             lines.append(f"<tr><td>{_text(state)}</td>")
             for row in rows:
                 mean, lower, upper = row["mean"], row["lower"], row["upper"]
                 lines.append(
-                    f'<td class="n">{percent(mean)}</td><td class="n i">{_span(lower, upper)}</td>'
+                    f'<td class="n">{percent(mean)} <span class="i">{_span(lower, upper)}</span></td>'
                     f'<td class="wide">{bar(mean, lower, upper)}</td>'
                 )
             moved = rows[1]["mean"] - rows[0]["mean"]

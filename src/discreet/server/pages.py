@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
 from html import escape
 from types import MappingProxyType
 from typing import Any, get_args
@@ -15,13 +16,22 @@ from starlette.routing import Route
 
 from discreet.errors import DiscreetError, InputError
 from discreet.model.design import Design
+from discreet.model.schema import Schema
 from discreet.queries.query import marginals
 from discreet.releases.release import Release
 from discreet.server.api import Serving, listed_release
 from discreet.server.desk import Made
 from discreet.server.gate import COOKIE
 from discreet.server.page_frame import page_response, problem_page, root_of, send_static
-from discreet.server.page_links import KEPT, MOST_CHARACTERS, CompareRequest, PageRequest, address, pairs_of
+from discreet.server.page_links import (
+    KEPT,
+    MOST_CHARACTERS,
+    CompareRequest,
+    PageRequest,
+    address,
+    given_query,
+    pairs_of,
+)
 from discreet.server.page_tables import compare_table
 from discreet.server.parameters import NoRequest, read_address, read_evidence
 from discreet.server.problems import Problem
@@ -45,6 +55,8 @@ __all__ = ["page_questions", "page_routes"]
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 """That pages link to; an address may have any other."""
+MOST_FORM_BYTES, MOST_FORM_FIELDS = 4096, 4
+"""Of the form in which a token is entered, which anybody may send."""
 FIELD = "x."
 """Before the name of a feature in an address."""
 KINDS = {
@@ -91,7 +103,8 @@ def page_routes(serving: Serving, tokens: TokenFile | None) -> list[Route]:
         "/static/{name}": send_static,
     }
     routes = [Route(path, _page(path, handler), methods=["GET"]) for path, handler in found.items()]
-    return [*routes, Route("/enter", _page("/enter", pages.enter), methods=["GET", "POST"])]
+    enter = Route("/enter", _page("/enter", pages.enter), methods=["GET", "POST"])
+    return [*routes, enter, Route("/leave", _page("/leave", pages.leave), methods=["POST"])]
 
 
 def _page(name: str, handler: Handler) -> Handler:
@@ -130,26 +143,32 @@ class _Pages:
         return page_response(request, "releases.html", rows=rows, choices=self._comparable(), chosen=())
 
     def _comparable(self) -> list[tuple[str, str]]:
-        """Ids and names of all versions that have states."""
-        shelf = self._serving.shelf
-        versions = [one for new in shelf.newest() if new.kind in ASKED for one in shelf.versions(new.name)]
-        return [(one.id, f"{one.name}, version {one.number}") for one in versions]
+        """Ids and names of all versions that have their variables and states in common with another; these together."""
+        shelf, alike = self._serving.shelf, dict[Schema, list[Version]]()
+        for one in (one for new in shelf.newest() if new.kind in ASKED for one in shelf.versions(new.name)[::-1]):
+            alike.setdefault(one.network.schema, []).append(one)
+        several = [one for versions in alike.values() if len(versions) > 1 for one in versions]
+        return [(one.id, f"{one.name}, version {one.number}") for one in several]
 
     async def compare(self, request: Request) -> Response:
         """Two releases side by side."""
         asked = read_address(CompareRequest, request.query_params)
-        told: dict[str, Any] = {"choices": self._comparable(), "asked": asked, "table": "", "names": [], "chosen": ()}
-        if asked.one is None or asked.other is None:
-            return page_response(request, "compare.html", **told)
-        one, other = (self._serving.shelf.find(name) for name in (asked.one, asked.other))
-        readings = [await self._serving.readings.get(version) for version in (one, other)]
-        names = [f"{version.name}, version {version.number}" for version in (one, other)]
-        made = await self._ask_both(readings, names, asked)
-        return page_response(
-            request,
-            "compare.html",
-            **{**told, "table": made.body.decode(), "names": names, "chosen": (one.id, other.id)},
-        )
+        told: dict[str, Any] = {**dict.fromkeys(("table", "problem"), ""), "names": [], "chosen": (), "retry": None}
+        told |= {"choices": self._comparable(), "asked": asked}
+        status = 200
+        try:
+            versions = [self._serving.shelf.find(name) for name in (asked.one, asked.other) if name is not None]
+            if len(versions) == 2:
+                chosen = [version.id for version in versions]
+                told["chosen"] = chosen if dict(told["choices"]).keys() >= set(chosen) else ()
+                readings = [await self._serving.readings.get(version) for version in versions]
+                told["names"] = [f"{version.name}, version {version.number}" for version in versions]
+                told["table"] = (await self._ask_both(readings, told["names"], asked)).body.decode()
+        except DiscreetError as error:
+            problem = _problem_of(error)
+            told |= {"problem": str(problem), "retry": problem.retry_after if problem.kind == "not-ready" else None}
+            status = problem.status
+        return page_response(request, "compare.html", status, **told)
 
     async def _ask_both(self, readings: list[Reading], names: list[str], asked: CompareRequest) -> Made:
         """The table of two releases."""
@@ -176,7 +195,10 @@ class _Pages:
         shelf, cache = self._serving.shelf, self._serving.desk.cache
         version = shelf.find(request.path_params["release"])
         beside = (shelf.fault(version.name), *(one.id for one in (*shelf.versions(version.name), *shelf.newest())))
-        key = (version.digest, "whole page", request.url.query, root_of(request), beside)
+        # As it came: what `request.url` makes of it, a Host header can bend.
+        asked_for = (request.scope["query_string"], root_of(request), request.scope.get("by_cookie", False))
+        today = datetime.now(UTC).date().isoformat()
+        key = (version.digest, "whole page", today, *asked_for, beside)
         known = cache.get(key)
         if known is not None:
             self._serving.meter.count("cache", "hit")
@@ -210,6 +232,8 @@ class _Pages:
             **_list_links(version, asked, drawn),
             "version": version,
             "kind": KINDS[version.kind],
+            "permanent": f"{root}pages/{version.id}{address(asked).rstrip('?')}",
+            "today": datetime.now(UTC).date().isoformat(),
             "date": evidence.date.isoformat() if isinstance(evidence, Release) else None,
             "report": isinstance(evidence, Release),
             "promises": promises(evidence),
@@ -219,7 +243,7 @@ class _Pages:
             "several": len(shelf.newest()) > 1,
             "downloads": _list_downloads(version, rest, root),
             "picture": f"{root}pages/{version.id}/picture.svg?{rest[1:]}" if drawn else None,
-            "tools": drawn and len(version.network.nodes) > FEW,
+            "tools": version.kind in ASKED and len(version.network.nodes) > FEW,
             "asks": version.kind in ASKED,
         }
 
@@ -242,7 +266,7 @@ class _Pages:
                 answer = await serving.answer(version, lambda reading: ask_query(reading, asked))
                 told["answer"] = answer.body.decode()
             except DiscreetError as error:
-                told["query_error"] = str(error)
+                told["query_error"] = str(error).removeprefix("query 1, ")  # there is one
         return told
 
     async def _answer_weights(self, version: Version, asked: PageRequest, record: dict[str, str]) -> dict[str, Any]:
@@ -286,14 +310,20 @@ class _Pages:
             return self._go(request, onward)
         if request.method == "GET":
             return page_response(request, "enter.html", onward=onward, wrong="")
-        token = parse_qs((await request.body()).decode("latin-1")).get("token", [""])[0].strip()
+        if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+            raise Problem("bad-request", "a token is entered on the page of this server, and not through another one")
+        token = _token_of(await request.body())
         if self._tokens.find(token) is None:
             wrong = "This token is not known here, or not good any more."
             return page_response(request, "enter.html", 401, onward=onward, wrong=wrong)
         response = self._go(request, onward)
-        path = request.scope.get("root_path", "") or "/"
-        secure = request.url.scheme == "https"
-        response.set_cookie(COOKIE, token, path=path, secure=secure, httponly=True, samesite="strict")
+        response.set_cookie(COOKIE, token, **_cookie_of(request))
+        return response
+
+    async def leave(self, request: Request) -> Response:
+        """Where a browser forgets its token; whoever has none is not let in here, and no other site's form is."""
+        response = self._go(request, "/")
+        response.delete_cookie(COOKIE, **_cookie_of(request))
         return response
 
     @staticmethod
@@ -302,17 +332,38 @@ class _Pages:
         return RedirectResponse(f"{request.scope.get('root_path', '')}{onward}", 303)
 
 
+def _token_of(form: bytes) -> str:
+    """The token of a form; empty where there is none, as in what is too long for it."""
+    try:
+        return (
+            parse_qs(form[:MOST_FORM_BYTES].decode("latin-1"), max_num_fields=MOST_FORM_FIELDS)
+            .get("token", [""])[0]
+            .strip()
+        )
+    except ValueError:
+        return ""
+
+
+def _cookie_of(request: Request) -> dict[str, Any]:
+    """Where a browser sends the cookie of a token, and who else may read it: nobody."""
+    path, secure = request.scope.get("root_path", "") or "/", request.scope["scheme"] == "https"
+    return {"path": path, "secure": secure, "httponly": True, "samesite": "strict"}
+
+
 def _list_links(version: Version, asked: PageRequest, drawn: bool) -> dict[str, Any]:
     """What is observed and how it is shown, with the pages where it is otherwise."""
     levels = (*LEVELS, *([] if asked.level in LEVELS else [asked.level]))
     ways = zip(get_args(Gaps), ("missing at random", "missing as a state"), strict=True)
+    given = given_query(asked, version.network) if version.kind in ASKED else ""
     return {
         "chips": [
             {"text": text, "href": address(asked, e=[*asked.e[:at], *asked.e[at + 1 :]])}
             for at, text in enumerate(asked.e)
         ],
+        "given": {"text": given, "href": address(asked, q=given)},
         "undo": address(asked, e=asked.e[:-1]),
         "clear": address(asked, e=[]),
+        "level": f"{100 * asked.level:g} %",
         "said": f"observed: {', '.join(asked.e)}" if asked.e else "nothing is observed",
         "levels": [
             {"text": f"{100 * level:g} %", "href": address(asked, level=level), "here": level == asked.level}

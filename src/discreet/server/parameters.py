@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, TypeVar, get_origin
 
 import pydantic
 from pydantic import Field
+from pydantic_core import PydanticCustomError
 from starlette.datastructures import QueryParams
 
 from discreet.errors import InputError, listed, shown
@@ -73,6 +74,32 @@ Form = Annotated[Literal["json", "csv"], Field(description="JSON, or a row for e
 
 
 Value = str | bool | int | float | None
+
+
+def _members(found: Any) -> Iterable[tuple[object, Any]]:
+    """What an object or a list holds, each with its name or place."""
+    return found.items() if isinstance(found, dict) else enumerate(found)
+
+
+def _inside(of: Mapping[type, type], values: tuple[type, ...], wanted: str) -> pydantic.BeforeValidator:
+    """Refuse the first value of another type two levels inside: of each of them pydantic would make an error."""
+
+    def check(found: Any) -> Any:
+        inner = of.get(type(found))
+        if inner is None:
+            return found
+        for at, part in _members(found):
+            if type(part) is not inner:
+                raise PydanticCustomError("inside", "{wanted}; {at} is not", {"wanted": wanted, "at": shown(at)})
+            for name, value in _members(part):
+                if not isinstance(value, values):
+                    at = f"{shown(name)} of {shown(at)}"
+                    raise PydanticCustomError("inside", "{wanted}; {at} is not", {"wanted": wanted, "at": at})
+        return found
+
+    return pydantic.BeforeValidator(check)
+
+
 Records = list[dict[str, Value]] | dict[str, list[Value]]
 
 
@@ -113,7 +140,13 @@ class PredictRequest(Asked):
     """Records of which some variables are seen, by column or one by one."""
 
     records: Annotated[
-        Records, Field(description="One object a record, or one list a column.", examples=[[{"smoke": "yes"}]])
+        Records,
+        Field(description="One object a record, or one list a column.", examples=[[{"smoke": "yes"}]]),
+        _inside(
+            {list: dict, dict: list},
+            (str, bool, int, float, type(None)),
+            "a record is an object, and a column a list, of texts, numbers, true, false or null",
+        ),
     ]
     target: Annotated[str | None, Field(description="Variable to predict; of a regression left out.")] = None
     level: Level = 0.95
@@ -125,7 +158,9 @@ class DecisionRequest(Asked):
 
     query: Annotated[Text | None, Field(description="For all states of one variable.")] = None
     payoffs: Annotated[
-        dict[str, dict[str, float]] | None, Field(description="What each response pays in every state.")
+        dict[str, dict[str, float]] | None,
+        Field(description="What each response pays in every state."),
+        _inside({dict: dict}, (int, float), "what a response pays is an object of states with numbers"),
     ] = None
     responses: Annotated[
         list[Text] | None, Field(max_length=QUERIES, description="Those that may be chosen; left out, all that pay.")
@@ -180,7 +215,7 @@ class SyntheticRequest(Asked):
         int | None, Field(ge=1, description="Data sets, each of another draw; left out, one of the posterior's mean.")
     ] = None
     set: Annotated[int, Field(ge=1, description="Which of them.")] = 1
-    seed: Annotated[int, Field(ge=0, lt=2**63, description="The same seed makes the same records.")] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63, description="The records are those of dc.sample(rng=seed).")] = 0
     format: Annotated[Literal["csv", "parquet", "arrow"], Field(description="Of the file.")] = "csv"
     missing: Missing = None
 

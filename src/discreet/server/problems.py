@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from discreet.errors import DiscreetError
 
-__all__ = ["MEDIA", "PROBLEMS", "Problem", "problem_response", "problem_text"]
+__all__ = ["PROBLEMS", "Problem", "problem_response"]
 
 PROBLEMS: Mapping[str, tuple[int, str]] = MappingProxyType(
     {
@@ -28,8 +28,6 @@ PROBLEMS: Mapping[str, tuple[int, str]] = MappingProxyType(
     }
 )
 """Kinds of problems, with their status and title; a kind is the end of its `type`."""
-MEDIA = "application/problem+json"
-"""Type of what says what went wrong."""
 
 
 class Problem(DiscreetError):
@@ -50,17 +48,6 @@ class Problem(DiscreetError):
         self.retry_after = retry_after
 
 
-def problem_text(problem: Problem) -> str:
-    """A problem as JSON."""
-    content = {
-        "type": f"urn:discreet:problem:{problem.kind}",
-        "title": problem.title,
-        "status": problem.status,
-        "detail": str(problem),
-    }
-    return json.dumps(content, ensure_ascii=False)
-
-
 def problem_response(problem: Problem) -> Response:
     """The response for a problem."""
     headers = {} if problem.retry_after is None else {"Retry-After": str(problem.retry_after)}
@@ -68,4 +55,11 @@ def problem_response(problem: Problem) -> Response:
         headers["Allow"] = problem.allow
     if problem.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return Response(problem_text(problem), problem.status, headers, media_type=MEDIA)
+    content = {
+        "type": f"urn:discreet:problem:{problem.kind}",
+        "title": problem.title,
+        "status": problem.status,
+        "detail": str(problem),
+    }
+    text = json.dumps(content, ensure_ascii=False)
+    return Response(text, problem.status, headers, media_type="application/problem+json")

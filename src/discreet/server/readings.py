@@ -7,11 +7,9 @@ As many are held as the memory allows; the one that was not asked for longest go
 from __future__ import annotations
 
 import asyncio
-import ctypes
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -23,11 +21,12 @@ from discreet.posterior.family_draws import FamilyPosterior, read_family
 from discreet.posterior.fit_check import FitCheck, fit
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.methods import noise_aware
-from discreet.posterior.stored import evidence_in, fit_in, load_draws
+from discreet.posterior.stored import evidence_in, load_draws
 from discreet.releases.release import Release
+from discreet.server.desk import return_memory
 from discreet.server.problems import Problem
 from discreet.server.server_limits import ServerLimits
-from discreet.server.shelf import Version, content_digest
+from discreet.server.shelf import Version, content_digest, without_folders
 
 __all__ = ["Gaps", "Reading", "Readings"]
 
@@ -44,18 +43,15 @@ class Reading:
     Args:
         version: that was read.
         draws: of its network, with gaps as a state where values may be missing; None where it has none.
-        stored_fit: what the release says of its network, where that is stored with the draws.
     """
 
     version: Version
     draws: PosteriorDraws | None
-    stored_fit: FitCheck | None = None
 
     @cached_property
     def complete(self) -> PosteriorDraws:
         """The posterior of complete records: with gaps at random, where values may be missing."""
-        draws = self.posterior("state")
-        return assume_at_random(draws) if self.version.gaps else draws
+        return assume_at_random(self._drawn) if self.version.gaps else self._drawn
 
     def posterior(self, missing: Gaps | None = None) -> PosteriorDraws:
         """The posterior that a question is about.
@@ -63,15 +59,19 @@ class Reading:
         Raises:
             Problem: there is none, or `missing` was said where nothing may be missing.
         """
+        drawn = self._drawn
+        if missing is not None and not self.version.gaps:
+            raise Problem(
+                "bad-request", "missing is for releases of variables with a state of missing values, which this has not"
+            )
+        return drawn if missing == "state" else self.complete
+
+    @property
+    def _drawn(self) -> PosteriorDraws:
+        """The draws; refused where there are none."""
         if self.draws is None:
             why = WEIGHTS_ONLY if self.version.kind == "weights" else "only a network was chosen"
             raise Problem("bad-request", f"this release has no posterior of a network to ask: {why}")
-        if missing is None and self.version.gaps:
-            return self.complete
-        if missing == "at-random":
-            if not self.version.gaps:
-                raise Problem("bad-request", "missing is for releases of variables with a state of missing values")
-            return self.complete
         return self.draws
 
     @cached_property
@@ -84,7 +84,8 @@ class Reading:
     @cached_property
     def checked(self) -> FitCheck:
         """What the release says of its network."""
-        return self.stored_fit or fit(self.version.evidence)
+        basis = None if self.draws is None else self.draws.basis
+        return fit(self.version.evidence) if basis is None else basis.fit_check
 
     @cached_property
     def weights(self) -> WeightPosterior:
@@ -172,7 +173,7 @@ class Readings:
         except DiscreetError as error:
             if version.draws is None:
                 raise Problem("bad-request", f"nothing answers for this release: {error}") from None
-            raise Problem("unreadable", str(error)) from None
+            raise Problem("unreadable", without_folders(str(error), [version.path, version.draws])) from None
         self._held[version.digest] = found
         while self.bytes > self._limits.draws_bytes and len(self._held) > 1:
             self._held.popitem(last=False)
@@ -185,12 +186,6 @@ class Readings:
             done.exception()
 
 
-def _return_memory() -> None:
-    """Give back what reading a large file took for a moment; where the system's library cannot, it stays."""
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).malloc_trim(0)
-
-
 def _read_stored(version: Version) -> Reading | None:
     """What is stored of a version; None where nothing is, or draws of what came after it."""
     if version.draws is None:
@@ -198,8 +193,8 @@ def _read_stored(version: Version) -> Reading | None:
     drawn = load_draws(version.draws)
     if not version.digest.startswith(content_digest(evidence_in(version.draws))):
         return None
-    found = Reading(version, drawn, fit_in(version.draws))
-    _return_memory()
+    found = Reading(version, drawn)
+    return_memory()
     return found
 
 

@@ -86,7 +86,7 @@ def ask_states(reading: Reading, asked: PageRequest) -> replies.Question:
         table = state_table(network, answers, evidence, links, asked.noise)
         parts.append(f'<div class="table{" beside" if drawn else ""}">{table}</div>')
         marks = dict.fromkeys(answer.basis for answer in found if answer.basis is not None)
-        parts.append(_write_legend([mark for mark in MARKS if mark in marks]))
+        parts.append(_write_legend([mark for mark in MARKS if mark in marks], asked.level))
         if notes := answer_notes(found):
             lines = "".join(f"<li>{html_text(line)}</li>" for line in notes)
             parts.append(f"<details><summary>What these numbers assume</summary><ul>{lines}</ul></details>")
@@ -96,12 +96,12 @@ def ask_states(reading: Reading, asked: PageRequest) -> replies.Question:
     return replies.Question(key, make, lambda: marginals_work(posterior, evidence))
 
 
-def _write_legend(marks: list[str]) -> str:
+def _write_legend(marks: list[str], level: float) -> str:
     """What the marks mean that are there, and what is drawn."""
     told = "".join(f"<li>{draw_mark(mark)} <b>{mark}</b>: {MARKS[mark]}</li>" for mark in marks)
     return (
         '<ul class="legend"><li>A bar is the estimate, the thin line with two ends the interval in which the '
-        f"population’s share lies.</li>{told}</ul>"
+        f"population’s share lies with {100 * level:g} % probability.</li>{told}</ul>"
     )
 
 
@@ -137,7 +137,8 @@ def ask_query(reading: Reading, asked: PageRequest) -> replies.Question:
 
     def make() -> Made:
         found = answer_many(posterior, [query], level=asked.level)
-        return Made(answer_table(found).encode(), HTML)
+        whom = "" if query.evidence else ", for everybody"
+        return Made(f'<p class="asked"><b>{html_text(str(query))}</b>{whom}</p>{answer_table(found)}'.encode(), HTML)
 
     key = ("page query", str(query), asked.level, asked.missing)
     return replies.Question(key, make, lambda: query_work(posterior, query))

@@ -6,10 +6,15 @@ JSON is what the command line prints for the same question, to the last digit.
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import compress
 from typing import Any, NamedTuple
 
 from discreet.errors import InputError
+from discreet.model.arrays import Array
 from discreet.model.intervals import csv_text
 from discreet.model.query_grammar import Query, check_names, parse_query
 from discreet.posterior.design.expected_values import expected_values, feature_rows
@@ -31,9 +36,9 @@ from discreet.queries.predict import predict
 from discreet.queries.query import answer_many, marginals
 from discreet.queries.regress import regress
 from discreet.queries.release_report import report
-from discreet.queries.synthetic import record_chunks, sample
+from discreet.queries.synthetic import record_chunks, sample_set
 from discreet.releases.release import Release
-from discreet.server.desk import Made
+from discreet.server.desk import Made, check_work
 from discreet.server.parameters import (
     DecisionRequest,
     ExplainRequest,
@@ -48,7 +53,17 @@ from discreet.server.parameters import (
 )
 from discreet.server.problems import Problem
 from discreet.server.readings import DRAWS, SEED, Reading
-from discreet.server.work import ROW_CELLS, drawing_work, marginals_work, query_work, quick_bound
+from discreet.server.work import (
+    ROW_CELLS,
+    explanation_work,
+    marginals_work,
+    prediction_work,
+    query_work,
+    quick_bound,
+    record_work,
+    regression_work,
+    report_work,
+)
 
 __all__ = [
     "Question",
@@ -67,10 +82,10 @@ __all__ = [
 ]
 
 CSV = "text/csv; charset=utf-8"
+MOST_VALUES = 2**22
+"""Of records, in all their columns; only records that leave most of them out can have more in a body."""
 QUICK_WORK = 1e8
 """Cells times draws below which one query is not worth to be planned twice; about a second at most."""
-PREDICTION_CELLS = 40
-"""Cells of inference that a record of a prediction takes the time of, beside those of its question."""
 
 
 class Question(NamedTuple):
@@ -199,17 +214,23 @@ def ask_prediction(reading: Reading, asked: PredictRequest) -> Question:
     if asked.target is None:
         raise InputError("name the target: the variable to predict")
     posterior, target = reading.posterior(asked.missing), asked.target
-    # Records that show nothing at all are still records.
-    table = _by_column(asked.records) or {target: [None] * len(asked.records)}
-    number = len(next(iter(table.values()), []))
+
+    @cache
+    def table() -> dict[str, list[Any]]:  # in the thread; records that show nothing at all are still records
+        return _by_column(asked.records) or {target: [None] * len(asked.records)}
 
     def make() -> Made:
-        return json_of(prediction_document(predict(posterior, table, target, level=asked.level)))
+        return json_of(prediction_document(predict(posterior, table(), target, level=asked.level)))
 
     def work() -> float:
-        seen = [name for name in table if name != target and name in posterior.network.schema]
-        each = marginals_work(posterior, seen) / max(1, len(posterior.network.nodes))
-        return number * (each + PREDICTION_CELLS * (posterior.cells.draws or 1))
+        if target not in posterior.network.schema:
+            return 0.0  # it is refused at once
+        columns = table()
+        known = [name for name in columns if name != target and name in posterior.network.schema]
+        rows = zip(*([value is not None for value in columns[name]] for name in known), strict=True)
+        shown = Counter(rows) if known else {(): len(next(iter(columns.values())))}
+        patterns = {tuple(compress(known, row)): number for row, number in shown.items()}
+        return prediction_work(posterior, target, patterns)
 
     return Question(("predict", asked.model_dump_json()), make, work)
 
@@ -222,17 +243,19 @@ def _ask_expectation(reading: Reading, asked: PredictRequest) -> Question:
         raise InputError("a regression has its own target: leave it out")
     if asked.missing is not None:
         raise InputError("missing is of releases of a network: leave it out")
-    table = _by_column(asked.records)
-    records = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
-    features = feature_rows(design, records)
+
+    @cache
+    def features() -> Array:
+        table = _by_column(asked.records)
+        return feature_rows(design, [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)])
 
     def make() -> Made:
-        found = expected_values(reading.weights, features, level=asked.level)
+        found = expected_values(reading.weights, features(), level=asked.level)
         rows = [named_ends(found.outputs, *ends) for ends in zip(found.mean, found.lower, found.upper, strict=True)]
         return json_of({"target": design.target and design.target.name, "level": asked.level, "records": rows})
 
     def work() -> float:
-        return float(features.size * DRAWS * design.outputs)
+        return float(features().size * DRAWS * design.outputs)
 
     return Question(("expect", asked.model_dump_json()), make, work)
 
@@ -242,9 +265,12 @@ def _by_column(records: Records) -> dict[str, list[Any]]:
 
     Raises:
         InputError: columns of different lengths.
+        Problem: so many columns of so many records.
     """
     if isinstance(records, list):
         names = dict.fromkeys(name for record in records for name in record)
+        if len(names) * len(records) > MOST_VALUES:
+            raise Problem("too-costly", f"the records have more than {MOST_VALUES:,} values; ask for fewer at once")
         return {name: [record.get(name) for record in records] for name in names}
     if len({len(values) for values in records.values()}) > 1:
         raise InputError("the columns of the records differ in length")
@@ -297,8 +323,7 @@ def ask_regression(reading: Reading, asked: RegressRequest) -> Question:
         return json_of(regression_document(found, asked.level, draws=asked.draws))
 
     def work() -> float:
-        names = [name for name in (asked.target, *asked.on) if name in posterior.network.schema]
-        return len(names) ** 2 * marginals_work(posterior, ()) / max(1, len(posterior.network.nodes))
+        return regression_work(posterior, asked.target, asked.on, logistic=asked.kind == "logistic")
 
     return Question(("regress", asked.model_dump_json()), make, work)
 
@@ -314,8 +339,7 @@ def ask_explanation(reading: Reading, asked: ExplainRequest) -> Question:
     def work() -> float:
         posterior, network = reading.posterior(), release.network
         queries = [parse_query(text, network.schema) for text in asked.q]
-        drawn = max(drawing_work(network, query, DRAWS) for query in queries)
-        return drawn + sum(query_work(posterior, query) for query in queries)
+        return explanation_work(network, queries, DRAWS) + sum(query_work(posterior, query) for query in queries)
 
     return Question(("explain", asked.model_dump_json()), make, work if asked.q else None)
 
@@ -337,7 +361,10 @@ def ask_report(reading: Reading, asked: ReportRequest) -> Question:
         text = report(release, posterior=posterior, form=asked.format, level=asked.level, rng=SEED)
         return Made(text.encode(), media)
 
-    return Question(("report", asked.level, asked.format), make)
+    def work() -> float:
+        return 0.0 if reading.draws is None else report_work(reading.posterior())
+
+    return Question(("report", asked.level, asked.format), make, work)
 
 
 def _require_release(reading: Reading, message: str) -> Release:
@@ -347,16 +374,20 @@ def _require_release(reading: Reading, message: str) -> Release:
     return reading.version.evidence
 
 
-def synthetic_chunks(reading: Reading, asked: SyntheticRequest) -> Iterator[tuple[int, bytes]]:
+def synthetic_chunks(
+    reading: Reading, asked: SyntheticRequest, most_work: float = math.inf
+) -> Iterator[tuple[int, bytes]]:
     """Synthetic records as pieces of a file.
 
     Raises:
         InputError: no such set, or more sets than draws.
+        Problem: more work than this.
     """
+    check_work(record_work(reading.posterior(asked.missing).network, asked.n), most_work)
     if asked.set > (asked.sets or 1):
         raise InputError(f"there are {asked.sets or 1} sets, and set {asked.set} is none of them")
-    streams = sample(reading.posterior(asked.missing), asked.n, rng=asked.seed, sets=asked.sets)
-    return record_chunks(streams[asked.set - 1], asked.format)
+    posterior = reading.posterior(asked.missing)
+    return record_chunks(sample_set(posterior, asked.n, asked.set - 1, rng=asked.seed, sets=asked.sets), asked.format)
 
 
 def _order(evidence: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

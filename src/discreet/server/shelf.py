@@ -12,23 +12,24 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
 from discreet.errors import InputError, listed, shown, shown_path
+from discreet.model.json_files import file_stamp
 from discreet.model.network import Network
 from discreet.posterior.family_draws import of_family
 from discreet.posterior.joint_draws import DRAWS_FIRST_LINE
-from discreet.posterior.stored import evidence_in
+from discreet.posterior.stored import check_draws, evidence_in
 from discreet.releases.combined import Combined, Evidence, evidence_of, load
 from discreet.releases.kinds.chosen_network import ChosenNetwork
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.release import Release
 from discreet.server.problems import Problem
 
-__all__ = ["Kind", "Shelf", "Version", "content_digest"]
+__all__ = ["Kind", "Shelf", "Version", "content_digest", "without_folders"]
 
 Kind = Literal["network", "family", "states", "weights", "structure"]
 """What a release answers with: probabilities of a network, also of a family's parameters, or of the states of one
@@ -40,7 +41,13 @@ LOOK_SECONDS = 1.0
 """Between two looks at a file."""
 MOST_VERSIONS = 8
 """Versions of a file that stay, the newest among them."""
-Stamp = tuple[int, int, int]
+
+
+def without_folders(text: str, paths: Iterable[Path | None]) -> str:
+    """A message about files for who has no use for where they lie."""
+    for path in filter(None, paths):
+        text = text.replace(shown_path(path), shown_path(path.name))
+    return text
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +62,7 @@ class Version:
         evidence: a release, figures by others, or several of them.
         kind: what it answers with.
         path: of the file.
-        draws: file of stored draws, if there is one.
+        draws: file of stored draws, if there is one, and it was not replaced since.
     """
 
     id: str
@@ -102,7 +109,7 @@ class _File:
 
     path: Path
     name: str
-    stamp: Stamp | None = None
+    stamp: tuple[int, ...] | None = None
     versions: list[Version] = field(default_factory=list)
     fault: str = ""
 
@@ -121,17 +128,19 @@ class Shelf:
     def __init__(self, paths: Sequence[str | Path], draws: Iterable[str | Path] = ()) -> None:
         self._lock = threading.Lock()
         self._looked = time.monotonic()
-        self._draws: dict[Path, tuple[Stamp | None, str]] = {}
+        self._draws: dict[Path, tuple[tuple[int, ...] | None, str]] = {}
         self._files: list[_File] = []
         self._by_id: dict[str, Version] = {}
         if not paths:
             raise InputError("name at least one release to serve")
         for path in draws:
-            self._draws[Path(path)] = (_stamp(Path(path)), content_digest(evidence_in(path)))
+            self._draws[Path(path)] = (file_stamp(Path(path)), content_digest(evidence_in(path)))
         for path in map(Path, paths):
             self._files.append(_File(path, self._name(path)))
             self._take(self._files[-1])
         used = {file.versions[-1].draws for file in self._files}
+        for stored in filter(None, used):
+            check_draws(stored)
         strange = [path for path in self._draws if path not in used]
         if strange:
             raise InputError(f"the draws {shown_path(strange[0])} are of none of the releases that are served")
@@ -171,23 +180,24 @@ class Shelf:
         try:
             self._looked, changed = time.monotonic(), set[Path]()
             for path, (stamp, _) in list(self._draws.items()):
-                now = _stamp(path)
+                now = file_stamp(path)
                 if now != stamp:
                     with suppress(InputError):
                         self._draws[path] = (now, content_digest(evidence_in(path)))
                         changed.add(path)
             for file in self._files:
-                if _stamp(file.path) != file.stamp or changed:
+                if file_stamp(file.path) != file.stamp or changed:
                     try:
                         self._take(file)
                     except InputError as error:
-                        file.fault = f"the file has changed and cannot be taken: {error}"
+                        said = without_folders(str(error), [other.path for other in self._files])
+                        file.fault = f"the file has changed and cannot be taken: {said}"
         finally:
             self._lock.release()
 
     def _take(self, file: _File) -> None:
         """Take what a file holds now as its newest version."""
-        file.stamp = _stamp(file.path)
+        file.stamp = file_stamp(file.path)
         try:
             evidence, draws = _read(file.path)
         except InputError as error:
@@ -202,14 +212,15 @@ class Shelf:
         content = content_digest(evidence)
         if draws is None:
             draws = next((path for path, (_, known) in self._draws.items() if known == content), None)
-        stamp = None if draws is None else _stamp(draws)
+        stamp = None if draws is None else file_stamp(draws)
         number = max((one.number for one in file.versions), default=0) + 1 if same is None else same.number
         version = Version(own, f"{content}-{stamp}", file.name, number, evidence, _kind_of(evidence), file.path, draws)
         file.fault = ""
-        if same is not None:
-            file.versions.remove(same)
-        file.versions.append(version)
-        self._by_id[own] = version
+        older = [one for one in file.versions if one is not same]
+        if draws is not None:  # they are of this version now
+            older = [replace(one, draws=None) if one.draws == draws else one for one in older]
+        file.versions = [*older, version]
+        self._by_id |= {one.id: one for one in file.versions}
         while len(file.versions) > MOST_VERSIONS:
             self._by_id.pop(file.versions.pop(0).id, None)
 
@@ -229,9 +240,11 @@ class Shelf:
 
 def _read(path: Path) -> tuple[Evidence, Path | None]:
     """What a file holds, and itself where these are stored draws."""
+    drawn = path.suffix == ".draws"
     with suppress(OSError), path.open("rb") as file:
-        if file.read(len(DRAWS_FIRST_LINE)) == DRAWS_FIRST_LINE:
-            return _unwrap(evidence_in(path)), path
+        drawn = drawn or file.read(len(DRAWS_FIRST_LINE)) == DRAWS_FIRST_LINE
+    if drawn:
+        return _unwrap(evidence_in(path)), path
     return _unwrap(load(path)), None
 
 
@@ -267,11 +280,3 @@ def _kind_of(evidence: Evidence) -> Kind:
         if evidence.over_design:
             return "weights"
     return "family" if of_family(evidence) else "network"
-
-
-def _stamp(path: Path) -> Stamp | None:
-    """What tells whether a file has changed; None where there is none."""
-    with suppress(OSError):
-        found = path.stat()
-        return found.st_ino, found.st_size, found.st_mtime_ns
-    return None

@@ -10,7 +10,9 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import date, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -19,7 +21,10 @@ from typing import Annotated, Literal
 import pydantic
 
 from discreet.errors import InputError, shown, shown_path
-from discreet.model.json_files import read_json, read_text, write_whole
+from discreet.model.json_files import file_stamp, read_json, read_text, write_whole
+
+if sys.platform != "win32":
+    import fcntl
 
 __all__ = ["TokenFile", "add_token", "revoke_token"]
 
@@ -63,15 +68,16 @@ def add_token(path: Path, name: str, days: int, *, today: Callable[[], date] = d
     """
     if not 0 < days <= MOST_DAYS:
         raise InputError(f"a token is good for 1 to {MOST_DAYS} days, not {days}")
-    document = _read(path) if path.exists() else _Document()
-    if any(token.name == name for token in document.tokens):
-        raise InputError(f"there is a token called {shown(name)}; revoke it first, or take another name")
     token = base64.urlsafe_b64encode(secrets.token_bytes(TOKEN_BYTES)).decode().rstrip("=")
     try:
         made = _Token(name=name, sha256=_digest(token), expires=today() + timedelta(days=days))
     except pydantic.ValidationError:
         raise InputError("the name of a token has 1 to 100 characters") from None
-    _write(path, _Document(tokens=[*document.tokens, made]))
+    with _held(path):
+        document = _read(path) if path.exists() else _Document()
+        if any(token.name == name for token in document.tokens):
+            raise InputError(f"there is a token called {shown(name)}; revoke it first, or take another name")
+        _write(path, _Document(tokens=[*document.tokens, made]))
     return token
 
 
@@ -81,11 +87,12 @@ def revoke_token(path: Path, name: str) -> None:
     Raises:
         InputError: no token of this name, or a file that cannot be read or written.
     """
-    document = _read(path)
-    kept = [token for token in document.tokens if token.name != name]
-    if len(kept) == len(document.tokens):
-        raise InputError(f"there is no token called {shown(name)}")
-    _write(path, _Document(tokens=kept))
+    with _held(path):
+        document = _read(path)
+        kept = [token for token in document.tokens if token.name != name]
+        if len(kept) == len(document.tokens):
+            raise InputError(f"there is no token called {shown(name)}")
+        _write(path, _Document(tokens=kept))
 
 
 class TokenFile:
@@ -101,8 +108,7 @@ class TokenFile:
 
     def __init__(self, path: Path, *, today: Callable[[], date] = date.today) -> None:
         self._path, self._today = path, today
-        self._tokens = _read(path).tokens
-        self._stamp = path.stat().st_mtime_ns
+        self._stamp, self._tokens = file_stamp(path), _read(path).tokens
 
     def find(self, token: str) -> str | None:
         """The name of whoever has a token; None where it is not known, or not good any more."""
@@ -118,12 +124,12 @@ class TokenFile:
 
     def _look(self) -> None:
         """Read the file again if it has changed; one that cannot be read lets nobody in."""
-        try:
-            stamp = self._path.stat().st_mtime_ns
-            if stamp != self._stamp:
+        stamp = file_stamp(self._path)
+        if stamp != self._stamp:
+            try:
                 self._tokens, self._stamp = _read(self._path).tokens, stamp
-        except (OSError, InputError):
-            self._tokens, self._stamp = [], 0
+            except InputError:
+                self._tokens, self._stamp = [], None
 
 
 def _digest(token: str) -> str:
@@ -140,6 +146,29 @@ def _read(path: Path) -> _Document:
     except pydantic.ValidationError as error:
         place = ".".join(map(str, error.errors()[0]["loc"]))
         raise InputError(f"{what} is damaged at {place}; make it with `discreet token`") from None
+
+
+@contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """Hold off whoever else changes a file, from before it is read until it is written; not where files have no locks.
+
+    The lock is on a file beside it, which stays: this one is replaced by each change.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    try:
+        own = path.resolve()
+        lock = os.open(own.with_name(f".{own.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "no file can have this name"
+        raise InputError(f"cannot write file of tokens {shown_path(path)}: {reason}") from None
+    try:
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def _write(path: Path, document: _Document) -> None:

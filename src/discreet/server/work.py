@@ -7,7 +7,7 @@ than the network; and, past exact inference, records that are made up under ever
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from discreet.inference import elimination
 from discreet.inference.weighted_records import MOST_DRAWN_STATES
@@ -17,9 +17,24 @@ from discreet.model.schema import Scope
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.pooled.table_draws import MOST_LAW_VALUES
 from discreet.queries.allowed import BOUNDED_DRAWS, MOST_BOUNDED_STATES
+from discreet.queries.column_moments import MOST_JOINT_STATES
 from discreet.queries.query import ROW_LIMIT
+from discreet.queries.regress import MADE_UP_POINTS
 
-__all__ = ["ROW_CELLS", "drawing_work", "marginals_work", "query_work", "quick_bound"]
+__all__ = [
+    "CHECK_CELLS",
+    "DRAWN_PAIR_CELLS",
+    "EXPLANATION_CELLS",
+    "ROW_CELLS",
+    "explanation_work",
+    "marginals_work",
+    "prediction_work",
+    "query_work",
+    "quick_bound",
+    "record_work",
+    "regression_work",
+    "report_work",
+]
 
 ROW_CELLS = 80
 """Of one row of an answer, for each draw: its interval and the part of the noise."""
@@ -31,8 +46,19 @@ JOINT_LAW_PASSES = 24
 """Passes over a joint law that fit it to what tables say."""
 JOINT_LAW_TIMES = 3
 """How often such a law is found in the network before: for draws, twins, and all of both that are sampled."""
-EXPLANATION_CELLS = 20_000
-"""Of a node whose rows are drawn for an explanation, for each draw: it has a posterior of its own, and other priors."""
+DRAWN_PAIR_CELLS = 3000
+"""Cells of inference that a pair takes the time of whose law is drawn because tables tell it: the first time alone."""
+EXPLANATION_CELLS, CHECK_CELLS = 20_000, 5000
+"""Of a node whose rows are drawn for an explanation, for each draw: it has a posterior of its own, and other priors.
+And of each node of the network, which is checked for each query."""
+REPORT_CELLS = 10_000
+"""Of a report, for each node and draw."""
+PREDICTION_CELLS = 40
+"""Of a record of a prediction, beside those of its question."""
+RECORD_CELLS = 20
+"""Of one value of a synthetic record."""
+ENOUGH_WORK = 1e15
+"""More than any server does: what is beyond is not planned."""
 
 
 def marginals_work(posterior: PosteriorDraws, evidence: Iterable[str]) -> float:
@@ -96,11 +122,66 @@ def query_work(posterior: PosteriorDraws, query: Query, *, bounds: bool = False)
     return float(cells * draws)
 
 
-def drawing_work(network: Network, query: Query, draws: int) -> float:
-    """Cells times draws of the posterior that an explanation draws for a query."""
-    asked = query if isinstance(query, Probability) else None
-    names = [name for name, _ in (*asked.targets, *asked.evidence)] if asked is not None else []
-    return float(EXPLANATION_CELLS * len(network.ancestors(names)) * draws)
+def prediction_work(posterior: PosteriorDraws, target: str, patterns: Mapping[Scope, int]) -> float:
+    """Cells times draws of predictions.
+
+    Args:
+        posterior: that is asked.
+        target: to be predicted.
+        patterns: how many records show which variables, the target not among them.
+    """
+    network, tables = posterior.network, posterior.tables
+    exact = elimination.affordable(network, None, ())
+    each = elimination.marginals_cost(network) if exact else 0
+    total, pairs = 0.0, set[frozenset[str]]()
+    for seen, records in patterns.items():
+        names = (target, *seen)
+        if not exact and not elimination.affordable(network, (target,), seen):
+            each = SAMPLED_CELLS_SHARE * MOST_DRAWN_STATES // _draws(posterior)
+        elif not exact:
+            each = elimination.joint_cost(network, (target,), dict.fromkeys(seen, 0))
+        law = network.cells(names)
+        total += each + records * (PREDICTION_CELLS + each / len(network.nodes))
+        if tables is not None and seen and _is_small(posterior, law):
+            total += JOINT_LAW_TIMES * each + JOINT_LAW_PASSES * law
+            pairs |= {frozenset((a, b)) for at, a in enumerate(names) for b in names[at + 1 :]}
+        if total > ENOUGH_WORK:
+            break
+    return float((total + DRAWN_PAIR_CELLS * len(pairs)) * _draws(posterior))
+
+
+def regression_work(posterior: PosteriorDraws, target: str, on: Sequence[str], *, logistic: bool) -> float:
+    """Cells times draws of a regression: laws of all pairs, and of a logistic one Newton's steps over its points."""
+    network, draws = posterior.network, _draws(posterior)
+    names = [name for name in dict.fromkeys((target, *on)) if name in network.schema]
+    pairs, law = len(names) * (len(names) - 1) // 2, network.cells(names)
+    cells = 2 * pairs * (marginals_work(posterior, ()) / draws / max(1, len(network.nodes)))
+    if posterior.tables is not None:
+        cells += DRAWN_PAIR_CELLS * pairs + (JOINT_LAW_PASSES * law if law <= MOST_JOINT_STATES else 0)
+    if logistic:
+        columns = 1 + sum(1 if network.schema[n].numeric else network.schema[n].size - 1 for n in names if n != target)
+        cells += (law // 2 if law <= MOST_JOINT_STATES else MADE_UP_POINTS) * columns**2
+    return float(cells * draws)
+
+
+def explanation_work(network: Network, queries: Sequence[Query], draws: int) -> float:
+    """Cells times draws of the posteriors that an explanation draws for queries."""
+    cells = CHECK_CELLS * (1 + len(queries)) * len(network.nodes)
+    for query in queries:
+        asked = query if isinstance(query, Probability) else None
+        names = [name for name, _ in (*asked.targets, *asked.evidence)] if asked is not None else []
+        cells += EXPLANATION_CELLS * len(network.ancestors(names))
+    return float(cells * draws)
+
+
+def report_work(posterior: PosteriorDraws) -> float:
+    """Cells times draws of a report: all marginals, what is least certain of them, and the check of the network."""
+    return float(REPORT_CELLS * len(posterior.network.nodes) * _draws(posterior))
+
+
+def record_work(network: Network, records: int) -> float:
+    """Cells of inference that synthetic records take the time of."""
+    return float(RECORD_CELLS * records * len(network.nodes))
 
 
 def _explanation_cells(posterior: PosteriorDraws, targets: Scope, seen: Mapping[str, str]) -> int:

@@ -182,7 +182,7 @@ def plan_draws(
     else:
         probability(failure=failure)
         wanted = loss / span**responses.power
-        draws = max(1, math.ceil(math.log(4 * queries / failure) / (2 * responses.width_for(wanted) ** 2)))
+        draws = max(1, math.ceil((math.log(4 / failure) + math.log(queries)) / (2 * responses.width_for(wanted) ** 2)))
 
     def most(draws: int) -> float:
         """Most that is lost with so many draws."""
@@ -217,4 +217,4 @@ def log_union(responses: int, queries: int, failure: float) -> float:
     """
     positive(responses=responses, queries=queries)
     probability(failure=failure)
-    return math.log(2 * responses * queries / failure)
+    return math.log(2 * responses) + math.log(queries) - math.log(failure)  # the product may be beyond floats

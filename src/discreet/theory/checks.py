@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 
 from discreet.errors import InputError
 
@@ -25,8 +25,8 @@ def positive(**numbers: float) -> None:
         discreet.errors.InputError: scale must be finite and greater than 0, got 0
     """
     for name, number in numbers.items():
-        if not 0 < number < math.inf:
-            raise InputError(f"{name} must be finite and greater than 0, got {number}")
+        if not 0 < number <= sys.float_info.max:
+            raise InputError(f"{name} must be finite and greater than 0, got {_told(number)}")
 
 
 def not_negative(**numbers: float) -> None:
@@ -39,8 +39,8 @@ def not_negative(**numbers: float) -> None:
         InputError: one of them is.
     """
     for name, number in numbers.items():
-        if not 0 <= number < math.inf:
-            raise InputError(f"{name} must be finite and at least 0, got {number}")
+        if not 0 <= number <= sys.float_info.max:
+            raise InputError(f"{name} must be finite and at least 0, got {_told(number)}")
 
 
 def probability(**numbers: float) -> None:
@@ -60,4 +60,11 @@ def probability(**numbers: float) -> None:
     """
     for name, number in numbers.items():
         if not 0 < number < 1:
-            raise InputError(f"{name} must be greater than 0 and less than 1, got {number}")
+            raise InputError(f"{name} must be greater than 0 and less than 1, got {_told(number)}")
+
+
+def _told(number: float) -> str:
+    """A number for a message; an integer that no float holds has too many digits to be written."""
+    if isinstance(number, int) and abs(number) > sys.float_info.max:
+        return "an integer beyond all floats"
+    return f"{number}"

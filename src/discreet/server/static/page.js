@@ -1,5 +1,6 @@
 // What scripts add to pages that work without them: links and forms change the page in place, arrow keys walk in the
-// network, boxes are found by name, the picture is larger or smaller, or a file.
+// network, variables are found by name, the picture is larger or smaller, or a file. What is shown stays where no answer
+// comes, and a release that was replaced between two answers is told.
 "use strict";
 (() => {
   const find = (id) => document.getElementById(id);
@@ -12,14 +13,20 @@
     wanted = new AbortController();
     const main = find("main");
     main.setAttribute("aria-busy", "true");
+    address = address.replace(/\?$/, "");
     try {
       const got = await fetch(address, { headers: { accept: "text/html" }, signal: wanted.signal });
-      if (!got.ok || new URL(got.url).pathname !== location.pathname) throw new Error(got.statusText);
-      const page = new DOMParser().parseFromString(await got.text(), "text/html");
+      const text = await got.text();
+      const page = new DOMParser().parseFromString(text, "text/html");
+      const fresh = page.querySelector("main#main");
+      if (!fresh) throw new Error(sentence(text));
+      if (!got.ok || new URL(got.url).pathname !== location.pathname) return location.assign(address);
+      find("notice").hidden = true;
+      const { version, number } = main.dataset;
       const place = document.querySelector(".network");
       const left = place?.scrollLeft, top = place?.scrollTop, sought = find("find")?.value;
       if (push) history.pushState(null, "", address);
-      main.replaceWith(page.querySelector("main"));
+      main.replaceWith(fresh);
       document.title = page.title;
       prepare();
       const now = document.querySelector(".network");
@@ -28,9 +35,37 @@
       (find(focus) ?? find("main")).focus({ preventScroll: true });
       const alert = document.querySelector("main [role=alert]");
       find("said").textContent = alert ? alert.textContent : find("main").dataset.said ?? "";
+      if (version && fresh.dataset.version !== version) {
+        const link = document.createElement("a");
+        link.href = new URL(version + location.search, location.href).href;
+        link.textContent = `version ${number}`;
+        tell(`This release was replaced: what is shown now is of version ${fresh.dataset.number}, before it was `, link);
+      }
     } catch (error) {
-      if (error.name !== "AbortError") location.assign(address);
+      if (error.name === "AbortError") return;
+      main.removeAttribute("aria-busy");
+      const again = document.createElement("button");
+      again.textContent = "Try again";
+      again.addEventListener("click", () => show(address, push, focus));
+      const why = error.name === "Error" ? error.message : "";
+      tell(`No answer came${why ? `: ${why}.` : " from the server."} What is shown is what it answered before. `, again);
     }
+  }
+
+  // What a program is told, which this one is by a server that is busy; nothing of a proxy's own pages.
+  function sentence(text) {
+    try {
+      return JSON.parse(text).detail ?? "";
+    } catch {
+      return "";
+    }
+  }
+
+  function tell(text, more) {
+    const notice = find("notice");
+    notice.setAttribute("role", "alert");
+    notice.replaceChildren(text, more);
+    notice.hidden = false;
   }
 
   function focused() {
@@ -51,6 +86,7 @@
     if (form.method !== "get" || form.getAttribute("action")) return;
     event.preventDefault();
     const said = new URLSearchParams(new FormData(form));
+    if (said.get("q") === "") said.delete("q");
     show(`${location.pathname}?${said}`, true, focused());
   });
 
@@ -72,14 +108,23 @@
   });
 
   // ----------------------------------------------------------------------------------------------- finding, zooming
+  // Boxes and rows of a table are found alike; the first that can be seen is returned.
   function filter() {
     const text = find("find").value.trim().toLowerCase();
+    const has = (name) => name.toLowerCase().includes(text);
     const boxes = [...document.querySelectorAll(".network .node")];
-    for (const box of boxes) box.classList.toggle("dim", !box.dataset.name.toLowerCase().includes(text));
-    const found = boxes.filter((box) => !box.classList.contains("dim"));
-    if (text) found[0]?.scrollIntoView({ block: "center", inline: "center" });
-    if (text) find("said").textContent = `${found.length} of ${boxes.length} variables`;
-    return found[0];
+    for (const box of boxes) box.classList.toggle("dim", !has(box.dataset.name));
+    const groups = [...document.querySelectorAll(".states tbody")];
+    for (const group of groups) group.hidden = !has(group.querySelector("th").textContent);
+    const found = groups.filter((group) => !group.hidden);
+    find("found").textContent = text ? `${found.length} of ${groups.length} variables` : "";
+    if (text) find("said").textContent = find("found").textContent;
+    const box = boxes.find((one) => !one.classList.contains("dim") && one.getClientRects().length);
+    if (box && text) {
+      if (zoom < 1) resize(1);
+      box.scrollIntoView({ block: "center", inline: "center" });
+    }
+    return box ?? found[0];
   }
 
   function resize(factor) {
@@ -118,6 +163,8 @@
       find("find").addEventListener("keydown", (event) => {
         if (event.key === "Enter") filter()?.querySelector("a")?.focus();
       });
+    }
+    if (find("fit")) {
       find("smaller").addEventListener("click", () => resize(zoom / 1.25));
       find("larger").addEventListener("click", () => resize(zoom * 1.25));
       find("fit").addEventListener("click", () => {
@@ -126,6 +173,8 @@
       });
       if (zoom !== 1) resize(zoom);
     }
+    const where = document.querySelector(".where");
+    if (where) where.textContent = find("permanent").href;
     const png = find("png");
     if (png) {
       png.parentNode.hidden = false;
