@@ -41,11 +41,11 @@ RUN = PYTHONDONTWRITEBYTECODE= XDG_CACHE_HOME=$(CACHE) XDG_CONFIG_HOME=$(CACHE) 
 # Two folders have tests that take long and say nothing of privacy: what is read from releases, and the pages of
 # experiments and benches. Each runs where something that it reads has changed since it last passed. Its stamp is named
 # after all of that, so that a fresh clone has none.
-READ_BY_BOTH := src/discreet bench experiments $(filter-out tests/test_%,$(wildcard tests/*.py)) pyproject.toml $(CONSTRAINTS)
+READ_BY_BOTH := conftest.py src/discreet bench experiments $(filter-out tests/test_%,$(wildcard tests/*.py)) pyproject.toml $(CONSTRAINTS)
 STAMP_OF = $(VENV)/.$(1)-tested-$(shell $(call SUM,$(READ_BY_BOTH) tests/$(1) $(2)))
 ANSWERS_STAMP = $(call STAMP_OF,answers)
 PAGES_STAMP = $(call STAMP_OF,pages,docs README.md)
-SPARK_STAMP = $(VENV)/.spark-tested-$(shell $(call SUM,src/discreet/sensitive tests/test_spark.py tests/test_engines.py $(filter-out tests/test_%,$(wildcard tests/*.py)) pyproject.toml $(CONSTRAINTS)))
+SPARK_STAMP = $(VENV)/.spark-tested-$(shell $(call SUM,conftest.py src/discreet/sensitive tests/test_spark.py tests/test_engines.py $(filter-out tests/test_%,$(wildcard tests/*.py)) pyproject.toml $(CONSTRAINTS)))
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 SITE := build/site
@@ -111,12 +111,12 @@ docs: $(STAMP)  ## the site, in $(SITE): pages, notebooks as they run, the API b
 	@echo "open $(SITE)/index.html"
 
 format: $(STAMP)  ## rewrite the sources in the house format
-	$(BIN)/ruff check --fix src tests bench experiments
-	$(BIN)/ruff format src tests bench experiments
+	$(BIN)/ruff check --fix conftest.py src tests bench experiments
+	$(BIN)/ruff format conftest.py src tests bench experiments
 
 lint: $(STAMP)
-	$(BIN)/ruff format --check src tests bench experiments
-	$(BIN)/ruff check src tests bench experiments
+	$(BIN)/ruff format --check conftest.py src tests bench experiments
+	$(BIN)/ruff check conftest.py src tests bench experiments
 	$(BIN)/python tests/tidy.py
 
 types: $(STAMP)

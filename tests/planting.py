@@ -29,7 +29,8 @@ from queue import Queue
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 MUTANTS = HERE / "mutants"
-NEEDED = ("src", "tests", "docs", "experiments", "bench", "pyproject.toml", "README.md", "CHANGELOG.md", "CITATION.cff")
+FOLDERS = ("src", "tests", "docs", "experiments", "bench")
+NEEDED = (*FOLDERS, "conftest.py", "pyproject.toml", "README.md", "CHANGELOG.md", "CITATION.cff")
 """What a copy of the project consists of; its tests read pages and measurements, too."""
 GUARDS = ("privacy", "answers")
 LONGEST = 900

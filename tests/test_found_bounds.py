@@ -248,7 +248,6 @@ def test_bounds_are_found_in_the_release_alone(make: Make, labelled: Any) -> Non
     assert used == fitted.found_bounds_
 
 
-@pytest.mark.usefixtures("fixed_noise")
 @EACH
 def test_wide_bounds_become_those_of_the_records_and_the_second_release_is_enough(make: Make, labelled: Any) -> None:
     X, y = records()
@@ -266,7 +265,6 @@ def test_wide_bounds_become_those_of_the_records_and_the_second_release_is_enoug
     assert isinstance(pickle.dumps(on_disk.clipped_), bytes)
 
 
-@pytest.mark.usefixtures("fixed_noise")
 @EACH
 def test_a_release_with_found_bounds_is_read_by_those_that_were_declared(make: Make, labelled: Any) -> None:
     (X, y), bounds = records(), {"a": (-30, 30), "b": (-30, 30), "sex": ("f", "m")}
@@ -293,7 +291,6 @@ def test_narrow_bounds_are_better_where_bounds_are_wide() -> None:
     assert found["auto"] > 0.7 > found[None]
 
 
-@pytest.mark.usefixtures("fixed_noise")
 @pytest.mark.parametrize("seed", range(20))
 def test_cells_that_are_kept_hold_nearly_all_and_are_the_fewest(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -346,7 +343,6 @@ def test_tables_are_counted_like_arrays(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------------------------------------- what lies outside
-@pytest.mark.usefixtures("fixed_noise")
 def test_what_lies_outside_of_the_bounds_is_told_and_warned_of() -> None:
     X, y = records()
     with pytest.warns(ClippedWarning, match=r"x0 \(1[0-9]%\); coefficients .* of the clipped columns"):

@@ -84,7 +84,6 @@ def test_a_search_charges_once_and_before_any_noise(kind: str, relation: str, mo
     assert search.score_.release.calibration.total <= Fraction(1, 6)
 
 
-@pytest.mark.usefixtures("fixed_noise")
 @EACH
 def test_a_search_finds_a_good_setting(kind: str) -> None:
     X, y = records(1000)
@@ -169,7 +168,6 @@ def alive(kind: type[Any]) -> list[Any]:
     return [thing for thing in gc.get_objects() if issubclass(type(thing), kind)]
 
 
-@pytest.mark.usefixtures("fixed_noise")
 @EACH
 def test_nothing_but_the_winner_is_kept(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SearchPlan, "order", lambda self, entropy: [0, 1, 2, 0])

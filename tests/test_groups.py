@@ -299,7 +299,6 @@ def test_made_up_records_of_a_plan_are_such_as_a_design_takes() -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------- estimator
-@pytest.mark.usefixtures("fixed_noise")
 def test_categories_stand_in_groups_where_that_is_less_noise() -> None:
     X, y = table(4000)
     fitted = estimator().fit(X, y)
@@ -356,7 +355,6 @@ def test_a_document_of_other_groups_is_refused(groups: Any) -> None:
         dc.Release.loads(json.dumps(document))
 
 
-@pytest.mark.usefixtures("fixed_noise")
 @every("given", ["positions", "names", "sparse"])
 def test_arrays_of_indicators_are_declared_to_be_groups(given: str) -> None:
     X, y = table(4000)

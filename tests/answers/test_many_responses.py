@@ -21,7 +21,6 @@ from discreet.posterior.design.many_classes import centred
 from discreet.posterior.design.weight_posterior import quick_estimate
 from folding import every
 
-pytestmark = pytest.mark.usefixtures("fixed_noise")
 RNG = np.random.default_rng
 THREE = dc.Variable("class", ("a", "b", "c"))
 VISITS = dc.Variable("visits", bounds=(0, 20))

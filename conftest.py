@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
 import postgres
+from repeatable import Repeatable
 
 settings.register_profile(
     "repeatable",
@@ -20,15 +18,9 @@ settings.register_profile(
 settings.load_profile("repeatable")
 
 
-@pytest.fixture
-def fixed_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Noise and coins of a seed, not of the operating system: what a test says of fits is the same in every run."""
-    from discreet.mechanisms import crossing
-    from discreet.mechanisms.noise import SimulatedNoise
-
-    rng = np.random.default_rng(20_161)
-    monkeypatch.setattr(crossing, "ExactNoise", lambda: SimulatedNoise(rng))
-    monkeypatch.setattr(os, "urandom", rng.bytes)
+def pytest_configure(config: pytest.Config) -> None:
+    """Let what tests draw from the system's randomness be of seeds."""
+    config.pluginmanager.register(Repeatable())
 
 
 @pytest.fixture
