@@ -151,6 +151,7 @@ def test_the_same_arguments_have_the_same_names_places_and_defaults(name: str) -
         assert list(parameters).index("prior") < list(parameters).index("guarantee")
 
 
+@pytest.mark.system_noise
 def test_the_same_seed_is_the_same_draws_and_no_seed_is_others() -> None:
     coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
     prior = dc.Dirichlet.uniform(coin)

@@ -80,6 +80,7 @@ def test_no_fit_draws_a_regression(case: Case, tmp_path: Path, monkeypatch: pyte
         assert outcome(fitted, X).shape == (12,)
 
 
+@pytest.mark.system_noise
 @EACH
 def test_fits_differ_by_their_noise_which_no_seed_reaches(case: Case, tmp_path: Path) -> None:
     paying, found = opened(tmp_path), []

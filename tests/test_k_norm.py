@@ -490,6 +490,7 @@ def test_a_value_beyond_the_limit_is_refused_without_its_value() -> None:
     assert str(COUNT_LIMIT + 12345) not in str(caught.value).replace(",", "")
 
 
+@pytest.mark.system_noise
 def test_a_simulation_is_repeatable_and_a_release_is_not() -> None:
     """Two exact vectors of 20 coordinates at scale 1e6 agree with probability below 1e-100."""
 

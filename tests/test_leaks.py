@@ -344,6 +344,7 @@ def test_a_hostile_line_of_csv_is_refused_or_moves_one_cell_by_one(line: str, tm
             assert np.abs(found - [2, 2, 1, 0]).sum() <= 1
 
 
+@pytest.mark.system_noise
 def test_seeding_every_generator_does_not_repeat_the_noise(folder: Path) -> None:
     counts = dc.count(dc.read_records(rows(20), NETWORK.schema), NETWORK)
     account = dc.Ledger("sqlite:///discreet-ledger.db").account("add-remove")

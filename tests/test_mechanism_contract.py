@@ -286,6 +286,7 @@ def test_the_same_generator_draws_the_same_simulation(
     assert variant.payload in CHOICES or not same_arrays(one, other)
 
 
+@pytest.mark.system_noise
 def test_real_releases_differ(
     variant: Variant, mechanism: dc.tools.Mechanism, private: Any, account: dc.results.Account
 ) -> None:

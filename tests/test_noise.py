@@ -53,6 +53,7 @@ def fit(noise: np.ndarray, scale: float) -> float:
 # ------------------------------------------------------------------------------------------------------ distribution
 
 
+@pytest.mark.system_noise
 @every("scale", SCALES)
 def test_exact_noise_is_discrete_laplace(scale: float) -> None:
     assert fit(ExactNoise().discrete_laplace(np.zeros(DRAWS, np.int64), scale), scale) > FALSE_ALARM
@@ -80,6 +81,7 @@ def test_the_fit_notices_another_distribution(scale: float) -> None:
     assert {name: fit(noise, scale) < FALSE_ALARM for name, noise in wrong.items()} == dict.fromkeys(wrong, True)
 
 
+@pytest.mark.system_noise
 def test_cells_of_one_call_and_of_two_calls_are_independent() -> None:
     """Correlation of neighbours in a call and between calls; 5.73 standard errors is a two-sided rate of 1e-8."""
     one, two = (ExactNoise().discrete_laplace(np.zeros(DRAWS, np.int64), 2.0) for _ in range(2))
@@ -175,6 +177,7 @@ def test_a_count_beyond_the_limit_is_refused_without_its_value() -> None:
 # ------------------------------------------------------------------------------------------------------------ source
 
 
+@pytest.mark.system_noise
 def test_seeding_other_generators_changes_nothing() -> None:
     """50 draws at scale 1e6 agree by chance with probability below 1e-280."""
     draws = []

@@ -63,6 +63,7 @@ def gaussian_fit(noise: np.ndarray, scale: float) -> float:
     return fit(np.bincount(noise + reach, minlength=len(k)), mass / mass.sum())
 
 
+@pytest.mark.system_noise
 @every("scale", DEVIATIONS)
 @every("name", SOURCES)
 def test_gaussian_noise_is_discrete_gaussian(name: str, scale: float) -> None:
@@ -276,6 +277,7 @@ def exponential_law(scores: Sequence[float], scale: float) -> np.ndarray:
     return np.asarray(np.exp(logs) / np.exp(logs).sum())
 
 
+@pytest.mark.system_noise
 @every("case", SCORES)
 def test_noisy_max_is_the_exponential_mechanism(case: str) -> None:
     """The proof of `map_estimate` rests on it: P(i) is `exp(scores[i] / scale)` over the sum, for all at once."""
@@ -309,6 +311,7 @@ def test_the_fit_tells_the_exponential_mechanism_from_its_likes(like: str) -> No
     assert min(found) < FALSE_ALARM
 
 
+@pytest.mark.system_noise
 def test_noisy_max_does_not_break_at_the_ends_of_floats() -> None:
     """A candidate 1,000 scales below the best is taken with probability exp(-1000)."""
     for scores, scale in (([0.0, -1e300], 1.0), ([-1.7e308, 0.0], 1e-5), ([0.0, -1.0], 1e-200)):

@@ -90,6 +90,7 @@ def test_blocks_have_their_law(lengths: Lengths, scale: float, reach: int) -> No
     assert block_fit(drawn(lengths, scale), lengths, scale, reach) > FALSE_ALARM
 
 
+@pytest.mark.system_noise
 @every(("lengths", "scale", "reach"), CASES[1:5])
 def test_blocks_have_their_law_from_the_operating_systems_entropy(lengths: Lengths, scale: float, reach: int) -> None:
     blocks = star_noise(ExactNoise(), os.urandom, 400, lengths, scale)

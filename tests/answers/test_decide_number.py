@@ -360,6 +360,7 @@ def test_several_decisions_on_the_command_line(run: Shell) -> None:
     assert f"P(lung | smoke=yes): {direct.response}, loses at most" in text
 
 
+@pytest.mark.system_noise
 def test_without_a_seed_draws_are_new(run: Shell) -> None:
     ask = "decide r.json --quantity 'P(bronc=yes)' --draws 100"
     found = [run.json(ask)["decisions"][0] for _ in range(2)]
