@@ -111,12 +111,12 @@ docs: $(STAMP)  ## the site, in $(SITE): pages, notebooks as they run, the API b
 	@echo "open $(SITE)/index.html"
 
 format: $(STAMP)  ## rewrite the sources in the house format
-	$(BIN)/ruff check --fix conftest.py src tests bench experiments
-	$(BIN)/ruff format conftest.py src tests bench experiments
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
 
 lint: $(STAMP)
-	$(BIN)/ruff format --check conftest.py src tests bench experiments
-	$(BIN)/ruff check conftest.py src tests bench experiments
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
 	$(BIN)/python tests/tidy.py
 
 types: $(STAMP)

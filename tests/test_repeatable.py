@@ -43,28 +43,24 @@ def test_second(shared, own):
 @pytest.mark.system_noise
 def test_system():
     show("system")
+
+def test_child():
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.write(writing, os.urandom(16))
+        os._exit(0)
+    os.wait()
+    assert os.read(reading, 16) != os.urandom(16)
 """
 
 
 def shown(folder: Path, which: str) -> list[str]:
     """What tests say that they drew."""
     (folder / "test_drawing.py").write_text(DRAWING)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-s",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "conftest",
-        "-c",
-        "/dev/null",
-    ]
+    options = f"-q -s -p no:cacheprovider -p conftest -c /dev/null --rootdir {folder} -k {which}"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
     run = subprocess.run(
-        [*command, "--rootdir", str(folder), "-k", which, "test_drawing.py"],
+        [sys.executable, "-m", "pytest", *options.split(), "test_drawing.py"],
         capture_output=True,
         text=True,
         cwd=folder,
@@ -100,14 +96,8 @@ def test_tests_of_randomness_draw_from_the_system(tmp_path: Path) -> None:
     assert one[1].startswith("system") and one[1] != two[1]
 
 
-def test_a_child_does_not_draw_what_its_parent_draws() -> None:
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.write(writing, os.urandom(16))
-        os._exit(0)
-    os.waitpid(child, 0)
-    assert os.read(reading, 16) != os.urandom(16)
+def test_a_child_does_not_draw_what_its_parent_draws(tmp_path: Path) -> None:
+    shown(tmp_path, "child")
 
 
 @pytest.mark.parametrize("values", [np.zeros((2, 3), np.int64), np.full(4, 2**53)])
