@@ -263,14 +263,15 @@ def test_one_record_more_is_in_one_group_and_moves_no_other(kind: str, monkeypat
         return
 
     monkeypatch.setattr(grid_search, "_attempt", lambda *given: (0, watched(*given)))
-    coins = os.urandom(8 * 40)
+    entropy = os.urandom
+    coins = entropy(8 * 40)
     # Of the two records asked about one coin puts the first into the group that judges, the other into the first.
     coins = bytes(8) + coins[8:312] + b"\xff" * 8
     for place in (None, 0, 39):
         kept = [at for at in range(40) if at != place]
         drawn = b"".join(coins[8 * at : 8 * at + 8] for at in kept)
         with monkeypatch.context() as patch:
-            patch.setattr(grid_search.os, "urandom", lambda n, drawn=drawn: drawn[:n] if n > 100 else os.getrandom(n))
+            patch.setattr(grid_search.os, "urandom", lambda n, drawn=drawn: drawn[:n] if n > 100 else entropy(n))
             with pytest.raises(dc.DiscreetError, match="could not be read"):
                 searching(kind, opened()).fit(X[kept], y[kept])
     parts = [next(one for one in seen if len(one[0] | one[1]) == size and missing not in one[0] | one[1])
