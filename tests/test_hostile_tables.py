@@ -308,7 +308,7 @@ def test_generated_tables_are_read_or_refused(seed: int, tmp_path: Path) -> None
     # Each takes about 0.06 CPU s: an engine is made, and three queries run.
     report = read_all(reader(tmp_path), generated(seed, 60))
     sound(report)
-    assert min(report.accepted, report.refused) > 10, report
+    assert min(report.accepted, report.refused) > 5, report  # of 60, so that both are seen
 
 
 @pytest.mark.slow
