@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.mechanisms.noise import ExactNoise, SimulatedNoise
+
 __all__ = ["Repeatable"]
 
 SYSTEM = os.urandom
@@ -29,8 +31,7 @@ class Repeatable:
     def __init__(self) -> None:
         self.stream: np.random.Generator | None = None
         os.urandom = self._bytes
-        random._urandom = self._bytes  # type: ignore[attr-defined]  # what the module `secrets` draws from
-        np.random.bit_generator.randbits = self._bits  # type: ignore[attr-defined]  # seeds of generators without one
+        random._urandom = self._bytes  # type: ignore[attr-defined]  # ids, and NumPy's generators without a seed
         self._seed_opendp()
         os.register_at_fork(after_in_child=self._stop)  # a child must not draw what its parent draws
 
@@ -72,12 +73,8 @@ class Repeatable:
     def _bytes(self, number: int) -> bytes:
         return SYSTEM(number) if self.stream is None else self.stream.bytes(number)
 
-    def _bits(self, number: int) -> int:
-        return int.from_bytes(self._bytes(-(-number // 8))) >> (-number % 8)
-
     def _seed_opendp(self) -> None:
         """OpenDP draws in its own code: it still does, and refuses what it refuses, but its draws are replaced."""
-        from discreet.mechanisms.noise import ExactNoise, SimulatedNoise
 
         def replaced(name: str) -> Callable[..., Any]:
             drawn, simulated = getattr(ExactNoise, name), getattr(SimulatedNoise, name)

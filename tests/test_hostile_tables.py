@@ -306,9 +306,9 @@ def generated(seed: int, count: int) -> Iterator[tuple[str, bytes]]:
 @pytest.mark.parametrize("seed", [7, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(8, 11))])
 def test_generated_tables_are_read_or_refused(seed: int, tmp_path: Path) -> None:
     # Each takes about 0.06 CPU s: an engine is made, and three queries run.
-    report = read_all(reader(tmp_path), generated(seed, 60))
+    report = read_all(reader(tmp_path), generated(seed, 120))
     sound(report)
-    assert min(report.accepted, report.refused) > 5, report  # of 60, so that both are seen
+    assert min(report.accepted, report.refused) > 10, report
 
 
 @pytest.mark.slow
