@@ -5,7 +5,8 @@ probabilities. In a draw, nodes are taken in topological order. The N records of
 the node's row, and `shrinkage.py` draws the split and the row given what the release tells of this split. Families
 share records: where an ancestor's family holds the parents, its counts in the same draw are the row totals. For
 parents that no family holds together, totals are drawn around what the draw's probabilities predict, with the margins
-that are held already kept, and with what the release tells beyond these margins.
+that are held already kept, and with what the release tells beyond these margins: the more so the more it contradicts
+the network's independence of the parents, which is learned from the same numbers.
 
 Of a family that was not measured whole, rows of the largest measured part are drawn, and the family's own rows around
 them (`spreading.py`), moved to the counts of the other parts that were measured; where nothing of it was measured they
@@ -229,8 +230,9 @@ class LatentCounts:
         beyond = np.where(fresh, values, 0.0)[..., None] - fresh[..., None] * transformed(expected, matrices)
         news = transformed(beyond, matrices, back=True)
         variance = float(variances[fresh].mean()) if fresh.any() else 0.0
-        # Poisson counts have the variance of their mean; cells are taken as independent, and so are their coordinates.
-        gain = expected / (expected + variance)
+        prior = expected + _excess_variance(beyond[fresh], variance + expected.mean())
+        # Cells are taken as independent, and so are their coordinates.
+        gain = prior / (prior + variance)
         drawn = expected + gain * news + np.sqrt(gain * variance) * rng.standard_normal(expected.shape)
         kept = _fit_held(np.maximum(drawn, LEAST_CELL_RECORDS), held, parents)
         return np.floor(kept + rng.random(kept.shape)).astype(np.int64)
@@ -257,6 +259,19 @@ class LatentCounts:
             parents for parents in self.network.parents.values() if parents and len(self._list_held_sets(parents)) > 1
         }
         return laws_from_roots(sorted(apart), self.cells, self._seed)
+
+
+def _excess_variance(news: Floats, explained: float) -> float:
+    """Variance of parents' interactions that neither sampling nor noise explains, records squared.
+
+    Poisson counts have the variance of their mean. Parents that depend on each other although the network has no arc
+    between them are further from what it expects: their own scatter tells by how much, as a moment estimate.
+
+    Args:
+        news: measured less expected coordinates, shape `(coordinates, draws)`.
+        explained: variance of a coordinate by sampling and noise.
+    """
+    return max(float(np.square(news).mean()) - explained, 0.0) if news.size else 0.0
 
 
 def _hide_margin(variances: Floats) -> Floats:
