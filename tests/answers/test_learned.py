@@ -195,9 +195,10 @@ def test_evidence_of_parents_that_no_family_holds() -> None:
     """A collider: its rows' totals follow a table that tells them, or what independent parents predict."""
     network = network_of({"a": 2, "b": 2, "c": 2}, "a>c b>c")
     joint = np.array([[[300.0, 100], [50, 50]], [[20, 80], [200, 200]]])
+    near = np.array([[[156.0, 100], [144, 100]], [[124, 120], [156, 100]]])
     prior = dc.Dirichlet.uniform(network, 1.0)
 
-    def totals(scale: float) -> np.ndarray:
+    def totals(scale: float, joint: np.ndarray = joint) -> np.ndarray:
         # The parents' own tables are nearly exact.
         tables = {("a", "b", "c"): joint, ("a",): joint.sum(axis=(1, 2)), ("b",): joint.sum(axis=(0, 2))}
         given = given_tables(network, tables, {("a", "b", "c"): scale, ("a",): 0.01, ("b",): 0.01})
@@ -211,14 +212,19 @@ def test_evidence_of_parents_that_no_family_holds() -> None:
     expected, variance = 500 * 500 / 1000, 1000 / 16
     assert blind[0, 0].mean() == pytest.approx(expected, abs=0.05 * math.sqrt(variance) + 0.5)
     assert blind[0, 0].std() == pytest.approx(math.sqrt(variance), rel=0.08)
-    # In between: the precision of what the table says of the parents' interaction adds to that of the prediction.
+    # In between, where sampling and noise explain the difference: the precision of what the table says of the parents'
+    # interaction adds to that of the prediction.
     scale = 5.0
-    half = totals(scale)
+    half = totals(scale, near)
     told = 2 * scale**2 / 4
     pooled = 1 / (1 / variance + 1 / told)
-    mean = pooled * (expected / variance + 400 / told)
+    mean = pooled * (expected / variance + 256 / told)
     assert half[0, 0].mean() == pytest.approx(mean, abs=0.25 * math.sqrt(pooled))
     assert half[0, 0].std() == pytest.approx(math.sqrt(pooled), rel=0.15)
+    # Where they cannot explain it the prediction is wrong, and the table alone is believed.
+    contradicted = totals(scale)
+    assert contradicted[0, 0].mean() == pytest.approx(400, abs=0.25 * math.sqrt(told))
+    assert contradicted[0, 0].std() == pytest.approx(math.sqrt(told), rel=0.15)
 
 
 def test_a_prior_that_is_given_is_used() -> None:
