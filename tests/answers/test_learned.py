@@ -224,7 +224,10 @@ def test_evidence_of_parents_that_no_family_holds() -> None:
     # Where they cannot explain it the prediction is wrong, and the table alone is believed.
     contradicted = totals(scale)
     assert contradicted[0, 0].mean() == pytest.approx(400, abs=0.25 * math.sqrt(told))
-    assert contradicted[0, 0].std() == pytest.approx(math.sqrt(told), rel=0.15)
+    # Proportional fitting to the margins weighs cells by their inverse, which leaves a little more here.
+    cells = np.array([400.0, 100, 100, 400])
+    left = 2 * scale**2 * (cells**-2).sum() / (1 / cells).sum() ** 2
+    assert contradicted[0, 0].std() == pytest.approx(math.sqrt(left), rel=0.05)
 
 
 def test_a_prior_that_is_given_is_used() -> None:
