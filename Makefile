@@ -32,11 +32,9 @@ CACHE = "$(CURDIR)/$(VENV)/cache"
 # One number for all that stands in some files and folders.
 SUM = find $(1) -type f ! -name '*.pyc' | LC_ALL=C sort | xargs cksum | cksum | tr ' ' '-'
 # Machine code is kept from one process and one run to the next. numba looks whether the file of a function has changed,
-# not whether the files have whose functions it calls: so the folder is named after all of them. JAX names what it keeps
-# after the program itself.
+# not whether the files have whose functions it calls: so the folder is named after all of them.
 COMPILED = $(shell $(call SUM,src/discreet/posterior))
 RUN = PYTHONDONTWRITEBYTECODE= XDG_CACHE_HOME=$(CACHE) XDG_CONFIG_HOME=$(CACHE) OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR=$(CACHE)/numba-$(COMPILED) \
-	JAX_COMPILATION_CACHE_DIR=$(CACHE)/jax JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0.2 \
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q --durations=20
 # Two folders have tests that take long and say nothing of privacy: what is read from releases, and the pages of
 # experiments and benches. Each runs where something that it reads has changed since it last passed. Its stamp is named

@@ -20,7 +20,7 @@ from discreet.posterior.design.linear import Layout, Moments, unpack
 from .intervals import LEVEL
 from .logistic_sets import released, synth
 
-__all__ = ["LINEAR", "READ", "WEIGHTS", "Regression", "covered", "linear", "moments_of", "taken_for_exact"]
+__all__ = ["LINEAR", "READ", "WEIGHTS", "Regression", "covered", "linear", "moments_of", "pack", "taken_for_exact"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -86,6 +86,24 @@ def taken_for_exact(sums: Moments, draws: int, rng: np.random.Generator) -> Floa
     squares = max(float(sums.square - rotated @ (rotated / spreads)), LEAST_SQUARES * records)
     noise = rng.normal(size=(draws, len(spreads))) * np.sqrt(squares / records / spreads)
     return np.asarray((rotated / spreads + noise) @ axes.T)
+
+
+def pack(moments: Moments, layout: Layout) -> Floats:
+    """Sums as they are published, before noise: the inverse of `unpack`.
+
+    Args:
+        moments: the sums.
+        layout: what is published of them.
+
+    Returns:
+        Shape `(..., entries)`.
+    """
+    rows, columns = layout.upper
+    last = np.concatenate([moments.cross, moments.square[..., None]], axis=-1)
+    matrix = np.concatenate([np.concatenate([moments.gram, moments.cross[..., None]], axis=-1), last[..., None, :]], -2)
+    products = matrix[..., rows, columns]
+    values = np.where(rows == columns, 2 * products - moments.records[..., None], products)
+    return values if layout.records is not None else np.concatenate([moments.records[..., None], values], axis=-1)
 
 
 def moments_of(release: dc.Release) -> Moments:

@@ -88,7 +88,7 @@ def read_all(
     note = mmap.mmap(-1, NOTE)
     out, into = os.pipe()
     with warnings.catch_warnings():
-        # Other threads, Python's and JAX's, hold nothing that a reader needs.
+        # Other threads hold nothing that a reader needs.
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
         child = os.fork()

@@ -75,7 +75,7 @@ class Server:
         """Start it, and return when it answers. It stops with the thread that started it, on Linux."""
         log = self.folder / "log"
         with log.open("a") as output, warnings.catch_warnings():
-            # Other threads, JAX's among them, hold nothing that the child needs before it is another program.
+            # Other threads hold nothing that the child needs before it is another program.
             warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
             self.process = subprocess.Popen(
                 [self.programs / "postgres", "-D", self.data, "-k", self.folder], stdin=subprocess.DEVNULL,

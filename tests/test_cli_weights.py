@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -75,9 +74,8 @@ def test_too_few_draws(run: Shell) -> None:
     assert "39 draws cannot tell a level of 0.95" in run.fails("query r.json --draws 39")
 
 
-def test_a_classification_needs_no_extra(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_classification_is_read_by_resampling(run: Shell) -> None:
     released("gradients").save("g.json")
-    monkeypatch.setitem(sys.modules, "blackjax", None)
     found = run.json("query g.json --covariates even --draws 100")
     assert found["method"] == "resampling"
     assert [row["name"] for row in found["coefficients"]] == ["age", "pressure", "intercept"]

@@ -75,7 +75,7 @@ match step:
     case "before the commit":
         sa.event.listen(sa.engine.Engine, "commit", lambda connection: find_charge(connection))
         def find_charge(connection):
-            if connection.execute(sa.text("SELECT count(*) FROM discreet_charges")).scalar():
+            if connection.execute(sa.text("SELECT count(*) FROM discreet_entries WHERE kind = 'charged'")).scalar():
                 os._exit(DIED)
     case "after the charge":
         plant(dc.results.Account, "charge", after=True)

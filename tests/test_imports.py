@@ -22,11 +22,11 @@ MODULES = sorted(
     ),
     key=lambda name: (name != FIRST, name),
 )
-EXTRAS = {"arviz", "blackjax", "jax", "numba", "sklearn", "starlette", "uvicorn"}
+EXTRAS = {"arviz", "numba", "sklearn", "starlette", "uvicorn"}
 """What the core does without."""
-HEAVY = EXTRAS | {"jaxlib", "matplotlib", "pandas", "polars", "torch", "xarray"}
+HEAVY = EXTRAS | {"matplotlib", "pandas", "polars", "torch", "xarray"}
 HOMES = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
-CACHES = ("JAX_COMPILATION_CACHE_DIR", "MPLCONFIGDIR", "NUMBA_CACHE_DIR")
+CACHES = ("MPLCONFIGDIR", "NUMBA_CACHE_DIR")
 NO_FOLDER = Path(os.devnull, "home")
 """A home that nobody can write, not even root."""
 

@@ -143,10 +143,9 @@ def test_the_two_wings_meet_only_in_the_release(module: str) -> None:
 def test_no_import_hides_in_a_function(module: str) -> None:
     functions = [node for node in ast.walk(tree(module)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     assert not [name for function in functions for node in ast.walk(function) for name in imported(node)]
-    # What loads others later, samplers and an engine whose libraries are an extra, packages that networks are made for,
+    # What loads others later, an engine whose libraries are an extra, packages that networks are made for,
     # and the registry, which is read by whoever prints a help text.
-    extras = ("model/late.py", "posterior/design/extra.py", "sensitive/spark.py")
-    if module not in (*extras, "model/conversions.py", "mechanisms/__init__.py"):
+    if module not in ("model/late.py", "sensitive/spark.py", "model/conversions.py", "mechanisms/__init__.py"):
         assert not imports(module) & {"importlib", "importlib.import_module"}
 
 

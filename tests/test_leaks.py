@@ -69,7 +69,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def charges() -> int:
     """Charges in the working folder's ledger, read without the package."""
     base = sqlite3.connect("discreet-ledger.db")
-    (found,) = base.execute("SELECT count(*) FROM discreet_charges").fetchone()
+    (found,) = base.execute("SELECT count(*) FROM discreet_entries WHERE kind = 'charged'").fetchone()
     base.close()
     return int(found)
 
@@ -277,7 +277,8 @@ def everything(table: pa.Table, relation: str, place: Path, monkeypatch: pytest.
     code = released("d.parquet", "--missing", "drop" if relation == "add-remove" else "error", relation=relation)
     shown = capfd.readouterr()
     base = sqlite3.connect("discreet-ledger.db")
-    paid = base.execute("SELECT account, release, mechanism, epsilon, delta FROM discreet_charges").fetchall()
+    columns = "account, release, mechanism, epsilon, delta"
+    paid = base.execute(f"SELECT {columns} FROM discreet_entries WHERE kind = 'charged'").fetchall()
     base.close()
     return code, shown.out, shown.err, Path("r.json").read_text(), paid
 

@@ -20,9 +20,7 @@ import pytest
 import sqlalchemy as sa
 
 import discreet as dc
-import ledger_version_1 as version_1
 from discreet.privacy.guarantee import as_text
-from discreet.privacy.ledger_migration import migrate
 from folding import every
 
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
@@ -384,26 +382,27 @@ def test_names_of_many_scripts_can_be_opened(ledger: dc.Ledger) -> None:
         assert ledger.account(name).balance().epsilon_left == 0
 
 
-def test_old_accounts_with_odd_names_still_pay(file: Path) -> None:
-    odd = (" x", "x\n", "x\u200b", "e\u0301", "x" * 100_000)
-    url = f"sqlite:///{file}"
-    version_1.make(url, ())
-    insert(file, version_1.OPEN.format("?, '1', '0', 'add-remove', 'record', '2026-01-01'"), *((name,) for name in odd))
-    migrate(url)
-    ledger = dc.Ledger(url)
-    assert set(ledger.names()) == {*odd, "ward"}
-    for number, name in enumerate(odd):
-        account = ledger.account(name)
-        account.charge(f"r{number}", "m", spend(1))
-        assert account.balance().epsilon_left == 0
-        with pytest.raises(dc.BudgetError) as caught:
-            account.charge("late", "m", spend(1))
-        assert "\n" not in str(caught.value)
-        assert len(str(caught.value)) < 400
-    with pytest.raises(dc.InputError, match="no account 'y'") as caught:
-        ledger.account("y")
-    assert "\n" not in str(caught.value)
-    assert len(str(caught.value)) < 800
+OTHER_VERSIONS = {
+    "1": "DROP TABLE discreet_ledger; CREATE TABLE discreet_accounts (name TEXT)",
+    "3": "INSERT INTO discreet_ledger VALUES (3)",
+}
+
+
+@pytest.mark.parametrize("version", OTHER_VERSIONS)
+def test_a_ledger_of_another_version_is_refused(version: str, tmp_path: Path) -> None:
+    """Nothing is made beside it either: what it paid for would be forgotten."""
+    file = tmp_path / f"{version}.db"
+    account = dc.Ledger(f"sqlite:///{file}").open("a", spend(1))
+    base = sqlite3.connect(file)
+    base.executescript(OTHER_VERSIONS[version])
+    before = base.execute("SELECT name FROM sqlite_master").fetchall()
+    words = f"has version {version}, and this program version 2: use the discreet that made it; nothing was charged"
+    with pytest.raises(dc.InputError, match=words):
+        dc.Ledger(f"sqlite:///{file}")
+    with pytest.raises(dc.InputError, match=r"not those of version 2: use the discreet.*nothing was charged"):
+        account.charge("r", "laplace", spend("0.1"))
+    assert base.execute("SELECT name FROM sqlite_master").fetchall() == before
+    base.close()
 
 
 def test_names_that_look_alike_are_one(ledger: dc.Ledger) -> None:

@@ -18,6 +18,7 @@ import discreet as dc
 from discreet.privacy import ledger_database
 from discreet.privacy.ledger_books import Books
 from discreet.privacy.ledger_entries import Entry, Share
+from discreet.privacy.ledger_grants import grant
 from folding import every
 from postgres import Server
 from spenders import finish, start
@@ -269,6 +270,26 @@ def test_what_the_server_breaks_off_is_tried_again_and_not_for_ever(
                 account.charge("s", "laplace", spend("0.1"))
         assert server.run("SELECT last_value FROM attempts", base) == str(attempts)
     assert [charge.release for charge in account.charges()] == ["r"]
+
+
+OTHER_VERSIONS = {
+    "1": "CREATE TABLE discreet_accounts (name text)",
+    "3": "CREATE SCHEMA discreet; CREATE TABLE discreet.ledger AS SELECT 3 AS version",
+}
+
+
+@every("version", OTHER_VERSIONS)
+def test_a_ledger_of_another_version_is_refused(server: Server, version: str) -> None:
+    """Neither charges nor roles are made for it, and nothing is made beside it."""
+    base = next(names)
+    url = server.make_base(base)
+    server.run(OTHER_VERSIONS[version], base)
+    before = server.run("SELECT count(*) FROM pg_class", base)
+    words = f"has version {version}, and this program version 2: use the discreet that made it"
+    for attempt in (lambda: dc.Ledger(url), lambda: grant(url, (), run=True)):
+        with pytest.raises(dc.InputError, match=words):
+            attempt()
+    assert server.run("SELECT count(*) FROM pg_class", base) == before
 
 
 ROW = "'charged', 's', 'm', '{}', '{}', '', '', '', '', '', 'x', '2026-01-01', '1', '0', ''"

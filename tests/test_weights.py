@@ -11,9 +11,9 @@ import pytest
 import discreet as dc
 from discreet.model.design import GRID_STEPS
 from discreet.posterior.design import weight_posterior as module
-from discreet.posterior.design.extra import sampler
 from discreet.posterior.design.laws import uniform_law
 from discreet.posterior.design.weight_posterior import WeightPosterior, require_known, require_level, tails
+from discreet.posterior.joint_draws import Mixing
 from folding import every
 
 FEATURES = (dc.Variable("age", bounds=(20, 90)), dc.Variable("pressure", bounds=(80, 200)))
@@ -104,11 +104,24 @@ def test_rows_have_the_units_of_the_columns() -> None:
 def test_rows_without_an_intercept() -> None:
     classes = dc.Design(FEATURES, LOGISTIC.target, None, False)
     at = np.random.default_rng(1).normal(size=(100, 2))
-    rows = WeightPosterior(classes, at, None, "nuts", None).rows(level=0.5)
+    rows = WeightPosterior(classes, at, None, "slices", None).rows(level=0.5)
     assert [row["name"] for row in rows] == ["age", "pressure"]
     assert np.allclose([row["mean"] for row in rows], at.mean(axis=0) / [35, 60])
     plane = WeightPosterior(PLANE, at, None, "walk", None).rows(level=0.5)
     assert np.allclose([row["mean"] for row in plane], at.mean(axis=0) * [35, 60])
+
+
+@every("mixing", [(1.02, 800.0), (1.0, 300.0)])
+def test_chains_that_have_not_met_have_no_intervals(mixing: tuple[float, float]) -> None:
+    """R-hat at most 1.01, and 400 independent draws: of slices."""
+    at, (ratio, effective) = np.random.default_rng(1).normal(size=(100, 3)), mixing
+    read = WeightPosterior(LOGISTIC, at, None, "slices", Mixing(4, 1000, effective, "weight 0", ratio))
+    assert np.allclose(read.mean(), at.mean(axis=0))
+    for ask in (read.interval, read.rows):
+        with pytest.raises(dc.InputError, match=r"no intervals.*have not met.*more epsilon, tighter bounds or fewer"):
+            ask(level=0.9)
+    met = WeightPosterior(LOGISTIC, at, None, "slices", Mixing(4, 1000, 800.0, "weight 0", 1.0))
+    assert len(met.rows(level=0.9)) == 3
 
 
 def test_tails_by_hand() -> None:
@@ -267,14 +280,3 @@ def test_a_release_over_a_network_is_read_otherwise() -> None:
     made = dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(network), promise(), rng=rng)
     with pytest.raises(dc.InputError, match="over a network, not a design"):
         drawn(made)
-
-
-def test_an_extra_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(name: str) -> Any:
-        raise ModuleNotFoundError(name="blackjax")
-
-    refusal = dc.InputError  # found by an import, before there is none
-    monkeypatch.setattr("discreet.posterior.design.extra.importlib.import_module", absent)
-    with pytest.raises(refusal, match=r"blackjax is not installed: install discreet\[mcmc\]") as refused:
-        sampler("linear_nuts")
-    assert refused.value.__context__ is None

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -376,40 +374,20 @@ def test_where_the_number_of_records_is_public_it_exceeds_that_of_weights() -> N
     assert len(hidden.charges()) == 1
 
 
-# --------------------------------------------------------------------------------------------------------- the extra
-
-WITHOUT = """
-import sys
-sys.modules["blackjax"] = None
-import numpy as np, discreet as dc
-promise = dc.Guarantee(epsilon="0.01", delta=0, relation="replace", unit="record")
-account = dc.Ledger("sqlite://").open("ward", dc.Guarantee(epsilon=10**7, delta=0, relation="replace", unit="record"))
-X = np.random.default_rng(1).uniform(-1, 1, (300, 7))
-model = dc.PrivateLinearRegression(bounds=(-1, 1), target_bounds=(-1, 1), guarantee=promise, account=account,
-                                   method="exact")
-model.set_params(guarantee=dc.Guarantee(epsilon=10**4, delta=0, relation="replace", unit="record"))
-model.fit(X[:, :2], X[:, 0] / 2 + X[:, 6] / 5)
-first = model.release_.id
-model.set_params(guarantee=promise).fit(X, X[:, 0])
-for ask in (model.coef_interval, lambda: model.predict_interval(X), lambda: model.posterior_):
-    try:
-        ask()
-    except dc.InputError as error:
-        print(error)
-print(model.release_.id != first, len(account.charges()), model.release_.id == account.charges()[1].release)
-print(model.coef_.shape, model.predict(X).shape, "jax" in sys.modules)
-"""
+# -------------------------------------------------------------------------------------------------- much noise
 
 
-def test_without_a_sampler_that_is_needed_there_are_estimates_alone() -> None:
-    done = subprocess.run([sys.executable, "-W", "error", "-c", WITHOUT], capture_output=True, text=True, check=True)
-    *messages, charged, there = done.stdout.splitlines()
-    assert len(messages) == 3 and len(set(messages)) == 1
-    assert messages[0].startswith(
-        "this posterior needs a Markov chain sampler, and blackjax is not installed: install "
-    )
-    assert "discreet[mcmc]; the release itself is not affected" in messages[0]
-    assert (charged, there) == ("True 2 True", "(7,) (300,) False")
+def test_with_too_much_noise_for_an_exact_posterior_there_are_estimates_alone() -> None:
+    """The estimate is there, what needs draws is refused, and the release can be read by the default."""
+    account, X = opened(), np.random.default_rng(1).uniform(-1, 1, (300, 7))
+    model = estimator(account, bounds=(-1, 1), target_bounds=(-1, 1), guarantee=promise("0.01"), method="exact")
+    model.fit(X, X[:, 0])
+    for ask in (model.coef_interval, lambda: model.predict_interval(X), lambda: model.posterior_):
+        with pytest.raises(dc.InputError, match=r"noise is too large for an exact posterior.*read_weights\(release\)"):
+            ask()
+    assert model.coef_.shape == (7,) and model.predict(X).shape == (300,)
+    assert [charge.release for charge in account.charges()] == [model.release_.id]
+    assert dc.read_weights(model.release_, draws=100, rng=1).method == "normal"
 
 
 # --------------------------------------------------------------------------------------------- drawn when asked for

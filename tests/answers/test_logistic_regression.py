@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from functools import cache
 from typing import Any
 
@@ -287,26 +285,6 @@ def test_a_law_of_covariates_reaches_the_posterior(monkeypatch: pytest.MonkeyPat
     X, y = patients()
     estimator(covariates=law, public_records=known).fit(X, y).sample_posterior(5)
     assert asked[0]["covariates"] is law and asked[0]["public"] is known and asked[0]["draws"] == 5
-
-
-WITHOUT = """
-import sys
-sys.modules["blackjax"] = None
-import numpy as np, discreet as dc
-promise = dc.Guarantee(epsilon=5, delta=0, relation="replace", unit="record")
-account = dc.Ledger("sqlite://").open("ward", promise)
-X = np.linspace(-1, 1, 1000)[:, None]
-y = X[:, 0] > 0
-model = dc.PrivateLogisticRegression(classes=(False, True), bounds=(-1, 1), symmetric=True, method="objective",
-                                     scored_records="public", guarantee=promise, account=account)
-print(model.fit(X, y).score(X, y) > 0.9, model.predict_proba(X).shape, len(account.charges()))
-print(model.predict_interval(X)[0].shape, model.sample_posterior(10).weights.shape, "jax" in sys.modules)
-"""
-
-
-def test_without_the_extra_it_has_intervals() -> None:
-    done = subprocess.run([sys.executable, "-W", "error", "-c", WITHOUT], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["True (1000, 2) 1", "(1000, 2) (10, 2) False"]
 
 
 def test_a_posterior_needs_the_law_of_the_features() -> None:

@@ -207,19 +207,6 @@ def init_ledger(
     sys.stdout.write("BEGIN;\n" + "".join(f"{statement};\n" for statement in found) + "COMMIT;\n")
 
 
-@ledger_app.command("migrate")
-def migrate_ledger(ledger: LedgerUrl = None) -> None:
-    """Bring a ledger of an older version up to date.
-
-    Its rows are kept, in tables of their own; older programs can then read it, and not charge.
-    """
-    from discreet.privacy.ledger_books import VERSION
-    from discreet.privacy.ledger_migration import migrate
-
-    before = migrate(ledger_address(ledger))
-    say(f"the ledger has version {VERSION}" + ("" if before == VERSION else f"; it had version {before}"))
-
-
 # ------------------------------------------------------------------------------------------------------------- helpers
 
 

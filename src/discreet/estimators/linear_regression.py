@@ -59,7 +59,7 @@ class PrivateLinearRegression(RegressorMixin, Regression):  # type: ignore[misc]
             unless `account` is given, whose relation and unit it then is for; see docs/estimators.md, "One line".
         method: "moments" releases all second moments with noise by groups of them, Gaussian noise where the guarantee
             has a delta: an estimate and intervals for everything at once. "exact" puts one cube of noise on all of
-            them, whose exact posterior is drawn, by Markov chains where noise is large. "sampler" releases draws from
+            them, whose exact posterior is drawn, or refused where noise is large. "sampler" releases draws from
             the posterior under a prior cut to a ball, tempered to what the guarantee pays for: no extra noise, but
             wide, and with a single draw no interval.
         fit_intercept: whether an intercept is fitted. Without one the fit goes through the middle of all bounds: that,
@@ -86,7 +86,8 @@ class PrivateLinearRegression(RegressorMixin, Regression):  # type: ignore[misc]
         coef_, intercept_: posterior means by the normal approximation, there at once (of released draws, their mean),
             in the units of the columns, shape (features,), in the order of X's columns, and a number.
         posterior_: draws of the weights in scaled coordinates, in the order of `release_.design.names`; drawn when it
-            is first looked at, which for "exact" with much noise takes minutes and the extra `mcmc`.
+            is first looked at, which for "exact" with much noise or many features is refused: `read_weights(release_)`
+            reads that release by the normal approximation.
         bounds_release_, found_bounds_, clipped_: of the first release, by column: bounds in use, and noisy numbers of
             values outside of them with intervals; None where there was none.
         n_features_in_, feature_names_in_: as in scikit-learn. Column names are taken to be public.
@@ -183,7 +184,7 @@ class PrivateLinearRegression(RegressorMixin, Regression):  # type: ignore[misc]
         """Draws of the weights, made when they are first asked for.
 
         Raises:
-            InputError: an extra that is not installed.
+            InputError: "exact" with too much noise.
         """
         check_is_fitted(self, "release_")
         return self._later.of(self.release_)

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from discreet.errors import InputError, shown
-from discreet.privacy.ledger_books import PostgresBooks, script
-from discreet.privacy.ledger_database import Database
+from discreet.privacy.ledger_books import VERSION, PostgresBooks, script
+from discreet.privacy.ledger_database import Database, shown_address
+from discreet.privacy.ledger_words import other_version
 
 __all__ = ["OWNER", "Grant", "grant", "grant_sql"]
 
@@ -120,7 +121,7 @@ def grant(url: str, grants: Iterable[Grant], owner: str = OWNER, *, run: bool) -
         The statements.
 
     Raises:
-        InputError: the server refuses one; nothing changed.
+        InputError: the server refuses one, or the ledger has another version; nothing changed.
     """
     database, listed = Database(url), tuple(grants)
     if database.sqlite:
@@ -130,8 +131,8 @@ def grant(url: str, grants: Iterable[Grant], owner: str = OWNER, *, run: bool) -
     def work(connection: sa.Connection) -> tuple[str, ...]:
         books.require_safe(connection)
         version = books.version(connection)
-        if version == 1:
-            raise InputError("this ledger has version 1: `discreet ledger migrate` first")
+        if version not in (None, VERSION):
+            raise other_version(version, shown_address(url))
         found = grant_sql(listed, owner, make=version is None)
         for statement in found if run else ():
             connection.execution_options(no_parameters=True).exec_driver_sql(statement)

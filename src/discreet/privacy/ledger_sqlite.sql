@@ -63,18 +63,3 @@ BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 
 CREATE TRIGGER discreet_ledger_no_update BEFORE UPDATE ON discreet_ledger
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
-
--- What programs of version 1 find under the names of their tables: they can read, and are told why they cannot charge.
-
-CREATE VIEW discreet_accounts AS
-    SELECT account AS name, epsilon, delta, relation, unit, day AS opened FROM discreet_entries WHERE kind = 'opened';
-
-CREATE VIEW discreet_charges AS
-    SELECT sequence AS number, account, release, mechanism, epsilon, delta, day AS date
-    FROM discreet_entries WHERE kind = 'charged';
-
-CREATE TRIGGER discreet_accounts_version INSTEAD OF INSERT ON discreet_accounts
-BEGIN SELECT RAISE(ABORT, 'this ledger has version 2, and this program is older: use a newer discreet'); END;
-
-CREATE TRIGGER discreet_charges_version INSTEAD OF INSERT ON discreet_charges
-BEGIN SELECT RAISE(ABORT, 'this ledger has version 2, and this program is older: use a newer discreet'); END;

@@ -62,7 +62,7 @@ def in_words(refusal: Refusal, name: str, address: str) -> InputError:
         "be shown; ask for a budget with fewer digits",
         "unsafe": f"{ledger} cannot be relied on: {detail}",
         "read-only": f"{ledger} takes no writes: it is a standby, or read-only; charge where it copies from",
-        "gone": f"the tables of {ledger} are not those of version {VERSION}; `discreet ledger migrate` tells more",
+        "gone": f"the tables of {ledger} are not those of version {VERSION}: use the discreet that made it",
     }
     return InputError(f"{words[refusal.reason]}; nothing was charged")
 
@@ -170,8 +170,7 @@ def other_version(version: int, address: str) -> InputError:
         version: of the ledger.
         address: of the ledger, as it is shown.
     """
-    migrate = f"`discreet ledger migrate --ledger URL` makes version {VERSION} of it"
     return InputError(
-        f"ledger {address} has version {version}, and this program version {VERSION}: "
-        f"{migrate if version < VERSION else 'use a newer discreet'}; nothing was charged"
+        f"ledger {address} has version {version}, and this program version {VERSION}: use the discreet that made it; "
+        "nothing was charged"
     )

@@ -20,7 +20,7 @@ both rss and s2 are possible. The weight of a proposal then is
 
 where the last two factors turn entries into correlations, means and variances; theta given (A, b, s2) is normal. That
 is weighted resampling, exact up to the number of proposals. Where too few of them are worth anything (much noise in
-many dimensions), `linear_nuts` samples the same model by a Markov chain, from the extra `mcmc`.
+many dimensions), it is refused.
 
 Source: Zhang, Rubinstein and Dimitrakakis (AAAI 2016) and Bernstein and Sheldon (NeurIPS 2019) for regression from
 noisy sufficient statistics; Hardt and Talwar (STOC 2010) for the noise; Lewandowski, Kurowicka and Joe (2009) for
@@ -29,19 +29,15 @@ correlations. The weights are derived above.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.model.arrays import Floats
-from discreet.posterior.design.extra import sampler
-from discreet.posterior.joint_draws import Mixing
 
-__all__ = ["Layout", "MomentDraws", "Moments", "moment_draws", "pack", "resample_moments", "unpack"]
+__all__ = ["Layout", "Moments", "moment_draws", "unpack"]
 
 
 LEAST_RESIDUAL_DEVIATION = 1e-3
@@ -52,6 +48,11 @@ NUMBERS_PER_BATCH = 2_000_000
 """Numbers of a batch of proposals: values times proposals."""
 MOST_PROPOSED_NUMBERS = 40_000_000
 """The same for all proposals together; about ten seconds."""
+TOO_NOISY = (
+    "the noise is too large for an exact posterior of that many features; read_weights(release), which is the default "
+    "(on the command line a query without --method), reads the same release by a normal approximation"
+)
+"""Refusal; the release itself is not affected."""
 
 
 # ------------------------------------------------------------------------------------------------ layout
@@ -118,25 +119,8 @@ class Moments:
     square: Floats
 
 
-@dataclass(frozen=True, eq=False)
-class MomentDraws:
-    """Draws of the posterior, in scaled units: features and target in [-1, 1].
-
-    Args:
-        weights: coefficients, shape `(draws, d)`, that of the constant feature last.
-        variance: of the target's residual, shape `(draws,)`.
-        method: which sampler made them.
-        mixing: of the chains; None for resampling, whose draws are independent given its proposals.
-    """
-
-    weights: Floats
-    variance: Floats
-    method: Literal["resampling", "nuts"]
-    mixing: Mixing | None
-
-
 def unpack(values: npt.ArrayLike, layout: Layout) -> Moments:
-    """Published values as sums; `pack` is the inverse.
+    """Published values as sums.
 
     Args:
         values: shape `(..., entries)`: the number of records first if it is private, then the products in row order
@@ -174,40 +158,13 @@ def unpack(values: npt.ArrayLike, layout: Layout) -> Moments:
     return Moments(count, matrix[..., :-1, :-1], matrix[..., :-1, -1], matrix[..., -1, -1])
 
 
-def pack(moments: Moments, layout: Layout) -> Floats:
-    """Sums as they are published, before noise.
-
-    Args:
-        moments: the sums.
-        layout: what is published of them.
-
-    Returns:
-        Shape `(..., entries)`.
-
-    Example:
-        >>> layout = Layout(2, intercept=True, records=None)
-        >>> values = np.arange(10.0, 10.0 + layout.values)
-        >>> np.allclose(pack(unpack(values, layout), layout), values)
-        True
-    """
-    rows, columns = layout.upper
-    last = np.concatenate([moments.cross, moments.square[..., None]], axis=-1)
-    matrix = np.concatenate([np.concatenate([moments.gram, moments.cross[..., None]], axis=-1), last[..., None, :]], -2)
-    products = matrix[..., rows, columns]
-    found = np.where(rows == columns, 2 * products - moments.records[..., None], products)
-    return found if layout.records is not None else np.concatenate([moments.records[..., None], found], axis=-1)
-
-
 # ------------------------------------------------------------------------------------------------ draws
 
 
 def moment_draws(
-    values: npt.ArrayLike, layout: Layout, *, scale: float, prior_deviation: float, draws: int, rng: np.random.Generator
-) -> MomentDraws:
-    """Draw coefficients and residual variance given noisy second moments.
-
-    Weighted resampling if `LEAST_EFFECTIVE_PROPOSALS` effective proposals come of at most `MOST_PROPOSED_NUMBERS`
-    numbers, which is the rule with little noise or few features; else NUTS, with the noise's density smoothed.
+    values: Floats, layout: Layout, *, scale: float, prior_deviation: float, draws: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Draw coefficients and residual variance given noisy second moments, by weighted resampling.
 
     Args:
         values: what was published, shape `(entries,)`.
@@ -218,64 +175,18 @@ def moment_draws(
         rng: source of randomness.
 
     Returns:
-        The draws; those of resampling are independent given its proposals, those of NUTS come from four chains, in
-        rounds until R-hat of every coefficient and of the variance is at most 1.01 and the worst is worth 400 draws, or
-        patience ends: `mixing` tells.
+        Coefficients in scaled units, shape `(draws, d)`, that of the constant feature last, and the residual's
+        variances, shape `(draws,)`; independent given the proposals.
 
     Raises:
-        InputError: arguments out of range; values of another number or not finite; or resampling does not do and the
-            extra `mcmc` is not installed.
+        InputError: values of another number; no more records than coefficients; or so much noise that
+            `LEAST_EFFECTIVE_PROPOSALS` effective proposals would take more than `MOST_PROPOSED_NUMBERS` numbers.
 
     Source:
         See the module.
     """
-    array = _check_values(values, scale, prior_deviation, draws)
     if layout.records is not None and not layout.records > layout.coefficients:
         raise InputError("more records than coefficients are needed")
-    found = resample_moments(array, layout, scale=scale, prior_deviation=prior_deviation, draws=draws, rng=rng)
-    if found is not None:
-        return found
-    weights, variance, mixing = sampler("linear_nuts").chain_draws(
-        array,
-        layout,
-        scale=scale,
-        prior_deviation=prior_deviation,
-        smallest=LEAST_RESIDUAL_DEVIATION,
-        draws=draws,
-        rng=rng,
-    )
-    return MomentDraws(weights, variance, "nuts", mixing)
-
-
-def _check_values(values: npt.ArrayLike, scale: float, prior_deviation: float, draws: int) -> Floats:
-    """The values, refused if they or the numbers beside them are out of range."""
-    array = np.asarray(values, np.float64)
-    if array.ndim != 1 or not np.isfinite(array).all():
-        raise InputError("the published moments must be one axis of finite numbers")
-    if not 0 < scale < math.inf:
-        raise InputError("the scale of the noise must be positive and finite")
-    if not 0 < prior_deviation < math.inf:
-        raise InputError("the prior's standard deviation must be positive and finite")
-    if draws < 1:
-        raise InputError("at least one draw is needed")
-    return array
-
-
-def resample_moments(
-    values: Floats, layout: Layout, *, scale: float, prior_deviation: float, draws: int, rng: np.random.Generator
-) -> MomentDraws | None:
-    """Weighted resampling; None if it would take too many proposals.
-
-    Args:
-        values, layout, scale, prior_deviation, draws, rng: as for `moment_draws`.
-
-    Returns:
-        Draws from the proposals by their weights; None if `LEAST_EFFECTIVE_PROPOSALS` of them took more than
-        `MOST_PROPOSED_NUMBERS` numbers.
-
-    Raises:
-        InputError: another number of values than the layout's.
-    """
     batch, limit = NUMBERS_PER_BATCH // values.size, MOST_PROPOSED_NUMBERS // values.size
     logs: list[Floats] = []
     thetas: list[Floats] = []
@@ -295,10 +206,10 @@ def resample_moments(
             break
         # Effective numbers grow with the proposals at the most.
         if tried + batch > limit or effective * limit / tried < LEAST_EFFECTIVE_PROPOSALS:
-            return None
+            raise InputError(TOO_NOISY)
     weight = np.exp(log_weights - log_weights.max())
     which = rng.choice(len(weight), draws, p=weight / weight.sum())
-    return MomentDraws(np.concatenate(thetas)[which], np.concatenate(variances)[which], "resampling", None)
+    return np.concatenate(thetas)[which], np.concatenate(variances)[which]
 
 
 def _effective_size(log_weight: Floats) -> float:

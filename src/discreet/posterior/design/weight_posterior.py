@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 
-MIXING_BY_METHOD = {"nuts": (1.01, 400), "slices": (1.01, 400), "walk": (1.1, 50)}
+MIXING_BY_METHOD = {"slices": (1.01, 400), "walk": (1.1, 50)}
 """Largest R-hat and fewest effective draws, of the worst quantity, for intervals from chains."""
 
 
@@ -88,7 +88,7 @@ class WeightPosterior(Intervals):
         weights: float64, shape `(draws, design.weights)`, in the design's coordinates; of more than two classes those
             of one after the other, which sum to 0 over them.
         variance: of the scaled target around its mean, shape `(draws,)`; None where there is no numeric target.
-        method: "normal", "curvature", "resampling", "nuts", "slices", "walk" or "draws".
+        method: "normal", "curvature", "resampling", "slices", "walk" or "draws".
         mixing: of the chains; None where the draws are independent.
 
     Raises:
@@ -300,8 +300,8 @@ def read_weights(
             confidently wrong. None reads the curvature, which needs no law.
         public: for gradients only: labelled public records.
         likelihood: for directions only: which one of the choice.
-        exact: for moments with cube noise of one scale (`noisy_moments`): their exact law, by weighted resampling or,
-            where noise is large, by Markov chains, which take minutes. Else moments are read by a normal approximation.
+        exact: for moments with cube noise of one scale (`noisy_moments`): their exact law, by weighted resampling,
+            which is refused where noise is large or features are many. Else moments are read by a normal approximation.
 
     Returns:
         The posterior, given everything that was released. Its prior is the release's own but for normal approximations
@@ -309,7 +309,7 @@ def read_weights(
 
     Raises:
         InputError: a release over a network, no draws, covariates or public records for another payload or of another
-            size, an exact law that is not there, a sampler that is not installed, or chains that did not meet.
+            size, an exact law that is not there or has too much noise, or chains that did not mix.
 
     Guarantee:
         None spent: reads the release, and public records where they are given.
@@ -347,15 +347,11 @@ def read_weights(
                 return WeightPosterior(design, drawn, variance, "normal", None)
             case NoisyMoments():
                 layout = Layout(len(design.features), design.intercept, release.records)
-                found = moment_draws(
-                    payload.sums,
-                    layout,
-                    scale=payload.sums_scale,
-                    prior_deviation=prior.deviation,
-                    draws=draws,
-                    rng=rng,
+                noise, deviation = payload.sums_scale, prior.deviation
+                drawn, variance = moment_draws(
+                    payload.sums, layout, scale=noise, prior_deviation=deviation, draws=draws, rng=rng
                 )
-                return WeightPosterior(design, found.weights, found.variance, found.method, found.mixing)
+                return WeightPosterior(design, drawn, variance, "resampling", None)
             case GradientTrace():
                 return _read_gradients(release, prior, draws, rng, covariates, public)
             case WeightDraws():
