@@ -232,13 +232,11 @@ def declared(column: ir.Column, *, strictly: bool = False) -> ir.Column:
     Returns:
         The values; NULL for those that an engine keeps as another type, such as SQLite a BLOB whose bytes are a text.
     """
-    text, whole_number = column.type().is_string(), column.type().is_integer()
-    if not (text or column.type().is_numeric()):
+    kind = column.type()
+    if not (kind.is_string() or kind.is_numeric()):
         return column
-    types = {"text"} if text else {"integer"}
-    if not (strictly and (text or whole_number)):
-        types |= {"integer", "real"}
-    return Stored(column, tuple(sorted(types))).to_expr()
+    main, alone = "text" if kind.is_string() else "integer", strictly and (kind.is_string() or kind.is_integer())
+    return Stored(column, (main,) if alone else (main, "integer", "real")).to_expr()
 
 
 def bytewise(text: ir.StringValue) -> ir.StringValue:

@@ -8,7 +8,7 @@ means is not its business.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -65,7 +65,7 @@ FAILURE_HINTS = {
 }
 """What to look at, for the engine's kinds of failure; their own text may quote a record."""
 UNREADABLE = "the records could not be read to the end"
-FRAME_HINT = "does a column mix types, such as 1 and '1'? Cast each to text or numbers, all with names of their own."
+FRAME_HINT = "; does a column mix types, such as 1 and '1'? Cast each to text or to numbers, under a name of its own"
 STORE_HINT = "is it Parquet, is its place right, and are credentials where Arrow looks for them?"
 SERVER_HINT = "does the server answer, and are its name, port, user, password and base right?"
 
@@ -174,15 +174,10 @@ def _read_batches(expression: ir.Table, size: int) -> Iterator[pa.RecordBatch]:
     return (pa.RecordBatch.from_arrays(part, schema=schema) for part in columns)
 
 
-def _guard(
-    read: Callable[[], T],
-    failure: str,
-    hint: str = "look at it with a tool of your own.",
-    hints: Mapping[str, str] = FAILURE_HINTS,
-) -> T:
-    """Read behind `read_guarded`, with what to look at; `hint` is for kinds of failure that are not among `hints`."""
+def _guard(read: Callable[[], T], failure: str, hint: str = "look at it with a tool of your own.") -> T:
+    """Read behind `read_guarded`, with what to look at; `hint` is for kinds of failure of which nothing is known."""
     note = "The engine's own message may quote a record and is not shown"
-    return read_guarded(read, failure, lambda kind: f"; {hints.get(kind, hint)} {note}")
+    return read_guarded(read, failure, lambda kind: f"; {FAILURE_HINTS.get(kind, hint)} {note}")
 
 
 def _find_scheme(source: Any) -> str | None:
@@ -212,7 +207,7 @@ def _open(source: Any, table: str | None, wanted: tuple[str, ...] | None) -> tup
     if is_spark_frame(source):
         return _select_columns(spark_table(source), wanted), None
     if hasattr(source, "__arrow_c_stream__"):
-        frame = _guard(partial(arrow_table, source), "the frame cannot be read", FRAME_HINT, {})
+        frame = read_guarded(partial(arrow_table, source), "the frame cannot be read", lambda _kind: FRAME_HINT)
         return _view_in_memory(frame.select(positions(frame.column_names, wanted)))
     raise InputError(
         f"cannot read records from a {type(source).__name__}; give a path, a frame, an Arrow table or a URL"

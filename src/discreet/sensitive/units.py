@@ -192,18 +192,17 @@ def unit_use(table: ir.Table, unit: Unit, *, bytewise: bool) -> UnitUse:
 
 def _require_places(table: ir.Table, unit: Unit) -> None:
     """Refuse records without a unit or a place, or with one of another type than its column's."""
-    whats = {unit.column: "tells units apart", unit.order: "puts their records in order"}
-    for name, what in whats.items():
+    for name, what in ((unit.column, "tells units apart"), (unit.order, "puts their records in order")):
         if name is None:
             continue
         column, typed = table[name], declared(table[name], strictly=name == unit.column)
         sums = arrow(table.aggregate(absent=column.isnull().sum(), untyped=typed.isnull().sum())).to_pylist()[0]
-        fault, way = "has records without a value", "leave them out or mend them"
+        fault = "has records without a value; leave them out or mend them"
         if sums["untyped"] != sums["absent"]:
             kind = "text" if column.type().is_string() else "numbers"
-            fault, way = f"mixes types: not all of its values are stored as {kind}", "cast it, in a view of the table"
+            fault = f"mixes types: not all of its values are stored as {kind}; cast it, in a view of the table"
         if sums["untyped"]:
-            raise InputError(f"column {shown(name)}, which {what}, {fault}; {way}; nothing was spent")
+            raise InputError(f"column {shown(name)}, which {what}, {fault}; nothing was spent")
 
 
 def _find_unit_key(table: ir.Table, unit: Unit, *, bytewise: bool) -> ir.Column:
