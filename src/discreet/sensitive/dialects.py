@@ -1,7 +1,8 @@
 """Dialects: what engines say differently of text and numbers, each rule once, compiled with or without a connection.
 
 A state must not depend on other records, so that text is equal here where its bytes are, whatever a column's collation
-takes for equal. Three operations of Ibis are added to its compilers, which ask the tables below by their dialect.
+takes for equal. Some engines keep values of any type in any column; here a column holds those of its own type, and no
+others. Operations of Ibis are added to its compilers, which ask the tables below by their dialect.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from typing import Any
 import ibis
 import ibis.expr.datatypes as dt
 import ibis.expr.operations as ops
+import ibis.expr.rules as rlz
 import ibis.expr.types as ir
 from ibis.backends.sql.compilers.base import SQLGlotCompiler, sge
+from ibis.common.typing import VarTuple
 
 from discreet.errors import InputError
 from discreet.sensitive.values import INFINITE, NUMBER, whole
@@ -23,6 +26,7 @@ from discreet.sensitive.values import INFINITE, NUMBER, whole
 __all__ = [
     "TEXT",
     "bytewise",
+    "declared",
     "digest",
     "engine_of",
     "is_missing",
@@ -79,6 +83,8 @@ LOOSE_ENDS = ("athena", "databricks", "mysql", "pyspark", "trino")
 """Dialects whose `$` also stands before a line's end at the end of a text, of which Unicode knows several."""
 WITHOUT_NAN = ("mssql", "mysql", "sqlite")
 """Dialects whose numbers are never NaN."""
+LOOSELY_TYPED = ("sqlite",)
+"""Dialects that keep a value of another type than its column's as it is; their function `typeof` names its type."""
 NUMBERS = {NUMBER: None, f"[+]?{INFINITE}": sys.float_info.max, f"-{INFINITE}": -sys.float_info.max}
 """What is a number in a text, and which: decimal ones as they are; infinite ones, which not every engine can write, as
 the largest. Engines' own casts differ: `1_0` is ten to one, `0x1p3` or `1d` a number to others, and some fail."""
@@ -88,6 +94,13 @@ class Bytewise(ops.Unary):  # type: ignore[misc]
     """A text as what has its bytes."""
 
     dtype = dt.string
+
+
+class Stored(ops.Unary):  # type: ignore[misc]
+    """A value that is stored as one of some types; NULL where it is stored as another."""
+
+    types: VarTuple[str]
+    dtype = rlz.dtype_like("arg")
 
 
 class Matches(ops.Unary):  # type: ignore[misc]
@@ -123,6 +136,13 @@ def _name_dialect(compiler: Any) -> str:
 def _write_bytewise(compiler: Any, _op: Bytewise, *, arg: Any) -> Any:
     """Write SQL for a text as what has its bytes."""
     return {**TEXT, **STAND_IN}[_name_dialect(compiler)](compiler, arg)
+
+
+def _write_stored(compiler: Any, _op: Stored, *, arg: Any, types: tuple[str, ...]) -> Any:
+    """Write SQL for a value of some types; most engines store no others."""
+    if _name_dialect(compiler) not in LOOSELY_TYPED:
+        return arg
+    return compiler.if_(compiler.f.anon.typeof(arg).isin(*types), arg, sge.null())
 
 
 def _write_matches(compiler: Any, op: ops.Node, *, arg: Any, pattern: str) -> Any:
@@ -169,13 +189,15 @@ def _write_digest(compiler: Any, op: Digest, *, arg: Any) -> Any:
             return compiler.f.hex(compiler.f.anon.MD5(arg))
         case "bigquery":
             return compiler.f.to_hex(compiler.f.anon.md5(arg))
+        case "sqlite":
+            return compiler.f.anon.md5(compiler.cast(arg, dt.binary))
         case _:
             return compiler.f.anon.md5(arg)
 
 
 for _operation, _rule in (
     (Bytewise, _write_bytewise), (Digest, _write_digest), (Matches, _write_matches), (NotANumber, _write_nan),
-    (Parsed, _write_parsed),
+    (Parsed, _write_parsed), (Stored, _write_stored),
 ):  # fmt: skip
     setattr(SQLGlotCompiler, f"visit_{_operation.__name__}", _rule)
 
@@ -199,6 +221,24 @@ def engine_of(table: ir.Table) -> str | None:
     return str(found[0].name) if found else None
 
 
+def declared(column: ir.Column, *, strictly: bool = False) -> ir.Column:
+    """A column as far as its values have its type.
+
+    Args:
+        column: of records.
+        strictly: whether a number in a column of text, and one with a fraction in a column of whole numbers, is another
+            type, too: of which two may be written alike.
+
+    Returns:
+        The values; NULL for those that an engine keeps as another type, such as SQLite a BLOB whose bytes are a text.
+    """
+    kind = column.type()
+    if not (kind.is_string() or kind.is_numeric()):
+        return column
+    main, alone = "text" if kind.is_string() else "integer", strictly and (kind.is_string() or kind.is_integer())
+    return Stored(column, (main,) if alone else (main, "integer", "real")).to_expr()
+
+
 def bytewise(text: ir.StringValue) -> ir.StringValue:
     """A text that equals another's exactly if the bytes of both are equal."""
     found: ir.StringValue = Bytewise(text).to_expr()
@@ -213,6 +253,7 @@ def matches(text: ir.StringColumn, pattern: str) -> ir.BooleanColumn:
 
 def number(column: ir.Column) -> ir.FloatingColumn:
     """A column as numbers of 64 bits; NULL, and never a failure, where there is none."""
+    column = declared(column)
     if column.type().is_string():
         parsed: ir.FloatingColumn = Parsed(column).to_expr()
         return parsed
@@ -249,9 +290,11 @@ def digest(table: ir.Table, salt: str) -> ir.StringColumn:
         salt: text.
 
     Returns:
-        Equal for records that are equal in every column, and for no others but by a chance of 2^-128.
+        Equal for records whose columns have the same texts, and for no others but by a chance of 2^-128.
     """
-    values = [table[name].cast("string") for name in table.columns]
+    columns = [table[name] for name in table.columns]
+    # Ibis takes some types for text that are none, such as PostgreSQL's enums, and would not cast them.
+    values = [bytewise(one) if one.type().is_string() else one.cast("string") for one in columns]
     # With its length in front no value can pass for a part of the next.
     parts = [
         one.isnull().ifelse("n", ibis.literal("v").concat(one.length().cast("string"), ":", one)) for one in values
@@ -265,9 +308,9 @@ def teach(table: ir.Table) -> None:
     """Teach SQLite, which has none, the digest."""
     backend: Any = table.get_backend()
     if backend.name == "sqlite":
-        backend.con.create_function("md5", 1, _hash_text, deterministic=True)
+        backend.con.create_function("md5", 1, _hash_bytes, deterministic=True)
 
 
-def _hash_text(text: str) -> str:
-    """Compute MD5 of a text, for SQLite, which has none."""
-    return hashlib.md5(text.encode("utf-8"), usedforsecurity=False).hexdigest()
+def _hash_bytes(text: bytes) -> str:
+    """Compute MD5 of a text, for SQLite, which has none; as bytes, since it keeps what is no UTF-8."""
+    return hashlib.md5(text, usedforsecurity=False).hexdigest()

@@ -19,7 +19,7 @@ import pyarrow.compute
 from discreet.errors import InputError, shown
 from discreet.model.schema import Schema, Variable
 from discreet.releases.policy import RecordsPolicy
-from discreet.sensitive.dialects import TEXT, bytewise, engine_of, is_missing, is_present, matches, number
+from discreet.sensitive.dialects import TEXT, bytewise, declared, engine_of, is_missing, is_present, matches, number
 from discreet.sensitive.sources import Local, arrow, open_source
 from discreet.sensitive.units import Unit, UnitUse, check_unit_type, few_of_each, unit_use, with_previous
 from discreet.sensitive.values import PREVIOUS, canonical, is_number, markers, other_spellings, pattern
@@ -147,7 +147,8 @@ def read_records(
             release: what was done with missing values is.
         unit_column: name of the column that tells units of protection apart, such as patients, where one may have
             several records: `max_records` random ones of each are kept, anew for every call (see
-            `discreet.sensitive.units`). Text or whole numbers. None where every record is a unit of its own.
+            `discreet.sensitive.units`). Text or whole numbers, each value stored as its column's type (SQLite allows
+            others). None where every record is a unit of its own.
         max_records: most records of a unit that are kept. Each costs its part of epsilon, so that noise grows with it.
         weights: "record" counts each record once; "unit" counts each unit once, its records in equal parts: noise is
             then no more than for one record of each, and `max_records` is at most 12.
@@ -303,7 +304,7 @@ def codes(records: Records, variable: Variable) -> ir.IntegerColumn:
         return _code_bins(
             column, variable, clip=records.policy.out_of_bounds == "clip", gap=missing_code(records.policy, variable)
         )
-    absent = is_missing(column)
+    absent, column = is_missing(column), declared(column)
     value, keys = _make_comparable(column, variable), _list_keys(column, variable)
     if _is_text(column, variable) and not records.bytewise:
         value, keys = bytewise(column), [bytewise(ibis.literal(state)) for state in variable.states]
@@ -357,7 +358,7 @@ def refuse_faulty(columns: Iterable[str]) -> None:
         raise InputError(
             f"records hold a missing value, an unknown state or a number out of bounds in column {names}; "
             "`check` shows how many, and nothing was spent; if the table writes missing values as a word such as ? or "
-            "NA, name it in na_values (--na-values)"
+            "NA, name it in na_values (--na-values); in SQLite, a value of another type than its column's is unknown"
         )
 
 
@@ -377,9 +378,11 @@ def grouping(records: Records, variable: Variable) -> ir.Column:
         return codes(records, variable)
     if not records.bytewise and engine_of(records.table) not in TEXT:
         return codes(records, variable)
+    text = column if records.bytewise else bytewise(declared(column))
     if missing_code(records.policy, variable) != MISSING:
-        column = column.fill_null(variable.missing)
-    return column if records.bytewise else bytewise(column)
+        # Not NULL in `text`: of a value of another type than the column's it is one that nothing fills or drops.
+        text = is_missing(column).ifelse(variable.missing, text)
+    return text
 
 
 def decode(values: pa.ChunkedArray, variable: Variable) -> Any:
@@ -436,14 +439,15 @@ def without(column: ir.Column, texts: Sequence[str], *, numbers_too: bool, exact
     """Put NULL for what says that a value is missing; `numbers_too` where text is read as numbers."""
     if column.type().is_numeric():
         numbers = [float(text) for text in texts if is_number(text)]
-        says_so = column.cast("float64").isin(numbers) if numbers else ibis.literal(False)
+        says_so = number(column).isin(numbers) if numbers else ibis.literal(False)
     elif column.type().is_string():
-        says_so = column.isin(texts)
+        value = declared(column)
+        says_so = value.isin(texts)
         if not exact:
-            says_so = bytewise(column).isin([bytewise(ibis.literal(text)) for text in texts])
+            says_so = bytewise(value).isin([bytewise(ibis.literal(text)) for text in texts])
         if numbers_too:
             for spelling in set(filter(None, map(canonical, texts))):
-                says_so |= matches(column, pattern(spelling))
+                says_so |= matches(value, pattern(spelling))
     else:
         return column
     return says_so.ifelse(ibis.null(column.type()), column)

@@ -46,7 +46,9 @@ FAILURE_HINTS = {
     "AttributeError": "if it is of Spark, has its session been stopped?",
     "BadGzipFile": "is it packed, as its name says?",
     "BinderException": "are the names of its columns all different?",
+    "CannotCoerce": "has a column a type such as money or oid? Cast it to text or to numbers, in a view of the table.",
     "ConversionException": "do its columns have the types that the schema needs?",
+    "DatatypeMismatch": "is a column an enum? Cast it to text, in a view of the table.",
     "EOFError": "is it whole?",
     "Error": "is it whole?",
     "InvalidInputException": "is it whole, and has every row as many fields as the header?",
@@ -59,9 +61,11 @@ FAILURE_HINTS = {
     "PySparkRuntimeError": "does its Java run, and has the session not been stopped?",
     "OutOfMemoryException": "is a cell very large, or no room left for what does not fit into memory?",
     "UnicodeDecodeError": "is it UTF-8 text, not packed?",
+    "ValueError": "do its columns hold text, numbers or logical values?",
 }
 """What to look at, for the engine's kinds of failure; their own text may quote a record."""
 UNREADABLE = "the records could not be read to the end"
+FRAME_HINT = "; does a column mix types, such as 1 and '1'? Cast each to text or to numbers, under a name of its own"
 STORE_HINT = "is it Parquet, is its place right, and are credentials where Arrow looks for them?"
 SERVER_HINT = "does the server answer, and are its name, port, user, password and base right?"
 
@@ -203,11 +207,7 @@ def _open(source: Any, table: str | None, wanted: tuple[str, ...] | None) -> tup
     if is_spark_frame(source):
         return _select_columns(spark_table(source), wanted), None
     if hasattr(source, "__arrow_c_stream__"):
-        frame = _guard(
-            partial(arrow_table, source),
-            "the frame cannot be read",
-            "are its columns' names text and all different, and their values of one type each?",
-        )
+        frame = read_guarded(partial(arrow_table, source), "the frame cannot be read", lambda _kind: FRAME_HINT)
         return _view_in_memory(frame.select(positions(frame.column_names, wanted)))
     raise InputError(
         f"cannot read records from a {type(source).__name__}; give a path, a frame, an Arrow table or a URL"

@@ -26,7 +26,7 @@ import ibis.expr.types as ir
 
 from discreet.errors import InputError, shown
 from discreet.sensitive.dialects import bytewise as by_bytes
-from discreet.sensitive.dialects import digest, teach
+from discreet.sensitive.dialects import declared, digest, teach
 from discreet.sensitive.dialects import number as number_in
 from discreet.sensitive.sources import arrow
 from discreet.sensitive.values import PREVIOUS
@@ -77,8 +77,8 @@ def check_unit_type(column: str, kind: Any) -> None:
     """
     if not (kind.is_string() or kind.is_integer()):
         raise InputError(
-            f"the unit column {shown(column)} must hold text or whole numbers, as two units may be the same number "
-            f"after rounding, but has type {type(kind).__name__.lower()}"
+            f"the unit column {shown(column)} must hold text or whole numbers, as values of other types may look alike "
+            f"though they differ, but has type {type(kind).__name__.lower()}; cast it to text, in a view of the table"
         )
 
 
@@ -94,21 +94,17 @@ def few_of_each(table: ir.Table, unit: Unit, *, bytewise: bool) -> ir.Table:
         The records that are kept; where each unit counts once, with the steps that `amount` adds up.
 
     Raises:
-        InputError: a record without a unit, which could be anybody's; or the records cannot be read.
+        InputError: a record without a unit, which could be anybody's, or with one of another type than its column's,
+            which could be another's; or the records cannot be read.
 
     Guarantee:
         None spent. Data sets that differ in one unit, with however many records, become ones that differ in `unit.most`
         records, or `unit.steps` steps: the records of each unit are ordered by digests of their own.
     """
-    for name, what in ((unit.column, "tells units apart"), (unit.order, "puts their records in order")):
-        if name is not None and arrow(table.aggregate(n=table[name].isnull().sum()))["n"][0].as_py():
-            raise InputError(
-                f"column {shown(name)}, which {what}, has records without a value; leave them out or mend them; "
-                "nothing was spent"
-            )
+    _require_places(table, unit)
     teach(table)
     key = _find_unit_key(table, unit, bytewise=bytewise)
-    window = ibis.window(group_by=key, order_by=digest(table, unit.salt))
+    window = ibis.window(group_by=key, order_by=_draw_lots(table, unit))
     number = ibis.least(table.count().over(ibis.window(group_by=key)), unit.most)
     ranked = table.mutate(**{PLACE: ibis.row_number().over(window), NUMBER: number})
     found = ranked.filter(ranked[PLACE] < unit.most)
@@ -133,15 +129,15 @@ def with_previous(table: ir.Table, unit: Unit, names: Sequence[str], *, bytewise
     """
     assert unit.order is not None
     teach(table)
-    place = table[unit.order]
+    place = declared(table[unit.order])
     places = [place]
     if place.type().is_string():
         places = [number_in(place), place if bytewise else by_bytes(place)]
-    order = [*(ibis.asc(each, nulls_first=False) for each in places), digest(table, unit.salt)]
+    order = [*(ibis.asc(each, nulls_first=False) for each in places), *_draw_lots(table, unit)]
     window = ibis.window(group_by=_find_unit_key(table, unit, bytewise=bytewise), order_by=order)
     before = {f"{PREVIOUS}{name}": table[name].lag().over(window) for name in names}
     paired = table.mutate(**before, **{PLACE: ibis.row_number().over(window)})
-    nowhere = paired[unit.column].isnull() | paired[unit.order].isnull()
+    nowhere = declared(paired[unit.column], strictly=True).isnull() | declared(paired[unit.order]).isnull()
     return paired.filter((paired[PLACE] > 0) | nowhere).drop(PLACE)
 
 
@@ -159,7 +155,7 @@ class UnitUse:
 
     Args:
         units: how many there are.
-        without: records without a unit.
+        without: records without a unit, or with one of another type than its column's.
         most: records of the unit that has most.
         beyond: records that are not kept.
     """
@@ -185,15 +181,40 @@ def unit_use(table: ir.Table, unit: Unit, *, bytewise: bool) -> UnitUse:
     Guarantee:
         None: the result must not leave the curator's screen.
     """
-    without = arrow(table.aggregate(n=table[unit.column].isnull().sum()))["n"][0].as_py()
-    told = table.filter(table[unit.column].notnull())
+    column = declared(table[unit.column], strictly=True)
+    without = arrow(table.aggregate(n=column.isnull().sum()))["n"][0].as_py()
+    told = table.filter(column.notnull())
     each = told.group_by(key=_find_unit_key(told, unit, bytewise=bytewise)).aggregate(n=told.count())
     beyond = ibis.greatest(each["n"] - unit.most, 0).sum()
     found = arrow(each.aggregate(units=each.count(), most=each["n"].max(), beyond=beyond)).to_pylist()[0]
     return UnitUse(int(found["units"]), int(without or 0), int(found["most"] or 0), int(found["beyond"] or 0))
 
 
+def _require_places(table: ir.Table, unit: Unit) -> None:
+    """Refuse records without a unit or a place, or with one of another type than its column's."""
+    for name, what in ((unit.column, "tells units apart"), (unit.order, "puts their records in order")):
+        if name is None:
+            continue
+        column, typed = table[name], declared(table[name], strictly=name == unit.column)
+        sums = arrow(table.aggregate(absent=column.isnull().sum(), untyped=typed.isnull().sum())).to_pylist()[0]
+        fault = "has records without a value; leave them out or mend them"
+        if sums["untyped"] != sums["absent"]:
+            kind = "text" if column.type().is_string() else "numbers"
+            fault = f"mixes types: not all of its values are stored as {kind}; cast it, in a view of the table"
+        if sums["untyped"]:
+            raise InputError(f"column {shown(name)}, which {what}, {fault}; nothing was spent")
+
+
 def _find_unit_key(table: ir.Table, unit: Unit, *, bytewise: bool) -> ir.Column:
     """Find what is equal for the records of one unit, and for no others."""
-    column = table[unit.column]
+    column = declared(table[unit.column], strictly=True)
     return by_bytes(column) if column.type().is_string() and not bytewise else column
+
+
+def _draw_lots(table: ir.Table, unit: Unit) -> list[ir.Column]:
+    """List what puts records in an order that looks random, and depends on themselves alone.
+
+    Returns:
+        Their digests; then numbers, as an engine may write two that are close as the same text.
+    """
+    return [digest(table, unit.salt), *(table[name] for name in table.columns if table[name].type().is_numeric())]
