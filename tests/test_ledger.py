@@ -591,6 +591,7 @@ def test_a_ledger_in_memory_is_shared_by_threads_and_with_nobody_else() -> None:
         "postgresql+asyncpg://bob:s3cret@127.0.0.1:1/base", "sqlite+aiosqlite:///budget.db", "sqlite://budget.db",
         "sqlite:///" + "x" * 1900, "sqlite:///" + "x" * 2100, "s3cret" * 100_000, "sqlite:///\0", "sqlite:///\ud800x",
         "sqlite:///x\n/budget.db", "postgresql+psycopg://bob:s3cret@" + "h" * 1900, "sqlite://bob:s3cret@/budget.db",
+        "sqlite:///", "sqlite+pysqlite:///",
     ],
 )  # fmt: skip
 def test_a_bad_address_is_one_line_without_its_password(url: str) -> None:

@@ -120,8 +120,8 @@ def test_nothing_is_made_where_there_is_no_ledger(tmp_path: Path) -> None:
 def test_the_command_migrates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    old.make("sqlite:///discreet-ledger.db")
+    monkeypatch.setenv("DISCREET_LEDGER", f"sqlite:///{tmp_path / 'budget.db'}")
+    old.make(f"sqlite:///{tmp_path / 'budget.db'}")
     run = shell.Shell(capfd)
     assert "`discreet ledger migrate" in run.fails("ledger show")
     code, _, told = run("ledger migrate")
