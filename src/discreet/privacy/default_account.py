@@ -47,8 +47,8 @@ def default_account() -> Account:
         The account, opened with `DEFAULT_LIMIT` unless it is open; whoever opens it first may give it another limit.
 
     Raises:
-        InputError: the ledger cannot be opened, lives in memory, depends on the folder, or has an account of this name for another relation or
-            unit.
+        InputError: the ledger cannot be opened, lives in memory or depends on the folder, or has an account of this
+            name for another relation or unit.
 
     Guarantee:
         None spent: it opens an account and charges nothing.
@@ -92,8 +92,8 @@ def _warn_once(place: str, limit: str) -> None:
     """Say what is spent from, once in a process."""
     warnings.warn(
         f"fits without account= spend from account {DEFAULT_ACCOUNT!r} of ledger {shown_path(place)}, one for all "
-        f"records, in every folder and for good; its limit: {limit}. For a budget of its own open an account for each data set: "
-        "account=Ledger(url).open(name, limit)",
+        f"records, in every folder and for good; its limit: {limit}. For a budget of its own open an account for each "
+        "data set: account=Ledger(url).open(name, limit)",
         DefaultAccountWarning,
         stacklevel=6,  # of whoever called fit
     )
