@@ -211,7 +211,7 @@ def objective_perturbation(
         end, step = _set_precision(most, design, convexity, calibration.scale, normal=calibration.rho is not None)
         tilt = np.asarray(_draw_tilt(design, calibration, noise) * 2.0**-OBJECTIVE_BITS, np.float64)
         steps = np.rint(minimiser(statistic, tilt, convexity, end) / step).astype(np.int64)
-        weights = noise.k_norm(steps, calibration.polish, "cube") * step
+        weights = np.asarray(noise.k_norm(steps, calibration.polish, "cube") * step, np.float64)
         # At the minimiser the gradient of the log-likelihood is Lambda w + b: a noisy gradient like any other.
         return GradientTrace(
             design=design,
