@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -21,6 +23,14 @@ settings.load_profile("repeatable")
 def pytest_configure(config: pytest.Config) -> None:
     """Let what tests draw from the system's randomness be of seeds."""
     config.pluginmanager.register(Repeatable())
+
+
+@pytest.fixture(autouse=True)
+def state_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state folder of each test's own: the ledger that nothing names is in it, and never in somebody's home."""
+    folder = tmp_path_factory.mktemp("state")
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    return folder
 
 
 @pytest.fixture

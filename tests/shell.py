@@ -23,7 +23,7 @@ from discreet.app.cli import main
 from networks import ASIA, asia
 
 LEDGER = "sqlite:///discreet-ledger.db"
-"""Where commands keep their ledger unless they are told."""
+"""Where commands keep their ledger, by DISCREET_LEDGER, unless they are told."""
 N = 600
 RELEASE = "release d.parquet --network asia.bif --account add-remove --epsilon 1 --output r.json"
 
@@ -70,6 +70,7 @@ class Shell:
 def opened(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Shell:
     """Move into a folder with a network, records, and a ledger with an account of each relation."""
     monkeypatch.chdir(folder)
+    monkeypatch.setenv("DISCREET_LEDGER", f"sqlite:///{folder / 'discreet-ledger.db'}")
     shutil.copy(ASIA, "asia.bif")
     pq.write_table(sample(), "d.parquet")
     for relation in dc.tools.RECORD_RELATIONS:

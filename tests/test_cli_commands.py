@@ -56,7 +56,7 @@ def test_ledger_open_and_show(run: Shell) -> None:
         "ledger": str(Path("empty.db").resolve()),
         "accounts": [],
     }
-    # The ledger lies where one stands: both commands say where that is.
+    # Both commands say where the ledger is.
     assert run("ledger open again --epsilon 1 --relation replace")[1].endswith(
         f"\nledger: {Path('discreet-ledger.db').resolve()}\n"
     )

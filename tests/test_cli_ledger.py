@@ -121,22 +121,64 @@ def test_verify_names_what_was_changed(run: Shell) -> None:
 
 
 def test_the_ledger_is_found_where_it_was_said_to_be(
-    run: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Shell, tmp_path: Path, state_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the command, else by the environment, else by the file, else in the folder."""
-    assert ledger_address(None, None) == "sqlite:///discreet-ledger.db"
+    """By the command, else by the environment, else by the file, else in the user's state folder."""
+    monkeypatch.delenv("DISCREET_LEDGER")
+    assert ledger_address(None, None) == f"sqlite:///{state_folder}/discreet/ledger.db"
     settings = tmp_path / "home" / "discreet" / "config.toml"
     settings.parent.mkdir(parents=True)
-    settings.write_text('ledger = "@team"\n[databases]\nteam = "sqlite:///team.db"\n')
-    assert ledger_address() == "sqlite:///team.db"
+    settings.write_text(f'ledger = "@team"\n[databases]\nteam = "sqlite:///{tmp_path}/team.db"\n')
+    assert ledger_address() == f"sqlite:///{tmp_path}/team.db"
     assert run("ledger open ward --epsilon 1 --relation replace")[0] == 0 and Path("team.db").exists()
-    monkeypatch.setenv("DISCREET_LEDGER", "sqlite:///other.db")
-    assert ledger_address(None) == "sqlite:///other.db"
+    monkeypatch.setenv("DISCREET_LEDGER", "sqlite:////other.db")
+    assert ledger_address(None) == "sqlite:////other.db"
     assert ledger_address(None, "sqlite:///project.db") == "sqlite:///project.db"
     assert ledger_address("sqlite:///named.db", "sqlite:///project.db") == "sqlite:///named.db"
     monkeypatch.setenv("DISCREET_DATABASE_TEAM", "sqlite:///first.db")
     assert address_of("@team") == "sqlite:///first.db"
     assert ledger_address("@team") == "sqlite:///first.db"
+
+
+def test_a_ledger_that_nothing_names_is_the_owners_alone(
+    run: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder, too; a relative XDG_STATE_HOME counts as none, as the XDG rules have it."""
+    monkeypatch.delenv("DISCREET_LEDGER")
+    monkeypatch.setenv("XDG_STATE_HOME", "state")
+    monkeypatch.setenv("HOME", str(tmp_path / "ada"))
+    assert run("ledger open ward --epsilon 1 --relation replace")[0] == 0
+    file = tmp_path / "ada" / ".local" / "state" / "discreet" / "ledger.db"
+    assert [oct(path.stat().st_mode)[-3:] for path in (file.parent, file)] == ["700", "600"]
+    assert not Path("state").exists()
+
+
+def test_no_ledger_depends_on_the_folder_unless_the_command_says_so(
+    run: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit in it would be as many as there are folders."""
+    names = "write the whole path, sqlite:////home/ada/budget.db, in DISCREET_LEDGER"
+    for address in ("sqlite:///b.db", "sqlite+pysqlite:///b.db", "sqlite:///~/b.db", "sqlite:///./b.db", "@team"):
+        monkeypatch.setenv("DISCREET_DATABASE_TEAM", "sqlite:///b.db")
+        monkeypatch.setenv("DISCREET_LEDGER", address)
+        assert names in run.fails("ledger show")
+    monkeypatch.delenv("DISCREET_LEDGER")
+    (tmp_path / "settings.toml").write_text('ledger = "sqlite:///b.db"\n')
+    monkeypatch.setenv("DISCREET_CONFIG", str(tmp_path / "settings.toml"))
+    assert names in run.fails("ledger show") and not Path("b.db").exists()
+    assert run("ledger show --ledger sqlite:///b.db")[0] == 0 and Path("b.db").exists()
+
+
+def test_where_there_is_no_home_a_ledger_is_asked_for(
+    run: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DISCREET_LEDGER")
+    monkeypatch.delenv("XDG_STATE_HOME")
+    for home in ("relative", str(tmp_path / "d.parquet"), "/proc"):
+        monkeypatch.setenv("HOME", home)
+        assert "name a ledger in DISCREET_LEDGER, such as sqlite:////data/budget.db" in run.fails("ledger show")
+    monkeypatch.setenv("DISCREET_LEDGER", f"sqlite:///{tmp_path}/budget.db")
+    assert run("ledger show")[0] == 0 and not Path("relative").exists()
 
 
 def test_records_are_found_by_the_name_of_their_database(
@@ -153,6 +195,7 @@ def test_records_are_found_by_the_name_of_their_database(
 def test_settings_that_are_none_are_refused(
     text: str, run: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("DISCREET_LEDGER")
     (tmp_path / "settings.toml").write_text(text)
     monkeypatch.setenv("DISCREET_CONFIG", str(tmp_path / "settings.toml"))
     assert "settings.toml" in run.fails("ledger show")

@@ -91,13 +91,6 @@ REFUSED: dict[str, tuple[Callable[[], Any], Callable[[], Any], dc.Design | None,
         promise(1),
         "numeric target",
     ),
-    "objective, too many records": (
-        lambda: dc.objective_perturbation(records=2),
-        lambda: classes(21),
-        None,
-        promise(1),
-        "more than 10 times",
-    ),
     "objective, too many weights": (
         lambda: dc.objective_perturbation(records=2),
         lambda: classes(2, design(1000, CLASSES)),

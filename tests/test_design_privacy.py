@@ -6,6 +6,7 @@ ratio (`test_k_norm.py`), so the loss of a release follows from how far the vect
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal, localcontext
@@ -444,6 +445,7 @@ ILL = {
     "many weights": (20, 200, 1.0, None, 30),
     "small epsilon": (1, 10, 0.01, None, 2),
     "tiny epsilon": (1, 10, 1e-4, None, 2),
+    "far more than expected": (1, 5000, 100.0, 1e-2, 3),
 }
 
 
@@ -457,22 +459,35 @@ def test_the_minimiser_is_as_near_as_was_paid_for(name: str, monkeypatch: pytest
     features = np.rint(rng.uniform(-1, 1, (n, size)) * 2) / 2
     states = np.where(features[:, 0] + 0.3 > 0, "yes", "no") if name == "separable" else rng.choice(CLASSES.states, n)
     rows = dc.designs.read_rows(over, features, states)
-    step, convexity = calibration.polish_step, calibration.regularisation
+    convexity, cell = calibration.regularisation, math.sqrt(over.size) * 2.0 ** -(OBJECTIVE_BITS + 1)
+    # A step is no shorter than what is computed may be off, of as many records as there are or were expected.
+    rounding = perturbation._bound_rounding(max(10 * records, n), over, convexity, calibration.scale, normal=False)
+    tail = perturbation._bound_records(records, calibration.total_scale, n)
+    step = perturbation._set_precision(tail, over, convexity, calibration.scale, normal=False)[1]
+    assert step >= (max(10 * records, n) * perturbation.GRADIENT_TOLERANCE + 2 * rounding + cell) / convexity
+    assert (step == calibration.polish_step) == (n <= 10 * records)
     minimise, found = perturbation.minimiser, []
     monkeypatch.setattr(perturbation, "minimiser", lambda *what: found.append(minimise(*what)) or found[-1])
     for seed in range(3):
         noise = SimulatedNoise(np.random.default_rng(seed))
         lattice = noise.k_norm(np.zeros(over.size, np.int64), calibration.scale, over.shape)
-        script = Script((lattice,))
+        script = Script((lattice,), total=n)
         mechanism.draw(dc.designs.sum_gradients(rows), dc.designs.Normal(over, 1.0), calibration, script)
-        (_, zeros, scale, shape), (_, steps, polish, cube) = script.asked[:2]
+        (_, zeros, scale, shape), (_, steps, polish, cube) = [call for call in script.asked if call[0] == "k_norm"][:2]
         assert not zeros.any()
         assert (scale, shape, polish, cube) == (calibration.scale, over.shape, calibration.polish, "cube")
         assert np.array_equal(steps, np.rint(found[-1] / step))
         off = exact_slope(rows, lattice * 2.0**-OBJECTIVE_BITS, convexity, found[-1])
-        cell = math.sqrt(over.size) * 2.0 ** -(OBJECTIVE_BITS + 1)
         assert (off + cell) / convexity <= step
     assert len(found) == 3
+
+
+def test_there_are_no_more_records_than_a_noisy_number_bounds() -> None:
+    """But with a probability below 1e-41, by the tail of discrete Laplace noise; a public number is one itself."""
+    for scale, number in itertools.product((0.2, 20.0, 1e6), (-(10**7), 0, 10**9)):
+        bound = perturbation._bound_records(7, scale, number)
+        assert bound >= 70 and math.exp(-(bound - number) / scale) < 1e-41
+    assert perturbation._bound_records(7, None, 71) == 71 and perturbation._bound_records(7, None, 69) == 70
 
 
 @every("relation", dc.tools.RECORD_RELATIONS)
@@ -483,15 +498,14 @@ def test_all_parts_of_objective_perturbation_are_paid_for(relation: dc.Relation,
         mechanism, guarantee = dc.objective_perturbation(records=100), promise(epsilon, relation)
         calibration = made(mechanism, over, guarantee)
         _, script = run(mechanism, dc.designs.sum_gradients(rows_of(over, [(1, 1, 1, "yes")])), calibration, Script())
-        (_, _, scale, _), (_, _, polish, _) = script.asked[:2]
+        vectors = [call for call in script.asked if call[0] == "k_norm"]
+        (_, _, scale, _), (_, _, polish, _) = vectors[:2]
         parts = [
             Fraction(calibration.sensitivity) / Fraction(scale),
             calibration.curvature,
             Fraction(4) / Fraction(polish),
         ]
-        assert [scale for kind, _, scale, *_ in script.asked[2:] if kind == "k_norm"] == list(
-            calibration.measured.scales
-        )
+        assert [scale for _, _, scale, _ in vectors[2:]] == list(calibration.measured.scales)
         parts += [Fraction(calibration.measured.sensitivity) / Fraction(scale) for scale in calibration.measured.scales]
         parts += [1 / Fraction(scale) for kind, _, scale, _ in script.asked if kind == "laplace"]
         assert len(parts) == (7 if relation is ADD_REMOVE else 6)
@@ -500,8 +514,8 @@ def test_all_parts_of_objective_perturbation_are_paid_for(relation: dc.Relation,
         assert exact <= calibration.curvature <= exact * (1 + 1e-9)
         # A step is no shorter than the computed minimiser may be off: two of them are then two steps apart at most.
         convexity, cell = calibration.regularisation, math.sqrt(over.size) * 2.0 ** -(OBJECTIVE_BITS + 1)
-        rounding = perturbation._bound_rounding(100, over, convexity, calibration.scale, normal=False)
-        assert (100 * perturbation.GRADIENT_TOLERANCE + 2 * rounding + cell) / convexity <= calibration.polish_step
+        rounding = perturbation._bound_rounding(1000, over, convexity, calibration.scale, normal=False)
+        assert (1000 * perturbation.GRADIENT_TOLERANCE + 2 * rounding + cell) / convexity <= calibration.polish_step
 
 
 def test_objective_perturbation_releases_what_the_noise_says_and_nothing_else() -> None:

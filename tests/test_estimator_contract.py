@@ -275,13 +275,13 @@ def test_a_single_column_is_no_table(tmp_path: Path) -> None:
 @EACH
 def test_a_fit_that_is_refused_leaves_the_last_one(case: Case, tmp_path: Path) -> None:
     X, y = records()
-    estimator = made(case, opened(tmp_path, limit=1)).fit(pd.DataFrame(X, columns=["a", "b", "c"]), y)
-    before = dict(vars(estimator))
-    with pytest.raises(dc.BudgetError):
-        estimator.fit(X[:, :2], y)
-    with pytest.raises(dc.InputError):
-        estimator.fit(np.full((4, 2), np.nan), y[:4])
-    assert vars(estimator) == before
+    for limit, refused in ((1, dc.BudgetError), (2, dc.InputError)):
+        (tmp_path / str(limit)).mkdir()
+        estimator = made(case, opened(tmp_path / str(limit), limit)).fit(pd.DataFrame(X, columns=["a", "b", "c"]), y)
+        before = dict(vars(estimator))
+        with pytest.raises(refused):
+            estimator.fit(np.full((4, 2), np.nan), y[:4])
+        assert vars(estimator) == before
 
 
 # ------------------------------------------------------------------------------------------------------------- leaks

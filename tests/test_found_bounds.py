@@ -165,9 +165,7 @@ def test_what_is_refused_costs_nothing(make: Make, labelled: Any) -> None:
 
 def test_a_fit_that_its_mechanism_refuses_costs_nothing() -> None:
     X, y = records()
-    few = logistic(promise(3), records=200, find_bounds=0.1)
     for estimator in (
-        few,
         logistic(promise(3, delta="1e-6"), method="gradients"),
         logistic(promise(5000)),
         linear(promise("1e-15")),

@@ -143,7 +143,7 @@ BAD: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Any], str]] = {
 
 @pytest.mark.parametrize("wrong", BAD)
 def test_what_is_wrong_is_refused_before_anything_is_charged(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    paying, (make, change, message) = opened(), BAD[wrong]
+    paying, (make, change, message) = dc.Ledger("sqlite://").open("a", promise(1000, delta="1e-5")), BAD[wrong]
     monkeypatch.setattr(grid_search, "search", lambda *_: pytest.fail("a search began"))
     with pytest.raises(dc.InputError, match=message) as refused:
         make(paying).fit(*change(*records()))

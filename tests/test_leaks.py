@@ -59,6 +59,7 @@ def rows(n: int, **last: Any) -> pa.Table:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with a network, its schema, and one account for each relation."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DISCREET_LEDGER", f"sqlite:///{tmp_path / 'discreet-ledger.db'}")
     Path("n.bif").write_text(BIF)
     Path("s.json").write_text(SCHEMA)
     for relation in dc.tools.RECORD_RELATIONS:
@@ -270,6 +271,7 @@ def everything(table: pa.Table, relation: str, place: Path, monkeypatch: pytest.
     """All that a release shows: exit code, stdout, stderr, document, charge."""
     place.mkdir()
     monkeypatch.chdir(place)
+    monkeypatch.setenv("DISCREET_LEDGER", f"sqlite:///{place / 'discreet-ledger.db'}")
     Path("n.bif").write_text(BIF)
     Path("s.json").write_text(SCHEMA)
     dc.Ledger("sqlite:///discreet-ledger.db").open(relation, promise(relation, "3"))

@@ -11,6 +11,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -493,21 +494,34 @@ def test_a_commit_that_fails_is_looked_up(ledger: dc.Ledger, written_first: bool
     assert len(account.charges()) == written_first
 
 
-def test_a_charge_of_somebody_else_is_not_taken_for_a_lost_one(ledger: dc.Ledger) -> None:
-    """It has the same id, and cost less."""
-    account = ledger.open("a", spend(1))
-    engine = ledger._database._engine
+@every(
+    "purpose, request, mechanism, epsilon",
+    [
+        ("", "", "laplace", "0.01"),
+        ("", "", "gaussian", "0.5"),
+        ("p", "", "laplace", "0.5"),
+        ("", "q", "laplace", "0.5"),
+    ],
+)
+def test_a_charge_of_somebody_else_is_not_taken_for_a_lost_one(
+    purpose: str, request: str, mechanism: str, epsilon: str
+) -> None:
+    """It has the same id, and another price, mechanism, purpose or request."""
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = dc.Ledger(f"sqlite:///{folder}/budget.db")
+        account, engine = ledger.open("a", spend(1)), ledger._database._engine
 
-    def once(connection: sa.Connection) -> None:
-        sa.event.remove(engine, "commit", once)
-        connection.connection.rollback()
-        dc.Ledger(ledger.url).account("a").charge("r", "laplace", spend("0.01"))
-        raise sa.exc.OperationalError("", None, sqlite3.OperationalError("disk I/O error"))
+        def once(connection: sa.Connection) -> None:
+            sa.event.remove(engine, "commit", once)
+            connection.connection.rollback()
+            other = dc.Ledger(ledger.url).account("a", purpose=purpose, request=request)
+            other.charge("r", mechanism, spend(epsilon))
+            raise sa.exc.OperationalError("", None, sqlite3.OperationalError("disk I/O error"))
 
-    sa.event.listen(engine, "commit", once)
-    with pytest.raises(dc.InputError, match="disk I/O error; nothing was charged"):
-        account.charge("r", "laplace", spend("0.5"))
-    assert account.balance().epsilon_spent == Fraction(1, 100)
+        sa.event.listen(engine, "commit", once)
+        with pytest.raises(dc.InputError, match="disk I/O error; nothing was charged"):
+            account.charge("r", "laplace", spend("0.5"))
+        assert account.balance().epsilon_spent == Fraction(epsilon)
 
 
 def test_a_commit_that_fails_and_cannot_be_looked_up_is_unknown(ledger: dc.Ledger) -> None:
@@ -590,6 +604,7 @@ def test_a_ledger_in_memory_is_shared_by_threads_and_with_nobody_else() -> None:
         "postgresql+asyncpg://bob:s3cret@127.0.0.1:1/base", "sqlite+aiosqlite:///budget.db", "sqlite://budget.db",
         "sqlite:///" + "x" * 1900, "sqlite:///" + "x" * 2100, "s3cret" * 100_000, "sqlite:///\0", "sqlite:///\ud800x",
         "sqlite:///x\n/budget.db", "postgresql+psycopg://bob:s3cret@" + "h" * 1900, "sqlite://bob:s3cret@/budget.db",
+        "sqlite:///", "sqlite+pysqlite:///",
     ],
 )  # fmt: skip
 def test_a_bad_address_is_one_line_without_its_password(url: str) -> None:

@@ -66,6 +66,16 @@ CHAIN, SHARES = written(
 )  # fmt: skip
 
 
+def test_an_entry_is_for_a_draft_that_asks_for_all_that_it_says() -> None:
+    """But for its place, who made it and when, and what the books add: a new field is compared until it is said not."""
+    draft = Entry("a", 0, "charged", "r", "laplace", "1/2", purpose="p", request="q")
+    entry = replace(draft, sequence=3, who="ada", day="2026-11-25", epsilon_spent="1", delta_spent="1").sealed("before")
+    assert entry.is_for(draft)
+    free = {"sequence", "who", "day", "epsilon_spent", "delta_spent", "digest"}
+    compared = {name for name in COLUMNS if not entry.is_for(replace(draft, **{name: "other"}))}
+    assert compared == set(COLUMNS) - free
+
+
 def test_places_have_no_gap_and_sums_are_exact() -> None:
     assert [entry.sequence for entry in CHAIN] == list(range(7))
     assert CHAIN[-1].epsilon_spent == str(Fraction(1, 3) + Fraction(1, 7) + Fraction(1, 2) + Fraction(1, 10))

@@ -125,20 +125,43 @@ def test_a_ledger_that_forgets_is_no_default(home: Path, monkeypatch: pytest.Mon
         monkeypatch.setenv("DISCREET_LEDGER", url)
         with pytest.raises(dc.InputError):
             made(CASES[1]).fit(*records())
-    with pytest.raises(dc.InputError, match=r"DISCREET_LEDGER name a file, such as sqlite:///budget\.db"):
+    with pytest.raises(dc.InputError, match=r"DISCREET_LEDGER name a file, such as sqlite:////home/ada/budget\.db"):
         monkeypatch.setenv("DISCREET_LEDGER", "sqlite://")
         made(CASES[1]).fit(*records())
 
 
 @QUIET
-def test_the_default_ledger_is_that_of_the_commands(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_ledger_is_that_of_the_commands(
+    home: Path, state_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("DISCREET_LEDGER")
     made(CASES[1]).fit(*records())
-    assert dc.Ledger(f"sqlite:///{home / 'discreet-ledger.db'}").names() == ("default",)
+    assert dc.Ledger(f"sqlite:///{state_folder}/discreet/ledger.db").names() == ("default",)
+    assert not list(home.iterdir())
     (home / "settings.toml").write_text(f'ledger = "sqlite:///{home / "team.db"}"\n')
     monkeypatch.setenv("DISCREET_CONFIG", str(home / "settings.toml"))
     made(CASES[1]).fit(*records())
     assert dc.Ledger(f"sqlite:///{home / 'team.db'}").account("default").balance().epsilon_spent == 1
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_its_limit_is_one_for_all_folders(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever silences the warning has no more of it; and a ledger that would be another in each folder is none."""
+    monkeypatch.delenv("DISCREET_LEDGER")
+    spent = 0
+    for name in ("one", "two", "three"):
+        (home / name).mkdir()
+        monkeypatch.chdir(home / name)
+        for _ in range(2):
+            try:
+                made(CASES[1]).fit(*records())
+            except dc.BudgetError:
+                continue
+            spent += 1
+    assert spent == 3
+    monkeypatch.setenv("DISCREET_LEDGER", "sqlite:///budget.db")
+    with pytest.raises(dc.InputError, match="another one in every folder: write the whole path"):
+        made(CASES[1]).fit(*records())
 
 
 @QUIET

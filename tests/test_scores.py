@@ -410,7 +410,7 @@ BAD: dict[str, tuple[Callable[[np.ndarray, np.ndarray], tuple[Any, Any]], dict[s
 @pytest.mark.parametrize("bad", BAD)
 def test_bad_input_costs_nothing_and_is_not_quoted(kind: str, bad: str, tmp_path: Path) -> None:
     X, y = records(97)
-    paying = opened(tmp_path)
+    paying = dc.Ledger(f"sqlite:///{tmp_path / 'ledger.db'}").open("records", promise(1000, delta="1e-5"))
     fitted = made(kind, paying).fit(X, y)
     spoil, options = BAD[bad]
     with pytest.raises(dc.InputError) as refused:
@@ -450,6 +450,8 @@ class Recorded(dc.results.Account):
     """Test only: an account that never refuses, because nothing leaves."""
 
     def __init__(self) -> None: ...
+
+    def check(self, *_: Any) -> None: ...
 
     def charge(self, *_: Any, **__: Any) -> None: ...
 

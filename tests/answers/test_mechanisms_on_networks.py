@@ -98,6 +98,7 @@ def counts(case: Case) -> dc.results.Counts:
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Shell:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DISCREET_LEDGER", f"sqlite:///{tmp_path / 'discreet-ledger.db'}")
     ledger = dc.Ledger("sqlite:///discreet-ledger.db")
     for relation in dc.tools.RECORD_RELATIONS:
         ledger.open(relation.value, dc.Guarantee(epsilon=9, delta="1e-3", relation=relation, unit="record"))

@@ -15,7 +15,7 @@ IN_ONE_LINE = "or say epsilon=1 alone: adding or removing a record, paid by the 
 
 
 def promised(estimator: Any) -> tuple[Guarantee, Account]:
-    """What a fit promises and who pays for it.
+    """The guarantee of a fit, and the account that can pay for it: asked before a record is read.
 
     Args:
         estimator: with the public attributes `guarantee` and `account`, and perhaps `epsilon` and `delta`, which stand
@@ -26,6 +26,7 @@ def promised(estimator: Any) -> tuple[Guarantee, Account]:
 
     Raises:
         InputError: one of them is not there, is something else, or is said twice.
+        BudgetError: the account cannot pay, whatever the records are.
     """
     guarantee, account = estimator.guarantee, estimator.account
     epsilon, delta = getattr(estimator, "epsilon", None), getattr(estimator, "delta", None)
@@ -38,7 +39,7 @@ def promised(estimator: Any) -> tuple[Guarantee, Account]:
         guarantee = Guarantee(
             epsilon=epsilon, delta=0 if delta is None else delta, relation=limit.relation, unit=limit.unit
         )
-        return guarantee, paying(estimator)
+        return _check_budget(guarantee, paying(estimator))
     if not isinstance(guarantee, Guarantee):
         raise InputError(
             "fit needs guarantee=Guarantee(epsilon=1, delta=0, relation='add-remove', unit='record'), what is "
@@ -51,7 +52,7 @@ def promised(estimator: Any) -> tuple[Guarantee, Account]:
             "fit needs account=Ledger('sqlite:///budget.db').open('patients', limit): every fit spends from it; "
             f"{IN_ONE_LINE}"
         )
-    return guarantee, account
+    return _check_budget(guarantee, account)
 
 
 def paying(estimator: Any) -> Account:
@@ -71,3 +72,9 @@ def paying(estimator: Any) -> Account:
     if not isinstance(estimator.account, Account):
         raise InputError(f"nobody pays: give account=Ledger('sqlite:///budget.db').account(name), {IN_ONE_LINE}")
     return estimator.account
+
+
+def _check_budget(guarantee: Guarantee, account: Account) -> tuple[Guarantee, Account]:
+    """Refuse what the account cannot pay."""
+    account.check(guarantee)
+    return guarantee, account

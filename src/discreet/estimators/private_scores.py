@@ -105,6 +105,7 @@ def release_score(
     require_drawable(number, 2)
     require_level(level, number)
     fitted = _find_private(estimator)
+    account.check(guarantee)  # before a record is read
     predicted = np.asarray(estimator.predict(X))
     target = read_target(fitted, y, len(predicted), numeric=is_regressor(fitted))
     released = release_hits(fitted, predicted, target, guarantee, account)

@@ -5,7 +5,7 @@ r"""Objective perturbation: a regression as the minimiser of a regularised, rand
 with f of `model/response.py`: two classes (logistic), more of them (multinomial, one w for each), or counts (Poisson).
 The regularisation Lambda is a public number: nothing here is divided or multiplied by the number of records.
 
-Proof of the guarantee, in three steps.
+Proof of the guarantee, in four steps.
 
 1. Ideal b, exact minimiser. For any records the map from b to the minimiser is one to one: b = -Lambda w - g(w), where
    g(w) is the sum of `(mean - y) v`. It and its inverse are Lipschitz, and so almost everywhere differentiable: the
@@ -24,19 +24,22 @@ Proof of the guarantee, in three steps.
 3. The minimiser that is computed belongs to the lattice point, and is found in floating point. With t the length of
    gradient that is allowed, of which rounding takes at most half, it is within `(t + sqrt(d) 2^-BITS / 2) / Lambda` of
    the ideal one, as J is Lambda-convex. Cube noise is added to its whole steps of at least that length, counted from
-   the floats next to it, which are less than another step away: with m = 2
-   steps of error at most, on each side, the loss is at most 2 m / polish more than that of the same noise on the ideal
-   minimiser, which is post-processing of step 1.
+   the floats next to it, which are less than another step away: with m = 2 steps of error at most, on each side, the
+   loss is at most 2 m / polish more than that of the same noise on the ideal minimiser, which is post-processing of 1.
    Rounding: at the ideal minimiser J is at most J(0), so `|w| <= sqrt(2 n h / Lambda) + 2 |b| / Lambda` there, with h
    the most by which a record's loss at 0 is above its least (log 2 for two classes), and the computed one is as near to
    it as said; a record's part of the gradient is off by less than `(40 + 8 (K - 1) + m^2 (1 + |w|_1) 2^-40) 2^-53`, m
-   the weights of an output (`Gradients.expansion`). `_bound_rounding` sums that over n = RECORDS_EXCESS times as
-   many records as expected, more than which are refused, and for |b| up to `_bound_tilt`. A longer b, whose
-   probability is below 1e-41 for any d, is where the argument ends: a cube's radius is a sum of d + 1 geometric
-   variates and at most d, as is a ball's but for its cells, and a diamond's absolute sum is one of d of them. By
-   Chernoff's bound each is at most
-   x = 2 n + 200 scales, n = d + 1, but with a probability of `exp(-(x - n - n log(x / n)))`; and of Gaussian noise no
-   coordinate is beyond 15 deviations.
+   the weights of an output (`Gradients.expansion`). `_bound_rounding` sums that over n records (step 4) and for |b| up
+   to `_bound_tilt`. A longer b, whose probability is below 1e-41 for any d, is where the argument ends: a cube's radius
+   is a sum of d + 1 geometric variates and at most d, as is a ball's but for its cells, and a diamond's absolute sum is
+   one of d of them. By Chernoff's bound each is at most x = 2 m + 200 scales, m = d + 1, but with a probability of
+   `exp(-(x - m - m log(x / m)))`; and of Gaussian noise no coordinate is beyond 15 deviations.
+4. n is at least RECORDS_EXCESS times the declared number. More records cannot be refused: whether there are more than a
+   public number is a word about them that nothing pays for; a few declared numbers would read theirs off. Nor can some
+   be left out: a rule that keeps n records whole, at most n of more, and changes by one where one is added, keeps of
+   n + 1 what is within one of each n of them: all. So the number of records is drawn first, with the noise that 1/20 of
+   epsilon pays for, and n is at least that and 95 scales: steps 1 to 3 then have a public n, by adaptive composition,
+   which is too small with a probability below 1e-41, too. Under REPLACE n is at least the number, which is public.
 
 The norm is that of the design's shape, whose noise is least (`model/design.py`). In a design with groups of indicators
 or with many classes it may be the sum of absolute values, in which a record is no longer than the number of its groups,
@@ -75,6 +78,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -110,10 +114,12 @@ MOST_LAMBDA = 1e6
 """Most regularisation, beyond which nothing is left of a weight."""
 LEAST_LAMBDA = 1e-6
 """Least regularisation for each expected record and squared length: below it the search would not end."""
-GRADIENT_TOLERANCE = 1e-13
-"""Length of the gradient at which the search ends, for each expected record, besides rounding."""
+GRADIENT_TOLERANCE = 1e-14
+"""Length of the gradient at which the search ends, for each of n records, besides rounding."""
 RECORDS_EXCESS = 10
-"""Most records for each expected one; rounding grows with them."""
+"""Records for each expected one up to which the weights have their finest steps; rounding grows with records."""
+TAIL_SCALES = 95
+"""Scales of discrete Laplace noise beyond which none is expected: `exp(-95)` is below 1e-41."""
 WEIGHTS_LIMIT = 1000
 """Most weights: the search solves as many equations at every step."""
 POLISH_SHARE = Fraction(1, 100)
@@ -187,49 +193,38 @@ def objective_perturbation(
     if curvature not in (0, 1):
         raise InputError(f"curvature is 1 to measure it, or 0, not {curvature!r}")
     if regularisation is not None and not LEAST_LAMBDA <= float(regularisation) <= MOST_LAMBDA:
-        raise InputError(
-            f"regularisation must be a number from {LEAST_LAMBDA} to {MOST_LAMBDA:g}, got {regularisation}"
-        )
+        raise InputError(f"regularisation is a number from {LEAST_LAMBDA} to {MOST_LAMBDA:g}, not {regularisation}")
 
     def calibrate(design: Design, prior: Normal, guarantee: Guarantee) -> ObjectiveNoise:
         response_of(design)
         if design.weights > WEIGHTS_LIMIT:
-            raise InputError(
-                f"objective_perturbation takes at most {WEIGHTS_LIMIT:,} weights; this design has {design.weights:,}"
-            )
+            raise InputError(f"objective_perturbation takes at most {WEIGHTS_LIMIT:,} weights, not {design.weights:,}")
         if not EPSILON_RANGE[0] <= guarantee.epsilon <= EPSILON_RANGE[1]:
             raise InputError(f"objective_perturbation takes an epsilon from {EPSILON_RANGE[0]} to {EPSILON_RANGE[1]}")
         measured = bool(curvature) and design.measurable
         return _calibrate_noise(design, guarantee, records, regularisation, measured=measured)
 
     def draw(statistic: Gradients, prior: Normal, calibration: ObjectiveNoise, noise: Noise) -> GradientTrace:
-        design = statistic.over
-        lattice = _draw_tilt(design, calibration, noise)
-        tilt = np.asarray(lattice * 2.0**-OBJECTIVE_BITS, np.float64)
-        normal = calibration.rho is not None
-        rounding = _bound_rounding(records, design, calibration.regularisation, calibration.scale, normal=normal)
-        found = minimiser(statistic, tilt, calibration.regularisation, GRADIENT_TOLERANCE * records + rounding)
-        steps = np.rint(found / calibration.polish_step).astype(np.int64)
-        weights = np.asarray(noise.k_norm(steps, calibration.polish, "cube") * calibration.polish_step, np.float64)
+        design, convexity = statistic.over, calibration.regularisation
+        total = noisy_total(statistic.records, calibration.total_scale, noise)
+        most = _bound_records(records, calibration.total_scale, statistic.records if total is None else total.value)
+        end, step = _set_precision(most, design, convexity, calibration.scale, normal=calibration.rho is not None)
+        tilt = np.asarray(_draw_tilt(design, calibration, noise) * 2.0**-OBJECTIVE_BITS, np.float64)
+        steps = np.rint(minimiser(statistic, tilt, convexity, end) / step).astype(np.int64)
+        weights = np.asarray(noise.k_norm(steps, calibration.polish, "cube") * step, np.float64)
         # At the minimiser the gradient of the log-likelihood is Lambda w + b: a noisy gradient like any other.
         return GradientTrace(
             design=design,
             points=weights[None],
-            gradients=calibration.regularisation * weights[None],
+            gradients=convexity * weights[None],
             scale=calibration.scale * 2.0**-OBJECTIVE_BITS,
             weights=weights,
-            total=noisy_total(statistic.records, calibration.total_scale, noise),
+            total=total,
             curvature=_blur_curvature(statistic, weights, calibration, noise),
             normal=True if calibration.rho else None,
         )
 
-    def require(statistic: Gradients) -> None:
-        if statistic.records > RECORDS_EXCESS * records:
-            raise InputError(
-                f"there are more than {RECORDS_EXCESS} times as many records as were expected; declare a larger number"
-            )
-
-    return Mechanism("objective_perturbation", calibrate, draw, Gradients, require)
+    return Mechanism("objective_perturbation", calibrate, draw, Gradients)
 
 
 def _calibrate_noise(
@@ -237,10 +232,7 @@ def _calibrate_noise(
 ) -> ObjectiveNoise:
     """Split epsilon and find the noise that each share buys; with a delta that of Gaussian noise, where it is less."""
     convexity = None if regularisation is None else records * regularisation * float(design.squared_length)
-
-    def with_noise(*, normal: bool) -> ObjectiveNoise:
-        return _calibrate_with(design, guarantee, records, convexity, measured=measured, normal=normal)
-
+    with_noise = partial(_calibrate_with, design, guarantee, records, convexity, measured=measured)
     found = with_noise(normal=False)
     if guarantee.delta:
         try:
@@ -282,16 +274,13 @@ def _calibrate_with(
         sensitivity, scale, second = _calibrate_gaussian(design, guarantee.relation, rho, measured=measured)
     else:
         scale, cost = k_norm_scale(sensitivity, left, size, design.shape)
-    rounding = _bound_rounding(records, design, convexity, scale, normal=normal)
-    off = (GRADIENT_TOLERANCE * records + 2 * rounding + math.sqrt(size) * 2.0 ** -(OBJECTIVE_BITS + 1)) / convexity
     return ObjectiveNoise(
         regularisation=convexity,
         sensitivity=sensitivity,
         scale=scale,
         curvature=curvature,
         polish=polish,
-        # A power of two: products with it are exact.
-        polish_step=2.0 ** math.ceil(math.log2(off * (1 + 1e-9))),
+        polish_step=_set_precision(_bound_records(records, total_scale, 0), design, convexity, scale, normal=normal)[1],
         total_scale=total_scale,
         reported=cost + curvature + polish_cost + total_cost + measured_cost,
         measured=second,
@@ -331,7 +320,6 @@ def _find_rho(design: Design, guarantee: Guarantee, epsilon: Fraction, *, measur
     lost = Fraction(2 * size * math.exp(-(TAIL_DEVIATIONS**2) / 2)) * (1 + LOG_ROUNDING)
     if guarantee.delta <= 2 * lost:
         raise InputError(f"objective_perturbation takes a delta above {float(2 * lost):.2g} for these weights, or none")
-
     delta = (guarantee.delta - lost) / corners / (Fraction(math.exp(hidden)) * (1 + LOG_ROUNDING))
 
     def bought(amount: Fraction) -> tuple[Fraction, Fraction]:
@@ -429,9 +417,22 @@ def _bound_tilt(design: Design, scale: float, *, normal: bool) -> float:
     return math.sqrt(size) * radius if design.shape == "cube" else radius
 
 
-def _bound_rounding(records: int, design: Design, convexity: float, scale: float, *, normal: bool) -> float:
-    """Bound how far a computed gradient can be off: see step 3."""
-    most, size, several = RECORDS_EXCESS * records, design.weights, 1 + (design.outputs > 1)
+def _bound_records(records: int, scale: float | None, number: int) -> int:
+    """Bound how many records there are, by those expected and a noisy number of them, or the public one: see step 4."""
+    return max(RECORDS_EXCESS * records, number) + (0 if scale is None else math.ceil(TAIL_SCALES * scale))
+
+
+def _set_precision(most: int, design: Design, convexity: float, scale: float, *, normal: bool) -> tuple[float, float]:
+    """Set the gradient at which the search ends, and the step of weights, no shorter than they are off: see step 3."""
+    rounding = _bound_rounding(most, design, convexity, scale, normal=normal)
+    end, lattice = GRADIENT_TOLERANCE * most + rounding, math.sqrt(design.weights) * 2.0 ** -(OBJECTIVE_BITS + 1)
+    # A power of two: products with it are exact.
+    return end, 2.0 ** math.ceil(math.log2((end + rounding + lattice) / convexity * (1 + 1e-9)))
+
+
+def _bound_rounding(most: int, design: Design, convexity: float, scale: float, *, normal: bool) -> float:
+    """Bound how far a computed gradient of `most` records can be off: see step 3."""
+    size, several = design.weights, 1 + (design.outputs > 1)
     tilt = _bound_tilt(design, scale, normal=normal)
     longest = math.sqrt(2 * most * response_of(design).height / convexity) + 2 * tilt / convexity
     uneven = several * design.size**2 * (1 + math.sqrt(size) * longest) * 2.0**-40

@@ -1,7 +1,8 @@
 """The default account: what a fit spends from that names no account of its own.
 
 It is opened once, in the ledger that commands take without `--ledger`, with a limit that is written here and depends on
-nothing: not on the fit that opens it, nor on how often it was asked for. Like any limit it never rises.
+nothing: not on the fit that opens it, nor on how often it was asked for, nor on the folder. Like any limit it never
+rises.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ class DefaultAccountWarning(UserWarning):
 
 
 def default_account() -> Account:
-    """The default account of the default ledger (`DISCREET_LEDGER`, the file of settings, or a file in this folder).
+    """The default account of the default ledger (`DISCREET_LEDGER`, the file of settings, or one file of this user).
 
     Returns:
         The account, opened with `DEFAULT_LIMIT` unless it is open; whoever opens it first may give it another limit.
 
     Raises:
-        InputError: the ledger cannot be opened, lives in memory, or has an account of this name for another relation or
-            unit.
+        InputError: the ledger cannot be opened, lives in memory or depends on the folder, or has an account of this
+            name for another relation or unit.
 
     Guarantee:
         None spent: it opens an account and charges nothing.
@@ -61,7 +62,7 @@ def default_account() -> Account:
     if ledger.place == ":memory:":
         raise InputError(
             "a ledger in memory forgets what was spent: let DISCREET_LEDGER name a file, such as "
-            "sqlite:///budget.db, or give account="
+            "sqlite:////home/ada/budget.db, or give account="
         )
     account = _open_or_find(ledger)
     limit = account.limit
@@ -91,8 +92,8 @@ def _warn_once(place: str, limit: str) -> None:
     """Say what is spent from, once in a process."""
     warnings.warn(
         f"fits without account= spend from account {DEFAULT_ACCOUNT!r} of ledger {shown_path(place)}, one for all "
-        f"records and for good; its limit: {limit}. For a budget of its own open an account for each data set: "
-        "account=Ledger(url).open(name, limit)",
+        f"records, in every folder and for good; its limit: {limit}. For a budget of its own open an account for each "
+        "data set: account=Ledger(url).open(name, limit)",
         DefaultAccountWarning,
         stacklevel=6,  # of whoever called fit
     )

@@ -122,7 +122,7 @@ class Database:
         self._process = os.getpid()
         address = _check_address(url)
         self._sqlite = address.get_backend_name() == "sqlite"
-        self._memory = self._sqlite and address.database in (None, "", ":memory:")
+        self._memory = self._sqlite and address.database in (None, ":memory:")
         if self._memory:
             self.place, self.url = ":memory:", url
             query = {"mode": "memory", "cache": "shared", "uri": "true"}
@@ -355,6 +355,8 @@ def _check_address(url: str) -> sa.URL:
         raise InputError(
             f"cannot understand the address {shown_address(url)}; a path comes after three strokes, sqlite:///"
         )
+    if backend == "sqlite" and address.database == "":
+        raise InputError("sqlite:/// names no file: sqlite:///budget.db does, and sqlite:// is a ledger in memory")
     refused = sorted(set(address.query) - (POSTGRESQL_ARGUMENTS if backend == "postgresql" else set()))
     if refused:
         raise InputError(
@@ -367,7 +369,7 @@ def _check_address(url: str) -> sa.URL:
 def _resolve_path(address: sa.URL) -> sa.URL:
     """Write the whole path of its file into the address, so that it stays the same when the process changes folders."""
     try:
-        return address.set(database=str(Path(address.database or "").resolve()))
+        return address.set(database=str(Path(str(address.database)).resolve()))
     except (OSError, RuntimeError, ValueError):  # a circle of links, a character that no path has
         raise InputError(f"the path of ledger {_shorten(_render(address))} leads nowhere; name a file") from None
 
@@ -433,7 +435,7 @@ def _refuse_network(path: str) -> None:
     if kind in NETWORK_SYSTEMS:
         raise InputError(
             f"ledger {_shorten(path)} is on a network file system ({kind}), whose locks do not hold what a ledger "
-            "needs: take a file on a disk of this machine, or PostgreSQL"
+            "needs: take a file on a disk of this machine, or PostgreSQL (--ledger, DISCREET_LEDGER)"
         )
 
 

@@ -7,11 +7,15 @@
 
 `@hospital` then stands for that address wherever one is asked for. DISCREET_LEDGER and DISCREET_DATABASE_HOSPITAL come
 before the file. Passwords are best left to the driver's own places, such as ~/.pgpass.
+
+The ledger that nothing names is one file of the user (`DEFAULT_LEDGER`). Neither it nor the one that the environment or
+the settings name depends on the folder in which a program runs: a limit in it would be as many as there are folders.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +25,8 @@ from discreet.errors import InputError, listed, shown, shown_path
 
 __all__ = ["DEFAULT_LEDGER", "address_of", "ledger_address"]
 
-DEFAULT_LEDGER = "sqlite:///discreet-ledger.db"
+DEFAULT_LEDGER = "~/.local/state/discreet/ledger.db, or discreet/ledger.db under XDG_STATE_HOME"
+"""Where the ledger is that nothing names, for a reader."""
 FILE_BYTES = 2**16
 """Most bytes of the file."""
 
@@ -33,13 +38,25 @@ def ledger_address(*given: str | None) -> str:
         given: by the command line, then by a project file; the first that is not None is taken.
 
     Returns:
-        It, or else the environment's, the file's, or a file in the folder where the command runs.
+        It, or else the environment's, the file's, or `DEFAULT_LEDGER`, whose folder is made for its owner alone (0700).
 
     Raises:
-        InputError: it is the name of no database; or the file of settings cannot be read.
+        InputError: it is the name of no database; the environment or the file names a path that depends on the folder;
+            the file cannot be read; or the folder of `DEFAULT_LEDGER` cannot be made.
     """
-    said = next((text for text in given if text is not None), None) or os.environ.get("DISCREET_LEDGER")
-    return address_of(said or _read_settings().get("ledger", DEFAULT_LEDGER))
+    named = next((text for text in given if text is not None), None)
+    if named is not None:
+        return address_of(named)
+    said = os.environ.get("DISCREET_LEDGER") or _read_settings().get("ledger")
+    if said is None:
+        return f"sqlite:///{_make_state_folder() / 'ledger.db'}"
+    address = address_of(said)
+    if re.match(r"sqlite[^:]*:///(?!/|:memory:)", address):
+        raise InputError(
+            f"ledger {shown(address)} would be another one in every folder: write the whole path, "
+            "sqlite:////home/ada/budget.db, in DISCREET_LEDGER or the settings"
+        )
+    return address
 
 
 def address_of(text: str) -> str:
@@ -69,6 +86,26 @@ def address_of(text: str) -> str:
             f"{listed(databases) or 'none'})"
         )
     return told or str(databases[name])
+
+
+def _make_state_folder() -> Path:
+    """Make the folder of this user's state, as the XDG rules have it, by which a relative path counts as none."""
+    state = Path(os.environ.get("XDG_STATE_HOME", ""))
+    try:
+        if not state.is_absolute():
+            state = Path.home() / ".local" / "state"
+        if not state.is_absolute():
+            raise RuntimeError  # a HOME that depends on the folder
+        folder = state / "discreet"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    except (OSError, RuntimeError, ValueError):
+        pass
+    raise InputError(
+        "the ledger has no place: there is no home folder in which discreet could write; name a ledger in "
+        "DISCREET_LEDGER, such as sqlite:////data/budget.db"
+    )
 
 
 def _find_file() -> Path:

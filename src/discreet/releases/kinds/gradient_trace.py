@@ -69,7 +69,7 @@ class ObjectiveNoise(Reported):
         scale: of the linear term, in the same steps.
         curvature: epsilon that the change of the objective's curvature costs.
         polish: scale of cube noise on the weights, in its own steps; it hides what the minimiser is off.
-        polish_step: one step of the released weights.
+        polish_step: one step of the released weights, unless there are many more records than expected.
         total_scale: of discrete Laplace noise on the number of records; None where it is public.
         reported: epsilon of all together, rounded up.
         measured: noise on the curvature at the released weights; None where that is not released.
