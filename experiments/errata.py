@@ -199,8 +199,7 @@ def _table(group: Group, found: Mapping[str, Outcome]) -> str:
 ABOUT_GROUNDS = (
     "For every line that has its own: how the number comes about, for which values of what the paper leaves open it is "
     "so, and the measured number of a second derivation, made from the paper's text alone, with its largest relative "
-    "difference from the first.. All other lines are of their case "
-    "alone, and nothing is held against a paper in them."
+    "difference from the first. All other lines are of their case alone, and nothing is held against a paper in them."
 )
 
 

@@ -134,7 +134,7 @@ BROKEN = Group(
                 (measured(value, 0.005),),
                 label=f"D Corollary 9, L = {lipschitz:g}, n = {records:,}",
                 ground=Ground(
-                    "The density ratio is the odds times 2/(n + 1), largest where the log odds are -L or L.",
+                    "The density ratio is the odds times (n + 1)/2, farthest from 1 where the log odds are -L or L.",
                     "L + ln((n + 1)/2), above 2L from n = 2 exp(L) on. The event has a probability under the prior, "
                     "and does not depend on the parameter that is drawn: restricting B to Theta_L is a reading. "
                     "Beta(2, 2) with c = 1.01, L0 = 0.06, as c > 1 is asked for",
