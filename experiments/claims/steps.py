@@ -262,8 +262,8 @@ TYPOS = Group(
             (claimed(10, 1e-9), measured(9, 1e-9)),
             ground=Ground(
                 "exp(ln 9) + exp(0), and 9 times 1.",
-                "A + between the two in the proof; (5b) itself has the product. With the sum the step fails wherever the "
-                "product is a tight bound, as it is here, since the sum exceeds it for all phi up to 1",
+                "A + between the two in the proof; (5b) itself has the product. With the sum the step fails wherever "
+                "the product is a tight bound, as it is here, since the sum exceeds it for all phi up to 1",
                 partial(second_hand.product_for_sum, 9),
             ),
         ),
