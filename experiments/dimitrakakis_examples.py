@@ -303,7 +303,8 @@ def _notes(found: Found) -> str:
     needed = [found["bits", f"c = {rate}", "needs a", -1] for rate in (1, 2)]
     return (
         "* Theorem 8.2: C and the bracket are at least 1, so that delta is at least "
-        f"{found['others', '8.2', 'least delta', -1]:.3f} for a record, whatever the model: it protects nobody.\n"
+        f"{found['others', '8.2', 'least delta', -1]:.3f} at rho = 1, whatever the model: it "
+        "protects nobody there; only a finer rho under a concentrated prior makes it small.\n"
         f"* Lemma 21: c > 1 needs a > {needed[0]:.2f} (not a > 1), c >= 2 needs a >= {needed[1]:.1f}; the beta "
         f"function's minimum is {found['bits', 'a = 1', 'least beta function', -1]:.4f} of the printed one (a = 1, "
         f"n = {RECORDS}); L0 = ln n comes from the binomial coefficient, which cancels in the posterior.\n"

@@ -4,8 +4,9 @@ Bernoulli families with theta = Delta, 2 Delta, ..., 1 - Delta, distance |x - y|
 theta))|`. Thick in the figure is the mass `xi(l <= L)`, thin the bound `1 - exp(-c (L - L0))` of Assumption 2 with the
 largest c that holds everywhere. L0 is not printed; it is taken to be the smallest l, where the mass starts.
 
-Example 1 keeps theta = 1, whose l is infinite, has a prior "xi = Delta" that sums to less than 1 without it, and the
-constant ln(1 / Delta); all three are measured beside the corrected ones.
+Example 1 has theta = k Delta for all k up to 1 / Delta, so that theta = 1, whose l is infinite, is among them: with it
+the prior, Delta for each, sums to 1, and no L there is satisfies Assumption 1. Without it, as the figure has it, the
+prior is divided by its sum, and ln(1 / Delta), which is said to satisfy the assumption, does: it is above the least L.
 
 The package has it as `dc.scores.own_family`, and `dc.sampled` draws from its posterior. What that charges
 for a replaced record, and for each unit of |x - y| under a metric, is the 2 L of Theorem 8.1 with the L of
@@ -94,8 +95,8 @@ def measured_family(step: float, prior: str) -> dict[str, float]:
 
     Returns:
         By name: `L`, `L0`, `c`; `slack` at c and `slack above`, at 1.01 c; `c from 0`, with L0 = 0; and of what is
-        printed `L printed`, `prior printed` (the sum of its masses), `prior refused` (whether the package refuses
-        them) and `c printed` (theta = 1 kept, prior uniform).
+        printed `L printed`, `prior printed` (the sum of its masses without theta = 1), `prior refused` (whether the
+        package refuses them) and `c printed` (theta = 1 kept, prior uniform).
     """
     constants = family_constants(step)
     masses, start = prior_masses(prior, constants), float(constants.min())
@@ -186,15 +187,15 @@ def present(frame: pd.DataFrame) -> Page:
                 "mass",
                 _figure(frame, found),
                 "Mass of L-Lipschitz parameters (thick) and the bound with the best c (thin); L in nats for each unit "
-                "of |x - y|. Marks: the uniform constant L, and above, in grey, the printed ln(1 / Delta).",
+                "of |x - y|. Marks: the least uniform constant L, and above, in grey, the printed ln(1 / Delta).",
             )
         ],
         [("Constants of Assumptions 1 and 2 (L and L0: nats; c: one over nats; 0: no c > 0 exists).",
           markdown(header, rows)), _shipped_table(found)],
         list(_checks(found)),
-        "Without theta = 1 the printed prior, Delta for each parameter, sums to "
+        "With theta = 1 the printed prior, Delta for each parameter, sums to 1; without it, to "
         + " and ".join(f"{found['uniform', step]['prior printed']:.2f} (Delta = {step:g})" for step in STEPS)
-        + "; here it is divided by that. " + _crossing(found),
+        + ", by which it is divided here. " + _crossing(found),
     )  # fmt: skip
 
 
@@ -220,16 +221,16 @@ def _shipped_table(found: dict[tuple[str, float], dict[str, float]]) -> tuple[st
 def _verdict(found: dict[tuple[str, float], dict[str, float]]) -> str:
     """One sentence."""
     shifted = all(found["exp(-l)", step]["c"] > found["uniform", step]["c"] for step in STEPS)
-    smaller = all(row["L"] < row["L printed"] for row in found.values())
+    within = all(row["L"] <= row["L printed"] for row in found.values())
     hopeless = all(row["c printed"] == 0 for row in found.values())
     constants = " and ".join(f"{found['uniform', step]['L']:.3f}" for step in STEPS)
     printed = " and ".join(f"{found['uniform', step]['L printed']:.3f}" for step in STEPS)
-    word = "Reproduced in part" if hopeless or smaller else "Reproduced"
-    before = "but only once theta = 1 is left out and the prior renormalised (no c > 0 exists before), "
+    word = "Reproduced in part" if hopeless or not within else "Reproduced"
+    before = "but only once theta = 1, which Example 1 includes, is left out (no c > 0 and no finite L exist before), "
     word, rise = (word, "rise") if shifted else ("Not reproduced", "do not rise")
     return (
-        f"{word}: with prior exp(-l) both bounds {rise}, {before if hopeless else ''}and L is {constants}, "
-        f"{'not' if smaller else 'against'} the printed ln(1 / Delta) = {printed}."
+        f"{word}: with prior exp(-l) both bounds {rise}, {before if hopeless else ''}and the least L is {constants}, "
+        f"{'as far as' if within else 'beyond'} the printed ln(1 / Delta) = {printed} allows."
     )
 
 
@@ -268,10 +269,10 @@ def _checks(found: dict[tuple[str, float], dict[str, float]]) -> Iterator[Check]
         yield Check.near(what, Estimate(0.0), Estimate(found[prior, STEPS[0]]["c from 0"]), digits=4)
     for step in STEPS:
         row, where = found["uniform", step], f"Delta {step:g}"
-        # ln((1 - Delta) / Delta) is what the family has, ln(1 / Delta) what is printed.
+        # ln((1 - Delta) / Delta) is the least L of the family, ln(1 / Delta) one that is printed to serve.
         gap = Estimate(row["L"] - row["L printed"])
         yield Check.near(f"L less the printed one, {where}", Estimate(math.log(1 - step)), gap, rounding=1e-9)
-        what = f"the printed prior, {where}: refused by the package as no distribution (1: it is)"
+        what = f"the prior Delta without theta = 1, {where}: refused by the package as no distribution (1: it is)"
         yield Check.near(what, Estimate(1.0), Estimate(row["prior refused"]), digits=0)
 
 

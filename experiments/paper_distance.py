@@ -53,11 +53,12 @@ def close_distance(gap: float) -> float:
 
 
 def historical_theorem_8_2(ratio: float, start: float, rate: float, distance: float) -> float:
-    """The delta of an untrimmed posterior as it was printed: `sqrt(C (1 + 2 L0 + 1/c) rho / 2)`. VACUOUS for records.
+    """The delta of an untrimmed posterior as it was printed: `sqrt(C (1 + 2 L0 + 1/c) rho / 2)`. VACUOUS at rho = 1.
 
     C and the bracket are at least 1, so at rho = 1 it is at least sqrt(1/2) = 0.707 for every model, prior and number
-    of records, and mostly above 1, where it says nothing at all. It must not be offered as protection, and is here only
-    so that this can be shown. What protects is trimming (`lipschitz.record_loss`).
+    of records, and mostly above 1, where it says nothing at all. Where a record is at a small distance under rho and
+    the prior is concentrated it says something: 0.023 for a coin known to be fair up to 1e-5, a record at 1/1000. It is
+    here so that both can be shown. What protects records is trimming (`likelihood_sensitivity.record_loss`).
 
     Args:
         ratio: C, at least 1.

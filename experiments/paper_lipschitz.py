@@ -134,8 +134,8 @@ def assumption_one(constants: npt.ArrayLike) -> float:
         InputError: no constant, or one that is negative or NaN.
 
     Source:
-        Dimitrakakis et al. (JMLR 2017), Assumption 1; Example 1 prints `ln(1 / Delta)`, and must leave out theta = 1,
-        whose constant is infinite.
+        Dimitrakakis et al. (JMLR 2017), Assumption 1. The `ln(1 / Delta)` of Example 1 satisfies it once theta = 1,
+        whose constant is infinite, is left out; the least one is smaller.
     """
     return float(_constants(constants).max())
 

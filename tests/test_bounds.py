@@ -389,7 +389,7 @@ def test_closeness_at_zero() -> None:
 
 
 def test_the_historical_theorem_is_vacuous_for_records() -> None:
-    """At least sqrt(1/2) whatever the constants; 1.9e8 for 50 records and the constants printed for Beta(1, 1)."""
+    """At rho = 1 at least sqrt(1/2) whatever the constants; 1.9e8 for 50 records and those printed for Beta(1, 1)."""
     rng = np.random.default_rng(11)
     for _ in range(200):
         ratio, start, rate = 1 + rng.exponential(), rng.exponential(), rng.exponential() + 1

@@ -68,7 +68,7 @@ def audited_choice(monkeypatch: pytest.MonkeyPatch, choice: CoinChoice, records:
 # -------------------------------------------------------------------------- Zhang et al., Algorithm 3 and Corollary 4
 
 
-@pytest.mark.parametrize(("floor", "records", "measured"), [(0.1, 500, 4.1), (0.01, 500, 21.9), (0.01, 5000, 26.2)])
+@pytest.mark.parametrize(("floor", "records", "measured"), [(0.1, 500, 4.14), (0.01, 500, 21.94), (0.01, 5000, 26.19)])
 def test_the_map_mechanism_of_algorithm_3(
     floor: float, records: int, measured: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,7 +77,7 @@ def test_the_map_mechanism_of_algorithm_3(
     finding = audited_choice(monkeypatch, map_as_printed(floor, 1.0, lipschitz, cells=60), records)
     assert not finding.holds
     fine = map_as_printed(floor, 1.0, lipschitz).loss((records, 0), (records - 1, 1))
-    assert fine == pytest.approx(measured, abs=0.05)
+    assert fine == pytest.approx(measured, abs=0.005)
     assert 0.95 * fine < finding.measured < fine
 
 
@@ -111,14 +111,14 @@ def test_it_is_the_cost_of_one_attribute(monkeypatch: pytest.MonkeyPatch) -> Non
 # ------------------------------------------------------------------------------ Dimitrakakis et al., Corollary 9
 
 
-@pytest.mark.parametrize(("records", "lipschitz", "measured"), [(20, 2.0, 5.0), (1000, 0.3, 7.2)])
+@pytest.mark.parametrize(("records", "lipschitz", "measured"), [(20, 2.0, 4.35), (1000, 0.3, 6.52)])
 def test_the_restricted_privacy_of_corollary_9(
     records: int, lipschitz: float, measured: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Claimed 2 L on the set where the likelihood is L-Lipschitz: 4, and 0.6, a twelfth of what is lost."""
+    """Claimed 2 L on the set where the likelihood is L-Lipschitz: 4, and 0.6, an eleventh of what is lost."""
     finding = audited_choice(monkeypatch, untrimmed_inside(lipschitz, cells=60), records)
     assert not finding.holds
-    assert finding.measured == pytest.approx(measured, abs=0.06)
+    assert finding.measured == pytest.approx(measured, abs=0.01)
 
 
 # ------------------------------------------------------------------------- Chowdhury et al., Algorithm 1, replacing

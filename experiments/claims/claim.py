@@ -11,10 +11,23 @@ import numpy.typing as npt
 
 from ..pages import Check, Estimate, estimate
 
+ROUNDING = 1e-15
+"""What a sum of numbers near 1 that should be 0 may come to."""
 SANE = 0.05
 """Part of a reference by which a simulated number may miss it and still be said to have come out."""
 
-__all__ = ["Claim", "Group", "Outcome", "Reference", "claimed", "difference", "measured", "number", "ratio"]
+__all__ = [
+    "Claim",
+    "Ground",
+    "Group",
+    "Outcome",
+    "Reference",
+    "claimed",
+    "difference",
+    "measured",
+    "number",
+    "ratio",
+]
 
 Quantity = Literal["claimed", "measured", "ratio", "difference"]
 Kind = Literal["at most", "at least", "equal", "above"]
@@ -59,6 +72,24 @@ def difference(value: float, rounding: float) -> Reference:
 
 
 @dataclass(frozen=True, eq=False)
+class Ground:
+    """How a number follows, how far what it shows reaches, and who else finds it.
+
+    Args:
+        derivation: how the measured number comes about, Markdown without pipes.
+        constants: for which values of what the paper leaves open the line is so, and for which it is not; how the text
+            was read where it can be read otherwise.
+        second: gives (claimed, measured) by other means, from the paper's text alone; or why nobody does.
+        agrees: by how much the two may differ, relative to the first; of a simulated number four standard errors more.
+    """
+
+    derivation: str
+    constants: str
+    second: Callable[[], tuple[float, float]] | str
+    agrees: float = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
 class Claim:
     """A printed claim about one case.
 
@@ -72,6 +103,7 @@ class Claim:
         repeats: quick and full; (1, 1) where nothing is random.
         label: in the figure; empty for a claim that is not drawn.
         tolerance: relative to the larger of the claimed number and 1, by which a measurement in floating point may err.
+        ground: derivation, free constants and second derivation; None for that of its group.
     """
 
     item: str
@@ -83,6 +115,7 @@ class Claim:
     repeats: tuple[int, int] = (1, 1)
     label: str = ""
     tolerance: float = 1e-9
+    ground: Ground | None = None
 
     @property
     def key(self) -> str:
@@ -120,6 +153,22 @@ class Outcome:
     def ratio(self) -> Estimate:
         """Measured divided by claimed, without a standard error; NaN where the claim is 0."""
         return Estimate(self.measured.mean / self.claimed.mean if self.claimed.mean else np.nan)
+
+    def agrees(self, ground: Ground, second: tuple[float, float]) -> bool:
+        """Whether another derivation has the same numbers.
+
+        Args:
+            ground: with the precision.
+            second: (claimed, measured) of it.
+
+        Returns:
+            Equal to that precision, and four standard errors of what is simulated here.
+        """
+        pairs = zip((self.claimed, self.measured), second, strict=True)
+        return all(
+            each.mean == other or abs(each.mean - other) <= ground.agrees * abs(other) + 4 * each.error + ROUNDING
+            for each, other in pairs
+        )
 
     @staticmethod
     def of(claim: Claim, rows: npt.NDArray[np.float64]) -> Outcome:
@@ -166,6 +215,7 @@ class Group:
         word: the answer in the table, where it is the expected one; of open questions, always; empty for readings, of
             which the table says whether each fails or stands.
         claims: of the group.
+        ground: of the lines that have none of their own; None where each has one.
     """
 
     title: str
@@ -173,6 +223,24 @@ class Group:
     holds: bool | None
     word: str
     claims: Sequence[Claim]
+    ground: Ground | None = None
+
+    def ground_of(self, claim: Claim) -> Ground:
+        """What a line of the group stands on.
+
+        Args:
+            claim: of the group.
+
+        Returns:
+            Its own ground, or that of the group.
+
+        Raises:
+            ValueError: neither has one.
+        """
+        ground = claim.ground or self.ground
+        if ground is None:
+            raise ValueError(f"a ground is missing: {claim.key}")
+        return ground
 
 
 def _mean(values: npt.NDArray[np.float64]) -> Estimate:

@@ -13,7 +13,7 @@ from discreet.model.score_tables import SCORE_STEPS
 from discreet.theory.factors import CategoricalFactor
 
 from ..networks import asia
-from .claim import Claim, Group, claimed, measured
+from .claim import Claim, Ground, Group, claimed, measured
 from .noise import chain, complete, naive_bayes, variance_ratio
 from .steps import CHANCES
 
@@ -137,5 +137,10 @@ LOOSE = Group(
             "at most",
             lambda: (2.0, _coin_factor().width(dc.Relation.ADD_REMOVE) / SCORE_STEPS),
         ),
+    ),
+    Ground(
+        "All patterns of changed bits of a record, or the widths of factors.",
+        "The networks and factors of the cases; the printed bounds hold for all",
+        "none: the printed bounds hold",
     ),
 )

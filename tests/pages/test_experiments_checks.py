@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from experiments import noise_law
-from experiments.noise_law import METRIC, law_of_noise, noise_check, noise_row
+from experiments.noise_law import METRIC, law_of_noise, law_of_star, noise_check, noise_row
 from experiments.pages import Check, Estimate
 
 import discreet as dc
@@ -133,6 +133,52 @@ def test_the_law_of_noise_by_summation(scale: float) -> None:
     k = np.arange(-2000, 2001)
     weights = np.exp(-np.abs(k) / scale)
     assert law_of_noise(scale) == pytest.approx(float(np.abs(k) @ weights / weights.sum()))
+
+
+@every("scale", [0.2, 0.5, 1.0, 2.0])
+@every("lengths", [(2, 2), (3, 2), (1, 2), (2, 2, 2)])
+def test_the_law_of_a_star_by_enumeration(lengths: tuple[int, ...], scale: float) -> None:
+    """Rows of each table by their sum and norm; blocks are rows of one sum, and as many have a norm of at most n."""
+    reach = 14 if scale < 1 else 40
+    steps = np.arange(-reach, reach + 1)
+    within = np.ones((2 * reach + 1, reach + 1))  # by sum and norm, up to the reach
+    for length in lengths:
+        cells = np.stack(np.meshgrid(*[steps] * length), axis=-1).reshape(-1, length)
+        norms = np.abs(cells).sum(axis=1)
+        near = cells[norms <= reach]
+        number = np.zeros_like(within)
+        np.add.at(number, (near.sum(axis=1) + reach, np.abs(near).sum(axis=1)), 1)
+        within *= number.cumsum(axis=1)
+    blocks = np.diff(within.sum(axis=0), prepend=0)
+    weights = blocks * np.exp(-np.arange(reach + 1) / scale)
+    assert law_of_star(lengths, scale) == pytest.approx(np.arange(reach + 1) @ weights / weights.sum(), rel=1e-3)
+
+
+@every("scale", [0.2, 1.0, 7.5])
+def test_the_law_of_a_star_of_one_table_and_of_a_large_scale(scale: float) -> None:
+    for length in (1, 2, 5):
+        assert law_of_star([length], scale) == pytest.approx(length * law_of_noise(scale))
+    assert law_of_star([2] * 16, 1000.0) == pytest.approx(17 * 1000.0, rel=1e-3)
+
+
+@every(("epsilon", "ratio"), [(10.0, 1.5), (5.0, 1.0)])
+def test_the_noise_of_a_star_at_a_small_scale_is_that_of_its_law(epsilon: float, ratio: float) -> None:
+    """Sixteen tables of one star, scales .2 and .4, where d times one cell's noise is far too small.
+
+    200 releases of two blocks: the mean is within 4 % (one standard error); it may be off by a quarter, 1e-9.
+    """
+    network = network_of(dict.fromkeys("yabcdefghijklmnop", 2), " ".join(f"y>{x}" for x in "abcdefghijklmnop"))
+    codes = np.random.default_rng(1).integers(2, size=(17, 50))
+    counts, rng = dc.tools.count_codes(network, dict(zip(network.nodes, codes, strict=True))), np.random.default_rng(2)
+    promise = dc.Guarantee(epsilon=epsilon, delta=0, relation="replace", unit="record")
+    prior = dc.Dirichlet.uniform(network)
+    releases = [dc.simulate(dc.planned(audit=0), counts, prior, promise, rng=rng) for _ in range(200)]
+    assert all(len(release.payload.stars) for release in releases)
+    rows = pd.DataFrame([{"repeat": r, **noise_row(release, counts)} for r, release in enumerate(releases)])
+    assert abs(rows["value"].mean() - 1) < 0.25
+    assert noise_check(rows, "it").passes
+    (scale,) = set(releases[0].payload.scales.values())
+    assert law_of_star([2] * 16, scale) > ratio * 17 * law_of_noise(scale)
 
 
 @every("relation", ["add-remove", "replace"])

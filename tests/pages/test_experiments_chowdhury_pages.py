@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import numpy as np
@@ -18,7 +19,7 @@ from experiments import errors as measured
 from experiments.harness import Task
 from experiments.networks import asia
 from experiments.noise_law import METRIC
-from experiments.pages import Page
+from experiments.pages import Check, Estimate, Page
 from scipy.integrate import quad
 
 import discreet as dc
@@ -198,6 +199,16 @@ def test_favourites_are_those_of_enumeration() -> None:
     for draw, states in enumerate(found):
         best = np.unravel_index(int(summed[..., draw].argmax()), (2, 2, 2))
         assert states == dict(zip(order, map(int, best), strict=True))
+
+
+def test_a_quick_run_of_table_1_can_tell_the_default_from_the_baseline() -> None:
+    """With 5 repeats the standard error was .0133; four of them must stay below what would still be sane."""
+    repeats = {setting["method"]: number for setting, number in table_1.plan(True)}
+    assert {repeats[name] for name in table_1.COMPARED} == {table_1.REPEATS}
+    error = 0.0133 * math.sqrt(5 / table_1.REPEATS)
+    check = Check.above("difference", Estimate(0.04, error), 0.0, sane=-0.05)
+    assert check.passes
+    assert not Check.above("difference", Estimate(-0.06, error), 0.0, sane=-0.05).holds
 
 
 def test_right_answers() -> None:

@@ -99,12 +99,14 @@ def test_the_page_of_figure_1_reacts() -> None:
     frame = rows_of(figure_1.EXPERIMENT, "dimitrakakis_figure_1", figure_1.plan(True))
     page = figure_1.present(frame)
     assert (
-        not failed(page) and page.verdict.startswith("Reproduced in part: ") and "1.386 and 2.944, not" in page.verdict
+        not failed(page)
+        and page.verdict.startswith("Reproduced in part: ")
+        and "1.386 and 2.944, as far as" in page.verdict
     )
     steps = frame[(frame["metric"] == "mass") & (frame["prior"] == "uniform") & (frame["step"] == 0.2)]
     assert steps["value"].tolist() == pytest.approx([0.5, 1.0])
     assert failed(figure_1.present(changed(frame, 0.0, metric="prior refused"))) == [
-        f"the printed prior, Delta {step:g}: refused by the package as no distribution (1: it is)"
+        f"the prior Delta without theta = 1, Delta {step:g}: refused by the package as no distribution (1: it is)"
         for step in figure_1.STEPS
     ]
     printed = changed(frame, 1.386, metric="L printed", step=0.2)
