@@ -406,9 +406,9 @@ def test_without_a_sampler_that_is_needed_there_are_estimates_alone() -> None:
     *messages, charged, there = done.stdout.splitlines()
     assert len(messages) == 3 and len(set(messages)) == 1
     assert messages[0].startswith(
-        "this posterior needs a Markov chain sampler, and blackjax is not installed: install "
+        "this posterior needs a Markov chain sampler, and blackjax is not installed: pip install "
     )
-    assert "discreet[mcmc]; the release itself is not affected" in messages[0]
+    assert "'.[mcmc]' in a clone of discreet; the release itself is not affected" in messages[0]
     assert (charged, there) == ("True 2 True", "(7,) (300,) False")
 
 

@@ -28,7 +28,16 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 
-__all__ = ["RecordPass", "Sampling", "WeightedLaws", "ancestors_beyond", "log_weight", "weighted_laws"]
+__all__ = [
+    "MOST_DRAWN_STATES",
+    "PARENT_RECORDS",
+    "RecordPass",
+    "Sampling",
+    "WeightedLaws",
+    "ancestors_beyond",
+    "log_weight",
+    "weighted_laws",
+]
 
 Codes = npt.NDArray[np.unsignedinteger]
 
@@ -182,8 +191,10 @@ def _sum_by_states(network: Network, scope: Scope, codes: Mapping[str, Codes], w
     return np.asarray(sums.reshape(len(weights), states).T, np.float64)
 
 
-def log_weight(cells: Tables, evidence: Mapping[str, int], rng: np.random.Generator) -> Floats:
-    """`log P(evidence)` under every draw, by 4,096 weighted records of each; shape `(draws,)`.
+def log_weight(
+    cells: Tables, evidence: Mapping[str, int], rng: np.random.Generator, *, records: int = PARENT_RECORDS
+) -> Floats:
+    """`log P(evidence)` under every draw, by as many weighted records of each; shape `(draws,)`.
 
     Example:
         >>> from discreet import Network, Variable
@@ -195,11 +206,11 @@ def log_weight(cells: Tables, evidence: Mapping[str, int], rng: np.random.Genera
     network, draws = cells.network, cells.draws or 1
     above = network.ancestors(evidence)
     nodes, found = [node for node in network.order if node in above], np.empty(draws)
-    size = max(1, STATES_AT_ONCE // PARENT_RECORDS)
+    size = max(1, STATES_AT_ONCE // records)
     for start in range(0, draws, size):
         part = slice(start, min(start + size, draws))
-        logs, _ = _draw_records(cells, nodes, evidence, part, PARENT_RECORDS, rng)
-        found[part] = np.logaddexp.reduce(logs, axis=-1) - math.log(PARENT_RECORDS)
+        logs, _ = _draw_records(cells, nodes, evidence, part, records, rng)
+        found[part] = np.logaddexp.reduce(logs, axis=-1) - math.log(records)
     return found
 
 

@@ -56,7 +56,8 @@ def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
 
     Returns:
         As many draws, over the network without the states that say that a value is missing. What tables say of pairs
-        beyond the network's families is not read.
+        beyond the network's families is not read, so that answers differ from those of `posterior`, also answers about
+        columns without a gap: each says that it is "assumed", and why.
 
     Raises:
         InputError: no variable may be missing, or the law of complete records needs more memory than there is.
@@ -79,7 +80,10 @@ def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
         raise InputError("no variable of this release may be missing; its posterior is that of complete records")
     wide = posterior if posterior.saturated is None else posterior.saturated
     source = posterior.source and Source(lambda rng: assume_at_random(posterior.fresh(rng=rng)), posterior.source.rng)
-    complete = replace(wide, cells=_complete_rows(wide), twins=None, source=source, tables=None, saturated=None)
+    basis = posterior.basis and replace(posterior.basis, at_random=True)
+    complete = replace(
+        wide, cells=_complete_rows(wide), twins=None, source=source, tables=None, saturated=None, basis=basis
+    )
     if posterior.saturated is None:
         return complete
     return PosteriorDraws.of_saturated(complete, posterior.network.without_missing())

@@ -28,6 +28,6 @@ def sampler(module: str) -> Any:
     except ModuleNotFoundError as error:
         missing = error.name
     raise InputError(
-        f"this posterior needs a Markov chain sampler, and {missing} is not installed: install discreet[mcmc]; the "
-        "release itself is not affected"
+        f"this posterior needs a Markov chain sampler, and {missing} is not installed: pip install '.[mcmc]' in a "
+        "clone of discreet; the release itself is not affected"
     )
