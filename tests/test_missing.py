@@ -273,15 +273,16 @@ def test_the_shell_keeps_reads_and_samples(run: Shell) -> None:
     assert run(f"check {keep} b")[0] == 0
     code, _, err = run(f"release {keep} b --account kept --epsilon 2 --output k.json")
     assert code == 0, err
-    both = [run.json(f"query k.json 'P(b)' {more}") for more in ("", "--missing state")]
-    assert [told["missing"] for told in both] == ["at-random", "state"]
-    assert [len(told["answers"][0]["values"]) for told in both] == [2, 3]
+    ways = ("", "--missing state", "--missing at-random")
+    both = [run.json(f"query k.json 'P(b)' {more}") for more in ways]
+    assert [told["missing"] for told in both] == ["state", "state", "at-random"]
+    assert [len(told["answers"][0]["values"]) for told in both] == [3, 3, 2]
     run.json("draw k.json --output k.draws")
-    assert [run.json(f"query k.draws 'P(b)' {more}") for more in ("", "--missing state")] == both
-    assert "at random" in run("query k.json 'P(b | a=yes)'")[1]
-    for more, gaps in (("", False), ("--missing state", True)):
+    assert [run.json(f"query k.draws 'P(b)' {more}") for more in ways] == both
+    assert "taken at random, and what tables say" in run("query k.json 'P(b | a=yes)' --missing at-random")[1]
+    for more, gaps in zip(ways, (True, True, False), strict=True):
         assert (",\n" in run(f"sample k.json -n 300 --output - --format csv {more}")[1]) == gaps
-    assert "missing ]" not in run("export k.json --output -")[1]
+        assert ("yes, missing }" in run(f"export k.json --output - {more}")[1]) == gaps
     assert all(run(f"{command} k.json")[0] == 0 for command in ("fit", "explain"))
     err = run("release gaps.csv --network pair.bif --missing drop --account cut --epsilon 1 --output c.json")[2]
     assert "dropped" in err

@@ -270,7 +270,7 @@ def test_variables_that_have_no_coefficient_are_refused(monkeypatch: pytest.Monk
     drawn = dc.results.PosteriorDraws(random_draws(odd, 3, 1))
     with pytest.raises(dc.InputError, match="'one' has fewer than two states"):
         dc.regress(drawn, "y", ["one"])
-    with pytest.raises(dc.InputError, match="values of 'gap' may be missing; regress under `at_random"):
+    with pytest.raises(dc.InputError, match="values of 'gap' may be missing; regress on complete records"):
         dc.regress(drawn, "y", ["gap"])
     monkeypatch.setattr(module, "MOST_COEFFICIENTS", 1)
     with pytest.raises(dc.InputError, match="at most 1 coefficients, this one would have 2"):

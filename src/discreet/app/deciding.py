@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 import discreet as dc
-from discreet.app.arguments import (
-    Json,
-    Method,
-    MissingAs,
-    ReleaseFile,
-    Replace,
-    TrustNetwork,
-    check_draws,
-    draws_for,
-)
+from discreet.app.arguments import Json, Method, MissingAs, ReleaseFile, Replace, TrustNetwork, check_draws, draws_for
 from discreet.app.outlet import Format, Outlet, Output
 from discreet.app.posteriors import Drawing, load_asked, posterior_of
 from discreet.app.terminal import say, table
@@ -123,6 +114,10 @@ OfLosses = Annotated[
         "or for each --quantity one.",
     ),
 ]
+Within = Annotated[
+    float | None,
+    typer.Option(help="As many draws as make the bound of every decision at most this, in the unit of its payoff."),
+]
 
 
 def decide(
@@ -132,10 +127,7 @@ def decide(
     quantity: OfQuantities = None,
     loss: OfLosses = None,
     draws: Annotated[int | None, typer.Option(help=f"Draws from the posterior; {DECISION_DRAWS:,} without it.")] = None,
-    within: Annotated[
-        float | None,
-        typer.Option(help="As many draws as make the bound of every decision at most this, in the unit of its payoff."),
-    ] = None,
+    within: Within = None,
     failure: Annotated[float, typer.Option(help="Chance that some bound fails.")] = 0.05,
     level: Annotated[float, typer.Option(help="Posterior probability of each interval.")] = 0.95,
     method: Method = None,
@@ -177,9 +169,9 @@ def decide(
     each = list(zip(asked, found, strict=True))
     told = [documents.decision_document(part.query, made) for part, made in each]
     lines = [_print_decision(part, made) for part, made in each]
-    last = f"{_say_when_bounds_hold(found)}; posterior: {posterior.method}, {number:,} draws"
+    lines.append(f"{_say_when_bounds_hold(found)}; posterior: {posterior.method}, {number:,} draws")
     document = {"method": posterior.method, "draws": number, "decisions": told}
-    outlet.show(document, "\n\n".join([*lines, last]), [row for part, made in each for row in _list_rows(part, made)])
+    outlet.show(document, "\n\n".join(lines), [row for part, made in each for row in _list_rows(part, made)])
 
 
 def _find_network(evidence: Evidence, missing: str | None) -> dc.Network:

@@ -28,16 +28,7 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 
-__all__ = [
-    "MOST_DRAWN_STATES",
-    "PARENT_RECORDS",
-    "RecordPass",
-    "Sampling",
-    "WeightedLaws",
-    "ancestors_beyond",
-    "log_weight",
-    "weighted_laws",
-]
+__all__ = ["RecordPass", "Sampling", "WeightedLaws", "ancestors_beyond", "log_weight", "weighted_laws"]
 
 Codes = npt.NDArray[np.unsignedinteger]
 
@@ -191,10 +182,8 @@ def _sum_by_states(network: Network, scope: Scope, codes: Mapping[str, Codes], w
     return np.asarray(sums.reshape(len(weights), states).T, np.float64)
 
 
-def log_weight(
-    cells: Tables, evidence: Mapping[str, int], rng: np.random.Generator, *, records: int = PARENT_RECORDS
-) -> Floats:
-    """`log P(evidence)` under every draw, by as many weighted records of each; shape `(draws,)`.
+def log_weight(cells: Tables, evidence: Mapping[str, int], rng: np.random.Generator) -> Floats:
+    """`log P(evidence)` under every draw, by 4,096 weighted records of each, or as an answer may draw; `(draws,)`.
 
     Example:
         >>> from discreet import Network, Variable
@@ -206,6 +195,7 @@ def log_weight(
     network, draws = cells.network, cells.draws or 1
     above = network.ancestors(evidence)
     nodes, found = [node for node in network.order if node in above], np.empty(draws)
+    records = min(PARENT_RECORDS, max(1, MOST_DRAWN_STATES // (draws * max(1, len(nodes)))))
     size = max(1, STATES_AT_ONCE // records)
     for start in range(0, draws, size):
         part = slice(start, min(start + size, draws))

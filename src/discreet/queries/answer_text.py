@@ -38,13 +38,8 @@ def answer_lines(answers: Sequence[Answer], width: int | None = None) -> str:
         for answer in answers
         if answer.left_out
     ]
-    notes = [
-        *assumption_lines(answers),
-        *evidence_lines(answers),
-        *_list_bins(answers),
-        *partial,
-        *_list_sampling(answers),
-    ]
+    notes = [*assumption_lines(answers), *evidence_lines(answers), *_list_bins(answers), *partial]
+    notes += _list_sampling(answers)
     return "\n".join([table, *([""] if notes else []), *(fold(note, width) for note in notes)])
 
 
@@ -106,8 +101,8 @@ def assumption_lines(answers: Sequence[Answer | Regression]) -> list[str]:
 def evidence_lines(answers: Sequence[Answer]) -> list[str]:
     """How probable what is observed is, each once, and the answers for which it is too rare."""
     known = dict.fromkeys(str(answer.evidence) for answer in answers if answer.evidence is not None)
-    rare = [f"{answer.query}: too rare to answer" for answer in answers if answer.too_rare]
-    return [*known, *rare]
+    rare = [answer.query for answer in answers if answer.too_rare]
+    return [*known, *([f"too rare to answer: {listed(rare)}"] if rare else [])]
 
 
 def _list_state(row: AnswerRow, first: AnswerRow | None) -> list[str]:

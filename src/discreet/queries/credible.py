@@ -7,7 +7,7 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.model.arrays import Floats
 
-__all__ = ["check_level", "credible_interval", "is_everything"]
+__all__ = ["check_level", "credible_interval"]
 
 
 TWO_PIECES_SHARE = 0.95
@@ -60,16 +60,6 @@ def credible_interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
     lower = np.where(at_zero, 0.0, np.where(at_one, ordered[..., size - held], lower))
     upper = np.where(at_one, 1.0, np.where(at_zero, ordered[..., held - 1], upper))
     return np.where(both, near_zero, lower), np.where(both, near_one, upper)
-
-
-def is_everything(lower: Floats, upper: Floats, level: float) -> bool:
-    """Whether intervals of probabilities say nothing: each as wide as that of one which may be anything, alike.
-
-    Example:
-        >>> is_everything(np.array([0.01, 0.0]), np.array([1.0, 0.99]), 0.95)
-        True
-    """
-    return bool(np.all(upper - lower >= level))
 
 
 def _read_quantile(ordered: Floats, level: float) -> Floats:

@@ -12,13 +12,7 @@ import numpy.typing as npt
 
 from discreet.inference import elimination
 from discreet.inference.query_plans import requisite
-from discreet.inference.weighted_records import (
-    MOST_DRAWN_STATES,
-    PARENT_RECORDS,
-    Sampling,
-    log_weight,
-    weighted_laws,
-)
+from discreet.inference.weighted_records import Sampling, log_weight, weighted_laws
 from discreet.model.arrays import Floats
 from discreet.model.query_grammar import Probability
 from discreet.model.schema import Scope
@@ -27,7 +21,7 @@ from discreet.posterior.basis import Basis
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws, joint_draws
 from discreet.posterior.pooled.table_draws import TableDraws
 from discreet.queries.answers import Answer, EvidenceProbability
-from discreet.queries.credible import credible_interval, is_everything
+from discreet.queries.credible import credible_interval
 
 __all__ = ["Given", "PosteriorGiven", "both_given"]
 
@@ -255,7 +249,7 @@ class PosteriorGiven:
             ends: of the intervals of its probabilities; of numbers those of their bins.
         """
         evidence = self.evidence(answer.level)
-        too_rare = evidence is not None and is_everything(*ends, answer.level)
+        too_rare = evidence is not None and bool(np.all(ends[1] - ends[0] >= answer.level))
         answer = replace(answer, evidence=evidence, too_rare=too_rare)
         if self.basis is None:
             return answer
@@ -368,14 +362,8 @@ def both_given(posterior: Posterior, evidence: Sequence[tuple[str, str]], predic
 
 def _observe(given: Given, tables: TableDraws | None) -> Floats | None:
     """Find `P(evidence)` under every draw, as a question about it alone has it; None where nothing is observed."""
-    names, cells = tuple(given.evidence), given.cells
+    names = tuple(given.evidence)
     if not names:
         return None
-    law = None if tables is None or not tables.say(names) else tables.joint(cells, names)
-    if law is not None:
-        return np.exp(_Tabled(cells, given.evidence, names, law).log_evidence)
-    if elimination.affordable(cells.network, (), given.evidence):
-        return np.exp(given.log_evidence)
-    work = (cells.draws or 1) * len(cells.network.ancestors(names))
-    few = min(PARENT_RECORDS, max(1, MOST_DRAWN_STATES // work))
-    return np.exp(log_weight(cells, given.evidence, np.random.default_rng(0), records=few))
+    law = tables.joint(given.cells, names) if tables is not None and tables.say(names) else None
+    return np.exp((given if law is None else _Tabled(given.cells, given.evidence, names, law)).log_evidence)
