@@ -324,7 +324,7 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "blackjax", None)
     monkeypatch.delitem(sys.modules, "discreet.posterior.design.linear_nuts", raising=False)
     monkeypatch.delattr("discreet.posterior.design.linear_nuts", raising=False)
-    with pytest.raises(dc.InputError, match=r"discreet\[mcmc\]"):
+    with pytest.raises(dc.InputError, match=r"'\.\[mcmc\]'"):
         moment_draws(
             noisy(10, False, 300, 300, 50.0),
             Layout(10, False, 300),
