@@ -277,7 +277,7 @@ def test_what_is_read_at_random_is_assumed_and_says_why() -> None:
     posterior = gappy_release().posterior(rng=1)
     complete = dc.tools.assume_at_random(posterior)
     asked = ["P(c | a=yes)", "P(a)", "P(b, d)", "MAP(a, c | b=yes)", "MPE(| a=no)"]
-    why = "missing values are taken at random, and what tables say of pairs beside the network's families is not read"
+    why = "missing values are taken at random, and pairs measured beside the network were not read"
     answers = [*dc.answer_many(complete, asked), *dc.answer_many(complete.fresh(rng=5), asked), *dc.marginals(complete)]
     for found in answers:
         assert found.basis == "assumed" and found.assumes == (why,)
@@ -322,7 +322,7 @@ def test_the_shell_keeps_reads_and_samples(run: Shell) -> None:
     assert [len(told["answers"][0]["values"]) for told in both] == [3, 3, 2]
     run.json("draw k.json --output k.draws")
     assert [run.json(f"query k.draws 'P(b)' {more}") for more in ways] == both
-    assert "taken at random, and what tables say" in run("query k.json 'P(b | a=yes)' --missing at-random")[1]
+    assert "taken at random, and pairs measured" in run("query k.json 'P(b | a=yes)' --missing at-random")[1]
     for more, gaps in zip(ways, (True, True, False), strict=True):
         assert (",\n" in run(f"sample k.json -n 300 --output - --format csv {more}")[1]) == gaps
         assert ("yes, missing }" in run(f"export k.json --output - {more}")[1]) == gaps

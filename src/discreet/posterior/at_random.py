@@ -44,6 +44,8 @@ MOST_EM_ROUNDS, LARGEST_CHANGE = 200, 3e-5
 """Most rounds, and the largest change of a probability that ends them. What still moves then is rows that hardly any
 record is in, or that gaps leave open: after 150 rounds and 3,000 no cell of a family differed by more than .007 of all
 records, on two patterns of gaps in asia and in child."""
+PAIRS_UNREAD = "missing values are taken at random, and pairs measured beside the network were not read"
+"""What every answer of complete records assumes."""
 LEAST_PROBABILITY = 1e-12
 """Probability below which nothing is divided by."""
 
@@ -80,10 +82,9 @@ def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
         raise InputError("no variable of this release may be missing; its posterior is that of complete records")
     wide = posterior if posterior.saturated is None else posterior.saturated
     source = posterior.source and Source(lambda rng: assume_at_random(posterior.fresh(rng=rng)), posterior.source.rng)
-    basis = posterior.basis and replace(posterior.basis, at_random=True)
-    complete = replace(
-        wide, cells=_complete_rows(wide), twins=None, source=source, tables=None, saturated=None, basis=basis
-    )
+    basis = posterior.basis and replace(posterior.basis, assumes=(PAIRS_UNREAD,))
+    complete = replace(wide, cells=_complete_rows(wide), twins=None, source=source, tables=None, saturated=None)
+    complete = replace(complete, basis=basis)
     if posterior.saturated is None:
         return complete
     return PosteriorDraws.of_saturated(complete, posterior.network.without_missing())

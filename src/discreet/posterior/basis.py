@@ -27,10 +27,6 @@ __all__ = ["Basis", "Mark", "prior_only_words"]
 
 Mark = Literal["measured", "inferred", "assumed", "contradicted", "prior"]
 
-MISSING_AT_RANDOM = (
-    "missing values are taken at random, and what tables say of pairs beside the network's families is not read"
-)
-"""What answers of complete records assume, where some values were missing."""
 MOST_NAMED_PAIRS = 20
 """Pairs that are named: more of them say no more."""
 
@@ -45,8 +41,7 @@ class Basis:
         trusted: whether the network was believed against tables.
         whole: whether weighted sums were read that leave a part of their variables' law open.
         stored_fit: what `fit` says of the evidence, where that was stored with the draws; None finds it when asked.
-        at_random: whether values that are missing were filled in as if they were missing at random. Whatever a table
-            says, rows are then fitted to more than it tells.
+        assumes: what every answer assumes, whatever tables say, a sentence each.
     """
 
     evidence: Combined
@@ -54,12 +49,7 @@ class Basis:
     trusted: bool
     whole: bool = False
     stored_fit: FitCheck | None = None
-    at_random: bool = False
-
-    @property
-    def assumes(self) -> tuple[str, ...]:
-        """What every answer assumes beside pairs that lie in no table, a sentence each."""
-        return (MISSING_AT_RANDOM,) if self.at_random else ()
+    assumes: tuple[str, ...] = ()
 
     @cached_property
     def fit_check(self) -> FitCheck:
@@ -79,8 +69,8 @@ class Basis:
         Returns:
             "contradicted" where the network was trusted in what a table contradicts (`fit`), of variables that the
             question names or that its answer sums over; else "prior" where it needs what was not measured at all
-            (`prior_only`), "assumed" where some pair lies in no table, or tables were not read, or missing values were
-            taken at random, "inferred" where the pairs of at most six variables do and the whole does not, and
+            (`prior_only`), "assumed" where some pair lies in no table, or tables were not read, or all is (`assumes`),
+            "inferred" where the pairs of at most six variables do and the whole does not, and
             "measured"; and the pairs that lie in no table, in the schema's order, at most 20.
         """
         asked = self.network.ordered(set(names))
@@ -97,7 +87,7 @@ class Basis:
                 return "contradicted", tuple(missing[:MOST_NAMED_PAIRS])
         if self.prior_only(asked, given=given):
             return "prior", tuple(missing[:MOST_NAMED_PAIRS])
-        if self.at_random:
+        if self.assumes:
             return "assumed", tuple(missing[:MOST_NAMED_PAIRS])
         if len(inside) < 2 or any(inside <= table for table in self._tables) or self._is_in_rows(inside):
             return ("measured" if read else "assumed"), ()
