@@ -336,7 +336,7 @@ def written(rows: Sequence[Mapping[str, Any]], stem: Path) -> None:
 def pictures(estimated: Sequence[Estimated], rank_results: Sequence[Ranked], folder: Path) -> None:
     """Draw everything, or say why not."""
     if find_spec("matplotlib") is None:
-        print("no pictures: matplotlib is missing (pip install 'discreet[bench]')", file=sys.stderr)
+        print("no pictures: matplotlib is missing (pip install '.[bench]')", file=sys.stderr)
         return
     from .pictures import draw_coverage, draw_ranks  # all but this part works without the extra
 

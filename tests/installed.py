@@ -45,7 +45,7 @@ def check_names() -> int:
         try:
             expect(getattr(discreet, name) is not None, name)
         except discreet.InputError as error:
-            expect("install discreet[" in str(error), f"{name}: {error}")
+            expect("pip install '.[" in str(error), f"{name}: {error}")
             lacking += 1
     expect(lacking < len(discreet.__all__) / 4, f"{lacking} names need an extra")
     return lacking

@@ -109,7 +109,7 @@ CELLS = random_draws(asia().network, 200, seed=1)
 
 
 def table_of(posterior: dc.results.PosteriorDraws, queries: list[str]) -> list[str]:
-    return answer_lines(answer_many(posterior, queries, level=0.9)).splitlines()
+    return answer_lines(answer_many(posterior, queries, level=0.9)).partition("\n\n")[0].splitlines()
 
 
 def test_text_has_a_column_of_the_noise_where_it_is_known() -> None:
@@ -173,7 +173,7 @@ def test_text_of_explanations() -> None:
     assert [row.count("tub=") + row.count("lung=") for row in rows] == [2, 2, 2, 2, 0, 0]
 
     (answer,) = answer_many(dc.results.PosteriorDraws(CELLS), ["MPE(| dysp=yes)"], level=0.9)
-    lines = answer_lines([answer]).splitlines()[1:]
+    lines = answer_lines([answer]).partition("\n\n")[0].splitlines()[1:]
     first = answer.rows[0]["state"]
     assert [line.split()[-1] for line in lines[1:7]] == [f"{name}={state}" for name, state in list(first.items())[1:]]
     shown = [line.split("  ") for line in lines[7:]]

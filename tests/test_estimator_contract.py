@@ -434,7 +434,7 @@ except dc.InputError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "private estimators need scikit-learn; install discreet[sklearn]\n"
+    assert done.stdout == "private estimators need scikit-learn: pip install '.[sklearn]' in a clone of discreet\n"
 
 
 def test_the_package_does_not_load_scikit_learn() -> None:

@@ -390,3 +390,22 @@ def test_numbers_from_the_shell(
     assert code == 2 and "log-linear or uniform" in said
     assert run("sample r.json -n 50 --output s.csv --draws 200")[0] == 0
     assert pd.read_csv("s.csv")["age"].dtype == np.int64
+
+
+def test_an_interval_holds_whatever_the_law_is_only_where_it_rests_on_a_measurement() -> None:
+    """Not where the network is believed of a pair that no table holds: such an interval may miss by any law."""
+    rng = np.random.default_rng(6)
+    age = dc.Variable("age", bounds=(0, 90), bins=(30, 60))
+    network = dc.Network.empty([age, dc.Variable("sex", ("m", "f"))])
+    codes = {"age": rng.integers(3, size=3000), "sex": rng.integers(2, size=3000)}
+    counts = dc.tools.count_codes(network, codes)
+    promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="person")
+    made = dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(network), promise, rng=rng)
+    posterior = made.posterior(draws=100, rng=1)
+    told = ("E({})", "median({})", "quantile({}, 0.9)", "P({} > 40)")
+    for form in told:
+        alone, among = form.format("age"), form.format("age").replace(")", " | sex=m)")
+        measured, assumed = dc.answer_many(posterior, [alone, among])
+        assert (measured.basis, assumed.basis) == ("measured", "assumed")
+        assert "the interval above holds whatever the law is" in str(measured)
+        assert "whatever the law" not in str(assumed) and "law inside bins" in str(assumed)

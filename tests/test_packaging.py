@@ -170,3 +170,20 @@ def test_the_wheel_works_where_it_is_installed(built: Path, tmp_path: Path) -> N
     )
     assert done.returncode == 0, done.stderr
     assert f"discreet {discreet.__version__} works in {tmp_path / 'empty'}" in done.stdout
+
+
+# ------------------------------------------------------------------------------------------ how to install
+
+
+def test_nothing_says_to_install_from_an_index_what_is_on_none() -> None:
+    """Whoever takes the name there would own our readers: a clone is installed, with extras as `.[extra]`."""
+    pages = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md"), *(REPOSITORY / "docs").rglob("*.ipynb")]
+    code = [path for folder in ("src", "bench", "experiments") for path in (REPOSITORY / folder).rglob("*.py")]
+    wrong = re.compile(r"(?:pip )?install (?:-\S+ )*[\"'`\\]*discreet\b(?!-)")
+    said = {
+        str(path.relative_to(REPOSITORY)): found.group()
+        for path in (*pages, *code)
+        if path.name != "CHANGELOG.md" and (found := wrong.search(path.read_text(encoding="utf-8")))
+    }
+    assert said == {} and wrong.search("pip install 'discreet[serve]'") and wrong.search("install discreet[mcmc]")
+    assert sum("pip install '.[" in path.read_text(encoding="utf-8") for path in (*pages, *code)) > 8

@@ -450,7 +450,9 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ImportError(CANARY)
 
     monkeypatch.setattr(ibis, "connect", absent)
-    assert "discreet[postgres]" in refusal(lambda: counted(f"postgresql://u:{CANARY}@host/base", AB, table="people"))
+    assert "'.[postgres]' in a clone" in refusal(
+        lambda: counted(f"postgresql://u:{CANARY}@host/base", AB, table="people")
+    )
 
 
 # ------------------------------------------------------------------------------------------- paths and interruptions

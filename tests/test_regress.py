@@ -12,6 +12,7 @@ from discreet.inference.drawn_points import drawn_points
 from discreet.queries import column_moments
 from discreet.queries import regress as module
 from discreet.queries.bin_laws import BinLaw
+from discreet.queries.documents import read_regression, regression_document
 from discreet.queries.logit_fits import logit_fits
 from oracle import full_joint, random_draws, small, stacked
 
@@ -270,8 +271,40 @@ def test_variables_that_have_no_coefficient_are_refused(monkeypatch: pytest.Monk
     drawn = dc.results.PosteriorDraws(random_draws(odd, 3, 1))
     with pytest.raises(dc.InputError, match="'one' has fewer than two states"):
         dc.regress(drawn, "y", ["one"])
-    with pytest.raises(dc.InputError, match="values of 'gap' may be missing; regress under `at_random"):
+    with pytest.raises(dc.InputError, match="values of 'gap' may be missing; regress on complete records"):
         dc.regress(drawn, "y", ["gap"])
     monkeypatch.setattr(module, "MOST_COEFFICIENTS", 1)
     with pytest.raises(dc.InputError, match="at most 1 coefficients, this one would have 2"):
         dc.regress(posterior(), "d", ["a"])
+
+
+def test_a_regression_on_numbers_is_assumed_and_says_by_which_law() -> None:
+    """Nothing measured where in their bins numbers are; what is categorical rests on its tables."""
+    rng = np.random.default_rng(12)
+    x, z = (dc.Variable(name, bounds=(0, 9), bins=(3, 6)) for name in "xz")
+    network = dc.Network((x, z, dc.Variable("s", ("no", "yes"))), {"x": (), "z": ("x",), "s": ("z",)})
+    first = rng.integers(3, size=2000)
+    codes = {"x": first, "z": np.minimum(first + rng.integers(2, size=2000), 2), "s": rng.integers(2, size=2000)}
+    promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="person")
+    counts = dc.tools.count_codes(network, codes)
+    made = dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(network), promise, rng=rng)
+    drawn = dc.noise_aware(made, draws=60, rng=rng)
+    cases = (("z", ["x"], "linear"), ("s", ["z"], "linear"), ("z", ["x", "s"], "linear"), ("s", ["z"], "logistic"))
+    for target, on, kind in cases:
+        for inside in ("log-linear", "uniform"):
+            found = dc.regress(drawn, target, on, kind=kind, inside=inside)
+            (line,) = found.assumes
+            assert found.basis == "assumed"
+            assert line.startswith("x, z: numbers" if "x" in on else "z: numbers")
+            assert f"by the {inside} law, which nothing measured; in tests 95 % intervals" in line
+            assert f"assumed: {line}" in found.summary() and line in repr(found)
+            told = regression_document(found, 0.95, draws=True)
+            assert told["assumes"] == [line] and read_regression(told).assumes == (line,)
+    discrete = small(("a", 2, ()), ("b", 2, ("a",)))
+    counts = dc.tools.count_codes(discrete, {name: rng.integers(2, size=900) for name in "ab"})
+    plain = dc.simulate(dc.planned(), counts, dc.Dirichlet.uniform(discrete), promise, rng=rng)
+    found = dc.regress(dc.noise_aware(plain, draws=60, rng=rng), "b", ["a"])
+    assert (found.basis, found.assumes) == ("measured", ())
+    # Draws that nobody knows the origin of say their law, and not what they rest on.
+    alone = dc.regress(dc.results.PosteriorDraws(drawn.cells), "z", ["x"])
+    assert alone.basis is None and len(alone.assumes) == 1

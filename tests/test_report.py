@@ -235,7 +235,7 @@ def test_a_release_that_kept_missing_values_is_reported_as_it_is_asked() -> None
         for row in answer.rows:
             assert f"{row['lower']:.4f} to {row['upper']:.4f}" in page.words
     assert "missing at random given what was seen" in page.words
-    assert "missing at random" in dc.report(made, rng=1, form="markdown")
+    assert "missing at random given what was seen" not in dc.report(made, rng=1, form="markdown")
 
 
 def test_a_release_over_a_design_says_who_reads_it() -> None:
@@ -274,13 +274,16 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
 def test_commands_take_releases_that_kept_missing_values(run: Shell) -> None:
     with_gaps().save("gaps.json")
     assert run("report gaps.json --output gaps.html")[0] == 0
-    assert "missing at random" in Path("gaps.html").read_text(encoding="utf-8")
-    ask = "decide gaps.json --query 'P(ill | old=yes)' --payoffs"
+    assert "missing at random given" not in Path("gaps.html").read_text(encoding="utf-8")
+    ask = "decide gaps.json --missing at-random --query 'P(ill | old=yes)' --payoffs"
     code, out, _ = run(f"""{ask} '{{"see": {{"yes": 1, "no": 0}}, "leave": {{"yes": 0, "no": 1}}}}'""")
     assert code == 0 and "see" in out
     told = run.fails(f"""{ask} '{{"see": {{"yes": 1, "not": 0}}, "leave": {{"yes": 0, "no": 1}}}}'""")
     assert "must name every state of 'ill' once: 'no', 'yes'" in told
-    assert "the part of the noise is not known" in run("query gaps.json 'P(ill)'")[1]
+    both = '{"see": {"yes": 1, "no": 0}, "leave": {"yes": 0, "no": 1}}'
+    told = run.fails(f"{ask.replace('--missing at-random', '')} '{both}'")
+    assert "'no', 'yes', 'gap'" in told
+    assert "the part of the noise is not known" in run("query gaps.json 'P(ill)' --missing at-random")[1]
 
 
 def test_the_command_writes_both_forms(run: Shell) -> None:

@@ -218,7 +218,7 @@ def test_both_readings_of_missing_values(tmp_path: Path, run: Shell) -> None:
             option = f"--missing {missing}" if missing else ""
             got = ask(server, "query", of="gappy", q=["P(b)", "P(c | a=yes)"], **given)
             assert got.text == run(f"query {path} 'P(b)' 'P(c | a=yes)' {option} --json")[1]
-            assert got.json()["missing"] == (missing or "at-random")
+            assert got.json()["missing"] == (missing or "state")
         assert ask(server, "query", of="gappy", q="P(b=missing)", missing="state").json()["answers"]
 
 

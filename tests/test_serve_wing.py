@@ -79,7 +79,7 @@ def test_a_running_server_holds_nothing_that_reads_records(
 
 def test_what_may_be_entered_by_accident_says_what_to_install(files: list[Path]) -> None:
     hidden = BLOCKED.replace(repr(FORBIDDEN), repr(("starlette",)))
-    with pytest.raises(AssertionError, match=r"pip install 'discreet\[serve\]'"), served(files, code=hidden + MAIN):
+    with pytest.raises(AssertionError, match=r"pip install '\.\[serve\]'"), served(files, code=hidden + MAIN):
         pass
 
 

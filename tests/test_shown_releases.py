@@ -136,7 +136,7 @@ def test_without_the_libraries_the_error_names_them(monkeypatch: pytest.MonkeyPa
     with pytest.raises(dc.InputError, match="pip install pandas"):
         release.to_frame()
     for shown in (release, STUDY):
-        with pytest.raises(dc.InputError, match=r"discreet\[plot\]"):
+        with pytest.raises(dc.InputError, match=r"'\.\[plot\]'"):
             shown.plot()  # type: ignore[attr-defined]
 
 

@@ -219,5 +219,5 @@ def test_what_cannot_be_shown_is_refused(posterior: dc.results.PosteriorDraws, m
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(dc.InputError, match="polars is not installed"):
         frame_of([{"a": 1}], "polars")
-    with pytest.raises(dc.InputError, match=r"discreet\[plot\]"):
+    with pytest.raises(dc.InputError, match=r"'\.\[plot\]'"):
         found.plot()

@@ -60,7 +60,7 @@ def test_spark_that_is_not_there_is_refused_in_a_line_and_nothing_is_spent(
     release = shell.RELEASE.replace("d.parquet", "spark:// --table clinic.visits")
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "pyspark.sql", None)  # as where the extra is not installed
-        assert "discreet[spark]" in run.fails(release)
+        assert "'.[spark]' in a clone" in run.fails(release)
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "pyspark.sql", SimpleNamespace(SparkSession=SimpleNamespace(builder=None)))
         patch.setattr(shutil, "which", lambda _name: None)

@@ -6,7 +6,9 @@ from .posterior.joint_draws import Posterior as Posterior
 from .posterior.joint_draws import PosteriorDraws as PosteriorDraws
 from .privacy.ledger import Account as Account
 from .queries.answers import Answer as Answer
+from .queries.answers import AnswerRow as AnswerRow
 from .queries.answers import Answers as Answers
+from .queries.answers import EvidenceProbability as EvidenceProbability
 from .queries.client import ServedReleases as ServedReleases
 from .queries.explanation import Explanation as Explanation
 from .queries.explanation import Promise as Promise

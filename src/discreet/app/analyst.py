@@ -318,4 +318,7 @@ def _read_law(covariates: str, design: dc.Design, how: Drawing) -> Law:
         return dc.designs.uniform_law(design)
     evidence, stored = load_asked(covariates)
     drawing = Drawing(draws=200, seed=how.seed) if stored is None else Drawing()
-    return dc.designs.released_covariates(posterior_of(evidence, drawing, stored=stored), design, rng=how.rng(2))
+    posterior = posterior_of(evidence, drawing, stored=stored)
+    if posterior.network.may_be_missing:  # a feature is a number, and a gap is none
+        posterior = dc.tools.assume_at_random(posterior)
+    return dc.designs.released_covariates(posterior, design, rng=how.rng(2))

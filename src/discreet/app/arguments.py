@@ -123,8 +123,8 @@ MissingAs = Annotated[
     str | None,
     typer.Option(
         "--missing",
-        help="Of a release that keeps missing values: at-random, complete records if gaps are random given what was "
-        "seen (the default there); or state, gaps as they were counted.",
+        help="Of a release that keeps missing values: state, gaps as they were counted (the default there); or "
+        "at-random, complete records if gaps are random given what was seen: such answers are assumed.",
     ),
 ]
 Replace = Annotated[bool, typer.Option("--replace", help="Replace files that exist.")]

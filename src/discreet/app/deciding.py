@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 import discreet as dc
-from discreet.app.arguments import Json, Method, ReleaseFile, Replace, TrustNetwork, check_draws, draws_for
+from discreet.app.arguments import Json, Method, MissingAs, ReleaseFile, Replace, TrustNetwork, check_draws, draws_for
 from discreet.app.outlet import Format, Outlet, Output
 from discreet.app.posteriors import Drawing, load_asked, posterior_of
 from discreet.app.terminal import say, table
@@ -114,6 +114,10 @@ OfLosses = Annotated[
         "or for each --quantity one.",
     ),
 ]
+Within = Annotated[
+    float | None,
+    typer.Option(help="As many draws as make the bound of every decision at most this, in the unit of its payoff."),
+]
 
 
 def decide(
@@ -123,14 +127,12 @@ def decide(
     quantity: OfQuantities = None,
     loss: OfLosses = None,
     draws: Annotated[int | None, typer.Option(help=f"Draws from the posterior; {DECISION_DRAWS:,} without it.")] = None,
-    within: Annotated[
-        float | None,
-        typer.Option(help="As many draws as make the bound of every decision at most this, in the unit of its payoff."),
-    ] = None,
+    within: Within = None,
     failure: Annotated[float, typer.Option(help="Chance that some bound fails.")] = 0.05,
     level: Annotated[float, typer.Option(help="Posterior probability of each interval.")] = 0.95,
     method: Method = None,
     trust_network: TrustNetwork = False,
+    missing: MissingAs = None,
     seed: Annotated[
         int | None,
         typer.Option(help="Seed of the draws. Without it they are new each time, so a bound holds whatever was seen."),
@@ -154,11 +156,11 @@ def decide(
         draws = stored.cells.draws
     number = _count_draws(asked, draws, within, failure, level)
     for part in asked:  # what cannot be asked is refused before draws are made
-        part.check(_find_network(evidence))
+        part.check(_find_network(evidence, missing))
     how = Drawing(method, trust_network=trust_network)
     if stored is None:
         how = replace(how, draws=number, seed=secrets.randbits(64) if seed is None else seed)
-    posterior = posterior_of(evidence, how, stored=stored)
+    posterior = posterior_of(evidence, how, missing, stored)
     options = {"level": level, "failure": failure, "queries": len(asked), "fresh": False}
     # All of them were fixed before these draws were made, and with a seed of its own nobody has seen them.
     alone = seed is None and stored is None and posterior.source is not None
@@ -167,20 +169,20 @@ def decide(
     each = list(zip(asked, found, strict=True))
     told = [documents.decision_document(part.query, made) for part, made in each]
     lines = [_print_decision(part, made) for part, made in each]
-    last = f"{_say_when_bounds_hold(found)}; posterior: {posterior.method}, {number:,} draws"
+    lines.append(f"{_say_when_bounds_hold(found)}; posterior: {posterior.method}, {number:,} draws")
     document = {"method": posterior.method, "draws": number, "decisions": told}
-    outlet.show(document, "\n\n".join([*lines, last]), [row for part, made in each for row in _list_rows(part, made)])
+    outlet.show(document, "\n\n".join(lines), [row for part, made in each for row in _list_rows(part, made)])
 
 
-def _find_network(evidence: Evidence) -> dc.Network:
+def _find_network(evidence: Evidence, missing: str | None) -> dc.Network:
     """Find the network that queries are over: of one of a variable's states that was chosen, that of these states.
 
-    Where values may be missing it is that of complete records, of which the posterior is.
+    Where missing values are taken at random it is that of complete records, of which the posterior is then.
     """
     payload = evidence.payload if isinstance(evidence, dc.Release) else None
     if isinstance(payload, dc.kinds.FactoredChoice) and payload.kind == "categorical":
         return payload.states_network
-    return evidence.network.without_missing() if evidence.network.may_be_missing else evidence.network
+    return evidence.network.without_missing() if missing == "at-random" else evidence.network
 
 
 def _read_choices(queries: list[str], payoffs: list[str]) -> list[_Choice]:

@@ -42,7 +42,7 @@ METHODS: dict[str, dc.tools.Method] = {
 }
 GAPS = {
     "at-random": "at random, given what was seen in the families of the record (--missing state: as counted)",
-    "state": "a state like others (--missing at-random: of complete records)",
+    "state": "a state like others (--missing at-random: of complete records, which is an assumption)",
 }
 """What is made of missing values that were kept."""
 
@@ -77,7 +77,7 @@ class Drawing:
 def posterior_of(
     evidence: Evidence, how: Drawing, missing: str | None = None, stored: dc.results.PosteriorDraws | None = None
 ) -> dc.results.PosteriorDraws:
-    """The posterior that a command asks; of complete records, where values may be missing and nothing else is said.
+    """The posterior that a command asks; gaps are a state, as they were counted, where nothing else is said.
 
     Draws that are stored are taken as they are: options that would make others are refused.
     """
@@ -99,7 +99,7 @@ def posterior_of(
             "release that they were made of"
         )
     drawn = _draw(evidence, how) if stored is None else stored
-    return drawn if complete or missing == "state" else dc.tools.assume_at_random(drawn)
+    return dc.tools.assume_at_random(drawn) if missing == "at-random" else drawn
 
 
 def _draw(evidence: Evidence, how: Drawing) -> dc.results.PosteriorDraws:

@@ -88,7 +88,7 @@ def serve(
         settings.check()
         served = shelf.Shelf(releases, draws or [])
     except ModuleNotFoundError as error:
-        raise InputError(f"{error.name} is not installed: pip install 'discreet[serve]'") from None
+        raise InputError(f"{error.name} is not installed: pip install '.[serve]' in a clone of discreet") from None
     _warn(served, settings)
 
     def ready(address: str) -> None:

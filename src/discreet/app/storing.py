@@ -49,9 +49,7 @@ def draw(
         raise InputError("a release of a regression or a direction is read in no time; there is nothing to store")
     how = Drawing(method, draws, seed, trust_network=trust_network)
     how = with_(how, prior=believed_prior(evidence, prior, equivalent_sample_size, how))
-    # What is made of missing values is asked of the draws.
-    gaps = "state" if dc.tools.evidence_of(evidence).network.may_be_missing else None
-    posterior = posterior_of(evidence, how, gaps)
+    posterior = posterior_of(evidence, how)
     posterior.save(output, replace=replace)
     told = {"output": str(output), "method": posterior.method, "draws": how.number}
     show(as_json, told, f"wrote {output}: {how.number:,} draws, posterior: {posterior.method}")

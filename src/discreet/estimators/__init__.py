@@ -9,6 +9,6 @@ from discreet.model.late import late_names
 try:
     import sklearn  # noqa: F401 - whether it is there is the question
 except ModuleNotFoundError:
-    raise InputError("private estimators need scikit-learn; install discreet[sklearn]") from None
+    raise InputError("private estimators need scikit-learn: pip install '.[sklearn]' in a clone of discreet") from None
 
 __getattr__, __dir__, __all__ = late_names(__name__, __file__)

@@ -183,7 +183,7 @@ def _sum_by_states(network: Network, scope: Scope, codes: Mapping[str, Codes], w
 
 
 def log_weight(cells: Tables, evidence: Mapping[str, int], rng: np.random.Generator) -> Floats:
-    """`log P(evidence)` under every draw, by 4,096 weighted records of each; shape `(draws,)`.
+    """`log P(evidence)` under every draw, by 4,096 weighted records of each, or as an answer may draw; `(draws,)`.
 
     Example:
         >>> from discreet import Network, Variable
@@ -195,11 +195,12 @@ def log_weight(cells: Tables, evidence: Mapping[str, int], rng: np.random.Genera
     network, draws = cells.network, cells.draws or 1
     above = network.ancestors(evidence)
     nodes, found = [node for node in network.order if node in above], np.empty(draws)
-    size = max(1, STATES_AT_ONCE // PARENT_RECORDS)
+    records = min(PARENT_RECORDS, max(1, MOST_DRAWN_STATES // (draws * max(1, len(nodes)))))
+    size = max(1, STATES_AT_ONCE // records)
     for start in range(0, draws, size):
         part = slice(start, min(start + size, draws))
-        logs, _ = _draw_records(cells, nodes, evidence, part, PARENT_RECORDS, rng)
-        found[part] = np.logaddexp.reduce(logs, axis=-1) - math.log(PARENT_RECORDS)
+        logs, _ = _draw_records(cells, nodes, evidence, part, records, rng)
+        found[part] = np.logaddexp.reduce(logs, axis=-1) - math.log(records)
     return found
 
 

@@ -8,7 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from discreet.errors import InputError, shown
 from discreet.model.charts import interval_bar
@@ -17,10 +17,14 @@ from discreet.model.late import import_late
 from discreet.model.text_tables import columns
 
 if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow as pa
     from matplotlib.axes import Axes
+else:
+    pa = import_late("pyarrow")
+    polars = import_late("polars")
 
-pa = import_late("pyarrow")
-polars = import_late("polars")
 pyplot = import_late("matplotlib.pyplot")
 
 __all__ = ["NUMBERS", "Framed", "Intervals", "Library", "csv_text", "frame_of", "html_table", "new_axes", "text_table"]
@@ -47,6 +51,12 @@ class Framed(ABC):
     def summary(self, *, width: int | None = None) -> str:
         """The whole as text; no line of a table is longer than a terminal of so many columns, where they are said."""
 
+    @overload
+    def to_frame(self, library: Literal["pandas"] = "pandas") -> pandas.DataFrame: ...
+    @overload
+    def to_frame(self, library: Literal["polars"]) -> polars.DataFrame: ...
+    @overload
+    def to_frame(self, library: Literal["arrow"]) -> pa.Table: ...
     def to_frame(self, library: Library = "pandas") -> Any:
         """The rows of `tidy` as a data frame.
 
@@ -278,7 +288,7 @@ def new_axes(width: float, height: float) -> Axes:
     try:
         made: Axes = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
     except ImportError:
-        raise InputError("pictures need matplotlib: pip install 'discreet[plot]'") from None
+        raise InputError("pictures need matplotlib: pip install '.[plot]' in a clone of discreet") from None
     return made
 
 

@@ -13,7 +13,7 @@ from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
 from discreet.posterior.joint_draws import PosteriorDraws
 
-NOT_INSTALLED = "ArviZ is not installed; pip install 'discreet[arviz]' brings it"
+NOT_INSTALLED = "ArviZ is not installed; pip install '.[arviz]' in a clone of discreet brings it"
 NO_CACHE = "ArviZ cannot be loaded, since the user's cache folder cannot be written; set XDG_CACHE_HOME to one that can"
 
 obstacle = NOT_INSTALLED

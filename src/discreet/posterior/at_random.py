@@ -44,6 +44,8 @@ MOST_EM_ROUNDS, LARGEST_CHANGE = 200, 3e-5
 """Most rounds, and the largest change of a probability that ends them. What still moves then is rows that hardly any
 record is in, or that gaps leave open: after 150 rounds and 3,000 no cell of a family differed by more than .007 of all
 records, on two patterns of gaps in asia and in child."""
+PAIRS_UNREAD = "missing values are taken at random, and pairs measured beside the network were not read"
+"""What every answer of complete records assumes."""
 LEAST_PROBABILITY = 1e-12
 """Probability below which nothing is divided by."""
 
@@ -56,7 +58,8 @@ def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
 
     Returns:
         As many draws, over the network without the states that say that a value is missing. What tables say of pairs
-        beyond the network's families is not read.
+        beyond the network's families is not read, so that answers differ from those of `posterior`, also answers about
+        columns without a gap: each says that it is "assumed", and why.
 
     Raises:
         InputError: no variable may be missing, or the law of complete records needs more memory than there is.
@@ -79,7 +82,9 @@ def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
         raise InputError("no variable of this release may be missing; its posterior is that of complete records")
     wide = posterior if posterior.saturated is None else posterior.saturated
     source = posterior.source and Source(lambda rng: assume_at_random(posterior.fresh(rng=rng)), posterior.source.rng)
+    basis = posterior.basis and replace(posterior.basis, assumes=(PAIRS_UNREAD,))
     complete = replace(wide, cells=_complete_rows(wide), twins=None, source=source, tables=None, saturated=None)
+    complete = replace(complete, basis=basis)
     if posterior.saturated is None:
         return complete
     return PosteriorDraws.of_saturated(complete, posterior.network.without_missing())

@@ -41,6 +41,7 @@ class Basis:
         trusted: whether the network was believed against tables.
         whole: whether weighted sums were read that leave a part of their variables' law open.
         stored_fit: what `fit` says of the evidence, where that was stored with the draws; None finds it when asked.
+        assumes: what every answer assumes, whatever tables say, a sentence each.
     """
 
     evidence: Combined
@@ -48,6 +49,7 @@ class Basis:
     trusted: bool
     whole: bool = False
     stored_fit: FitCheck | None = None
+    assumes: tuple[str, ...] = ()
 
     @cached_property
     def fit_check(self) -> FitCheck:
@@ -67,9 +69,9 @@ class Basis:
         Returns:
             "contradicted" where the network was trusted in what a table contradicts (`fit`), of variables that the
             question names or that its answer sums over; else "prior" where it needs what was not measured at all
-            (`prior_only`), "assumed" where some pair lies in no table, or tables were not read, "inferred" where the
-            pairs of at most six variables do and the whole does not, and "measured"; and the pairs that lie in no
-            table, in the schema's order, at most 20.
+            (`prior_only`), "assumed" where some pair lies in no table, or tables were not read, or all is (`assumes`),
+            "inferred" where the pairs of at most six variables do and the whole does not, and
+            "measured"; and the pairs that lie in no table, in the schema's order, at most 20.
         """
         asked = self.network.ordered(set(names))
         inside = frozenset(asked)
@@ -85,6 +87,8 @@ class Basis:
                 return "contradicted", tuple(missing[:MOST_NAMED_PAIRS])
         if self.prior_only(asked, given=given):
             return "prior", tuple(missing[:MOST_NAMED_PAIRS])
+        if self.assumes:
+            return "assumed", tuple(missing[:MOST_NAMED_PAIRS])
         if len(inside) < 2 or any(inside <= table for table in self._tables) or self._is_in_rows(inside):
             return ("measured" if read else "assumed"), ()
         if missing or not read or len(inside) > MOST_LOOSE:

@@ -11,10 +11,10 @@ from discreet.model.text_tables import columns, fold
 from discreet.posterior.basis import prior_only_words
 
 if TYPE_CHECKING:
-    from discreet.queries.answers import Answer
+    from discreet.queries.answers import Answer, AnswerRow
     from discreet.queries.regress import Regression
 
-__all__ = ["answer_lines", "assumption_lines", "state_text"]
+__all__ = ["answer_lines", "assumption_lines", "evidence_lines", "state_text"]
 
 MOST_VARIABLES_A_LINE = 3
 """Most variables of a joint state that are shown on one line."""
@@ -25,8 +25,8 @@ def answer_lines(answers: Sequence[Answer], width: int | None = None) -> str:
 
     Some columns are there where something is known for them: how often an explanation is the most probable one, the
     part of an interval's variance that the privacy noise makes, give or take its standard error, and what an answer
-    rests on. Below stands which pairs of variables nobody measured, and which answers leave draws out. No line is
-    longer than a terminal of so many columns, where they are said.
+    rests on. Below stands what answers assume, how probable what is observed is, and which answers leave draws out. No
+    line is longer than a terminal of so many columns, where they are said.
     """
     rows = [row for answer in answers for row in _list_rows(answer)]
     level = answers[-1].level if answers else 0.0
@@ -38,7 +38,8 @@ def answer_lines(answers: Sequence[Answer], width: int | None = None) -> str:
         for answer in answers
         if answer.left_out
     ]
-    notes = [*assumption_lines(answers), *_list_bins(answers), *partial, *_list_sampling(answers)]
+    notes = [*assumption_lines(answers), *evidence_lines(answers), *_list_bins(answers), *partial]
+    notes += _list_sampling(answers)
     return "\n".join([table, *([""] if notes else []), *(fold(note, width) for note in notes)])
 
 
@@ -49,7 +50,7 @@ def _list_rows(answer: Answer) -> Iterator[tuple[str, ...]]:
     for index, row in enumerate(answer.rows):
         states = _list_state(row, None if index == 0 else answer.rows[0])
         if answer.inside is not None:  # of numbers the query says which variable
-            states = list(row["state"].values())  # type: ignore[attr-defined]
+            states = list(row["state"].values())
         numbers = (f"{row['mean']:{form}}", f"{row['lower']:{form}} to {row['upper']:{form}}")
         yield (query, states[0], *numbers, _format_percent(row.get("best")), _format_noise_share(row), basis)
         yield from (("", state, "", "", "", "", "") for state in states[1:])
@@ -75,18 +76,20 @@ def _say_widening(widening: float) -> str:
 
 
 def _list_bins(answers: Sequence[Answer]) -> list[str]:
-    """List, of numbers, what their intervals hold, and how much narrower they are under the law inside bins."""
+    """List, of numbers, how much narrower intervals are under the law inside bins, and where they need none."""
     return [
         f"{answer.query}: by the {answer.inside} law inside bins {answer.rows[0]['law_lower']:.6g} to "
-        f"{answer.rows[0]['law_upper']:.6g}; the interval above holds whatever the law is"
+        f"{answer.rows[0]['law_upper']:.6g}"
+        + ("; the interval above holds whatever the law is" if answer.basis == "measured" else "")
         for answer in answers
         if answer.inside is not None
     ]
 
 
 def assumption_lines(answers: Sequence[Answer | Regression]) -> list[str]:
-    """What answers have of their prior alone, and pairs that they assume something of: a line of each, each once."""
+    """What answers have of their prior alone, and what they assume: a line of each, each once."""
     lines = [prior_only_words(answer.prior_only) for answer in answers if answer.prior_only]
+    lines += [f"assumed: {reason}" for answer in answers for reason in answer.assumes]
     lines += [
         "assumed: no table has " + listed([f"{one} with {other}" for one, other in answer.unmeasured])
         for answer in answers
@@ -95,12 +98,19 @@ def assumption_lines(answers: Sequence[Answer | Regression]) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def _list_state(row: Mapping[str, object], first: Mapping[str, object] | None) -> list[str]:
+def evidence_lines(answers: Sequence[Answer]) -> list[str]:
+    """How probable what is observed is, each once, and the answers for which it is too rare."""
+    known = dict.fromkeys(str(answer.evidence) for answer in answers if answer.evidence is not None)
+    rare = [answer.query for answer in answers if answer.too_rare]
+    return [*known, *([f"too rare to answer: {listed(rare)}"] if rare else [])]
+
+
+def _list_state(row: AnswerRow, first: AnswerRow | None) -> list[str]:
     """List a joint state; one of many variables by its differences from the first."""
-    states: dict[str, str] = dict(row["state"])  # type: ignore[call-overload]
-    known: dict[str, str] = {} if first is None else dict(first["state"])  # type: ignore[call-overload]
+    states = row["state"]
+    known = {} if first is None else first["state"]
     if len(states) <= MOST_VARIABLES_A_LINE:
-        return [", ".join(f"{name}={value}" for name, value in states.items())]
+        return [state_text(states)]
     lines = [f"{name}={value}" for name, value in states.items() if known.get(name) != value]
     if first is None:
         return lines
@@ -112,7 +122,7 @@ def _format_percent(share: object) -> str:
     return f"{100 * share:.0f} %" if isinstance(share, float) else ""
 
 
-def _format_noise_share(row: Mapping[str, object]) -> str:
+def _format_noise_share(row: AnswerRow) -> str:
     """Format the noise's share as percent, to the first digit of its standard error: `38 ± 3 %`; nothing if unknown."""
     share, error = row.get("noise"), row.get("noise_error")
     if not isinstance(share, float) or not isinstance(error, float):
@@ -123,7 +133,6 @@ def _format_noise_share(row: Mapping[str, object]) -> str:
     return f"{shown:.0f} ± {off:.0f} %" if off else f"{shown:.0f} %"
 
 
-def state_text(row: Mapping[str, object]) -> str:
-    """A row's joint state in one line: `lung=yes, smoke=no`."""
-    states: dict[str, str] = dict(row["state"])  # type: ignore[call-overload]
+def state_text(states: Mapping[str, str]) -> str:
+    """A joint state in one line: `lung=yes, smoke=no`."""
     return ", ".join(f"{name}={value}" for name, value in states.items())

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from discreet.inference.weighted_records import Sampling
 from discreet.model.intervals import NUMBERS, Intervals
@@ -13,9 +12,60 @@ from discreet.posterior.basis import Mark
 from discreet.queries.answer_text import answer_lines
 from discreet.queries.bin_laws import Inside
 
-__all__ = ["Answer", "Answers", "Row"]
+__all__ = ["Answer", "AnswerRow", "Answers", "EvidenceProbability"]
 
-Row = Mapping[str, object]
+
+class AnswerRow(TypedDict):
+    """A number of an answer, with its interval; `Answer` says what each key holds.
+
+    Raises:
+        Nothing.
+
+    Example:
+        >>> import discreet as dc
+        >>> row: dc.results.AnswerRow = {"state": {"rain": "yes"}, "mean": 0.3, "lower": 0.2, "upper": 0.4}
+        >>> round(row["mean"], 1)
+        0.3
+    """
+
+    state: dict[str, str]
+    mean: float
+    lower: float
+    upper: float
+    noise: NotRequired[float | None]
+    noise_error: NotRequired[float | None]
+    best: NotRequired[float]
+    law_lower: NotRequired[float]
+    law_upper: NotRequired[float]
+
+
+@dataclass(frozen=True)
+class EvidenceProbability:
+    """How probable it is that what a question takes as observed is seen.
+
+    Args:
+        query: `P(...)` of all that is observed, by the names of the variables in their order.
+        mean: of that probability.
+        lower: end of its interval, of the answer's level.
+        upper: the other end.
+
+    Raises:
+        Nothing.
+
+    Example:
+        >>> import discreet as dc
+        >>> str(dc.results.EvidenceProbability("P(smoke=yes)", 0.5, 0.478, 0.52))
+        'P(smoke=yes) = 0.5 (0.478 to 0.52)'
+    """
+
+    query: str
+    mean: float
+    lower: float
+    upper: float
+
+    def __str__(self) -> str:
+        """The probability in one line."""
+        return f"{self.query} = {self.mean:.3g} ({self.lower:.3g} to {self.upper:.3g})"
 
 
 @dataclass(frozen=True)
@@ -39,7 +89,7 @@ class Answer(Intervals):
         basis: what the answer rests on: "measured" (all its variables lie in one released table), "inferred" (each pair
             of them lies in one), "assumed" (what the network says of a pair that lies in none), "contradicted"
             (what it says of variables that lie in one, against what that tells), or "prior" (it needs what nothing
-            measured: see `prior_only`). None where nobody knows.
+            measured: see `prior_only`; or it is `too_rare`). None where nobody knows.
         unmeasured: pairs of its variables that lie in no table, at most 20.
         prior_only: what the answer needs and nothing measured, so that only the prior says it: `(node,)` for a node
             that no table holds, `(parent, node)` for how a node depends on a parent that no table holds it with; at
@@ -47,6 +97,10 @@ class Answer(Intervals):
         inside: of numbers, the law inside bins by which the mean and "law_lower" and "law_upper" are.
         sampling: where exact inference is out of reach: how many records were made up under each draw, what they are
             worth, the standard error of the means, and by how much intervals are wider for it. None: exact.
+        assumes: what it assumes beside `unmeasured`, a sentence each.
+        evidence: the probability of what is observed, as an answer to that question has it. None where nothing is.
+        too_rare: whether what is observed is so rare that every interval is all but everything: as wide as its level,
+            as that of a probability of which nothing is known.
 
     Raises:
         Nothing.
@@ -62,7 +116,7 @@ class Answer(Intervals):
     query: str
     kind: str
     level: float
-    rows: tuple[Row, ...]
+    rows: tuple[AnswerRow, ...]
     unit: str = "probability"
     left_out: float = 0.0
     basis: Mark | None = None
@@ -70,6 +124,9 @@ class Answer(Intervals):
     prior_only: tuple[Scope, ...] = ()
     inside: Inside | None = None
     sampling: Sampling | None = None
+    assumes: tuple[str, ...] = ()
+    evidence: EvidenceProbability | None = None
+    too_rare: bool = False
 
     def __str__(self) -> str:
         """The text of `summary`."""
@@ -124,8 +181,8 @@ class Answers(tuple[Answer, ...], Intervals):
         return [
             {
                 "query": one.query,
-                "variable": ", ".join(dict(row["state"])),  # type: ignore[call-overload]
-                "state": ", ".join(dict(row["state"]).values()),  # type: ignore[call-overload]
+                "variable": ", ".join(row["state"]),
+                "state": ", ".join(row["state"].values()),
                 **_number_row(one, row),
             }
             for one in self
@@ -141,17 +198,15 @@ class Answers(tuple[Answer, ...], Intervals):
         return answer_lines(self, width)
 
 
-def _name_row(row: Row) -> dict[str, Any]:
+def _name_row(row: AnswerRow) -> dict[str, Any]:
     """The states of a row's variables; one that is called as a number of the row is told from it."""
-    states: dict[str, Any] = dict(row["state"])  # type: ignore[call-overload]
-    return {f"{name} (state)" if name in (*NUMBERS, "basis") else name: state for name, state in states.items()}
+    states = row["state"].items()
+    return {f"{name} (state)" if name in (*NUMBERS, "basis") else name: state for name, state in states}
 
 
-def _number_row(answer: Answer, row: Row) -> dict[str, Any]:
+def _number_row(answer: Answer, row: AnswerRow) -> dict[str, Any]:
     """The numbers of a row, and what the answer rests on."""
-    known = [name for name in ("noise", "noise_error", "best", "law_lower", "law_upper") if row.get(name) is not None]
-    beside = {} if answer.basis is None else {"basis": answer.basis}
-    numbers = {name: row[name] for name in ("mean", "lower", "upper")}
     noise = row.get("noise")
-    sampling = {"sampling": 1 - noise} if isinstance(noise, float) else {}
-    return {**numbers, **sampling, **{name: row[name] for name in known}, "level": answer.level, **beside}
+    told: dict[str, Any] = {**row, "sampling": None if noise is None else 1 - noise, "level": answer.level}
+    beside = {} if answer.basis is None else {"basis": answer.basis}
+    return {**{name: told[name] for name in NUMBERS if told.get(name) is not None}, **beside}

@@ -143,7 +143,7 @@ class Client:
 
         Args:
             name: of a release, for its newest version, or the id of any; None where the server has one alone.
-            missing: of a release that keeps missing values: "at-random" (the default there), or "state", one more.
+            missing: of a release that keeps missing values: "state", one more (the default there), or "at-random".
 
         Returns:
             A posterior to ask, whose draws stay where they are.
@@ -212,4 +212,4 @@ def _find_network(evidence: Evidence, kind: object, missing: str | None) -> Netw
         network = evidence.network
     gaps = kind in ("network", "family") and evidence_of(evidence).network.may_be_missing
     require(missing != "at-random" or bool(gaps), "missing is for releases of variables with a state of missing values")
-    return network.without_missing() if gaps and missing != "state" else network
+    return network.without_missing() if missing == "at-random" else network

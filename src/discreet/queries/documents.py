@@ -14,7 +14,7 @@ from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.posterior.fit_check import FitCheck, fit
 from discreet.posterior.joint_draws import PosteriorDraws
-from discreet.queries.answers import Answer
+from discreet.queries.answers import Answer, EvidenceProbability
 from discreet.queries.decide import Decision
 from discreet.queries.decide_number import NumberDecision
 from discreet.queries.predict import Prediction
@@ -46,11 +46,12 @@ Document = dict[str, Any]
 def answer_document(answer: Answer) -> Document:
     """An answer as JSON; `read_answer` reads it back."""
     head = {"query": answer.query, "kind": answer.kind, "level": answer.level, "left_out": answer.left_out}
-    basis = {"basis": answer.basis, "unmeasured": [list(pair) for pair in answer.unmeasured]}
-    basis["prior_only"] = [list(part) for part in answer.prior_only]
+    basis: Document = {"basis": answer.basis, "unmeasured": [list(pair) for pair in answer.unmeasured]}
+    basis |= {"prior_only": [list(part) for part in answer.prior_only], "assumes": list(answer.assumes)}
+    observed = {"evidence": answer.evidence and asdict(answer.evidence), "too_rare": answer.too_rare}
     numbers = {} if answer.inside is None else {"unit": answer.unit, "inside": answer.inside}
     sampled = {} if answer.sampling is None else {"sampling": _write_sampling(answer.sampling)}
-    return {**head, **basis, **numbers, **sampled, "values": [dict(row) for row in answer.rows]}
+    return {**head, **basis, **observed, **numbers, **sampled, "values": [dict(row) for row in answer.rows]}
 
 
 def read_answer(document: Mapping[str, Any]) -> Answer:
@@ -62,7 +63,7 @@ def read_answer(document: Mapping[str, Any]) -> Answer:
         >>> read_answer(answer_document(answer)) == answer
         True
     """
-    sampling = document.get("sampling")
+    sampling, evidence = document.get("sampling"), document["evidence"]
     return Answer(
         document["query"],
         document["kind"],
@@ -75,6 +76,9 @@ def read_answer(document: Mapping[str, Any]) -> Answer:
         prior_only=tuple(map(tuple, document["prior_only"])),
         inside=document.get("inside"),
         sampling=None if sampling is None else _read_sampling(sampling),
+        assumes=tuple(document["assumes"]),
+        evidence=None if evidence is None else EvidenceProbability(**evidence),
+        too_rare=document["too_rare"],
     )
 
 
@@ -107,6 +111,7 @@ def regression_document(found: Regression, level: float, *, draws: bool = False)
         "basis": found.basis,
         "unmeasured": [list(pair) for pair in found.unmeasured],
         "prior_only": [list(part) for part in found.prior_only],
+        "assumes": list(found.assumes),
         **({"draws": found.coefficients.tolist()} if draws else {}),
     }
 
@@ -130,6 +135,7 @@ def read_regression(document: Mapping[str, Any]) -> Regression:
         basis=document["basis"],
         unmeasured=tuple((one, other) for one, other in document["unmeasured"]),
         prior_only=tuple(map(tuple, document["prior_only"])),
+        assumes=tuple(document["assumes"]),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -14,11 +14,14 @@ from discreet.inference import elimination
 from discreet.inference.query_plans import requisite
 from discreet.inference.weighted_records import Sampling, log_weight, weighted_laws
 from discreet.model.arrays import Floats
+from discreet.model.query_grammar import Probability
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.basis import Basis
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws, joint_draws
 from discreet.posterior.pooled.table_draws import TableDraws
+from discreet.queries.answers import Answer, EvidenceProbability
+from discreet.queries.credible import credible_interval
 
 __all__ = ["Given", "PosteriorGiven", "both_given"]
 
@@ -214,6 +217,7 @@ class PosteriorGiven:
         read: whether all that tables say of the question's variables is in the draws.
         sampling: how answers are sampled; None where inference is exact.
         step: of the draws with a twin, from the first on.
+        observed: `P(evidence)` under every draw, as a question about it alone has it; None where nothing is observed.
     """
 
     given: Given
@@ -225,6 +229,36 @@ class PosteriorGiven:
     read: bool = True
     sampling: Sampling | None = None
     step: int = 1
+    observed: Floats | None = None
+
+    def evidence(self, level: float) -> EvidenceProbability | None:
+        """How probable the evidence is, with its interval; None where nothing is observed."""
+        if self.observed is None:
+            return None
+        schema = self.given.cells.network.schema
+        states = tuple((name, schema[name].states[code]) for name, code in self.given.evidence.items())
+        lower, upper = credible_interval(self.observed, level)
+        return EvidenceProbability(str(Probability(states)), float(self.observed.mean()), float(lower), float(upper))
+
+    def ground(self, answer: Answer, targets: Set[str], ends: tuple[Floats, Floats]) -> Answer:
+        """The answer with what it rests on, and how probable the evidence is.
+
+        Args:
+            answer: to a question about these draws.
+            targets: of the question.
+            ends: of the intervals of its probabilities; of numbers those of their bins.
+        """
+        evidence = self.evidence(answer.level)
+        too_rare = evidence is not None and bool(np.all(ends[1] - ends[0] >= answer.level))
+        answer = replace(answer, evidence=evidence, too_rare=too_rare)
+        if self.basis is None:
+            return answer
+        observed = set(self.given.evidence)
+        names = observed | targets
+        mark, unmeasured = self.basis.of(names, given=observed, read=self.read)
+        prior_only = self.basis.prior_only(names, given=observed)
+        answer = replace(answer, unmeasured=unmeasured, prior_only=prior_only, assumes=self.basis.assumes)
+        return replace(answer, basis="prior" if too_rare else mark)
 
     def paired(self, draws: npt.NDArray[Kind]) -> npt.NDArray[Kind]:
         """What belongs to draws with a twin, of what has a last axis of all draws."""
@@ -314,12 +348,22 @@ def both_given(posterior: Posterior, evidence: Sequence[tuple[str, str]], predic
     given = Given(drawn.cells, codes)
     if not isinstance(drawn, PosteriorDraws):
         twins: Tables | None = None if predictive else getattr(drawn, "twins", None)
-        return PosteriorGiven(given, None if twins is None else Given(twins, codes), predictive, None, None)
+        twin = None if twins is None else Given(twins, codes)
+        return PosteriorGiven(given, twin, predictive, None, None, observed=_observe(given, None))
+    alone = PosteriorGiven(given, None, predictive, drawn.basis, drawn.tables, observed=_observe(given, drawn.tables))
     if predictive or drawn.twins is None:
-        return PosteriorGiven(given, None, predictive, drawn.basis, drawn.tables)
+        return alone
     draws = drawn.cells.draws or 1
     step = min(max(1, draws // LEAST_TWINS), TWIN_STEP)
     picked = np.arange(0, draws, step)
-    twin = Given(drawn.twins.of_draws(picked), codes)
     effective = drawn.effective() * picked.size / draws
-    return PosteriorGiven(given, twin, predictive, drawn.basis, drawn.tables, effective, step=step)
+    return replace(alone, twin=Given(drawn.twins.of_draws(picked), codes), effective=effective, step=step)
+
+
+def _observe(given: Given, tables: TableDraws | None) -> Floats | None:
+    """Find `P(evidence)` under every draw, as a question about it alone has it; None where nothing is observed."""
+    names = tuple(given.evidence)
+    if not names:
+        return None
+    law = tables.joint(given.cells, names) if tables is not None and tables.say(names) else None
+    return np.exp((given if law is None else _Tabled(given.cells, given.evidence, names, law)).log_evidence)

@@ -12,6 +12,7 @@ import numpy as np
 
 from discreet.model.arrays import Floats
 from discreet.model.query_grammar import NumberQuery
+from discreet.queries.answers import AnswerRow
 from discreet.queries.bin_laws import BinLaw
 from discreet.queries.counted_draws import resample
 from discreet.queries.credible import credible_interval
@@ -44,7 +45,7 @@ def number_draws(asked: NumberQuery, law: BinLaw) -> tuple[Floats, Floats, Float
             raise AssertionError(asked.asked)
 
 
-def number_row(asked: NumberQuery, law: BinLaw, level: float, weights: Floats, *, alike: bool) -> dict[str, object]:
+def number_row(asked: NumberQuery, law: BinLaw, level: float, weights: Floats, *, alike: bool) -> AnswerRow:
     """The row of an answer.
 
     Args:

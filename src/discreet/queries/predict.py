@@ -56,8 +56,9 @@ class Prediction:
         upper: of the interval, same shape.
         left_out: for every record the share of the draws under which its evidence is impossible, shape (records,);
             they are left out of its numbers.
-        basis: for every record what its numbers rest on, with the variables that it shows, as `Answer.basis` has it;
-            empty where the posterior was not made from a release.
+        basis: for every record what its numbers rest on, with the variables that it shows, as `Answer.basis` has it,
+            "prior" where it is too rare to answer; empty where the posterior was not made from a release. How probable
+            it is that a record shows this is not computed here: `Answer.evidence` of one question has it.
 
     Raises:
         Nothing.
@@ -185,6 +186,8 @@ def predict(posterior: Posterior, records: Any, target: str, *, level: float = 0
         for row, positions in evidence.alike(np.flatnonzero(impossible)):
             ends[:, positions] = _predict_with_impossible(posterior, target, row, positions, level)
     mean, lower, upper = ends
+    shows = (evidence.codes != MISSING).any(axis=1)
+    marks[shows & (upper - lower >= level).all(axis=1)] = "prior"
     left_out, known = impossible / (cells.draws or 1), () if basis is None else tuple(marks.tolist())
     return Prediction(target, states, level, mean, lower, upper, left_out, known)
 

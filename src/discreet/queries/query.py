@@ -23,7 +23,7 @@ from discreet.model.query_grammar import Explanation, NumberQuery, Probability, 
 from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws, require_posterior
 from discreet.queries.allowed import allowed_bounds
-from discreet.queries.answers import Answer, Answers
+from discreet.queries.answers import Answer, AnswerRow, Answers
 from discreet.queries.bin_laws import BinLaw, Inside, check_inside
 from discreet.queries.counted_draws import keep_possible, possible_draws, resample
 from discreet.queries.credible import check_level, credible_interval
@@ -315,11 +315,12 @@ def _bound_answer(asked: Probability, both: PosteriorGiven, found: Answer) -> An
     given, schema = both.given, both.given.cells.network.schema
     assert both.tables is not None
     names = (*(name for name, _ in asked.targets), *given.evidence)
-    states: list[Mapping[str, str]] = [row["state"] for row in found.rows]  # type: ignore[misc]
-    rows = [{name: schema[name].code(state) for name, state in row.items()} for row in states]
+    rows = [{name: schema[name].code(state) for name, state in row["state"].items()} for row in found.rows]
     ends = allowed_bounds(names, given.whole(names), both.tables.measured(names), rows, given.evidence, found.level)
     numbers = zip(found.rows, ends.lower.tolist(), ends.upper.tolist(), strict=True)
-    wide = ({**row, "lower": low, "upper": high, "noise": None, "noise_error": None} for row, low, high in numbers)
+    wide: list[AnswerRow] = [
+        {**row, "lower": low, "upper": high, "noise": None, "noise_error": None} for row, low, high in numbers
+    ]
     return replace(found, rows=tuple(wide))
 
 
@@ -444,25 +445,16 @@ def _write_answer(
     best: Sequence[float] | None = None,
 ) -> Answer:
     """An answer of its numbers: mean, ends, part of the noise and its error, a column for each joint state."""
-    rows = []
+    rows = list[AnswerRow]()
     for i, (state, (mean, lower, upper, share, error)) in enumerate(zip(states, numbers.T.tolist(), strict=True)):
-        known = not math.isnan(share)
-        noise = {"noise": share if known else None, "noise_error": error if known else None}
-        row = {"state": dict(state), "mean": mean, "lower": lower, "upper": upper, **noise}
-        rows.append(row if best is None else {**row, "best": best[i]})
+        row: AnswerRow = {"state": dict(state), "mean": mean, "lower": lower, "upper": upper}
+        row["noise"], row["noise_error"] = (None, None) if math.isnan(share) else (share, error)
+        if best is not None:
+            row["best"] = best[i]
+        rows.append(row)
     names = {name for state in states[:1] for name in state}
     found = Answer(str(asked), asked.kind, level, tuple(rows), left_out=left_out, sampling=both.sampling)
-    return _resting(found, asked, names, both)
-
-
-def _resting(found: Answer, asked: Query, names: set[str], both: PosteriorGiven) -> Answer:
-    """The answer with what it rests on."""
-    if both.basis is None:
-        return found
-    observed = {name for name, _ in asked.evidence}
-    basis, unmeasured = both.basis.of(names | observed, given=observed, read=both.read)
-    prior_only = both.basis.prior_only(names | observed, given=observed)
-    return replace(found, basis=basis, unmeasured=unmeasured, prior_only=prior_only)
+    return both.ground(found, names, (numbers[1], numbers[2]))
 
 
 def _answer_number(asked: NumberQuery, both: PosteriorGiven, level: float, inside: Inside) -> Answer:
@@ -473,20 +465,21 @@ def _answer_number(asked: NumberQuery, both: PosteriorGiven, level: float, insid
     possible, weights = possible_draws(asked, draws, both.weights)
     law = BinLaw(variable, keep_possible(draws, possible), inside)
     row = number_row(asked, law, level, weights, alike=both.weights is None)
-    noise = error = None
+    row["noise"] = row["noise_error"] = None
     if twins is not None:
         kept = both.paired(possible)
         laws = (BinLaw(variable, keep_possible(part, kept), inside) for part in (both.paired(draws), twins))
         one, other = (number_draws(asked, each)[0] for each in laws)
-        noise, error = map(float, noise_share(one, other, both.effective))
+        row["noise"], row["noise_error"] = map(float, noise_share(one, other, both.effective))
     found = Answer(
         str(asked),
         asked.kind,
         level,
-        ({**row, "noise": noise, "noise_error": error},),
+        (row,),
         unit="probability" if asked.kind in ("marginal", "conditional") else f"number of {asked.variable}",
         left_out=float(1 - possible.mean()),
         inside=inside,
         sampling=both.sampling,
     )
-    return _resting(found, asked, {asked.variable}, both)
+    shares = law.shares if both.weights is None else law.shares[:, resample(weights)]
+    return both.ground(found, {asked.variable}, credible_interval(shares, level))

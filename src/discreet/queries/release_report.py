@@ -24,7 +24,6 @@ from discreet.model.late import import_late
 from discreet.model.network import MOST_DRAWN_NODES
 from discreet.model.randomness import Seed
 from discreet.model.schema import Variable
-from discreet.posterior.at_random import assume_at_random
 from discreet.posterior.fit_check import fit
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.methods import noise_aware
@@ -403,8 +402,6 @@ def _read(
             posterior = noise_aware(release, rng=0 if rng is None else rng)
         except InputError as error:
             return f"There are no numbers to show: {error}."
-        if release.network.may_be_missing:
-            posterior = assume_at_random(posterior)
     gaps = (release.network.without_missing(),) if release.network.may_be_missing else ()
     if posterior.network not in (release.network, *gaps):
         raise InputError("the posterior is of another network than the release")
@@ -416,7 +413,7 @@ def _list_states(answers: Answers) -> list[dict[str, Any]]:
     rows = []
     for answer in answers:
         for row in answer.rows:
-            ((variable, state),) = dict(row["state"]).items()  # type: ignore[call-overload]
+            ((variable, state),) = row["state"].items()
             numbers = {name: row.get(name) for name in ("mean", "lower", "upper", "noise")}
             rows.append({"variable": variable, "state": state, **numbers, "rests on": answer.basis or ""})
     return rows
@@ -448,7 +445,7 @@ def _list_uncertain(posterior: PosteriorDraws, spans: Mapping[str, tuple[Floats,
             states = dict(zip(network.family(node), place, strict=True))
             named = {name: network.schema[name].states[int(code)] for name, code in states.items()}
             given = {name: named[name] for name in network.parents[node]}
-            text = f"P({node}={named[node]}" + (f" | {state_text({'state': given})})" if given else ")")
+            text = f"P({node}={named[node]}" + (f" | {state_text(given)})" if given else ")")
             numbers = {"mean": float(cells[place].mean()), "lower": float(lower[place]), "upper": float(upper[place])}
             found.append((float(widths[place]), {"probability": text, **numbers}))
     found.sort(key=lambda one: -one[0])

@@ -272,9 +272,9 @@ def _open_server(url: str, kind: str) -> Any:
         return open_spark(url) if kind in SPARK else ibis.connect(url)
     except ImportError:
         extra = "spark" if kind in SPARK else "postgres" if kind.startswith("postgres") else None
-        wanted = f"discreet[{extra}]" if extra else f"ibis-framework[{kind}]"
-        wanted += " and pyspark[connect]" if kind == "sc" else ""
-    raise InputError(f"reading from {kind} needs its driver; install {wanted}")
+        wanted = f"'.[{extra}]' in a clone of discreet" if extra else f"'ibis-framework[{kind}]'"
+        wanted += ", and 'pyspark[connect]'" if kind == "sc" else ""
+    raise InputError(f"reading from {kind} needs its driver: pip install {wanted}")
 
 
 def _open_base(kind: str, place: str) -> Any:
@@ -289,7 +289,7 @@ def _open_base(kind: str, place: str) -> Any:
         return ibis.sqlite.from_connection(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True))
     except ImportError:
         pass
-    raise InputError("reading from sqlite needs its driver; install discreet[sqlite]")
+    raise InputError("reading from sqlite needs its driver: pip install '.[sqlite]' in a clone of discreet")
 
 
 def _view_in_memory(table: pa.Table) -> tuple[ir.Table, BlockReader]:

@@ -131,7 +131,7 @@ def answer_table(answers: Answers) -> str:
         for row in rows:
             mean, lower, upper = row["mean"], row["lower"], row["upper"]
             numbers = (percent(mean), _span(lower, upper)) if whole else (f"{mean:.6g}", f"{lower:.6g} to {upper:.6g}")
-            parts.append(f"<tr><td>{_text(state_text(row))}</td>")
+            parts.append(f"<tr><td>{_text(state_text(row['state']))}</td>")
             parts += [f'<td class="n">{number}</td>' for number in numbers]
             parts.append(f'<td class="wide">{bar(mean, lower, upper)}</td>' if whole else "")
             parts.append(f'<td class="n">{100 * (row.get("best") or 0):.0f} % of draws</td>' if best else "")

@@ -375,7 +375,7 @@ def _list_links(version: Version, asked: PageRequest, drawn: bool) -> dict[str, 
         ],
         "noise": {"here": asked.noise, "href": address(asked, noise=not asked.noise, view="table")},
         "gaps": [
-            {"text": words, "href": address(asked, missing=way), "here": (asked.missing or "at-random") == way}
+            {"text": words, "href": address(asked, missing=way), "here": (asked.missing or "state") == way}
             for way, words in ways
             if version.gaps
         ],

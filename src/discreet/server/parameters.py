@@ -47,7 +47,7 @@ Predictive = Annotated[
 ]
 Missing = Annotated[
     Literal["at-random", "state"] | None,
-    Field(description="Of a release that keeps missing values: at random (the default there), or as a state."),
+    Field(description="Of a release that keeps missing values: as a state (the default there), or at random."),
 ]
 Assume = Annotated[
     Literal["network", "robust", "nothing"] | None,

@@ -64,7 +64,7 @@ class Reading:
             raise Problem(
                 "bad-request", "missing is for releases of variables with a state of missing values, which this has not"
             )
-        return drawn if missing == "state" else self.complete
+        return self.complete if missing == "at-random" else drawn
 
     @property
     def _drawn(self) -> PosteriorDraws:
@@ -77,7 +77,7 @@ class Reading:
     @cached_property
     def plain(self) -> PosteriorDraws:
         """The posterior without twin draws: intervals are the same, the part of the noise is not known."""
-        draws = self.complete
+        draws = self._drawn
         wide = draws.saturated
         return replace(draws, twins=None, saturated=None if wide is None else replace(wide, twins=None))
 

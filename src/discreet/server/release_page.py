@@ -60,7 +60,7 @@ def _posterior(reading: Reading, asked: PageRequest) -> PosteriorDraws:
     posterior = reading.posterior(asked.missing)
     if asked.noise or posterior.twins is None:
         return posterior
-    return reading.plain if posterior is reading.complete else replace(posterior, twins=None)
+    return reading.plain if posterior is reading.draws else replace(posterior, twins=None)
 
 
 def ask_states(reading: Reading, asked: PageRequest) -> replies.Question:

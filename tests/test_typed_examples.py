@@ -1,0 +1,62 @@
+"""The README's example passes a type checker under its strictest rules, as whoever copies it would see it.
+
+mypy alone: no other checker is among what development installs.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import discreet as dc
+
+ROOT = Path(__file__).parents[1]
+EVERY_NUMBER = '''
+import discreet as dc
+
+
+def numbers(found: dc.results.Answers) -> float:
+    """What users do with rows."""
+    row: dc.results.AnswerRow = found[0].rows[0]
+    noise = row.get("noise")
+    part = 0.0 if noise is None else round(noise, 3)
+    rare = 0.0 if found[0].evidence is None else found[0].evidence.upper
+    return part + rare + row["upper"] - row["lower"] + len(row["state"]["lung"])
+'''
+WRONG = 'import discreet as dc\n\n\ndef odd(row: dc.results.AnswerRow) -> float:\n    return row["meen"]\n'
+
+
+def example(page: Path) -> str:
+    """The lines of a page's Python that are typed after a prompt."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    return "\n".join(line[4:] for line in lines if line.startswith((">>> ", "... "))) + "\n"
+
+
+def checked(text: str, folder: Path) -> str:
+    """What mypy says of a program, by the project's own strict rules; empty where it finds nothing."""
+    path = folder / "program.py"
+    path.write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", "--no-error-summary", str(path)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False).stdout
+
+
+def test_the_readme_passes_a_strict_type_checker(tmp_path: Path) -> None:
+    text = example(ROOT / "README.md")
+    assert 'row["lower"] < row["mean"]' in text
+    assert checked(text, tmp_path) == ""
+
+
+def test_rows_of_answers_have_the_types_of_what_they_hold(tmp_path: Path) -> None:
+    assert checked(EVERY_NUMBER, tmp_path) == ""
+    assert 'TypedDict "AnswerRow" has no key "meen"' in checked(WRONG, tmp_path)
+
+
+def test_rows_have_the_keys_that_their_type_says() -> None:
+    network = dc.Network.empty([dc.Variable("age", bounds=(0, 90), bins=(30,)), dc.Variable("ill", ("no", "yes"))])
+    draws = dc.Dirichlet.uniform(network).draw(50, rng=1)
+    told = dc.answer_many(dc.results.PosteriorDraws(draws), ["P(ill)", "E(age | ill=yes)", "MAP(age, ill)"])
+    known, needed = set(dc.results.AnswerRow.__annotations__), {"state", "mean", "lower", "upper"}
+    for found in told:
+        assert all(needed <= set(row) <= known for row in found.rows)
+    assert {name for found in told for row in found.rows for name in row} == known
