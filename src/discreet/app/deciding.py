@@ -14,7 +14,7 @@ from discreet.app.arguments import Json, Method, ReleaseFile, Replace, TrustNetw
 from discreet.app.outlet import Format, Outlet, Output
 from discreet.app.posteriors import Drawing, load_asked, posterior_of
 from discreet.app.terminal import say, table
-from discreet.errors import InputError, shown
+from discreet.errors import InputError, printable, shown
 from discreet.model.json_files import read_json, read_text
 from discreet.model.late import import_late
 from discreet.model.limits import QUERIES_BYTES
@@ -282,7 +282,7 @@ def _print_decision(asked: Asked, made: Decided) -> str:
              f"{row['best']:.0%}")
             for row in made.rows
         ]  # fmt: skip
-        return f"{asked.query}: {made.response}, {lost}\n{table(head, rows)}"
+        return printable(f"{asked.query}: {made.response}, {lost}") + f"\n{table(head, rows)}"
     ends = made.response if isinstance(made.response, tuple) else (made.response,)
     return (
         f"{asked.query}: {' to '.join(f'{end:.4f}' for end in ends)} ({made.loss} loss, {made.expected:.3g} expected), "

@@ -28,6 +28,7 @@ __all__ = [
     "NETWORK_BYTES",
     "PARENTS",
     "PARTS",
+    "PROJECT_BYTES",
     "QUERIES",
     "QUERIES_BYTES",
     "QUERY_CHARACTERS",
@@ -86,6 +87,8 @@ NESTING = 32
 """Lists and objects of JSON inside each other: a combined release has 8."""
 FIELDS = VARIABLES
 """Fields of an object of JSON: none has more than one for each variable."""
+PROJECT_BYTES = 2**20
+"""Bytes of a project file: people write it; MUNIN as one has half as many."""
 VALUES = 2**24
 """Commas of a JSON text, and so its values: they are bounded before anything is made of them."""
 PARTS = 2**18

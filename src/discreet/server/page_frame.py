@@ -10,7 +10,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from discreet.model.drawing import printable
+from discreet.errors import printable
 from discreet.model.late import import_late
 from discreet.server.problems import Problem
 
