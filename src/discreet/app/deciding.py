@@ -274,7 +274,7 @@ def _list_rows(asked: Asked, made: Decided) -> list[dict[str, Any]]:
 
 def _print_decision(asked: Asked, made: Decided) -> str:
     """Print a decision for a person."""
-    lost = f"loses at most {made.regret:.3g} by the number of draws"
+    query, lost = printable(asked.query), f"loses at most {made.regret:.3g} by the number of draws"
     if isinstance(made, dc.decisions.Decision):
         head = ("response", "payoff", f"{100 * made.level:.6g} % interval", "best")
         rows = [
@@ -282,9 +282,9 @@ def _print_decision(asked: Asked, made: Decided) -> str:
              f"{row['best']:.0%}")
             for row in made.rows
         ]  # fmt: skip
-        return printable(f"{asked.query}: {made.response}, {lost}") + f"\n{table(head, rows)}"
+        return f"{query}: {printable(made.response)}, {lost}\n{table(head, rows)}"
     ends = made.response if isinstance(made.response, tuple) else (made.response,)
     return (
-        f"{asked.query}: {' to '.join(f'{end:.4f}' for end in ends)} ({made.loss} loss, {made.expected:.3g} expected), "
+        f"{query}: {' to '.join(f'{end:.4f}' for end in ends)} ({made.loss} loss, {made.expected:.3g} expected), "
         f"{lost}\nbetween {made.lower:.4f} and {made.upper:.4f} ({100 * made.level:.6g} %)"
     )

@@ -52,6 +52,8 @@ Name = TypeVar("Name", bound=Hashable)
 NETWORK_BYTES = 2**26
 """Bytes of a network (BIF, XMLBIF, arcs) or schema file, packed and unpacked: 64 MiB, ten times the largest classic
 network."""
+PROJECT_BYTES = 2**20
+"""Bytes of a project file, which people write and edit: 1 MiB, six times MUNIN's."""
 DOCUMENT_BYTES = 2**27
 """Bytes of a release or of combined releases: 128 MiB, twice a thousand draws of the largest classic network."""
 DRAWS_BYTES = 2**33
@@ -87,8 +89,6 @@ NESTING = 32
 """Lists and objects of JSON inside each other: a combined release has 8."""
 FIELDS = VARIABLES
 """Fields of an object of JSON: none has more than one for each variable."""
-PROJECT_BYTES = 2**20
-"""Bytes of a project file: people write it; MUNIN as one has half as many."""
 VALUES = 2**24
 """Commas of a JSON text, and so its values: they are bounded before anything is made of them."""
 PARTS = 2**18
