@@ -15,6 +15,7 @@ from discreet.app.outlet import Format, Outlet, Output
 from discreet.app.posteriors import Drawing, load_asked, posterior_of
 from discreet.app.terminal import say, table
 from discreet.errors import InputError, printable, shown
+from discreet.model.arrays import number
 from discreet.model.json_files import read_json, read_text
 from discreet.model.late import import_late
 from discreet.model.limits import QUERIES_BYTES
@@ -215,7 +216,7 @@ def _read_payoffs(text: str) -> Payoffs:
         )
     if min(values) == max(values):
         raise InputError("all payoffs are equal: there is nothing to decide")
-    return {name: {state: float(value) for state, value in row.items()} for name, row in raw.items()}
+    return {name: {state: number(value, "a payoff") for state, value in row.items()} for name, row in raw.items()}
 
 
 def _count_draws(asked: list[Asked], draws: int | None, within: float | None, failure: float, level: float) -> int:

@@ -23,6 +23,7 @@ or from a sample that is public. Comments survive when a program changes it.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,7 +36,7 @@ from tomlkit.exceptions import TOMLKitError
 from discreet.errors import InputError, listed, require, shown, shown_path
 from discreet.model.arcs import parents_in, quoted
 from discreet.model.json_files import read_text, write_whole
-from discreet.model.limits import PROJECT_BYTES, at_most
+from discreet.model.limits import NESTING, PROJECT_BYTES, at_most
 from discreet.model.network import Network
 from discreet.model.schema import Variable, schema_of_parts
 
@@ -54,6 +55,9 @@ READING_OPTIONS = {
 """What of it is an option of `read_records`."""
 RENAMED_OPTIONS = {"column": "unit_column", "order": "order_column", "one_record": "one_record_a_unit"}
 """Names of these options there, where they are others."""
+KEY_PART = r"""(?:(?<![\w-])[\w-]++|"(?:[^"\\\n]|\\.){0,100}+"|'[^'\n]{0,100}+')[ \t]*+\.[ \t]*+"""
+DEEP_KEY = re.compile(f"(?:{KEY_PART}){{{NESTING}}}")
+"""A key of more parts than anything has, which takes time with their square: `a.a.a`."""
 TYPE_WORDS = {str: "text", list: "a list of texts", int: "a whole number", bool: "true or false"}
 
 
@@ -97,6 +101,9 @@ class Project:
         """
         what = f"project {shown_path(where)}"
         at_most(PROJECT_BYTES, text, f"characters of {what}")
+        require(
+            DEEP_KEY.search(text) is None, f"{what} has a key of more than {NESTING} parts; it has sections and words"
+        )
         try:
             raw = tomllib.loads(text)
         except (ValueError, RecursionError) as error:
