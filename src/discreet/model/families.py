@@ -31,7 +31,7 @@ from types import MappingProxyType
 import numpy as np
 import scipy
 
-from discreet.errors import InputError, listed, printable, require, shown
+from discreet.errors import InputError, listed, require, shown
 from discreet.model.arrays import Floats, number
 from discreet.model.network import Network
 from discreet.model.schema import Variable, bin_ends
@@ -116,8 +116,8 @@ class Family:
 
     def __repr__(self) -> str:
         """One line."""
-        over = ", ".join(variable.name for variable in self.variables)
-        return printable(f"Family({self.name!r}, over {over}, {self.points:,} points)")
+        over = listed(variable.name for variable in self.variables)
+        return f"Family({self.name!r}, over {over}, {self.points:,} points)"
 
     @cached_property
     def network(self) -> Network:

@@ -149,9 +149,8 @@ class FitCheck(Framed):
             return f"none of {len(self.tests)} testable independences is contradicted; {told}"
         worst = found[0]
         arcs = ", ".join(f"{parent} -> {child}" for parent, child in worst.arcs)
-        largest = f"{' - '.join(worst.variables)} (effect {worst.effect:.3f}; add {arcs})"
-        most = f"{len(found)} of {len(self.tests)} testable independences contradicted, most of all {largest}"
-        return printable(f"{most}; {told}")
+        largest = printable(f"{' - '.join(worst.variables)} (effect {worst.effect:.3f}; add {arcs})")
+        return f"{len(found)} of {len(self.tests)} testable independences contradicted, most of all {largest}; {told}"
 
     def tidy(self) -> list[dict[str, Any]]:
         """A row for each test, those of the largest effect first.

@@ -124,10 +124,9 @@ class Regression(Intervals):
             level: posterior probability of each interval, between 0 and 1.
             width: columns of the terminal, as of `columns`; None for lines as long as they are.
         """
-        unit = f"log odds of {self.target}" if self.kind == "logistic" else self.target
-        head = printable(f"{unit} on {', '.join(self.on)}")
+        unit = printable(f"log odds of {self.target}" if self.kind == "logistic" else self.target)
         named = [{**row, "level": level} for row in self.rows(level=level)]
-        lines = [fold(head, width), text_table(named, named="coefficient", width=width)]
+        lines = [fold(f"{unit} on {listed(self.on)}", width), text_table(named, named="coefficient", width=width)]
         if self.left_out:
             lines.append(f"{100 * self.left_out:.3g} % of the draws leave coefficients open; they are left out")
         if self.basis is not None:

@@ -8,7 +8,6 @@ and tested against it.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -381,7 +380,7 @@ def release_schema() -> str:
         JSON text.
     """
     either: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(_Document | _DesignDocument | ExternalPart)
-    return json.dumps(either.json_schema(), indent=2, sort_keys=True) + "\n"
+    return json_text(either.json_schema(), indent=2, sort_keys=True) + "\n"
 
 
 def _write_document(release: Release) -> dict[str, Any]:
