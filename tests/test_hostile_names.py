@@ -386,6 +386,7 @@ def test_errors_about_such_names_are_one_printable_line() -> None:
     network = hostile_network()
     for ask in (lambda: network.schema["x"], lambda: network.schema[network.nodes[0]].code("x"),
                 lambda: dc.Variable("a", (MARKS[0], MARKS[0])), lambda: dc.Schema((network.variables[0],) * 2),
+                lambda: dc.read_records(pa.table({"v\0a": ["x"]}), dc.Schema((dc.Variable("v\0a", ("x",)),))),
                 lambda: dc.Release.loads(MARKS[0]), lambda: dc.load(MARKS[0]), lambda: dc.tools.parse_query(
                     f"P({MARKS[2]})", network.schema)):  # fmt: skip
         with pytest.raises(dc.InputError) as caught:

@@ -16,7 +16,7 @@ import ibis.expr.types as ir
 import pyarrow as pa
 import pyarrow.compute
 
-from discreet.errors import InputError, listed, require, shown
+from discreet.errors import InputError, shown
 from discreet.model.schema import Schema, Variable
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.dialects import TEXT, bytewise, engine_of, is_missing, is_present, matches, number
@@ -192,8 +192,6 @@ def read_records(
     beside = [name for name in dict.fromkeys((unit_column, order_column)) if name is not None and name not in columns]
     expression, exact, local = open_source(source, table, (*columns.names, *beside))
     types = expression.schema()
-    lost = [name for name in (*columns.names, *beside) if name not in types]
-    require(not lost, f"no column can be called {listed(map(shown, lost))} there; rename it, in the schema as well")
     if unit_column is not None:
         check_unit_type(unit_column, types[unit_column])
     for variable in columns:
