@@ -97,10 +97,10 @@ TOML_MARKS = (
 def project_text(rng: random.Random) -> str:
     """A project file."""
     words = names(rng, 1, 4)
-    variables = tuple(dc.Variable(word, names(rng, 1, 3) or ["s"]) for word in words)
     arcs = [(one, other) for at, one in enumerate(words) for other in words[at + 1 :] if rng.random() < 0.4]
     source = {"data": odd_word(rng), "na_values": ["?"]} if rng.random() < 0.3 else None
     try:
+        variables = tuple(dc.Variable(word, names(rng, 1, 3) or ["s"]) for word in words)
         text = draft_project(dc.Network.from_edges(arcs, variables), source=source).text
     except dc.InputError:
         text = 'arcs = ["a -> b"]\n[[variables]]\nname = "a"\nstates = ["x"]\n'

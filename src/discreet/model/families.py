@@ -130,10 +130,11 @@ class Family:
         """Log-likelihoods of all types of records on the grid."""
         check_size(self.network, self.size)
         names, grid, base = self._make_grid()
-        logs = np.maximum(LAWS[self.name](self, grid), -1e5)
-        logs -= scipy.special.logsumexp(logs, axis=0)
-        declared = self.bound, self.lipschitz
-        return likelihood_table(self.network, names, grid, base - scipy.special.logsumexp(base), logs, declared)
+        with np.errstate(over="ignore"):  # a tail beyond all floats has probability 0
+            logs = np.maximum(LAWS[self.name](self, grid), -1e5)
+            logs -= scipy.special.logsumexp(logs, axis=0)
+            base = base - scipy.special.logsumexp(base)
+            return likelihood_table(self.network, names, grid, base, logs, (self.bound, self.lipschitz))
 
     @property
     def size(self) -> int:
