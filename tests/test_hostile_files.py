@@ -18,6 +18,7 @@ import pytest
 
 import discreet as dc
 from discreet.model.bif import parse_bif
+from discreet.model.project import Project
 from discreet.model.xmlbif import parse_xmlbif
 from folding import every
 from fuzzing import MIB, Report, fault_of_message, read_all
@@ -429,6 +430,12 @@ REFUSED: dict[str, Case] = {
         read_schema,
         lambda: json.dumps({"variables": [{str(number): 1 for number in range(16_000)}]}),
     ),
+    "project: lists in 100,000 lists": (Project.parse, lambda: "a = " + "[" * 10**5),
+    "project: tables in 3,000 tables": (Project.parse, lambda: "a = " + "{b=" * 3000 + "1" + "}" * 3000),
+    "project: a key of 20,000 parts": (Project.parse, lambda: ".".join(["a"] * 20_000) + " = 1"),
+    "project: a number of 5,000 digits": (Project.parse, lambda: f"a = {'9' * 5000}"),
+    "project: a date that is none": (Project.parse, lambda: "a = 2026-99-99"),
+    "project: more than a MiB": (Project.parse, lambda: "# x\n" * 2**18 + "# x\n"),
     "schema: half a character": (read_schema, lambda: '{"variables": [{"name": "\\ud800", "states": ["a"]}]}'),
 }
 
@@ -448,6 +455,10 @@ READ: dict[str, Case] = {
     "schema: 10,000 states": (
         read_schema,
         lambda: json.dumps({"variables": [{"name": "a", "states": [*map(str, range(10_000))]}]}),
+    ),
+    "project: 200,000 lines of comments": (
+        Project.parse,
+        lambda: "# x\n" * 200_000 + '[[variables]]\nname = "a"\nstates = ["x"]\n',
     ),
     "query: evidence on 5,000 variables": (
         lambda text: dc.tools.parse_query(text, LONG_NAMES),

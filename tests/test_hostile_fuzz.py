@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import random
+from contextlib import nullcontext, suppress
+from typing import Any
 
 import pytest
 
+import discreet as dc
+from folding import every
 from fuzzing import read_all, repeated
-from hostile import READERS, release_trees
+from hostile import release_trees
+from hostile_readers import READERS, drawn, exported_account
+from tiny import TINY, counts_of
 
-FEW, MANY = 1_000, 100_000
+FEW, MANY = 1_000, 20_000
 
 
 def fuzz(reader: str, seed: int, count: int) -> None:
     make, read = READERS[reader]
-    release_trees()  # made once, not in every child
+    for once in (release_trees, drawn, exported_account):
+        once()  # not in every child
     report = read_all(read, repeated(random.Random(seed), make, count))
     print(f"{reader}: {report}")
     assert report.faults == [], str(report)
@@ -28,7 +36,35 @@ def test_a_thousand_texts_are_read_or_refused(reader: str) -> None:
     fuzz(reader, 1, FEW)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("reader", READERS)
-def test_a_hundred_thousand_texts_are_read_or_refused(reader: str) -> None:
+def test_twenty_thousand_texts_are_read_or_refused(reader: str) -> None:
     fuzz(reader, 2, MANY)
+
+
+@every("concentration", [5e-324, 1e-310, 1e-301, 1e-300, 1e-7, 1e12, 1e300, 1e306, 1.7e308])
+@every("mechanism", [dc.laplace, dc.fourier, dc.map_estimate])
+def test_a_prior_at_the_ends_of_floats_is_refused_or_read(mechanism: Any, concentration: float) -> None:
+    """Below the smallest normal number ratios of concentrations are no numbers, and no posterior can be drawn."""
+    network = TINY["chain"]
+    promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
+    made = dc.simulate(mechanism(), counts_of(network, [(0, 1, 1)]), dc.Dirichlet.uniform(network), promise, rng=1)
+    document = json.loads(made.dumps()) | {"prior": dict.fromkeys(network.nodes, concentration)}
+    fits = 1e-300 <= concentration <= 1e300
+    with pytest.raises(dc.InputError, match="concentration") if not fits else nullcontext():
+        read = dc.Release.loads(json.dumps(document))
+        with suppress(dc.InputError):  # what reads released draws says itself which priors it takes
+            assert all(0 <= row["mean"] <= 1 for row in dc.marginals(dc.noise_aware(read, draws=40, rng=1)).tidy())
+
+
+@every("field", ["low", "high"])
+@every("number", [10**400, -(10**400), 10**309, True, "1", None])
+def test_numbers_that_no_float_holds_are_refused_by_name(number: Any, field: str) -> None:
+    wait = {"name": "wait", "bounds": [0, 4], "bins": 4}
+    family = {"family": "exponential", "variables": [wait], "parameters": {"low": 0.25, "high": 4} | {field: number}}
+    with pytest.raises(dc.InputError, match=f"the parameter '{field}' of a family"):
+        dc.scores.read_score_file(json.dumps(family))
+    table = {"variables": [{"name": "a", "states": ["no", "yes"]}], "candidates": [[0.2], [0.5]], "range": [0, 1]}
+    for place in ("candidates", "range", "scores"):
+        with pytest.raises(dc.InputError, match=f"'{place}' of a score"):
+            dc.scores.read_score_file(json.dumps(table | {"scores": [[1, 0], [0, 1]]} | {place: [[10**400, 1]] * 2}))

@@ -13,6 +13,7 @@ __all__ = [
     "DiscreetError",
     "InputError",
     "listed",
+    "printable",
     "require",
     "shortened",
     "shown",
@@ -64,6 +65,28 @@ def require(holds: bool, message: str) -> None:
         raise InputError(message)
 
 
+def printable(text: str, kept: str = "") -> str:
+    r"""A text in which each mark that a reader cannot see, or a terminal would obey, stands as its escape.
+
+    Names of variables and states may be a stranger's. Controls could move the cursor, line breaks add lines, and marks
+    that turn the direction of text swap words of a sentence around them. Whatever this package shows goes through here.
+
+    Args:
+        text: a name, or a line with names in it.
+        kept: marks that stay as they are, such as line breaks between lines of our own.
+
+    Returns:
+        Text of which each other mark is printable: no mark of Unicode's categories "other" and "separator", but blanks.
+
+    Example:
+        >>> print(printable("smoke\x1b[31m"), printable("no\nyes \u202e"))
+        smoke\x1b[31m no\nyes \u202e
+    """
+    if text.isprintable():
+        return text
+    return "".join(mark if mark.isprintable() or mark in kept else repr(mark)[1:-1] for mark in text)
+
+
 def shown(value: object) -> str:
     """A piece of the input for a message: quoted, with escapes, and cut to 80 characters.
 
@@ -98,7 +121,7 @@ def listed(names: Iterable[str]) -> str:
         ('no, yes', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ...')
     """
     kept: list[str] = []
-    for name in names:
+    for name in map(printable, names):
         if len(kept) == MOST_LISTED_NAMES or sum(map(len, kept)) + len(name) > 2 * QUOTED_CHARACTERS:
             return ", ".join([*(kept or [shown(name)]), "..."])
         kept.append(name)
@@ -133,9 +156,7 @@ def _fit_on_one_line(text: str) -> str:
     """A text as one printable line of at most 500 characters."""
     if len(text) > MESSAGE_CHARACTERS:
         text = _cut_middle(text)
-    line = " ".join(text.split())
-    if not line.isprintable():
-        line = "".join(mark if mark.isprintable() else repr(mark)[1:-1] for mark in line)
+    line = printable(" ".join(text.split()))
     return line if len(line) <= MESSAGE_CHARACTERS else _cut_middle(line)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -35,6 +34,7 @@ from discreet.app.reading import (
 )
 from discreet.app.terminal import say, show, table
 from discreet.errors import InputError, shown
+from discreet.model.json_files import json_text
 from discreet.model.network_files import ends_as_network
 from discreet.model.schema import schema_of_parts
 
@@ -54,7 +54,7 @@ def schema(
     draft = dc.tools.draft_schema(source_of(data), table=table, na_values=words_in(na_values))
     say("drafted from the data: every state and bound below is a value of it; edit it, and never publish a draft")
     say("made from private records")
-    show(as_json, draft, json.dumps(draft, indent=1, ensure_ascii=False))
+    show(as_json, draft, json_text(draft, indent=1))
 
 
 def init(

@@ -14,7 +14,8 @@ from discreet.app.arguments import Json, Method, MissingAs, ReleaseFile, Replace
 from discreet.app.outlet import Format, Outlet, Output
 from discreet.app.posteriors import Drawing, load_asked, posterior_of
 from discreet.app.terminal import say, table
-from discreet.errors import InputError, shown
+from discreet.errors import InputError, printable, shown
+from discreet.model.arrays import number
 from discreet.model.json_files import read_json, read_text
 from discreet.model.late import import_late
 from discreet.model.limits import QUERIES_BYTES
@@ -217,7 +218,7 @@ def _read_payoffs(text: str) -> Payoffs:
         )
     if min(values) == max(values):
         raise InputError("all payoffs are equal: there is nothing to decide")
-    return {name: {state: float(value) for state, value in row.items()} for name, row in raw.items()}
+    return {name: {state: number(value, "a payoff") for state, value in row.items()} for name, row in raw.items()}
 
 
 def _count_draws(asked: list[Asked], draws: int | None, within: float | None, failure: float, level: float) -> int:
@@ -276,7 +277,7 @@ def _list_rows(asked: Asked, made: Decided) -> list[dict[str, Any]]:
 
 def _print_decision(asked: Asked, made: Decided) -> str:
     """Print a decision for a person."""
-    lost = f"loses at most {made.regret:.3g} by the number of draws"
+    query, lost = printable(asked.query), f"loses at most {made.regret:.3g} by the number of draws"
     if isinstance(made, dc.decisions.Decision):
         head = ("response", "payoff", f"{100 * made.level:.6g} % interval", "best")
         rows = [
@@ -284,9 +285,9 @@ def _print_decision(asked: Asked, made: Decided) -> str:
              f"{row['best']:.0%}")
             for row in made.rows
         ]  # fmt: skip
-        return f"{asked.query}: {made.response}, {lost}\n{table(head, rows)}"
+        return f"{query}: {printable(made.response)}, {lost}\n{table(head, rows)}"
     ends = made.response if isinstance(made.response, tuple) else (made.response,)
     return (
-        f"{asked.query}: {' to '.join(f'{end:.4f}' for end in ends)} ({made.loss} loss, {made.expected:.3g} expected), "
+        f"{query}: {' to '.join(f'{end:.4f}' for end in ends)} ({made.loss} loss, {made.expected:.3g} expected), "
         f"{lost}\nbetween {made.lower:.4f} and {made.upper:.4f} ({100 * made.level:.6g} %)"
     )

@@ -12,7 +12,7 @@ import typer
 import discreet as dc
 from discreet.app.arguments import Draws, Json, Method, MissingAs, ReleaseFile, Replace, Seed, TrustNetwork
 from discreet.app.posteriors import Drawing, load_asked, posterior_of, say_unmeasured
-from discreet.app.terminal import check_output, check_writable, say, show
+from discreet.app.terminal import check_output, check_writable, say, show, write_out
 from discreet.errors import InputError, listed, shown
 from discreet.model.bif_content import Bif
 from discreet.model.bif_writing import odd_names, plain_names
@@ -136,7 +136,7 @@ def _write(bif: Bif, kind: str, output: str, replace: bool) -> None:
         say(f"pyAgrum and pgmpy may not read the names {listed(map(shown, odd))}; --plain-names writes others")
     notation: Notation = "xmlbif" if kind == "xmlbif" else "bif"
     if output == "-":
-        sys.stdout.write(format_network(bif, notation))
+        write_out(format_network(bif, notation))
         return
     check_output(Path(output), replace)
     write_network(output, bif, notation)

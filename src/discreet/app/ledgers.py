@@ -16,6 +16,7 @@ import discreet as dc
 from discreet.app.arguments import AMOUNT_HELP, Json
 from discreet.app.terminal import check_output, say, show, table
 from discreet.errors import InputError, shown
+from discreet.model.json_files import json_text
 from discreet.privacy.guarantee import as_text, begins_with_amount
 from discreet.privacy.ledger_balance import Balance, Charge
 from discreet.privacy.ledger_entries import COLUMNS, Entry, verify_document
@@ -170,13 +171,13 @@ def export_account(
     """
     document = _open_ledger(ledger).account(account).export()
     if str(output) == "-":
-        print(json.dumps(document, indent=1))  # noqa: T201
+        print(json_text(document, indent=1))  # noqa: T201
         return
     check_output(output, replace=False)
     if output.suffix == ".csv":
         output.write_text(_write_csv(document["entries"]))
     else:
-        output.write_text(json.dumps(document, indent=1) + "\n")
+        output.write_text(json_text(document, indent=1) + "\n")
     say(f"wrote {output}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from discreet.app.terminal import check_output, screen_width
+from discreet.app.terminal import check_output, screen_width, write_out
 from discreet.errors import InputError, shown
 from discreet.model.intervals import csv_text, frame_of
-from discreet.model.json_files import write_whole
+from discreet.model.json_files import json_text, write_whole
 from discreet.model.late import import_late
 from discreet.model.text_tables import fold
 
@@ -102,7 +101,7 @@ class Outlet:
         """Write to the file, and say so, or to stdout."""
         if self.output in (None, "-"):
             if isinstance(content, str):
-                sys.stdout.write(content)
+                write_out(content)
             else:
                 sys.stdout.buffer.write(content)
             return
@@ -112,7 +111,7 @@ class Outlet:
 
 def _write_json(document: object, _: Sequence[Mapping[str, Any]]) -> str:
     """Write all that was found, in one line."""
-    return json.dumps(document, ensure_ascii=False) + "\n"
+    return json_text(document) + "\n"
 
 
 def _write_csv(_: object, rows: Sequence[Mapping[str, Any]]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import discreet as dc
 from discreet.app.terminal import table
+from discreet.errors import printable
 from discreet.model.late import import_late
 from discreet.privacy.guarantee import as_text
 from discreet.releases.codec import encode
@@ -59,7 +60,7 @@ def release_lines(release: dc.Release, balance: Balance) -> str:
     if isinstance(release.payload, dc.kinds.ChosenNetwork):
         lines += [f"{parent} -> {child}" for parent, child in release.payload.chosen.arcs]
     if not release.payload.measurements:
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
     below = dc.tools.rows_below_noise(release)
     if below:
         named = ", ".join(f"{node} {few} of {all_}" for node, (few, all_) in list(below.items())[:8])
@@ -68,7 +69,7 @@ def release_lines(release: dc.Release, balance: Balance) -> str:
     else:
         lines.append("no row is below the noise")
     lines.append(f"network: {dc.fit(release)}")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def release_summary(release: dc.Release, balance: Balance) -> dict[str, object]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +10,7 @@ import typer
 import discreet as dc
 from discreet.app.terminal import say
 from discreet.errors import InputError
+from discreet.model.json_files import json_text
 from discreet.model.late import import_late
 from discreet.server.server_limits import ServerLimits
 
@@ -93,7 +93,7 @@ def serve(
 
     def ready(address: str) -> None:
         names = [version.name for version in served.newest()]
-        told = json.dumps({"url": address, "releases": names})
+        told = json_text({"url": address, "releases": names})
         print(told if as_json else f"serving {', '.join(names)} at {address} (Ctrl-C ends it)", flush=True)  # noqa: T201
 
     application.serve(served, settings, dc.__version__, ready=ready)
@@ -109,10 +109,10 @@ def token(
     """Make a token for `discreet serve --tokens FILE`, or revoke one. It is shown once; the file has its digest."""
     if revoke:
         tokens.revoke_token(file, name)
-        print(json.dumps({"revoked": name}) if as_json else f"revoked the token of {name}")  # noqa: T201
+        print(json_text({"revoked": name}) if as_json else f"revoked the token of {name}")  # noqa: T201
         return
     made = tokens.add_token(file, name, days)
-    print(json.dumps({"name": name, "token": made}) if as_json else made)  # noqa: T201
+    print(json_text({"name": name, "token": made}) if as_json else made)  # noqa: T201
 
 
 def _warn(served: Shelf, settings: Settings) -> None:

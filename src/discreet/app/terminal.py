@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -11,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from discreet.errors import InputError
+from discreet.errors import InputError, printable
+from discreet.model.json_files import json_text
 from discreet.model.text_tables import columns, fold
 
 __all__ = [
@@ -22,12 +22,13 @@ __all__ = [
     "screen_width",
     "show",
     "table",
+    "write_out",
 ]
 
 
 def say(text: str) -> None:
     """To stderr."""
-    print(text, file=sys.stderr)  # noqa: T201
+    print(printable(text, "\n"), file=sys.stderr)  # noqa: T201
 
 
 def screen_width() -> int | None:
@@ -42,7 +43,12 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def show(as_json: bool, value: object, text: str) -> None:
     """To stdout, as JSON or as text, whose long lines are broken where a terminal would."""
-    print(json.dumps(value, ensure_ascii=False) if as_json else fold(text, screen_width()))  # noqa: T201
+    print(json_text(value) if as_json else fold(text, screen_width()))  # noqa: T201
+
+
+def write_out(text: str) -> None:
+    """To stdout, for programs: names as they are, but on a terminal nothing that it would obey."""
+    sys.stdout.write(printable(text, "\n") if sys.stdout.isatty() else text)
 
 
 def check_writable(path: Path) -> None:

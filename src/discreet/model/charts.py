@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 
-from discreet.model.drawing import printable
+from discreet.model.drawing import html_text
 
 __all__ = ["interval_bar", "line_chart"]
 
@@ -56,10 +55,10 @@ def line_chart(
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
         f'height="{HEIGHT}" {FONT}>',
-        f"<title>{_text(title)}</title>",
-        f"<desc>{_text(f'{y_label} against {x_label}. {told}')}</desc>",
+        f"<title>{html_text(title)}</title>",
+        f"<desc>{html_text(f'{y_label} against {x_label}. {told}')}</desc>",
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
-        f'<text x="{LEFT}" y="18" font-weight="600" fill="#111111">{_text(title)}</text>',
+        f'<text x="{LEFT}" y="18" font-weight="600" fill="#111111">{html_text(title)}</text>',
         *plane.axes(x_label, y_label),
     ]
     if wanted is not None:
@@ -75,7 +74,7 @@ def line_chart(
         parts.append(
             f'<path d="M{WIDTH - RIGHT} {end:.1f}L{WIDTH - RIGHT + 10} {place:.1f}" fill="none" stroke="#999999"/>'
         )
-        parts.append(f'<text x="{WIDTH - RIGHT + 14}" y="{place + 4:.1f}" fill="#111111">{_text(name)}</text>')
+        parts.append(f'<text x="{WIDTH - RIGHT + 14}" y="{place + 4:.1f}" fill="#111111">{html_text(name)}</text>')
     return "\n".join([*parts, "</svg>"])
 
 
@@ -152,11 +151,11 @@ class _Plane:
             yield f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#ececec"/>'
             yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" fill="#333333">{_number(value)}</text>'
         middle = (LEFT + WIDTH - RIGHT) / 2
-        yield f'<text x="{middle}" y="{HEIGHT - 8}" text-anchor="middle" fill="#333333">{_text(x_label)}</text>'
+        yield f'<text x="{middle}" y="{HEIGHT - 8}" text-anchor="middle" fill="#333333">{html_text(x_label)}</text>'
         height = (TOP + floor) / 2
         yield (
             f'<text x="14" y="{height}" text-anchor="middle" fill="#333333" transform="rotate(-90 14 {height})">'
-            f"{_text(y_label)}</text>"
+            f"{html_text(y_label)}</text>"
         )
 
 
@@ -187,8 +186,3 @@ def _spread_labels(places: Sequence[float]) -> list[float]:
 def _number(value: float) -> str:
     """A tick's number."""
     return f"{value:,.0f}" if value >= 1 else f"{value:.6g}"
-
-
-def _text(text: str) -> str:
-    """A text for XML."""
-    return escape(printable(text))

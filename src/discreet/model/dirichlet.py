@@ -22,6 +22,8 @@ DEFAULT_CONCENTRATION = 0.25
 """Calibrates intervals on networks with near-deterministic rows better than 1/2 or 1 (measured on asia and child)."""
 
 
+LEAST_CONCENTRATION, MOST_CONCENTRATION = 1e-300, 1e305
+"""Of a cell, and of a row: beyond them ratios of two concentrations are no floats, and no posterior can be drawn."""
 LEAST_DIRECT_SHAPE = 0.05
 """Concentration from which on a gamma variate of double precision underflows with a chance below 1e-15."""
 LEAST_MATCHED_MEAN = 1e-9
@@ -39,7 +41,8 @@ class Dirichlet:
         alpha: float tables, axes `(*parents, child)`, unit: records; finite and greater than 0.
 
     Raises:
-        InputError: a concentration, or the sum of a row's, is not a positive, finite number; the message has the node.
+        InputError: a concentration is not a number from 1e-300 up, or the sum of a row's is above 1e305; the message
+            has the node.
 
     Example:
         >>> import discreet as dc
@@ -56,11 +59,11 @@ class Dirichlet:
         object.__setattr__(self, "alpha", self.alpha.map(lambda array: array.astype(np.float64)))
         for node, array in self.alpha.items():
             with np.errstate(over="ignore"):
-                finite = np.all(np.isfinite(array.sum(axis=-1)))
-            if not (np.all(array > 0) and finite):
+                bounded = np.all(array.sum(axis=-1) <= MOST_CONCENTRATION)
+            if not (np.all(array >= LEAST_CONCENTRATION) and bounded):
                 raise InputError(
-                    f"prior of {shown(node)}: every concentration must be a finite number greater than 0, and so must "
-                    "the sum of a row's"
+                    f"prior of {shown(node)}: every concentration must be a finite number greater than 0, from "
+                    f"{LEAST_CONCENTRATION:g} up, and a row's sum at most {MOST_CONCENTRATION:g}"
                 )
 
     @property

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import pairwise
 
-from discreet.errors import listed
+from discreet.errors import listed, printable
 from discreet.model.arcs import quoted
 from discreet.model.layout import Cell, Layout, generations, layout
 from discreet.model.schema import Variable
 
-__all__ = ["as_svg", "as_text", "columns_of", "place_nodes", "printable", "with_noun"]
+__all__ = ["as_svg", "as_text", "columns_of", "html_text", "place_nodes", "with_noun"]
 
 Parents = Mapping[str, tuple[str, ...]]
 
@@ -46,9 +46,9 @@ def with_noun(number: int, word: str) -> str:
     return f"{number:,} {word}" + ("" if number == 1 else "s")
 
 
-def printable(text: str) -> str:
-    """A text in which what no terminal and no XML may hold is escaped."""
-    return text if text.isprintable() else "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in text)
+def html_text(text: object) -> str:
+    """A text for HTML and XML, in which nothing is a tag, and nothing is invisible."""
+    return escape(printable(str(text)))
 
 
 def columns_of(text: str) -> int:
@@ -149,7 +149,7 @@ def as_svg(
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-family="ui-monospace, Menlo, Consolas, monospace" font-size="13">',
         f"<title>{title}</title>",
-        f"<desc>Parents stand above their children. Arcs from parent to child: {_escape_text(told)}</desc>",
+        f"<desc>Parents stand above their children. Arcs from parent to child: {html_text(told)}</desc>",
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
         '<g fill="none" stroke="#555555" stroke-width="1.2">',
         *(_draw_trunk(places, name) for name in parents if len(places.trunk(name)) > 1),
@@ -175,11 +175,6 @@ def place_nodes(parents: Parents) -> tuple[Mapping[str, str], Mapping[str, float
     labels = {name: cut(printable(name), LABEL_COLUMNS) for name in parents}
     widths = {name: max(44.0, LETTER_PIXELS * columns_of(label) + 18) for name, label in labels.items()}
     return labels, widths, layout(parents, widths)
-
-
-def _escape_text(text: str) -> str:
-    """A text for XML."""
-    return escape(printable(text))
 
 
 def _find_top(row: int) -> int:
@@ -215,7 +210,7 @@ def _draw_arrows(places: Layout, node: str, parents: Iterable[str], width: float
         x = places.x[node, row] + (index - (len(starts) - 1) / 2) * step
         top, half = _find_top(row), HALF_HEAD_PIXELS
         yield (
-            f'<g class="arc"><title>{_escape_text(f"{cell[0]} -> {node}")}</title>'
+            f'<g class="arc"><title>{html_text(f"{cell[0]} -> {node}")}</title>'
             f'<path d="{_draw_curve(cell, places.x[cell], x, top - 2 * half)}"/>'
             f'<path d="M{x:.1f} {top}l{-half} {-2.4 * half}h{2 * half}z" fill="#555555" stroke="none"/></g>'
         )
@@ -228,7 +223,7 @@ def _draw_box(
     name, row = variable.name, places.rows[variable.name]
     x, y, width = places.x[name, row], _find_top(row), widths[name]
     wide = "" if bar is None else f"; intervals {bar:.2g} wide on average"
-    yield f'<g class="node"><title>{_escape_text(f"{name}: {listed(variable.states)}{wide}")}</title>'
+    yield f'<g class="node"><title>{html_text(f"{name}: {listed(variable.states)}{wide}")}</title>'
     yield f'<rect x="{x - width / 2:.1f}" y="{y}" width="{width:.1f}" height="{BOX_PIXELS}" rx="6"/>'
     if bar is not None:
         left, right = x - width / 2 + BAR_INSET_PIXELS, x + width / 2 - BAR_INSET_PIXELS

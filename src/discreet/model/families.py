@@ -31,7 +31,7 @@ from types import MappingProxyType
 import numpy as np
 import scipy
 
-from discreet.errors import InputError, listed, shown
+from discreet.errors import InputError, listed, require, shown
 from discreet.model.arrays import Floats, number
 from discreet.model.network import Network
 from discreet.model.schema import Variable, bin_ends
@@ -116,7 +116,8 @@ class Family:
 
     def __repr__(self) -> str:
         """One line."""
-        return f"Family({self.name!r}, over {', '.join(v.name for v in self.variables)}, {self.points:,} points)"
+        over = listed(variable.name for variable in self.variables)
+        return f"Family({self.name!r}, over {over}, {self.points:,} points)"
 
     @cached_property
     def network(self) -> Network:
@@ -129,10 +130,11 @@ class Family:
         """Log-likelihoods of all types of records on the grid."""
         check_size(self.network, self.size)
         names, grid, base = self._make_grid()
-        logs = np.maximum(LAWS[self.name](self, grid), -1e5)
-        logs -= scipy.special.logsumexp(logs, axis=0)
-        declared = self.bound, self.lipschitz
-        return likelihood_table(self.network, names, grid, base - scipy.special.logsumexp(base), logs, declared)
+        with np.errstate(over="ignore"):  # a tail beyond all floats has probability 0
+            logs = np.maximum(LAWS[self.name](self, grid), -1e5)
+            logs -= scipy.special.logsumexp(logs, axis=0)
+            base = base - scipy.special.logsumexp(base)
+            return likelihood_table(self.network, names, grid, base, logs, (self.bound, self.lipschitz))
 
     @property
     def size(self) -> int:
@@ -158,9 +160,10 @@ class Family:
 
     def _read_number(self, name: object, value: object) -> float:
         """A parameter as a finite number."""
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise InputError(f"the parameter {shown(str(name))} of a family is a finite number")
-        return float(value)
+        what = f"the parameter {shown(str(name))} of a family"
+        parameter = number(value, what)
+        require(math.isfinite(parameter) and not isinstance(value, bool), f"{what} is a finite number")
+        return parameter
 
     def _check_variables(self) -> None:
         """Refuse variables of another kind or number."""

@@ -7,12 +7,11 @@ import io
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from discreet.errors import InputError, shown
+from discreet.errors import InputError, printable, shown
 from discreet.model.charts import interval_bar
-from discreet.model.drawing import printable
+from discreet.model.drawing import html_text
 from discreet.model.late import import_late
 from discreet.model.text_tables import columns
 
@@ -164,13 +163,13 @@ def html_table(rows: Sequence[Mapping[str, Any]], *, most: int | None = None) ->
     interval = f"{100 * levels.pop():g} % interval" if len(levels) == 1 else "interval"
     law = any("law_lower" in row for row in rows)
     heads = [*texts, "estimate", interval, *(["by the law in bins"] if law else []), *(["noise"] if noise else []), ""]
-    head = "".join(f'<th scope="col">{_text(name)}</th>' if name else "<td></td>" for name in heads)
+    head = "".join(f'<th scope="col">{html_text(name)}</th>' if name else "<td></td>" for name in heads)
     lines = [f"<table><thead><tr>{head}</tr></thead><tbody>"]
     above = None
     for row in rows[:most]:
         ends = scales[row.get("query")]
         form = _form(ends)
-        named = [_text("" if row.get(name) is None else str(row[name])) for name in texts]
+        named = [html_text("" if row.get(name) is None else str(row[name])) for name in texts]
         cells = ["", *named[1:]] if len(named) > 1 and named[0] == above else named
         above = named[0] if named else None
         cells = [*cells, f"{row['mean']:{form}}", _write_range(row, "", form)]
@@ -301,8 +300,3 @@ def _label(row: Mapping[str, Any], names: Sequence[str]) -> str:
         if said.get("query") == f"P({variable})":
             del said["query"]
     return printable("  ".join(str(value) if name in TOLD else f"{name}={value}" for name, value in said.items()))
-
-
-def _text(text: str) -> str:
-    """A text for HTML."""
-    return escape(printable(text))

@@ -25,6 +25,7 @@ __all__ = [
     "decode_text",
     "decompress",
     "file_stamp",
+    "json_text",
     "read_at_most",
     "read_bytes",
     "read_json",
@@ -38,6 +39,8 @@ PUBLISHED_RIGHTS = 0o644
 GZIP_MAGIC = b"\x1f\x8b"
 BESIDE_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[^\[\]{}"]++', re.DOTALL)
 """Everything in a JSON text but the brackets outside its strings."""
+ODD_IN_JSON = re.compile(r"[^\n -~]")
+"""Marks of a JSON text that may not be printable; line breaks stand between its parts alone."""
 DEPTH_CHANGE = {"[": 1, "{": 1, "]": -1, "}": -1}
 """What a bracket adds to the depth."""
 
@@ -193,6 +196,21 @@ def file_stamp(path: Path) -> tuple[int, ...] | None:
 
 
 # -------------------------------------------------------------------------------------------------------------- writing
+
+
+def json_text(value: object, **layout: Any) -> str:
+    r"""A value as JSON in which letters of all languages can be read, and no mark is invisible or obeyed by a terminal.
+
+    Args:
+        value: of what JSON has.
+        layout: options of `json.dumps`.
+
+    Example:
+        >>> print(json_text({"state": "é\x9b31m"}))
+        {"state": "é\u009b31m"}
+    """
+    text = json.dumps(value, ensure_ascii=False, **layout)
+    return ODD_IN_JSON.sub(lambda mark: mark[0] if mark[0].isprintable() else json.dumps(mark[0])[1:-1], text)
 
 
 def write_whole(content: str | bytes, path: Path, what: str, *, replace: bool) -> None:

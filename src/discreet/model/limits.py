@@ -28,6 +28,7 @@ __all__ = [
     "NETWORK_BYTES",
     "PARENTS",
     "PARTS",
+    "PROJECT_BYTES",
     "QUERIES",
     "QUERIES_BYTES",
     "QUERY_CHARACTERS",
@@ -51,6 +52,8 @@ Name = TypeVar("Name", bound=Hashable)
 NETWORK_BYTES = 2**26
 """Bytes of a network (BIF, XMLBIF, arcs) or schema file, packed and unpacked: 64 MiB, ten times the largest classic
 network."""
+PROJECT_BYTES = 2**20
+"""Bytes of a project file, which people write and edit: 1 MiB, six times MUNIN's."""
 DOCUMENT_BYTES = 2**27
 """Bytes of a release or of combined releases: 128 MiB, twice a thousand draws of the largest classic network."""
 DRAWS_BYTES = 2**33

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from discreet.errors import printable
+
 __all__ = ["Learned"]
 
 
@@ -38,4 +40,4 @@ class Learned:
         by = f"learned from the records by release {self.release[:8]}"
         if not self.private:
             return f"{by}, a simulation, which protects nobody"
-        return f"{by} for epsilon {self.epsilon} ({self.relation}, unit {self.unit})"
+        return printable(f"{by} for epsilon {self.epsilon} ({self.relation}, unit {self.unit})")

@@ -17,7 +17,7 @@ from html import escape
 from types import TracebackType
 from typing import Any, Protocol
 
-from discreet.model.drawing import printable
+from discreet.errors import printable
 from discreet.model.late import import_late
 
 __all__ = ["Bar", "under_way"]

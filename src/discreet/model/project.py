@@ -23,6 +23,8 @@ or from a sample that is public. Comments survive when a program changes it.
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +36,7 @@ from tomlkit.exceptions import TOMLKitError
 from discreet.errors import InputError, listed, require, shown, shown_path
 from discreet.model.arcs import parents_in, quoted
 from discreet.model.json_files import read_text, write_whole
-from discreet.model.limits import NETWORK_BYTES
+from discreet.model.limits import NESTING, PROJECT_BYTES, at_most
 from discreet.model.network import Network
 from discreet.model.schema import Variable, schema_of_parts
 
@@ -53,6 +55,9 @@ READING_OPTIONS = {
 """What of it is an option of `read_records`."""
 RENAMED_OPTIONS = {"column": "unit_column", "order": "order_column", "one_record": "one_record_a_unit"}
 """Names of these options there, where they are others."""
+KEY_PART = r"""(?:(?<![\w-])[\w-]++|"(?:[^"\\\n]|\\.){0,100}+"|'[^'\n]{0,100}+')[ \t]*+\.[ \t]*+"""
+DEEP_KEY = re.compile(f"(?:{KEY_PART}){{{NESTING}}}")
+"""A key of more parts than anything has, which takes time with their square: `a.a.a`."""
 TYPE_WORDS = {str: "text", list: "a list of texts", int: "a whole number", bool: "true or false"}
 
 
@@ -83,7 +88,7 @@ class Project:
         Raises:
             InputError: no such file, not TOML, a word that is none of these, or no network.
         """
-        return Project.parse(read_text(path, "project", NETWORK_BYTES), where=str(path))
+        return Project.parse(read_text(path, "project", PROJECT_BYTES), where=str(path))
 
     @staticmethod
     def parse(text: str, *, where: str = "project") -> Project:
@@ -95,9 +100,13 @@ class Project:
             ('a',)
         """
         what = f"project {shown_path(where)}"
+        at_most(PROJECT_BYTES, text, f"characters of {what}")
+        require(
+            DEEP_KEY.search(text) is None, f"{what} has a key of more than {NESTING} parts; it has sections and words"
+        )
         try:
-            raw = tomlkit.parse(text).unwrap()
-        except TOMLKitError as error:
+            raw = tomllib.loads(text)
+        except (ValueError, RecursionError) as error:
             # Its messages have a place, and perhaps a character; a project file is public.
             raise InputError(f"{what} is not TOML: {str(error)[:200]}") from None
         odd = [name for name in map(str, raw) if name not in (*SECTIONS, "arcs", "variables")]
@@ -140,7 +149,12 @@ class Project:
         """
         if {v.name: v.states for v in network.variables} != {v.name: v.states for v in self.network.variables}:
             raise InputError("the arcs are over other variables, or states, than the project's")
-        document = tomlkit.parse(self.text)
+        try:
+            document = tomlkit.parse(self.text)
+        except TOMLKitError as error:
+            raise InputError(
+                f"the project's text cannot be changed: {str(error)[:200]}; write its arcs by hand"
+            ) from None
         arcs = tomlkit.array()
         arcs.extend(f"{quoted(parent)} -> {quoted(child)}" for parent, child in network.arcs)
         document["arcs"] = arcs.multiline(len(arcs) > 1)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import InputError, listed, shown
+from discreet.model.arrays import numbers
 from discreet.model.families import FAMILIES, Family
 from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import NETWORK_BYTES
@@ -108,10 +109,7 @@ def _read_table(schema: Schema, raw: Mapping[str, Any]) -> ScoreTable:
 
 def _read_numbers(value: Any, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
     """A list of numbers, or of lists of them."""
-    try:
-        found = np.array(value, np.float64)
-    except (TypeError, ValueError):
-        found = np.array(np.nan)
+    found = numbers(value, f"'{name}' of a score")
     if found.ndim == 0 or not np.all(np.isfinite(found)):
         raise InputError(f"'{name}' of a score is a list of finite numbers, or of equally long lists of them")
     return found

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from discreet.model.drawing import columns_of, printable
+from discreet.errors import printable
+from discreet.model.drawing import columns_of
 
 __all__ = ["columns", "fold"]
 
@@ -53,8 +54,8 @@ def fold(text: str, width: int | None) -> str:
     """Break lines that are longer than a terminal is wide at spaces; what follows is indented a little more.
 
     Args:
-        text: lines.
-        width: columns of the terminal; None leaves all as it is.
+        text: lines; what no terminal may hold is escaped.
+        width: columns of the terminal; None breaks none.
 
     Returns:
         Lines. Words are kept whole, however long: a path or an address is to be copied.
@@ -64,6 +65,7 @@ def fold(text: str, width: int | None) -> str:
         network: taken
           as it is
     """
+    text = printable(text, "\n")
     if width is None:
         return text
     lines: list[str] = []

@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 from scipy.special import fdtrc
 
-from discreet.errors import InputError
+from discreet.errors import InputError, printable
 from discreet.inference.forward import forward_pass
 from discreet.inference.interactions import contrast_matrices, interaction_contrasts, positions, transformed
 from discreet.model.arrays import Floats, margin
@@ -149,7 +149,7 @@ class FitCheck(Framed):
             return f"none of {len(self.tests)} testable independences is contradicted; {told}"
         worst = found[0]
         arcs = ", ".join(f"{parent} -> {child}" for parent, child in worst.arcs)
-        largest = f"{' - '.join(worst.variables)} (effect {worst.effect:.3f}; add {arcs})"
+        largest = printable(f"{' - '.join(worst.variables)} (effect {worst.effect:.3f}; add {arcs})")
         return f"{len(found)} of {len(self.tests)} testable independences contradicted, most of all {largest}; {told}"
 
     def tidy(self) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from fractions import Fraction
 from numbers import Rational
 from typing import SupportsFloat, TypeVar
 
-from discreet.errors import InputError
+from discreet.errors import InputError, printable
 
 __all__ = [
     "RECORD_RELATIONS",
@@ -182,12 +182,10 @@ class Guarantee:
     def __str__(self) -> str:
         """The promise in one line."""
         if self.relation is Relation.METRIC:
-            return (
-                f"epsilon {as_text(self.epsilon)} for each change of {self.unit} "
-                "(metric: protects no record and no person)"
-            )
+            promised = f"epsilon {as_text(self.epsilon)} for each change of {self.unit} "
+            return printable(f"{promised}(metric: protects no record and no person)")
         delta = f", delta {as_text(self.delta)}" if self.delta else ""
-        return f"epsilon {as_text(self.epsilon)}{delta}, {self.relation} one {self.unit}"
+        return printable(f"epsilon {as_text(self.epsilon)}{delta}, {self.relation} one {self.unit}")
 
 
 def begins_with_amount(unit: str) -> bool:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from discreet.errors import listed
+from discreet.errors import listed, printable
 from discreet.model.text_tables import columns, fold
 from discreet.posterior.basis import prior_only_words
 
@@ -40,7 +40,7 @@ def answer_lines(answers: Sequence[Answer], width: int | None = None) -> str:
     ]
     notes = [*assumption_lines(answers), *evidence_lines(answers), *_list_bins(answers), *partial]
     notes += _list_sampling(answers)
-    return "\n".join([table, *([""] if notes else []), *(fold(note, width) for note in notes)])
+    return "\n".join([table, *([""] if notes else []), *(fold(printable(note), width) for note in notes)])
 
 
 def _list_rows(answer: Answer) -> Iterator[tuple[str, ...]]:

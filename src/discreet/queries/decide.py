@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from discreet.errors import InputError, listed, shown
+from discreet.errors import InputError, listed, printable, shown
 from discreet.inference import elimination
 from discreet.model.arrays import Floats
 from discreet.model.intervals import Intervals, text_table
@@ -73,7 +73,7 @@ class Decision(Intervals, Generic[R]):
     def __str__(self) -> str:
         """The response, what it can lose, and when that holds."""
         lost = f"loses at most {self.regret:.3g} but for a chance of {self.failure:g}"
-        return f"{self.response}: {lost}, {condition(self.fresh)}"
+        return printable(f"{self.response}: {lost}, {condition(self.fresh)}")
 
     def tidy(self) -> list[dict[str, Any]]:
         """A row for each response: its expected utility with its interval, and how often it is the best.

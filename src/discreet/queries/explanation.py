@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from discreet.errors import listed
+from discreet.errors import listed, printable
 from discreet.model.intervals import Framed
 from discreet.model.text_tables import fold
 from discreet.queries.row_shares import Dependence
@@ -291,7 +291,7 @@ class Explanation(Framed):
         parts += [] if self.divergence is None else [self.divergence.lines()]
         parts += [self._describe_answer(found) for found in self.dependences]
         parts += [iter(self.notes)] if self.notes else []
-        return "\n\n".join("\n".join(part) for part in parts)
+        return "\n\n".join("\n".join(map(printable, part)) for part in parts)
 
     def tidy(self) -> list[dict[str, Any]]:
         """A row for each entry of a table that an answer depends on most.

@@ -26,7 +26,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from discreet.errors import InputError, listed, shown
+from discreet.errors import InputError, listed, printable, shown
 from discreet.inference.drawn_points import drawn_points
 from discreet.model.arrays import Floats
 from discreet.model.intervals import Intervals, text_table
@@ -133,9 +133,9 @@ class Regression(Intervals):
             level: posterior probability of each interval, between 0 and 1.
             width: columns of the terminal, as of `columns`; None for lines as long as they are.
         """
-        unit = f"log odds of {self.target}" if self.kind == "logistic" else self.target
+        unit = printable(f"log odds of {self.target}" if self.kind == "logistic" else self.target)
         named = [{**row, "level": level} for row in self.rows(level=level)]
-        lines = [fold(f"{unit} on {', '.join(self.on)}", width), text_table(named, named="coefficient", width=width)]
+        lines = [fold(f"{unit} on {listed(self.on)}", width), text_table(named, named="coefficient", width=width)]
         if self.left_out:
             lines.append(f"{100 * self.left_out:.3g} % of the draws leave coefficients open; they are left out")
         if self.basis is not None:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from discreet.errors import InputError, listed, shown
+from discreet.errors import InputError, listed, printable, shown
 from discreet.model.arrays import Floats
-from discreet.model.drawing import printable, with_noun
+from discreet.model.drawing import with_noun
 from discreet.model.intervals import html_table
 from discreet.model.late import import_late
 from discreet.model.network import MOST_DRAWN_NODES
@@ -116,7 +116,7 @@ def report(
 
 @cache
 def _templates() -> Any:
-    """The templates; of HTML all that is put in is escaped."""
+    """The templates; of HTML all that is put in is escaped, and whatever a reader cannot see in both."""
     folder = files("discreet.queries") / "templates"
     texts = {name: (folder / name).read_text(encoding="utf-8") for name in ("report.html", "report.md")}
     made = jinja2.Environment(
@@ -124,6 +124,7 @@ def _templates() -> Any:
         autoescape=lambda name: str(name).endswith(".html"),
         undefined=jinja2.StrictUndefined,
         trim_blocks=False,
+        finalize=lambda told: printable(told) if type(told) is str else told,
     )
     made.filters["plain"] = _plain
     return made
@@ -377,7 +378,7 @@ def _list_dropped(release: Release) -> list[str]:
 
 def _list_commands(release: Release, name: str) -> list[str]:
     """Commands that check what is said here."""
-    promise, file = release.guarantee, shlex.quote(printable(name))
+    promise, file = release.guarantee, shlex.quote(name)
     lines = [f"sha256sum {file}", f"discreet explain {file}"]
     if not release.over_design:
         lines += [f"discreet query {file}", f"discreet fit {file}"]

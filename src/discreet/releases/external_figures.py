@@ -12,12 +12,10 @@ place in the likelihood.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,11 +23,12 @@ import numpy as np
 import numpy.typing as npt
 import pydantic
 
-from discreet.errors import InputError, listed, require, shown
+from discreet.errors import InputError, listed, printable, require, shown
 from discreet.model.arrays import Array, read_only
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.drawing import html_text
 from discreet.model.intervals import Framed
-from discreet.model.json_files import read_json, read_text
+from discreet.model.json_files import json_text, read_json, read_text
 from discreet.model.limits import DOCUMENT_BYTES, FREE_CELLS, PARENTS, at_most, check_name, first_repeated, free_cells
 from discreet.model.network import Network
 from discreet.model.schema import table_cells
@@ -179,8 +178,8 @@ class External(Document, Framed):
     def promise(self) -> str:
         """Who guarantees what, in one line."""
         if self.guarantee is None:
-            return f"public figures of {self.source}, which promise nothing"
-        return f"guaranteed by {self.source}, not by this package: {self.guarantee}"
+            return printable(f"public figures of {self.source}, which promise nothing")
+        return printable(f"guaranteed by {self.source}, not by this package: {self.guarantee}")
 
     def tidy(self) -> list[dict[str, Any]]:
         """A row for each number that was measured, as of `Release.tidy`."""
@@ -188,7 +187,7 @@ class External(Document, Framed):
 
     def _repr_html_(self) -> str:
         """What was measured, who promises what, and the network, for a notebook."""
-        return f"<p>{escape(self.summary())}</p><p>{escape(self.promise)}</p>{self.network._repr_html_()}"
+        return f"<p>{html_text(self.summary())}</p><p>{html_text(self.promise)}</p>{self.network._repr_html_()}"
 
     def summary(self, *, width: int | None = None) -> str:
         """What was measured, and how large the noise is.
@@ -214,9 +213,9 @@ class External(Document, Framed):
         promise = self.guarantee
         words = write_guarantee(promise) if isinstance(promise, Guarantee) else promise
         head = {"format": FORMAT, "version": VERSION, "source": self.source, "guarantee": words}
-        network = json.dumps(write_network(self.network), ensure_ascii=False)
-        parts = ",\n".join(json.dumps(_write_measurement(part), ensure_ascii=False) for part in self.measurements)
-        start = json.dumps(head, ensure_ascii=False)[:-1]
+        network = json_text(write_network(self.network))
+        parts = ",\n".join(json_text(_write_measurement(part)) for part in self.measurements)
+        start = json_text(head)[:-1]
         return f'{start},\n"network": {network},\n"measurements": [\n{parts}\n]}}\n'
 
     @staticmethod

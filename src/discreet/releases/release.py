@@ -8,7 +8,6 @@ and tested against it.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -17,12 +16,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 import numpy as np
 import pydantic
 
-from discreet.errors import InputError, shown
+from discreet.errors import InputError, printable, shown
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.drawing import printable
 from discreet.model.intervals import Framed
-from discreet.model.json_files import read_json, read_text
+from discreet.model.json_files import json_text, read_json, read_text
 from discreet.model.limits import DOCUMENT_BYTES, at_most, check_name, free_cells
 from discreet.model.network import Network
 from discreet.model.origin import Learned
@@ -132,7 +130,7 @@ class Release(Document, Framed):
 
     def __repr__(self) -> str:
         """What was promised, and by which mechanism; a payload may be millions of numbers."""
-        return f"Release(id={self.id!r}, private={self.private}, {self.mechanism}: {self.guarantee})"
+        return printable(f"Release(id={self.id!r}, private={self.private}, {self.mechanism}: {self.guarantee})")
 
     @property
     def network(self) -> Network:
@@ -382,7 +380,7 @@ def release_schema() -> str:
         JSON text.
     """
     either: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(_Document | _DesignDocument | ExternalPart)
-    return json.dumps(either.json_schema(), indent=2, sort_keys=True) + "\n"
+    return json_text(either.json_schema(), indent=2, sort_keys=True) + "\n"
 
 
 def _write_document(release: Release) -> dict[str, Any]:
@@ -468,10 +466,10 @@ def _expand_alpha(network: Network, node: str, alpha: float | list[float]) -> Ar
 def _write_lines(value: object, *, depth: int, indent: int = 0) -> str:
     """JSON with one line for each entry of the outer objects, and everything deeper on one line."""
     if not isinstance(value, dict) or depth == 0:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+        return json_text(value, allow_nan=False)
     pad = " " * (indent + 1)
     inner = (
-        f"{pad}{json.dumps(key)}: {_write_lines(part, depth=depth - 1, indent=indent + 1)}"
+        f"{pad}{json_text(key)}: {_write_lines(part, depth=depth - 1, indent=indent + 1)}"
         for key, part in value.items()
     )
     return "{\n" + ",\n".join(inner) + "\n" + " " * indent + "}"

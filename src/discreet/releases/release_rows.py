@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from discreet.model.arrays import Array, Floats
 from discreet.model.design import Design
-from discreet.model.drawing import printable, with_noun
+from discreet.model.drawing import html_text, with_noun
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
@@ -148,7 +147,7 @@ def _list_sums(design: Design, sums: Floats, variances: Floats, noisy_total: boo
 def facts_html(facts: Mapping[str, str]) -> str:
     """What `release_facts` says, as a table of HTML in which names are text."""
     rows = "".join(
-        f'<tr><th scope="row">{name}</th><td style="text-align: left">{escape(printable(told))}</td></tr>'
+        f'<tr><th scope="row">{name}</th><td style="text-align: left">{html_text(told)}</td></tr>'
         for name, told in facts.items()
     )
     return f"<table><tbody>{rows}</tbody></table>"

@@ -20,7 +20,7 @@ import ibis.expr.operations as ops
 import ibis.expr.types as ir
 import pyarrow as pa
 
-from discreet.errors import InputError, shown, shown_path
+from discreet.errors import InputError, require, shown, shown_path
 from discreet.model.frames import arrow_table, read_guarded
 from discreet.sensitive.dialects import engine_of, require_known
 from discreet.sensitive.engine import open_engine, query_batches
@@ -107,6 +107,8 @@ def open_source(
     foreign = isinstance(source, ir.Table) or is_spark_frame(source) or _find_scheme(source) not in (None, *STORES)
     names = None if wanted is None else tuple(wanted)
     found, blocks = _guard(lambda: _open(source, table, names), "the records cannot be read")
+    lost = set(names or ()) - set(found.columns)  # an engine may end a name at NUL
+    require(not lost, f"no column can be called {shown(min(lost, default=''))} there; rename it, in the schema too")
     if foreign:
         engine = engine_of(found) or "this engine"
         require_known(engine)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 from hashlib import sha256
+from html import escape
 from importlib.resources import files
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from discreet.model.drawing import printable
+from discreet.errors import printable
 from discreet.model.late import import_late
 from discreet.server.problems import Problem
 
@@ -38,7 +39,7 @@ STATIC_SECONDS = 31_536_000
 
 @cache
 def _templates() -> Any:
-    """The templates; all that is put into them is escaped."""
+    """The templates; all that is put into them is escaped, and nothing is invisible but what forms send back."""
     folder = files("discreet.server") / "templates"
     texts = {name: (folder / name).read_text(encoding="utf-8") for name in TEMPLATES}
     made = jinja2.Environment(
@@ -47,10 +48,16 @@ def _templates() -> Any:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=lambda told: printable(told) if type(told) is str else told,
     )
-    made.filters["shown"] = lambda text: printable(str(text))
+    made.filters["kept"] = _write_reference
     made.globals["static"] = static_name
     return made
+
+
+def _write_reference(text: object) -> str:
+    """A text for an attribute that a form sends back as it is: what is invisible stands as its number."""
+    return "".join(mark if mark.isprintable() else f"&#{ord(mark)};" for mark in escape(str(text)))
 
 
 @cache

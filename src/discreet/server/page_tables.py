@@ -6,11 +6,10 @@ A page of a large network has thousands of rows, so that they are put together a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
 from typing import Any
 
 from discreet.model.design import Design
-from discreet.model.drawing import printable
+from discreet.model.drawing import html_text
 from discreet.model.network import Network
 from discreet.queries.answer_text import assumption_lines, state_text
 from discreet.queries.answers import Answer, Answers
@@ -33,11 +32,6 @@ def bar(mean: float, lower: float, upper: float, low: float = 0.0, high: float =
         f'<path class="r" d="M0 6H100{axis}"/><path class="m" d="M{zero:.1f} 6H{at:.1f}"/>'
         f'<path class="w" d="M{left:.1f} 6H{right:.1f}M{left:.1f} 2v8M{right:.1f} 2v8"/></svg>'
     )
-
-
-def _text(text: object) -> str:
-    """A text for HTML."""
-    return escape(printable(str(text)))
 
 
 def _span(lower: float, upper: float) -> str:
@@ -78,7 +72,7 @@ def state_table(
         forget = "" if answer is not None else f' <a href="{links.change(one.name, None)}">forget it</a>'
         word = "" if mark is None else f"{draw_mark(mark)} {mark}{forget}"
         lines.append(
-            f'<tbody><tr class="v" id="v{number}"><th scope="rowgroup" colspan="2">{_text(one.name)}</th>'
+            f'<tbody><tr class="v" id="v{number}"><th scope="rowgroup" colspan="2">{html_text(one.name)}</th>'
             f'<td colspan="{2 + noise}">{word}</td></tr>'
         )
         if answer is None:
@@ -90,7 +84,7 @@ def state_table(
                 share = f'<td class="n">{_noise(row)}</td>' if noise else ""
                 lines.append(
                     f'<tr><td><a id="t{number}.{code}" href="{links.observe(quoted[one.name][code])}">'
-                    f'{_text(one.states[code])}</a></td><td class="n">{percent(mean)}</td><td class="n i">'
+                    f'{html_text(one.states[code])}</a></td><td class="n">{percent(mean)}</td><td class="n i">'
                     f'{_span(lower, upper)}</td><td class="wide">{bar(mean, lower, upper)}</td>{share}</tr>'
                 )
         lines.append("</tbody>")
@@ -106,7 +100,7 @@ def _list_observed(
         link = links.change(name, None if here else state)
         word = "observed" if here else ""
         yield (
-            f'<tr{" class=here" if here else ""}><td><a id="t{number}.{code}" href="{link}">{_text(state)}</a></td>'
+            f'<tr{" class=here" if here else ""}><td><a id="t{number}.{code}" href="{link}">{html_text(state)}</a></td>'
             f'<td colspan="{columns}">{word}</td></tr>'
         )
 
@@ -131,7 +125,7 @@ def answer_table(answers: Answers) -> str:
         for row in rows:
             mean, lower, upper = row["mean"], row["lower"], row["upper"]
             numbers = (percent(mean), _span(lower, upper)) if whole else (f"{mean:.6g}", f"{lower:.6g} to {upper:.6g}")
-            parts.append(f"<tr><td>{_text(state_text(row['state']))}</td>")
+            parts.append(f"<tr><td>{html_text(state_text(row['state']))}</td>")
             parts += [f'<td class="n">{number}</td>' for number in numbers]
             parts.append(f'<td class="wide">{bar(mean, lower, upper)}</td>' if whole else "")
             parts.append(f'<td class="n">{100 * (row.get("best") or 0):.0f} % of draws</td>' if best else "")
@@ -139,7 +133,7 @@ def answer_table(answers: Answers) -> str:
         parts.append("</tbody></table>")
         if answer.basis is not None:
             parts.append(f'<p class="basis">{draw_mark(answer.basis)} {answer.basis}</p>')
-    return "".join([*parts, *(f"<p>{_text(line)}</p>" for line in answer_notes(answers))])
+    return "".join([*parts, *(f"<p>{html_text(line)}</p>" for line in answer_notes(answers))])
 
 
 def answer_notes(answers: Sequence[Answer]) -> list[str]:
@@ -182,7 +176,7 @@ def number_table(
     most = max((max(abs(row["lower"]), abs(row["upper"])) * by for row, by in scaled), default=0.0) or 1.0
     least = 0.0 if all(row["lower"] >= 0 for row, by in scaled if by) else -most
     lines = [
-        f'<table><thead><tr><th scope="col">{_text(named)}</th>{"<th scope=col>class</th>" if classes else ""}'
+        f'<table><thead><tr><th scope="col">{html_text(named)}</th>{"<th scope=col>class</th>" if classes else ""}'
         f'<th scope="col" class="n">estimate</th><th scope="col" class="n">{100 * level:g} % interval</th>'
         f'<th scope="col" class="wide">{"over its whole range" if reach is not None else "bar"}</th></tr></thead>'
         "<tbody>"
@@ -190,9 +184,9 @@ def number_table(
     for row, by in scaled:
         mean, lower, upper = row["mean"], row["lower"], row["upper"]
         drawn = bar(mean * by, lower * by, upper * by, least, most) if by else ""
-        of_class = f"<td>{_text(row['class'])}</td>" if classes else ""
+        of_class = f"<td>{html_text(row['class'])}</td>" if classes else ""
         lines.append(
-            f'<tr><th scope="row">{_text(row["name"])}</th>{of_class}<td class="n">{mean:.4g}</td>'
+            f'<tr><th scope="row">{html_text(row["name"])}</th>{of_class}<td class="n">{mean:.4g}</td>'
             f'<td class="n i">{lower:.4g} to {upper:.4g}</td><td class="wide">{drawn}</td></tr>'
         )
     return "".join([*lines, "</tbody></table>"])
@@ -215,7 +209,9 @@ def expected_table(outputs: Sequence[str], ends: Sequence[Sequence[float]], leve
         number, span = (
             (percent(mean), _span(lower, upper)) if classes else (f"{mean:.5g}", f"{lower:.5g} to {upper:.5g}")
         )
-        lines.append(f'<tr><th scope="row">{_text(name)}</th><td class="n">{number}</td><td class="n">{span}</td></tr>')
+        lines.append(
+            f'<tr><th scope="row">{html_text(name)}</th><td class="n">{number}</td><td class="n">{span}</td></tr>'
+        )
     return "".join([*lines, "</tbody></table>"])
 
 
@@ -227,7 +223,7 @@ def compare_table(names: Sequence[str], both: Sequence[Mapping[str, Answer]], ne
         both: answers by variable, of each.
         network: whose variables they are.
     """
-    one, other = map(_text, names)
+    one, other = map(html_text, names)
     level = next((100 * answer.level for answer in both[0].values()), 95.0)
     lines = [
         '<table class="compare"><thead><tr><th scope="col" rowspan="2">state</th><th scope="colgroup" colspan="2">'
@@ -241,10 +237,12 @@ def compare_table(names: Sequence[str], both: Sequence[Mapping[str, Answer]], ne
             continue
         marks = [answers[name].basis or "" for answers in both]
         said = marks[0] if marks[0] == marks[1] else " / ".join(marks)
-        lines.append(f'<tbody><tr class="v"><th scope="rowgroup">{_text(name)}</th><td colspan="5">{said}</td></tr>')
+        lines.append(
+            f'<tbody><tr class="v"><th scope="rowgroup">{html_text(name)}</th><td colspan="5">{said}</td></tr>'
+        )
         pairs: Any = zip(both[0][name].rows, both[1][name].rows, strict=True)
         for state, rows in zip(network.schema[name].states, pairs, strict=True):
-            lines.append(f"<tr><td>{_text(state)}</td>")
+            lines.append(f"<tr><td>{html_text(state)}</td>")
             for row in rows:
                 mean, lower, upper = row["mean"], row["lower"], row["upper"]
                 lines.append(

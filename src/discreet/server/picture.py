@@ -14,7 +14,8 @@ from html import escape
 from itertools import pairwise
 from typing import Any
 
-from discreet.model.drawing import columns_of, cut, printable, with_noun
+from discreet.errors import printable
+from discreet.model.drawing import columns_of, cut, html_text, with_noun
 from discreet.model.layout import Layout, layout
 from discreet.model.network import Network
 from discreet.model.schema import Variable
@@ -166,7 +167,7 @@ def place_boxes(network: Network) -> _Places:
     arcs = "".join(_Arcs(places, tops, bottoms, heights, widths).draw(parents))
     pairs = [f"{parent} -> {name}" for name in parents for parent in parents[name]]
     title = f"Network of {with_noun(len(parents), 'variable')} and {with_noun(len(pairs), 'arc')}"
-    told = escape(printable("Arcs from parent to child: " + ("; ".join(pairs) or "none")))
+    told = html_text("Arcs from parent to child: " + ("; ".join(pairs) or "none"))
     return _Places(tuple(boxes), arcs, math.ceil(places.width), bottoms[-1] + MARGIN_PIXELS, title, told)
 
 
@@ -258,7 +259,7 @@ def draw_network(
 
 def _draw_box(box: _Box, answer: Answer | None, state: str | None, links: StateLinks | None) -> Iterator[str]:
     """One box: its frame, its name, what its answer rests on, and its states."""
-    name = escape(printable(box.variable.name))
+    name = html_text(box.variable.name)
     mark = "observed" if state is not None else (answer.basis if answer is not None else None)
     edge = 'stroke="#8a4300" stroke-width="2"' if state is not None else 'stroke="#aab2bd"'
     count = len(box.labels)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from starlette.responses import Response
 
 from discreet.errors import DiscreetError
+from discreet.model.json_files import json_text
 
 __all__ = ["PROBLEMS", "Problem", "problem_response"]
 
@@ -61,5 +61,5 @@ def problem_response(problem: Problem) -> Response:
         "status": problem.status,
         "detail": str(problem),
     }
-    text = json.dumps(content, ensure_ascii=False)
+    text = json_text(content)
     return Response(text, problem.status, headers, media_type="application/problem+json")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from html import escape
 from typing import Any
 
 from discreet.errors import InputError
-from discreet.model.drawing import printable
+from discreet.model.drawing import html_text
 from discreet.model.network import Network
 from discreet.posterior.design.expected_values import expected_values, feature_rows
 from discreet.posterior.joint_draws import PosteriorDraws
@@ -189,11 +188,6 @@ def _number(name: str, text: str) -> float:
         return float(text)
     except ValueError:
         raise InputError(f"{name} needs a number, such as 3.5") from None
-
-
-def html_text(text: str) -> str:
-    """A text for HTML."""
-    return escape(printable(text))
 
 
 def promises(evidence: Evidence) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ JSON is what the command line prints for the same question, to the last digit.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 from discreet.errors import InputError
 from discreet.model.arrays import Array
 from discreet.model.intervals import csv_text
+from discreet.model.json_files import json_text
 from discreet.model.query_grammar import Query, check_names, parse_query
 from discreet.posterior.design.expected_values import expected_values, feature_rows
 from discreet.posterior.joint_draws import PosteriorDraws
@@ -104,7 +104,7 @@ class Question(NamedTuple):
 
 def json_of(document: object) -> Made:
     """A document as JSON, in one line."""
-    return Made((json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n").encode())
+    return Made((json_text(document, allow_nan=False) + "\n").encode())
 
 
 def csv_of(rows: Sequence[Mapping[str, Any]]) -> Made:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import hmac
-import json
 import os
 import secrets
 import sys
@@ -21,7 +20,7 @@ from typing import Annotated, Literal
 import pydantic
 
 from discreet.errors import InputError, shown, shown_path
-from discreet.model.json_files import file_stamp, read_json, read_text, write_whole
+from discreet.model.json_files import file_stamp, json_text, read_json, read_text, write_whole
 
 if sys.platform != "win32":
     import fcntl
@@ -173,5 +172,5 @@ def _held(path: Path) -> Iterator[None]:
 
 def _write(path: Path, document: _Document) -> None:
     """Write a file that only its owner can read."""
-    write_whole(json.dumps(document.model_dump(mode="json"), indent=2) + "\n", path, "file of tokens", replace=True)
+    write_whole(json_text(document.model_dump(mode="json"), indent=2) + "\n", path, "file of tokens", replace=True)
     os.chmod(path, 0o600)
