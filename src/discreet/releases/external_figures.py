@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -121,6 +121,7 @@ class External(Document, Framed):
         1000
     """
 
+    account: ClassVar[None] = None
     network: Network
     measurements: tuple[Measurement, ...]
     guarantee: Guarantee | str | None
