@@ -67,7 +67,8 @@ def test_what_stored_draws_are_too_few_for_is_refused(run: Shell) -> None:
 
 
 def test_stored_draws_are_a_prior_as_their_release_is(run: Shell) -> None:
-    run.json(RELEASE.replace("r.json", "other.json"))
+    run.json("ledger open elsewhere --epsilon 1 --relation add-remove")
+    run.json(RELEASE.replace("r.json", "other.json").replace("--account add-remove", "--account elsewhere"))
     run.json("draw other.json --output other.draws")
     asked = "query r.json 'P(lung | smoke=yes)' --draws 60 --prior other."
     told = run.json(asked + "json")

@@ -428,6 +428,14 @@ def test_a_server_that_cannot_be_relied_on_is_refused(
         dc.Ledger(url)
 
 
+def test_an_account_has_the_id_of_its_first_release_on_a_server_too(url: str) -> None:
+    account = dc.Ledger(url).open("a", spend(1))
+    assert account.id is None
+    for name in ("by hand", "g" * 32, "0f" * 16, "1f" * 16):
+        account.charge(name, "laplace", spend("0.1"))
+    assert dc.Ledger(url).account("a").id == "0f" * 16
+
+
 def test_it_is_said_what_a_failover_may_lose(server: Server, base: str, url: str) -> None:
     assert "synchronous_standby_names is empty" in dc.Ledger(url).durability
     assert "disk" in dc.Ledger("sqlite://").durability

@@ -132,8 +132,8 @@ Prior = Annotated[
     str | None,
     typer.Option(
         help="Of the reader: a concentration of every cell, a BIF or XMLBIF file with prior probabilities, or another "
-        "release, on other records. Without it the prior of rows is learned, or is the curator's if that says "
-        "something."
+        "account's release, on other records. Without it the prior of rows is learned, or is the curator's if that "
+        "says something."
     ),
 ]
 EquivalentSampleSize = Annotated[float, typer.Option(help="Records for each row that a prior network is worth.")]

@@ -40,7 +40,7 @@ def combine(
     from discreet.sensitive.public import public_counts
 
     assumed = data is None and len(releases) > 1
-    data = _require_relation(data, assumed)
+    data = _require_relation(data)
     if releases.count("-") > 1:
         raise InputError("only one release can come from stdin; name files for the others")
     if table is not None and public is None:
@@ -48,6 +48,9 @@ def combine(
     parts = [load_evidence(path) for path in releases]
     counts = None if public is None else public_counts(public, parts[0].network, table=table)
     made = _require_readable(dc.combine(*parts, data=data, public=counts))  # type: ignore[arg-type]
+    if assumed:
+        say("taken as releases on different records; say --data same if they measured the same ones, or intervals")
+        say("are too short (--data different says that you know)")
     if output == "-":
         sys.stdout.write(made.dumps())
         return
@@ -63,11 +66,8 @@ def combine(
 # ----------------------------------------------------------------------------------------------------------- helpers
 
 
-def _require_relation(data: str | None, assumed: bool) -> str:
-    """Return whether releases measured the same records, and say what is assumed where nobody said."""
-    if assumed:
-        say("taken as releases on different records; say --data same if they measured the same ones, or intervals")
-        say("are too short (--data different says that you know)")
+def _require_relation(data: str | None) -> str:
+    """Return whether releases measured the same records; different ones where nobody said."""
     if data not in (None, "same", "different"):
         raise InputError(
             f"--data is 'same' or 'different', not {shown(data)}: whether the releases measured the same records"

@@ -124,12 +124,7 @@ def believed_prior(evidence: Evidence, text: str | None, size: float, how: Drawi
         other, stored = load_asked(text)
         if not dc.tools.evidence_of(other).private:
             say("the release that the prior comes from is a simulation: it protects nobody")
-        if {part.id for part in dc.tools.evidence_of(other).parts} & {
-            part.id for part in dc.tools.evidence_of(evidence).parts
-        }:
-            raise InputError(f"the prior {shown(text)} is the release itself; it would count twice")
-        drawn = dc.noise_aware(other, draws=DEFAULT_DRAWS, rng=how.rng()) if stored is None else stored
-        return dc.Dirichlet.matching(drawn.cells)
+        return (dc.noise_aware(other, draws=DEFAULT_DRAWS, rng=how.rng()) if stored is None else stored).as_prior()
     return prior_of(evidence.network, text, size)
 
 

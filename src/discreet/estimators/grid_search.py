@@ -157,9 +157,10 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         fitted, predicted = chosen
         released = release_hits(fitted, predicted, target, plan.score, prepaid(plan.score))
         # All documents promise what holds for them together, and were paid for by one charge.
-        released = replace(released, id=number, guarantee=guarantee)
+        shared: dict[str, Any] = {"id": number, "account": account.id, "guarantee": guarantee}
+        released = replace(released, **shared)
         for name in RELEASES & {name for name, value in vars(fitted).items() if value is not None}:
-            setattr(fitted, name, replace(getattr(fitted, name), id=number, guarantee=guarantee))
+            setattr(fitted, name, replace(getattr(fitted, name), **shared))
         fitted.__setstate__(fitted.__getstate__())  # draws know the release that they are of: as it was made, but here
         whole = {name: getattr(self.estimator, name) for name in PAYING}
         self.best_estimator_, self.best_params_, self.best_index_ = fitted.set_params(**whole), settings[place], place

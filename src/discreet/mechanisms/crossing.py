@@ -27,6 +27,7 @@ from discreet.model.randomness import as_generator
 from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Guarantee, Relation, for_each
 from discreet.privacy.ledger import Account
+from discreet.releases.combined import refuse_counting_twice
 from discreet.releases.kinds import Calibration, Payload
 from discreet.releases.kinds.audited_tables import AuditNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise
@@ -198,10 +199,12 @@ def release(
     statistic.policy.check_claim(guarantee)
     with under_way("releasing"):
         calibration = _calibrate(mechanism, statistic, prior, guarantee)
-        number = secrets.token_hex(16)
+        number, payer = secrets.token_hex(16), account.id
+        refuse_counting_twice(prior, [payer])
         account.charge(number, mechanism.name, guarantee, anew=True)
+        ids = number, payer or account.id
         payload = mechanism.draw(statistic, prior, calibration, ExactNoise())
-    return _describe(number, mechanism, statistic, prior, guarantee, (calibration, payload), private=True)
+    return _describe(ids, mechanism, statistic, prior, guarantee, (calibration, payload), private=True)
 
 
 def simulate(
@@ -242,8 +245,8 @@ def simulate(
     rng = as_generator(rng)
     calibration = _calibrate(mechanism, statistic, prior, guarantee)
     payload = mechanism.draw(statistic, prior, calibration, SimulatedNoise(rng))
-    number = rng.bytes(16).hex()
-    return _describe(number, mechanism, statistic, prior, guarantee, (calibration, payload), private=False)
+    ids = rng.bytes(16).hex(), None
+    return _describe(ids, mechanism, statistic, prior, guarantee, (calibration, payload), private=False)
 
 
 def require_mechanism(mechanism: object) -> None:
@@ -319,7 +322,7 @@ def check_relation(mechanism: Mechanism[C, S, P, O], guarantee: Guarantee) -> No
 
 
 def _describe(
-    number: str,
+    ids: tuple[str, str | None],
     mechanism: Mechanism[C, S, P, O],
     statistic: S,
     prior: P,
@@ -328,9 +331,12 @@ def _describe(
     *,
     private: bool,
 ) -> Release:
-    """Write the release; of the statistic it has the public policy, and the number of records where that is public."""
+    """Write the release, with its own id and its account's.
+
+    Of the statistic it has the public policy, and the number of records where that is public.
+    """
     return Release(
-        id=number,
+        id=ids[0],
         date=datetime.now(UTC).date(),
         private=private,
         guarantee=guarantee,
@@ -340,4 +346,5 @@ def _describe(
         prior=prior,
         calibration=measured[0],
         payload=measured[1],
+        account=ids[1],
     )

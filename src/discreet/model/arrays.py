@@ -12,11 +12,26 @@ import numpy.typing as npt
 
 from discreet.errors import InputError, shown
 
-__all__ = ["Array", "Floats", "Ints", "by_rows", "freeze", "margin", "number", "numbers", "of_rows", "read_only"]
+__all__ = [
+    "Array",
+    "Floats",
+    "Ints",
+    "balanced_quantiles",
+    "by_rows",
+    "freeze",
+    "margin",
+    "number",
+    "numbers",
+    "of_rows",
+    "read_only",
+]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+QUANTILE_BISECTIONS = 40
+"""Of a level between 0 and the number of draws: far below the distance of two draws."""
 
 
 def read_only(array: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
@@ -156,3 +171,27 @@ def of_rows(rows: Array, scope: Sequence[str], shared: Sequence[str], sizes: Seq
 def _put_rows_first(scope: Sequence[str], shared: Sequence[str]) -> list[int]:
     """Axes of a table: those of the shared variables, in their order, then the others."""
     return [*map(list(scope).index, shared), *(axis for axis, name in enumerate(scope) if name not in shared)]
+
+
+def balanced_quantiles(draws: Array) -> Array:
+    """Quantiles of the cells of each row at the level at which they sum to 1.
+
+    Args:
+        draws: shape `(*parents, child, draws)`.
+
+    Returns:
+        Shape `(*parents, child)`.
+    """
+    ordered = np.sort(draws, axis=-1)
+    last = draws.shape[-1] - 1
+    low, high = np.zeros(draws.shape[:-2]), np.full(draws.shape[:-2], float(last))
+    at = np.zeros(draws.shape[:-1])
+    for _ in range(QUANTILE_BISECTIONS):
+        level = (low + high) / 2
+        below = np.floor(level).astype(np.int64)[..., None, None] * np.ones((*draws.shape[:-1], 1), np.int64)
+        values = np.take_along_axis(ordered, below, axis=-1)[..., 0]
+        above = np.take_along_axis(ordered, np.minimum(below + 1, last), axis=-1)[..., 0]
+        at = values + (level % 1)[..., None] * (above - values)
+        small = at.sum(axis=-1) < 1
+        low, high = np.where(small, level, low), np.where(small, high, level)
+    return np.asarray(at / at.sum(axis=-1, keepdims=True))

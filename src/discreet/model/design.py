@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -412,6 +412,7 @@ class Normal:
         (2.0, 2)
     """
 
+    accounts: ClassVar[frozenset[str]] = frozenset()
     design: Design
     deviation: float
 

@@ -7,7 +7,7 @@ concentrations are `alpha + N` (papers: Zhang et al. 2016, Section 2, for two st
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,6 +39,8 @@ class Dirichlet:
 
     Args:
         alpha: float tables, axes `(*parents, child)`, unit: records; finite and greater than 0.
+        accounts: public ids of the accounts that paid for what the rows were learned from; none of what is no
+            posterior. What such an account paid for is not read with this prior.
 
     Raises:
         InputError: a concentration is not a number from 1e-300 up, or the sum of a row's is above 1e305; the message
@@ -53,6 +55,7 @@ class Dirichlet:
     """
 
     alpha: Tables
+    accounts: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Refuse what is not a proper prior."""
@@ -149,10 +152,10 @@ class Dirichlet:
 
     @staticmethod
     def matching(draws: Tables) -> Dirichlet:
-        """Rows with the mean of draws and their mean squared distance from it: one's posterior as another's prior.
+        """Rows with the mean of draws and their mean squared distance from it; of a posterior see its `as_prior`.
 
         Args:
-            draws: probabilities, shape `(*parents, child, draws)`, such as `posterior.cells`; at least two draws.
+            draws: probabilities, shape `(*parents, child, draws)`; at least two draws.
 
         Returns:
             For every row `A m` with the mean m, and A such that the variances of a row's cells add up to those of the
@@ -195,7 +198,7 @@ class Dirichlet:
         """
         if counts.network != self.network:
             raise InputError("the counts and the prior are over different networks")
-        return Dirichlet(Tables(self.network, {node: self.alpha[node] + counts[node] for node in self.alpha}))
+        return replace(self, alpha=Tables(self.network, {node: self.alpha[node] + counts[node] for node in self.alpha}))
 
     def draw(self, n: int, *, rng: Seed = None) -> Tables:
         """Independent draws of all rows.

@@ -44,6 +44,7 @@ from discreet.model.tables import Array, Tables
 from discreet.posterior.joint_draws import PosteriorDraws, Source
 from discreet.posterior.particles import independent_worth, next_step
 from discreet.posterior.totals import MOST_EXPECTED_RECORDS, log_flat_law, told_law
+from discreet.releases.combined import payers_of, refuse_counting_twice
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.measurement import Scores
 from discreet.releases.release import Release
@@ -160,7 +161,7 @@ def coin_posterior(release: Release, prior: Dirichlet | None, draws: int, rng: n
         Draws over that network.
 
     Raises:
-        InputError: another release, a prior over another network, or no draws.
+        InputError: another release, a prior over another network or from the same records, or no draws.
     """
     payload = release.unit_payload
     if not (isinstance(payload, FactoredChoice) and payload.kind == "categorical"):
@@ -170,6 +171,7 @@ def coin_posterior(release: Release, prior: Dirichlet | None, draws: int, rng: n
     believed = Dirichlet.uniform(network, 1.0) if prior is None else prior
     if believed.network != network:
         raise InputError(f"the prior of this choice is over one variable, {shown(name)}, with the states 0, 1, ...")
+    refuse_counting_twice(believed, payers_of([release]))
     if not draws > 0:
         raise InputError(f"a posterior needs at least one draw, got {draws}")
     factor = CategoricalFactor(payload.candidates, payload.parameters["floor"])
@@ -178,7 +180,8 @@ def coin_posterior(release: Release, prior: Dirichlet | None, draws: int, rng: n
     told = Scores({(name,): table}, (payload.index,), total=total)
     cells, worth = choice_cells([told], release.records, believed, draws, rng)
     again = partial(coin_posterior, release, prior, draws)
-    return PosteriorDraws(cells, "choice", worth=worth, source=Source(again, rng))
+    accounts = believed.accounts.union(payers_of([release]))
+    return PosteriorDraws(cells, "choice", worth=worth, source=Source(again, rng), accounts=accounts)
 
 
 # -------------------------------------------------------------------------------------------------- what was chosen

@@ -11,15 +11,16 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.inference.interactions import MOST_VARIABLES
+from discreet.model.arrays import balanced_quantiles
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.intervals import Intervals
 from discreet.model.late import import_late
 from discreet.model.network import Network
 from discreet.model.query_grammar import Query
 from discreet.model.randomness import Seed, as_generator
-from discreet.model.tables import Array, Tables
+from discreet.model.tables import Tables
 from discreet.posterior.saturated import projected
-from discreet.releases.combined import Evidence
+from discreet.releases.combined import Evidence, evidence_of, payers_of, refuse_counting_twice
 
 if TYPE_CHECKING:
     from discreet.posterior.basis import Basis
@@ -49,8 +50,6 @@ LEAST_EFFECTIVE_DRAWS = 400
 0.13 standard deviations (Vehtari et al., 2021, recommend 400 as the least)."""
 DRAWS_FIRST_LINE = b"discreet-draws\n"
 """The first line of a file of draws."""
-QUANTILE_BISECTIONS = 40
-"""Of a level between 0 and the number of draws: far below the distance of two draws."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +155,7 @@ class PosteriorDraws(Intervals):
             public network's own rows under their joint law.
         basis: what was measured, and so what answers rest on; None where nobody knows.
         tables: what was measured of variables that no family holds together; None where that is not read.
+        accounts: public ids of the accounts that paid for what the draws were learned from.
 
     Raises:
         InputError: tables without an axis of draws, or twin draws of another kind.
@@ -180,6 +180,7 @@ class PosteriorDraws(Intervals):
     saturated: PosteriorDraws | None = None
     basis: Basis | None = None
     tables: TableDraws | None = None
+    accounts: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Refuse a single table of probabilities."""
@@ -342,6 +343,18 @@ class PosteriorDraws(Intervals):
         """
         return Tables(self.network, {node: draws.mean(axis=-1) for node, draws in self.cells.items()})
 
+    def as_prior(self) -> Dirichlet:
+        """The posterior as the prior of releases on other records: `Dirichlet.matching` of the draws.
+
+        Returns:
+            A prior that remembers the accounts, so that no release of theirs is read with it: its records would count
+            twice.
+
+        Raises:
+            InputError: fewer than two draws.
+        """
+        return replace(Dirichlet.matching(self.cells), accounts=self.accounts)
+
     def median(self) -> Tables:
         """The rows nearest to the draws: those with the least expected sum of absolute errors.
 
@@ -361,7 +374,7 @@ class PosteriorDraws(Intervals):
             >>> dc.results.PosteriorDraws(draws).mean()["coin"].round(2).tolist()
             [0.3, 0.7]
         """
-        return Tables(self.network, {node: _balance_quantiles(draws) for node, draws in self.cells.items()})
+        return Tables(self.network, {node: balanced_quantiles(draws) for node, draws in self.cells.items()})
 
     def effective(self) -> float:
         """Number of independent draws that the draws of those families are worth that were asked for so far.
@@ -390,9 +403,8 @@ class PosteriorDraws(Intervals):
             raise InputError(
                 "these draws are all there are; a posterior of noise_aware makes new ones from its release"
             )
-        return replace(
-            self.source.make(self.source.rng.spawn(1)[0] if rng is None else as_generator(rng)), basis=self.basis
-        )
+        made = self.source.make(self.source.rng.spawn(1)[0] if rng is None else as_generator(rng))
+        return replace(made, basis=self.basis, accounts=self.accounts)
 
     def draw(self, n: int, *, rng: Seed = None) -> Tables:
         """Pick some of the joint draws, without repetition.
@@ -429,23 +441,6 @@ def joint_draws(posterior: Posterior) -> Posterior:
     return posterior if wide is None else wide
 
 
-def _balance_quantiles(draws: Array) -> Array:
-    """Quantiles of the cells of each row at the level at which they sum to 1; shape `(*parents, child)`."""
-    ordered = np.sort(draws, axis=-1)
-    last = draws.shape[-1] - 1
-    low, high = np.zeros(draws.shape[:-2]), np.full(draws.shape[:-2], float(last))
-    at = np.zeros(draws.shape[:-1])
-    for _ in range(QUANTILE_BISECTIONS):
-        level = (low + high) / 2
-        below = np.floor(level).astype(np.int64)[..., None, None] * np.ones((*draws.shape[:-1], 1), np.int64)
-        values = np.take_along_axis(ordered, below, axis=-1)[..., 0]
-        above = np.take_along_axis(ordered, np.minimum(below + 1, last), axis=-1)[..., 0]
-        at = values + (level % 1)[..., None] * (above - values)
-        small = at.sum(axis=-1) < 1
-        low, high = np.where(small, level, low), np.where(small, high, level)
-    return np.asarray(at / at.sum(axis=-1, keepdims=True))
-
-
 def prior_for(release: Evidence, prior: Dirichlet | None, draws: int) -> Dirichlet:
     """The prior that an analyst reads a release with.
 
@@ -458,13 +453,14 @@ def prior_for(release: Evidence, prior: Dirichlet | None, draws: int) -> Dirichl
         The prior.
 
     Raises:
-        InputError: a prior over another network, or no draws.
+        InputError: a prior over another network or from the same records, or no draws.
     """
     if prior is not None and not isinstance(prior, Dirichlet):
         raise InputError("a prior is a Dirichlet; Dirichlet.from_probabilities makes one of tables of probabilities")
     believed = release.dirichlet if prior is None else prior
     if believed.network != release.network:
         raise InputError("the prior is over another network than the release")
+    refuse_counting_twice(believed, payers_of(evidence_of(release).parts))
     if not draws > 0:
         raise InputError(f"a posterior needs at least one draw, got {draws}")
     return believed

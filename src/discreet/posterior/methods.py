@@ -58,7 +58,7 @@ from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.posterior.pooled.measured import is_poolable
 from discreet.posterior.pooled.table_draws import TableDraws
 from discreet.posterior.saturated import saturated
-from discreet.releases.combined import Combined, Evidence, evidence_of
+from discreet.releases.combined import Combined, Evidence, evidence_of, payers_of
 from discreet.releases.external_figures import External
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.release import Release
@@ -122,8 +122,8 @@ def noise_aware(
         each with a generator of its own: what a query answers does not depend on which others were asked.
 
     Raises:
-        InputError: a prior over another network, no draws, a method that cannot read the evidence, or a release over
-            a design or of a network.
+        InputError: a prior over another network or from the same records, no draws, a method that cannot read the
+            evidence, or a release over a design or of a network.
         DiscreetError: chains that do not mix; or, when a family is drawn, noise so large that it could not be.
 
     Guarantee:
@@ -344,7 +344,8 @@ def _add_source(
     method = cast(Method, made.method)
     again = partial(_draw_again, read, method)
     basis = Basis(read.combined, made.network, read.trusted, whole=method == "exact", stored_fit=stored_fit)
-    sourced = replace(made, source=Source(again, rng, read.believed), basis=basis)
+    accounts = frozenset(payers_of(read.combined.parts)).union(read.believed.accounts if read.believed else ())
+    sourced = replace(made, source=Source(again, rng, read.believed), basis=basis, accounts=accounts)
     own = read.combined.network
     return sourced if made.network == own else PosteriorDraws.of_saturated(sourced, own)
 

@@ -25,7 +25,7 @@ from discreet.posterior.pooled.least_squares import (
     pooled_margins,
 )
 from discreet.posterior.pooled.measured import read_tables
-from discreet.releases.combined import evidence_of
+from discreet.releases.combined import evidence_of, payers_of
 from discreet.releases.external_figures import External
 from discreet.releases.kinds import TablePayload
 from discreet.releases.kinds.audited_tables import AuditedTables
@@ -57,7 +57,7 @@ def plug_in(
         The posterior, for comparison: its intervals are too short, because they do not count the noise.
 
     Raises:
-        InputError: a prior over another network, or no draws.
+        InputError: a prior over another network or from the same records, or no draws.
 
     Guarantee:
         None spent: reads the release alone.
@@ -76,8 +76,9 @@ def plug_in(
         ('plug-in', True)
     """
     rng = as_generator(rng)
-    basis = Basis(evidence_of(release), release.network, trusted=True)
-    return replace(_take_as_is(release, prior_for(release, prior, draws), draws, rng), basis=basis)
+    basis, believed = Basis(evidence_of(release), release.network, trusted=True), prior_for(release, prior, draws)
+    accounts = believed.accounts.union(payers_of([release]))
+    return replace(_take_as_is(release, believed, draws, rng), basis=basis, accounts=accounts)
 
 
 def _take_as_is(

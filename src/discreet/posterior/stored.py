@@ -99,6 +99,7 @@ class _Head(Part):
     trusted: bool
     parents: dict[str, list[str]]
     prior: bool
+    prior_accounts: list[str] | None = None
     twins: bool
     joint_laws: _JointLaws | None
     mixing: dict[str, Any] | None
@@ -178,6 +179,7 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
         trusted=basis.trusted,
         parents={node: list(network.parents[node]) for node in network.nodes},
         prior=source.prior is not None,
+        prior_accounts=sorted(source.prior.accounts) if source.prior else None,
         twins=twins is not None,
         joint_laws=None if tables is None else _JointLaws(seed=tables.seed, assume=tables.assume),
         mixing=None if drawn.mixing is None else asdict(drawn.mixing),
@@ -227,7 +229,7 @@ def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = 
     wide = own if wide == own else wide
     numbers = np.frombuffer(raw, "<f8", (len(raw) - CHECKSUM_BYTES - end) // 8, end)
     taken = _ArrayReader(numbers, wide, what)
-    prior = Dirichlet(Tables(wide, taken.tables())) if head.prior else None
+    prior = Dirichlet(Tables(wide, taken.tables()), frozenset(head.prior_accounts or ())) if head.prior else None
     cells = taken.probabilities(head.draws)
     twins = taken.probabilities(head.draws) if head.twins else None
     laws = head.joint_laws

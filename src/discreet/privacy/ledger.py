@@ -171,11 +171,7 @@ class Ledger:
 
         def find(connection: sa.Connection) -> tuple[str, Charge] | None:
             entry = self._books.paid(connection, release)
-            return (
-                None
-                if entry is None
-                else (entry.account, charge_of(self._books.first(connection, entry.account), entry))
-            )
+            return (entry.account, charge_of(self._books.first(connection, entry.account), entry)) if entry else None
 
         return self._read(find)
 
@@ -252,6 +248,11 @@ class Account:
         for text, what in ((self.purpose, "the purpose of a charge"), (self.request, "the key of a request")):
             if text != "":
                 refuse_illegible(text, what)
+
+    @property
+    def id(self) -> str | None:
+        """Random id of the account in all its releases: that of the first of them; None before there is one."""
+        return self._read(lambda connection: self._books.first_release(connection, self.name))
 
     @property
     def limit(self) -> Guarantee:

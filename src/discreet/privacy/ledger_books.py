@@ -171,6 +171,14 @@ class Books(ABC):
         found = self._select_entries(connection, "release = :release AND release <> ''", release=release)
         return found[0] if found else None
 
+    def first_release(self, connection: sa.Connection, account: str) -> str | None:
+        """Id of the first release that an account paid for; what was charged for under another name is none."""
+        found = self._select_entries(
+            connection, "account = :account AND kind = 'charged' AND length(release) = 32 AND "
+            "ltrim(release, :digits) = '' ORDER BY sequence LIMIT 1", account=account, digits="0123456789abcdef",
+        )  # fmt: skip
+        return found[0].release if found else None
+
     def _select_entries(self, connection: sa.Connection, where: str, **values: Any) -> list[Entry]:
         """Select the entries that a condition is true of."""
         statement = f"SELECT {', '.join(COLUMNS)} FROM {self.prefix}entries WHERE {where}"

@@ -1,8 +1,9 @@
 """Several releases, figures by others and public records beside them, as one piece of evidence about one network.
 
 Releases on the *same* data set measure the same records: their likelihoods do not multiply, because the records are
-shared and unknown. Releases on *different* data sets share the probabilities alone. Which is which cannot be told from
-the releases, so whoever combines them says so, and the document keeps it.
+shared and unknown. Releases on *different* data sets share the probabilities alone. Whoever combines them says which is
+which, and the document keeps it: releases that one account paid for are on the same records, and of others nothing in
+them tells.
 
 Source: Williams and McSherry (NIPS 2010), equation 4, whose product over measurements holds for different data sets
 only.
@@ -11,6 +12,7 @@ only.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -20,6 +22,7 @@ import numpy as np
 
 from discreet.errors import InputError, shown, shown_path
 from discreet.model.arrays import margin
+from discreet.model.design import Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.intervals import Framed
 from discreet.model.json_files import read_json, read_text
@@ -34,10 +37,12 @@ from discreet.releases.kinds.chosen_network import ChosenNetwork
 from discreet.releases.release import FORMAT as RELEASE_FORMAT
 from discreet.releases.release import Release, read_release
 
-__all__ = ["Combined", "Evidence", "combine", "evidence_of", "load", "loads"]
+__all__ = ["Combined", "Evidence", "combine", "evidence_of", "load", "loads", "payers_of", "refuse_counting_twice"]
 
 FORMAT = "discreet-combined"
 VERSION = 1
+ACCOUNT_FOR_EACH = "a data set of its own needs an account of its own"
+"""What to do so that releases on different records can be told from those on the same ones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +55,8 @@ class Combined(Document, Framed):
             any data set above.
 
     Raises:
-        InputError: no release, different networks, a release that is there twice, two public numbers of records of one
-            data set, or counts that are not those of records.
+        InputError: no release, different networks, a release that is there twice, one account that paid for releases on
+            two data sets, two public numbers of records of one data set, or counts that are not those of records.
 
     Example:
         >>> import discreet as dc
@@ -81,8 +86,16 @@ class Combined(Document, Framed):
         twice = first_repeated(part.id for part in self.parts)
         if twice is not None:
             raise InputError(f"release {twice} is there twice; it would count twice, so give it once")
+        payers = dict[str, str]()
         for parts in self.data_sets:
             _require_one_data_set(parts)
+            for account, paid in (here := payers_of(parts)).items():
+                if account in payers:
+                    raise InputError(
+                        f"releases {payers[account][:8]} and {paid[:8]} were paid for by one account, so they measured "
+                        f"the same records: combine them with data='same' (--data same); {ACCOUNT_FOR_EACH}"
+                    )
+            payers |= here
         if self.public is not None:
             _check_public(self.public, self.network)
 
@@ -210,13 +223,43 @@ Evidence = Release | External | Combined
 """What posteriors over a network read."""
 
 
+def payers_of(parts: Iterable[Release | External]) -> dict[str, str]:
+    """Map the public ids of accounts to what they paid for; what names no account stands for itself.
+
+    Args:
+        parts: releases and figures by others.
+
+    Returns:
+        For each account the id of the last of its releases.
+    """
+    return {part.account or part.id: part.id for part in parts}
+
+
+def refuse_counting_twice(prior: Dirichlet | Normal, accounts: Iterable[str | None]) -> None:
+    """Refuse a prior that was learned from releases of an account that paid for what is read, or released, with it.
+
+    Args:
+        prior: that the reader or the curator gave.
+        accounts: public ids, such as of `payers_of`.
+
+    Raises:
+        InputError: as it says.
+    """
+    if not prior.accounts.isdisjoint(accounts):
+        raise InputError(
+            "the prior was learned from releases of the same account: the same records would count twice; combine the "
+            f"releases with data='same' (--data same) instead; {ACCOUNT_FOR_EACH}"
+        )
+
+
 def combine(*parts: Evidence, data: Literal["same", "different"], public: Tables | None = None) -> Combined:
     """Combine several releases, and figures by others, into one document with one posterior.
 
     Args:
         parts: releases, figures by others, or what was combined before.
-        data: "same" if all of them measured the same records, "different" if no record is in two of them. Nothing in
-            the releases tells; to say "different" of releases on the same records makes intervals too short.
+        data: "same" if all of them measured the same records, "different" if no record is in two of them. To say
+            "different" of releases on the same records makes intervals too short; it is refused where one account paid
+            for them. Of releases of several accounts nothing tells.
         public: counts of public records beside them; `public_counts` makes them.
 
     Returns:

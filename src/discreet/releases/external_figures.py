@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -120,6 +120,7 @@ class External(Document, Framed):
         1000
     """
 
+    account: ClassVar[None] = None
     network: Network
     measurements: tuple[Measurement, ...]
     guarantee: Guarantee | str | None

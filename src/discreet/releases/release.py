@@ -81,6 +81,7 @@ class Release(Document, Framed):
         prior: the curator's prior, over a network or a design; an analyst may use another.
         calibration: how the budget became noise.
         payload: the noisy statistics.
+        account: random id of the account that paid; None of a simulation, and of releases that are older than such ids.
 
     Raises:
         InputError: parts that do not belong together, or a number of records under ADD_REMOVE, where it is private.
@@ -109,6 +110,7 @@ class Release(Document, Framed):
     prior: Dirichlet | Normal
     calibration: Calibration
     payload: Payload
+    account: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse parts that contradict each other."""
@@ -318,6 +320,7 @@ class _Head(Part):
     format: Literal["discreet-release"]
     version: Literal[1]
     id: Annotated[str, pydantic.Field(pattern="^[0-9a-f]{32}$")]
+    account: Annotated[str, pydantic.Field(pattern="^[0-9a-f]{32}$")] | None = None
     date: Day
     private: Annotated[bool, pydantic.Field(strict=True)]
     guarantee: GuaranteePart
@@ -397,6 +400,7 @@ def _write_document(release: Release) -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "id": release.id,
+        **({} if release.account is None else {"account": release.account}),
         "date": release.date.isoformat(),
         "private": release.private,
         "guarantee": write_guarantee(guarantee),
@@ -440,11 +444,9 @@ def _read_head(document: _Head) -> dict[str, Any]:
     """What all releases have, from a document."""
     check_name(document.mechanism, "the mechanism")
     return {
-        "id": document.id,
+        **document.model_dump(include={"id", "account", "private", "mechanism"}),
         "date": _read_day(document.date),
-        "private": document.private,
         "guarantee": read_guarantee(document.guarantee),
-        "mechanism": document.mechanism,
         "policy": document.records.policy,
         "records": document.records.count,
     }
