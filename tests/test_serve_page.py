@@ -520,6 +520,28 @@ def test_the_form_of_a_token_is_short_and_its_own(guarded: tuple[Local, str]) ->
         assert server.ask("/enter", good, {**form, "sec-fetch-site": site}).status == status
 
 
+@every(
+    "origin, status",
+    [
+        ("http://localhost", 303),
+        ("https://localhost", 400),
+        ("http://localhost:81", 400),
+        ("http://localhost.evil.example", 400),
+        ("https://evil.example", 400),
+        ("null", 400),
+        ("", 400),
+    ],
+)
+def test_a_token_is_entered_on_a_page_of_this_origin_alone(
+    guarded: tuple[Local, str], origin: str, status: int
+) -> None:
+    """Also where a browser is too old to say `Sec-Fetch-Site`."""
+    server, token = guarded
+    form = {"content-type": "application/x-www-form-urlencoded", "origin": origin}
+    got = server.ask("/enter", urlencode({"token": token}).encode(), form)
+    assert got.status == status and ("set-cookie" in got.headers) == (status == 303)
+
+
 def test_a_token_is_forgotten_by_a_button(guarded: tuple[Local, str]) -> None:
     server, token = guarded
     cookie = {"cookie": f"discreet_token={token}"}

@@ -59,6 +59,10 @@ MOST_FORM_BYTES, MOST_FORM_FIELDS = 4096, 4
 """Of the form in which a token is entered, which anybody may send."""
 FIELD = "x."
 """Before the name of a feature in an address."""
+NOT_OUR_FORM = (
+    "a token is entered on the page of this server, and not through another one; behind a proxy start it with --proxy, "
+    "and let the proxy hand on Host and write X-Forwarded-Proto"
+)
 KINDS = {
     "network": "probabilities of a network",
     "family": "a family of distributions with parameters",
@@ -310,8 +314,8 @@ class _Pages:
             return self._go(request, onward)
         if request.method == "GET":
             return page_response(request, "enter.html", onward=onward, wrong="")
-        if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-            raise Problem("bad-request", "a token is entered on the page of this server, and not through another one")
+        if not _is_own_form(request):
+            raise Problem("bad-request", NOT_OUR_FORM)
         token = _token_of(await request.body())
         if self._tokens.find(token) is None:
             wrong = "This token is not known here, or not good any more."
@@ -330,6 +334,13 @@ class _Pages:
     def _go(request: Request, onward: str) -> RedirectResponse:
         """On to an address of this server."""
         return RedirectResponse(f"{request.scope.get('root_path', '')}{onward}", 303)
+
+
+def _is_own_form(request: Request) -> bool:
+    """Whether a page of this server sent a form, by all that a browser says of that; older ones say `Origin` alone."""
+    own = f"{request.scope['scheme']}://{request.headers.get('host', '')}"
+    site = request.headers.get("sec-fetch-site", "none")
+    return site in ("same-origin", "none") and all(one == own for one in request.headers.getlist("origin"))
 
 
 def _token_of(form: bytes) -> str:
