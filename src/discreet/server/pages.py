@@ -38,6 +38,7 @@ from discreet.server.problems import Problem
 from discreet.server.readings import Gaps, Reading
 from discreet.server.release_page import (
     ask_expected,
+    ask_fit_words,
     ask_numbers,
     ask_picture,
     ask_query,
@@ -81,7 +82,7 @@ FEW = 12
 """Variables of a network in which nobody has to search."""
 BLANK: Mapping[str, Any] = MappingProxyType(
     {
-        **dict.fromkeys(("states", "numbers", "structure", "lead", "answer", "expected"), ""),
+        **dict.fromkeys(("states", "numbers", "structure", "lead", "answer", "expected", "fit"), ""),
         **dict.fromkeys(("query_error", "field_error", "problem"), ""),
         "fields": (),
         "retry": None,
@@ -230,7 +231,7 @@ class _Pages:
         own = [pair for pair in pairs_of(asked) if pair[0] in ("e", "level", "missing")]
         rest = "".join(f"&{name}={quote_plus(value)}" for name, value in own)
         versions = shelf.versions(version.name)
-        drawn = version.kind in ("network", "family") and shows_network(asked, version.network)
+        drawn = version.over_network and shows_network(asked, version.network)
         return {
             **BLANK,
             **_list_links(version, asked, drawn),
@@ -262,6 +263,8 @@ class _Pages:
         carried = "".join(f"&amp;q={escape(quote_plus(text))}" for name, text in pairs_of(asked) if name == "q")
         made = await serving.answer(version, lambda reading: ask_states(reading, asked))
         told: dict[str, Any] = {"states": made.body.decode().replace(KEPT, carried)}
+        if version.over_network:
+            told["fit"] = (await serving.answer(version, ask_fit_words)).body.decode()
         if version.kind == "family":
             numbers = await serving.answer(version, lambda reading: ask_numbers(reading, asked))
             told |= {"numbers": numbers.body.decode(), "lead": "Parameters of the family"}
