@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -286,8 +288,10 @@ def test_every_address_of_html_is_styled_on_a_phone(browser: Any, server: Served
                 assert width == PHONE[0], (path, width)
 
 
-def test_a_report_runs_nothing_and_nobody_frames_it(server: Served) -> None:
-    policy = server.ask("/releases/asia/report").headers["content-security-policy"]
+def test_a_report_is_known_by_its_style_and_runs_nothing(server: Served) -> None:
+    got = server.ask("/releases/asia/report")
+    policy, style = got.headers["content-security-policy"], got.text.partition("<style>")[2].partition("</style>")[0]
+    assert f"style-src 'sha256-{b64encode(sha256(style.encode()).digest()).decode()}'" in policy.split("; ")
     assert "unsafe" not in policy and "script" not in policy and "'self'" not in policy.partition("form-action")[0]
     assert {"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'"} <= set(policy.split("; "))
 

@@ -134,8 +134,9 @@ def _texts() -> Mapping[str, str]:
 @cache
 def _templates() -> Any:
     """The templates; of HTML all that is put in is escaped."""
+    texts = _texts()
     made = jinja2.Environment(
-        loader=jinja2.DictLoader(_texts()),
+        loader=jinja2.DictLoader(texts),
         autoescape=lambda name: str(name).endswith(".html"),
         undefined=jinja2.StrictUndefined,
         trim_blocks=False,

@@ -88,7 +88,8 @@ def ask_states(reading: Reading, asked: PageRequest) -> replies.Question:
         found = marginals(posterior, evidence, level=asked.level)
         answers = dict(zip((name for name in network.nodes if name not in evidence), found, strict=True))
         links = StateLinks(asked, tuple(evidence.items()))
-        parts, refuted = [], _refuted_pairs(reading)
+        parts = []
+        refuted = _refuted_pairs(reading) if drawn else []
         if drawn:
             picture = draw_network(network, answers, evidence, links, refuted)
             large = " large" if len(network.nodes) > MOST_PRINTED else ""
@@ -96,8 +97,7 @@ def ask_states(reading: Reading, asked: PageRequest) -> replies.Question:
         table = state_table(network, answers, evidence, links, asked.noise)
         parts.append(f'<div class="table{" beside" if drawn else ""}">{table}</div>')
         marks = dict.fromkeys(answer.basis for answer in found if answer.basis is not None)
-        kept = [mark for mark in MARKS if mark in marks]
-        parts.append(_write_legend(kept, asked.level, dashed=drawn and bool(refuted)))
+        parts.append(_write_legend([mark for mark in MARKS if mark in marks], asked.level, dashed=bool(refuted)))
         if notes := answer_notes(found):
             lines = "".join(f"<li>{html_text(line)}</li>" for line in notes)
             parts.append(f"<details><summary>What these numbers assume</summary><ul>{lines}</ul></details>")
