@@ -12,23 +12,12 @@ from typing import Any
 from discreet.model.design import Design
 from discreet.model.drawing import printable
 from discreet.model.network import Network
-from discreet.posterior.fit_check import FitCheck
 from discreet.queries.answer_text import assumption_lines, state_text
 from discreet.queries.answers import Answer, Answers
 from discreet.server.page_links import StateLinks, quoted_states
 from discreet.server.picture import draw_mark, percent
 
-__all__ = [
-    "MOST_NOTES",
-    "answer_notes",
-    "answer_table",
-    "compare_table",
-    "expected_table",
-    "fit_words",
-    "number_table",
-    "reach_of",
-    "state_table",
-]
+__all__ = ["answer_notes", "answer_table", "compare_table", "expected_table", "number_table", "reach_of", "state_table"]
 
 MOST_NOTES = 40
 """Lines of what answers assume that a page has."""
@@ -166,20 +155,6 @@ def answer_notes(answers: Sequence[Answer]) -> list[str]:
             f"{error:.2g}"
         )
     return [*notes, *assumption_lines(answers)[:MOST_NOTES]]
-
-
-def fit_words(checked: FitCheck) -> str:
-    """What the data say of the independences of a drawing, in words."""
-    tested, wrong = len(checked.tests), checked.contradicted
-    if not tested:
-        return "Nothing that this drawing says of independence could be tested by the data."
-    if not wrong:
-        return f"The data contradict none of the {tested:,} independences of this drawing that they can test."
-    return (
-        f"The data contradict {len(wrong):,} of the {tested:,} independences of this drawing that they can test "
-        f"(strongest: {' and '.join(wrong[0].variables)}). Answers that are marked measured or inferred do not rely on "
-        "them."
-    )
 
 
 # ----------------------------------------------------------------------------------------------------------- numbers

@@ -7,7 +7,7 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
-from discreet.errors import InputError
+from discreet.errors import InputError, listed
 from discreet.model.drawing import printable
 from discreet.model.network import Network
 from discreet.posterior.design.expected_values import expected_values, feature_rows
@@ -20,16 +20,7 @@ from discreet.releases.release import Release
 from discreet.server import replies
 from discreet.server.desk import Made
 from discreet.server.page_links import PageRequest, StateLinks
-from discreet.server.page_tables import (
-    MOST_NOTES,
-    answer_notes,
-    answer_table,
-    expected_table,
-    fit_words,
-    number_table,
-    reach_of,
-    state_table,
-)
+from discreet.server.page_tables import answer_notes, answer_table, expected_table, number_table, reach_of, state_table
 from discreet.server.parameters import MarginalsRequest, read_evidence
 from discreet.server.picture import MARKS, REFUTED_MARK, draw_mark, draw_network
 from discreet.server.problems import Problem
@@ -58,6 +49,8 @@ MOST_PREPARED_WORK = 2e8
 MOST_PREPARED_BYTES, STATE_BYTES = 12_000_000, 900
 """Of all pages of a release that are prepared, and of a state on each of them."""
 HTML = "text/html; charset=utf-8"
+NOT_RELIED_ON = "Answers that are marked measured or inferred do not rely on them."
+NOTHING_TESTED = "Nothing that this drawing says of independence could be tested by the data."
 
 
 def shows_network(asked: PageRequest, network: Network) -> bool:
@@ -114,13 +107,15 @@ def _refuted_pairs(reading: Reading) -> list[tuple[str, ...]]:
 
 
 def ask_fit_words(reading: Reading) -> replies.Question:
-    """What the data say of the network that is drawn, under the title."""
+    """What the data say of the independences of the network that is drawn."""
 
     def make() -> Made:
-        wrong = [html_text(" and ".join(test.variables)) for test in reading.checked.contradicted]
-        more = f"; and {len(wrong) - MOST_NOTES:,} more" if len(wrong) > MOST_NOTES else ""
-        listed = f"<details><summary>All of them</summary><p>{'; '.join(wrong[:MOST_NOTES])}{more}</p></details>"
-        return Made(f"<p>{html_text(fit_words(reading.checked))}</p>{listed * (len(wrong) > 1)}".encode(), HTML)
+        tests, wrong = reading.checked.tests, [" and ".join(test.variables) for test in reading.checked.contradicted]
+        which = f"{len(wrong) or 'none'} of the {len(tests):,} independences of this drawing that they can test"
+        rest = f" (strongest: {wrong[0]}). {NOT_RELIED_ON}" if wrong else "."
+        told = f"The data contradict {which}{rest}" if tests else NOTHING_TESTED
+        listing = f"<details><summary>Which ones</summary><p>{html_text(listed(wrong))}</p></details>"
+        return Made(f"<p>{html_text(told)}</p>{listing * (len(wrong) > 1)}".encode(), HTML)
 
     return replies.Question(("page fit",), make)
 
