@@ -25,6 +25,7 @@ import discreet as dc
 from discreet.queries import wire
 from discreet.releases.policy import RecordsPolicy
 from discreet.server.tokens import add_token
+from folding import every
 from published import DATA
 from serving import Served, served
 
@@ -291,13 +292,60 @@ def test_a_token_goes_nowhere_in_the_clear(monkeypatch: pytest.MonkeyPatch) -> N
     dc.Client("http://elsewhere.example")
     for loopback in ("localhost", "127.8.0.1", "[::1]"):
         dc.Client(f"http://{loopback}:8000", token="secret")
-    monkeypatch.setenv("DISCREET_TOKEN", "other secret")
     with pytest.raises(dc.InputError, match="a line without blanks") as refused:
-        dc.Client("http://127.0.0.1")
+        dc.Client("http://127.0.0.1", token="other secret")
     assert "secret" not in str(refused.value)
     for timeout in (0, -1, float("nan"), float("inf")):
         with pytest.raises(dc.InputError, match="number of seconds"):
             dc.Client("http://127.0.0.1", token="t", timeout=timeout)
+
+
+HOME, AWAY = "https://answers.example/discreet", "http://127.0.0.1:8000"
+
+
+@every(
+    "variable, url, sent",
+    [
+        ("secret", "https://elsewhere.example", False),
+        ("secret", "http://elsewhere.example", False),
+        ("secret", "http://localhost:8000", True),
+        ("secret", "https://[::1]:8000/x", True),
+        ("https://answers.example secret", HOME, True),
+        (" https://Answers.example:443/discreet/\tsecret ", HOME, True),
+        ("https://answers.example secret", "https://elsewhere.example", False),
+        ("https://answers.example secret", "https://answers.example.elsewhere.example", False),
+        ("https://answers.example secret", "https://answers.example:8443", False),
+        ("https://answers.example secret", "http://answers.example", False),
+        ("https://answers.example secret", AWAY, False),
+        ("http://127.0.0.1:8000 secret", AWAY, True),
+        ("http://127.0.0.1:8001 secret", AWAY, False),
+        ("", HOME, False),
+        (" ", AWAY, False),
+    ],
+)
+def test_the_token_of_the_environment_goes_to_its_server_alone(variable: str, url: str, sent: bool) -> None:
+    heads = []
+
+    def refuse(own: object, method: str, target: str, body: object, headers: dict[str, str]) -> None:
+        heads.append(headers)
+        raise ConnectionRefusedError
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("DISCREET_TOKEN", variable)
+        patched.setattr(wire._Line, "connect", lambda own: None)
+        patched.setattr("http.client.HTTPConnection.request", refuse)
+        with pytest.raises(dc.DiscreetError, match="nothing listens"):
+            dc.Client(url).releases()
+    assert [head.get("Authorization") for head in heads] == ["Bearer secret" if sent else None]
+
+
+@every("variable", ["secret https://host", "https://host other secret", "host secret", "\x07secret"])
+def test_what_the_environment_should_not_have_is_shown_to_nobody(variable: str) -> None:
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(dc.InputError, match="token") as refused:
+        patched.setenv("DISCREET_TOKEN", variable)
+        dc.Client("http://127.0.0.1")
+    assert "secret" not in str(refused.value)
+    assert refused.value.__cause__ is refused.value.__context__ is None
 
 
 # ------------------------------------------------------------------------------------------------ servers of ours

@@ -205,4 +205,4 @@ def test_a_page_of_this_server_loads_nothing_from_elsewhere(local: Local, tmp_pa
     for path in ("/releases", "/releases/r/report", "/x"):
         headers = local.ask(path).headers
         assert headers["content-security-policy"].startswith("default-src 'self'")
-        assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "no-referrer"
+        assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "same-origin"

@@ -271,7 +271,7 @@ def test_a_proxy_serves_it_with_tls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     token = add_token(tmp_path / "tokens.json", "ann", 1)
-    options = ["--no-prepare", "--root-path", "/discreet", "--tokens", str(tmp_path / "tokens.json")]
+    options = ["--no-prepare", "--root-path", "/discreet", "--proxy", "--tokens", str(tmp_path / "tokens.json")]
     ports = {443: free_port(), 80: free_port()}
     base = f"https://localhost:{ports[443]}/discreet"
     with (
@@ -306,7 +306,7 @@ def test_a_proxy_serves_it_with_tls(
 def cookie_of(port: int, token: str) -> str:
     """What a browser is told to keep that enters a token: for this address alone, and over TLS alone."""
     connection = http.client.HTTPSConnection("localhost", port, context=ssl.create_default_context())
-    headers = {"content-type": "application/x-www-form-urlencoded"}
+    headers = {"content-type": "application/x-www-form-urlencoded", "origin": f"https://localhost:{port}"}
     connection.request("POST", "/discreet/enter?next=/", urlencode({"token": token}), headers)
     got = connection.getresponse()
     cookie = got.getheader("set-cookie", "")

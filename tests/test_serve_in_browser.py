@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,12 +17,13 @@ import pytest
 
 import discreet as dc
 from browsing import DESK, PHONE, opened_browser, violations
+from discreet.server.application import Settings
 from discreet.server.tokens import add_token
 from folding import every
 from networks import asia
 from releases import guarantee, simulated
 from served_kinds import plain, save
-from serving import Served, served
+from serving import Local, Served, served
 
 WALKED = 8
 """Tabs after which whatever is looked for must have been reached, for each element of a page."""
@@ -51,10 +55,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @contextmanager
 def opened(
-    browser: Any, server: Served, path: str, size: tuple[int, int] = DESK, *, scripts: bool = True
+    browser: Any,
+    server: Served,
+    path: str,
+    size: tuple[int, int] = DESK,
+    *,
+    scripts: bool = True,
+    cookies: Sequence[Any] = (),
 ) -> Iterator[Any]:
     """A page that says nothing on the console, asks nobody else, and allows no other."""
     context = browser.new_context(viewport={"width": size[0], "height": size[1]}, java_script_enabled=scripts)
+    context.add_cookies(list(cookies))
     page = context.new_page()
     said: list[str] = []
     page.on("console", lambda message: said.append(message.text))
@@ -63,7 +74,8 @@ def opened(
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     got = page.goto(server.url.rstrip("/") + path)
-    assert got.status == 200 and "default-src 'self'" in got.headers["content-security-policy"]
+    assert got.status == 200
+    assert got.headers["content-security-policy"].startswith(("default-src 'self';", "default-src 'none';"))
     yield page
     assert said == []
     hosts = {urlsplit(url.removeprefix("blob:")).netloc for url in asked}
@@ -242,6 +254,46 @@ def test_pages_keep_the_rules_of_accessibility_on_every_screen(browser: Any, ser
             with opened(browser, server, path, size) as page:
                 assert page.evaluate("document.documentElement.scrollWidth") == size[0], (path, size)
                 assert violations(page) == [], (path, size)
+
+
+def html_addresses(files: list[Path], tokens: Path, token: str) -> list[str]:
+    """All addresses of a server that answer with HTML, of those that its own routes name."""
+    told = {"authorization": f"Bearer {token}", "accept": "text/html"}
+    with Local(files, settings=Settings(prepare=False, tokens=tokens)) as local:
+        paths = [route.path for route in local.app._app.routes if "GET" in route.methods]
+        known = [path.replace("{release}", "plain").replace("{name}", "page.css") for path in paths]
+        return [path for path in known if local.ask(path, headers=told).headers["content-type"].startswith("text/html")]
+
+
+def test_every_address_of_html_is_styled_on_a_phone(browser: Any, server: Served, tmp_path: Path) -> None:
+    files, tokens = [save("plain", tmp_path), save("laplace", tmp_path)], tmp_path / "tokens.json"
+    token = add_token(tokens, "ann", 9)
+    with ThreadPoolExecutor(1) as pool:  # the browser's own loop runs in this thread
+        paths = pool.submit(html_addresses, files, tokens, token).result()
+    assert {"/", "/pages/plain", "/compare", "/enter", "/releases/plain/report"} <= set(paths)
+    others = [
+        f"/{page}" for name in ("asia", "linear", "structure") for page in (f"pages/{name}", f"releases/{name}/report")
+    ]
+    with served(files, "--no-prepare", "--tokens", str(tokens)) as guarded:
+        cookie = {"name": "discreet_token", "value": token, "url": guarded.url}
+        for running, path in [
+            *((guarded, path) for path in paths),
+            *((server, path) for path in others),
+        ]:
+            with opened(browser, running, path, PHONE, cookies=[cookie]) as page:
+                assert urlsplit(page.url).path == path
+                font = page.evaluate("getComputedStyle(document.body).fontFamily")
+                assert font.startswith("system-ui"), (path, font)
+                width = page.evaluate("document.documentElement.scrollWidth")
+                assert width == PHONE[0], (path, width)
+
+
+def test_a_report_is_known_by_its_style_and_runs_nothing(server: Served) -> None:
+    got = server.ask("/releases/asia/report")
+    policy, style = got.headers["content-security-policy"], got.text.partition("<style>")[2].partition("</style>")[0]
+    assert f"style-src 'sha256-{b64encode(sha256(style.encode()).digest()).decode()}'" in policy.split("; ")
+    assert "unsafe" not in policy and "script" not in policy and "'self'" not in policy.partition("form-action")[0]
+    assert {"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'"} <= set(policy.split("; "))
 
 
 def test_a_phone_has_the_table_alone_and_paper_one_of_both(browser: Any, server: Served) -> None:

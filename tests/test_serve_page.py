@@ -187,6 +187,51 @@ def test_a_network_that_was_chosen_is_drawn_alone(local: Local) -> None:
     assert "no probabilities" in page.text and len(page.all("svg")) == 1 and not page.all("form")
 
 
+# ------------------------------------------------------------------------------- what the data say of the drawing
+
+
+def independent(codes: Mapping[str, list[int]], seed: int) -> dc.Release:
+    """A release whose network says that a, b and c are independent, and whose one table has them together with d."""
+    variables = [dc.Variable(name, ("no", "yes")) for name in "abcd"]
+    network = dc.Network(tuple(variables), {"a": (), "b": (), "c": (), "d": ("a", "b", "c")})
+    prior = dc.Dirichlet.uniform(network)
+    return dc.simulate(dc.laplace(), dc.tools.count_codes(network, codes), prior, guarantee(4.0), rng=seed)
+
+
+def test_a_page_says_what_its_own_fit_found(tmp_path: Path, folder: Path) -> None:
+    """In words, and as dashed lines between variables that are drawn apart; the same as programs get of it."""
+    rng = np.random.default_rng(2)
+    a, c, d = rng.integers(0, 2, (3, 2000)).tolist()
+    independent({"a": a, "b": a, "c": c, "d": d}, 1).save(tmp_path / "wrong.json")
+    independent({"a": a, "b": rng.permutation(a).tolist(), "c": c, "d": d}, 2).save(tmp_path / "right.json")
+    with Local([tmp_path / "wrong.json", tmp_path / "right.json", folder / "structure.json"]) as server:
+        fits = {name: server.ask(f"/releases/{name}/marginals").json()["fit"] for name in ("wrong", "right")}
+        assert [test["variables"] for test in fits["wrong"]["contradicted"]] == [["a", "b"]]
+        page = shown(server, "/pages/wrong", e="d=yes")
+        assert (
+            f"The data contradict 1 of the {fits['wrong']['tested']} independences of this drawing that they can test "
+            "(strongest: a and b). Answers that are marked measured or inferred do not rely on them." in page.text
+        )
+        assert "a and b: contradicted" in page.text and "the data contradict that these two" in page.text
+        assert sum("stroke-dasharray" in one for one in page.all("path")) == 2, "the line, and what it means"
+        picture = server.ask("/pages/wrong/picture.svg").text
+        assert "a and b: contradicted" in picture and "independent: a and b" in picture
+        table = shown(server, "/pages/wrong", view="table")
+        assert "The data contradict 1 of" in table.text and not [
+            x for x in table.all("path") if "stroke-dasharray" in x
+        ]
+        right = shown(server, "/pages/right")
+        told = f"contradict none of the {fits['right']['tested']} independences of this drawing that they can test"
+        assert fits["right"]["contradicted"] == [] and told in right.text
+        assert not [one for one in right.all("path") if "stroke-dasharray" in one]
+        assert "independences of this drawing" not in shown(server, "/pages/structure").text
+
+
+def test_a_page_says_that_nothing_could_be_tested(local: Local) -> None:
+    assert local.ask("/releases/plain/fit").json()["tested"] == 0
+    assert "Nothing that this drawing says of independence could be tested" in shown(local, "/pages/plain").text
+
+
 # ------------------------------------------------------------------------------------------------- states are links
 
 
@@ -518,6 +563,28 @@ def test_the_form_of_a_token_is_short_and_its_own(guarded: tuple[Local, str]) ->
     good = b"name=discreet&token=" + token.encode()  # as the page sends it
     for site, status in (("same-origin", 303), ("none", 303), ("cross-site", 400), ("same-site", 400)):
         assert server.ask("/enter", good, {**form, "sec-fetch-site": site}).status == status
+
+
+@every(
+    "origin, status",
+    [
+        ("http://localhost", 303),
+        ("https://localhost", 400),
+        ("http://localhost:81", 400),
+        ("http://localhost.evil.example", 400),
+        ("https://evil.example", 400),
+        ("null", 400),
+        ("", 400),
+    ],
+)
+def test_a_token_is_entered_on_a_page_of_this_origin_alone(
+    guarded: tuple[Local, str], origin: str, status: int
+) -> None:
+    """Also where a browser is too old to say `Sec-Fetch-Site`."""
+    server, token = guarded
+    form = {"content-type": "application/x-www-form-urlencoded", "origin": origin}
+    got = server.ask("/enter", urlencode({"token": token}).encode(), form)
+    assert got.status == status and ("set-cookie" in got.headers) == (status == 303)
 
 
 def test_a_token_is_forgotten_by_a_button(guarded: tuple[Local, str]) -> None:

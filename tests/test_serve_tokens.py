@@ -21,7 +21,7 @@ from discreet.server.server_limits import ServerLimits
 from discreet.server.tokens import MOST_DAYS, TokenFile, add_token, revoke_token
 from folding import every
 from served_kinds import plain
-from serving import Local
+from serving import Local, served
 
 ASKED = "/releases/r/query?q=P(c)"
 
@@ -216,6 +216,34 @@ def test_others_reach_a_server_only_if_somebody_said_who(host: str, loopback: bo
     Settings(host=host, tokens=Path("t")).check()
     with pytest.raises(dc.InputError, match="say one of them"):
         Settings(host=host, public=True, tokens=Path("t")).check()
+    with pytest.raises(dc.InputError, match="others than this machine can reach the proxy"):
+        Settings(host=host, proxy=True).check()
+    Settings(host=host, proxy=True, public=True).check()
+
+
+def test_what_a_request_says_of_its_way_is_believed_with_a_proxy_alone(
+    tmp_path: Path, tokens: Path, token: str
+) -> None:
+    """Another address with each request would be another client, so that tokens could be tried without end."""
+    plain(1).save(tmp_path / "r.json")
+    options = ("--no-prepare", "--tokens", str(tokens), "--rate", "0.01")
+
+    def told(number: int) -> dict[str, str]:
+        return {"x-forwarded-for": f"10.0.0.{number}", "x-forwarded-proto": "https", "x-forwarded-host": "evil.example"}
+
+    with served([tmp_path / "r.json"], *options, environment={"FORWARDED_ALLOW_IPS": "*"}) as alone:
+        entered = alone.ask("/enter", f"token={token}".encode(), told(1))
+        assert entered.status == 303 and "Secure" not in entered.headers["set-cookie"]
+        for number in range(2, 5):
+            alone.ask(ASKED, headers=bearer("x") | told(number)).problem(429, "too-many-requests")
+    with served([tmp_path / "r.json"], *options, "--proxy") as behind:
+        host = "{}:{}".format(*behind.address)
+        for number, origin, status in ((1, f"https://{host}", 303), (2, f"http://{host}", 400)):
+            entered = behind.ask("/enter", f"token={token}".encode(), {"origin": origin} | told(number))
+            assert entered.status == status and ("Secure" in entered.headers.get("set-cookie", "")) == (status == 303)
+        for number in range(3, 6):
+            behind.ask(ASKED, headers=bearer("x") | told(number)).problem(401, "no-token")
+        behind.ask(ASKED, headers=bearer("x") | told(5)).problem(429, "too-many-requests")
 
 
 STRANGE = ("evil.example", "evil.example:8000", "localhost.evil.example", "127.0.0.1.evil.example", "127.0.0.1:80@x",

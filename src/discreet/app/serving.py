@@ -39,6 +39,7 @@ Port = Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one."
 Tokens = Annotated[Path | None, typer.Option("--tokens", help="File of those who may ask; see `discreet token`.")]
 Public = Annotated[bool, typer.Option("--public", help="Let everybody ask who reaches the server.")]
 RootPath = Annotated[str, typer.Option(help="What a proxy adds before every path, such as /discreet.")]
+Proxy = Annotated[bool, typer.Option("--proxy", help="Believe a proxy's X-Forwarded-For and X-Forwarded-Proto.")]
 Workers = Annotated[int, typer.Option(help="Answers that are computed at once.", min=1, max=64)]
 Queue = Annotated[int, typer.Option(help="Answers that wait at most.", min=0)]
 Seconds = Annotated[float, typer.Option(help="That a request waits at most.", min=0.1)]
@@ -59,6 +60,7 @@ def serve(
     token_file: Tokens = None,
     public: Public = False,
     root_path: RootPath = "",
+    proxy: Proxy = False,
     workers: Workers = DEFAULTS.workers,
     queue: Queue = DEFAULTS.queue,
     seconds: Seconds = DEFAULTS.seconds,
@@ -84,7 +86,7 @@ def serve(
         draws_bytes=memory * 2**20,
     )
     try:
-        settings = application.Settings(host, port, token_file, public, _root(root_path), prepare, limits)
+        settings = application.Settings(host, port, token_file, public, _root(root_path), proxy, prepare, limits)
         settings.check()
         served = shelf.Shelf(releases, draws or [])
     except ModuleNotFoundError as error:
@@ -122,7 +124,7 @@ def _warn(served: Shelf, settings: Settings) -> None:
             say(f"{version.name} is a simulation: it protects nobody")
     if settings.public:
         say(f"PUBLIC: everybody who reaches {settings.host} can ask")
-    elif not settings.loopback:
+    elif not (settings.loopback or settings.proxy):
         say(
             f"others can reach {settings.host}: they need a token, and a proxy with TLS so that nobody reads it on its "
             "way"

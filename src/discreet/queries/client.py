@@ -74,7 +74,8 @@ class Client:
 
     Args:
         url: of the server, such as "http://127.0.0.1:8000", with the path that a proxy adds.
-        token: that the server knows its owner by; None takes the environment's DISCREET_TOKEN, if it is there.
+        token: that the server knows its owner by; None takes the environment's DISCREET_TOKEN, which goes to the server
+            whose address stands before it ("https://host TOKEN"), and without one to this machine alone.
         timeout: seconds in which each answer has to be there.
         insecure: whether the token may go to another machine over plain http, where everybody between can read it.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
+from base64 import b64encode
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 jinja2 = import_late("jinja2")
 
-__all__ = ["promise_words", "report"]
+__all__ = ["promise_words", "report", "report_policy"]
 
 MOST_UNCERTAIN = 10
 """Probabilities of the network that are named as the least certain."""
@@ -111,14 +112,28 @@ def report(
             "widths": {node: float(np.mean(upper - lower)) for node, (lower, upper) in spans.items()},
         }
     told["drawing"] = release.network.to_svg(widths_of_intervals=told["widths"]) if told["drawn"] else ""
+    told["policy"] = report_policy()
     return str(_templates().get_template("report.html" if form == "html" else "report.md").render(told))
+
+
+@cache
+def report_policy() -> str:
+    """What a browser may load and run for a report of HTML: its own style, known by its digest, and nothing else."""
+    style = _texts()["report.html"].partition("<style>")[2].partition("</style>")[0]
+    return f"default-src 'none'; style-src 'sha256-{b64encode(hashlib.sha256(style.encode()).digest()).decode()}'"
+
+
+@cache
+def _texts() -> Mapping[str, str]:
+    """The templates' texts, by their names."""
+    folder = files("discreet.queries") / "templates"
+    return {name: (folder / name).read_text(encoding="utf-8") for name in ("report.html", "report.md")}
 
 
 @cache
 def _templates() -> Any:
     """The templates; of HTML all that is put in is escaped, and whatever a reader cannot see in both."""
-    folder = files("discreet.queries") / "templates"
-    texts = {name: (folder / name).read_text(encoding="utf-8") for name in ("report.html", "report.md")}
+    texts = _texts()
     made = jinja2.Environment(
         loader=jinja2.DictLoader(texts),
         autoescape=lambda name: str(name).endswith(".html"),

@@ -1,8 +1,9 @@
 """Asking a server over HTTP: one connection a thread that stays open, a time in which all ends, and no surprise.
 
-A token goes to the server that it is for: redirects are not followed, and it is not sent over plain HTTP to another
-machine unless somebody says so. What comes back is bounded, and what goes wrong is one sentence: the server's, if it
-had one. All that is asked reads, so that a question may be sent again.
+A token goes to the server that it is for: redirects are not followed, that of the environment says whose it is or stays
+on this machine, and none is sent over plain HTTP to another machine unless somebody says so. What comes back is
+bounded, and what goes wrong is one sentence: the server's, if it had one. All that is asked reads, so that a question
+may be sent again.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Wire:
 
     Args:
         url: of the server, with the path that a proxy adds.
-        token: that it knows us by; None takes DISCREET_TOKEN of the environment.
+        token: that it knows us by; None takes DISCREET_TOKEN of the environment, if that is for this server.
         timeout: seconds in which each answer has to be there.
         insecure: whether a token may go to another machine over plain HTTP.
 
@@ -62,15 +63,15 @@ class Wire:
     def __init__(self, url: str, token: str | None, timeout: float, insecure: bool) -> None:
         self.url, self.timeout = str(url).rstrip("/"), timeout
         self._secure, self._host, self._port, self._path = _split(self.url)
-        self._token = os.environ.get(TOKEN_VARIABLE) if token is None else token
+        self._token = _find_token(self._secure, self._host, self._port) if token is None else token
         if self._token is not None:
             plain = isinstance(self._token, str) and self._token.isascii() and self._token.isprintable()
             right = plain and 0 < len(self._token) <= LONGEST_TOKEN and " " not in self._token
-            require(right, f"a token is a line without blanks, as `discreet token` prints it (or {TOKEN_VARIABLE} has)")
+            require(right, "a token is a line without blanks, as `discreet token` prints it")
             require(
                 self._secure or insecure or _is_loopback(self._host),
                 f"{shown(self._host)} is another machine, and plain http shows the token to everybody between: use "
-                f"https, leave {TOKEN_VARIABLE} out, or say insecure=True",
+                "https, leave the token out, or say insecure=True",
             )
         require(0 < timeout < math.inf, f"a timeout is a number of seconds, not {timeout}")
         self._own = threading.local()
@@ -229,7 +230,7 @@ class Wire:
         if not ours:
             return DiscreetError(f"{self.url} answered {status} {response.reason}: no `discreet serve` said that")
         if status == 401:
-            return InputError(f"{detail}; give Client(url, token=...) or set {TOKEN_VARIABLE}")
+            return InputError(f"{detail}; give Client(url, token=...), or set {TOKEN_VARIABLE}='{self.url} TOKEN'")
         return DiscreetError(detail) if status >= 500 or status in AGAIN else InputError(detail)
 
     def _explain(self, error: Exception) -> DiscreetError:
@@ -382,7 +383,24 @@ class RecordStream(io.RawIOBase):
         super().close()
 
 
-def _split(url: str) -> tuple[bool, str, int | None, str]:
+def _find_token(secure: bool, host: str, port: int) -> str | None:
+    """The environment's token, if it is for this server: its address stands before it, or the server is this machine.
+
+    Raises:
+        InputError: the variable has something else; what, is shown to nobody.
+    """
+    match os.environ.get(TOKEN_VARIABLE, "").split():
+        case []:
+            return None
+        case [token]:
+            return token if _is_loopback(host) else None
+        case [url, token]:
+            with suppress(InputError):
+                return token if _split(url)[:3] == (secure, host, port) else None
+    raise InputError(f"{TOKEN_VARIABLE} is the address of a server, a blank and its token, or a token alone")
+
+
+def _split(url: str) -> tuple[bool, str, int, str]:
     """Whether an address is of TLS, its host, its port and its path."""
     wrong = f"{shown(url)} is no address of a server, such as https://host/discreet or http://127.0.0.1:8000"
     try:
@@ -393,7 +411,8 @@ def _split(url: str) -> tuple[bool, str, int | None, str]:
     plain = url.isascii() and url.isprintable() and " " not in url
     if parts.scheme not in ("http", "https") or not host or not plain or parts.query or parts.fragment or "@" in url:
         raise InputError(wrong)
-    return parts.scheme == "https", host, port, parts.path
+    secure = parts.scheme == "https"
+    return secure, host, (443 if secure else 80) if port is None else port, parts.path
 
 
 def _is_loopback(host: str) -> bool:

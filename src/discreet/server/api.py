@@ -12,10 +12,12 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from discreet.queries.release_report import report_policy
 from discreet.releases.combined import evidence_of
 from discreet.releases.release import Release
 from discreet.server import replies
 from discreet.server.desk import Desk, Made
+from discreet.server.gate import FRAME_POLICY
 from discreet.server.metrics import Meter
 from discreet.server.openapi import MEDIA_OF, openapi_document
 from discreet.server.parameters import (
@@ -128,6 +130,13 @@ async def _send_document(serving: Serving, version: Version, asked: NoRequest) -
     """The document of a release, as its file has it."""
     made = await serving.desk.answer((version.digest, "document"), lambda: Made(version.evidence.dumps().encode()))
     return Response(made.body, media_type=made.media)
+
+
+async def _send_report(serving: Serving, version: Version, asked: ReportRequest) -> Response:
+    """A report, which has its style in itself."""
+    response = await _asking(replies.ask_report)(serving, version, asked)
+    response.headers["content-security-policy"] = f"{report_policy()}; {FRAME_POLICY}"
+    return response
 
 
 class _Records(StreamingResponse):
@@ -244,7 +253,7 @@ OPERATIONS = (
     Operation(
         "report",
         "A report of the release, for people.",
-        _asking(replies.ask_report),
+        _send_report,
         ReportRequest,
         media=("text/html", "text/markdown"),
     ),

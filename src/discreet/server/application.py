@@ -46,6 +46,7 @@ class Settings:
         tokens: file of those who may ask; None: everybody who reaches the server.
         public: whether everybody may, where others than this machine reach it.
         root_path: what a proxy adds before every path.
+        proxy: whether a proxy of this machine is believed in who asks, and whether over TLS: others reach it, too.
         prepare: whether answers that nobody has asked for yet are computed while nobody waits.
         limits: of what is spent on requests.
     """
@@ -55,6 +56,7 @@ class Settings:
     tokens: Path | None = None
     public: bool = False
     root_path: str = ""
+    proxy: bool = False
     prepare: bool = True
     limits: ServerLimits = field(default_factory=ServerLimits)
 
@@ -62,9 +64,9 @@ class Settings:
     def loopback(self) -> bool:
         """Whether only this machine reaches it."""
         if self.host == "localhost":
-            return True
+            return not self.proxy
         with suppress(ValueError):
-            return ip_address(self.host).is_loopback
+            return ip_address(self.host).is_loopback and not self.proxy
         return False
 
     @property
@@ -82,8 +84,8 @@ class Settings:
             raise InputError("--public lets everybody ask, and --tokens those who have one: say one of them")
         if not self.loopback and not self.public and self.tokens is None:
             raise InputError(
-                f"others than this machine can reach {self.host}: say who may ask with --tokens FILE (`discreet token` "
-                "makes one), or --public for everybody"
+                f"others than this machine can reach {'the proxy' if self.proxy else self.host}: say who may ask with "
+                "--tokens FILE (`discreet token` makes one), or --public for everybody"
             )
 
 
@@ -155,6 +157,7 @@ async def _run(
             access_log=False,
             server_header=False,
             root_path=settings.root_path,
+            proxy_headers=settings.proxy,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=STOP_SECONDS,
             ws="none",

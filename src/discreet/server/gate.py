@@ -29,7 +29,7 @@ from discreet.server.problems import Problem, problem_response
 from discreet.server.server_limits import ServerLimits
 from discreet.server.tokens import TokenFile
 
-__all__ = ["COOKIE", "Gate"]
+__all__ = ["COOKIE", "FRAME_POLICY", "Gate"]
 
 COOKIE = "discreet_token"
 OPEN_PATHS = ("/healthz", "/enter", "/static/")
@@ -49,11 +49,12 @@ ADDRESS_CHARACTERS = 64
 """Of an address that a proxy wrote; none is longer."""
 HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:[0-9]*)?", re.ASCII)
 """What a request calls the server: a name or an address, and a port."""
-POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
+FRAME_POLICY = "base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
+"""What holds of all that a browser shows; what it may load is another matter of each."""
 HEADERS = {
-    "content-security-policy": POLICY,
+    "content-security-policy": f"default-src 'self'; {FRAME_POLICY}",
     "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-cache",
 }

@@ -38,6 +38,7 @@ from discreet.server.problems import Problem
 from discreet.server.readings import Gaps, Reading
 from discreet.server.release_page import (
     ask_expected,
+    ask_fit_words,
     ask_numbers,
     ask_picture,
     ask_query,
@@ -59,6 +60,10 @@ MOST_FORM_BYTES, MOST_FORM_FIELDS = 4096, 4
 """Of the form in which a token is entered, which anybody may send."""
 FIELD = "x."
 """Before the name of a feature in an address."""
+NOT_OUR_FORM = (
+    "a token is entered on the page of this server, and not through another one; behind a proxy start it with --proxy, "
+    "and let the proxy hand on Host and write X-Forwarded-Proto"
+)
 KINDS = {
     "network": "probabilities of a network",
     "family": "a family of distributions with parameters",
@@ -77,7 +82,7 @@ FEW = 12
 """Variables of a network in which nobody has to search."""
 BLANK: Mapping[str, Any] = MappingProxyType(
     {
-        **dict.fromkeys(("states", "numbers", "structure", "lead", "answer", "expected"), ""),
+        **dict.fromkeys(("states", "numbers", "structure", "lead", "answer", "expected", "fit"), ""),
         **dict.fromkeys(("query_error", "field_error", "problem"), ""),
         "fields": (),
         "retry": None,
@@ -226,7 +231,7 @@ class _Pages:
         own = [pair for pair in pairs_of(asked) if pair[0] in ("e", "level", "missing")]
         rest = "".join(f"&{name}={quote_plus(value)}" for name, value in own)
         versions = shelf.versions(version.name)
-        drawn = version.kind in ("network", "family") and shows_network(asked, version.network)
+        drawn = version.over_network and shows_network(asked, version.network)
         return {
             **BLANK,
             **_list_links(version, asked, drawn),
@@ -258,6 +263,8 @@ class _Pages:
         carried = "".join(f"&amp;q={escape(quote_plus(text))}" for name, text in pairs_of(asked) if name == "q")
         made = await serving.answer(version, lambda reading: ask_states(reading, asked))
         told: dict[str, Any] = {"states": made.body.decode().replace(KEPT, carried)}
+        if version.over_network:
+            told["fit"] = (await serving.answer(version, ask_fit_words)).body.decode()
         if version.kind == "family":
             numbers = await serving.answer(version, lambda reading: ask_numbers(reading, asked))
             told |= {"numbers": numbers.body.decode(), "lead": "Parameters of the family"}
@@ -310,8 +317,8 @@ class _Pages:
             return self._go(request, onward)
         if request.method == "GET":
             return page_response(request, "enter.html", onward=onward, wrong="")
-        if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-            raise Problem("bad-request", "a token is entered on the page of this server, and not through another one")
+        if not _is_own_form(request):
+            raise Problem("bad-request", NOT_OUR_FORM)
         token = _token_of(await request.body())
         if self._tokens.find(token) is None:
             wrong = "This token is not known here, or not good any more."
@@ -330,6 +337,13 @@ class _Pages:
     def _go(request: Request, onward: str) -> RedirectResponse:
         """On to an address of this server."""
         return RedirectResponse(f"{request.scope.get('root_path', '')}{onward}", 303)
+
+
+def _is_own_form(request: Request) -> bool:
+    """Whether a page of this server sent a form, by all that a browser says of that; older ones say `Origin` alone."""
+    own = f"{request.scope['scheme']}://{request.headers.get('host', '')}"
+    site = request.headers.get("sec-fetch-site", "none")
+    return site in ("same-origin", "none") and all(one == own for one in request.headers.getlist("origin"))
 
 
 def _token_of(form: bytes) -> str:

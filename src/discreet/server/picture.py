@@ -7,7 +7,7 @@ a file of its own and in grey.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from html import escape
@@ -22,7 +22,7 @@ from discreet.model.schema import Variable
 from discreet.queries.answers import Answer
 from discreet.server.page_links import StateLinks, quoted_states
 
-__all__ = ["MARKS", "draw_mark", "draw_network", "percent"]
+__all__ = ["MARKS", "REFUTED_MARK", "draw_mark", "draw_network", "percent"]
 
 HEAD_PIXELS, STATE_PIXELS, FOOT_PIXELS = 40, 17, 6
 """Heights of what a box has: its name with what its answer rests on, each state, and what is left below."""
@@ -55,6 +55,11 @@ SHAPES = {
     'stroke-dasharray="2 1.3"/>',
     "observed": '<path d="M1.5 6.2L4.8 9.5L10.5 2.6" fill="none" stroke="#8a4300" stroke-width="2.2"/>',
 }
+DASHES = 'fill="none" stroke="#9c2a12" stroke-width="1.6" stroke-dasharray="6 4"'
+"""Of a line between two variables that a table joins, and the network does not."""
+REFUTED_MARK = f'<svg class="mark" width="34" height="12" aria-hidden="true"><path d="M0 6h34" {DASHES}/></svg>'
+BOW_PIXELS = 30
+"""How far above a row the handles of a line within it are: it rises by three quarters of that."""
 FONT = 'font-family="system-ui, -apple-system, Segoe UI, Roboto, sans-serif"'
 
 
@@ -225,7 +230,11 @@ class _Arcs:
 
 
 def draw_network(
-    network: Network, answers: Mapping[str, Answer], evidence: Mapping[str, str], links: StateLinks | None
+    network: Network,
+    answers: Mapping[str, Answer],
+    evidence: Mapping[str, str],
+    links: StateLinks | None,
+    refuted: Sequence[tuple[str, ...]] = (),
 ) -> str:
     """The picture.
 
@@ -234,6 +243,7 @@ def draw_network(
         answers: of all variables that are not observed, by name.
         evidence: states of the others.
         links: of the states; None for a picture that is looked at.
+        refuted: pairs that tables join, and the network does not: a dashed line each.
 
     Returns:
         An `<svg>` element.
@@ -243,18 +253,36 @@ def draw_network(
     """
     places = place_boxes(network)
     own = ' xmlns="http://www.w3.org/2000/svg"' if links is None else ' id="picture" aria-labelledby="picture-title"'
+    top = BOW_PIXELS - MARGIN_PIXELS if refuted else 0  # room for lines within the first row
+    size = f'width="{places.width}" height="{places.height + top}"'
+    pairs = escape(printable("; ".join(map(" and ".join, refuted))))
+    told = f"{places.told}. The data contradict that these are independent: {pairs}" if refuted else places.told
     lines = [
-        f'<svg{own} role="{"img" if links is None else "group"}" width="{places.width}" height="{places.height}" '
-        f'viewBox="0 0 {places.width} {places.height}" {FONT} font-size="12">',
-        f'<title id="picture-title">{places.title}</title><desc>{places.told}</desc>',
-        f'<rect width="{places.width}" height="{places.height}" fill="#ffffff"/>' if links is None else "",
+        f'<svg{own} role="{"img" if links is None else "group"}" {size} '
+        f'viewBox="0 {-top} {places.width} {places.height + top}" {FONT} font-size="12">',
+        f'<title id="picture-title">{places.title}</title><desc>{told}</desc>',
+        f'<rect y="{-top}" {size} fill="#ffffff"/>' if links is None else "",
         places.arcs,
+        *_draw_refuted({box.variable.name: box for box in places.boxes}, refuted),
     ]
     for box in places.boxes:
         name = box.variable.name
         lines += _draw_box(box, answers.get(name), evidence.get(name), links)
     lines.append("</svg>")
     return "\n".join(lines)
+
+
+def _draw_refuted(boxes: Mapping[str, _Box], refuted: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Lines between boxes, behind all others: down from one to a lower one, in a bow above those of one row."""
+    for pair in refuted:
+        upper, lower = sorted((boxes[name] for name in pair), key=lambda box: (box.y, box.x))
+        start, end = (box.x + 0.75 * box.width for box in (upper, lower))
+        begin = upper.y if upper.y == lower.y else upper.y + upper.height
+        middle = upper.y - BOW_PIXELS if upper.y == lower.y else (begin + lower.y) / 2
+        yield (
+            f'<path {DASHES} d="M{start:.1f} {begin}C{start:.1f} {middle} {end:.1f} {middle} {end:.1f} {lower.y}">'
+            f"<title>{escape(printable(' and '.join(pair)))}: contradicted</title></path>"
+        )
 
 
 def _draw_box(box: _Box, answer: Answer | None, state: str | None, links: StateLinks | None) -> Iterator[str]:

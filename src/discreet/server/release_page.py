@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from discreet.errors import InputError
+from discreet.errors import InputError, listed
 from discreet.model.drawing import html_text
 from discreet.model.network import Network
 from discreet.posterior.design.expected_values import expected_values, feature_rows
@@ -21,13 +21,14 @@ from discreet.server.desk import Made
 from discreet.server.page_links import PageRequest, StateLinks
 from discreet.server.page_tables import answer_notes, answer_table, expected_table, number_table, reach_of, state_table
 from discreet.server.parameters import MarginalsRequest, read_evidence
-from discreet.server.picture import MARKS, draw_mark, draw_network
+from discreet.server.picture import MARKS, REFUTED_MARK, draw_mark, draw_network
 from discreet.server.problems import Problem
 from discreet.server.readings import Reading
 from discreet.server.work import marginals_work, query_work
 
 __all__ = [
     "ask_expected",
+    "ask_fit_words",
     "ask_numbers",
     "ask_picture",
     "ask_query",
@@ -47,6 +48,8 @@ MOST_PREPARED_WORK = 2e8
 MOST_PREPARED_BYTES, STATE_BYTES = 12_000_000, 900
 """Of all pages of a release that are prepared, and of a state on each of them."""
 HTML = "text/html; charset=utf-8"
+NOT_RELIED_ON = "Answers that are marked measured or inferred do not rely on them."
+NOTHING_TESTED = "Nothing that this drawing says of independence could be tested by the data."
 
 
 def shows_network(asked: PageRequest, network: Network) -> bool:
@@ -78,14 +81,15 @@ def ask_states(reading: Reading, asked: PageRequest) -> replies.Question:
         answers = dict(zip((name for name in network.nodes if name not in evidence), found, strict=True))
         links = StateLinks(asked, tuple(evidence.items()))
         parts = []
+        refuted = _refuted_pairs(reading) if drawn else []
         if drawn:
-            picture = draw_network(network, answers, evidence, links)
+            picture = draw_network(network, answers, evidence, links, refuted)
             large = " large" if len(network.nodes) > MOST_PRINTED else ""
             parts.append(f'<div class="network{large}" tabindex="0" role="region" aria-label="Network">{picture}</div>')
         table = state_table(network, answers, evidence, links, asked.noise)
         parts.append(f'<div class="table{" beside" if drawn else ""}">{table}</div>')
         marks = dict.fromkeys(answer.basis for answer in found if answer.basis is not None)
-        parts.append(_write_legend([mark for mark in MARKS if mark in marks], asked.level))
+        parts.append(_write_legend([mark for mark in MARKS if mark in marks], asked.level, dashed=bool(refuted)))
         if notes := answer_notes(found):
             lines = "".join(f"<li>{html_text(line)}</li>" for line in notes)
             parts.append(f"<details><summary>What these numbers assume</summary><ul>{lines}</ul></details>")
@@ -95,12 +99,33 @@ def ask_states(reading: Reading, asked: PageRequest) -> replies.Question:
     return replies.Question(key, make, lambda: marginals_work(posterior, evidence))
 
 
-def _write_legend(marks: list[str], level: float) -> str:
+def _refuted_pairs(reading: Reading) -> list[tuple[str, ...]]:
+    """Pairs of a network that tables join and its arcs do not, first those of the largest effect."""
+    wrong = reading.checked.contradicted if reading.version.over_network else ()
+    return [test.variables for test in wrong if len(test.variables) == 2]
+
+
+def ask_fit_words(reading: Reading) -> replies.Question:
+    """What the data say of the independences of the network that is drawn."""
+
+    def make() -> Made:
+        tests, wrong = reading.checked.tests, [" and ".join(test.variables) for test in reading.checked.contradicted]
+        which = f"{len(wrong) or 'none'} of the {len(tests):,} independences of this drawing that they can test"
+        rest = f" (strongest: {wrong[0]}). {NOT_RELIED_ON}" if wrong else "."
+        told = f"The data contradict {which}{rest}" if tests else NOTHING_TESTED
+        listing = f"<details><summary>Which ones</summary><p>{html_text(listed(wrong))}</p></details>"
+        return Made(f"<p>{html_text(told)}</p>{listing * (len(wrong) > 1)}".encode(), HTML)
+
+    return replies.Question(("page fit",), make)
+
+
+def _write_legend(marks: list[str], level: float, *, dashed: bool) -> str:
     """What the marks mean that are there, and what is drawn."""
+    dashes = f"<li>{REFUTED_MARK} the data contradict that these two are independent</li>" if dashed else ""
     told = "".join(f"<li>{draw_mark(mark)} <b>{mark}</b>: {MARKS[mark]}</li>" for mark in marks)
     return (
         '<ul class="legend"><li>A bar is the estimate, the thin line with two ends the interval in which the '
-        f"population’s share lies with {100 * level:g} % probability.</li>{told}</ul>"
+        f"population’s share lies with {100 * level:g} % probability.</li>{told}{dashes}</ul>"
     )
 
 
@@ -113,7 +138,7 @@ def ask_picture(reading: Reading, asked: PageRequest) -> replies.Question:
     def make() -> Made:
         found = marginals(posterior, evidence, level=asked.level)
         answers = dict(zip((name for name in network.nodes if name not in evidence), found, strict=True))
-        return Made(draw_network(network, answers, evidence, None).encode(), "image/svg+xml")
+        return Made(draw_network(network, answers, evidence, None, _refuted_pairs(reading)).encode(), "image/svg+xml")
 
     key = ("picture", tuple(sorted(evidence.items())), asked.level, asked.missing)
     return replies.Question(key, make, lambda: marginals_work(posterior, evidence))

@@ -346,7 +346,7 @@ def ask_explanation(reading: Reading, asked: ExplainRequest) -> Question:
 
 def ask_fit(reading: Reading) -> Question:
     """What the release says of its network."""
-    if reading.version.kind not in ("network", "family"):
+    if not reading.version.over_network:
         raise Problem("bad-request", "fit tests the network of a release that measured tables; this one did not")
     return Question(("fit",), lambda: json_of(fit_document(reading.checked)))
 

@@ -93,9 +93,14 @@ class Version:
         return self.evidence.network
 
     @property
+    def over_network(self) -> bool:
+        """Whether answers are of a public network, which what was measured can contradict."""
+        return self.kind in ("network", "family")
+
+    @property
     def gaps(self) -> bool:
         """Whether values may be missing, so that `missing` says what is made of that."""
-        return self.kind in ("network", "family") and bool(evidence_of(self.evidence).network.may_be_missing)
+        return self.over_network and bool(evidence_of(self.evidence).network.may_be_missing)
 
     @property
     def private(self) -> bool:
