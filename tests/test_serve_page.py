@@ -332,6 +332,23 @@ def test_a_page_says_how_sure_its_intervals_are_on_paper_too(local: Local, monke
     assert shown(local, "/pages/asia").links()["permanent"] == f"../pages/{one.id}"
 
 
+def test_how_probable_what_is_observed_is_stands_on_the_page(local: Local) -> None:
+    """And what it is too rare to answer, in the place of what such an answer would rest on."""
+    assert "What is observed" not in shown(local, "/pages/asia").text
+    for evidence, rare in ((["smoke=yes"], False), (["tub=yes", "either=no"], True)):
+        answers = local.ask(f"/releases/asia/marginals?{urlencode({'e': evidence}, doseq=True)}").json()["answers"]
+        seen = answers[0]["evidence"]
+        mean, lower, upper = (f"{100 * seen[end]:.2g}" for end in ("mean", "lower", "upper"))
+        names = [next(iter(answer["values"][0]["state"])) for answer in answers if answer["too_rare"]]
+        assert bool(names) == rare
+        for view in ("network", "table"):
+            text = shown(local, "/pages/asia", e=evidence, view=view).text
+            assert f"What is observed: {mean} % ({lower} to {upper} %) of everybody." in text
+            assert (f"Too rare to answer: {', '.join(names)}." in text) == rare == ("too rare to answer" in text)
+    text = shown(local, "/pages/asia", q="P(lung | smoke=yes)").text
+    assert "What is observed: " in text and "Too rare" not in text
+
+
 def test_links_do_not_carry_long_queries(local: Local) -> None:
     for query in ("x" * 1900, quote("é" * 290)):
         assert len(local.ask(f"/pages/asia?q={query}").body) < 60_000

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from discreet.errors import listed
 from discreet.model.design import Design
 from discreet.model.drawing import html_text
 from discreet.model.network import Network
@@ -16,7 +17,16 @@ from discreet.queries.answers import Answer, Answers
 from discreet.server.page_links import StateLinks, quoted_states
 from discreet.server.picture import draw_mark, percent
 
-__all__ = ["answer_notes", "answer_table", "compare_table", "expected_table", "number_table", "reach_of", "state_table"]
+__all__ = [
+    "answer_notes",
+    "answer_table",
+    "compare_table",
+    "evidence_words",
+    "expected_table",
+    "number_table",
+    "reach_of",
+    "state_table",
+]
 
 MOST_NOTES = 40
 """Lines of what answers assume that a page has."""
@@ -71,6 +81,7 @@ def state_table(
         mark = "observed" if answer is None else answer.basis
         forget = "" if answer is not None else f' <a href="{links.change(one.name, None)}">forget it</a>'
         word = "" if mark is None else f"{draw_mark(mark)} {mark}{forget}"
+        word = "too rare to answer" if answer is not None and answer.too_rare else word
         lines.append(
             f'<tbody><tr class="v" id="v{number}"><th scope="rowgroup" colspan="2">{html_text(one.name)}</th>'
             f'<td colspan="{2 + noise}">{word}</td></tr>'
@@ -133,7 +144,19 @@ def answer_table(answers: Answers) -> str:
         parts.append("</tbody></table>")
         if answer.basis is not None:
             parts.append(f'<p class="basis">{draw_mark(answer.basis)} {answer.basis}</p>')
-    return "".join([*parts, *(f"<p>{html_text(line)}</p>" for line in answer_notes(answers))])
+    notes = [evidence_words(answers), *answer_notes(answers)]
+    return "".join([*parts, *(f"<p>{html_text(line)}</p>" for line in notes if line)])
+
+
+def evidence_words(answers: Sequence[Answer]) -> str:
+    """How probable what is observed is, and the variables that it is too rare for; empty where nothing is observed."""
+    seen = answers[0].evidence if answers else None
+    if seen is None:
+        return ""
+    mean, lower, upper = (f"{100 * end:.2g}" for end in (seen.mean, seen.lower, seen.upper))
+    rare = [next(iter(answer.rows[0]["state"])) for answer in answers if answer.too_rare]
+    told = f"What is observed: {mean} % ({lower} to {upper} %) of everybody."
+    return f"{told} Too rare to answer: {listed(rare)}." if rare else told
 
 
 def answer_notes(answers: Sequence[Answer]) -> list[str]:

@@ -304,7 +304,8 @@ def _draw_box(box: _Box, answer: Answer | None, state: str | None, links: StateL
     if mark is not None:
         yield (
             f'<g transform="translate({INSET_PIXELS} 23)">{SHAPES[mark]}</g>'
-            f'<text x="{INSET_PIXELS + 17}" y="33" font-size="11" fill="#4a5460">{mark}</text>'
+            f'<text x="{INSET_PIXELS + 17}" y="33" font-size="11" fill="#4a5460">'
+            f"{'too rare to answer' if answer is not None and answer.too_rare else mark}</text>"
         )
     for place, code in enumerate(shown):
         yield _draw_state(box, code, HEAD_PIXELS + STATE_PIXELS * place, answer, state, links)

@@ -19,7 +19,15 @@ from discreet.releases.release import Release
 from discreet.server import replies
 from discreet.server.desk import Made
 from discreet.server.page_links import PageRequest, StateLinks
-from discreet.server.page_tables import answer_notes, answer_table, expected_table, number_table, reach_of, state_table
+from discreet.server.page_tables import (
+    answer_notes,
+    answer_table,
+    evidence_words,
+    expected_table,
+    number_table,
+    reach_of,
+    state_table,
+)
 from discreet.server.parameters import MarginalsRequest, read_evidence
 from discreet.server.picture import MARKS, REFUTED_MARK, draw_mark, draw_network
 from discreet.server.problems import Problem
@@ -80,7 +88,8 @@ def ask_states(reading: Reading, asked: PageRequest) -> replies.Question:
         found = marginals(posterior, evidence, level=asked.level)
         answers = dict(zip((name for name in network.nodes if name not in evidence), found, strict=True))
         links = StateLinks(asked, tuple(evidence.items()))
-        parts = []
+        rarity = evidence_words(found)
+        parts = [f"<p>{html_text(rarity)}</p>"] if rarity else []
         refuted = _refuted_pairs(reading) if drawn else []
         if drawn:
             picture = draw_network(network, answers, evidence, links, refuted)
