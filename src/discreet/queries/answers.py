@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NotRequired, TypedDict
 
+from discreet.errors import printable
 from discreet.inference.weighted_records import Sampling
 from discreet.model.intervals import NUMBERS, Intervals
 from discreet.model.schema import Scope
@@ -65,7 +66,7 @@ class EvidenceProbability:
 
     def __str__(self) -> str:
         """The probability in one line."""
-        return f"{self.query} = {self.mean:.3g} ({self.lower:.3g} to {self.upper:.3g})"
+        return f"{printable(self.query)} = {self.mean:.3g} ({self.lower:.3g} to {self.upper:.3g})"
 
 
 @dataclass(frozen=True)
