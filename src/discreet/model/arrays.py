@@ -31,7 +31,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 QUANTILE_BISECTIONS = 40
-"""Of a level between 0 and the number of draws: far below the distance of two draws."""
+"""Bisections of a level between 0 and the number of draws: far below the distance of two draws."""
 
 
 def read_only(array: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:

@@ -45,7 +45,7 @@ MOST_EM_ROUNDS, LARGEST_CHANGE = 200, 3e-5
 record is in, or that gaps leave open: after 150 rounds and 3,000 no cell of a family differed by more than .007 of all
 records, on two patterns of gaps in asia and in child."""
 PAIRS_UNREAD = "missing values are taken at random, and pairs measured beside the network were not read"
-"""What every answer of complete records assumes."""
+"""Assumption of every answer of complete records."""
 LEAST_PROBABILITY = 1e-12
 """Probability below which nothing is divided by."""
 

@@ -87,7 +87,7 @@ def _list_bins(answers: Sequence[Answer]) -> list[str]:
 
 
 def assumption_lines(answers: Sequence[Answer | Regression]) -> list[str]:
-    """What answers have of their prior alone, and what they assume: a line of each, each once."""
+    """List, each once, answers that rest on their prior alone and assumptions of the others."""
     lines = [prior_only_words(answer.prior_only) for answer in answers if answer.prior_only]
     lines += [f"assumed: {reason}" for answer in answers for reason in answer.assumes]
     lines += [

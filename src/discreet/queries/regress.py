@@ -65,7 +65,7 @@ INSIDE_BINS = (
     "{}: numbers are taken to lie in their bins by the {} law, which nothing measured; in tests 95 % intervals of "
     "slopes held the truth in 5 to 96 % of releases, by columns and bins"
 )
-"""What a regression on numbers assumes; docs/numbers.md has the tests."""
+"""Assumption of a regression on numbers; docs/numbers.md has the tests."""
 
 
 @dataclass(frozen=True, eq=False)

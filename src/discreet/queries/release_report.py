@@ -118,7 +118,7 @@ def report(
 
 @cache
 def report_policy() -> str:
-    """What a browser may load and run for a report of HTML: its own style, known by its digest, and nothing else."""
+    """Policy of a report of HTML: a browser loads its own style, known by its digest, and nothing else."""
     style = _texts()["report.html"].partition("<style>")[2].partition("</style>")[0]
     return f"default-src 'none'; style-src 'sha256-{b64encode(hashlib.sha256(style.encode()).digest()).decode()}'"
 

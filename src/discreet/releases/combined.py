@@ -42,7 +42,7 @@ __all__ = ["Combined", "Evidence", "combine", "evidence_of", "load", "loads", "p
 FORMAT = "discreet-combined"
 VERSION = 1
 ACCOUNT_FOR_EACH = "a data set of its own needs an account of its own"
-"""What to do so that releases on different records can be told from those on the same ones."""
+"""Advice by which releases on different records differ from those on the same ones."""
 
 
 @dataclass(frozen=True, eq=False)

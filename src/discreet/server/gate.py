@@ -50,7 +50,7 @@ ADDRESS_CHARACTERS = 64
 HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:[0-9]*)?", re.ASCII)
 """What a request calls the server: a name or an address, and a port."""
 FRAME_POLICY = "base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
-"""What holds of all that a browser shows; what it may load is another matter of each."""
+"""Headers of all that a browser shows; each page adds what it may load."""
 HEADERS = {
     "content-security-policy": f"default-src 'self'; {FRAME_POLICY}",
     "x-content-type-options": "nosniff",
