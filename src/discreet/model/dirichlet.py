@@ -23,7 +23,7 @@ DEFAULT_CONCENTRATION = 0.25
 
 
 LEAST_CONCENTRATION, MOST_CONCENTRATION = 1e-300, 1e305
-"""Bounds of a cell and of a row: beyond them ratios of two concentrations are no floats, and no posterior can be drawn."""
+"""Bounds of a cell and of a row: beyond them ratios of concentrations are no floats, and no posterior can be drawn."""
 LEAST_DIRECT_SHAPE = 0.05
 """Concentration from which on a gamma variate of double precision underflows with a chance below 1e-15."""
 LEAST_MATCHED_MEAN = 1e-9
