@@ -66,38 +66,43 @@ CLAIMS: Mapping[str, Claim] = {claim.key: claim for group in GROUPS for claim in
 """All claims by their key."""
 GROUNDS: Mapping[str, Ground] = {claim.key: group.ground_of(claim) for group in GROUPS for claim in group.claims}
 """What each stands on, by its key."""
-SECOND = "second hand, "
-"""Before the metrics of the second derivation, which is exact and made once."""
+FIRST, SECOND = "first", "second"
+"""Hands: whose derivation a number is. The second is exact, made once."""
 
 
 def plan(quick: bool) -> list[tuple[dict[str, Any], int]]:
-    """Every claim; those that are simulated have more repeats in a full run."""
-    return [({"claim": key}, claim.repeats[0 if quick else 1] if claim.random else 0) for key, claim in CLAIMS.items()]
+    """Every claim, whose first derivation has more repeats in a full run where it is simulated; then second ones."""
+    first = [
+        ({"claim": key, "hand": FIRST}, claim.repeats[0 if quick else 1] if claim.random else 0)
+        for key, claim in CLAIMS.items()
+    ]
+    return first + [
+        ({"claim": key, "hand": SECOND}, 0) for key, ground in GROUNDS.items() if not isinstance(ground.second, str)
+    ]
 
 
 def measure(task: Task) -> Iterator[dict[str, Any]]:
-    """The claimed and the measured number."""
+    """The claimed and the measured number, by one hand."""
     claim = CLAIMS[task.setting["claim"]]
-    found = claim.measure(task.rng(claim.key)) if claim.random else claim.measure()
-    for metric, value in zip(("claimed", "measured"), found, strict=True):
+    if task.setting["hand"] == SECOND:
+        numbers = GROUNDS[claim.key].second()
+    else:
+        numbers = claim.measure(task.rng(claim.key)) if claim.random else claim.measure()
+    for metric, value in zip(("claimed", "measured"), numbers, strict=True):
         yield {"metric": metric, "value": float(value)}
-    second = GROUNDS[claim.key].second
-    if not isinstance(second, str) and task.repeat == 0:
-        for metric, value in zip(("claimed", "measured"), second(), strict=True):
-            yield {"metric": SECOND + metric, "value": float(value)}
 
 
 def outcomes(frame: pd.DataFrame) -> dict[str, Outcome]:
     """What was found for each claim.
 
     Args:
-        frame: rows of one seed set: `claim`, `repeat`, `metric`, `value`.
+        frame: rows of one seed set: `claim`, `hand`, `repeat`, `metric`, `value`.
 
     Returns:
         By the key of the claim.
     """
     found = {}
-    for key, part in frame.groupby("claim", sort=False):
+    for key, part in frame[frame["hand"] == FIRST].groupby("claim", sort=False):
         pairs = part.pivot(index="repeat", columns="metric", values="value")[["claimed", "measured"]]
         found[str(key)] = Outcome.of(CLAIMS[str(key)], pairs.to_numpy(float))
     return found
@@ -112,9 +117,8 @@ def second_numbers(frame: pd.DataFrame) -> dict[str, tuple[float, float]]:
     Returns:
         (claimed, measured) by the key of the claim.
     """
-    rows = frame[frame["metric"].str.startswith(SECOND)]
-    values = {(row.claim, row.metric.removeprefix(SECOND)): float(row.value) for row in rows.itertuples()}
-    return {key: (values[key, "claimed"], values[key, "measured"]) for key in dict.fromkeys(key for key, _ in values)}
+    pairs = frame[frame["hand"] == SECOND].pivot(index="claim", columns="metric", values="value")
+    return {str(pair.Index): (float(pair.claimed), float(pair.measured)) for pair in pairs.itertuples()}
 
 
 def present(frame: pd.DataFrame) -> Page:

@@ -170,7 +170,7 @@ def test_what_is_no_family_is_refused(name: str) -> None:
         (good | {"x": 1}, "unknown"),
         (good | {needed[0]: -1}, f"{name} needs"),
         (good | {needed[0]: math.nan}, "finite number"),
-        (good | {needed[0]: "1"}, "finite number"),
+        (good | {needed[0]: "1"}, "must be a number"),
     ):
         with pytest.raises(dc.InputError, match=why):
             dc.scores.Family(name, variables, parameters)

@@ -451,6 +451,10 @@ class Recorded(dc.results.Account):
 
     def __init__(self) -> None: ...
 
+    @property
+    def id(self) -> str:
+        return "0" * 32
+
     def check(self, *_: Any) -> None: ...
 
     def charge(self, *_: Any, **__: Any) -> None: ...
