@@ -1,10 +1,8 @@
-"""The README's example passes a type checker under its strictest rules, as whoever copies it would see it.
-
-mypy alone: no other checker is among what development installs.
-"""
+"""The README's example passes mypy by its strictest rules and pyright, as whoever copies it would see it."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -41,15 +39,30 @@ def checked(text: str, folder: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False).stdout
 
 
-def test_the_readme_passes_a_strict_type_checker(tmp_path: Path) -> None:
+def errors_by_pyright(text: str, folder: Path) -> list[str]:
+    """What pyright calls errors in a program, by its standard rules."""
+    path, config = folder / "program.py", folder / "pyrightconfig.json"
+    path.write_text(text, encoding="utf-8")
+    config.write_text('{"typeCheckingMode": "standard"}', encoding="utf-8")
+    command = [Path(sys.executable).with_name("basedpyright"), "--outputjson", "--pythonpath", sys.executable]
+    printed = subprocess.run([*command, "-p", folder], capture_output=True, text=True, check=False).stdout
+    report = json.loads(printed)
+    assert report["summary"]["filesAnalyzed"] == 1
+    return [line["message"] for line in report["generalDiagnostics"] if line["severity"] == "error"]
+
+
+def test_the_readme_passes_strict_type_checkers(tmp_path: Path) -> None:
     text = example(ROOT / "README.md")
     assert 'row["lower"] < row["mean"]' in text
     assert checked(text, tmp_path) == ""
+    assert errors_by_pyright(text, tmp_path) == []
 
 
 def test_rows_of_answers_have_the_types_of_what_they_hold(tmp_path: Path) -> None:
     assert checked(EVERY_NUMBER, tmp_path) == ""
     assert 'TypedDict "AnswerRow" has no key "meen"' in checked(WRONG, tmp_path)
+    assert errors_by_pyright(EVERY_NUMBER, tmp_path) == []
+    assert len(errors_by_pyright(WRONG, tmp_path)) == 1
 
 
 def test_rows_have_the_keys_that_their_type_says() -> None:
