@@ -2,8 +2,9 @@
 
 `python -m bench.figures` prints every figure of the README, `docs/strengths.md` and the guides as its sentence says it
 and as it is stored or computed, and fails where they differ. `--write` puts what is stored into the sentences, and
-writes `docs/figures.md`. `--run` (`make figures`) makes every measurement again and compares, an hour; `--run WORD`
-makes those alone whose command has the word. `bench.figures_stated` has the list; a test holds that it is complete.
+writes `docs/figures.md`. `--run` (`make figures`) makes every measurement again and compares, tens of minutes;
+`--run WORD` makes those alone whose command has the word. `bench.figures_stated` has the list; a test holds that it is
+complete.
 """
 
 from __future__ import annotations
@@ -39,7 +40,11 @@ __all__ = [
 ]
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/strengths.md", *sorted(f"docs/guides/{p.name}" for p in (ROOT / "docs/guides").glob("*.md")))
+PAGES = (
+    "README.md",
+    "docs/strengths.md",
+    *sorted(f"docs/guides/{p.name}" for p in (ROOT / "docs/guides").glob("*.md")),
+)
 """Pages whose figures are listed."""
 WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 NUMBER = rf"(?:\d[\d,]*\.?\d*|\.\d+|\b(?:{'|'.join(WORDS)})\b)"
@@ -109,19 +114,21 @@ class Cell:
 
     Args:
         page: from `docs`.
+        section: heading above it.
         row: first cell of its row.
         column: heading of its column.
         part: which number of the cell.
     """
 
     page: str
+    section: str
     row: str
     column: str
     part: int = 0
 
     def text(self) -> str:
         """The number."""
-        found = cells_of(ROOT / "docs" / self.page)[self.row, self.column]
+        found = cells_of(ROOT / "docs" / self.page)[self.section, self.row, self.column]
         return re.findall(NUMBER, found)[self.part]
 
 
@@ -207,8 +214,8 @@ def _output(command: str, before: str = "") -> tuple[Path, str]:
 
 
 @cache
-def cells_of(path: Path) -> Mapping[tuple[str, str], str]:
-    """Cells of all tables of a page by the first cell of their row and the heading of their column.
+def cells_of(path: Path) -> Mapping[tuple[str, str, str], str]:
+    """Cells of all tables of a page by section, first cell of their row, and heading of their column.
 
     Args:
         path: of the page.
@@ -216,14 +223,16 @@ def cells_of(path: Path) -> Mapping[tuple[str, str], str]:
     Returns:
         The first of those that are called the same.
     """
-    found: dict[tuple[str, str], str] = {}
+    found: dict[tuple[str, str, str], str] = {}
     heading: list[str] = []
+    section = ""
     for line in path.read_text(encoding="utf-8").splitlines():
+        section = line.lstrip("# ") if line.startswith("#") else section
         row = [cell.strip() for cell in line.strip().strip("|").split("|")] if line.startswith("|") else []
         if row and not heading:
             heading = row
         for name, cell in zip(heading, row, strict=False):
-            found.setdefault((row[0], name), cell)
+            found.setdefault((section, row[0], name), cell)
         heading = heading if row else []
     return found
 
@@ -264,7 +273,9 @@ class Figure:
         """
         found = list(self.pattern.finditer(text))
         if len(found) != 1:
-            raise ValueError(f"{self.page} has this {len(found)} times: {self.sentence!r}; mend bench/figures_stated.py")
+            raise ValueError(
+                f"{self.page} has this {len(found)} times: {self.sentence!r}; mend bench/figures_stated.py"
+            )
         return list(found[0].groups())
 
     def written(self, text: str, figures: Sequence[str]) -> str:
@@ -345,7 +356,7 @@ def _blank(found: re.Match[str]) -> str:
 HEAD = """# Where figures come from
 
 Every measured number in the sentences of the README, of [what it is good at](strengths.md) and of the guides, with the
-command that makes it again. `make figures` runs these commands and compares (an hour, two cores); what is stored is
+command that makes it again. `make figures` runs these commands and compares (tens of minutes); what is stored is
 compared with the sentence by `tests/pages/test_figures.py`, which also fails on a number of these pages that is not in
 this list. `python -m bench.figures` prints each as it is said and as it is stored, and `--write` brings the sentences,
 and this page, up to what is stored.
@@ -367,13 +378,14 @@ def document(figures: Sequence[Figure]) -> str:
     """
     lines = ["| page | sentence | made again by | stored | made again, it may differ by |", "|---|---|---|---|---|"]
     for figure in figures:
-        said = figure.stated(_read(figure.page))
-        sentence = figure.about or " ".join(figure.sentence.split())
-        filled = sentence.format(*(f"**{number}**" for number in said)) if not figure.about else sentence
+        said = [f"**{number}**" for number in figure.stated(_read(figure.page))]
+        filled = (
+            f"... {figure.sentence.format(*said)} ..." if not figure.about else f"{figure.about}: {', '.join(said)}"
+        )
         source = figure.source
         where = f"[{Path(figure.page).stem}]({figure.page.removeprefix('docs/')})"
         where = "README" if figure.page == "README.md" else where
-        cells = (where, f"... {filled} ...", f"`{source.command}`", source.kept, _tolerance(source.within))
+        cells = (where, filled, f"`{source.command}`", source.kept, _tolerance(source.within))
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return HEAD + "\n".join(lines) + "\n"
 

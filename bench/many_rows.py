@@ -34,7 +34,8 @@ def visits(rng: np.random.Generator) -> pa.Table:
     alike = rng.random(who.size) < ALIKE
     patients, others = (dc.tools.simulate_records(theta, size, rng=rng) for size in (PATIENTS, who.size))
     columns = {
-        name: np.where(alike, patients[name].to_numpy(False)[who], others[name].to_numpy(False)) for name in NETWORK.nodes
+        name: np.where(alike, patients[name].to_numpy(False)[who], others[name].to_numpy(False))
+        for name in NETWORK.nodes
     }
     return pa.table({"who": who, **columns})
 
