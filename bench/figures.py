@@ -10,9 +10,11 @@ complete.
 from __future__ import annotations
 
 import argparse
+import atexit
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -197,6 +199,7 @@ def _frame(folder: Path, name: str) -> pd.DataFrame:
 def _output(command: str, before: str = "") -> tuple[Path, str]:
     """The folder in which a command ran, and what it printed; each runs once."""
     folder = Path(tempfile.mkdtemp(prefix="figures"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     printed = ""
     for line in filter(None, (before, command)):
         print(f"$ {line}", file=sys.stderr, flush=True)
