@@ -117,7 +117,8 @@ def main() -> None:
     parser.add_argument("--network", default="alarm")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--csv", action="store_true", help="a CSV file in place of Parquet")
-    parser.add_argument("--method", choices=METHODS)
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--method", choices=METHODS, help=argparse.SUPPRESS)
     parser.add_argument("--path")
     given = parser.parse_args()
     theta = theta_of(given.network)
@@ -135,7 +136,7 @@ def main() -> None:
                     writer.write_batch(batch)
         print(f"{given.network}, {given.rows:,} rows of text, {path.stat().st_size / 1e6:.0f} MB", flush=True)
         found = {}
-        for method in METHODS:
+        for method in given.methods:
             command = [sys.executable, "-m", "bench.counting", "--network", given.network, "--method", method]
             done = subprocess.run([*command, "--path", str(path)], capture_output=True, text=True, check=False)
             if done.returncode:
@@ -145,8 +146,8 @@ def main() -> None:
                 f"{method:10s} {found[method]['cpu_s']:8.2f} CPU s   peak {found[method]['peak_gib']:.3f} GiB",
                 flush=True,
             )
-        own = found.pop("discreet")
-        for method, other in found.items():
+        own = found.pop("discreet", None)
+        for method, other in found.items() if own else ():
             for node in theta.network.nodes:
                 np.testing.assert_allclose(own["tables"][node], other["tables"][node], atol=1e-12)
             print(f"equal tables; {method} takes {other['cpu_s'] / own['cpu_s']:.1f} x the CPU "
