@@ -25,6 +25,7 @@ from .errors import simulated
 from .harness import Experiment, Task, command
 from .networks import absent, available, theta_of
 from .pages import Check, Estimate, Page, estimate, markdown
+from .shipped import CALLS, NO_PAIRS, SHIPPED, planned
 from .wrong_networks import Codes, Law, answers, law_of
 
 __all__ = ["EXPERIMENT", "POPULATIONS", "measured_shares"]
@@ -43,8 +44,7 @@ MOST_SETS = 120
 """Sets of a size that are asked, the same in all repeats."""
 LEAST, LEAST_EVIDENCE = 1e-6, 0.05
 """Probability of a cell that counts, and of evidence."""
-READINGS = {"plan alone": 0, "with pairs": None}
-"""Share of epsilon for pairs; None for the default."""
+READINGS = {"plan alone": NO_PAIRS, "with pairs": SHIPPED}
 GOOD, SANE, LONGER = 0.92, 0.85, 1.3
 """Least share of cells to be held, what nobody would mind of a few releases, and the price where a network is right."""
 MARKS = ("measured", "inferred", "assumed")
@@ -80,8 +80,8 @@ def measure(task: Task) -> Iterator[dict[str, Any]]:
     """Both releases of the same records."""
     public, codes, law = POPULATIONS[task.setting["population"]](task)
     epsilon, counts = task.setting["epsilon"], dc.tools.count_codes(public, codes)
-    for reading, audit in READINGS.items():
-        release = simulated(dc.planned(audit=audit), counts, epsilon, task.rng(f"{reading} {epsilon:g}"))
+    for reading, label in READINGS.items():
+        release = simulated(planned(label), counts, epsilon, task.rng(f"{reading} {epsilon:g}"))
         posterior = dc.noise_aware(release, draws=DRAWS, rng=task.rng(f"posterior {epsilon:g}"))
         for row in measured_shares(posterior, law):
             yield {"reading": reading, **row}
@@ -160,6 +160,7 @@ def present(frame: pd.DataFrame) -> Page:
 
 
 NOTES = (
+    f"*With pairs* is the {SHIPPED}, {CALLS[SHIPPED]}; *plan alone* is {CALLS[NO_PAIRS]}. "
     "*Asked*: numbers of variables; 1 given 2 is the probability of one given two others, where these are at least "
     "5 %. *Assumed* are pairs that the budget did not reach: their intervals are as wide as the audited pairs show the "
     "network to be off. At epsilon 0.3, 10,000 records are too few for a pair of asia, sachs and child: both releases "

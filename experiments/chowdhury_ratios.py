@@ -10,6 +10,7 @@ import pandas as pd
 from .budget import Ratio, budget_ratio, geometric, left_out
 from .chowdhury import EPSILONS, FORMS, NETWORKS
 from .pages import Estimate, markdown
+from .shipped import NO_PAIRS, SHIPPED
 
 __all__ = [
     "COMPARED",
@@ -39,7 +40,7 @@ QUANTITIES: Mapping[str, str] = {
     "cond-kl": "conditionals, KL",
 }
 """Errors that are printed, and how they are called here."""
-COMPARED = ("Algorithm 1", "corrected", "Zhang's Laplace", "shipped default", "mbi", "noise-aware mean")
+COMPARED = ("Algorithm 1", "corrected", "Zhang's Laplace", SHIPPED, NO_PAIRS, "mbi", "noise-aware mean")
 """With D-Ind."""
 PEER = "mbi"
 STEPS: Mapping[str, tuple[str, str]] = {

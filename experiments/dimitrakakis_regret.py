@@ -54,6 +54,8 @@ from .harness import Experiment, Task, command
 from .networks import asia
 from .pages import Check, Estimate, Illustration, Page, estimate, markdown
 from .pictures import curves, grid, legend_below, log_axis, log_heights, style
+from .shipped import CALLS, planned
+from .shipped import SHIPPED as DEFAULT
 
 Floats = npt.NDArray[np.float64]
 Row = dict[str, Any]
@@ -76,8 +78,8 @@ SHIPPED = 500
 
 
 RECORDED, RECORDED_SAMPLES, SANE = Estimate(0.0165, 0.0009), 60, 0.015
-"""Mean loss of the shipped default at epsilon 1 in a run of its own, on how many samples, and a difference that still
-is agreement. The prior alone loses .300."""
+"""Mean loss of `dc.planned(audit=0)` at epsilon 1 in a run of its own, on how many samples, and a difference that still
+is agreement. The prior alone loses .300. So few records are too few for a pair: the default is the same plan there."""
 LITTLE, LITTLE_SANE = 0.005, 0.01
 """The same loss at epsilon 10, at most; and what would still be taken."""
 
@@ -178,7 +180,7 @@ def _priced(task: Task, epsilon: int) -> Iterator[Row]:
             raise TypeError("a posterior sampler releases draws")
         yield answered(dc.results.PosteriorDraws(release.payload.cells), "sampler", draws)
     rng = task.rng(f"shipped {epsilon}")
-    release = dc.simulate(dc.planned(audit=0), counts, prior, guarantee, rng=rng)
+    release = dc.simulate(planned(DEFAULT), counts, prior, guarantee, rng=rng)
     yield answered(dc.noise_aware(release, draws=SHIPPED, rng=rng), "shipped", SHIPPED)
     yield answered(dc.results.PosteriorDraws(prior.draw(SHIPPED, rng=task.rng("prior"))), "prior", SHIPPED)
 
@@ -333,12 +335,12 @@ def _tables(found: Found) -> Iterator[tuple[str, str]]:
         for draws in DRAWS
     ]  # fmt: skip
     fixed = [found[f"epsilon {epsilon}", SHIPPED, "shipped", "mean"].text(4) for epsilon in EPSILONS]
-    rows += [["shipped default", *fixed, "-", "-"]]
+    rows += [[DEFAULT, *fixed, "-", "-"]]
     rows += [["prior alone", found[f"epsilon {EPSILONS[0]}", SHIPPED, "prior", "mean"].text(4), "", "", ""]]
     header = ["N", *(f"epsilon {epsilon}" for epsilon in EPSILONS), "not private", "2 N L, nats"]
     yield (
         "Mean loss over the 120 queries of the value game under the exact posterior (`dc.posterior_sampler(draws=N)`, "
-        "whose N draws share epsilon, replace one record; `dc.planned(audit=0)` read by `dc.noise_aware`). Last: "
+        f"whose N draws share epsilon, replace one record; {CALLS[DEFAULT]} read by `dc.noise_aware`). Last: "
         f"Corollary 10 at the level of records, N untempered draws with every probability at least {FLOOR:g}.",
         markdown(header, rows),
     )
@@ -452,7 +454,7 @@ def _shares_figure(frame: pd.DataFrame) -> Figure:
     for place, epsilon in enumerate(EPSILONS, 3):
         part = frame[(frame["scope"] == "shipped") & (frame["game"] == f"epsilon {epsilon}")]
         look = {key: style(place)[key] for key in ("color", "linestyle")}
-        right.axhline(part["value"].mean(), linewidth=1.1, label=f"shipped default, epsilon {epsilon}", **look)
+        right.axhline(part["value"].mean(), linewidth=1.1, label=f"{DEFAULT}, epsilon {epsilon}", **look)
     prior = frame[frame["scope"] == "prior"]["value"].mean()
     right.axhline(prior, linewidth=1.1, color=style(5)["color"], linestyle=(0, (8, 2)), label="prior alone")
     log_heights(right)

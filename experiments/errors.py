@@ -27,6 +27,7 @@ from scipy.special import rel_entr
 import discreet as dc
 from discreet.inference import elimination
 from discreet.queries.synthetic import sample_codes
+from discreet.theory.audit_size import all_pairs
 
 from .tables_alone import alone
 
@@ -105,7 +106,8 @@ class Data:
         queries = _queries(truth, rng)
         answers = tuple(_answer(single(truth.theta), query)[:, 0] for query in queries)
         network = truth.theta.network
-        return Data(truth, codes, dc.tools.count_codes(network, codes, alone(network)), queries, answers)
+        scopes = (*alone(network), *all_pairs(network))
+        return Data(truth, codes, dc.tools.count_codes(network, codes, scopes), queries, answers)
 
 
 def simulated(

@@ -26,6 +26,7 @@ from .errors import simulated
 from .harness import Experiment, Task, command
 from .networks import absent, available, theta_of
 from .pages import Check, Page, estimate, markdown
+from .shipped import CALLS, SHIPPED, planned
 from .wrong_networks import Codes, answers, law_of
 
 __all__ = ["EXPERIMENT"]
@@ -96,7 +97,7 @@ def measure(task: Task) -> Iterator[dict[str, Any]]:
     truth, public = law_of(theta), theta.network
     asked = [(node,) for node in public.nodes] + [pair for arc in public.arcs for pair in (arc, arc[::-1])]
     for way, counts in _counted(theta, RECORDS[name], task).items():
-        release = simulated(dc.planned(audit=0), counts, epsilon, task.rng(f"noise {way} {epsilon:g}"))
+        release = simulated(planned(SHIPPED), counts, epsilon, task.rng(f"noise {way} {epsilon:g}"))
         posterior = dc.noise_aware(release, draws=DRAWS, rng=task.rng(f"posterior {way} {epsilon:g}"))
         read = answers(dc.tools.assume_at_random(posterior) if way == KEPT else posterior)
         found: dict[int, list[Floats]] = {}
@@ -161,6 +162,7 @@ def present(frame: pd.DataFrame) -> Page:
 
 
 NOTES = (
+    f"All are releases of the {SHIPPED}, {CALLS[SHIPPED]}. "
     "Complete records of *child* are so few that dropping the others leaves wide intervals, whose coverage says "
     "little; their errors do. A quick run has few repeats, and tells intervals that hold from those that do not; a "
     "full one tells some points of coverage."

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
@@ -39,6 +40,7 @@ METRIC = "noise"
 """Of rows that hold the mean absolute noise over that of the law."""
 SANE = 0.35
 """What the ratio may be off by where few releases know it: half the noise would be .5."""
+Group = tuple[float, int, list[int], float]
 
 
 def law_of_noise(scale: float) -> float:
@@ -111,7 +113,7 @@ def noise_row(release: dc.Release, counts: dc.results.Counts) -> dict[str, objec
     added, expected = 0.0, 0.0
     groups = list(_groups(release, counts))
     moved = 2 if release.guarantee.relation == dc.Relation.REPLACE else 1
-    stretch = sum(moved / scale for *_, scale in groups) / float(release.guarantee.epsilon)
+    stretch = sum(moved / scale for *_, scale in groups) / _epsilon_of_tables(release)
     for norm, blocks, lengths, scale in groups:
         added += norm
         law = law_of_star(lengths, scale * stretch) if len(lengths) > 1 else lengths[0] * law_of_noise(scale * stretch)
@@ -119,22 +121,41 @@ def noise_row(release: dc.Release, counts: dc.results.Counts) -> dict[str, objec
     return {"metric": METRIC, "value": added / expected}
 
 
-def _groups(release: dc.Release, counts: dc.results.Counts) -> Iterator[tuple[float, int, list[int], float]]:
+def _groups(release: dc.Release, counts: dc.results.Counts) -> Iterator[Group]:
     """Of each star, and of each table beside them: norm of its noise, blocks, lengths of their rows, stated scale."""
     match release.payload:
         case dc.kinds.NoisyTables() as payload:
-            noise = {scope: noisy - counts.joint(scope) for scope, noisy in payload.tables.items()}
-            alone = [(scope,) for scope in noise if scope not in payload.stars]
-            for group in (*alone, *star_scopes(payload.stars)):
-                shared = shared_by(group)
-                rows = [by_rows(noise[scope], scope, shared) for scope in group]
-                norm = np.max([np.abs(row).sum(axis=1) for row in rows], axis=0).sum()
-                yield float(norm), len(rows[0]), [row.shape[1] for row in rows], payload.scales[group[0]]
+            yield from _groups_of_plan(payload, counts)
+        case dc.kinds.AuditedTables() as payload:
+            yield from _groups_of_plan(payload.first, counts)
+            for scope, noisy in payload.pairs.items():
+                yield float(np.abs(noisy - counts.joint(scope)).sum()), 1, [noisy.size], payload.scale or math.nan
         case dc.kinds.NoisyCounts(tables=tables, scales=scales):
             for node, noisy in tables.items():
                 yield float(np.abs(noisy - counts.tables[node]).sum()), 1, [noisy.size], scales[node]
         case payload:
             raise TypeError(f"noisy tables of counts were expected, not {type(payload).__name__}")
+
+
+def _groups_of_plan(payload: dc.kinds.NoisyTables, counts: dc.results.Counts) -> Iterator[Group]:
+    """The same of the tables of a plan."""
+    noise = {scope: noisy - counts.joint(scope) for scope, noisy in payload.tables.items()}
+    alone = [(scope,) for scope in noise if scope not in payload.stars]
+    for group in (*alone, *star_scopes(payload.stars)):
+        shared = shared_by(group)
+        rows = [by_rows(noise[scope], scope, shared) for scope in group]
+        norm = np.max([np.abs(row).sum(axis=1) for row in rows], axis=0).sum()
+        yield float(norm), len(rows[0]), [row.shape[1] for row in rows], payload.scales[group[0]]
+
+
+def _epsilon_of_tables(release: dc.Release) -> float:
+    """What the noise of all tables costs: epsilon less the number of records, and the choice of pairs."""
+    others = Fraction()
+    if isinstance(release.payload, dc.kinds.AuditedTables) and isinstance(release.calibration, dc.kinds.AuditNoise):
+        plan, payload = release.calibration, release.payload
+        choice = plan.second - plan.for_pairs(payload.chosen, gaussian=False) if payload.pairs else 0
+        others = (plan.total_epsilon or 0) + choice
+    return float(release.guarantee.epsilon - others)
 
 
 def noise_check(rows: pd.DataFrame, what: str) -> Check:

@@ -24,8 +24,9 @@ STYLES: Sequence[Mapping[str, Any]] = (
     {"color": "#707070", "linestyle": (0, (6, 3)), "marker": "x"},
     {"color": "#a07000", "linestyle": (0, (3, 1, 1, 1)), "marker": "P"},
     {"color": "#404040", "linestyle": (0, (2, 2)), "marker": "*"},
+    {"color": "#a00060", "linestyle": (0, (8, 2, 2, 2)), "marker": "<"},
 )
-"""Up to eight lines; dark enough for print."""
+"""Up to nine lines; dark enough for print."""
 TEXT: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 9,

@@ -1,4 +1,4 @@
-"""`planned` without stars: every table alone, with noise of its own. What stars are measured against."""
+"""`planned(audit=0)` without stars: every table alone, with noise of its own. What stars are measured against."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from discreet.model.schema import Scope
 from discreet.sensitive.count_sensitivity import cells_moved
 from discreet.theory.star_cover import star_cover
 from discreet.theory.workload import default_shares
+
+from .shipped import NO_PAIRS, planned
 
 __all__ = ["alone", "tables_alone"]
 
@@ -26,4 +28,4 @@ def tables_alone() -> dc.tools.Mechanism:
         shares = default_shares(network, star_cover(network, 0), "laplace")
         return laplace_plan(network, shares, guarantee.epsilon, cells_moved(guarantee.relation))
 
-    return replace(dc.planned(audit=0), calibrate=calibrate)
+    return replace(planned(NO_PAIRS), calibrate=calibrate)

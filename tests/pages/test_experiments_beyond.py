@@ -30,6 +30,7 @@ from experiments.harness import Task
 from experiments.networks import available, theta_of
 from experiments.noise_law import METRIC
 from experiments.pages import Estimate
+from experiments.shipped import NO_PAIRS
 from experiments.strata import STRATA
 
 import discreet as dc
@@ -475,26 +476,30 @@ def compared_rows(ratio: float, noise: float = 1.0) -> pd.DataFrame:
     for relation, peer in (("add-remove", peer_tasks.ON_FAMILIES), ("replace", peer_tasks.SYNTHESIZER)):
         for metric, epsilon, repeat in product(("marg", "cond"), peer_tasks.EPSILONS, range(3)):
             base = 0.1 * (1 + repeat)
-            values = {peer_tasks.SHIPPED: base, peer: base * ratio * (1 + 0.01 * repeat), peer_tasks.EXACT: 0.01}
+            values = {
+                **dict.fromkeys(peer_tasks.OURS, base),
+                peer: base * ratio * (1 + 0.01 * repeat),
+                peer_tasks.EXACT: 0.01,
+            }
             where = {"task": "asia", "relation": relation, "metric": metric, "epsilon": epsilon, "repeat": repeat}
             rows += [{**where, "method": method, "value": value} for method, value in values.items()]
-            row = {**where, "metric": METRIC, "method": peer_tasks.SHIPPED}
-            rows += [{**row, "value": noise + 0.01 * (repeat - 1)}] if metric == "marg" else []
+            row = {**where, "metric": METRIC, "value": noise + 0.01 * (repeat - 1)}
+            rows += [{**row, "method": ours} for ours in peer_tasks.OURS] if metric == "marg" else []
     return pd.DataFrame(rows)
 
 
 def test_comparisons_are_paired_and_checks_react() -> None:
     rows = peers.compared(compared_rows(2.0))
-    assert len(rows) == 12
+    assert len(rows) == 24
     logs = np.log(2.0) + np.log1p(0.01 * np.arange(3))
     assert rows[0].log_ratio == Estimate(
         pytest.approx(logs.mean()), pytest.approx(logs.std(ddof=1) / np.sqrt(3))
     )  # fmt: skip
     assert {row.ahead for row in rows} == {"ours"}
     good, bad = peers.present(compared_rows(2.0)), peers.present(compared_rows(0.5))
-    assert [check.passes for check in good.checks] == [True, True, True]
-    assert [check.holds for check in bad.checks] == [False, False, True]
-    assert [check.holds for check in peers.present(compared_rows(2.0, noise=0.5)).checks] == [True, True, False]
+    assert [check.passes for check in good.checks] == [True] * 5
+    assert [check.holds for check in bad.checks] == [False] * 3 + [True] * 2
+    assert [check.holds for check in peers.present(compared_rows(2.0, noise=0.5)).checks] == [True] * 3 + [False] * 2
     assert good.verdict.startswith("Beyond the papers: ")
     assert "DataSynthesizer 6/0/0" in good.verdict
     assert "DataSynthesizer 0/0/6" in bad.verdict
@@ -516,7 +521,7 @@ def test_comparisons_are_pooled_by_repeat() -> None:
     frame = compared_rows(1.0)
     odd = (frame["method"] == peer_tasks.ON_FAMILIES) & (frame["metric"] == "cond") & (frame["epsilon"] == 1)
     frame.loc[odd, "value"] *= 0.5
-    found = peers.pooled(frame, peer_tasks.ON_FAMILIES, peer_tasks.SHIPPED)["asia"]
+    found = peers.pooled(frame, peer_tasks.ON_FAMILIES, NO_PAIRS)["asia"]
     logs = np.log1p(0.01 * np.arange(3)) + np.log(0.5) / 6
     assert found == Estimate(pytest.approx(logs.mean()), pytest.approx(logs.std(ddof=1) / np.sqrt(3)))
 
@@ -560,9 +565,9 @@ def test_peers_get_the_guarantee_of_the_page(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(peer_tasks, "noisy_tables", noisy)
     list(peer_tasks.errors_of_tables(Task("peers", {"task": "asia"}, 1, 0)))
     promised = [
-        (epsilon, 0, dc.Relation.ADD_REMOVE) for epsilon in peer_tasks.EPSILONS for _ in ("planned", "families")
+        (epsilon, 0, dc.Relation.ADD_REMOVE) for epsilon in peer_tasks.EPSILONS for _ in (*peer_tasks.OURS, "families")
     ]
-    promised += [(epsilon, 0, dc.Relation.REPLACE) for epsilon in peer_tasks.EPSILONS]
+    promised += [(epsilon, 0, dc.Relation.REPLACE) for epsilon in peer_tasks.EPSILONS for _ in peer_tasks.OURS]
     assert asked[: len(promised)] == promised
     # Half of what it is told for the network, under REPLACE; half for tables, under ADD_REMOVE: twice that.
     told = len(peer_tasks.EPSILONS)
@@ -599,7 +604,7 @@ def test_estimators_get_the_guarantee_of_the_page(monkeypatch: pytest.MonkeyPatc
 def test_without_peers_ours_and_the_counts_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peer_tasks, "absent", lambda: {"mbi": "", "DataSynthesizer": ""})
     rows = list(peers.measure(Task("peers", {"task": "asia"}, 1, 0)))
-    assert {row["method"] for row in rows} == {peer_tasks.SHIPPED, peer_tasks.EXACT}
+    assert {row["method"] for row in rows} == {*peer_tasks.OURS, peer_tasks.EXACT}
     assert {(row["relation"], row["metric"]) for row in rows} == set(
         product(("add-remove", "replace"), ("marg", "cond", "wcpt", METRIC))
     )

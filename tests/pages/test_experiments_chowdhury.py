@@ -14,6 +14,7 @@ from experiments import errors as measured
 from experiments.harness import Task
 from experiments.networks import asia
 from experiments.pages import Page
+from experiments.shipped import NO_PAIRS, SHIPPED
 from scipy.optimize import minimize
 
 import discreet as dc
@@ -289,10 +290,10 @@ def test_the_package_is_asked_for_the_guarantee_of_the_pages(monkeypatch: pytest
 
     monkeypatch.setattr(dc, "simulate", noted)
     task = task_of("chowdhury_figure_2", network="asia")
-    for name in ("corrected", "Zhang's Laplace", "shipped default"):
+    for name in ("corrected", "Zhang's Laplace", SHIPPED, NO_PAIRS):
         chowdhury.released(task, name, 1.5, 2)
     list(allocation.measure(task_of("chowdhury_allocation", part="shipped", mechanism="laplace()", at=3)))
-    assert [float(one.epsilon) for one in asked] == [1.5] * 6 + [3]
+    assert [float(one.epsilon) for one in asked] == [1.5] * 8 + [3]
     assert all(one.delta == 0 and one.relation is dc.Relation.ADD_REMOVE for one in asked)
 
 
@@ -310,8 +311,8 @@ def test_parts_of_algorithm_1_share_its_noise_and_budget(monkeypatch: pytest.Mon
     assert spent == [pytest.approx(sum(float(b[0]) for b in stages.budgets.values()) * 2)]
 
 
-def test_the_peer_reads_the_noise_of_the_default() -> None:
-    ours, peer = chowdhury.METHODS["shipped default"], chowdhury.METHODS["mbi"]
+def test_the_peer_reads_the_noise_of_the_plan_without_pairs() -> None:
+    ours, peer = chowdhury.METHODS[NO_PAIRS], chowdhury.METHODS["mbi"]
     data = chowdhury.data_of(task_of("chowdhury_figure_2", network="asia"))
     tables = []
     for method in (ours, peer):

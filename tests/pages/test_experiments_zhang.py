@@ -24,6 +24,7 @@ from experiments.harness import Experiment, Task
 from experiments.noise_law import METRIC
 from experiments.pages import Check, Estimate
 from experiments.ranges import ranges
+from experiments.shipped import SHIPPED
 from scipy import stats
 from scipy.special import gammaincinv
 
@@ -298,7 +299,8 @@ def made_up_accuracies() -> pd.DataFrame:
             for r in range(30)
         ]
     rows += [
-        {"method": zhang_figure_1.DEFAULT, "epsilon": 5.0, "repeat": r, "metric": METRIC, "value": 1 + 0.05 * (-1) ** r}
+        {"method": name, "epsilon": 5.0, "repeat": r, "metric": METRIC, "value": 1 + 0.05 * (-1) ** r}
+        for name in zhang_figure_1.OURS
         for r in range(30)
     ]
     return pd.DataFrame(rows)
@@ -328,11 +330,11 @@ def test_the_verdict_of_figure_1_follows_the_rows() -> None:
     assert {what for what in failed(sampler.checks) if "shipped" in what} == {
         f"shipped sampler less sampler, record level, epsilon {e}" for e in (5, 10)
     }
-    default = zhang_figure_1.present(raised(frame, zhang_figure_1.DEFAULT, 0.7))
+    default = zhang_figure_1.present(raised(frame, SHIPPED, 0.7))
     assert len([what for what in failed(default.checks) if what.startswith("shipped default less")]) == 3
     halved = frame.assign(value=frame["value"] - 0.5 * (frame["metric"] == METRIC))
-    (noise,) = failed(zhang_figure_1.present(halved).checks)
-    assert noise == "shipped default: mean |noise| over that of epsilon's law"
+    what = "mean |noise| over that of epsilon's law"
+    assert failed(zhang_figure_1.present(halved).checks) == {f"{name}: {what}" for name in zhang_figure_1.OURS}
     worse = zhang_figure_1.present(raised(frame, zhang_figure_1.CLAIMED, 0.3))
     assert any("printed cost" in what and "less Laplace" in what for what in failed(worse.checks))
 
@@ -375,7 +377,7 @@ def test_what_is_offered_keeps_the_epsilon_of_its_row(monkeypatch: pytest.Monkey
             zhang_figure_1.EXPERIMENT, "zhang_figure_1", 1, {"part": "offered", "epsilon": epsilon, "draws": 20}
         )
         wanted = dc.Guarantee(epsilon=epsilon, delta=0, relation="replace", unit="record")
-        assert frame["epsilon"].tolist() == [epsilon] * 3  # two lines, and the size of their noise
+        assert frame["epsilon"].tolist() == [epsilon] * 5  # three lines, and the size of the noise of two
         assert asked == [wanted] * len(asked) and len(asked) >= 2
 
 
@@ -392,7 +394,7 @@ def test_a_repeat_of_figure_1_has_sane_rows() -> None:
     shipped = frame_of(zhang_figure_1.EXPERIMENT, "zhang_figure_1", 1, offered)
     assert set(shipped["method"]) == set(zhang_figure_1.OFFERED)
     assert abs(shipped["value"].iloc[0] - plain["value"].iloc[0]) < 0.1
-    assert shipped["metric"].tolist() == ["accuracy", METRIC, "accuracy"]
+    assert shipped["metric"].tolist() == ["accuracy", METRIC, "accuracy", METRIC, "accuracy"]
 
 
 # ------------------------------------------------------------------------------------------ Figure 2
