@@ -48,7 +48,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 SITE := build/site
 
-.PHONY: demo docs install postgres java chromium test test-thorough test-spark test-answers test-pages test-due check format lint types mutants coverage bench peers experiments figures test-newest test-lowest package hooks clean
+.PHONY: demo docs install postgres java chromium test test-thorough test-spark test-answers test-pages test-due check format lint types mutants coverage bench peers experiments experiments-check figures test-newest test-lowest package hooks clean
 
 demo: $(DEMO_STAMP)  ## the whole flow on the bundled network; installs what users have and no more
 	$(BIN)/discreet demo
@@ -155,6 +155,9 @@ $(VENV)/peers/%/.installed: bench/environments/%.txt
 
 experiments: $(BENCH_STAMP)  ## all figures and tables, quick runs; rebuilds docs/experiments, twenty minutes
 	$(BIN)/python -m experiments --quick
+
+experiments-check: $(BENCH_STAMP)  ## whether pages are what is measured: the first repeat of each setting of each page again
+	$(BIN)/python -m experiments --check
 
 figures: $(BENCH_STAMP)  ## makes every figure of README, strengths and guides again, and compares; tens of minutes
 	$(BIN)/python -m bench.figures --run

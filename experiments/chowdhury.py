@@ -289,10 +289,10 @@ METHODS: Mapping[str, Method] = {
     "Algorithm 1": Method("Algorithm 1", _algorithm_1, lambda stages, _: stages.theta),
     "corrected": Method("allocated", _releases(lambda: dc.allocated()), _each(_plug_in)),
     "Zhang's Laplace": Method("laplace", _releases(lambda: dc.laplace()), _each(_clipped)),
-    SHIPPED: Method("default", _DEFAULT, _each(_estimate), slow=True),
-    NO_PAIRS: Method("planned", _PLAN, _each(_estimate), slow=True),
-    "mbi": Method("planned", _PLAN, _each(lambda one, _: private_pgm.read_by_mbi(one)), slow=True),
-    "noise-aware mean": Method("default", _DEFAULT, _each(_noise_aware), slow=True),
+    SHIPPED: Method(SHIPPED, _DEFAULT, _each(_estimate), slow=True),
+    NO_PAIRS: Method(NO_PAIRS, _PLAN, _each(_estimate), slow=True),
+    "mbi": Method(NO_PAIRS, _PLAN, _each(lambda one, _: private_pgm.read_by_mbi(one)), slow=True),
+    "noise-aware mean": Method(SHIPPED, _DEFAULT, _each(_noise_aware), slow=True),
     "exact counts": Method("none", _exact, _as_is),
 }
 """By name; "exact counts" is not private."""

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from . import NAMES
@@ -40,6 +41,8 @@ __all__ = [
     "collected",
     "command",
     "command_by_name",
+    "differences",
+    "first_tasks",
     "presented",
     "run",
     "second_seeds",
@@ -49,6 +52,9 @@ __all__ = [
 SEED_SETS = (1, 2)
 """The second is there to see what chance did in the first."""
 QUICK_OUTPUT, FULL_OUTPUT = Path("docs/experiments"), Path("build/experiments")
+
+TOLERANCE, NOTHING = 1e-5, 1e-9
+"""Relative difference of two numbers that are the same on another machine, and what is as good as 0."""
 
 Row = Mapping[str, Any]
 """`metric` and `value`, and further columns that tell rows of one repeat apart."""
@@ -258,6 +264,84 @@ def second_seeds(frame: pd.DataFrame) -> str:
     )
 
 
+# ------------------------------------------------------------------------------------------ stored pages
+
+
+def first_tasks(name: str, *, quick: bool = True) -> list[Task]:
+    """The first repeat of each setting of an experiment, in the first seed set."""
+    return [task for task in tasks(name, _experiment(name), quick=quick) if task.seeds < 2 and not task.repeat]
+
+
+def differences(stored: pd.DataFrame, task: Task, rows: Rows) -> list[str]:
+    """Tell where the rows of a task are not those that a page was made of.
+
+    Args:
+        stored: the tidy table of the page.
+        task: what was measured again.
+        rows: what was measured, as of `measured`.
+
+    Returns:
+        A line for each number that differs by more than `TOLERANCE`, and one where there are other rows than stored.
+    """
+    again = pd.DataFrame(rows)
+    found = _rows_of(stored, task, again)
+    where = f"{task.experiment}: {', '.join(f'{key} {value}' for key, value in task.setting.items())}"
+    keys = [column for column in again.columns if column not in ("seeds", "repeat", "value")]
+    if len(found) != len(again) or not all(_same(found[key], again[key]).all() for key in keys):
+        return [f"{where}: {len(again)} rows that are not the {len(found)} stored"]
+    told, off = [key for key in keys if key not in task.setting], ~_same(found["value"], again["value"])
+    return [
+        f"{where}: {', '.join(f'{key} {row[key]}' for key in told)}: stored {old:.6g}, measured {row['value']:.6g}"
+        for old, (_, row) in zip(found.loc[off, "value"], again[off].iterrows(), strict=True)
+    ]
+
+
+def _same(stored: pd.Series[Any], again: Any) -> npt.NDArray[np.bool_]:
+    """Which values of a column are what they were; nothing is the same as nothing."""
+    values = np.broadcast_to(np.asarray(again, object), stored.shape)
+    try:
+        found = np.isclose(stored.to_numpy(float), values.astype(float), rtol=TOLERANCE, atol=NOTHING, equal_nan=True)
+    except (TypeError, ValueError):
+        found = (stored.to_numpy(object) == values) | (stored.isna().to_numpy() & pd.isna(values))
+    return np.asarray(found, bool)
+
+
+def _rows_of(stored: pd.DataFrame, task: Task, again: pd.DataFrame) -> pd.DataFrame:
+    """The stored rows of a task, in their order; rows with more columns than these are of another setting."""
+    own = {**task.setting, "seeds": task.seeds, "repeat": task.repeat}
+    kept = np.ones(len(stored), bool)
+    for column in stored.columns:
+        if column not in again:
+            kept &= stored[column].isna().to_numpy()
+        elif column in own and (again[column] == own[column]).all():
+            kept &= _same(stored[column], own[column])
+    return stored.reindex(columns=[*again.columns])[kept].reset_index(drop=True)
+
+
+def compared(names: Sequence[str], folder: Path, processes: int) -> list[str]:
+    """Measure the first repeat of each setting again, and tell what is not as it is stored.
+
+    Args:
+        names: of modules.
+        folder: of the pages.
+        processes: how many at once.
+
+    Returns:
+        Lines of `differences`.
+    """
+    found = []
+    with workers(processes) as pool:
+        for name in names:
+            started, again = time.monotonic(), first_tasks(name)
+            stored = pd.read_parquet(folder / "data" / f"{name}.parquet")
+            done = (map if pool is None else pool.map)(measured, again)
+            lines = [line for task, rows in zip(again, done, strict=True) for line in differences(stored, task, rows)]
+            print(f"{name}: {time.monotonic() - started:.0f} s, {len(lines)} differences", flush=True)
+            print("".join(f"  not here: {reason}\n" for reason in _experiment(name).missing()), end="", flush=True)
+            found += lines
+    return found
+
+
 # ------------------------------------------------------------------------------------------ the command line
 
 
@@ -283,11 +367,13 @@ def command_by_name(arguments: Sequence[str] | None = None) -> None:
         arguments: None for those of the process.
 
     Raises:
-        SystemExit: as for `command`; 2 for a name that no experiment has, in one line with those that are like it.
+        SystemExit: as for `command`; 1 with `--check` where a stored number is another now; 2 for a name that no
+            experiment has, in one line with those that are like it.
     """
     parser = _parser()
     parser.add_argument("names", nargs="*", metavar="NAME", help="of an experiment; none for all")
     parser.add_argument("--list", action="store_true", help="print the names, and measure nothing")
+    parser.add_argument("--check", action="store_true", help="measure some of each quick page again, and write nothing")
     given = parser.parse_args(arguments)
     if given.list:
         print("\n".join(NAMES))
@@ -296,7 +382,12 @@ def command_by_name(arguments: Sequence[str] | None = None) -> None:
         if name not in NAMES:
             parser.exit(2, f"no experiment {name[:80]!r}: {_like(name)}\n")
     # Twice the same name is one experiment.
-    _measure_and_write(list(dict.fromkeys(given.names)) or NAMES, given, parser)
+    names = list(dict.fromkeys(given.names)) or NAMES
+    if given.check:
+        if different := compared(names, given.output or QUICK_OUTPUT, given.processes):
+            sys.exit("not as stored:\n" + "\n".join(different))
+        return
+    _measure_and_write(names, given, parser)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -106,7 +106,7 @@ class Comparison:
 def plan(quick: bool) -> list[tuple[dict[str, Any], int]]:
     """Asia alone in a quick run; estimators where diffprivlib is there."""
     names = available(list(NETWORKS))
-    found = [({"task": name}, 4 if quick else NETWORKS[name]) for name in names if name == "asia" or not quick]
+    found = [({"task": name}, 6 if quick else NETWORKS[name]) for name in names if name == "asia" or not quick]
     if "diffprivlib" not in absent():
         left = set(logistic_sets.missing_sets())
         found += [({"task": name}, 5 if quick else 40) for name in FITS if name not in left]

@@ -30,7 +30,7 @@ from .harness import Experiment, Task, command
 from .networks import absent, available, theta_of
 from .pages import Check, Estimate, Page, estimate, markdown
 from .private_pgm import importable, read_by_mbi
-from .shipped import CALLS, NO_PAIRS, planned
+from .shipped import CALLS, NO_PAIRS, SHIPPED, planned
 from .tables_alone import tables_alone
 
 __all__ = ["EXPERIMENT", "NETWORKS", "relative"]
@@ -171,7 +171,8 @@ def present(frame: pd.DataFrame) -> Page:
 
 
 NOTES = (
-    f"Stars are those of {CALLS[NO_PAIRS]}, which spends all of epsilon on it; the default leaves it four fifths. "
+    f"Stars are those of {CALLS[NO_PAIRS]}, which spends all of epsilon on its plan; the {SHIPPED}, {CALLS[SHIPPED]}, "
+    "leaves the plan four fifths.\n\n"
     "Where sampling is most of an error (asia and the queries of all networks at epsilon 1 and 3) less noise changes "
     "little. D-Ind and Algorithm 1 are as in [Figure 2](chowdhury_figure_2.md); its budget ratios say what errors are "
     "worth in epsilon."

@@ -32,7 +32,7 @@ from discreet.queries.synthetic import sample_codes
 from .errors import simulated, single
 from .harness import Experiment, Task, command
 from .pages import Check, Estimate, Page, estimate, markdown
-from .shipped import CALLS, NO_PAIRS, planned
+from .shipped import CALLS, NO_PAIRS, SHIPPED, planned
 
 __all__ = [
     "EXPERIMENT",
@@ -263,8 +263,8 @@ def present(frame: pd.DataFrame) -> Page:
 
 
 NOTES = (
-    f"Releases are {CALLS[NO_PAIRS]}: nothing is spent on pairs that no table holds, as the default does; "
-    "[a page](audits.md) has what that changes.\n\n"
+    f"Releases are {CALLS[NO_PAIRS]}: nothing is spent on pairs that no table holds. The {SHIPPED}, {CALLS[SHIPPED]}, "
+    "does so, and [a page](audits.md) has what that changes.\n\n"
     "Of what no table holds together (*assumed*) nobody can know more than the network says, so that intervals fail "
     "where it is wrong; answers say which they are. *Inferred* triples rest on their pairs, and on what triples of the "
     "same release's tables teach of interactions beyond pairs. A wrong network is not found where no table holds what "
