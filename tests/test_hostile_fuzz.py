@@ -14,14 +14,17 @@ from folding import every
 from fuzzing import read_all, repeated
 from hostile import release_trees
 from hostile_readers import READERS, drawn, exported_account
+from hostile_sources import COSTLY, warm_up
+from sources import PEER_WARNINGS
 from tiny import TINY, counts_of
 
-FEW, MANY = 1_000, 20_000
+pytestmark = PEER_WARNINGS
+FEW, FEWER, MANY = 1_000, 100, 20_000
 
 
 def fuzz(reader: str, seed: int, count: int) -> None:
     make, read = READERS[reader]
-    for once in (release_trees, drawn, exported_account):
+    for once in (release_trees, drawn, exported_account, warm_up):
         once()  # not in every child
     report = read_all(read, repeated(random.Random(seed), make, count))
     print(f"{reader}: {report}")
@@ -33,11 +36,12 @@ def fuzz(reader: str, seed: int, count: int) -> None:
 
 @pytest.mark.parametrize("reader", READERS)
 def test_a_thousand_texts_are_read_or_refused(reader: str) -> None:
-    fuzz(reader, 1, FEW)
+    fuzz(reader, 1, FEWER if reader in COSTLY else FEW)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(
+    "reader", [pytest.param(one, marks=pytest.mark.slow if one in COSTLY else pytest.mark.thorough) for one in READERS]
+)
 def test_twenty_thousand_texts_are_read_or_refused(reader: str) -> None:
     fuzz(reader, 2, MANY)
 
