@@ -30,7 +30,17 @@ from discreet.queries.wire import RecordStream
 from fuzzing import damaged_text, odd_word
 from sources import CANARY
 
-__all__ = ["COSTLY", "NETWORK", "PLACE", "TABLE_READERS", "damaged_bytes", "from_bytes", "read_table", "warm_up"]
+__all__ = [
+    "COSTLY",
+    "NETWORK",
+    "PLACE",
+    "SHAPE",
+    "TABLE_READERS",
+    "damaged_bytes",
+    "from_bytes",
+    "read_table",
+    "warm_up",
+]
 
 PLACE = Path(tempfile.gettempdir()) / f"hostile-{random.SystemRandom().getrandbits(64):x}"
 """This process's file."""

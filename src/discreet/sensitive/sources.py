@@ -54,7 +54,6 @@ FAILURE_HINTS = {
     "Error": "is it whole?",
     "InvalidInputException": "is it whole, and has every row as many fields as the header?",
     "IOException": "is it whole, and of the format its name says?",
-    "OSError": "is it whole, and of the format its name says?",
     "OperationalError": "is the database there, and does it let you in?",
     "KeyError": "do its columns hold text, numbers or logical values?",
     "NotImplementedException": "do its columns hold text, numbers or logical values?",
