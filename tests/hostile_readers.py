@@ -1,14 +1,14 @@
-"""Generators for every reader of a file beside those of `hostile.py`: projects, scores, figures, tokens, stored draws.
+"""Generators for every reader of a file beside those of `hostile.py`; those of tables are in `hostile_sources.py`.
 
 Each keeps the grammar of its format, damages most of what it makes, and is read as users' code reads it.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import random
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -23,20 +23,20 @@ from discreet.app.deciding import _read_payoffs
 from discreet.app.ledgers import _read_json
 from discreet.model.arcs import quoted
 from discreet.model.project import Project, draft_project
-from discreet.posterior.stored import from_bytes, to_bytes
+from discreet.posterior.stored import evidence_in, to_bytes
+from discreet.posterior.stored import from_bytes as draws_of
 from discreet.privacy.ledger_entries import verify_document
 from discreet.privacy.settings import ledger_address
 from discreet.releases.document import read_design_file
 from discreet.server.tokens import TokenFile
 from fuzzing import damaged_text, damaged_tree, json_text, name, names, odd_value, odd_word
 from hostile import QUERY_SCHEMA, Generator
+from hostile_sources import PLACE, TABLE_READERS, damaged_bytes, from_bytes
 
 __all__ = ["READERS"]
 
 NUMBERS = (0, 1, -1, 0.5, 1e-320, 5e-324, 1e308, 10**400, -(10**400), 2**63, 1e-6, 12, True, None, "1", [1])
 """Numbers that JSON can say; floats cannot say all of them."""
-PLACE = Path(tempfile.gettempdir()) / f"hostile-{random.SystemRandom().getrandbits(64):x}"
-"""This process's file."""
 
 
 def from_file(read: Callable[[Path], object], ending: str) -> Callable[[str], None]:
@@ -287,9 +287,15 @@ def draws_bytes(rng: random.Random) -> str:
 
 def read_draws(text: str) -> None:
     """Read draws, and ask them."""
-    posterior = from_bytes(text.encode("latin-1"))
+    posterior = draws_of(text.encode("latin-1"))
     assert posterior.mean() is not None
     assert posterior._repr_html_()
+
+
+def packed_network(rng: random.Random) -> str:
+    """A network packed by gzip, mostly damaged before or after that."""
+    packed = gzip.compress(hostile.bif_text(rng).encode("utf-8", "surrogatepass"))
+    return damaged_bytes(rng, packed, 0.4).decode("latin-1")
 
 
 READERS: dict[str, tuple[Generator, Callable[[str], None]]] = {
@@ -307,5 +313,8 @@ READERS: dict[str, tuple[Generator, Callable[[str], None]]] = {
     "external": (external_text, read_external),
     "cells": (cells_text, from_file(read_cells, ".csv")),
     "draws": (draws_bytes, read_draws),
+    "heads of draws": (draws_bytes, from_bytes(evidence_in, ".draws")),
+    "packed network": (packed_network, from_bytes(dc.Network.read, ".bif.gz")),
+    **TABLE_READERS,
 }
 """A generator of texts for every reader of a file, and what reads them."""

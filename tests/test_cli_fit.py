@@ -38,7 +38,7 @@ def test_fit_for_a_person(run: Shell) -> None:
     assert code == 0 and lines[0].split() == ["independent,", "says", "the", "network", "effect", "p", "arcs", "that",
                                               "would", "carry", "it"]  # fmt: skip
     assert lines[1].startswith("a - b") and "contradicted" in lines[1] and lines[1].endswith("a -> b")
-    assert lines[-1].startswith("1 of 1 testable independences contradicted, most of all a - b")
+    assert lines[-1].startswith("1 of 1 testable independence contradicted, most of all a - b")
 
 
 def test_another_network_is_tested_as_from_python(run: Shell) -> None:
@@ -67,7 +67,7 @@ def test_answers_say_what_they_rest_on(run: Shell) -> None:
     code, out, _ = run(f"query {WRONG} {queries} --draws 60")
     assert code == 0 and out.splitlines()[0].endswith("rests on")
     assert "assumed: no table has a with d" in out.splitlines()
-    assert "posterior: pooled" in out and "read with 1 more arcs that its tables carry" in out
+    assert "posterior: pooled" in out and "read with 1 more arc that its tables carry" in out
     measured, assumed = run.json(f"query {WRONG} {queries} --draws 60")["answers"]
     assert (measured["basis"], measured["unmeasured"]) == ("measured", [])
     assert (assumed["basis"], assumed["unmeasured"]) == ("assumed", [["a", "d"]])

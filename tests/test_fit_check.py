@@ -82,8 +82,21 @@ def test_a_wrong_network_is_named_with_its_arc_and_effect(epsilon: float) -> Non
         first = check.contradicted[0]
         assert first.arcs == (("a", "b"),) and first.p < 1e-4
         assert first.effect == pytest.approx(effect, abs=0.012)
-        assert str(check).startswith("1 of 1 testable independences contradicted, most of all a - b (effect 0.0")
+        assert str(check).startswith("1 of 1 testable independence contradicted, most of all a - b (effect 0.0")
         assert "add a -> b" in str(check) and "4 of 6 pairs of variables lie in a table" in str(check)
+
+
+def test_what_is_contradicted_is_drawn_dashed_wherever_the_network_is() -> None:
+    """In the report and in a notebook, with what `fit` says; nothing is dashed where the network is right."""
+    for tie, dashed in ((0.08, 1), (0.0, 0)):
+        release = released(tie, 30_000, 0)
+        check, posterior = dc.fit(release), release.posterior(rng=1)
+        assert check.contradicted_pairs == (("a", "b"),) * dashed
+        alone = release.network.to_svg(refuted=check.contradicted_pairs)
+        for drawn in (alone, posterior._repr_html_(), dc.report(release, posterior=posterior)):
+            assert drawn.count("stroke-dasharray") == drawn.count("<title>a and b: contradicted</title>") == dashed
+        assert ("a and b are not independent" in alone) == bool(dashed)
+        assert str(check).replace(">", "&gt;") in posterior._repr_html_()
 
 
 def test_an_effect_that_changes_no_answer_is_no_contradiction() -> None:

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
-from contextlib import nullcontext, suppress
+import sqlite3
+from contextlib import closing, nullcontext, suppress
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import discreet as dc
+from discreet.posterior.stored import from_bytes
 from folding import every
 from fuzzing import read_all, repeated
 from hostile import release_trees
 from hostile_readers import READERS, drawn, exported_account
+from hostile_sources import COSTLY, SHAPE, read_sent, warm_up
+from sources import AB, PEER_WARNINGS, counted
 from tiny import TINY, counts_of
 
-FEW, MANY = 1_000, 20_000
+pytestmark = PEER_WARNINGS
+FEW, FEWER, MANY = 1_000, 100, 20_000
 
 
 def fuzz(reader: str, seed: int, count: int) -> None:
     make, read = READERS[reader]
-    for once in (release_trees, drawn, exported_account):
+    for once in (release_trees, drawn, exported_account, warm_up):
         once()  # not in every child
     report = read_all(read, repeated(random.Random(seed), make, count))
     print(f"{reader}: {report}")
@@ -33,11 +43,12 @@ def fuzz(reader: str, seed: int, count: int) -> None:
 
 @pytest.mark.parametrize("reader", READERS)
 def test_a_thousand_texts_are_read_or_refused(reader: str) -> None:
-    fuzz(reader, 1, FEW)
+    fuzz(reader, 1, FEWER if reader in COSTLY else FEW)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(
+    "reader", [pytest.param(one, marks=pytest.mark.slow if one in COSTLY else pytest.mark.thorough) for one in READERS]
+)
 def test_twenty_thousand_texts_are_read_or_refused(reader: str) -> None:
     fuzz(reader, 2, MANY)
 
@@ -68,3 +79,37 @@ def test_numbers_that_no_float_holds_are_refused_by_name(number: Any, field: str
     for place in ("candidates", "range", "scores"):
         with pytest.raises(dc.InputError, match=f"'{place}' of a score"):
             dc.scores.read_score_file(json.dumps(table | {"scores": [[1, 0], [0, 1]]} | {place: [[10**400, 1]] * 2}))
+
+
+def test_a_pool_that_no_memory_holds_is_refused_in_stored_draws() -> None:
+    """NumPy makes as many words as a stored generator says."""
+    raw = drawn()[:-32]
+    start = raw.index(b"{") - 8
+    end = start + 8 + int.from_bytes(raw[start : start + 8], "little")
+    head = json.loads(raw[start + 8 : end])
+    head["generator"]["pool_size"] = 2**53
+    text = json.dumps(head).encode()
+    text += b" " * (-len(text) % 8)
+    content = raw[:start] + len(text).to_bytes(8, "little") + text + raw[end:]
+    with pytest.raises(dc.InputError, match="pool_size"):
+        from_bytes(content + sha256(content).digest())
+
+
+def test_a_column_that_may_not_be_null_takes_texts_for_missing_values(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "r.db")) as base, base:
+        base.execute("CREATE TABLE t (x TEXT NOT NULL)")
+        base.executemany("INSERT INTO t VALUES (?)", [("a",), ("?",), ("b",)])
+    assert counted(f"sqlite:///{tmp_path}/r.db", AB, table="t", na_values=["?"], missing="drop") == [1, 1]
+
+
+def test_text_that_a_server_sends_beyond_its_bytes_is_refused(tmp_path: Path) -> None:
+    """Arrow trusts the offsets that it reads; who looks at such a cell reads memory that is none of it."""
+    column = pa.Array.from_buffers(
+        pa.string(), 3, [None, pa.py_buffer(np.array([0, 9, 9, 3], np.int32)), pa.py_buffer(b"aba")]
+    )
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, SHAPE) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays([column, pa.array([1, 2, 3], SHAPE.types[1])], schema=SHAPE))
+    (tmp_path / "sent").write_bytes(sink.getvalue())
+    with pytest.raises(dc.DiscreetError, match="something else than records"):
+        read_sent(tmp_path / "sent")

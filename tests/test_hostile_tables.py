@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import gzip
 import io
-import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,23 +21,15 @@ import pytest
 
 import discreet as dc
 from discreet.sensitive.record_files import COLUMN_LIMIT, FOOTER_LIMIT, HEADER_LIMIT
-from fuzzing import CPU_S, MIB, Report, damaged_text, odd_word, read_all
+from fuzzing import CPU_S, MIB, Report, read_all
+from hostile_sources import read_table as read
 from sources import CANARY, PEER_WARNINGS, alone
 
 pytestmark = PEER_WARNINGS
 
 NAMES = ("x", 'a "q"', "x; DROP TABLE records--", "*", "COLUMNS(*)", "../../etc/passwd", "two\nlines", "é雪", "k0", "n")
 """Names that a schema may declare and a table may have."""
-VARIABLES = (dc.Variable("x", ("a", "b")), dc.Variable("y", ("0", "1")), dc.Variable("z", bounds=(0, 9), bins=(5,)))
-NETWORK = dc.Network(VARIABLES, {"x": (), "y": ("x",), "z": ("y",)})
 GIB = 2**30
-
-
-def read(source: Any, network: dc.Network = NETWORK) -> dc.results.Counts:
-    """All that a curator does with a table."""
-    records = dc.read_records(source, network.schema, missing="drop", out_of_bounds="clip", na_values=["?"])
-    dc.check(records)
-    return dc.count(records, network)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -238,80 +229,3 @@ def test_a_table_at_the_limits_is_read(tmp_path: Path) -> None:
         report = read_all(lambda path: read(path, alone(X)), [tmp_path / "r.csv"], cpu_s=8, memory=3 * GIB)
         sound(report)
         assert report.accepted == 1, report
-
-
-# ---------------------------------------------------------------------------------------------------------- generated
-
-
-def cell(rng: random.Random) -> str:
-    """A field of CSV, mostly of the schema."""
-    if rng.random() < 0.9:
-        return rng.choice(("a", "b", "0", "1", "0.0", " 1", "5", "9.5", "", "?", '"a"', '"b"'))
-    return odd_word(rng) + rng.choice(("", CANARY))
-
-
-def csv_text(rng: random.Random) -> bytes:
-    """A small CSV file: a grammar, and damage to what it says."""
-    mark = rng.choice((",", ",", ";", "\t", "|"))
-    names = ["x", "y", "z", *(["other"] if rng.random() < 0.5 else [])]
-    rng.shuffle(names)
-    rows = [names, *([cell(rng) for _ in names] for _ in range(rng.choice((0, 1, 3, 8))))]
-    text = rng.choice(("\n", "\n", "\r\n")).join(mark.join(row) for row in rows)
-    if rng.random() < 0.6:
-        text = damaged_text(rng, text, (",", ";", '"', "\n", "\r", "x", "y,z", CANARY))
-    encoding = rng.choice(("utf-8",) * 8 + ("utf-8-sig", "utf-16", "latin-1"))
-    return text.encode(encoding, "ignore" if encoding != "utf-8" else "surrogatepass")
-
-
-def parquet_bytes(rng: random.Random) -> bytes:
-    """A small Parquet file of odd types, some of whose bytes are others."""
-    kinds: tuple[tuple[list[Any], pa.DataType], ...] = (
-        (["a", "b", None], pa.string()), ([0, 1, 5], pa.int8()), ([0.0, 1.0, 9.5], pa.float32()),
-        ([True, False, None], pa.bool_()), ([CANARY, "?", ""], pa.large_string()), ([0, 1, None], pa.decimal128(9, 2)),
-        ([[1], [], None], pa.list_(pa.int64())), ([b"a", b"\xff", None], pa.binary()),
-        ([0, 1, 2], pa.timestamp("ms")), ([None] * 3, pa.null()),
-    )  # fmt: skip
-    table = pa.table({name: pa.array(*rng.choice(kinds)) for name in ("x", "y", "z")})
-    sink = io.BytesIO()
-    pq.write_table(table, sink, compression=rng.choice(("none", "snappy", "zstd")), use_dictionary=rng.random() < 0.5)
-    raw = bytearray(sink.getvalue())
-    for _ in range(rng.choice((0, 1, 1, 2, 8))):
-        raw[rng.randrange(len(raw))] = rng.randrange(256)
-    if rng.random() < 0.1:
-        del raw[rng.randrange(len(raw)) :]
-    return bytes(raw)
-
-
-def reader(folder: Path) -> Callable[[tuple[str, bytes]], object]:
-    """Writes a generated file and reads it; CSV also as a stream."""
-
-    def write_and_read(given: tuple[str, bytes]) -> None:
-        kind, content = given
-        if kind == "stream":
-            read(io.BytesIO(content))
-        else:
-            (folder / f"r.{kind}").write_bytes(content)
-            read(folder / f"r.{kind}")
-
-    return write_and_read
-
-
-def generated(seed: int, count: int) -> Iterator[tuple[str, bytes]]:
-    rng = random.Random(seed)
-    for _ in range(count):
-        kind = rng.choice(("csv", "csv", "stream", "parquet"))
-        yield kind, parquet_bytes(rng) if kind == "parquet" else csv_text(rng)
-
-
-@pytest.mark.parametrize("seed", [7, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(8, 11))])
-def test_generated_tables_are_read_or_refused(seed: int, tmp_path: Path) -> None:
-    # Each takes about 0.06 CPU s: an engine is made, and three queries run.
-    report = read_all(reader(tmp_path), generated(seed, 120))
-    sound(report)
-    assert min(report.accepted, report.refused) > 10, report
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100))
-def test_many_generated_tables_are_read_or_refused(seed: int, tmp_path: Path) -> None:
-    sound(read_all(reader(tmp_path), generated(1000 + seed, 1000)))

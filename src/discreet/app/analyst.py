@@ -38,6 +38,7 @@ from discreet.app.posteriors import (
 )
 from discreet.app.report import origin_lines
 from discreet.errors import InputError, shown
+from discreet.model.drawing import with_noun
 from discreet.model.late import import_late
 from discreet.model.query_grammar import parse_regression
 from discreet.releases.combined import Evidence
@@ -229,7 +230,7 @@ def _say_origin(evidence: Evidence, posterior: dc.results.PosteriorDraws) -> tup
     networks = [part.network for part in combined.parts]
     told: dict[str, object] = documents.source_document(evidence, posterior, checked)
     arcs = 0 if posterior.saturated is None else len(posterior.saturated.network.arcs) - len(posterior.network.arcs)
-    read = f", read with {arcs} more arcs that its tables carry" if arcs else ""
+    read = f", read with {with_noun(arcs, 'more arc')} that its tables carry" if arcs else ""
     network = f"network: {checked}" if checked.pairs_in_tables else "network: taken as it is"
     lines = [f"posterior: {posterior.method}{read}", network, *origin_lines(*networks)]
     if how := told.get("missing"):

@@ -13,7 +13,17 @@ from discreet.model.arcs import quoted
 from discreet.model.layout import Cell, Layout, generations, layout
 from discreet.model.schema import Variable
 
-__all__ = ["as_svg", "as_text", "columns_of", "html_text", "place_nodes", "with_noun"]
+__all__ = [
+    "BOW_PIXELS",
+    "DASHES",
+    "as_svg",
+    "as_text",
+    "columns_of",
+    "draw_refuted",
+    "html_text",
+    "place_nodes",
+    "with_noun",
+]
 
 Parents = Mapping[str, tuple[str, ...]]
 
@@ -34,6 +44,10 @@ BAR_INSET_PIXELS = 4
 """From the edge of a box to the bar inside it."""
 MOST_PORT_PIXELS = 11.0
 """Most pixels between two arrowheads at one node."""
+DASHES = 'fill="none" stroke="#9c2a12" stroke-width="1.6" stroke-dasharray="6 4"'
+"""Of a line between two variables that a table joins, and the network does not."""
+BOW_PIXELS = 26
+"""How far above a row the handles of a line within it are: it rises by three quarters of that, within the margin."""
 
 
 def with_noun(number: int, word: str) -> str:
@@ -125,7 +139,10 @@ def _write_node(title: str, size: int, parents: Iterable[str], widths: tuple[int
 
 
 def as_svg(
-    variables: Sequence[Variable], parents: Parents, widths_of_intervals: Mapping[str, float] | None = None
+    variables: Sequence[Variable],
+    parents: Parents,
+    widths_of_intervals: Mapping[str, float] | None = None,
+    refuted: Iterable[tuple[str, ...]] = (),
 ) -> str:
     """A picture in layers, parents above children.
 
@@ -133,9 +150,10 @@ def as_svg(
         variables: with their states, which are tooltips.
         parents: of each, without cycles.
         widths_of_intervals: of each node's probabilities, from 0 to 1: a bar along the lower edge of its box.
+        refuted: pairs that the data call dependent, and the arcs do not: a dashed line each.
 
     Returns:
-        SVG of one colour, the same for the same network. Arcs of one node share a line as far as they go together; each
+        SVG, the same for the same network. Arcs of one node share a line as far as they go together; each
         ends in an arrowhead at its child.
     """
     labels, widths, places = place_nodes(parents)
@@ -144,6 +162,8 @@ def as_svg(
     told = "; ".join(f"{parent} -> {name}" for parent, name in arcs) or "none"
     title = f"Bayesian network of {with_noun(len(labels), 'node')} and {with_noun(len(arcs), 'arc')}"
     bars = widths_of_intervals or {}
+    pairs = tuple(refuted)
+    told += "".join(f"; {' and '.join(pair)} are not independent, say the data" for pair in pairs)
     told += "".join(f"; intervals of {name}: {bar:.2g} wide" for name, bar in bars.items())
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width}" height="{height}" '
@@ -155,6 +175,7 @@ def as_svg(
         *(_draw_trunk(places, name) for name in parents if len(places.trunk(name)) > 1),
         *(line for name in parents for line in _draw_arrows(places, name, parents[name], widths[name])),
         "</g>",
+        *draw_refuted(pairs, {name: _find_port(places, name, width) for name, width in widths.items()}),
         '<g fill="#f2f2f2" stroke="#222222">',
         *(line for one in variables for line in _draw_box(places, one, labels, widths, bars.get(one.name))),
         "</g>",
@@ -213,6 +234,28 @@ def _draw_arrows(places: Layout, node: str, parents: Iterable[str], width: float
             f'<g class="arc"><title>{html_text(f"{cell[0]} -> {node}")}</title>'
             f'<path d="{_draw_curve(cell, places.x[cell], x, top - 2 * half)}"/>'
             f'<path d="M{x:.1f} {top}l{-half} {-2.4 * half}h{2 * half}z" fill="#555555" stroke="none"/></g>'
+        )
+
+
+def _find_port(places: Layout, node: str, width: float) -> tuple[float, int, int]:
+    """Where a dashed line meets a node: across, at its upper edge, at its lower edge."""
+    row = places.rows[node]
+    return places.x[node, row] + width / 4, _find_top(row), _find_top(row) + BOX_PIXELS
+
+
+def draw_refuted(pairs: Iterable[tuple[str, ...]], ports: Mapping[str, tuple[float, int, int]]) -> Iterator[str]:
+    """Dashed lines between boxes, down from one to a lower one, in a bow above those of one row.
+
+    Args:
+        pairs: of variables that the data call dependent.
+        ports: of each box: place across, upper edge and lower edge.
+    """
+    for pair in pairs:
+        (start, top, bottom), (end, edge, _) = sorted((ports[name] for name in pair), key=lambda port: (port[1], port))
+        begin, middle = (top, top - BOW_PIXELS) if top == edge else (bottom, (bottom + edge) / 2)
+        yield (
+            f'<path {DASHES} d="M{start:.1f} {begin}C{start:.1f} {middle} {end:.1f} {middle} {end:.1f} {edge}">'
+            f"<title>{html_text(' and '.join(pair))}: contradicted</title></path>"
         )
 
 

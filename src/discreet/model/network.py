@@ -372,20 +372,26 @@ class Network(Graph, Framed):
         """
         return drawing.as_text(self.variables, self.parents)
 
-    def to_svg(self, *, widths_of_intervals: Mapping[str, float] | None = None) -> str:
+    def to_svg(
+        self,
+        *,
+        widths_of_intervals: Mapping[str, float] | None = None,
+        refuted: Iterable[tuple[str, ...]] = (),
+    ) -> str:
         """Draw the nodes in layers, parents above children.
 
         Args:
             widths_of_intervals: of the probabilities of each node, from 0 to 1: a bar in its box, full at 1; None
                 draws none.
+            refuted: pairs that the data call dependent, as `fit(release).contradicted_pairs` does: a dashed line each.
 
         Returns:
-            SVG in shades of grey; the same for the same network.
+            SVG in shades of grey, dashed lines in red; the same for the same network.
 
         Raises:
             InputError: too large to be drawn, at thousands of nodes with long arcs.
         """
-        return drawing.as_svg(self.variables, self.parents, widths_of_intervals)
+        return drawing.as_svg(self.variables, self.parents, widths_of_intervals, refuted)
 
     def _repr_html_(self) -> str:
         """The drawing, for a notebook; names in layers where it would be too large."""

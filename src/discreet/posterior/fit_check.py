@@ -40,6 +40,7 @@ from discreet.errors import InputError, printable
 from discreet.inference.forward import forward_pass
 from discreet.inference.interactions import contrast_matrices, interaction_contrasts, positions, transformed
 from discreet.model.arrays import Floats, margin
+from discreet.model.drawing import with_noun
 from discreet.model.intervals import Framed
 from discreet.model.network import Network
 from discreet.model.progress import under_way
@@ -139,6 +140,11 @@ class FitCheck(Framed):
         """Tests that the network fails, those of the largest effect first."""
         return tuple(test for test in self.tests if test.contradicted)
 
+    @property
+    def contradicted_pairs(self) -> tuple[tuple[str, ...], ...]:
+        """Pairs that tables join and arcs do not, first those of the largest effect."""
+        return tuple(test.variables for test in self.contradicted if len(test.variables) == 2)
+
     def __str__(self) -> str:
         """The result in one line: how many tests fail, the worst of them, and how much could be tested."""
         told = f"{self.pairs_in_tables} of {self.pairs} pairs of variables lie in a table"
@@ -146,11 +152,12 @@ class FitCheck(Framed):
             return f"nothing that the network says could be tested; {told}"
         found = self.contradicted
         if not found:
-            return f"none of {len(self.tests)} testable independences is contradicted; {told}"
+            return f"none of {with_noun(len(self.tests), 'testable independence')} is contradicted; {told}"
         worst = found[0]
         arcs = ", ".join(f"{parent} -> {child}" for parent, child in worst.arcs)
         largest = printable(f"{' - '.join(worst.variables)} (effect {worst.effect:.3f}; add {arcs})")
-        return f"{len(found)} of {len(self.tests)} testable independences contradicted, most of all {largest}; {told}"
+        tested = with_noun(len(self.tests), "testable independence")
+        return f"{len(found)} of {tested} contradicted, most of all {largest}; {told}"
 
     def tidy(self) -> list[dict[str, Any]]:
         """A row for each test, those of the largest effect first.

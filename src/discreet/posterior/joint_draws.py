@@ -13,9 +13,10 @@ from discreet.errors import InputError
 from discreet.inference.interactions import MOST_VARIABLES
 from discreet.model.arrays import balanced_quantiles
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.drawing import html_text
 from discreet.model.intervals import Intervals
 from discreet.model.late import import_late
-from discreet.model.network import Network
+from discreet.model.network import MOST_DRAWN_NODES, Network
 from discreet.model.query_grammar import Query
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Tables
@@ -215,8 +216,12 @@ class PosteriorDraws(Intervals):
         return f"{head}\n\n{queries.marginals(self).summary(width=width)}"
 
     def _repr_html_(self) -> str:
-        """The network, and how the draws were made, for a notebook: no family is drawn for it."""
-        return f"<p>{self.cells.draws:,} posterior draws, {self.method or 'given'}</p>{self.network._repr_html_()}"
+        """The network, how the draws were made, and what contradicts it, for a notebook: no family is drawn for it."""
+        head, network = f"<p>{self.cells.draws:,} posterior draws, {self.method or 'given'}</p>", self.network
+        if self.basis is None or len(network.nodes) > MOST_DRAWN_NODES:
+            return f"{head}{network._repr_html_()}"
+        drawn = network.to_svg(refuted=self.basis.fit_check.contradicted_pairs)
+        return f'{head}<p>{html_text(self.basis.fit_check)}</p><div style="overflow-x: auto">{drawn}</div>'
 
     @property
     def doubtable(self) -> bool:

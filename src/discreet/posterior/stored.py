@@ -54,12 +54,12 @@ ROW_SUM_TOLERANCE = 1e-9
 
 
 class _Generator(Part):
-    """State of a generator of random numbers: PCG64, and the seeds of its children."""
+    """State of a generator of random numbers: PCG64, and the seeds of its children; all as `default_rng` makes them."""
 
     state: dict[str, Any]
     entropy: int | list[int]
     spawn_key: list[int]
-    pool_size: int
+    pool_size: Literal[4]  # a file could name billions of words, which NumPy would make
     children: int
 
 
@@ -318,14 +318,14 @@ def _store_generator(rng: np.random.Generator) -> _Generator | None:
     if not isinstance(bits, np.random.PCG64) or not isinstance(seeds, np.random.SeedSequence):
         return None
     entropy = seeds.entropy
-    if entropy is None:
+    if entropy is None or seeds.pool_size != 4:
         return None
     whole = int(entropy) if isinstance(entropy, int | np.integer) else [int(word) for word in entropy]
     return _Generator(
         state=dict(bits.state),
         entropy=whole,
         spawn_key=[int(word) for word in seeds.spawn_key],
-        pool_size=seeds.pool_size,
+        pool_size=4,
         children=seeds.n_children_spawned,
     )
 

@@ -111,7 +111,8 @@ def report(
             "uncertain": html_table(_list_uncertain(drawn, spans)),
             "widths": {node: float(np.mean(upper - lower)) for node, (lower, upper) in spans.items()},
         }
-    told["drawing"] = release.network.to_svg(widths_of_intervals=told["widths"]) if told["drawn"] else ""
+    if told["drawn"]:
+        told["drawing"] = release.network.to_svg(widths_of_intervals=told["widths"], refuted=told["refuted"])
     told["policy"] = report_policy()
     return str(_templates().get_template("report.html" if form == "html" else "report.md").render(told))
 
@@ -178,6 +179,8 @@ def _describe(release: Release, balance: Balance | None, name: str) -> dict[str,
         "public": _list_public(release),
         "dropped": _list_dropped(release),
         "drawn": drawn,
+        "drawing": "",
+        "refuted": () if checked is None else checked.contradicted_pairs,
         "arcs": [] if network is None else [(node, listed(network.parents[node])) for node in network.nodes],
         "too_large": "" if network is None or drawn else f"{len(network.nodes):,} variables: too many to draw here",
         "learned": "" if network is None or network.learned is None else f". It was {network.learned}",

@@ -385,6 +385,7 @@ def _read_batches(remote: RemotePosterior, source: RecordStream, shape: pa.Schem
                 if stream.schema != shape:
                     raise DiscreetError(f"{remote.wire.url} sends records of other columns")
                 for batch in stream:
+                    batch.validate(full=True)  # offsets beyond its bytes would end the process that looks at a cell
                     read += batch.num_rows
                     yield batch
         except (pa.ArrowException, OSError):

@@ -450,7 +450,7 @@ def without(column: ir.Column, texts: Sequence[str], *, numbers_too: bool, exact
                 says_so |= matches(value, pattern(spelling))
     else:
         return column
-    return says_so.ifelse(ibis.null(column.type()), column)
+    return says_so.ifelse(ibis.null(column.type().copy(nullable=True)), column)  # a column may be NOT NULL
 
 
 def _is_text(column: ir.Column, variable: Variable) -> bool:

@@ -48,6 +48,7 @@ FAILURE_HINTS = {
     "BinderException": "are the names of its columns all different?",
     "CannotCoerce": "has a column a type such as money or oid? Cast it to text or to numbers, in a view of the table.",
     "ConversionException": "do its columns have the types that the schema needs?",
+    "DatabaseError": "is it whole?",
     "DatatypeMismatch": "is a column an enum? Cast it to text, in a view of the table.",
     "EOFError": "is it whole?",
     "Error": "is it whole?",
@@ -61,6 +62,7 @@ FAILURE_HINTS = {
     "PySparkRuntimeError": "does its Java run, and has the session not been stopped?",
     "OutOfMemoryException": "is a cell very large, or no room left for what does not fit into memory?",
     "UnicodeDecodeError": "is it UTF-8 text, not packed?",
+    "error": "is it packed, as its name says, and whole?",
     "ValueError": "do its columns hold text, numbers or logical values?",
 }
 """What to look at, for the engine's kinds of failure; their own text may quote a record."""

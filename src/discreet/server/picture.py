@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from discreet.errors import printable
-from discreet.model.drawing import columns_of, cut, html_text, with_noun
+from discreet.model.drawing import BOW_PIXELS, DASHES, columns_of, cut, draw_refuted, html_text, with_noun
 from discreet.model.layout import Layout, layout
 from discreet.model.network import Network
 from discreet.model.schema import Variable
@@ -55,11 +55,7 @@ SHAPES = {
     'stroke-dasharray="2 1.3"/>',
     "observed": '<path d="M1.5 6.2L4.8 9.5L10.5 2.6" fill="none" stroke="#8a4300" stroke-width="2.2"/>',
 }
-DASHES = 'fill="none" stroke="#9c2a12" stroke-width="1.6" stroke-dasharray="6 4"'
-"""Of a line between two variables that a table joins, and the network does not."""
 REFUTED_MARK = f'<svg class="mark" width="34" height="12" aria-hidden="true"><path d="M0 6h34" {DASHES}/></svg>'
-BOW_PIXELS = 30
-"""How far above a row the handles of a line within it are: it rises by three quarters of that."""
 FONT = 'font-family="system-ui, -apple-system, Segoe UI, Roboto, sans-serif"'
 
 
@@ -263,7 +259,7 @@ def draw_network(
         f'<title id="picture-title">{places.title}</title><desc>{told}</desc>',
         f'<rect y="{-top}" {size} fill="#ffffff"/>' if links is None else "",
         places.arcs,
-        *_draw_refuted({box.variable.name: box for box in places.boxes}, refuted),
+        *draw_refuted(refuted, {box.variable.name: _find_port(box) for box in places.boxes}),
     ]
     for box in places.boxes:
         name = box.variable.name
@@ -272,17 +268,9 @@ def draw_network(
     return "\n".join(lines)
 
 
-def _draw_refuted(boxes: Mapping[str, _Box], refuted: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Lines between boxes, behind all others: down from one to a lower one, in a bow above those of one row."""
-    for pair in refuted:
-        upper, lower = sorted((boxes[name] for name in pair), key=lambda box: (box.y, box.x))
-        start, end = (box.x + 0.75 * box.width for box in (upper, lower))
-        begin = upper.y if upper.y == lower.y else upper.y + upper.height
-        middle = upper.y - BOW_PIXELS if upper.y == lower.y else (begin + lower.y) / 2
-        yield (
-            f'<path {DASHES} d="M{start:.1f} {begin}C{start:.1f} {middle} {end:.1f} {middle} {end:.1f} {lower.y}">'
-            f"<title>{escape(printable(' and '.join(pair)))}: contradicted</title></path>"
-        )
+def _find_port(box: _Box) -> tuple[float, int, int]:
+    """Where a dashed line meets a box."""
+    return box.x + 0.75 * box.width, box.y, box.y + box.height
 
 
 def _draw_box(box: _Box, answer: Answer | None, state: str | None, links: StateLinks | None) -> Iterator[str]:

@@ -110,8 +110,7 @@ def ask_states(reading: Reading, asked: PageRequest) -> replies.Question:
 
 def _refuted_pairs(reading: Reading) -> list[tuple[str, ...]]:
     """Pairs of a network that tables join and its arcs do not, first those of the largest effect."""
-    wrong = reading.checked.contradicted if reading.version.over_network else ()
-    return [test.variables for test in wrong if len(test.variables) == 2]
+    return list(reading.checked.contradicted_pairs) if reading.version.over_network else []
 
 
 def ask_fit_words(reading: Reading) -> replies.Question:

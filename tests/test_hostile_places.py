@@ -1,0 +1,111 @@
+"""Every place of the package that opens a file, beside the readers of generated inputs in `hostile_readers`.
+
+A new place fails here until its reader is named, or why no stranger's file comes there.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import discreet
+from hostile_readers import READERS
+
+ROOT = Path(discreet.__file__).parent
+OPENERS = {
+    "GzipFile", "ParquetFile", "connect", "create_engine", "dataset", "decompress", "from_connection", "open",
+    "open_stream", "read_bytes", "read_csv", "read_metadata", "read_packed_text", "read_schema", "read_text",
+}  # fmt: skip
+"""What opens a file, whoever's function it is."""
+OWN = "a file of the package or of the system"
+WRITTEN = "a file that is written or locked, and not read"
+SERVER = "a server, and no file"
+PLAIN = "what others read files with"
+OTHER = "a word that means something else there"
+NETWORKS = ("BIF", "XMLBIF", "packed network")
+CSVS = ("CSV", "packed CSV")
+
+PLACES: dict[str, tuple[str, ...] | str] = {
+    "app/arguments.py network_over": (*NETWORKS, "arcs"),
+    "app/arguments.py queries_of": ("queries", "query"),
+    "app/deciding.py _read_payoffs": ("payoffs",),
+    "app/demo.py run_demo": OWN,
+    "app/ledgers.py _read_json": ("account",),
+    "app/ledgers.py open_account": ("ledger",),
+    "app/network_view.py _read_network": NETWORKS,
+    "app/posteriors.py _begins_with": ("draws",),
+    "app/terminal.py abandon_stdout": OWN,
+    "mechanisms/factored.py _read_factor": ("factor",),
+    "mechanisms/private_selection.py prepaid": OWN,
+    "model/json_files.py _link_nameless": WRITTEN,
+    "model/json_files.py _open_new": WRITTEN,
+    "model/json_files.py decompress": PLAIN,
+    "model/json_files.py read_bytes": PLAIN,
+    "model/json_files.py read_packed_text": PLAIN,
+    "model/json_files.py read_text": PLAIN,
+    "model/late.py late_names": OWN,
+    "model/network.py Network": (*NETWORKS, "arcs"),
+    "model/network_files.py read_network": NETWORKS,
+    "model/project.py Project": ("project",),
+    "model/schema.py Schema": ("schema",),
+    "model/score_files.py read_score_file": ("score",),
+    "posterior/stored.py _head_of": ("heads of draws",),
+    "posterior/stored.py check_draws": ("draws",),
+    "posterior/stored.py load_draws": ("draws",),
+    "privacy/default_account.py _open_or_find": ("ledger",),
+    "privacy/ledger_books.py script": OWN,
+    "privacy/ledger_database.py Database": ("ledger",),
+    "privacy/ledger_database.py _create_private": WRITTEN,
+    "privacy/ledger_database.py _make_engine": ("ledger",),
+    "privacy/ledger_database.py _refuse_network": OWN,
+    "privacy/settings.py _read_settings": ("settings",),
+    "queries/column_moments.py Moments": OTHER,
+    "queries/regress.py regress": OTHER,
+    "queries/release_report.py _texts": OWN,
+    "queries/remote.py _read_batches": ("records sent",),
+    "queries/synthetic.py write_records": WRITTEN,
+    "queries/wire.py Wire": SERVER,
+    "queries/wire.py _Line": SERVER,
+    "releases/combined.py load": ("release", "combined"),
+    "releases/document.py read_design_file": ("design",),
+    "releases/external_cells.py _read_csv": ("cells",),
+    "releases/external_figures.py External": ("external",),
+    "releases/release.py Release": ("release",),
+    "sensitive/engine.py _make_locked": WRITTEN,
+    "sensitive/engine.py _remove_if_left": WRITTEN,
+    "sensitive/engine.py open_engine": ("DuckDB",),
+    "sensitive/object_stores.py open_dataset": ("data set",),
+    "sensitive/object_stores.py open_store": ("Parquet of a store",),
+    "sensitive/record_files.py _has_long_line": CSVS,
+    "sensitive/record_files.py _plan_parquet": ("Parquet",),
+    "sensitive/record_files.py _plan_parquet_blocks": ("Parquet",),
+    "sensitive/record_files.py _read_header": CSVS,
+    "sensitive/record_files.py parse_csv": ("CSV stream",),
+    "sensitive/sources.py _open_base": ("SQLite", "DuckDB"),
+    "sensitive/sources.py _open_server": SERVER,
+    "sensitive/spark.py open_spark": SERVER,
+    "sensitive/spark.py spark_table": SERVER,
+    "server/page_frame.py _static": OWN,
+    "server/page_frame.py _templates": OWN,
+    "server/shelf.py _read": ("release", "combined", "draws", "heads of draws"),
+    "server/tokens.py _held": WRITTEN,
+    "server/tokens.py _read": ("tokens",),
+}
+"""The readers that stand for each place, or why no stranger's file comes there."""
+
+
+def places() -> Iterator[str]:
+    """Functions and classes that open something, by their file."""
+    for path in ROOT.rglob("*.py"):
+        for top in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(top, ast.FunctionDef | ast.ClassDef):
+                words = {node.id for node in ast.walk(top) if isinstance(node, ast.Name)}
+                words |= {node.attr for node in ast.walk(top) if isinstance(node, ast.Attribute)}
+                if words & OPENERS:
+                    yield f"{path.relative_to(ROOT).as_posix()} {top.name}"
+
+
+def test_every_place_that_opens_a_file_is_a_reader_of_generated_inputs() -> None:
+    assert set(places()) == set(PLACES)
+    assert {reader for told in PLACES.values() if isinstance(told, tuple) for reader in told} == set(READERS)
