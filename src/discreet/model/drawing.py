@@ -14,16 +14,8 @@ from discreet.model.layout import Cell, Layout, generations, layout
 from discreet.model.schema import Variable
 
 __all__ = [
-    "BOW_PIXELS",
-    "DASHES",
-    "as_svg",
-    "as_text",
-    "columns_of",
-    "draw_refuted",
-    "html_text",
-    "place_nodes",
-    "with_noun",
-]
+    "BOW_PIXELS", "DASHES", "as_svg", "as_text", "columns_of", "draw_refuted", "html_text", "place_nodes", "with_noun",
+]  # fmt: skip
 
 Parents = Mapping[str, tuple[str, ...]]
 

@@ -373,10 +373,7 @@ class Network(Graph, Framed):
         return drawing.as_text(self.variables, self.parents)
 
     def to_svg(
-        self,
-        *,
-        widths_of_intervals: Mapping[str, float] | None = None,
-        refuted: Iterable[tuple[str, ...]] = (),
+        self, *, widths_of_intervals: Mapping[str, float] | None = None, refuted: Iterable[tuple[str, ...]] = ()
     ) -> str:
         """Draw the nodes in layers, parents above children.
 
