@@ -177,7 +177,8 @@ def release(
 
     Raises:
         BudgetError: the account cannot pay.
-        InputError: the parts do not fit together, or the guarantee cannot be met. Nothing is charged on either error.
+        InputError: the parts do not fit together, the guarantee cannot be met, or no reader would take the release.
+            Nothing is charged on either error.
 
     Guarantee:
         `guarantee`, for the records behind `statistic`, by the mechanism's own proof; the noise comes from the

@@ -75,7 +75,8 @@ def posterior_sampler(
 
     Raises:
         InputError: no draws, a temper or floor out of range; when a release is calibrated, one that costs more than the
-            guarantee, a floor or given nodes together with a delta, an unknown node, or nothing left to draw.
+            guarantee, a floor or given nodes together with a delta, an unknown node, nothing left to draw, or, without
+            a delta, a prior of which a row sums to more than 1e9.
 
     Guarantee:
         Pure: `draws * 2 tau sum_i L_i` under REPLACE, half of that under ADD_REMOVE, where 1/20 of epsilon goes to the
