@@ -6,6 +6,7 @@ import gc
 import os
 import pickle
 import warnings
+import weakref
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -185,6 +186,25 @@ def test_nothing_but_the_winner_is_kept(kind: str, monkeypatch: pytest.MonkeyPat
     assert after == before_fit
 
 
+@EACH
+def test_two_fits_are_there_at_most_while_a_search_runs(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of any number of tries: the one that is chosen so far, and the one that is made."""
+    monkeypatch.setattr(SearchPlan, "order", lambda self, entropy: [0, 1, 2] * 4)
+    fits: list[weakref.ref[Any]] = []
+    there = []
+    whole = grid_search._attempt
+
+    def watched(estimator: Any, part: Any, target: Any) -> Any:
+        gc.collect()
+        fits.append(weakref.ref(estimator))
+        there.append(sum(one() is not None for one in fits))
+        return whole(estimator, part, target)
+
+    monkeypatch.setattr(grid_search, "_attempt", watched)
+    search = searching(kind, opened()).fit(*records())
+    assert len(there) == 12 and max(there) == 2 and search.best_estimator_ in [one() for one in fits]
+
+
 def test_the_bounds_of_the_winner_are_of_the_one_charge() -> None:
     """Bounds that a try found are released with it, under the promise of the search."""
     paying, (X, y) = opened(), records(2000)
@@ -212,27 +232,36 @@ def test_a_generator_of_the_callers_does_not_tell_how_many_were_tried(
     assert states[0] == states[1]
 
 
-def failing(monkeypatch: pytest.MonkeyPatch, fails: Callable[[Any], bool]) -> None:
+def failing(
+    monkeypatch: pytest.MonkeyPatch, fails: Callable[[Any], bool], kind: type[BaseException] = ValueError
+) -> None:
     """Fits of some settings warn, and fail after their release with the words of a record."""
     whole = dc.PrivateNaiveBayes.predict
 
     def predict(self: Any, X: Any) -> Any:
         warnings.warn(f"this is {CANARY}", UserWarning, stacklevel=1)
         if fails(self):
-            raise ValueError(f"no prediction of {CANARY}")
+            raise kind(f"no prediction of {CANARY}")
         return whole(self, X)
 
     monkeypatch.setattr(dc.PrivateNaiveBayes, "predict", predict)
 
 
-def test_a_try_that_fails_or_warns_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    failing(monkeypatch, lambda self: bool(self.bins == 3))
+@pytest.mark.parametrize("kind", [ValueError, SystemExit, GeneratorExit, BaseException])
+def test_a_try_that_fails_or_warns_is_not_told(kind: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, lambda self: bool(self.bins == 3), kind)
     monkeypatch.setattr(SearchPlan, "order", lambda self, entropy: [1, 0, 1])
     paying = opened()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         search = searching("PrivateNaiveBayes", paying, promise(1000)).fit(*records())
     assert search.best_params_ == {"bins": 2} and len(paying.charges()) == 1
+
+
+def test_a_search_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, lambda self: True, KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        searching("PrivateNaiveBayes", opened()).fit(*records())
 
 
 def test_a_search_whose_winner_failed_says_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import itertools
 import math
 import pickle
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cache
@@ -116,6 +117,39 @@ def test_failures_count_as_the_lowest_score() -> None:
     factor = CASES["anything"][0]
     found = {x: factor.steps({"x0": np.array([x]), "x1": np.zeros(1)}).tolist() for x in (1.0, -1.0, -0.5, 0.5)}
     assert found == {1.0: [0, 0, 0], -1.0: [0, 0, 0], -0.5: [0, SCORE_STEPS, 0], 0.5: [SCORE_STEPS, 0, SCORE_STEPS]}
+
+
+@every("kind", [RuntimeError, SystemExit, GeneratorExit, BaseException])
+def test_a_function_cannot_end_the_program_on_a_record(kind: type[BaseException]) -> None:
+    """Before the charge that would tell the record: it counts as the lowest score, as any other failure."""
+
+    def ends(records: Values, places: np.ndarray) -> np.ndarray:
+        if records["x0"][0] > 0.8:
+            raise kind(str(records["x0"][0]))
+        return near(records, places)
+
+    summed = dc.factored(raw(PLANE, ends, -3, 0)).of_rows
+    assert summed is not None
+    plain = dc.factored(CASES["places"][0]).of_rows
+    assert plain is not None
+    one, two = summed(rows_of(PLANE, [(1, 0), (0.25, 0.5)])), plain(rows_of(PLANE, [(0.25, 0.5)]))
+    assert (one.values, one.records) == (two.values, 2)
+
+
+def test_a_function_can_be_interrupted() -> None:
+    def waits(records: Values, places: np.ndarray) -> np.ndarray:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        raw(PLANE, waits, -3, 0).steps({"x0": np.zeros(1), "x1": np.zeros(1)})
+
+
+def test_numpy_says_nothing_about_a_record() -> None:
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        low = raw(PLANE, lambda r, z: np.log(r["x0"])[:, None] + z[:, 0], -3, 3)
+        steps = low.steps({"x0": np.zeros(1), "x1": np.zeros(1)})
+    assert steps.tolist() == [0, 0, 0] and heard == []
 
 
 # --------------------------------------------------------------------------------------------- what a function is shown

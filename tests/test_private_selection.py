@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
@@ -96,7 +97,9 @@ def search_law(
 
         def chosen(entropy: Any, exponents: Sequence[Fraction], draws: int) -> list[int]:
             assert draws == 1 and min(exponents) == 0
-            return [script.pick([math.exp(-float(exponent)) for exponent in exponents])]
+            *before, last = (math.exp(-float(exponent)) for exponent in exponents)
+            # All that is asked is whether the last one is chosen: the first stands for all the others.
+            return [0 if not before else (len(before) if script.pick([sum(before), last]) else 0)]
 
         account = Free()
         patch.setattr(private_selection, "below", lambda entropy, limit: script.pick([1] * limit))
@@ -232,6 +235,34 @@ def test_a_choice_is_drawn_by_gains() -> None:
     drawn = np.bincount([choose_try(os.urandom, [0, FULL_GAIN, 3 * FULL_GAIN], plan) for _ in range(20_000)])
     weights = np.exp([0.0, 1.0, 3.0])
     assert chisquare(drawn, 20_000 * weights / weights.sum()).pvalue > 1e-6
+
+
+def test_a_search_chooses_by_the_weights_of_all_its_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exactly, by all answers of its coins: the law of a choice among all tries at once, whatever their order."""
+    plan = SearchPlan(promise(2), 3, None)
+    for gains in ([0, 1, 3], [3, 1, 0], [1, 3, 1], [2, 2, 2]):
+        law = search_law(plan, lambda _: [[1.0]] * 3, [[FULL_GAIN * gain] for gain in gains], monkeypatch)
+        weights = np.exp([float(plan.choice) * gain for gain in gains])
+        assert law == pytest.approx({(at, 0): weights[at] / weights.sum() for at in range(3)})
+
+
+class Fit:
+    """Something large."""
+
+
+def test_a_search_holds_two_tries_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SearchPlan, "order", lambda self, entropy: [0, 1] * 20)
+    fits: list[weakref.ref[Fit]] = []
+    most = []
+
+    def attempt(candidate: int, paid: Any) -> tuple[int, Fit]:
+        fit = Fit()
+        fits.append(weakref.ref(fit))
+        most.append(sum(one() is not None for one in fits))
+        return len(fits) % 3 * FULL_GAIN, fit
+
+    chosen = search(SearchPlan(promise(), 2, 40), attempt, Free())[2]  # type: ignore[arg-type]
+    assert len(most) == 40 and max(most) == 2 and chosen in [one() for one in fits]
 
 
 def test_plans_spend_exactly_what_is_promised() -> None:

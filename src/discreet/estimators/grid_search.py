@@ -280,5 +280,7 @@ def _attempt(estimator: Any, part: KeptRecords, target: Values) -> tuple[int, tu
             fitted = estimator.fit(part)
             predicted = np.asarray(fitted.predict(part.X))[~part.kept]
             return int(gains(fitted, predicted, target).sum()), (fitted, predicted)
-    except Exception:  # whatever it is, it must not be told
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # whatever it is, also the end of the program, it must not be told
         return 0, None

@@ -21,7 +21,7 @@ from discreet.mechanisms import Over
 from discreet.mechanisms.noise import ExactNoise, Noise, SimulatedNoise
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.network import Network
+from discreet.model.network import Network, cells_in_all
 from discreet.model.progress import under_way
 from discreet.model.randomness import as_generator
 from discreet.model.schema import Scope
@@ -33,6 +33,7 @@ from discreet.releases.kinds.audited_tables import AuditNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise
 from discreet.releases.policy import RecordsPolicy
 from discreet.releases.release import Release
+from discreet.releases.release_head import require_readable
 from discreet.sensitive.counts import Counts, count
 from discreet.sensitive.gradients import Gradients, sum_gradients
 from discreet.sensitive.moments import Moments, sum_moments
@@ -75,6 +76,7 @@ class Mechanism(Generic[C, S, P, O]):
         scopes: sets of variables of a network that it may measure beside the families and what `planned` would.
         of_rows: how its statistic is made of a design's records, where that depends on the mechanism's options.
         only: the network that it is over, where it brings its own; None where it takes any.
+        numbers: how many numbers its payload has, at most, and nearly; what a design takes is little.
         several: whether its releases can be read by units that have several records.
         metric: whether it takes guarantees under a metric, which speak of changes and not of records; `calibrate` then
             sees to it that the unit is the one that its losses are in.
@@ -103,6 +105,7 @@ class Mechanism(Generic[C, S, P, O]):
     only: Network | None = None
     metric: bool = False
     several: bool = True
+    numbers: Callable[[O, C], int] = lambda over, _: cells_in_all(over) if isinstance(over, Network) else 0
 
     @property
     def over(self) -> Over:
@@ -174,7 +177,8 @@ def release(
 
     Raises:
         BudgetError: the account cannot pay.
-        InputError: the parts do not fit together, or the guarantee cannot be met. Nothing is charged on either error.
+        InputError: the parts do not fit together, the guarantee cannot be met, or no reader would take the release.
+            Nothing is charged on either error.
 
     Guarantee:
         `guarantee`, for the records behind `statistic`, by the mechanism's own proof; the noise comes from the
@@ -289,7 +293,7 @@ def calibrate(mechanism: Mechanism[C, S, P, O], prior: P, guarantee: Guarantee, 
         The calibration for one step of a unit: what `for_each` leaves it.
 
     Raises:
-        InputError: a guarantee that cannot be met.
+        InputError: a guarantee that cannot be met, or a release that no reader would take.
     """
     policy.check(guarantee)
     if policy.steps > 1 and not mechanism.several:
@@ -301,6 +305,14 @@ def calibrate(mechanism: Mechanism[C, S, P, O], prior: P, guarantee: Guarantee, 
     calibration = mechanism.calibrate(cast(O, prior.over), prior, within)
     if calibration.total > within.epsilon:
         raise InputError(f"mechanism {mechanism.name!r} would spend more than the guarantee allows")
+    require_readable(
+        mechanism.numbers(cast(O, prior.over), calibration),
+        mechanism=mechanism.name,
+        guarantee=guarantee,
+        policy=policy,
+        prior=prior,
+        calibration=calibration,
+    )
     return calibration
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -102,9 +103,10 @@ def factored(factor: Factor | OwnFactor | str) -> DesignMechanism[FactoredNoise,
         if isinstance(statistic, ScoreSums) and statistic.factor is not factor:
             raise InputError("these sums are of another score: make them with `statistic_of` of this mechanism")
 
+    made = Mechanism("factored", calibrate, draw, Rows, numbers=lambda *_: factor.candidates.size)
     if isinstance(factor, OwnFactor):
-        return Mechanism("factored", calibrate, draw, ScoreSums, require, of_rows=partial(score_sums, factor=factor))
-    return Mechanism("factored", calibrate, draw, Rows)
+        return replace(made, statistic=ScoreSums, require=require, of_rows=partial(score_sums, factor=factor))
+    return made
 
 
 def _read_factor(text: str) -> Factor:

@@ -22,7 +22,7 @@ from discreet.mechanisms.posterior_sampler import draw_rows, refuse_vast, trimmi
 from discreet.mechanisms.scored import affordable_rate, drawn
 from discreet.model.arrays import Floats, Ints
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.network import Network
+from discreet.model.network import Network, cells_in_all
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Guarantee
 from discreet.releases.kinds.candidate_choice import Choice, Selection
@@ -118,7 +118,7 @@ def _draw_from_simplex(floor: float | None) -> Mechanism[Trimming | Selection]:
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> Trimming:
         if guarantee.delta:
             raise InputError("map_estimate keeps a pure guarantee; ask for delta 0")
-        return trimming(network, guarantee, 1, temper=None, floor=floor, rule=(math.inf, SUPPORT_LOG_RANGE))
+        return trimming(prior, guarantee, 1, temper=None, floor=floor, rule=(math.inf, SUPPORT_LOG_RANGE))
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: Trimming | Selection, noise: Noise) -> ParameterDraws:
         assert isinstance(calibration, Trimming)
@@ -153,7 +153,8 @@ def _choose_among(candidates: tuple[Tables, ...]) -> Mechanism[Trimming | Select
         (index,) = drawn([unit * score for score in scores], 1, noise)
         return Choice(candidates, int(index), noisy_total(statistic.records, calibration.total_scale, noise))
 
-    return Mechanism("map_estimate", calibrate, draw, only=network)
+    numbers = len(candidates) * cells_in_all(network)
+    return Mechanism("map_estimate", calibrate, draw, only=network, numbers=lambda *_: numbers)
 
 
 def _round_to_steps(logs: Floats) -> Ints:

@@ -153,7 +153,10 @@ def planned(
             network, first, pairs, scale, len(chosen), total, "discrete_gaussian" if gaussian else None
         )
 
-    return Mechanism("planned", calibrate, draw, scopes=beyond)
+    def numbers(network: Network, noise: PlannedNoise | AuditNoise) -> int:
+        return sum(map(network.cells, noise.scopes))
+
+    return Mechanism("planned", calibrate, draw, scopes=beyond, numbers=numbers)
 
 
 def _calibrate_stages(

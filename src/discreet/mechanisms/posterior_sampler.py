@@ -19,12 +19,12 @@ from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.noisy_gradients import noisy_total, total_noise
 from discreet.model.arrays import number
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.network import Network
+from discreet.model.network import Network, cells_in_all
 from discreet.model.tables import Array, Tables
 from discreet.privacy.guarantee import Guarantee
 from discreet.releases.kinds.parameter_draws import ParameterDraws, Tempering, Trimming
 from discreet.sensitive.counts import Counts
-from discreet.theory.lattice import lattice_law, resolution_for
+from discreet.theory.lattice import LARGEST_EXPONENT, lattice_law, resolution_for
 from discreet.theory.likelihood_sensitivity import floor_for, log_range, record_loss
 from discreet.theory.renyi import temper_for
 
@@ -43,8 +43,6 @@ PROMISE_LIMIT = 10**6
 """Largest epsilon that is taken for a promise."""
 LEAST_LOG_RANGE = 1e-3
 """Smallest log range that a floor may leave: rounding of the grid's ends is a relative 1e-13 of it."""
-NUMBERS_LIMIT = 10**8
-"""Most numbers in one release: 800 MB. Nothing may run out of memory once the budget is charged."""
 DRAW_DIGITS = 9
 """Decimal digits of an untrimmed draw that are released."""
 
@@ -77,7 +75,8 @@ def posterior_sampler(
 
     Raises:
         InputError: no draws, a temper or floor out of range; when a release is calibrated, one that costs more than the
-            guarantee, a floor or given nodes together with a delta, an unknown node, or nothing left to draw.
+            guarantee, a floor or given nodes together with a delta, an unknown node, nothing left to draw, or, without
+            a delta, a prior of which a row sums to more than 1e9.
 
     Guarantee:
         Pure: `draws * 2 tau sum_i L_i` under REPLACE, half of that under ADD_REMOVE, where 1/20 of epsilon goes to the
@@ -114,8 +113,6 @@ def posterior_sampler(
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> Trimming | Tempering:
         refuse_vast(guarantee)
-        if draws * sum(network.cells(network.family(node)) for node in network.nodes) > NUMBERS_LIMIT:
-            raise InputError(f"{draws:,} draws of this network are more than {NUMBERS_LIMIT:,} numbers; ask for fewer")
         if guarantee.delta:
             if floor is not None or temper is not None or kept:
                 raise InputError(
@@ -124,14 +121,14 @@ def posterior_sampler(
             left, scale, cost = total_noise(guarantee)
             chosen = temper_for(network, prior, replace(guarantee, epsilon=left), draws)
             return Tempering(chosen, draws, DRAW_DIGITS, left + cost, scale)
-        return trimming(network, guarantee, draws, temper=temper, floor=floor, given=kept)
+        return trimming(prior, guarantee, draws, temper=temper, floor=floor, given=kept)
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: Trimming | Tempering, noise: Noise) -> ParameterDraws:
         if isinstance(calibration, Trimming):
             return draw_rows(statistic, prior, calibration, noise)
         return _draw_untrimmed(statistic, prior, calibration, noise)
 
-    return Mechanism("posterior_sampler", calibrate, draw)
+    return Mechanism("posterior_sampler", calibrate, draw, numbers=lambda network, _: draws * cells_in_all(network))
 
 
 def _read_names(given: str | Sequence[str]) -> tuple[str, ...]:
@@ -144,7 +141,7 @@ def _read_names(given: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def trimming(
-    network: Network,
+    prior: Dirichlet,
     guarantee: Guarantee,
     draws: int,
     *,
@@ -156,7 +153,7 @@ def trimming(
     """Calibrate a trimmed posterior: floors and tempering exponent for a pure guarantee.
 
     Args:
-        network: public.
+        prior: public.
         guarantee: pure.
         draws: joint draws.
         temper: tau, or None for the largest that the budget and the rule allow.
@@ -168,9 +165,16 @@ def trimming(
         The calibration.
 
     Raises:
-        InputError: what is asked for costs more than the guarantee, or there is nothing to draw.
+        InputError: what is asked for costs more than the guarantee, there is nothing to draw, or a prior so large that
+            rounding errors of a row's law are above those that are paid for.
     """
     refuse_vast(guarantee)
+    network = prior.network
+    if any(np.any(alpha.sum(axis=-1) > LARGEST_EXPONENT) for alpha in prior.alpha.values()):
+        raise InputError(
+            f"a trimmed posterior takes priors whose rows sum to at most {LARGEST_EXPONENT:g} records: beyond it "
+            "rounding errors would cost more than is paid; lower the concentrations, or take noisy tables"
+        )
     most, narrowest = rule
     sizes = _list_drawn(network, given)
     varied = sum(size > 1 for size in sizes.values())

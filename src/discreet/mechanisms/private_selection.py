@@ -31,8 +31,9 @@ bounds are for given coins.
 
 **What it takes.** Fits must be pure: a delta of theirs would count for every try. K must stay unknown: whoever learns
 that there were many (from the time that it took, from a count of fits) has more than this promise, so nothing of K is
-kept, told or raised, and a fit that fails after its release is a try with gain 0. Arithmetic is exact: K and the
-choice by integers, gains in whole parts of a record.
+kept, told or raised, and a fit that fails after its release is a try with gain 0.
+While a search runs, memory has the fit that is chosen so far and the one that is made, and a number for each gain.
+Arithmetic is exact: K and the choice by integers, gains in whole parts of a record.
 """
 
 from __future__ import annotations
@@ -203,7 +204,13 @@ def search(plan: SearchPlan, attempt: Callable[[int, Account], tuple[int, T]], a
     """
     number = secrets.token_hex(16)
     account.charge(number, LEDGER_NAME, plan.guarantee, anew=True)
-    order = plan.order(os.urandom)
-    attempts = [attempt(candidate, prepaid(plan.fit)) for candidate in order]
-    chosen = choose_try(os.urandom, [gain for gain, _ in attempts], plan)
-    return number, order[chosen], attempts[chosen][1]
+    gains: list[int] = []
+    for candidate in plan.order(os.urandom):
+        gain, fitted = attempt(candidate, prepaid(plan.fit))
+        gains.append(gain)
+        # A try takes the place of those before with its share of all weights so far, w_j / (w_1 + .. + w_j), and keeps
+        # it against a later one with (w_1 + .. + w_(i-1)) / (w_1 + .. + w_i). The product is w_j / (w_1 + .. + w_K).
+        if choose_try(os.urandom, gains, plan) == len(gains) - 1:
+            chosen = candidate, fitted
+        del fitted  # before the next one is made: of all tries two are there at most
+    return number, *chosen

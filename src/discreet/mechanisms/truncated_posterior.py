@@ -110,7 +110,9 @@ def truncated_posterior(
         rounded = np.round(weights, calibration.digits) + 0.0  # no negative zero: its sign was rounded away
         return WeightDraws(design, rounded, calibration.variance, calibration.radius, calibration.temper)
 
-    return Mechanism("truncated_posterior", calibrate, draw, Moments, several=False)
+    return Mechanism(
+        "truncated_posterior", calibrate, draw, Moments, several=False, numbers=lambda over, _: draws * over.size
+    )
 
 
 def _recover_products(statistic: Moments) -> tuple[Floats, Floats]:

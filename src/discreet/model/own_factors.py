@@ -87,8 +87,11 @@ class OwnFactor:
         """
         unknown = np.full((1, len(self.candidates)), np.nan)
         try:
-            found = self._ask(record)
-        except Exception:  # whatever it says may be about a record
+            with np.errstate(all="ignore"):  # a warning of NumPy's would be a word about the record
+                found = self._ask(record)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # whatever it says may be about a record, also that the program shall end
             found = unknown
         return np.asarray(self._round_scores(found if found.shape == unknown.shape else unknown)[0])
 

@@ -36,7 +36,7 @@ from discreet.posterior.totals import MOST_EXPECTED_RECORDS, TotalLaw, log_flat_
 from discreet.releases.kinds.parameter_draws import ParameterDraws, Trimming
 from discreet.releases.release import Release
 from discreet.theory.lattice import resolution_for
-from discreet.theory.truncated import log_beta_mass
+from discreet.theory.truncated import LARGEST_CONCENTRATION, SMALLEST_CONCENTRATION, log_beta_mass
 
 __all__ = ["independent_worth", "next_step", "parameter_cells"]
 
@@ -323,11 +323,13 @@ def _log_likelihood(told: Floats, b: Floats, floor: float) -> Floats:
         total += np.log(stick).sum() * (b[k] - 1) + np.log1p(-stick).sum() * (later - 1)
         total += told.shape[1] * constant
         if floor > 0:
+            # Beyond the range of masses the nearest one: what follows leads from any law to that on the grid.
+            first, second = np.clip([b[k], later], SMALLEST_CONCENTRATION, LARGEST_CONCENTRATION)
             low, high = floor / left, 1 - (size - k - 1) * floor / left
             for bottom, top in sorted({(x, y) for x, y in zip(low.tolist(), high.tolist(), strict=True)}):
                 if bottom < top:
                     times = int(np.sum((low == bottom) & (high == top)))
-                    total -= times * log_beta_mass(b[k], later, np.array(bottom), np.array(top))
+                    total -= times * log_beta_mass(first, second, np.array(bottom), np.array(top))
         left = left - told[k]
     return total
 

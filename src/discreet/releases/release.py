@@ -11,9 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
-import numpy as np
 import pydantic
 
 from discreet.errors import InputError, printable, shown
@@ -21,49 +20,32 @@ from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.intervals import Framed
 from discreet.model.json_files import json_text, read_json, read_text
-from discreet.model.limits import DOCUMENT_BYTES, at_most, check_name, free_cells
+from discreet.model.limits import DOCUMENT_BYTES, free_cells
 from discreet.model.network import Network
 from discreet.model.origin import Learned
-from discreet.model.tables import Array, Tables
 from discreet.model.text_tables import fold
 from discreet.privacy.guarantee import Guarantee, Relation, as_text
-from discreet.releases.codec import Part, Positive, decode, encode, shaped, union_of
-from discreet.releases.document import (
-    DesignPart,
-    Document,
-    GuaranteePart,
-    NetworkPart,
-    NormalPart,
-    read_design,
-    read_guarantee,
-    read_network,
-    write_design,
-    write_guarantee,
-    write_network,
-)
+from discreet.releases.codec import decode, encode, union_of
+from discreet.releases.document import Document
 from discreet.releases.external_figures import ExternalPart
 from discreet.releases.kinds import (
     Calibration,
-    DesignCalibration,
     DesignPayload,
     Payload,
-    TableCalibration,
     TablePayload,
 )
 from discreet.releases.kinds.chosen_network import ChosenNetwork
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.measurement import Measurement, Scores
 from discreet.releases.metric_unit import unit_lines
-from discreet.releases.policy import PolicyPart, RecordsPolicy
+from discreet.releases.policy import RecordsPolicy
+from discreet.releases.release_head import FORMAT, VERSION, DesignHead, NetworkHead, write_head
 from discreet.releases.release_rows import facts_html, release_facts, release_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["FORMAT", "Release", "read_release", "release_schema"]
-
-FORMAT = "discreet-release"
-VERSION = 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -275,7 +257,7 @@ class Release(Document, Framed):
         Returns:
             Text that `loads` reads back as an equal release.
         """
-        return _write_lines(_write_document(self), depth=3) + "\n"
+        return _write_lines({**write_head(vars(self)), "payload": encode(self.payload)}, depth=3) + "\n"
 
     @staticmethod
     def loads(text: str) -> Release:
@@ -311,38 +293,16 @@ class Release(Document, Framed):
 
 # ------------------------------------------------------------------------------------------------------- the document
 
-Day = Annotated[str, pydantic.Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 
-
-class _Head(Part):
-    """What all releases have."""
-
-    format: Literal["discreet-release"]
-    version: Literal[1]
-    id: Annotated[str, pydantic.Field(pattern="^[0-9a-f]{32}$")]
-    account: Annotated[str, pydantic.Field(pattern="^[0-9a-f]{32}$")] | None = None
-    date: Day
-    private: Annotated[bool, pydantic.Field(strict=True)]
-    guarantee: GuaranteePart
-    mechanism: Annotated[str, pydantic.Field(min_length=1)]
-    records: PolicyPart
-
-
-class _Document(_Head):
+class _Document(NetworkHead):
     """A release over a network; tables are flat, their axes `(*parents, child)` and draws, last fastest."""
 
-    network: NetworkPart
-    prior: dict[str, Positive | list[Positive]]
-    calibration: union_of(get_args(TableCalibration))  # type: ignore[valid-type]
     payload: union_of(get_args(TablePayload))  # type: ignore[valid-type]
 
 
-class _DesignDocument(_Head):
+class _DesignDocument(DesignHead):
     """A release over a design; weights and sums are in its coordinates, between -1 and 1."""
 
-    design: DesignPart
-    prior: NormalPart
-    calibration: union_of(get_args(DesignCalibration))  # type: ignore[valid-type]
     payload: union_of(get_args(DesignPayload))  # type: ignore[valid-type]
 
 
@@ -366,7 +326,9 @@ def read_release(raw: Any, cells: int) -> Release:
         named = repr(version)[:20] if isinstance(version, str | int | None) else f"a {type(version).__name__}"
         raise InputError(f"the release has version {named}; this package reads version {VERSION}")
     try:
-        return _read_design_release(raw) if "design" in raw else _read_network_release(raw, cells)
+        document = (_DesignDocument if "design" in raw else _Document).model_validate(raw)
+        fields = document.fields_of(cells)
+        return Release(**fields, payload=decode(document.payload, fields["prior"].over))
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = _find_place(raw, first["loc"], first["type"])
@@ -384,85 +346,6 @@ def release_schema() -> str:
     """
     either: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(_Document | _DesignDocument | ExternalPart)
     return json_text(either.json_schema(), indent=2, sort_keys=True) + "\n"
-
-
-def _write_document(release: Release) -> dict[str, Any]:
-    """Release to document."""
-    guarantee, policy, prior = release.guarantee, release.policy, release.prior
-    records = {} if release.records is None else {"count": release.records}
-    over: dict[str, Any]
-    if isinstance(prior, Normal):
-        over = {"design": write_design(prior.design), "prior": {"deviation": prior.deviation}}
-    else:
-        alpha = {node: _compress_alpha(alpha) for node, alpha in prior.alpha.items()}
-        over = {"network": write_network(prior.network), "prior": alpha}
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "id": release.id,
-        **({} if release.account is None else {"account": release.account}),
-        "date": release.date.isoformat(),
-        "private": release.private,
-        "guarantee": write_guarantee(guarantee),
-        "mechanism": release.mechanism,
-        "records": {**records, **policy.document()},
-        **over,
-        "calibration": encode(release.calibration),
-        "payload": encode(release.payload),
-    }
-
-
-def _read_network_release(raw: object, cells: int) -> Release:
-    """Document over a network to release; what pydantic cannot see is checked by the types themselves."""
-    document = _Document.model_validate(raw)
-    network = read_network(document.network)
-    if set(document.prior) != set(network.nodes):
-        raise InputError("'prior' must name every node of the network once")
-    at_most(cells, sum(network.cells(network.family(node)) for node in network.nodes), "cells of all tables")
-    alpha = {node: _expand_alpha(network, node, document.prior[node]) for node in network.nodes}
-    return Release(
-        **_read_head(document),
-        prior=Dirichlet(Tables(network, alpha)),
-        calibration=decode(document.calibration, network),
-        payload=decode(document.payload, network),
-    )
-
-
-def _read_design_release(raw: object) -> Release:
-    """Document over a design to release."""
-    document = _DesignDocument.model_validate(raw)
-    design = read_design(document.design)
-    return Release(
-        **_read_head(document),
-        prior=Normal(design, document.prior.deviation),
-        calibration=decode(document.calibration, design),
-        payload=decode(document.payload, design),
-    )
-
-
-def _read_head(document: _Head) -> dict[str, Any]:
-    """What all releases have, from a document."""
-    check_name(document.mechanism, "the mechanism")
-    return {
-        **document.model_dump(include={"id", "account", "private", "mechanism"}),
-        "date": _read_day(document.date),
-        "guarantee": read_guarantee(document.guarantee),
-        "policy": document.records.policy,
-        "records": document.records.count,
-    }
-
-
-def _compress_alpha(alpha: Array) -> float | list[float]:
-    """One number where all concentrations of a node are equal."""
-    flat = alpha.ravel()
-    return float(flat[0]) if np.all(flat == flat[0]) else [float(value) for value in flat]
-
-
-def _expand_alpha(network: Network, node: str, alpha: float | list[float]) -> Array:
-    """The inverse of `_compress_alpha`."""
-    if isinstance(alpha, list):
-        return shaped(network, node, np.array(alpha, np.float64))
-    return np.full(network.shape(node), alpha)
 
 
 def _write_lines(value: object, *, depth: int, indent: int = 0) -> str:
@@ -486,11 +369,3 @@ def _find_place(document: object, steps: tuple[int | str, ...], fault: str) -> s
             kept.append(str(step))
     absent = {"missing": steps[-1:], "union_tag_invalid": ("kind",), "union_tag_not_found": ("kind",)}
     return ".".join([*kept, *map(str, absent.get(fault, ()))])
-
-
-def _read_day(text: str) -> date:
-    """A day of the calendar."""
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise InputError(f"the date {shown(text)} is no day") from None

@@ -22,7 +22,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from discreet.errors import InputError
 from discreet.model.arrays import Floats, Ints
 
-__all__ = ["LatticeLaw", "lattice_law", "resolution_for"]
+__all__ = ["LARGEST_EXPONENT", "LatticeLaw", "lattice_law", "resolution_for"]
 
 
 BINARY_STEPS = 2048
@@ -31,6 +31,8 @@ SHARED_STEPS = 768
 """Steps for K > 2 states, in all: the sums cost the square of the steps for each state."""
 LEAST_STEPS = 128
 """Least steps for any number of states."""
+LARGEST_EXPONENT = 1e9
+"""Largest exponent up to which a law was compared with exact arithmetic; see `lattice_law`."""
 
 
 def resolution_for(size: int) -> int:

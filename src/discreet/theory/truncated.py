@@ -20,7 +20,7 @@ from scipy.special import gammaln
 from discreet.errors import InputError
 from discreet.model.arrays import Floats
 
-__all__ = ["log_beta_mass", "truncated_beta"]
+__all__ = ["LARGEST_CONCENTRATION", "SMALLEST_CONCENTRATION", "log_beta_mass", "truncated_beta"]
 
 Mask = npt.NDArray[np.bool_]
 
