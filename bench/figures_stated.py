@@ -229,7 +229,7 @@ FIGURES: Sequence[Figure] = (
     ),
     Figure(
         STRENGTHS,
-        "(they cover {} % on average), and at epsilon 1 those of Asia cover only {} ± {} % of entries and {} ± {} % of "
+        "(they cover {} % on average); at epsilon 1 those of Asia cover {} ± {} % of entries and {} ± {} % of "
         "conditional probabilities; the least of any network and epsilon are {} ± {} % of entries and {} ± {} % of "
         "conditional probabilities",
         OfExperiment("coverage", where_it_fails),
