@@ -42,7 +42,7 @@ EPSILONS = (0.3, 1.0, 3.0)
 RECORDS = 10_000
 RELEASES = 20
 """Of each mechanism in each repeat, for the noise alone."""
-STARS, ALONE, EQUAL = "stars (audit=0)", "every table alone (audit=0)", "each family, equal parts"
+STARS, ALONE, EQUAL = "planned: stars", "planned: every table alone", "each family, equal parts"
 MECHANISMS: Mapping[str, Callable[[], dc.tools.Mechanism[Any]]] = {
     STARS: lambda: planned(NO_PAIRS),
     ALONE: tables_alone,
