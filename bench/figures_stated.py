@@ -12,6 +12,7 @@ from experiments import errata
 from experiments.budget import geometric
 from experiments.chowdhury_ratios import COMPARED, PEER, common, ratios
 from experiments.pages import Estimate, estimate
+from experiments.shipped import SHIPPED
 
 from discreet.theory.adversary import least_misses, moved_belief
 
@@ -44,11 +45,11 @@ def budget_ratios(frame: pd.DataFrame) -> list[str]:
     """Of the default's tables against D-Ind: the geometric mean, its error, and the range of single ones but asia's."""
     found = ratios(frame)
     names = [name for name in COMPARED if name != PEER and name in set(frame["method"])]
-    cells = common(found, names, "cpt")["shipped default"]
+    cells = common(found, names, "cpt")[SHIPPED]
     others = [
         geometric([cell]).mean
         for (network, name, metric, _), cell in found.items()
-        if (name, metric) == ("shipped default", "cpt") and network != "asia" and cell.sign != "fl"
+        if (name, metric) == (SHIPPED, "cpt") and network != "asia" and cell.sign != "fl"
     ]
     return [*_both(geometric(cells), 1), f"{min(others):.1f}", f"{max(others):.1f}"]
 

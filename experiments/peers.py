@@ -174,8 +174,8 @@ ERRORS = (
 RATIOS = "Peer's error over ours, geometric mean, and its logarithm ± one standard error, on the same records."
 NOTES = (
     f"**Ours.** {SHIPPED}: {CALLS[SHIPPED]}; {NO_PAIRS}: {CALLS[NO_PAIRS]}, all of epsilon for tables, for whoever "
-    f'trusts the network. "{ITS_NETWORK}" is the default. "{ESTIMATOR}" is `noisy_moments`, what "auto" chooses of a '
-    f"logistic regression, and {CALLS[NO_PAIRS]}, by which `PrivateNaiveBayes` is fitted.\n\n"
+    f'trusts the network. "{ITS_NETWORK}" is of {CALLS[SHIPPED]}. "{ESTIMATOR}" is `noisy_moments`, what "auto" '
+    f"chooses of a logistic regression, and {CALLS[NO_PAIRS]}, by which `PrivateNaiveBayes` is fitted.\n\n"
     "**Told and learned.** DataSynthesizer learns its network from a third of epsilon and cannot be given one; ours is "
     f'told the network. "{ITS_NETWORK}" spends the same third on the network that DataSynthesizer learned, and the '
     "rest on our tables, so that only the tables differ.\n\n"
