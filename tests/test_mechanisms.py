@@ -742,12 +742,6 @@ def test_draws_are_a_whole_number(draws: object) -> None:
         dc.posterior_sampler(draws)
 
 
-def test_more_numbers_than_fit_into_memory_are_refused() -> None:
-    for delta in (0, "1e-6"):
-        with pytest.raises(dc.InputError, match="ask for fewer"):
-            dc.posterior_sampler(10**8).calibrate(COIN, dc.Dirichlet.uniform(COIN), promise(1, delta))
-
-
 @pytest.mark.parametrize(
     ("other", "why"),
     [
