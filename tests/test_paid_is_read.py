@@ -88,13 +88,13 @@ def test_draws_under_a_large_prior_are_read_where_they_were_released() -> None:
     """By versions that took such priors; today one is refused, as rounding would cost more than is paid."""
     counts = counts_of(NETWORK, [(0, 1, 1), (1, 2, 0)] * 20)
     for mechanism in (dc.posterior_sampler(), dc.map_estimate()):
-        made = dc.simulate(mechanism, counts, dc.Dirichlet.uniform(NETWORK, 1.0), promise(), rng=1)
-        read(dc.Release.loads(replace(made, prior=dc.Dirichlet.uniform(NETWORK, 1e13)).dumps()))
         account = opened()
         for prior in (1e13, 6e8):  # the rows of two states or more sum to more than 1e9
             with pytest.raises(dc.InputError, match="rows sum to at most 1e\\+09"):
                 dc.release(mechanism, counts, dc.Dirichlet.uniform(NETWORK, prior), promise(), account=account)
         assert not account.charges()
+        made = dc.simulate(mechanism, counts, dc.Dirichlet.uniform(NETWORK, 1.0), promise(), rng=1)
+        read(dc.Release.loads(replace(made, prior=dc.Dirichlet.uniform(NETWORK, 1e13)).dumps()))
 
 
 # ------------------------------------------------------------------------------------------------------------ documents

@@ -38,7 +38,7 @@ PUBLIC = {
     "estimators/declared_designs.py": "declared_features*2 positive_number written_bounds",
     "estimators/found_bounds.py": "_list_shares*2",
     "estimators/given_table.py": "require_target*2 declared_of*2 GivenTable.records",
-    "estimators/grid_search.py": "PrivateGridSearch._rehearse _attempt _toss_coins",  # an interruption passes
+    "estimators/grid_search.py": "PrivateGridSearch._rehearse _attempt _toss_coins",  # or an interruption
     "estimators/groups.py": "declared_groups*3",
     "estimators/linear_regression.py": "PrivateLinearRegression.from_release PrivateLinearRegression._require",
     "estimators/logistic_regression.py": "PrivateLogisticRegression.from_release*2",
