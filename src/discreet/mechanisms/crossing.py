@@ -105,7 +105,7 @@ class Mechanism(Generic[C, S, P, O]):
     only: Network | None = None
     metric: bool = False
     several: bool = True
-    numbers: Callable[[O, C], int] = lambda _over, _: cells_in_all(_over) if isinstance(_over, Network) else 0
+    numbers: Callable[[O, C], int] = lambda *both: cells_in_all(both[0]) if isinstance(both[0], Network) else 0
 
     @property
     def over(self) -> Over:
