@@ -153,7 +153,7 @@ $(VENV)/peers/%/.installed: bench/environments/%.txt
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
-experiments: $(BENCH_STAMP)  ## all figures and tables, quick runs; rebuilds docs/experiments, twenty minutes
+experiments: $(BENCH_STAMP)  ## all figures and tables, quick runs; rebuilds docs/experiments, more than an hour
 	$(BIN)/python -m experiments --quick
 
 experiments-check: $(BENCH_STAMP)  ## whether pages are what is measured: the first repeat of each setting of each page again

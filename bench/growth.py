@@ -129,7 +129,7 @@ def measured(case: Case) -> Measured:
     answer, asking = timed(lambda: dc.answer(posterior, f"P({asked} | {network.nodes[0]}=s0)", level=0.95))
     _, again = timed(lambda: every_marginal(posterior))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    cells = sum(network.cells(network.family(node)) for node in network.nodes)
+    cells = network.size
     reached = nodes <= MOST_PEER_NODES and elimination.affordable(network, None, ())
     alike = reached and find_spec("pyagrum") is not None
     peer = by_pyagrum(posterior.cells) * draws / PEER_DRAWS if alike else None

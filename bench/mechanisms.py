@@ -116,7 +116,7 @@ def main() -> None:
     for name in given.networks:
         theta = random_theta(random_network(name)) if name in LARGEST_FAMILY else theta_of(name)
         network, counts = theta.network, made_up_counts(theta, RECORDS)
-        cells = sum(network.cells(network.family(node)) for node in network.nodes)
+        cells = network.size
         print(f"{name}: {len(network.nodes)} nodes, {network.parameters:,} parameters, {cells:,} cells,", end=" ")
         print(f"{len(network.maximal_families)} measured tables")
         print(f"{'mechanism':18} {'relation':11} {'calibrate':>10} {'draw':>10} {'dumps':>10} {'all, CPU s':>11}")

@@ -11,7 +11,7 @@ import pytest
 
 import discreet as dc
 from discreet.model import limits
-from discreet.model.limits import NUMBER_BYTES, STATES
+from discreet.model.limits import STATES
 from discreet.releases import release_head
 from discreet.releases.codec import encode
 from folding import every
@@ -166,4 +166,5 @@ def test_a_payload_has_no_more_numbers_than_its_mechanism_says(name: str) -> Non
 
     # What is in a document of any size beside them: scales, a total, sums of a design, a table of scores (`OWN_CELLS`).
     assert count(encode(made.payload)) <= 2 * numbers + 400
-    assert len(repr(-1.2345678901234567e-305)) + 2 <= NUMBER_BYTES and len(str(-(2**63))) + 2 <= NUMBER_BYTES
+    assert len(repr(-1.2345678901234567e-305)) + 2 <= release_head.NUMBER_BYTES
+    assert len(str(-(2**63))) + 2 <= release_head.NUMBER_BYTES

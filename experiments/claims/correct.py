@@ -36,7 +36,7 @@ Floats = npt.NDArray[np.float64]
 def _proposition_1(failure: float) -> tuple[float, float]:
     """Exact chance that the largest noise exceeds the printed bound: Asia's 36 cells."""
     network = asia().network
-    cells = sum(network.cells(network.family(node)) for node in network.nodes)
+    cells = network.size
     printed = math.log(cells / failure)
     found = brentq(lambda delta: largest_noise(cells, 1.0, delta) - printed, failure / 2, 2 * failure, xtol=1e-14)
     return failure, float(found)

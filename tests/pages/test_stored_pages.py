@@ -1,6 +1,6 @@
 """A stored page is what is measured: the first repeat of some settings of each page is made again.
 
-Everything takes half an hour (`make experiments-check`); here each page has what costs little and needs nothing but the
+`make experiments-check` does everything; here each page has what costs little and needs nothing but the
 package, a minute of CPU together. As all tests of this folder they run where something they read has changed.
 """
 

@@ -21,7 +21,7 @@ from discreet.mechanisms import Over
 from discreet.mechanisms.noise import ExactNoise, Noise, SimulatedNoise
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.network import Network, cells_in_all
+from discreet.model.network import Network
 from discreet.model.progress import under_way
 from discreet.model.randomness import as_generator
 from discreet.model.schema import Scope
@@ -76,7 +76,7 @@ class Mechanism(Generic[C, S, P, O]):
         scopes: sets of variables of a network that it may measure beside the families and what `planned` would.
         of_rows: how its statistic is made of a design's records, where that depends on the mechanism's options.
         only: the network that it is over, where it brings its own; None where it takes any.
-        numbers: how many numbers its payload has, at most, and nearly; what a design takes is little.
+        numbers: how many numbers its payload has, at most or nearly; else the size of the network or design.
         several: whether its releases can be read by units that have several records.
         metric: whether it takes guarantees under a metric, which speak of changes and not of records; `calibrate` then
             sees to it that the unit is the one that its losses are in.
@@ -105,7 +105,7 @@ class Mechanism(Generic[C, S, P, O]):
     only: Network | None = None
     metric: bool = False
     several: bool = True
-    numbers: Callable[[O, C], int] = lambda *both: cells_in_all(both[0]) if isinstance(both[0], Network) else 0
+    numbers: Callable[[O, C], int] = lambda *both: both[0].size
 
     @property
     def over(self) -> Over:

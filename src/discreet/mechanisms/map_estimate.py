@@ -22,7 +22,7 @@ from discreet.mechanisms.posterior_sampler import draw_rows, refuse_vast, trimmi
 from discreet.mechanisms.scored import affordable_rate, drawn
 from discreet.model.arrays import Floats, Ints
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.network import Network, cells_in_all
+from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Guarantee
 from discreet.releases.kinds.candidate_choice import Choice, Selection
@@ -153,7 +153,7 @@ def _choose_among(candidates: tuple[Tables, ...]) -> Mechanism[Trimming | Select
         (index,) = drawn([unit * score for score in scores], 1, noise)
         return Choice(candidates, int(index), noisy_total(statistic.records, calibration.total_scale, noise))
 
-    numbers = len(candidates) * cells_in_all(network)
+    numbers = len(candidates) * network.size
     return Mechanism("map_estimate", calibrate, draw, only=network, numbers=lambda *_: numbers)
 
 

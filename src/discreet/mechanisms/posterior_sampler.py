@@ -19,7 +19,7 @@ from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.noisy_gradients import noisy_total, total_noise
 from discreet.model.arrays import number
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.network import Network, cells_in_all
+from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
 from discreet.privacy.guarantee import Guarantee
 from discreet.releases.kinds.parameter_draws import ParameterDraws, Tempering, Trimming
@@ -128,7 +128,7 @@ def posterior_sampler(
             return draw_rows(statistic, prior, calibration, noise)
         return _draw_untrimmed(statistic, prior, calibration, noise)
 
-    return Mechanism("posterior_sampler", calibrate, draw, numbers=lambda network, _: draws * cells_in_all(network))
+    return Mechanism("posterior_sampler", calibrate, draw, numbers=lambda network, _: draws * network.size)
 
 
 def _read_names(given: str | Sequence[str]) -> tuple[str, ...]:

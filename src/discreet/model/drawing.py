@@ -37,7 +37,7 @@ BAR_INSET_PIXELS = 4
 MOST_PORT_PIXELS = 11.0
 """Most pixels between two arrowheads at one node."""
 DASHES = 'fill="none" stroke="#9c2a12" stroke-width="1.6" stroke-dasharray="6 4"'
-"""Of a line between two variables that a table joins, and the network does not."""
+"""Look of a line between two variables that a table joins, and the network does not."""
 BOW_PIXELS = 26
 """How far above a row the handles of a line within it are: it rises by three quarters of that, within the margin."""
 

@@ -26,7 +26,6 @@ __all__ = [
     "NAME_CHARACTERS",
     "NESTING",
     "NETWORK_BYTES",
-    "NUMBER_BYTES",
     "PARENTS",
     "PARTS",
     "PROJECT_BYTES",
@@ -57,9 +56,6 @@ PROJECT_BYTES = 2**20
 """Bytes of a project file, which people write and edit: 1 MiB, six times MUNIN's."""
 DOCUMENT_BYTES = 2**27
 """Bytes of a release or of combined releases: 128 MiB, twice a thousand draws of the largest classic network."""
-NUMBER_BYTES = 26
-"""Characters of a number in a document at most, with the comma and the space after it: 17 digits, a point, a sign, and
-an exponent of five."""
 DRAWS_BYTES = 2**33
 """Bytes of a file of posterior draws: 8 GiB, four million draws of ALARM with their twin draws."""
 QUERIES_BYTES = 2**23

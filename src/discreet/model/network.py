@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 else:
     nx = import_late("networkx")
 
-__all__ = ["AXES", "COVER_CELLS", "Network", "cells_in_all"]
+__all__ = ["AXES", "COVER_CELLS", "Network"]
 
 MOST_DRAWN_NODES = 250
 """Of a network that a notebook draws."""
@@ -226,6 +226,11 @@ class Network(Graph, Framed):
             return Network(schema.variables, parents)
         except InputError as error:
             raise InputError(f"{shortened(where)}: {error}") from None
+
+    @property
+    def size(self) -> int:
+        """Number of cells of the tables of all families together."""
+        return sum(self.cells(self.family(node)) for node in self.nodes)
 
     @staticmethod
     def empty(variables: Schema | Iterable[Variable]) -> Network:
@@ -481,8 +486,3 @@ class Network(Graph, Framed):
             A new network, whose variables have no state of missing values.
         """
         return replace(self, variables=tuple(replace(one, states=one.values, missing=None) for one in self.variables))
-
-
-def cells_in_all(network: Network) -> int:
-    """Cells of the tables of all families together."""
-    return sum(network.cells(network.family(node)) for node in network.nodes)

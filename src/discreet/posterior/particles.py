@@ -368,7 +368,7 @@ def _find_tilt_rate(b: Floats, low: float, high: float) -> Floats:
         rate = (under + over) / 2
         # Mean m of one, from `(m - low) (rate - (b - 1) / m) = 1`: right without the cut, and for an exponential law.
         cut = rate * low
-        means = (b + cut + np.sqrt((b - cut) ** 2 + 4 * cut)) / (2 * rate)
+        means = (b + cut + np.hypot(b - cut, 2 * np.sqrt(cut))) / (2 * rate)
         large = np.minimum(means, high).sum(axis=0) > 1
         under, over = np.where(large, rate, under), np.where(large, over, rate)
     return np.asarray(over)

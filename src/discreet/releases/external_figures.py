@@ -30,7 +30,7 @@ from discreet.model.drawing import html_text
 from discreet.model.intervals import Framed
 from discreet.model.json_files import json_text, read_json, read_text
 from discreet.model.limits import DOCUMENT_BYTES, FREE_CELLS, PARENTS, at_most, check_name, first_repeated, free_cells
-from discreet.model.network import Network, cells_in_all
+from discreet.model.network import Network
 from discreet.model.schema import table_cells
 from discreet.model.text_tables import fold
 from discreet.privacy.guarantee import Guarantee
@@ -403,7 +403,7 @@ def read_external(raw: Any, cells: int) -> External:
 def _read_figures(part: ExternalPart, cells: int) -> External:
     """Document to figures; what pydantic cannot see is checked by the types themselves."""
     network = read_network(part.network)
-    at_most(cells, cells_in_all(network), "cells of all tables")
+    at_most(cells, network.size, "cells of all tables")
     promise = part.guarantee
     words = read_guarantee(promise) if isinstance(promise, GuaranteePart) else promise
     found = tuple(_read_measurement(network, figures) for figures in part.measurements)

@@ -18,8 +18,8 @@ from discreet.errors import InputError, shown
 from discreet.model.design import Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.json_files import json_text, read_json
-from discreet.model.limits import DOCUMENT_BYTES, NUMBER_BYTES, at_most, check_name, free_cells
-from discreet.model.network import Network, cells_in_all
+from discreet.model.limits import DOCUMENT_BYTES, at_most, check_name, free_cells
+from discreet.model.network import Network
 from discreet.model.tables import Array, Tables
 from discreet.releases.codec import Part, Positive, check_part, decode, encode, shaped, union_of
 from discreet.releases.document import (
@@ -41,12 +41,15 @@ __all__ = ["FORMAT", "VERSION", "DesignHead", "NetworkHead", "require_readable",
 
 FORMAT = "discreet-release"
 VERSION = 1
+NUMBER_BYTES = 26
+"""Characters of a number in a document at most, with the comma and the space after it: 17 digits, a point, a sign, and
+an exponent of five."""
 
 Day = Annotated[str, pydantic.Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 
 
 class _Head(Part):
-    """What all releases have."""
+    """Fields of all releases, but what they are over."""
 
     format: Literal["discreet-release"]
     version: Literal[1]
@@ -95,7 +98,7 @@ class NetworkHead(_Head):
         network = read_network(self.network)
         if set(self.prior) != set(network.nodes):
             raise InputError("'prior' must name every node of the network once")
-        at_most(cells, cells_in_all(network), "cells of all tables")
+        at_most(cells, network.size, "cells of all tables")
         alpha = {node: _expand_alpha(network, node, self.prior[node]) for node in network.nodes}
         return Dirichlet(Tables(network, alpha)), decode(self.calibration, network)
 
@@ -153,7 +156,11 @@ def require_readable(numbers: int, **fields: Any) -> None:
     blank = {"id": "0" * 32, "account": None, "date": date.min, "private": True, "records": None}
     try:
         text = json_text(write_head({**blank, **fields}), allow_nan=False)
-        at_most(DOCUMENT_BYTES, len(text) + NUMBER_BYTES * numbers, "characters of the release")
+        at_most(
+            DOCUMENT_BYTES,
+            len(text) + NUMBER_BYTES * numbers,
+            "characters of the release (ask for fewer draws, candidates or cells)",
+        )
         raw = read_json(text, "the release", DOCUMENT_BYTES)
         head = check_part(DesignHead if "design" in raw else NetworkHead, raw, "the release, at")
         head.fields_of(free_cells(len(text) + numbers))

@@ -104,7 +104,7 @@ class Reading:
         if self.draws is None:
             return 0
         network, draws = self.draws.network, self.draws.cells.draws or 1
-        cells = sum(network.cells(network.family(node)) for node in network.nodes) * draws
+        cells = network.size * draws
         return 8 * cells * (1 if self.draws.twins is None else 2)
 
 
