@@ -35,6 +35,8 @@ MEMORY = 512 * MIB
 """Most bytes that reading may add to the process, in address space."""
 GRACE_S = 4
 """CPU seconds beyond the limit after which the child is killed: the limit itself is measured, not enforced."""
+WAIT_S = 120
+"""Seconds after which a reader that waits for something is killed: it would wait for ever."""
 MESSAGE = 500
 """Most characters of a refusal."""
 PACE_S = 0.14
@@ -122,7 +124,8 @@ def _read_all_here(
     report = Report()
     size, resident = (int(pages) * mmap.PAGESIZE for pages in Path("/proc/self/statm").read_text().split()[:2])
     resource.setrlimit(resource.RLIMIT_AS, (size + memory, size + memory))
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process
+    for kind in (signal.SIGPROF, signal.SIGALRM):
+        signal.signal(kind, signal.SIG_DFL)  # ends the process
     gc.freeze()  # what the parent made is not looked through, and so not copied, while an input is read
     for number, given in enumerate(inputs):
         shown = f"{number}: {given!r:.300}".encode("utf-8", "backslashreplace")[: NOTE - 1]
@@ -138,6 +141,7 @@ def _read_all_here(
         if fault:
             report.faults.append(f"{fault} at input {shown.decode('utf-8', 'replace')}")
     signal.setitimer(signal.ITIMER_PROF, 0)
+    signal.alarm(0)
     report.peak = max(0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - resident)
     return report
 
@@ -155,6 +159,7 @@ def _timed(read: Callable[[Any], object], given: Any, report: Report, cpu_s: flo
     start = time.process_time()
     # A timer of its own for each reading: limits on all CPU time drift from what the process measures.
     signal.setitimer(signal.ITIMER_PROF, cpu_s + GRACE_S)
+    signal.alarm(WAIT_S)
     fault = _fault(read, given, report)
     return fault, time.process_time() - start
 

@@ -6,10 +6,12 @@ is refused by an `InputError` of one line and at most 500 characters.
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import os
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from discreet.model.project import Project
 from discreet.model.xmlbif import parse_xmlbif
 from folding import every
 from fuzzing import MIB, Report, fault_of_message, read_all
+from hostile_sources import TABLE_READERS
 
 # --------------------------------------------------------------------------------------------------------------- makers
 
@@ -240,7 +243,25 @@ def variables(count: int, extra: str = "") -> str:
 # ---------------------------------------------------------------------------------------------------------------- cases
 
 Case = tuple[Callable[[Any], object], Callable[[], Any]]
+ODD_STATISTICS = zlib.decompress(
+    base64.b85decode(
+        "c-n1{&q@O^5XL9lH3V4-)=o$u$RZ>t*kT2H+KbRbg&Y>ods*v(9<=M$f9<pQ2tJUH<7B%~1w-Z=nD3V_B>C0N1UV{H1+|C@F"
+        "h&>{0O<7?X&K~}41=a<{of1^E(F=5B5R1l|B_(4?l9K=5)@x8?yJWVIbdQV#Xc<f0Agg16<gaQ|8*!1!k~`=3E0?uN*kONL1"
+        "`|zHac@)FwvHSrU*<VmvcFH;@Z&Nlm(fLHP<eR=|o_oj$OB`m)_+&_LNBA9og^5O-s(?%zd)IXd5cOndDATgOju_o9EZ+Wwf"
+        "a4QQ0)h_w=o5Ru9Xk^kO<bA5U~fPuy-0^kq5y{SOj_ESd"
+    )
+)
+"""A Parquet file whose statistics count levels that are not there: DuckDB, as it scanned it, ended the process."""
+
 REFUSED: dict[str, Case] = {
+    "data set: statistics of levels that are not there": (
+        TABLE_READERS["data set"][1],
+        lambda: ODD_STATISTICS.decode("latin-1"),
+    ),
+    "store: statistics of levels that are not there": (
+        TABLE_READERS["Parquet of a store"][1],
+        lambda: ODD_STATISTICS.decode("latin-1"),
+    ),
     "bif: 2^28 cells from one default": (parse_bif, lambda: wide(27)),
     "bif: 8 tables of 2^27 cells": (parse_bif, lambda: wide(26, children=8)),
     "bif: 64 tables of 2^20 cells": (parse_bif, lambda: wide(19, children=64)),

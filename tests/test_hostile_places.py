@@ -75,6 +75,7 @@ PLACES: dict[str, tuple[str, ...] | str] = {
     "sensitive/engine.py _make_locked": WRITTEN,
     "sensitive/engine.py _remove_if_left": WRITTEN,
     "sensitive/engine.py open_engine": ("DuckDB",),
+    "sensitive/object_stores.py _Stream": ("data set", "Parquet of a store"),
     "sensitive/object_stores.py open_dataset": ("data set",),
     "sensitive/object_stores.py open_store": ("Parquet of a store",),
     "sensitive/record_files.py _has_long_line": CSVS,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import ibis.expr.types as ir
@@ -60,7 +61,7 @@ def open_store(
         odd = [name for name, kind in kinds if own.names.count(name) != 1 or own.field(name).type != kind]
         if odd:
             raise InputError(f"the files differ in column {shown(odd[0])}: one lacks it, or has it in another type")
-    engine.con.register("records", found)
+    engine.con.register("records", _Stream(found, names))
     text = [name for name, kind in kinds if kind in (pa.string(), pa.large_string())]
     coded = datasets.ParquetFileFormat(dictionary_columns=text)
 
@@ -85,7 +86,7 @@ def open_dataset(
 ) -> tuple[ir.Table, Callable[[Sequence[str]], Blocks]]:
     """A data set of Arrow that the caller has opened, of any format and place; the rest is as of `open_store`."""
     names = [dataset.schema.names[at] for at in positions(dataset.schema.names, wanted)]
-    engine.con.register("records", dataset)
+    engine.con.register("records", _Stream(dataset, names))
 
     def blocks(chosen: Sequence[str]) -> Blocks:
         def read() -> Iterator[pa.RecordBatch]:
@@ -94,6 +95,28 @@ def open_dataset(
         return Blocks(pa.schema([dataset.schema.field(name) for name in chosen]), read)
 
     return engine.table("records").select(*names), blocks
+
+
+@dataclass(frozen=True, eq=False)
+class _Stream:
+    """Columns of a data set that an engine reads as often as it likes, and Python for it.
+
+    A data set that DuckDB 2.0 scans by itself ends the process, or is waited for without end, where Arrow fails at a
+    damaged file.
+
+    Args:
+        dataset: whose records it has.
+        names: of the columns.
+    """
+
+    dataset: pyarrow.dataset.Dataset
+    names: Sequence[str]
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """A new stream of all records, of Arrow's PyCapsule interface."""
+        schema = pa.schema([self.dataset.schema.field(name) for name in self.names])
+        blocks = self.dataset.scanner(columns=list(self.names), batch_size=BLOCK, use_threads=False).to_batches()
+        return pa.RecordBatchReader.from_batches(schema, blocks).__arrow_c_stream__(requested_schema)
 
 
 def _list_files(system: pyarrow.fs.FileSystem, path: str) -> list[str]:
