@@ -38,7 +38,8 @@ FLOORS = (
 
 def cpu_s(folder: Path, source: Path, *arguments: str) -> float:
     """CPU seconds of an interpreter with a package on its path."""
-    environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONPYCACHEPREFIX": str(folder / "pyc")}
+    own = {"PYTHONPYCACHEPREFIX": str(folder / "pyc"), "DISCREET_LEDGER": f"sqlite:///{folder}/ledger.db"}
+    environment = {**os.environ, "PYTHONPATH": str(source), **own}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, *arguments], cwd=folder, env=environment, check=True, capture_output=True)
