@@ -11,6 +11,7 @@ import gzip
 import json
 import os
 import sys
+import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 
 import discreet as dc
+import fuzzing
 from discreet.model.bif import parse_bif
 from discreet.model.project import Project
 from discreet.model.xmlbif import parse_xmlbif
@@ -583,3 +585,9 @@ def test_any_message_is_one_short_line(error: type[dc.DiscreetError]) -> None:
     long = str(error("what is wrong " + "x" * 10**4 + " what to do"))
     assert long.startswith("what is wrong") and long.endswith("what to do")
     assert str(error("as it is: 'é', 雪")) == "as it is: 'é', 雪"
+
+
+def test_a_reader_that_waits_for_ever_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes no CPU time, of which alone the other limit is."""
+    monkeypatch.setattr(fuzzing, "WAIT_S", 1)
+    assert "SIGALRM" in str(read_all(lambda _: threading.Event().wait(), [""]))
