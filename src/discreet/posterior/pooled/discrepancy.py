@@ -72,7 +72,7 @@ def pair_weights(margins: Margins, laws: Mapping[Scope, Floats], chosen: Mapping
         Shape (sizes,), sum 1; the prior's where there is none.
     """
     kept = {pair: law for pair, law in laws.items() if _is_learnable(margins, pair)}
-    logs = np.array(list(_compare_sizes(margins, kept))).reshape(-1, len(INTERACTION_SIZES))
+    logs = np.array(list(compare_sizes(margins, kept))).reshape(-1, len(INTERACTION_SIZES))
     weights = _learn_weights(np.array(PAIR_PRIOR), logs)
     if not kept.keys() & chosen.keys():
         return weights
@@ -104,7 +104,7 @@ def triple_weights(margins: Margins, triples: Iterable[Scope], pairs: Floats | N
         for triple in list(triples)[:MOST_LEARNED_TRIPLES]
         if _is_learnable(margins, triple)
     }
-    weights = _learn_weights(np.array(TRIPLE_PRIOR), np.array(list(_compare_sizes(margins, laws))))
+    weights = _learn_weights(np.array(TRIPLE_PRIOR), np.array(list(compare_sizes(margins, laws))))
     if pairs is None:
         return weights
     taught, prior, audited, before = (
@@ -141,7 +141,7 @@ def _learn_weights(prior: Floats, logs: Floats) -> Floats:
     return np.asarray(weights)
 
 
-def _compare_sizes(margins: Margins, laws: Mapping[Scope, Floats]) -> Iterator[Floats]:
+def compare_sizes(margins: Margins, laws: Mapping[Scope, Floats]) -> Iterator[Floats]:
     """Log-likelihoods of each set's interaction under each size, up to a constant."""
     network, records = margins.network, max(margins.total[0], 1.0)
     for names, drawn in laws.items():

@@ -1,0 +1,69 @@
+"""Laws of all families under every draw: rows, and the laws of their parents as tables told them.
+
+A network's parents that are not joined are independent of each other, or as their own parents make them. Where a table
+holds them, their law was drawn beside the rows. From the roots down, the law of each family is that of its parents
+times its rows, and the law of parents is
+
+    that of an earlier family that holds them all; or else
+    the drawn one, or the network's, moved to what earlier families say of its parts,
+
+so that all families agree in what they share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from discreet.inference.forward import laws_from_roots
+from discreet.model.arrays import Floats, margin
+from discreet.model.network import Network
+from discreet.model.schema import Scope
+from discreet.model.tables import Tables
+from discreet.posterior.pooled.raking import fit_margins
+
+
+def held_sets(network: Network, parents: Scope) -> dict[Scope, str]:
+    """The largest sets of parents that lie in the family of one of them, and the node of that family.
+
+    Example:
+        >>> from discreet import Variable
+        >>> variables = tuple(Variable(name, ("0", "1")) for name in "abc")
+        >>> held_sets(Network(variables, {"a": (), "b": (), "c": ("a", "b")}), ("a", "b"))
+        {('a',): 'a', ('b',): 'b'}
+    """
+    sets = dict[Scope, str]()
+    for name in parents:
+        family = network.family(name)
+        sets[tuple(parent for parent in parents if parent in family)] = name
+    return {names: own for names, own in sets.items() if not any(set(names) < set(other) for other in sets)}
+
+
+def parents_apart(network: Network) -> tuple[Scope, ...]:
+    """Sets of parents that no family of one of them holds, in the order of their children."""
+    found = (network.parents[node] for node in network.order if network.parents[node])
+    return tuple(dict.fromkeys(parents for parents in found if len(held_sets(network, parents)) > 1))
+
+
+def family_laws(cells: Tables, drawn: Mapping[Scope, Floats]) -> dict[str, Floats]:
+    """Laws of all families.
+
+    Args:
+        cells: rows, shape `(*parents, child, draws)`.
+        drawn: laws of sets of parents, shape `(*sizes, draws)`.
+
+    Returns:
+        By node, an axis for each of its family, then one of draws.
+    """
+    network, found = cells.network, dict[str, Floats]()
+    own = laws_from_roots([parents for parents in parents_apart(network) if parents not in drawn], cells, seed=0)
+    for node in network.order:
+        parents, law = network.parents[node], cells[node]
+        if parents:
+            held = {names: margin(found[of], network.family(of), names) for names, of in held_sets(network, parents).items()}
+            above = held.get(parents)
+            if above is None:
+                told = drawn[parents] if parents in drawn else own.law(parents)
+                above = fit_margins(told, parents, held)
+            law = above[..., None, :] * law
+        found[node] = law
+    return found

@@ -1,0 +1,180 @@
+"""What tables tell of sets of variables whose law a network fixes, as draws that belong to its draws.
+
+A network leaves the joint law of some variables open where each has those before it as parents, and these likewise
+(`saturated.leaves_open`). The law of all other sets follows from its independences, whatever was measured. So such sets
+are drawn by themselves where tables hold them:
+
+    a pair                      around what the network says of it (`pair_draws.py`);
+    parents that are not joined as their records were drawn with their child's rows (`latent_counts.py`): Dirichlet;
+    larger sets                 under a complete network of these variables alone, by the same model as all families.
+
+Every set has a generator of its own: what is drawn of it does not depend on what else is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+
+from discreet.inference import elimination
+from discreet.inference.interactions import subsets
+from discreet.model.arrays import Floats, Ints
+from discreet.model.network import Network
+from discreet.model.schema import Scope
+from discreet.model.tables import Tables
+from discreet.posterior.evidence import audited_sets, choice_scales, measured_sets, measurements
+from discreet.posterior.pooled.discrepancy import (
+    INTERACTION_SIZES,
+    compare_sizes,
+    pair_weights,
+    triple_weights,
+    triples_of,
+)
+from discreet.posterior.pooled.latent_counts import LatentCounts
+from discreet.posterior.pooled.least_squares import Margins, pooled_margins
+from discreet.posterior.pooled.pair_draws import ToldPair, draw_pair
+from discreet.posterior.saturated import projected, saturated
+from discreet.releases.combined import Combined
+
+MOST_AUDITED_PAIRS, AUDIT_DRAWS = 60, 100
+"""Pairs that are learned from, and draws of what the network says of them."""
+TWIN_STEP = 3
+"""Of how many draws one has a twin in the joint law: twins then cost a third of the draws."""
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnSet:
+    """A set's law under every draw, and twins of some.
+
+    Args:
+        law: shape `(*sizes, draws)`.
+        twins: of every `TWIN_STEP`-th draw, shape `(*sizes, twins)`.
+    """
+
+    law: Floats
+    twins: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredSets:
+    """Draws of what tables tell of sets of variables.
+
+    Args:
+        evidence: tables and contrasts of one data set.
+        cells: the posterior's draws of a network's rows.
+        twins: their twins.
+        seed: of the generators; every set of variables has one of its own, whatever else is asked.
+        weights: prior mean of the components of rows, shape (COMPONENTS,), as the network's rows use them.
+    """
+
+    evidence: Combined
+    cells: Tables
+    twins: Tables
+    seed: int
+    weights: Floats
+
+    @property
+    def network(self) -> Network:
+        """Whose rows the posterior draws."""
+        return self.cells.network
+
+    @cached_property
+    def tables(self) -> tuple[frozenset[str], ...]:
+        """Sets of variables that were measured together, none inside another."""
+        return measured_sets(self.evidence)
+
+    @cached_property
+    def pairs(self) -> frozenset[frozenset[str]]:
+        """Pairs that tables hold."""
+        return frozenset(frozenset(pair) for table in self.tables for pair in combinations(table, 2))
+
+    def measured(self, names: Iterable[str]) -> tuple[Scope, ...]:
+        """The largest parts of some variables that a table has, in the schema's order."""
+        asked = frozenset(names)
+        once = dict.fromkeys(asked & table for table in self.tables)
+        largest = [part for part in once if part and not any(part < other for other in once)]
+        return tuple(sorted(self.network.ordered(part) for part in largest))
+
+    def draw(self, part: Scope) -> DrawnSet:
+        """Draw the law of a set, its axes in the order of the names."""
+        return self._draw_pair(part) if len(part) == 2 else self._draw_whole(part)
+
+    def draw_parents(self, parents: Scope, counts: Ints) -> DrawnSet:
+        """Draw the law of parents that are not joined, of their records.
+
+        Args:
+            parents: names of the axes.
+            counts: shape `(*sizes, draws)`.
+        """
+        rng, every = self.generator(parents), tuple(range(len(parents)))
+        around = counts + self._expect(parents, self.cells)
+        gammas = (rng.standard_gamma(around), rng.standard_gamma(around[..., ::TWIN_STEP]))
+        return DrawnSet(*(part / part.sum(axis=every) for part in gammas))
+
+    def _expect(self, names: Scope, cells: Tables) -> Floats:
+        """What the network alone says of some variables, shape `(*sizes, draws)`."""
+        return np.asarray(elimination.joint(cells, names, {}))
+
+    def _draw_pair(self, pair: Scope) -> DrawnSet:
+        """Draw a pair around what the network says."""
+        rng, told, own = self.generator(pair), self.fit([pair]), self._expect(pair, self.cells)
+        chances = self.pair_sizes.copy()
+        for logs in compare_sizes(told, {pair: own} if told.values[pair].size else {}):
+            chances *= np.exp(logs)
+        tau = rng.choice(INTERACTION_SIZES, size=own.shape[-1], p=chances / chances.sum())
+        records = draw_pair(ToldPair(told.values[pair], told.variances[pair], told.total[0]), own, tau, rng)
+        some = self.twins.of_draws(np.arange(0, own.shape[-1], TWIN_STEP))
+        return DrawnSet(records.draw(own, rng), records.draw(self._expect(pair, some), rng, TWIN_STEP))
+
+    def _draw_whole(self, part: Scope) -> DrawnSet:
+        """Draw a set of more variables, under a complete network of them."""
+        ordered = tuple(sorted(part, key=self.network.order.index))
+        whole = Network(
+            tuple(self.network.schema[name] for name in part),
+            {name: ordered[: ordered.index(name)] for name in part},
+        )
+        inside = subsets([part])
+        told = self.fit(inside)
+        kept = [subset for subset in inside if subset in told.values]
+        margins = Margins(
+            whole, {subset: told.values[subset] for subset in kept}, {subset: told.variances[subset] for subset in kept}
+        )
+        rng, draws = self.generator(part), self.cells.draws or 1
+        counts = LatentCounts(margins, draws, rng, weights=self.weights, doubt=True, quick=True)
+        twins = counts.twins.of_draws(np.arange(0, draws, TWIN_STEP))
+        return DrawnSet(self._expect(part, counts.cells), self._expect(part, twins))
+
+    @cached_property
+    def pair_sizes(self) -> Floats:
+        """Weights of the sizes of pairs' interactions, learned from those that were audited.
+
+        Beyond what the network says with the tables of the first stage alone. Pairs that were chosen for their misfit
+        count like those taken at random: a third of a few pairs is too little to learn from, and where the worst are
+        harmless so are all others. Where they are not, intervals of the others err to the wide side.
+        """
+        pairs = audited_sets(self.evidence)[:MOST_AUDITED_PAIRS]
+        first = saturated(self.evidence.network, measured_sets(self.evidence, audits=False))
+        cells = projected(self.cells.of_draws(np.arange(min(AUDIT_DRAWS, self.cells.draws or 1))), first)
+        laws = {pair: elimination.joint(cells, pair, {}) for pair in pairs}
+        return pair_weights(self.fit(pairs), laws, choice_scales(self.evidence))
+
+    @cached_property
+    def triple_sizes(self) -> Floats:
+        """Weights of the sizes of triples' interactions, taught by those that tables hold and by audited pairs."""
+        triples = triples_of(self.tables, self.network.nodes)
+        pairs = self.pair_sizes if audited_sets(self.evidence) else None
+        return triple_weights(self.fit(triples), triples, pairs)
+
+    def generator(self, names: Iterable[str], more: int = 0) -> np.random.Generator:
+        """Make the generator of a set of variables, the same whatever else was asked."""
+        return np.random.default_rng([self.seed, more, *(self.network.nodes.index(name) for name in names)])
+
+    def fit(self, also: Iterable[Scope]) -> Margins:
+        """Least squares of all tables, with the interactions of some sets and their subsets."""
+        parts, records = measurements(self.evidence.parts), self.evidence.records[0]
+        return pooled_margins(self.network, parts, records, also=subsets(also))
+
