@@ -35,6 +35,7 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
 from discreet.posterior.joint_draws import PosteriorDraws, Source
+from discreet.posterior.pooled.family_laws import family_laws
 
 __all__ = ["assume_at_random"]
 
@@ -83,8 +84,9 @@ def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
     wide = posterior if posterior.saturated is None else posterior.saturated
     source = posterior.source and Source(lambda rng: assume_at_random(posterior.fresh(rng=rng)), posterior.source.rng)
     basis = posterior.basis and replace(posterior.basis, assumes=(PAIRS_UNREAD,))
-    complete = replace(wide, cells=_complete_rows(wide), twins=None, source=source, tables=None, saturated=None)
-    complete = replace(complete, basis=basis)
+    rows = _complete_rows(wide)
+    parts = wide.parts and wide.parts.completed(rows)
+    complete = replace(wide, cells=rows, twins=None, source=source, parts=parts, saturated=None, basis=basis)
     if posterior.saturated is None:
         return complete
     return PosteriorDraws.of_saturated(complete, posterior.network.without_missing())
@@ -102,7 +104,9 @@ def _complete_rows(wide: PosteriorDraws) -> Tables:
             f"complete records need {tree.cells:,} cells for each draw, more than the budget of "
             f"{elimination.CELL_BUDGET:,}; read the release with missing as a state"
         )
-    laws = {node: _read_seen_law(wide, scope) for node, scope in zip(network.nodes, scopes, strict=True)}
+    # Where a network does not join all parents it makes up what they are together; tables say what was measured.
+    drawn = {} if wide.parts is None else {part: one.law for part, one in wide.parts.draw_all().items()}
+    laws = family_laws(wide.cells, drawn)
     # All families take their steps at once; each goes so far that those which share a variable do not overshoot. Longer
     # steps where fewer share one went round in circles on one of three patterns of gaps in child.
     step = 1 / (1 + max(len(network.children(node)) for node in network.nodes))
@@ -119,15 +123,6 @@ def _complete_rows(wide: PosteriorDraws) -> Tables:
             found[node].append(fit.theta)
     rows = {node: np.concatenate(parts, axis=-1) for node, parts in found.items()}
     return Tables(network.without_missing(), rows, draws=draws)
-
-
-def _read_seen_law(wide: PosteriorDraws, scope: Scope) -> Array:
-    """The law of what was seen of a family under every draw, shape `(*sizes, draws)`.
-
-    Where a network does not join all parents it makes up what they are together; tables say what was measured.
-    """
-    told = None if wide.tables is None else wide.tables.joint(wide.cells, scope)
-    return elimination.joint(wide.cells, scope, {}) if told is None else told
 
 
 def _list_seen_states(network: Network, name: str) -> Array:

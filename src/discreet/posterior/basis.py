@@ -18,7 +18,6 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.posterior.evidence import measured_anywhere, measured_sets
 from discreet.posterior.fit_check import FitCheck, fit
-from discreet.posterior.pooled.table_draws import MOST_LOOSE
 from discreet.posterior.saturated import leaves_open, missing_arcs
 from discreet.releases.combined import Combined
 from discreet.releases.kinds.parameter_draws import ParameterDraws
@@ -27,6 +26,8 @@ __all__ = ["Basis", "Mark", "prior_only_words"]
 
 Mark = Literal["measured", "inferred", "assumed", "contradicted", "prior"]
 
+MOST_INFERRED = 6
+"""Variables of an answer that is said to be inferred where their pairs were measured."""
 MOST_NAMED_PAIRS = 20
 """Pairs that are named: more of them say no more."""
 
@@ -91,7 +92,7 @@ class Basis:
             return "assumed", tuple(missing[:MOST_NAMED_PAIRS])
         if len(inside) < 2 or any(inside <= table for table in self._tables) or self._is_in_rows(inside):
             return ("measured" if read else "assumed"), ()
-        if missing or not read or len(inside) > MOST_LOOSE:
+        if missing or not read or len(inside) > MOST_INFERRED:
             return "assumed", tuple(missing[:MOST_NAMED_PAIRS])
         return "inferred", ()
 

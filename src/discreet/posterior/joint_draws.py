@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
 from discreet.errors import InputError
+from discreet.inference import elimination
 from discreet.inference.interactions import MOST_VARIABLES
-from discreet.model.arrays import balanced_quantiles
+from discreet.model.arrays import Floats, balanced_quantiles
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.drawing import html_text
 from discreet.model.intervals import Intervals
 from discreet.model.late import import_late
 from discreet.model.network import MOST_DRAWN_NODES, Network
 from discreet.model.query_grammar import Query
+from discreet.model.schema import Scope
 from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Tables
+from discreet.posterior.joint_law import JointLaw
 from discreet.posterior.saturated import projected
 from discreet.releases.combined import Evidence, evidence_of, payers_of, refuse_counting_twice
 
 if TYPE_CHECKING:
     from discreet.posterior.basis import Basis
-    from discreet.posterior.pooled.table_draws import TableDraws
+    from discreet.posterior.law_parts import LawParts
     from discreet.queries.bin_laws import Inside
     from discreet.queries.query import Answer, Assume
 
@@ -41,7 +45,7 @@ __all__ = [
     "Posterior",
     "PosteriorDraws",
     "Source",
-    "joint_draws",
+    "law_of",
     "learned_prior",
     "prior_for",
 ]
@@ -155,7 +159,7 @@ class PosteriorDraws(Intervals):
             the public one: what is asked of several variables at once is answered from these, and `cells` are the
             public network's own rows under their joint law.
         basis: what was measured, and so what answers rest on; None where nobody knows.
-        tables: what was measured of variables that no family holds together; None where that is not read.
+        parts: of the joint law of all variables, beside the rows; None where the network's own is the law.
         accounts: public ids of the accounts that paid for what the draws were learned from.
 
     Raises:
@@ -180,7 +184,7 @@ class PosteriorDraws(Intervals):
     source: Source | None = None
     saturated: PosteriorDraws | None = None
     basis: Basis | None = None
-    tables: TableDraws | None = None
+    parts: LawParts | None = None
     accounts: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
@@ -227,7 +231,20 @@ class PosteriorDraws(Intervals):
     def doubtable(self) -> bool:
         """Whether the network is believed of pairs that no table holds, and `assuming` could let them be off."""
         drawn = self if self.saturated is None else self.saturated
-        return drawn.tables is not None and drawn.tables.assume == "network"
+        return drawn.parts is not None and drawn.parts.assume == "network"
+
+    @cached_property
+    def law(self) -> JointLaw:
+        """One joint law of all variables under every draw, which everything is read off; fitted when first asked for.
+
+        Rows of the network, with the margins of what else was measured and doubt where nothing was
+        (`discreet.posterior.joint_law`).
+        """
+        drawn = self if self.saturated is None else self.saturated
+        if drawn.parts is None:
+            return JointLaw.of_rows(drawn.cells, drawn.twins)
+        law = drawn.parts.law
+        return law if drawn.twins is not None else replace(law, make_twins=None)
 
     def assuming(self, assume: Literal["network", "robust"]) -> PosteriorDraws:
         """The same draws, where pairs of variables that no table holds are believed as said.
@@ -244,12 +261,12 @@ class PosteriorDraws(Intervals):
         """
         if self.saturated is not None:
             return replace(self, saturated=self.saturated.assuming(assume))
-        if self.tables is None:
+        if self.parts is None:
             raise InputError(
                 "this posterior believes its network: leave out what is assumed, or whatever makes it do so "
                 "(trust_network, --trust-network; a prior of rows; the methods exact and plug-in)"
             )
-        return replace(self, tables=self.tables.assuming(assume))
+        return replace(self, parts=self.parts.assuming(assume))
 
     @staticmethod
     def of_saturated(wide: PosteriorDraws, network: Network) -> PosteriorDraws:
@@ -262,7 +279,7 @@ class PosteriorDraws(Intervals):
         Returns:
             Draws of `P(child | parents)` of every family of `network`, one for each of `wide`.
         """
-        cells = projected(wide.cells, network)
+        cells = Tables(network, lambda node: _project_rows(wide, network.family(node)), draws=wide.cells.draws)
         twins = None if wide.twins is None else projected(wide.twins, network)
         return replace(wide, cells=cells, twins=twins, saturated=wide)
 
@@ -432,6 +449,16 @@ class PosteriorDraws(Intervals):
         return self.cells.of_draws(picked)
 
 
+def _project_rows(wide: PosteriorDraws, family: Scope) -> Floats:
+    """Rows of a public family under the joint law of draws under a larger network, shape `(*parents, child, draws)`."""
+    own = wide.network.family(family[-1])
+    if set(own) == set(family):
+        return np.asarray(wide.cells[family[-1]].transpose([*map(own.index, family), len(family)]))
+    law = elimination.joint(wide.law.cells, family, {})
+    total = law.sum(axis=-2, keepdims=True)
+    return np.where(total > 0, law / np.where(total > 0, total, 1.0), 1 / law.shape[-2])
+
+
 def require_posterior(posterior: object) -> None:
     """Refuse what somebody gives who has a release and forgot to make it a posterior."""
     if not hasattr(posterior, "cells"):
@@ -439,11 +466,12 @@ def require_posterior(posterior: object) -> None:
         raise InputError(f"a posterior was expected, not a {type(posterior).__name__}{advice}")
 
 
-def joint_draws(posterior: Posterior) -> Posterior:
-    """The draws that answer what is asked of several variables at once: the saturated ones where there are any."""
+def law_of(posterior: Posterior) -> JointLaw:
+    """The joint law that answers what is asked of a posterior; of draws that somebody put together the network's."""
     require_posterior(posterior)
-    wide = posterior.saturated if isinstance(posterior, PosteriorDraws) else None
-    return posterior if wide is None else wide
+    if isinstance(posterior, PosteriorDraws):
+        return posterior.law
+    return JointLaw.of_rows(posterior.cells, getattr(posterior, "twins", None))
 
 
 def prior_for(release: Evidence, prior: Dirichlet | None, draws: int) -> Dirichlet:

@@ -21,16 +21,16 @@ Source: Deming and Stephan (1940), Csiszar (1975) for proportional fitting; Jiro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import combinations, islice
 
 import numpy as np
-from scipy.optimize import minimize
 
 from discreet.inference.clique_laws import fit_laws
 from discreet.model.arrays import Array, Floats, margin
+from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.law_plan import LawPlan
@@ -43,8 +43,65 @@ LEAST_STATE_SHARE = 0.15
 """Of the hidden variable: its states have at least this probability."""
 LEAST_FACTOR, MOST_FACTOR = 0.05, 20.0
 """By which doubt changes a cell at most."""
+AMPLITUDE_STEPS = 200
+"""Of the EM algorithm."""
 MOST_DOUBTED_TRIPLES = 400
 """In cliques; more of them cost more than they say."""
+LEAST_TWINS, MOST_TWIN_STEP = 320, 3
+"""Twins that a joint law has at least, if there are as many draws: they tell the part of the noise within about .05. And
+of how many draws one has a twin otherwise: twins then cost a third of the draws."""
+
+
+def twin_step(draws: int) -> int:
+    """Of how many draws one has a twin in the joint law.
+
+    Example:
+        >>> twin_step(1000), twin_step(100)
+        (3, 1)
+    """
+    return min(max(1, draws // LEAST_TWINS), MOST_TWIN_STEP)
+
+
+def pick_twins(twins: Tables) -> Tables:
+    """Those twins that a joint law has, of one for each draw."""
+    draws = twins.draws or 1
+    return twins.of_draws(np.arange(0, draws, twin_step(draws)))
+
+
+@dataclass(frozen=True, eq=False)
+class JointLaw:
+    """One joint law of all variables under every draw.
+
+    Args:
+        network: over the variables, whose rows were drawn.
+        cells: rows of a network over the variables, and perhaps a hidden one; shape `(*parents, child, draws)`.
+        make_twins: makes the same of the twins of some draws; None where there are none.
+        plan: of the law; None where nothing but rows was drawn.
+    """
+
+    network: Network
+    cells: Tables
+    make_twins: Callable[[], Tables] | None = None
+    plan: LawPlan | None = None
+
+    @staticmethod
+    def of_rows(cells: Tables, twins: Tables | None) -> JointLaw:
+        """The law of a network's rows alone, of whose draws all have twins, or none."""
+        return JointLaw(cells.network, cells, twins and (lambda: pick_twins(twins)))
+
+    @property
+    def step(self) -> int:
+        """Of how many draws one has a twin, from the first on."""
+        return twin_step(self.cells.draws or 1)
+
+    @cached_property
+    def twins(self) -> Tables | None:
+        """Rows as `cells`, of the twins of one in every `step` draws; made when they are first asked for."""
+        return self.make_twins and self.make_twins()
+
+    def reads(self, names: Iterable[str]) -> bool:
+        """Whether all that tables tell of some variables together is in the law."""
+        return self.plan is None or self.plan.reads(names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,14 +112,16 @@ class Doubt:
         pairs: weights of the sizes of pairs, shape (sizes,); None where the network is believed.
         triples: the same of triples.
         generator: of a set of variables.
+        is_loose: whether three variables may have an interaction of which nothing is known.
     """
 
     pairs: Floats | None
     triples: Floats
     generator: Callable[[Scope], np.random.Generator]
+    is_loose: Callable[[Scope], bool]
 
 
-def joint_law(plan: LawPlan, cells: Tables, drawn: Mapping[Scope, Floats], doubt: Doubt, loose: Callable[[Scope], bool]) -> Tables:
+def fit_joint_law(plan: LawPlan, cells: Tables, drawn: Mapping[Scope, Floats], doubt: Doubt) -> Tables:
     """Fit the law.
 
     Args:
@@ -70,7 +129,6 @@ def joint_law(plan: LawPlan, cells: Tables, drawn: Mapping[Scope, Floats], doubt
         cells: rows of the network, shape `(*parents, child, draws)`.
         drawn: laws of the plan's sets, and of parents that are not joined, shape `(*sizes, draws)`.
         doubt: of what was not measured.
-        loose: whether three variables may have an interaction of which nothing is known.
 
     Returns:
         Rows of `plan.wide`, float32.
@@ -82,7 +140,7 @@ def joint_law(plan: LawPlan, cells: Tables, drawn: Mapping[Scope, Floats], doubt
     factors: list[tuple[Scope, Array]] = [(network.family(node), cells[node]) for node in network.nodes]
     if plan.doubt and doubt.pairs is not None:
         factors += _doubt_pairs(plan.hidden, singles, doubt, draws)
-    factors += _doubt_triples(plan, singles, doubt, loose)
+    factors += _doubt_triples(plan, singles, doubt)
     targets: list[tuple[Scope, Array]] = [(part, drawn[part]) for part in plan.sets]
     targets += [(network.family(node), families[node]) for node in network.nodes]
     found = fit_laws(plan.tree, factors, targets, tours=TOURS)
@@ -103,9 +161,7 @@ def _doubt_pairs(hidden: str, singles: Mapping[str, Floats], doubt: Doubt, draws
         yield (name, hidden), np.clip(1 + towards[:, None] * codes, LEAST_FACTOR, MOST_FACTOR)
 
 
-def _doubt_triples(
-    plan: LawPlan, singles: Mapping[str, Floats], doubt: Doubt, loose: Callable[[Scope], bool]
-) -> Iterator[tuple[Scope, Array]]:
+def _doubt_triples(plan: LawPlan, singles: Mapping[str, Floats], doubt: Doubt) -> Iterator[tuple[Scope, Array]]:
     """Interactions of triples inside the cliques, of which nothing was measured."""
     assert plan.tree is not None
     inside = (
@@ -114,7 +170,7 @@ def _doubt_triples(
         for triple in combinations(plan.network.ordered(name for name in clique if name != plan.hidden), 3)
     )
     draws = next(iter(singles.values())).shape[-1]
-    for triple in islice(filter(loose, dict.fromkeys(inside)), MOST_DOUBTED_TRIPLES):
+    for triple in islice(filter(doubt.is_loose, dict.fromkeys(inside)), MOST_DOUBTED_TRIPLES):
         rng = doubt.generator(triple)
         first, second, third = (singles[name] for name in triple)
         apart = first[:, None, None] * second[None, :, None] * third[None, None]
@@ -125,24 +181,21 @@ def _doubt_triples(
 
 @lru_cache(maxsize=64)
 def _find_amplitudes(sizes: tuple[float, ...]) -> Floats:
-    """Find weights of roots of the sizes, so that products of two that are drawn by them are of the sizes' weights.
+    """Find weights of roots of the sizes, such that products of two of them come nearest to the sizes' weights.
 
     Args:
         sizes: weights of `INTERACTION_SIZES`.
+
+    Returns:
+        The weights of least relative entropy, by the EM algorithm: of a product, which two it is of is not seen.
     """
-    grid, wanted = np.sqrt(INTERACTION_SIZES), np.cumsum(sizes)
-    middle = [(one * other) ** 0.5 for one, other in zip(INTERACTION_SIZES[1:-1], INTERACTION_SIZES[2:], strict=True)]
-    place = np.digitize(np.multiply.outer(grid, grid), [INTERACTION_SIZES[1] / 2, *middle]).ravel()
-
-    def weights(logs: Floats) -> Floats:
-        shares = np.exp(logs - logs.max())
-        return np.asarray(shares / shares.sum())
-
-    def loss(logs: Floats) -> float:
-        own = weights(logs)
-        made = np.bincount(place, np.multiply.outer(own, own).ravel(), len(grid))
-        return float(np.square(np.cumsum(made) - wanted).sum())
-
-    starts = (np.log(np.sqrt(np.maximum(sizes, 1e-3))) + tilt * np.arange(len(grid)) for tilt in (0.0, 0.3, -0.3))
-    best = min((minimize(loss, start, method="BFGS") for start in starts), key=lambda found: float(found.fun))
-    return weights(best.x)
+    grid = np.sqrt(INTERACTION_SIZES)
+    ends = [INTERACTION_SIZES[1] / 2, *np.sqrt(np.multiply(INTERACTION_SIZES[1:-1], INTERACTION_SIZES[2:]))]
+    place = np.digitize(np.multiply.outer(grid, grid), ends)
+    weights = np.full(len(grid), 1 / len(grid))
+    for _ in range(AMPLITUDE_STEPS):
+        both = np.multiply.outer(weights, weights)
+        made = np.bincount(place.ravel(), both.ravel(), len(grid))
+        weights = (both * np.divide(sizes, np.maximum(made, 1e-300))[place]).sum(axis=1)
+        weights /= weights.sum()
+    return np.asarray(weights)

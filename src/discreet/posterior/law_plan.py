@@ -6,13 +6,15 @@ answer rests on is known before anything is drawn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from discreet.inference.clique_laws import CliqueTree
 from discreet.model.network import Network
 from discreet.model.schema import Scope, Variable
+from discreet.posterior.pooled.family_laws import parents_apart
 from discreet.posterior.saturated import leaves_open
 
 HIDDEN = "(doubt)"
@@ -30,6 +32,7 @@ class LawPlan:
     Args:
         network: whose rows are drawn.
         sets: measured together, and not left open by the network, whose margins the law gets; in the network's order.
+        parents: sets of parents that are not joined, of whose interactions a table tells.
         left_out: measured sets for which there is no room: the law has them as the network does, doubt and all.
         doubt: whether pairs that no table holds are doubted, by a hidden variable of two states.
         tree: of cliques; None where there is no room for a law, or nothing to fit: the network's own is the law.
@@ -37,6 +40,7 @@ class LawPlan:
 
     network: Network
     sets: tuple[Scope, ...]
+    parents: tuple[Scope, ...]
     left_out: tuple[Scope, ...]
     doubt: bool
     tree: CliqueTree | None
@@ -62,10 +66,7 @@ class LawPlan:
     @property
     def hidden(self) -> str:
         """Name of the hidden variable."""
-        name = HIDDEN
-        while name in self.network.schema:
-            name = f"({name})"
-        return name
+        return _hidden_name(self.network)
 
     @cached_property
     def wide(self) -> Network:
@@ -91,36 +92,53 @@ def _plan(network: Network, tables: tuple[frozenset[str], ...], doubt: bool) -> 
     """The plan; see `LawPlan.of`."""
     families = [network.family(node) for node in network.nodes]
     joined = [frozenset(family) for family in families]
-    fixed = [
-        network.ordered(table)
-        for table in tables
-        if not any(table <= family for family in joined) and not leaves_open(network, table)
-    ]
-    wanted = sorted((part for part in fixed if network.cells(part) <= MOST_SET_CELLS), key=network.cells)
-    # A family's parents that are not joined have a law of their own where a table holds them.
-    apart = any(
-        len(parents) > 1 and not leaves_open(network, parents) for parents in network.parents.values() if parents
+
+    def fixed(names: Iterable[str]) -> bool:
+        return bool(names) and not leaves_open(network, names)
+
+    apart = tuple(
+        parents
+        for parents in parents_apart(network)
+        if any(fixed(table.intersection(parents)) for table in tables)
     )
+    sets = [
+        network.ordered(table) for table in tables if fixed(table) and not any(table <= family for family in joined)
+    ]
     for hidden in [True, False] if doubt else [False]:
-        plan = LawPlan(network, (), (), hidden, None)
-        more = (plan.hidden,) if hidden else ()
+        more = (_hidden_name(network),) if hidden else ()
         sizes = {**{one.name: one.size for one in network.schema}, **dict.fromkeys(more, 2)}
-        scopes = [(*family, *more) for family in families]
-        tree = CliqueTree.of(scopes, sizes)
-        if tree.cells > LAW_CELLS:
-            continue
-        kept = list[Scope]()
-        whole = CliqueTree.of([*scopes, *((*part, *more) for part in wanted)], sizes)
-        if whole.cells <= LAW_CELLS:
-            kept, tree = wanted, whole
-        else:
-            for part in wanted:
-                wider = CliqueTree.of([*scopes, (*part, *more)], sizes)
-                if wider.cells <= LAW_CELLS:
-                    kept.append(part)
-                    scopes.append((*part, *more))
-                    tree = wider
-        left = tuple(part for part in fixed if part not in kept)
-        order = sorted(kept, key=lambda part: [network.nodes.index(name) for name in part])
-        return LawPlan(network, tuple(order), left, hidden, tree if kept or hidden or apart else None)
-    return LawPlan(network, (), tuple(fixed), False, None)
+        kept, tree = _choose_sets([(*family, *more) for family in families], sets, more, sizes)
+        if tree is not None:
+            left = tuple(part for part in sets if part not in kept)
+            return LawPlan(network, kept, apart, left, hidden, tree if kept or apart or hidden else None)
+    return LawPlan(network, (), (), tuple(sets), False, None)
+
+
+def _choose_sets(
+    scopes: list[Scope], sets: Sequence[Scope], more: Scope, sizes: Mapping[str, int]
+) -> tuple[tuple[Scope, ...], CliqueTree | None]:
+    """Choose the sets that fit, small ones first, and the tree with them; no tree where not even families fit."""
+    tree = CliqueTree.of(scopes, sizes)
+    if tree.cells > LAW_CELLS:
+        return (), None
+    cells = {part: math.prod(sizes[name] for name in part) for part in sets}
+    small = [part for part in sets if cells[part] <= MOST_SET_CELLS]
+    whole = CliqueTree.of([*scopes, *((*part, *more) for part in small)], sizes)
+    if whole.cells <= LAW_CELLS:
+        return tuple(small), whole
+    kept = list[Scope]()
+    for part in sorted(small, key=cells.__getitem__):
+        wider = CliqueTree.of([*scopes, (*part, *more)], sizes)
+        if wider.cells <= LAW_CELLS:
+            kept.append(part)
+            scopes.append((*part, *more))
+            tree = wider
+    return tuple(part for part in small if part in kept), tree
+
+
+def _hidden_name(network: Network) -> str:
+    """A name that no variable has."""
+    name = HIDDEN
+    while name in network.schema:
+        name = f"({name})"
+    return name

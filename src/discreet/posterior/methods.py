@@ -44,6 +44,7 @@ from discreet.posterior.evidence import check_total, measured_sets, measurements
 from discreet.posterior.exact.chains import draw_jointly, updates_per_sweep
 from discreet.posterior.family_draws import family_cells, of_family
 from discreet.posterior.fit_check import FitCheck
+from discreet.posterior.law_parts import LawParts
 from discreet.posterior.joint_draws import (
     LEAST_EFFECTIVE_DRAWS,
     Mixing,
@@ -56,7 +57,7 @@ from discreet.posterior.particles import parameter_cells
 from discreet.posterior.pooled.latent_counts import draw_latent_counts
 from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.posterior.pooled.measured import is_poolable
-from discreet.posterior.pooled.table_draws import TableDraws
+from discreet.posterior.pooled.measured_sets import MeasuredSets
 from discreet.posterior.saturated import saturated
 from discreet.releases.combined import Combined, Evidence, evidence_of, payers_of
 from discreet.releases.external_figures import External
@@ -367,12 +368,12 @@ def _draw_by_method(
         believed = (believed or _learn_prior(combined, rng)).updated(combined.public)
     if method == "pooled":
         drawn = draw_latent_counts(combined, draws, rng, believed, saturated=read.network)
-        tables = (
-            None
-            if read.trusted
-            else TableDraws(combined, read.network, drawn.cells, int(rng.spawn(1)[0].integers(2**63)), drawn.weights)
-        )
-        return PosteriorDraws(drawn.cells, "pooled", drawn.twins, tables=tables)
+        parts = None
+        if not read.trusted:
+            seed = int(rng.spawn(1)[0].integers(2**63))
+            sets = MeasuredSets(combined, drawn.cells, drawn.twins, seed, drawn.weights)
+            parts = LawParts(sets, lambda node: drawn.rows(node).counts.sum(axis=-2))
+        return PosteriorDraws(drawn.cells, "pooled", drawn.twins, parts=parts)
     if method == "choice":
         told = [release.scores for release in combined.releases]
         listed = [scores for scores in told if scores is not None]

@@ -3,8 +3,8 @@
 The file begins with a line that names the format, the number of bytes of a head, and the head in JSON: the evidence as
 its own document, the method, the versions, how well chains mixed, where the random numbers of the posterior stood, and
 what `fit` says of the evidence. Then come the arrays, float64 in little-endian order: concentrations of the prior where
-one was given, probabilities of every family, their twins, and the weights that joint laws are drawn with. Their shapes
-follow from the network. The last 32 bytes are the SHA-256 of all before them: against damage, not against forgery; who
+one was given, probabilities of every family, their twins, and the weights that sets of rows are drawn with; then in single precision
+the laws of measured sets, and of twins. Their shapes follow from the network. The last 32 bytes are the SHA-256 of all before them: against damage, not against forgery; who
 answers from a file that a stranger gave believes the stranger.
 
 Nothing in a file is run, and no more memory is taken than the file has bytes.
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
+import numpy.typing as npt
 import pydantic
 
 from discreet.errors import InputError, shown_path
@@ -31,26 +32,30 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.json_files import decode_text, read_bytes, read_json, write_whole
 from discreet.model.limits import DOCUMENT_BYTES, DRAWS_BYTES
 from discreet.model.network import Network
+from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.fit_check import FitCheck, Tested
+from discreet.posterior.joint_law import twin_step
+from discreet.posterior.law_parts import Assume, LawParts
 from discreet.posterior.joint_draws import DRAWS_FIRST_LINE, Mixing, PosteriorDraws
 from discreet.posterior.methods import Method, restore_source
 from discreet.posterior.pooled.cell_weights import COMPONENTS
-from discreet.posterior.pooled.table_draws import Assume, TableDraws
+from discreet.posterior.pooled.measured_sets import DrawnSet, MeasuredSets
 from discreet.releases.codec import Part
-from discreet.releases.combined import Evidence, evidence_of, loads
+from discreet.releases.combined import Combined, Evidence, evidence_of, loads
 
 __all__ = ["check_draws", "evidence_in", "from_bytes", "load_draws", "save_draws", "to_bytes"]
 
 
-DRAWS_VERSION = 1
+DRAWS_VERSION = 2
 HEAD_BYTES = 8
 """Bytes of the number that says how long the head is; the head is filled up with blanks to a multiple of as many."""
 CHECKSUM_BYTES = 32
 """Bytes of the checksum."""
 DRAWS_NAME = "posterior draws"
-ROW_SUM_TOLERANCE = 1e-9
-"""How far a row's sum may be from 1."""
+ROW_SUM_TOLERANCE, LAW_TOLERANCE = 1e-9, 1e-4
+"""How far a row's sum may be from 1, and that of a set's law, which is stored in single precision."""
+EMPTY: npt.NDArray[np.float32] = np.empty(0, np.float32)
 
 
 class _Generator(Part):
@@ -64,10 +69,11 @@ class _Generator(Part):
 
 
 class _JointLaws(Part):
-    """Seed and assumption that joint laws of tables are drawn with."""
+    """What joint laws are made of: seed, assumption, and sets of variables whose laws are stored."""
 
     seed: int
     assume: Assume
+    sets: list[list[str]]
 
 
 class _Tested(Part):
@@ -90,7 +96,7 @@ class _Fit(Part):
 class _Head(Part):
     """Head of a file of draws: all but the arrays."""
 
-    version: Literal[1]
+    version: Literal[2]
     package: str
     numpy: str
     evidence: str
@@ -161,16 +167,18 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
         InputError: draws that `noise_aware` did not make from a release.
     """
     drawn = posterior if posterior.saturated is None else posterior.saturated
-    source, basis, tables = drawn.source, drawn.basis, drawn.tables
+    source, basis, parts = drawn.source, drawn.basis, drawn.parts
     if source is None or basis is None or drawn.method not in get_args(Method):
         raise InputError(
             "only draws that noise_aware made of a release's rows can be stored: others are all there is of them, or "
             "made of such draws (at_random, plug_in), and made again in no time"
         )
     network, cells = drawn.network, dict(drawn.cells)
+    sets = {} if parts is None else parts.draw_all()
+    laws = parts and _JointLaws(seed=parts.sets.seed, assume=parts.assume, sets=[list(part) for part in sets])
     twins = None if drawn.twins is None else dict(drawn.twins)
     head = _Head(
-        version=1,
+        version=2,
         package=version("discreet"),
         numpy=np.__version__,
         evidence=basis.evidence.dumps(),
@@ -181,7 +189,7 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
         prior=source.prior is not None,
         prior_accounts=sorted(source.prior.accounts) if source.prior else None,
         twins=twins is not None,
-        joint_laws=None if tables is None else _JointLaws(seed=tables.seed, assume=tables.assume),
+        joint_laws=laws,
         mixing=None if drawn.mixing is None else asdict(drawn.mixing),
         effective=drawn.effective(),
         generator=_store_generator(source.rng),
@@ -193,9 +201,11 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
         *(() if source.prior is None else (source.prior.alpha[node] for node in network.nodes)),
         *cells.values(),
         *(() if twins is None else twins.values()),
-        *(() if tables is None else (tables.weights,)),
+        *(() if parts is None else (parts.sets.weights,)),
     ]
     body = [np.ascontiguousarray(array, "<f8").tobytes() for array in arrays]
+    told = np.concatenate([array.ravel() for one in sets.values() for array in one], dtype="<f4") if sets else EMPTY
+    body.append(np.pad(told, (0, told.size % 2)).tobytes())
     # The head begins at a multiple of 8 bytes, and so do the arrays.
     content = b"".join(
         [
@@ -232,21 +242,43 @@ def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = 
     prior = Dirichlet(Tables(wide, taken.tables()), frozenset(head.prior_accounts or ())) if head.prior else None
     cells = taken.probabilities(head.draws)
     twins = taken.probabilities(head.draws) if head.twins else None
-    laws = head.joint_laws
-    # A view of them would keep the whole file in memory; tables are copies.
-    weights = None if laws is None else taken.next((COMPONENTS,)).copy()
+    parts = None
+    if head.joint_laws is not None:
+        if twins is None:
+            raise InputError(f"{what} has joint laws, and no twins")
+        parts = _read_parts(taken, combined, cells, twins, head.joint_laws)
     taken.check_end()
-    tables = None
-    if laws is not None and weights is not None:
-        tables = TableDraws(combined, wide, cells, laws.seed, weights).assuming(laws.assume)
     try:
         mixing = None if head.mixing is None else Mixing(**head.mixing)
         rng = None if head.generator is None else _restore_generator(head.generator)
     except (TypeError, ValueError, KeyError, OverflowError) as error:
         raise InputError(f"{what} has a head that does not fit together ({error})") from None
-    made = PosteriorDraws(cells, head.method, twins, mixing, partial(float, head.effective), tables=tables)
+    made = PosteriorDraws(cells, head.method, twins, mixing, partial(float, head.effective), parts=parts)
     checked = None if head.fit is None else _restore_fit(head.fit)
     return restore_source(made, combined, prior, rng, trusted=head.trusted, stored_fit=checked)
+
+
+def _read_parts(taken: _ArrayReader, combined: Combined, cells: Tables, twins: Tables, laws: _JointLaws) -> LawParts:
+    """What joint laws are made of."""
+    network, draws = cells.network, cells.draws or 1
+    if any(not names or set(names) - set(network.nodes) or len(set(names)) < len(names) for names in laws.sets):
+        raise InputError(f"{taken.what} has joint laws of sets of variables that are none of its network")
+    # Views would keep the whole file in memory.
+    sets = MeasuredSets(combined, cells, twins, laws.seed, taken.next((COMPONENTS,)).copy())
+    shapes = {tuple(names): [network.schema[name].size for name in names] for names in laws.sets}
+    kept = len(range(0, draws, twin_step(draws)))
+    singles = taken.singles(sum(math.prod(shape) for shape in shapes.values()) * (draws + kept))
+    drawn, at = dict[Scope, DrawnSet](), 0
+    for part, shape in shapes.items():
+        both = []
+        for number in (draws, kept):
+            size = math.prod(shape) * number
+            both.append(singles[at : at + size].reshape(*shape, number).astype(np.float64))
+            at += size
+        if any(law.min() < 0 or np.abs(law.sum(axis=tuple(range(len(part)))) - 1).max() > LAW_TOLERANCE for law in both):
+            raise InputError(f"{taken.what} has joint laws that are no probabilities")
+        drawn[part] = DrawnSet(*both)
+    return LawParts(sets, None, drawn, laws.assume)
 
 
 def _head_start() -> int:
@@ -285,31 +317,35 @@ class _ArrayReader:
     """Arrays of a file, one after the other."""
 
     def __init__(self, numbers: Floats, network: Network, what: str) -> None:
-        self._numbers, self._network, self._what, self._at = numbers, network, what, 0
+        self._numbers, self._network, self.what, self._at = numbers, network, what, 0
 
     def next(self, shape: tuple[int, ...]) -> Floats:
         """The next array."""
         first, self._at = self._at, self._at + math.prod(shape)
         if self._at > len(self._numbers):
-            raise InputError(f"{self._what} has fewer numbers than its head says")
+            raise InputError(f"{self.what} has fewer numbers than its head says")
         return self._numbers[first : self._at].reshape(shape)
 
     def tables(self, *more: int) -> Mapping[str, Floats]:
         """An array for each family."""
         return {node: self.next((*self._network.shape(node), *more)) for node in self._network.nodes}
 
+    def singles(self, number: int) -> npt.NDArray[np.float32]:
+        """The next numbers in single precision, two in the place of one; the last may stand alone."""
+        return self.next(((number + 1) // 2,)).view("<f4")[:number]
+
     def probabilities(self, draws: int) -> Tables:
         """Draws of every family."""
         found = self.tables(draws)
         for node, table in found.items():
             if not (table.min() >= 0 and np.all(np.abs(table.sum(axis=-2) - 1) < ROW_SUM_TOLERANCE)):
-                raise InputError(f"{self._what} has rows of {node!r} that are no probabilities")
+                raise InputError(f"{self.what} has rows of {node!r} that are no probabilities")
         return Tables(self._network, found, draws=draws)
 
     def check_end(self) -> None:
         """Refuse what is left."""
         if self._at != len(self._numbers):
-            raise InputError(f"{self._what} has more numbers than its head says")
+            raise InputError(f"{self.what} has more numbers than its head says")
 
 
 def _store_generator(rng: np.random.Generator) -> _Generator | None:

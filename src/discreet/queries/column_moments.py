@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from discreet.model.arrays import Floats
 from discreet.model.schema import Scope, Variable
+from discreet.posterior.pooled.plain_pairs import find_pairs_without_bias, move_without_bias
 from discreet.queries.bin_laws import BinLaw, Inside
 from discreet.queries.given import PosteriorGiven
 
@@ -98,12 +99,12 @@ class ColumnLaw:
     @cached_property
     def whole(self) -> Floats | None:
         """`P(names)`, shape `(*sizes, draws)`; None of too many states."""
-        given, tables = self.both.given, self.both.tables
-        states = given.cells.network.cells(self.names)
+        given, parts = self.both.given, self.both.parts
+        states = given.network.cells(self.names)
         if states > MOST_JOINT_STATES or states * self.draws > MOST_LAW_VALUES:
             return None
         law = given.whole(self.names)
-        return law if tables is None else tables.without_bias(law, self.names)
+        return law if parts is None else move_without_bias(parts.sets, law, self.names)
 
     def of(self, *names: str) -> Floats:
         """The joint law of one or two of them, shape `(*sizes, draws)`."""
@@ -124,9 +125,9 @@ class ColumnLaw:
     @cached_property
     def _pairs(self) -> Mapping[tuple[str, ...], Floats]:
         """The joint law of every pair of the variables."""
-        given, tables = self.both.given, self.both.tables
-        if tables is not None:
-            return tables.pairs_without_bias(given.cells, self.names)
+        given, parts = self.both.given, self.both.parts
+        if parts is not None:
+            return find_pairs_without_bias(parts.sets, given.cells, self.names)
         return {pair: given.whole(pair) for pair in combinations(self.names, 2)}
 
     @cached_property

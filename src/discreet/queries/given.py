@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,14 @@ from discreet.inference import elimination
 from discreet.inference.query_plans import requisite
 from discreet.inference.weighted_records import Sampling, log_weight, weighted_laws
 from discreet.model.arrays import Floats
+from discreet.model.network import Network
 from discreet.model.query_grammar import Probability
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.basis import Basis
-from discreet.posterior.joint_draws import Posterior, PosteriorDraws, joint_draws
-from discreet.posterior.pooled.table_draws import TableDraws
+from discreet.posterior.joint_draws import Posterior, PosteriorDraws, law_of
+from discreet.posterior.joint_law import JointLaw
+from discreet.posterior.law_parts import LawParts
 from discreet.queries.answers import Answer, EvidenceProbability
 from discreet.queries.credible import credible_interval
 
@@ -33,29 +35,32 @@ LARGE_WORK = 2**24
 ROUNDING_ERROR, MOST_ERROR_SHARE = 1e-5, 0.1
 """Relative error of a law in single precision (of cliques of 2^17 entries 3e-6 at most was seen), and the part of the
 draws' own error that it may have."""
-MOST_OBSERVED_STATES = 9
-"""Joint states of what is observed up to which a pass for each, over all variables, is less work than one for each
-variable."""
-LEAST_TWINS, TWIN_STEP = 320, 3
-"""That are read at least, if there are as many: they tell the part of the noise within about .05. And of how many draws
-one is read otherwise: twins then cost a third of the draws."""
 
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """A set of draws given evidence; what several queries ask of it is computed once.
+    """Joint laws given evidence; what several queries ask of them is computed once.
 
     Args:
-        cells: probabilities, shape `(*parents, child, draws)`.
+        cells: of each law, shape `(*parents, child, draws)`; perhaps with a hidden variable, which nobody asks of.
         evidence: code of the state of each observed variable.
+        network: over the variables that can be asked of, whose rows were drawn.
+        rows: of this network under the same draws.
     """
 
     cells: Tables
     evidence: Mapping[str, int]
+    network: Network
+    rows: Tables
 
     @cached_property
     def marginals(self) -> dict[str, Floats]:
         """`P(X | evidence)` of every other variable, shape `(size, draws)`."""
+        found = self._find_marginals()
+        return {name: found[name] for name in self.network.nodes if name in found}
+
+    def _find_marginals(self) -> dict[str, Floats]:
+        """Find the marginals, of the hidden variable too."""
         if self._is_large(elimination.marginals_cost(self.cells.network, self.evidence)):
             rough = elimination.marginals(self.cells, self.evidence, dtype=np.float32)
             found = {name: _normalise_rough(law) for name, law in rough.items()}
@@ -63,27 +68,6 @@ class Given:
             if len(fine) == len(found):
                 return fine
         return elimination.marginals(self.cells, self.evidence)
-
-    @cached_property
-    def beside(self) -> Mapping[str, Floats]:
-        """`P(X, observed variables)` of every other variable, shape `(size, *sizes, draws)`.
-
-        Empty where there are so many joint states of what is observed that one variable after the other is less work.
-        """
-        network, observed = self.cells.network, tuple(self.evidence)
-        few = observed and network.cells(observed) <= MOST_OBSERVED_STATES
-        if not few or self._is_large(elimination.marginals_cost(network, observed)):
-            return {}
-        return elimination.marginals_beside(self.cells, observed)
-
-    @cached_property
-    def _memory(self) -> dict[Scope, Floats]:
-        """Laws of parts of what is observed, which all variables share that are asked together."""
-        return {}
-
-    def shared(self, name: str) -> dict[str, Any]:
-        """What the joint law of a variable and all that is observed shares with those of others; "" shares nothing."""
-        return {"own": self.beside.get(name), "memory": self._memory} if name else {}
 
     @cached_property
     def log_evidence(self) -> Floats:
@@ -140,67 +124,33 @@ def _normalise_rough(law: npt.NDArray[np.float32]) -> Floats | None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Tabled(Given):
-    """Draws given evidence, from a joint law of all variables of the question.
+class _Sampled(Given):
+    """Draws given evidence where exact inference is out of reach: laws of records made up under every draw.
 
     Args:
-        names: of the question's variables.
-        law: `P(names)`, shape `(*sizes, draws)`.
+        names: of the targets.
+        law: `P(names | evidence)`, shape `(*sizes, draws)`.
     """
 
     names: tuple[str, ...]
     law: Floats
 
     def _sum_out(self, states: Mapping[str, int], targets: Sequence[str] = ()) -> Floats:
-        """`P(targets, states)`, shape `(*sizes, draws)`."""
+        """`P(targets, states | evidence)`, shape `(*sizes, draws)`."""
         part = self.law[tuple(states.get(name, slice(None)) for name in self.names)]
         left = [name for name in self.names if name not in states]
         summed = part.sum(axis=tuple(axis for axis, name in enumerate(left) if name not in targets))
         kept = [name for name in left if name in targets]
         return np.asarray(summed.transpose([*(kept.index(name) for name in targets), len(kept)]))
 
-    @cached_property
-    def log_evidence(self) -> Floats:
-        """See `Given`."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self._sum_out(self.evidence)))
-
     def joint(self, targets: Sequence[str], also: Mapping[str, int] | None = None) -> Floats:
         """See `Given`."""
-        states = {**self.evidence, **(also or {})}
         with np.errstate(invalid="ignore"):
-            return np.asarray(self._sum_out(states, targets) / self._sum_out(states))
-
-    def whole(self, names: Sequence[str]) -> Floats:
-        """See `Given`."""
-        return self._sum_out({}, names)
+            return np.asarray(self._sum_out(also or {}, targets) / self._sum_out(also or {}))
 
     def probability(self, states: Mapping[str, int]) -> Floats:
         """See `Given`."""
-        with np.errstate(invalid="ignore"):
-            return np.asarray(self._sum_out({**self.evidence, **states}) / self._sum_out(self.evidence))
-
-
-@dataclass(frozen=True, eq=False)
-class _Sampled(_Tabled):
-    """Draws given evidence where exact inference is out of reach: laws of records made up under every draw.
-
-    Args:
-        names: of the targets.
-        law: `P(names | evidence)`, shape `(*sizes, draws)`.
-        exact: the draws given the evidence.
-    """
-
-    exact: Given
-
-    @cached_property
-    def log_evidence(self) -> Floats:
-        """See `Given`."""
-        return self.exact.log_evidence
-
-    def whole(self, names: Sequence[str]) -> Floats:
-        """See `Given`."""
-        return self.exact.whole(names)
+        return self._sum_out(states)
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +162,8 @@ class PosteriorGiven:
         twin: twin draws of some of them, one in every `step`, where the posterior has some and draws count alike.
         predictive: whether they count by the probability of the evidence under them.
         basis: what was measured; None where nobody knows.
-        tables: what was measured beyond the network's families; None where that is not read.
+        parts: of the joint law; None where the network's own is the law.
+        law: of which these are draws.
         effective: independent draws that those with a twin are worth; None: all.
         read: whether all that tables say of the question's variables is in the draws.
         sampling: how answers are sampled; None where inference is exact.
@@ -224,7 +175,8 @@ class PosteriorGiven:
     twin: Given | None
     predictive: bool
     basis: Basis | None
-    tables: TableDraws | None
+    parts: LawParts | None
+    law: JointLaw
     effective: float | None = None
     read: bool = True
     sampling: Sampling | None = None
@@ -235,7 +187,7 @@ class PosteriorGiven:
         """How probable the evidence is, with its interval; None where nothing is observed."""
         if self.observed is None:
             return None
-        schema = self.given.cells.network.schema
+        schema = self.given.network.schema
         states = tuple((name, schema[name].states[code]) for name, code in self.given.evidence.items())
         lower, upper = credible_interval(self.observed, level)
         return EvidenceProbability(str(Probability(states)), float(self.observed.mean()), float(lower), float(upper))
@@ -273,42 +225,26 @@ class PosteriorGiven:
         peak = log.max()
         return np.asarray(np.exp(log - peak)) if np.isfinite(peak) else np.zeros(log.shape)
 
-    def about(
-        self, targets: Iterable[str], *, most: int, ratio: bool = False, together: bool = False
-    ) -> PosteriorGiven:
-        """What answers a question about some targets: itself, or joint laws of its variables that tables moved.
+    def about(self, targets: Iterable[str], *, most: int, ratio: bool = False) -> PosteriorGiven:
+        """What answers a question about some targets: itself, or sampled laws where exact inference is out of reach.
 
         Args:
             targets: of the question.
-            most: joint states of theirs beyond which the network's law stays.
+            most: joint states of theirs beyond which nothing is sampled.
             ratio: whether the probability of the evidence will be asked, too.
-            together: whether all other variables will be asked one by one, too.
 
         Returns:
-            That; where exact inference is out of reach, and joint states are no more than these, sampled laws.
+            That, and whether all that tables tell of the question's variables was read.
 
         Raises:
             InputError: the evidence is too rare to be sampled.
         """
-        wanted = tuple(targets)
-        names, network = (*wanted, *self.given.evidence), self.given.cells.network
+        wanted, network = tuple(targets), self.given.cells.network
+        read = self.law.reads((*wanted, *self.given.evidence))
+        asked = [wanted, ()] if ratio else [wanted]
+        reached = all(elimination.affordable(network, each, self.given.evidence) for each in asked)
         small = network.cells(wanted) <= most
-        said = self.tables is not None and self.tables.say(names)
-        alone = wanted[0] if together and len(wanted) == 1 else ""
-        law = None
-        if self.tables is not None and said and small:
-            law = self.tables.joint(self.given.cells, names, **self.given.shared(alone))
-        if law is None:
-            asked = [wanted, ()] if ratio else [wanted]
-            reached = all(elimination.affordable(network, each, self.given.evidence) for each in asked)
-            return replace(self.sampled([wanted])[0] if small and not reached else self, read=not said)
-        assert self.tables is not None
-        twin = self.twin
-        if twin is not None:
-            picked = np.arange(0, self.given.cells.draws or 1, self.step)
-            again = self.tables.joint(twin.cells, names, twins=True, picked=picked, **twin.shared(alone))
-            twin = None if again is None else _Tabled(twin.cells, twin.evidence, names, again)
-        return replace(self, given=_Tabled(self.given.cells, self.given.evidence, names, law), twin=twin)
+        return replace(self.sampled([wanted])[0] if small and not reached else self, read=read)
 
     def sampled(self, scopes: Sequence[Scope]) -> list[PosteriorGiven]:
         """Find the law of each of some sets of targets by importance sampling; there are no twin draws then.
@@ -322,7 +258,7 @@ class PosteriorGiven:
         return [
             replace(
                 self,
-                given=_Sampled(given.cells, given.evidence, scope, found.laws[scope], given),
+                given=_Sampled(given.cells, given.evidence, given.network, given.rows, scope, found.laws[scope]),
                 twin=None,
                 sampling=found.sampling(scope),
             )
@@ -344,26 +280,14 @@ def both_given(posterior: Posterior, evidence: Sequence[tuple[str, str]], predic
     schema = posterior.network.schema
     # In one order, so that rounding does not tell in which the evidence was named.
     codes = {name: schema[name].code(state) for name, state in sorted(evidence)}
-    drawn = joint_draws(posterior)
-    given = Given(drawn.cells, codes)
-    if not isinstance(drawn, PosteriorDraws):
-        twins: Tables | None = None if predictive else getattr(drawn, "twins", None)
-        twin = None if twins is None else Given(twins, codes)
-        return PosteriorGiven(given, twin, predictive, None, None, observed=_observe(given, None))
-    alone = PosteriorGiven(given, None, predictive, drawn.basis, drawn.tables, observed=_observe(given, drawn.tables))
-    if predictive or drawn.twins is None:
+    law, drawn = law_of(posterior), posterior if isinstance(posterior, PosteriorDraws) else None
+    wide = posterior if drawn is None or drawn.saturated is None else drawn.saturated
+    given = Given(law.cells, codes, law.network, wide.cells)
+    observed = np.exp(given.log_evidence) if codes else None
+    basis, parts = (None, None) if drawn is None else (drawn.basis, getattr(wide, "parts", None))
+    alone = PosteriorGiven(given, None, predictive, basis, parts, law, observed=observed)
+    if predictive or law.twins is None:
         return alone
-    draws = drawn.cells.draws or 1
-    step = min(max(1, draws // LEAST_TWINS), TWIN_STEP)
-    picked = np.arange(0, draws, step)
-    effective = drawn.effective() * picked.size / draws
-    return replace(alone, twin=Given(drawn.twins.of_draws(picked), codes), effective=effective, step=step)
-
-
-def _observe(given: Given, tables: TableDraws | None) -> Floats | None:
-    """Find `P(evidence)` under every draw, as a question about it alone has it; None where nothing is observed."""
-    names = tuple(given.evidence)
-    if not names:
-        return None
-    law = tables.joint(given.cells, names) if tables is not None and tables.say(names) else None
-    return np.exp((given if law is None else _Tabled(given.cells, given.evidence, names, law)).log_evidence)
+    effective = None if drawn is None else drawn.effective() * (law.twins.draws or 1) / (law.cells.draws or 1)
+    twin = Given(law.twins, codes, law.network, law.twins)
+    return replace(alone, twin=twin, effective=effective, step=law.step)

@@ -30,7 +30,7 @@ from discreet.model.schema import Variable
 from discreet.model.tables import Tables
 from discreet.posterior.basis import Mark
 from discreet.posterior.elsewhere import answered_elsewhere
-from discreet.posterior.joint_draws import Posterior, PosteriorDraws, joint_draws
+from discreet.posterior.joint_draws import Posterior, PosteriorDraws, law_of
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.query import Probability, answer
 
@@ -153,24 +153,18 @@ def predict(posterior: Posterior, records: Any, target: str, *, level: float = 0
         ([0.8, 0.0, 0.4], ('yes', 'no', 'no'))
     """
     check_level(level)
-    drawn = joint_draws(posterior)
-    network, cells = drawn.network, drawn.cells
-    tables, basis = (drawn.tables, drawn.basis) if isinstance(drawn, PosteriorDraws) else (None, None)
-    states = network.schema[target].states
-    evidence = read_evidence(records, network, target)
+    law, basis = law_of(posterior), posterior.basis if isinstance(posterior, PosteriorDraws) else None
+    network, cells = law.cells.network, law.cells
+    states = law.network.schema[target].states
+    evidence = read_evidence(records, law.network, target)
     ends = np.empty((3, len(evidence.codes), len(states)))
     impossible = np.zeros(len(evidence.codes), np.int64)
     questions: dict[tuple[tuple[str, ...], frozenset[str]], list[Positions]] = {}
     marks = np.empty(len(evidence.codes), object)
     for observed, positions in evidence.patterns():
         about = (target, *observed)
-        law = None if tables is None else tables.joint(cells, about)
         if basis is not None:
-            read = law is not None or tables is None or not tables.say(about)
-            marks[positions] = basis.of(about, given=observed, read=read)[0]
-        if law is not None:
-            ends[:, positions], impossible[positions] = _predict_from_law(law, evidence.of(observed, positions), level)
-            continue
+            marks[positions] = basis.of(about, given=observed, read=law.reads(about))[0]
         nodes = frozenset(requisite(network, (target,), observed))
         matters = {name for node in nodes for name in network.family(node)}
         questions.setdefault((tuple(name for name in observed if name in matters), nodes), []).append(positions)
@@ -386,20 +380,6 @@ def _predict_alike(
         draws = np.clip(np.nan_to_num(draws), 0.0, 1.0)
         ends.append(np.stack([draws.mean(axis=-1), *credible_interval(draws, level)]))
     return np.concatenate(ends, axis=2)[:, :, of_record].swapaxes(1, 2), np.concatenate(impossible)[of_record]
-
-
-def _predict_from_law(law: Floats, rows: Codes, level: float) -> tuple[Floats, npt.NDArray[np.int64]]:
-    """Predict from the joint law of the target and all that is observed, shape `(states, *sizes, draws)`."""
-    distinct, of_record = _find_distinct(rows)
-    ends, impossible = np.empty((3, len(distinct), len(law))), np.zeros(len(distinct), np.int64)
-    for index, codes in enumerate(distinct):
-        part = law[(slice(None), *codes)]
-        with np.errstate(invalid="ignore"):
-            draws = part / part.sum(axis=0)
-        impossible[index] = np.isnan(draws[0]).sum()
-        draws = np.clip(np.nan_to_num(draws), 0.0, 1.0)
-        ends[:, index] = np.stack([draws.mean(axis=-1), *credible_interval(draws, level)])
-    return ends[:, of_record], impossible[of_record]
 
 
 def _count_impossible(cells: Tables, observed: tuple[str, ...], rows: Codes) -> npt.NDArray[np.int64]:

@@ -225,24 +225,18 @@ def marginals(
     require(isinstance(evidence, Mapping), "evidence is a mapping of states, such as {'smoke': 'yes'}")
     with under_way("answering"):
         both = both_given(posterior, tuple(evidence.items()), predictive)
-        if not elimination.affordable(posterior.network, None, both.given.evidence):
+        if not elimination.affordable(both.given.cells.network, None, both.given.evidence):
             left = [name for name in posterior.network.nodes if name not in both.given.evidence]
-            said = [both.tables is not None and both.tables.say((name, *both.given.evidence)) for name in left]
-            sampled = both.sampled([(name,) for name in left])
-            queries = [Probability(((name, None),), tuple(evidence.items())) for name in left]
-            each = zip(queries, sampled, said, strict=True)
+            sampled = zip(left, both.sampled([(name,) for name in left]), strict=True)
             return Answers(
-                _answer_probability(asked, replace(own, read=not moved), level) for asked, own, moved in each
+                _answer_probability(Probability(((name, None),), tuple(evidence.items())), own, level)
+                for name, own in sampled
             )
         parts = []
         for name, draws in both.given.marginals.items():
             asked = Probability(((name, None),), tuple(evidence.items()))
-            own = both.about((name,), most=ROW_LIMIT, together=True)
-            if own is not both:
-                draws = own.given.joint((name,))
-                twins = None if own.twin is None else own.twin.joint((name,))
-            else:
-                twins = None if both.twin is None else both.twin.marginals[name]
+            own = replace(both, read=both.law.reads((name, *both.given.evidence)))
+            twins = None if both.twin is None else both.twin.marginals[name]
             parts.append(_Part(asked, [{name: state} for state in schema[name].states], draws, twins, own))
         return Answers(_summarise_parts(parts, level))
 
@@ -276,7 +270,7 @@ def _assuming(posterior: Posterior, assume: Assume | None, predictive: bool) -> 
 
 def _answer(asked: Query, both: PosteriorGiven, level: float, inside: Inside, *, nothing: bool = False) -> Answer:
     """The answer to a query that fits the schema."""
-    schema = both.given.cells.network.schema
+    schema = both.given.network.schema
     match asked:
         case Probability():
             ratio = any(state is not None for _, state in asked.targets)
@@ -296,7 +290,7 @@ def _answer(asked: Query, both: PosteriorGiven, level: float, inside: Inside, *,
 
 def _answer_probability(asked: Probability, both: PosteriorGiven, level: float) -> Answer:
     """One row for each joint state asked for."""
-    network = both.given.cells.network
+    network = both.given.network
     size = network.cells(name for name, state in asked.targets if state is None)
     if size > ROW_LIMIT:
         raise InputError(
@@ -312,11 +306,11 @@ def _answer_probability(asked: Probability, both: PosteriorGiven, level: float) 
 
 def _bound_answer(asked: Probability, both: PosteriorGiven, found: Answer) -> Answer:
     """The answer with the interval of all that measured margins allow."""
-    given, schema = both.given, both.given.cells.network.schema
-    assert both.tables is not None
+    given, schema = both.given, both.given.network.schema
+    assert both.parts is not None
     names = (*(name for name, _ in asked.targets), *given.evidence)
     rows = [{name: schema[name].code(state) for name, state in row["state"].items()} for row in found.rows]
-    ends = allowed_bounds(names, given.whole(names), both.tables.measured(names), rows, given.evidence, found.level)
+    ends = allowed_bounds(names, given.whole(names), both.parts.sets.measured(names), rows, given.evidence, found.level)
     numbers = zip(found.rows, ends.lower.tolist(), ends.upper.tolist(), strict=True)
     wide: list[AnswerRow] = [
         {**row, "lower": low, "upper": high, "noise": None, "noise_error": None} for row, low, high in numbers
@@ -326,7 +320,7 @@ def _bound_answer(asked: Probability, both: PosteriorGiven, found: Answer) -> An
 
 def _draw_probabilities(asked: Probability, given: Given) -> Floats:
     """P(free, fixed | evidence) = P(free | fixed, evidence) P(fixed | evidence), draw by draw; (states, draws)."""
-    schema = given.cells.network.schema
+    schema = given.network.schema
     fixed = {name: schema[name].code(state) for name, state in asked.targets if state is not None}
     free = [name for name, state in asked.targets if state is None]
     if not fixed:
@@ -343,12 +337,14 @@ def _draw_probabilities(asked: Probability, given: Given) -> Floats:
 def _answer_explanation(asked: Explanation, targets: Sequence[str], both: PosteriorGiven, level: float) -> Answer:
     """The best joint state on average, and those that most draws favour."""
     given, twin = both.given, both.twin
-    schema = given.cells.network.schema
+    schema = given.network.schema
     table = _find_joint(given, targets)
     if table is None:
-        found = elimination.explanations(given.cells, targets, given.evidence, weights=both.weights)
+        # The rows alone: the hidden variable would have to be summed out first, and join all others.
+        found = elimination.explanations(given.rows, targets, given.evidence, weights=both.weights)
         codes = [tuple(part.states[name] for name in targets) for part in found]
-        draws, best = np.stack([part.probability for part in found]), [float(part.best) for part in found]
+        best = [float(part.best) for part in found]
+        draws = np.stack([given.probability(part.states) for part in found])
         twins = None if twin is None else np.stack([twin.probability(part.states) for part in found])
     else:
         possible, weights = possible_draws(asked, table, both.weights)
@@ -368,7 +364,7 @@ def _answer_explanation(asked: Explanation, targets: Sequence[str], both: Poster
 
 def _find_joint(given: Given, targets: Sequence[str]) -> Floats | None:
     """The joint of the targets, shape (states, draws); None where it is too large."""
-    if given.cells.network.cells(targets) <= ROW_LIMIT:
+    if given.network.cells(targets) <= ROW_LIMIT:
         with suppress(InputError):
             table = given.joint(targets)
             return table.reshape(-1, table.shape[-1])
@@ -459,7 +455,7 @@ def _write_answer(
 
 def _answer_number(asked: NumberQuery, both: PosteriorGiven, level: float, inside: Inside) -> Answer:
     """A mean, a quantile or a share of a numeric variable."""
-    variable = both.given.cells.network.schema[asked.variable]
+    variable = both.given.network.schema[asked.variable]
     draws = _draw_probabilities(asked.bins, both.given)
     twins = None if both.twin is None else _draw_probabilities(asked.bins, both.twin)
     possible, weights = possible_draws(asked, draws, both.weights)

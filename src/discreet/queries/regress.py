@@ -304,7 +304,7 @@ def _assuming(posterior: Posterior, assume: Assume | None) -> Posterior:
 
 def _resting(found: Regression, law: ColumnLaw) -> Regression:
     """The regression with what it rests on: of numbers no table tells where in their bins they are."""
-    basis, schema = law.both.basis, law.both.given.cells.network.schema
+    basis, schema = law.both.basis, law.both.given.network.schema
     numbers = [name for name in law.names if schema[name].numeric]
     assumes = (INSIDE_BINS.format(listed(numbers), law.inside),) if numbers else ()
     if basis is None:
@@ -391,8 +391,8 @@ def _draw_points(law: ColumnLaw, moments: Moments, covariates: Sequence[Column],
     """Made-up records as points, with chances moved by what the linear regression is by what tables tell of pairs."""
     values, names = [law.values(column) for column in covariates], [column.variable.name for column in covariates]
     moved = _find_slopes_at_means(law, moments, covariates, target)
-    if law.both.tables is not None:
-        plain = replace(law, both=replace(law.both, tables=None))
+    if law.both.parts is not None:
+        plain = replace(law, both=replace(law.both, parts=None))
         moved = moved - _find_slopes_at_means(plain, column_moments(plain, covariates), covariates, target)
     else:
         moved = np.zeros_like(moved)

@@ -8,8 +8,8 @@ from discreet.errors import InputError
 from discreet.model.design import Design
 from discreet.model.randomness import Seed, as_generator
 from discreet.posterior.design.laws import WeightedPoints
-from discreet.posterior.joint_draws import Posterior, joint_draws
-from discreet.queries.synthetic import simulate_records
+from discreet.posterior.joint_draws import Posterior
+from discreet.queries.synthetic import sample
 
 __all__ = ["released_covariates"]
 
@@ -53,6 +53,6 @@ def released_covariates(
             raise InputError(f"the network needs feature {name!r} as a numeric variable with bins")
     if points < 100:
         raise InputError(f"a law needs at least 100 points, got {points}")
-    made = simulate_records(joint_draws(posterior).mean(), points, rng=rng)
+    made = sample(posterior, points, rng=rng)[0].read_all()
     features = np.column_stack([made[name].to_numpy() for name in design.names])
     return WeightedPoints(design.scaled(features), np.full(points, 1 / points))

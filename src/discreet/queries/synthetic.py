@@ -21,14 +21,13 @@ import pyarrow.parquet
 
 from discreet.errors import InputError
 from discreet.inference import elimination
-from discreet.inference.raked_sampling import RakedLaw, raked_blocks, raked_law
-from discreet.inference.sampling import sample_codes
+from discreet.inference.sampling import check_number, sample_codes
 from discreet.model.progress import under_way
 from discreet.model.randomness import Seed, as_generator
-from discreet.model.schema import Schema, Scope, Variable
+from discreet.model.schema import Schema, Variable
 from discreet.model.tables import Array, Tables
 from discreet.posterior.elsewhere import answered_elsewhere
-from discreet.posterior.joint_draws import Posterior, PosteriorDraws, joint_draws
+from discreet.posterior.joint_draws import Posterior, law_of
 from discreet.queries.bin_laws import BinLaw
 
 __all__ = [
@@ -43,8 +42,6 @@ __all__ = [
     "write_records",
 ]
 
-Wanted = Mapping[str, Mapping[Scope, Array]]
-"""See `raked_law`."""
 BLOCK_RECORDS = 65_536
 """Records that are made at once, if they are not asked for otherwise."""
 BLOCK_VALUES = 2**21
@@ -162,27 +159,22 @@ def _sample(
             f"every synthetic set needs a draw of its own: asked for {sets} sets, the posterior has {have} draws"
         )
     laws = _list_laws(posterior, None if sets is None else rng.permutation(have)[list(wanted)])
-    every = rng.spawn(sets or 1)
+    every, schema = rng.spawn(sets or 1), posterior.network.schema
     own = [every[at] for at in wanted]
-    return tuple(_make_stream(raked_law(*law, each), n, each, block) for law, each in zip(laws, own, strict=True))
+    return tuple(_make_stream(theta, schema, n, each, block) for theta, each in zip(laws, own, strict=True))
 
 
-def _list_laws(posterior: Posterior, picked: npt.NDArray[np.intp] | None) -> Iterator[tuple[Tables, Wanted]]:
-    """List the rows of a network, and what tables say beyond it, for some joint draws or for their mean."""
-    wide = joint_draws(posterior)
-    cells, tables = wide.cells, wide.tables if isinstance(wide, PosteriorDraws) else None
-    nodes = cells.network.nodes
-    beyond = {} if tables is None else {node: tables.rows_beyond(cells, node, picked) for node in nodes}
-    for at, draw in enumerate([None] if picked is None else picked):
-        theta = (
-            _average_tables(cells)
-            if draw is None
-            else Tables(cells.network, {node: cells[node][..., draw] for node in nodes})
-        )
-        yield theta, {node: {scope: rows[..., at] for scope, rows in of.items()} for node, of in beyond.items() if of}
+def _list_laws(posterior: Posterior, picked: npt.NDArray[np.intp] | None) -> Iterator[Tables]:
+    """List the joint laws of some draws, or their mean."""
+    cells = law_of(posterior).cells
+    if picked is None:
+        yield mean_law(cells)
+        return
+    for draw in picked:
+        yield Tables(cells.network, {node: cells[node][..., draw] for node in cells.network.nodes})
 
 
-def _average_tables(cells: Tables) -> Tables:
+def mean_law(cells: Tables) -> Tables:
     """Rows of the mean of all draws' joint laws: of the mean joint law of each family."""
 
     def rows(node: str) -> Array:
@@ -199,12 +191,13 @@ def _average_tables(cells: Tables) -> Tables:
     return Tables(cells.network, rows)
 
 
-def _make_stream(law: RakedLaw, n: int, rng: np.random.Generator, block: int) -> pa.RecordBatchReader:
+def _make_stream(theta: Tables, schema: Schema, n: int, rng: np.random.Generator, block: int) -> pa.RecordBatchReader:
     """Records of one set, made block by block as they are read."""
-    schema, laws = law.network.schema, _find_number_laws(law.theta)
-    blocks = raked_blocks(law, n, rng, min(block, max(1, BLOCK_VALUES // len(schema))))
+    check_number(n, block)
+    laws, most = _find_number_laws(theta), min(block, max(1, BLOCK_VALUES // len(schema)))
+    sizes = (min(most, n - start) for start in range(0, n, most))
     return pa.RecordBatchReader.from_batches(
-        make_arrow_schema(schema), (_make_batch(schema, codes, laws, rng) for codes in blocks)
+        make_arrow_schema(schema), (_make_batch(schema, sample_codes(theta, size, rng), laws, rng) for size in sizes)
     )
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from discreet.model.arrays import Floats, Ints
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
+from discreet.posterior.joint_law import pick_twins, twin_step
 from discreet.posterior.evidence import audited_sets, choice_scales, measured_sets, measurements
 from discreet.posterior.pooled.discrepancy import (
     INTERACTION_SIZES,
@@ -42,17 +44,12 @@ from discreet.releases.combined import Combined
 
 MOST_AUDITED_PAIRS, AUDIT_DRAWS = 60, 100
 """Pairs that are learned from, and draws of what the network says of them."""
-TWIN_STEP = 3
-"""Of how many draws one has a twin in the joint law: twins then cost a third of the draws."""
-
-
-@dataclass(frozen=True, eq=False)
-class DrawnSet:
+class DrawnSet(NamedTuple):
     """A set's law under every draw, and twins of some.
 
     Args:
         law: shape `(*sizes, draws)`.
-        twins: of every `TWIN_STEP`-th draw, shape `(*sizes, twins)`.
+        twins: of one in every `twin_step` draws, shape `(*sizes, twins)`.
     """
 
     law: Floats
@@ -81,6 +78,16 @@ class MeasuredSets:
     def network(self) -> Network:
         """Whose rows the posterior draws."""
         return self.cells.network
+
+    @property
+    def draws(self) -> int:
+        """Number of draws."""
+        return self.cells.draws or 1
+
+    @cached_property
+    def some_twins(self) -> Tables:
+        """Rows of the twins that the joint law has."""
+        return pick_twins(self.twins)
 
     @cached_property
     def tables(self) -> tuple[frozenset[str], ...]:
@@ -112,7 +119,7 @@ class MeasuredSets:
         """
         rng, every = self.generator(parents), tuple(range(len(parents)))
         around = counts + self._expect(parents, self.cells)
-        gammas = (rng.standard_gamma(around), rng.standard_gamma(around[..., ::TWIN_STEP]))
+        gammas = (rng.standard_gamma(around), rng.standard_gamma(around[..., :: twin_step(self.draws)]))
         return DrawnSet(*(part / part.sum(axis=every) for part in gammas))
 
     def _expect(self, names: Scope, cells: Tables) -> Floats:
@@ -121,14 +128,14 @@ class MeasuredSets:
 
     def _draw_pair(self, pair: Scope) -> DrawnSet:
         """Draw a pair around what the network says."""
-        rng, told, own = self.generator(pair), self.fit([pair]), self._expect(pair, self.cells)
+        told, own, rng = self.fit([pair]), self._expect(pair, self.cells), self.generator(pair)
         chances = self.pair_sizes.copy()
         for logs in compare_sizes(told, {pair: own} if told.values[pair].size else {}):
             chances *= np.exp(logs)
         tau = rng.choice(INTERACTION_SIZES, size=own.shape[-1], p=chances / chances.sum())
         records = draw_pair(ToldPair(told.values[pair], told.variances[pair], told.total[0]), own, tau, rng)
-        some = self.twins.of_draws(np.arange(0, own.shape[-1], TWIN_STEP))
-        return DrawnSet(records.draw(own, rng), records.draw(self._expect(pair, some), rng, TWIN_STEP))
+        twins = records.draw(self._expect(pair, self.some_twins), rng, twin_step(self.draws))
+        return DrawnSet(records.draw(own, rng), twins)
 
     def _draw_whole(self, part: Scope) -> DrawnSet:
         """Draw a set of more variables, under a complete network of them."""
@@ -143,10 +150,8 @@ class MeasuredSets:
         margins = Margins(
             whole, {subset: told.values[subset] for subset in kept}, {subset: told.variances[subset] for subset in kept}
         )
-        rng, draws = self.generator(part), self.cells.draws or 1
-        counts = LatentCounts(margins, draws, rng, weights=self.weights, doubt=True, quick=True)
-        twins = counts.twins.of_draws(np.arange(0, draws, TWIN_STEP))
-        return DrawnSet(self._expect(part, counts.cells), self._expect(part, twins))
+        counts = LatentCounts(margins, self.draws, self.generator(part), weights=self.weights, doubt=True, quick=True)
+        return DrawnSet(self._expect(part, counts.cells), self._expect(part, pick_twins(counts.twins)))
 
     @cached_property
     def pair_sizes(self) -> Floats:

@@ -15,16 +15,96 @@ Source: least squares, `least_squares.py`; its posterior under a flat prior is n
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 
+from discreet.inference import elimination
+from discreet.inference.drawn_points import drawn_codes
 from discreet.inference.interactions import contrast_matrices, positions, subsets, transformed
-from discreet.model.arrays import Floats, margin
+from discreet.model.arrays import Floats, Ints, margin
 from discreet.model.schema import Scope
+from discreet.model.tables import Tables
 from discreet.posterior.pooled.least_squares import Margins
+from discreet.posterior.pooled.measured_sets import MeasuredSets
 
-__all__ = ["draw_plain_pairs", "move_pairs", "move_to_pairs"]
+__all__ = ["draw_plain_pairs", "find_pairs_without_bias", "move_pairs", "move_to_pairs", "move_without_bias"]
+
+CLEAR_NOISE_DEVIATIONS = 4.0
+"""Deviations of the noise: it puts a state of which there are so many records below 0 in one of 30,000 draws."""
+MADE_UP_RECORDS = 2**12
+"""Records of each draw from which sampling errors are taken, in the size that the number of records gives them."""
+PLAIN_STREAM = 2
+"""Stream of a set's generator that draws pairs without bias."""
+
+
+def move_without_bias(sets: MeasuredSets, law: Floats, names: Scope) -> Floats:
+    """A law of some variables under every draw, moved to what tables tell of their pairs without bias.
+
+    Args:
+        sets: that tables hold.
+        law: shape `(*sizes, draws)`.
+        names: of its axes.
+
+    Returns:
+        Shape as the law's; cells may be negative. The law itself where no table holds a pair, or the noise may have
+        made a categorical state of one of its variables. Equal for equal arguments.
+    """
+    plain, records, rng = _draw_told_pairs(sets, sets.network.ordered(names), law.shape[-1])
+    return move_to_pairs(law, names, plain, records, rng) if plain else law
+
+
+def find_pairs_without_bias(sets: MeasuredSets, cells: Tables, names: Iterable[str]) -> dict[Scope, Floats]:
+    """Laws of all pairs of variables, moved like `move_without_bias`, where their joint law is too large.
+
+    Args:
+        sets: that tables hold.
+        cells: of the joint law under every draw.
+        names: different variables.
+
+    Returns:
+        By pair, in the schema's order, shape `(*sizes, draws)`.
+
+    Raises:
+        InputError: a network too large for exact inference.
+    """
+    ordered = sets.network.ordered(names)
+    laws: dict[Scope, Floats] = {pair: elimination.joint(cells, pair, {}) for pair in combinations(ordered, 2)}
+    plain, records, _ = _draw_told_pairs(sets, ordered, cells.draws or 1)
+    if not plain:
+        return laws
+    errors = {pair: -laws[pair] for pair in plain}
+    for part, codes in drawn_codes(cells, ordered, MADE_UP_RECORDS):
+        for pair, error in errors.items():
+            error[..., part] += _count_pairs(codes, pair, error.shape[:2]) / MADE_UP_RECORDS
+    size = (MADE_UP_RECORDS / records) ** 0.5
+    return move_pairs(laws, plain, {pair: error * size for pair, error in errors.items()})
+
+
+def _draw_told_pairs(
+    sets: MeasuredSets, names: Scope, draws: int
+) -> tuple[dict[Scope, Floats], int, np.random.Generator]:
+    """Pairs that tables hold, without bias; the number of records; and a generator. No pairs where noise is all."""
+    pairs = [pair for pair in combinations(names, 2) if frozenset(pair) in sets.pairs]
+    told, rng = sets.fit(pairs), sets.generator(names, PLAIN_STREAM)
+    clear = all(_is_clear(told, name) for name in {name for pair in pairs for name in pair})
+    return draw_plain_pairs(told, pairs, draws, rng) if clear else {}, max(1, round(told.total[0])), rng
+
+
+def _is_clear(told: Margins, name: str) -> bool:
+    """Whether the number of records, and those in each state that is no bin, are well above their noise."""
+    total, variance = told.total
+    counts = [] if told.network.schema[name].numeric else told.table((name,)).tolist()
+    return bool(min([total, *counts]) > CLEAR_NOISE_DEVIATIONS * max(variance**0.5, told.deviation((name,))))
+
+
+def _count_pairs(codes: Mapping[str, Ints], pair: Scope, sizes: tuple[int, ...]) -> Floats:
+    """How many records of each draw have each states of a pair, shape `(*sizes, draws)`."""
+    flat = codes[pair[0]] * sizes[1] + codes[pair[1]]
+    cells = sizes[0] * sizes[1]
+    counts = np.bincount((flat + cells * np.arange(len(flat))[:, None]).ravel(), minlength=cells * len(flat))
+    return np.moveaxis(counts.reshape(-1, *sizes), 0, -1).astype(np.float64)
 
 
 def draw_plain_pairs(

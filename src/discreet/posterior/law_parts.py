@@ -1,0 +1,128 @@
+"""What a posterior's joint laws are made of: draws of measured sets, and what is believed where nothing was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import combinations
+from typing import Literal
+
+from discreet.model.arrays import Floats, Ints
+from discreet.model.network import Network
+from discreet.model.schema import Scope
+from discreet.model.tables import Tables
+from discreet.posterior.completed_sets import complete_set
+from discreet.posterior.joint_law import Doubt, JointLaw, fit_joint_law
+from discreet.posterior.law_plan import LawPlan
+from discreet.posterior.pooled.measured_sets import DrawnSet, MeasuredSets
+
+Assume = Literal["network", "robust"]
+"""What is believed of pairs that no table holds."""
+DRAW_STREAM, TWIN_STREAM = 3, 4
+"""Streams of a set's generator for the doubt of draws and of their twins."""
+
+
+@dataclass(frozen=True, eq=False)
+class LawParts:
+    """Parts of the joint law of a posterior's draws.
+
+    Args:
+        sets: that tables hold.
+        count_parents: records of parents that are not joined, by node, shape `(*parents, draws)`; None where all sets
+            are drawn already.
+        drawn: laws of sets, as far as they were drawn.
+        assume: what is believed of pairs that no table holds: "robust" gives each an interaction of its own, "network"
+            believes the network.
+        complete: rows of complete records, where values are missing at random; None where gaps are states like others.
+    """
+
+    sets: MeasuredSets
+    count_parents: Callable[[str], Ints] | None
+    drawn: dict[Scope, DrawnSet] = field(default_factory=dict)
+    assume: Assume = "robust"
+    complete: Tables | None = None
+    _laws: dict[str, JointLaw] = field(default_factory=dict)
+
+    def assuming(self, assume: Assume) -> LawParts:
+        """The same draws of sets with another belief."""
+        return replace(self, assume=assume)
+
+    def completed(self, rows: Tables) -> LawParts:
+        """The same for complete records, of which these are the rows."""
+        return replace(self, complete=rows, _laws={})
+
+    @property
+    def network(self) -> Network:
+        """Over the variables of the law."""
+        return self.sets.network if self.complete is None else self.complete.network
+
+    @cached_property
+    def plan(self) -> LawPlan:
+        """What the law is made of."""
+        return LawPlan.of(self.network, self.sets.tables, doubt=self.assume == "robust")
+
+    @property
+    def law(self) -> JointLaw:
+        """The joint law, fitted when it is first asked for."""
+        if self.assume not in self._laws:
+            self._laws[self.assume] = self._fit_complete() if self.complete is not None else self._fit_seen()
+        return self._laws[self.assume]
+
+    def _fit_seen(self) -> JointLaw:
+        """Fit the law of what was seen, and of twins."""
+        if self.plan.tree is None:
+            return replace(JointLaw.of_rows(self.sets.cells, self.sets.twins), plan=self.plan)
+        drawn = self.draw_all()
+        cells = self._fit(self.sets.cells, {part: one.law for part, one in drawn.items()}, DRAW_STREAM)
+
+        def make_twins() -> Tables:
+            return self._fit(self.sets.some_twins, {part: one.twins for part, one in drawn.items()}, TWIN_STREAM)
+
+        return JointLaw(self.network, cells, make_twins, self.plan)
+
+    def _fit_complete(self) -> JointLaw:
+        """Fit the law of complete records; gaps leave no twins."""
+        assert self.complete is not None
+        cells = self.complete
+        if self.plan.tree is not None:
+            schema = self.sets.network.schema
+            gaps = {part: [schema[name].missing is not None for name in part] for part in self._list_sets()}
+            laws = {part: complete_set(one.law, gaps[part]) for part, one in self.draw_all().items()}
+            cells = self._fit(cells, laws, DRAW_STREAM)
+        return JointLaw(self.network, cells, plan=self.plan)
+
+    def _list_sets(self) -> tuple[Scope, ...]:
+        """Sets of which the law has what was drawn."""
+        return (*self.plan.sets, *self.plan.parents)
+
+    def draw_all(self) -> Mapping[Scope, DrawnSet]:
+        """Draws of all sets of the plan, made as far as they are not."""
+        network = self.sets.network
+        for part in self.plan.sets:
+            if part not in self.drawn:
+                self.drawn[part] = self.sets.draw(part)
+        for node in network.order:
+            parents = network.parents[node]
+            if parents in self.plan.parents and parents not in self.drawn:
+                assert self.count_parents is not None
+                self.drawn[parents] = self.sets.draw_parents(parents, self.count_parents(node))
+        return {part: self.drawn[part] for part in self._list_sets()}
+
+    def _fit(self, cells: Tables, drawn: Mapping[Scope, Floats], stream: int) -> Tables:
+        """Fit the law of some draws."""
+        pairs = self.sets.pair_sizes if self.plan.doubt else None
+        doubt = Doubt(pairs, self.sets.triple_sizes, partial(self.sets.generator, more=stream), self.is_loose)
+        return fit_joint_law(self.plan, cells, drawn, doubt)
+
+    def is_loose(self, triple: Scope) -> bool:
+        """Whether no table and no family holds three variables, and their pairs are measured or doubtful."""
+        inside = set(triple)
+        held = [*self.sets.tables, *self._families]
+        known = all(frozenset(pair) in self.sets.pairs for pair in combinations(triple, 2))
+        return (known or self.assume == "robust") and not any(part.issuperset(inside) for part in held)
+
+    @cached_property
+    def _families(self) -> tuple[frozenset[str], ...]:
+        """Families of the network."""
+        return tuple(frozenset(self.network.family(node)) for node in self.network.nodes)
