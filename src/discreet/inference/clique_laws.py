@@ -22,7 +22,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from types import MappingProxyType
 
 import numpy as np
@@ -47,9 +47,9 @@ FACTORS_PER_SCALE = 4
 """Factors of at most 1 that are multiplied before their product is divided by its largest entry, or it underflows."""
 FAR = 0.999
 """Distance from which on a target may have all its probability where the law has none."""
-CHUNK_VALUES = 2**20
-"""Values of all beliefs of the draws that are worked on together."""
-LEAST_CHUNK = 64
+CHUNK_VALUES = 2**19
+"""Values of the largest clique that are worked on together: 2 MiB."""
+LEAST_CHUNK = 256
 """Draws that are worked on together at least: with fewer, numpy's own loops cost more than the arithmetic."""
 
 
@@ -171,9 +171,7 @@ class FittedLaws:
     misfit: Floats
 
 
-def fit_laws(
-    tree: CliqueTree, factors: Sequence[Named], targets: Sequence[Named], *, tours: int = 8, chunk: int | None = None
-) -> FittedLaws:
+def fit_laws(tree: CliqueTree, factors: Sequence[Named], targets: Sequence[Named], *, tours: int = 8) -> FittedLaws:
     """Fit the law of every draw and return it as rows.
 
     Args:
@@ -181,7 +179,6 @@ def fit_laws(
         factors: non-negative, of any scale; the last axis, of draws, may have length 1: the same for all.
         targets: probabilities that sum to 1. Where those of a clique contradict each other, the last one is met.
         tours: at most; fewer once one gains less than a hundredth of the misfit.
-        chunk: draws that are worked on together; None for as many as fit into a cache.
 
     Returns:
         The laws. A cell that is 0 in the product of the factors stays 0; a target that leaves nothing else in a draw
@@ -197,20 +194,20 @@ def fit_laws(
         >>> laws.rows["b"][0], laws.rows["b"][1][0, :, 0].round(3).tolist()
         (('a',), [0.9, 0.1])
     """
-    draws = max((array.shape[-1] for _, array in (*factors, *targets)), default=1)
     plan = _make_plan(tree, [scope for scope, _ in factors], [scope for scope, _ in targets])
-    chunks = [_Chunk(plan, _pick(factors, part), _pick(targets, part)) for part in _split(plan, draws, chunk)]
+    draws = max((array.shape[-1] for _, array in (*factors, *targets)), default=1)
+    chunks = [_Chunk(plan, _pick(factors, part), _pick(targets, part)) for part in _split(tree, draws)]
     misfits = list[float]()
     while targets and len(misfits) < tours:
-        misfits.append(sum(float(part.tour().sum(dtype=np.float64)) for part in chunks) / draws)
+        misfits.append(sum(float(chunk.tour().sum(dtype=np.float64)) for chunk in chunks) / draws)
         if misfits[-1] < LEAST_MISFIT or (len(misfits) > 1 and misfits[-1] > (1 - LEAST_GAIN) * misfits[-2]):
             break
-    return FittedLaws(MappingProxyType(_read_rows(plan, chunks, draws)), np.array(misfits))
+    return FittedLaws(MappingProxyType(_read_rows(tree, chunks)), np.array(misfits))
 
 
-def _split(plan: _Plan, draws: int, chunk: int | None) -> list[slice]:
+def _split(tree: CliqueTree, draws: int) -> list[slice]:
     """Parts of the draws, about equally many in each."""
-    most = chunk or max(LEAST_CHUNK, CHUNK_VALUES // max(1, plan.tree.cells))
+    most = max(LEAST_CHUNK, CHUNK_VALUES // max(map(math.prod, map(tree.shape, range(len(tree.cliques)))), default=1))
     ends = np.linspace(0, draws, math.ceil(draws / most) + 1).round().astype(int).tolist()
     return [slice(low, high) for low, high in pairwise(ends)]
 
@@ -220,70 +217,76 @@ def _pick(named: Sequence[Named], part: slice) -> list[Array]:
     return [array[..., part] if array.shape[-1] > 1 else array for _, array in named]
 
 
+# -------------------------------------------------------------------------------------------------------------- plans
+
+
 @dataclass(frozen=True)
 class _Place:
-    """Where a table over some of a clique's variables lies in the clique, axes merged where they are neighbours.
+    """Where a table over some of a clique's variables lies in the clique.
 
     Args:
         clique: position of the clique.
         order: axes of the table as they stand in the clique, that of draws last.
-        merged: shape of the clique's belief, its axes merged; without draws.
+        aligned: shape of the table in the clique's, 1 along axes that it has not; without draws, as all shapes here.
+        merged: shape of the clique, neighbouring axes made one that the table both has or has not.
+        spread: shape of the table in this one.
         summed: axes of this shape that the table has not.
-        spread: shape of the table in it, 1 along these.
-        kept: shape of the table, axes merged.
     """
 
     clique: int
     order: tuple[int, ...]
+    aligned: tuple[int, ...]
     merged: tuple[int, ...]
-    summed: tuple[int, ...]
     spread: tuple[int, ...]
-    kept: tuple[int, ...]
+    summed: tuple[int, ...]
+
+    @property
+    def cells(self) -> int:
+        """Of the table, for one draw."""
+        return math.prod(self.aligned)
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is done where, in the same way for every chunk of draws.
+    """What is done where, the same for every chunk of draws.
 
     Args:
         tree: of cliques.
         factors: where each factor lies.
         targets: where each target lies.
-        parts: for every clique its factors.
-        senders: for every clique with a parent, where its message lies in itself.
-        receivers: the same in its parent.
-        steps: of a tour: (kind of step, position of a target or a clique).
+        parts: for every clique its factors, the smallest first.
+        above: for every clique that has a parent, where what they share lies in the parent.
+        below: the same in the clique.
+        steps: of a tour: what is done ("fit", "up" or "down"), and the position of a target or a clique.
     """
 
     tree: CliqueTree
     factors: tuple[_Place, ...]
     targets: tuple[_Place, ...]
     parts: tuple[tuple[int, ...], ...]
-    senders: Mapping[int, _Place]
-    receivers: Mapping[int, _Place]
+    above: Mapping[int, _Place]
+    below: Mapping[int, _Place]
     steps: tuple[tuple[str, int], ...]
 
 
 def _make_plan(tree: CliqueTree, factors: Sequence[Scope], targets: Sequence[Scope]) -> _Plan:
     """Find where every factor, target and message lies, and the steps of a tour."""
-    homes = tree.homes([*factors, *targets])
-    lost = [scope for scope, home in zip((*factors, *targets), homes, strict=True) if home < 0]
-    if lost:
-        raise ValueError(f"no clique holds {lost[0]}")
-    places = [_place(tree, home, scope) for scope, home in zip((*factors, *targets), homes, strict=True)]
+    scopes = (*factors, *targets)
+    homes = tree.homes(scopes)
+    if -1 in homes:
+        raise ValueError(f"no clique holds {scopes[homes.index(-1)]}")
+    places = tuple(_place(tree, home, scope) for home, scope in zip(homes, scopes, strict=True))
     parts: list[list[int]] = [[] for _ in tree.cliques]
-    for source, home in enumerate(homes[: len(factors)]):
-        parts[home].append(source)
-    for part in parts:
-        part.sort(key=lambda source: math.prod(places[source].kept))
-    below = [index for index, parent in enumerate(tree.parents) if parent >= 0]
+    for source in sorted(range(len(factors)), key=lambda source: places[source].cells):
+        parts[homes[source]].append(source)
+    edges = [(index, parent, tree.shared(index)) for index, parent in enumerate(tree.parents) if parent >= 0]
     return _Plan(
         tree,
-        tuple(places[: len(factors)]),
-        tuple(places[len(factors) :]),
+        places[: len(factors)],
+        places[len(factors) :],
         tuple(map(tuple, parts)),
-        {index: _place(tree, index, tree.shared(index)) for index in below},
-        {index: _place(tree, tree.parents[index], tree.shared(index)) for index in below},
+        {index: _place(tree, parent, shared) for index, parent, shared in edges},
+        {index: _place(tree, index, shared) for index, parent, shared in edges},
         tuple(_walk(tree, homes[len(factors) :])),
     )
 
@@ -291,50 +294,139 @@ def _make_plan(tree: CliqueTree, factors: Sequence[Scope], targets: Sequence[Sco
 def _place(tree: CliqueTree, clique: int, scope: Scope) -> _Place:
     """Where a table lies in a clique."""
     names = tree.cliques[clique]
-    runs: list[tuple[bool, int]] = []
+    runs: list[tuple[int, bool]] = []
     for name in names:
-        if tree.sizes[name] == 1:
-            continue
-        kept = name in scope
-        if runs and runs[-1][0] == kept:
-            runs[-1] = kept, runs[-1][1] * tree.sizes[name]
-        else:
-            runs.append((kept, tree.sizes[name]))
+        size, has = tree.sizes[name], name in scope
+        if size > 1 and runs and runs[-1][1] == has:
+            runs[-1] = runs[-1][0] * size, has
+        elif size > 1:
+            runs.append((size, has))
     return _Place(
         clique,
         (*(scope.index(name) for name in names if name in scope), len(scope)),
-        tuple(size for _, size in runs),
-        tuple(axis for axis, (kept, _) in enumerate(runs) if not kept),
-        tuple(size if kept else 1 for kept, size in runs),
-        tuple(size for kept, size in runs if kept),
+        tuple(tree.sizes[name] if name in scope else 1 for name in names),
+        tuple(size for size, _ in runs),
+        tuple(size if has else 1 for size, has in runs),
+        tuple(axis for axis, (_, has) in enumerate(runs) if not has),
     )
 
 
 def _walk(tree: CliqueTree, homes: Sequence[int]) -> Iterator[tuple[str, int]]:
     """Steps of a tour: depth first through all cliques that have a target, or another below them that has."""
-    wanted: list[list[int]] = [[] for _ in tree.cliques]
-    live = set[int]()
+    own: list[list[int]] = [[] for _ in tree.cliques]
+    visited = set[int]()
     for target, home in enumerate(homes):
-        wanted[home].append(target)
-        while home >= 0 and home not in live:
-            live.add(home)
+        own[home].append(target)
+        while home >= 0 and home not in visited:
+            visited.add(home)
             home = tree.parents[home]
     path = list[int]()
-    for index in (*sorted(live), -1):
-        above = tree.parents[index] if index >= 0 else -1
-        while path and path[-1] != above:
-            left = path.pop()
-            if path:
-                yield "up", left
-        if index >= 0:
-            if path:
-                yield "down", index
-            path.append(index)
-            yield from (("fit", target) for target in wanted[index])
+    for index in sorted(visited):
+        yield from _return(path, tree.parents[index])
+        if path:
+            yield "down", index
+        path.append(index)
+        for target in own[index]:
+            yield "fit", target
+    yield from _return(path, -1)
+
+
+def _return(path: list[int], parent: int) -> Iterator[tuple[str, int]]:
+    """Go back up to a clique, or out of the tree."""
+    while path and path[-1] != parent:
+        index = path.pop()
+        if path:
+            yield "up", index
+
+
+# ------------------------------------------------------------------------------------------------------------- fitting
+
+
+@dataclass(frozen=True, eq=False)
+class _Margin:
+    """A table over some of a clique's variables, as it is summed from the clique's belief or multiplied into it.
+
+    Args:
+        belief: of the clique, axes merged.
+        summed: its axes that the table has not.
+        spread: shape of the table, 1 along these.
+    """
+
+    belief: Array
+    summed: tuple[int, ...]
+    spread: tuple[int, ...]
+
+    def read(self, out: Array) -> None:
+        """Sum the belief into a table, shape (cells, draws)."""
+        np.add.reduce(self.belief, axis=self.summed, out=out.reshape(self.spread), keepdims=True)
+
+    def scale(self, ratio: Array) -> None:
+        """Multiply the belief by a table."""
+        np.multiply(self.belief, ratio.reshape(self.spread), out=self.belief)
+
+
+@dataclass(frozen=True, eq=False)
+class _Message:
+    """What is sent from one clique to a neighbour.
+
+    Args:
+        sender: what the two share, in the sender.
+        receiver: the same in the receiver.
+        sent: gets the margin that is sent.
+        last: margin that was sent last, this way or the other: the receiver's own.
+        ratio: memory.
+    """
+
+    sender: _Margin
+    receiver: _Margin
+    sent: Array
+    last: Array
+    ratio: Array
+
+    def take(self) -> None:
+        """Send it."""
+        self.sender.read(self.sent)
+        np.maximum(self.last, LEAST, out=self.ratio)
+        np.divide(self.sent, self.ratio, out=self.ratio)
+        self.receiver.scale(self.ratio)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """A target that a clique is scaled to.
+
+    Args:
+        margin: of the target in the clique.
+        wanted: the target.
+        worst: gets the largest misfit of each draw.
+        ratio: memory.
+        distance: memory.
+    """
+
+    margin: _Margin
+    wanted: Array
+    worst: Array
+    ratio: Array
+    distance: Array
+
+    def take(self) -> None:
+        """Scale the clique."""
+        self.margin.read(self.ratio)
+        np.subtract(self.wanted, self.ratio, out=self.distance)
+        misfit = np.add.reduce(np.abs(self.distance, out=self.distance), axis=0)
+        np.maximum(self.worst, misfit, out=self.worst)
+        far = misfit > FAR
+        possible = (self.wanted * (self.ratio >= LEAST)).sum(axis=0)[far] if far.any() else None
+        np.maximum(self.ratio, LEAST, out=self.ratio)
+        np.divide(self.wanted, self.ratio, out=self.ratio)
+        if possible is not None:
+            # What the law cannot have goes to the rest of the target; if it can have none, the target is passed over.
+            self.ratio[:, far] = np.where(possible > 0, self.ratio[:, far] / np.maximum(possible, LEAST), 1)
+        self.margin.scale(self.ratio)
 
 
 class _Chunk:
-    """Beliefs of some draws.
+    """Beliefs of some draws, and the steps of a tour through them; what a step writes to is made once.
 
     Args:
         plan: of what is done.
@@ -345,95 +437,118 @@ class _Chunk:
     def __init__(self, plan: _Plan, factors: Sequence[Array], targets: Sequence[Array]) -> None:
         self._plan = plan
         self.draws = max((array.shape[-1] for array in (*factors, *targets)), default=1)
-        self.beliefs: list[Array] = []
-        for index in range(len(plan.tree.cliques)):
-            self.beliefs.append(self._multiply(index, factors))
-        self._wanted = [
-            np.ascontiguousarray(
-                np.broadcast_to(array.transpose(place.order), (*array.transpose(place.order).shape[:-1], self.draws)),
-                np.float32,
-            ).reshape(-1, self.draws)
-            for place, array in zip(plan.targets, targets, strict=True)
+        self.beliefs = [
+            _multiply((*plan.tree.shape(index), self.draws), [(plan.factors[k], factors[k]) for k in part])
+            for index, part in enumerate(plan.parts)
         ]
-        self._last: dict[int, Array] = {}
-        for index in range(len(plan.tree.cliques) - 1, -1, -1):
-            if plan.tree.parents[index] >= 0:
-                self._send(plan.senders[index], plan.receivers[index], index)
-            else:
-                total = self.beliefs[index].reshape(-1, self.draws).sum(axis=0)
-                self.beliefs[index] /= np.maximum(total, LEAST)
-
-    def _multiply(self, index: int, factors: Sequence[Array]) -> Array:
-        """Multiply the factors of a clique."""
-        plan = self._plan
-        belief = np.ones((*plan.tree.shape(index), self.draws), np.float32)
-        for source in plan.parts[index]:
-            place, array = plan.factors[source], factors[source]
-            peak = np.maximum.reduce(array.reshape(-1, array.shape[-1]), axis=0)
-            scaled = np.divide(array, np.maximum(peak, LEAST)).astype(np.float32).transpose(place.order)
-            view = belief.reshape(*place.merged, self.draws)
-            view *= scaled.reshape(*place.spread, -1)
-        return belief
-
-    def _send(self, source: _Place, target: _Place, index: int) -> None:
-        """Pass a message along the edge above a clique."""
-        sent = self.beliefs[source.clique].reshape(*source.merged, self.draws).sum(axis=source.summed)
-        flat = sent.reshape(-1, self.draws)
-        if index in self._last:
-            ratio = flat / np.maximum(self._last[index], LEAST)
-        else:
-            ratio = flat / np.maximum(flat.sum(axis=0), LEAST)
-        view = self.beliefs[target.clique].reshape(*target.merged, self.draws)
-        view *= ratio.reshape(*target.spread, self.draws)
-        self._last[index] = flat
+        most = max((place.cells for place in (*plan.below.values(), *plan.targets)), default=0)
+        self._memory = self._make(2, most)
+        self._sent = {index: self._make(2, place.cells) for index, place in plan.below.items()}
+        self._worst = np.empty(self.draws, np.float32)
+        self._collect()
+        self._steps = [
+            self._fit(plan.targets[place], targets[place]) if kind == "fit" else self._message(place, kind == "up")
+            for kind, place in plan.steps
+        ]
 
     def tour(self) -> Array:
-        """Fit every target once; largest misfit of each draw that is met."""
-        plan, worst = self._plan, np.zeros(self.draws, np.float32)
-        for kind, index in plan.steps:
-            if kind == "fit":
-                np.maximum(worst, self._fit(plan.targets[index], self._wanted[index]), out=worst)
-            elif kind == "up":
-                self._send(plan.senders[index], plan.receivers[index], index)
+        """Take every step once; the largest misfit of each draw that is met."""
+        self._worst.fill(0)
+        for step in self._steps:
+            step.take()
+        return self._worst
+
+    def _make(self, *shape: int) -> Array:
+        """Memory for tables of these draws."""
+        return np.empty((*shape, self.draws), np.float32)
+
+    def _collect(self) -> None:
+        """Send a first message up from every clique, of any scale: it is normalised by the first message down."""
+        for index in reversed(range(len(self.beliefs))):
+            if index in self._plan.below:
+                sent = self._sent[index][0]
+                self._margin(self._plan.below[index]).read(sent)
+                total = np.add.reduce(sent, axis=0)
+                self._margin(self._plan.above[index]).scale(sent / np.maximum(total, LEAST, out=total))
             else:
-                self._send(plan.receivers[index], plan.senders[index], index)
-        return worst
+                belief = self.beliefs[index].reshape(-1, self.draws)
+                belief /= np.maximum(np.add.reduce(belief, axis=0), LEAST)
 
-    def _fit(self, place: _Place, wanted: Array) -> Array:
-        """Scale a belief to a target; the L1 distance of its margin before."""
-        view = self.beliefs[place.clique].reshape(*place.merged, self.draws)
-        margin = view.sum(axis=place.summed).reshape(-1, self.draws)
-        misfit: Array = np.abs(wanted - margin).sum(axis=0)
-        ratio = wanted / np.maximum(margin, LEAST)
-        far = misfit > FAR
-        if far.any():
-            possible = (wanted * (margin > LEAST)).sum(axis=0)
-            ratio[:, far] = np.where(possible > 0, ratio / np.maximum(possible, LEAST), 1)[:, far]
-        view *= ratio.reshape(*place.spread, self.draws)
-        return misfit
+    def _margin(self, place: _Place) -> _Margin:
+        """Lay out a table in a belief."""
+        belief = self.beliefs[place.clique].reshape(*place.merged, self.draws)
+        return _Margin(belief, place.summed, (*place.spread, self.draws))
+
+    def _message(self, index: int, up: bool) -> _Message:
+        """Lay out a message along the edge above a clique."""
+        below, above = self._margin(self._plan.below[index]), self._margin(self._plan.above[index])
+        upward, downward = self._sent[index]
+        ratio = self._memory[0, : len(upward)]
+        if up:
+            return _Message(below, above, upward, downward, ratio)
+        return _Message(above, below, downward, upward, ratio)
+
+    def _fit(self, place: _Place, target: Array) -> _Fit:
+        """Lay out a fit."""
+        wanted = self._make(*(target.shape[axis] for axis in place.order[:-1]))
+        np.copyto(wanted, target.transpose(place.order), casting="same_kind")
+        ratio, distance = self._memory[:, : place.cells]
+        return _Fit(self._margin(place), wanted.reshape(-1, self.draws), self._worst, ratio, distance)
 
 
-def _read_rows(plan: _Plan, chunks: Sequence[_Chunk], draws: int) -> dict[str, Named]:
+def _multiply(shape: tuple[int, ...], factors: Sequence[tuple[_Place, Array]]) -> Array:
+    """Multiply factors, the smallest first, up to a scale in each draw.
+
+    Args:
+        shape: of the belief of their clique, draws last.
+        factors: where each lies, and it.
+
+    Returns:
+        The belief.
+    """
+    product: Array = np.ones((1,) * len(shape), np.float32)
+    cells = tuple(range(len(shape) - 1))
+    for count, (place, array) in enumerate(factors, 1):
+        peak = array.max(axis=cells[: array.ndim - 1])
+        scaled = np.empty(array.shape, np.float32)
+        np.divide(array, np.where(peak > 0, peak, 1), out=scaled, casting="same_kind")
+        # In the order of the clique's axes: beliefs are looked at with axes merged, which must not copy them.
+        product = np.multiply(product, scaled.transpose(place.order).reshape(*place.aligned, -1), order="C")
+        if count % FACTORS_PER_SCALE == 0:
+            product /= np.maximum(product.max(axis=cells), LEAST)
+    if product.shape == shape:
+        return product
+    belief = np.empty(shape, np.float32)
+    np.copyto(belief, product)
+    return belief
+
+
+def _read_rows(tree: CliqueTree, chunks: Sequence[_Chunk]) -> dict[str, Named]:
     """The probabilities of every variable given those before it in its clique."""
-    tree = plan.tree
     rows: dict[str, Named] = {}
+    draws = [chunk.draws for chunk in chunks]
+    starts = [0, *accumulate(draws)]
     for index, names in enumerate(tree.cliques):
-        for place in range(len(tree.shared(index)), len(names)):
-            shape = tree.shape(index)[: place + 1]
-            rows[names[place]] = names[:place], np.empty((*shape, draws), np.float32)
-    low = 0
-    for chunk in chunks:
-        high = low + chunk.draws
-        for index, names in enumerate(tree.cliques):
-            law = chunk.beliefs[index]
-            for place in range(len(names) - 1, len(tree.shared(index)) - 1, -1):
-                total = law.sum(axis=-2)
-                out = rows[names[place]][1][..., low:high]
-                np.divide(law, np.maximum(total, LEAST)[..., None, :], out=out)
-                np.copyto(out, 1 / out.shape[-2], where=(total < LEAST)[..., None, :])
-                law = total
-        low = high
+        shape, first = tree.shape(index), len(tree.shared(index))
+        arrays = [np.empty((*shape[: place + 1], starts[-1]), np.float32) for place in range(first, len(names))]
+        for chunk, start in zip(chunks, starts, strict=False):
+            law = chunk.beliefs[index].reshape(-1, chunk.draws)
+            for array in reversed(arrays):
+                law = _condition(law, array[..., start : start + chunk.draws])
+        rows |= {names[place]: (names[:place], array) for place, array in enumerate(arrays, first)}
     return rows
+
+
+def _condition(law: Array, out: Array) -> Array:
+    """Write the rows of a law's last variable; return the law of the others."""
+    size, draws = out.shape[-2:]
+    split = law.reshape(-1, size, draws)
+    rest: Array = np.add.reduce(split, axis=1)
+    divisor = np.maximum(rest, LEAST)
+    np.divide(split.reshape(out.shape), divisor.reshape(*out.shape[:-2], 1, draws), out=out)
+    if rest.min(initial=1) < LEAST:
+        np.copyto(out, 1 / size, where=(rest < LEAST).reshape(*out.shape[:-2], 1, draws))
+    return rest
 
 
 def _list_children(parents: Sequence[int]) -> list[list[int]]:
