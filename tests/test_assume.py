@@ -11,7 +11,7 @@ import pytest
 import discreet as dc
 from discreet.posterior.evidence import audited_sets, measured_sets
 from discreet.posterior.joint_draws import joint_draws
-from discreet.posterior.pooled.discrepancy import INTERACTION_SIZES
+from discreet.posterior.pooled.discrepancy import INTERACTION_SIZES, triple_weights
 from discreet.queries.allowed import allowed_bounds
 from discreet.releases.combined import Combined
 from folding import every
@@ -71,6 +71,7 @@ def test_sizes_follow_the_audited_pairs() -> None:
         tables = joint_draws(read(strength)).tables
         assert tables is not None
         means.append(float(np.array(INTERACTION_SIZES) @ tables._pair_size_weights))
+        np.testing.assert_array_equal(tables._triple_size_weights, triple_weights(tables._pair_size_weights))
     assert means[0] < 0.02 < means[1] < 0.16 < means[2] + 0.05
 
 

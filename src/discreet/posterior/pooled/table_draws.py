@@ -9,8 +9,8 @@ to the margins that were measured, as little as can be: by proportional fitting,
 entropy to the network's with these margins, and with the network's own margin of each pair that no table holds.
 
 Pairs leave triples open: of three variables whose pairs were measured, and that no table holds together, each draw gets
-an interaction of its own, of a size that triples of the release's tables teach (`discrepancy.py`). So does each pair
-that no table holds, where pairs that were audited teach how far the network is off in such pairs.
+an interaction of its own (`discrepancy.py`). So does each pair that no table holds: pairs that were audited teach how
+far the network is off in such pairs.
 
 Draws of a set take their margins of single variables from draws of these, so that all answers agree on them; that odds
 ratios are independent of the margins is an approximation.
@@ -39,14 +39,8 @@ from discreet.model.arrays import Floats, Ints, margin
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
-from discreet.posterior.evidence import audited_sets, choice_scales, measured_sets, measurements
-from discreet.posterior.pooled.discrepancy import (
-    INTERACTION_SIZES,
-    draw_interaction,
-    pair_weights,
-    triple_weights,
-    triples_of,
-)
+from discreet.posterior.evidence import audited_sets, measured_sets, measurements
+from discreet.posterior.pooled.discrepancy import INTERACTION_SIZES, draw_interaction, pair_weights, triple_weights
 from discreet.posterior.pooled.latent_counts import LatentCounts
 from discreet.posterior.pooled.least_squares import Margins, pooled_margins
 from discreet.posterior.pooled.plain_pairs import draw_plain_pairs, move_pairs, move_to_pairs
@@ -361,21 +355,18 @@ class TableDraws:
         """Weights of the sizes of pairs' interactions, learned from those that were audited.
 
         Beyond what the network says with the tables of the first stage alone. Pairs that were chosen for their misfit
-        count like those taken at random: a third of a few pairs is too little to learn from, and where the worst are
-        harmless so are all others. Where they are not, intervals of the others err to the wide side.
+        count like those taken at random.
         """
         pairs = audited_sets(self._evidence)[:MOST_AUDITED_PAIRS]
         first = saturated(self._evidence.network, measured_sets(self._evidence, audits=False))
         cells = projected(self._cells.of_draws(np.arange(min(AUDIT_DRAWS, self._cells.draws or 1))), first)
         laws = {pair: elimination.joint(cells, pair, {}) for pair in pairs}
-        return pair_weights(self._fit_tables(pairs), laws, choice_scales(self._evidence))
+        return pair_weights(self._fit_tables(pairs), laws)
 
     @cached_property
     def _triple_size_weights(self) -> Floats:
-        """Weights of the sizes of triples' interactions, taught by those that tables hold and by audited pairs."""
-        triples = triples_of(self._tables, self.network.nodes)
-        pairs = self._pair_size_weights if audited_sets(self._evidence) else None
-        return triple_weights(self._fit_tables(triples), triples, pairs)
+        """Weights of the sizes of triples' interactions, which follow from those of pairs."""
+        return triple_weights(self._pair_size_weights)
 
     def _make_generator(self, names: Scope, more: int = 0) -> np.random.Generator:
         """Make the generator of a set of variables, the same whatever else was asked."""
