@@ -103,7 +103,7 @@ class TableDraws:
         self.network = network
         self._cells = cells
         self.weights = weights
-        self.assume: Assume = "robust" if audited_sets(evidence) else "network"
+        self.assume: Assume = "robust"
         self.seed = seed
         self._tables = measured_sets(evidence)
         self._pairs = frozenset(frozenset(pair) for table in self._tables for pair in combinations(table, 2))
@@ -113,8 +113,8 @@ class TableDraws:
     def assuming(self, assume: Assume) -> TableDraws:
         """Draws of tables in which pairs that no table holds are as the network has them ("network"), or not quite.
 
-        "robust" gives each an interaction of its own, of a size that audited pairs teach; without those it is a prior's
-        alone, many times too wide for a network that is right. It is what is done where some pairs were audited.
+        "robust", which is what is done, gives each an interaction of its own, of a size that audited pairs teach, or
+        without those a prior.
         """
         other = copy(self)
         other.assume = assume
