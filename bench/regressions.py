@@ -8,7 +8,7 @@ regression of the records themselves without noise, and of taking every slope fo
 of epsilon on that one regression, the network's release on all of its tables.
 
 Pairs that no table holds are taken as the network has them; `--assume robust` lets them be off, which is what `regress`
-does by itself where the release audited pairs.
+does by itself.
 
 Of `people`, whose numbers are known by bins, the truth is that of the numbers; "in bins" is how often intervals hold
 what the population's exact shares of bins give.

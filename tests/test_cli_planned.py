@@ -142,13 +142,13 @@ def test_the_share_for_pairs_is_said_once_and_leaves_something(run: Shell) -> No
     assert charges() == before
 
 
-def test_what_stays_as_the_network_says_is_told_with_what_to_do(run: Shell) -> None:
+def test_that_the_network_is_doubted_is_told_with_what_to_do(run: Shell) -> None:
     run(ALONE)
     query = "query r.json --draws 60"
-    hint = "--assume robust lets it be off"
+    hint = "--assume network believes it"
     assert hint in run(f"{query} 'P(asia | dysp=yes)'")[1]
     for silent in (
-        f"{query} 'P(asia | dysp=yes)' --assume robust",
+        f"{query} 'P(asia | dysp=yes)' --assume network",
         f"{query} 'P(lung | smoke=yes)'",
         f"{query} 'P(asia | dysp=yes)' --trust-network",
     ):

@@ -18,7 +18,7 @@ import pytest
 import discreet as dc
 import shell
 from discreet.mechanisms.crossing import calibrate
-from discreet.posterior.evidence import blur, choice_scales
+from discreet.posterior.evidence import blur
 from discreet.privacy.guarantee import for_each
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.records import check_units
@@ -265,19 +265,6 @@ def test_explain_says_what_a_unit_can_change_and_not_one_of_its_records() -> Non
 
 def mechanism_prior(mechanism: dc.tools.Mechanism[Any]) -> dc.Dirichlet:
     return PRIOR if mechanism.only is None else dc.Dirichlet.uniform(mechanism.only)
-
-
-def test_the_noise_in_a_choice_of_pairs_is_told_in_units() -> None:
-    network = dc.Network.empty([dc.Variable(f"v{at}", ("n", "y")) for at in range(8)])
-    rng = np.random.default_rng(6)
-    source = pa.table({"who": np.arange(3000) // 2, **{name: rng.choice(["n", "y"], 3000) for name in network.nodes}})
-    read = dc.read_records(source, network.schema, unit_column="who", max_records=2)
-    release = dc.simulate(
-        dc.planned(audit="0.4"), dc.count(read, network), dc.Dirichlet.uniform(network), promised(4), rng=rng
-    )
-    assert isinstance(release.payload, dc.kinds.AuditedTables) and release.payload.chosen
-    wanted = float(release.calibration.choice_scale(release.payload.chosen)) / 2
-    assert set(choice_scales(dc.tools.evidence_of(release)).values()) == {wanted}
 
 
 def test_over_a_design_each_record_counts_once() -> None:

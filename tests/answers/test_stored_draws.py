@@ -72,11 +72,11 @@ def test_every_answer_is_the_same_to_the_last_digit(kind: str, tmp_path: Path, m
     posterior.save(tmp_path / "made.draws")
     # What was asked before does not matter: the file is of a posterior of its own.
     back, other = dc.results.PosteriorDraws.load(tmp_path / "made.draws"), posterior_of(kind)
-    assert (back.method, back.mixing, back.network, back.doubtable) == (
+    assert (back.method, back.mixing, back.network, back.doubting) == (
         other.method,
         posterior.mixing,
         other.network,
-        other.doubtable,
+        other.doubting,
     )
     assert (back.twins is None) == (other.twins is None) and (back.saturated is None) == (other.saturated is None)
     for one, two in (
@@ -90,9 +90,9 @@ def test_every_answer_is_the_same_to_the_last_digit(kind: str, tmp_path: Path, m
                 np.testing.assert_array_equal(one.twins[node], two.twins[node])
     for query in QUERIES[other.network]:
         assert dc.answer(back, query, level=0.9) == dc.answer(other, query, level=0.9)
-    if other.doubtable:
-        robust = [dc.answer(each.assuming("robust"), QUERIES[other.network][0], level=0.9) for each in (back, other)]
-        assert robust[0] == robust[1]
+    if other.doubting:
+        network = [dc.answer(each.assuming("network"), QUERIES[other.network][0], level=0.9) for each in (back, other)]
+        assert network[0] == network[1]
     assert back.effective() == posterior.effective()
 
 

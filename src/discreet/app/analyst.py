@@ -84,7 +84,7 @@ Assuming = Annotated[
     str | None,
     typer.Option(
         help="Of variables that no table holds together: that they are as the network says, or off by as much as an "
-        "audit says (robust; the default where there is one), or nothing: bounds of all that is possible."
+        "audit says, or without one a guess (robust; the default), or nothing: bounds of all that is possible."
     ),
 ]
 Inside = Annotated[
@@ -206,8 +206,8 @@ def _show_replies(
     told["effective"] = worth = posterior.effective()
     if worth < min(ROUGH_DRAWS, draws):
         lines.append(f"the {draws:,} draws are worth {worth:,.0f} independent ones: {ROUGH_WORDS}")
-    if by_itself and posterior.doubtable and found.unmeasured:
-        lines = ["what is assumed stays as the network says; --assume robust lets it be off", *lines]
+    if by_itself and posterior.doubting and found.unmeasured:
+        lines = ["what is assumed may be off what the network says; --assume network believes it", *lines]
     outlet.show(told, "\n".join([found.text, "", *lines]), found.rows)
 
 

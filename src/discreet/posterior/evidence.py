@@ -17,7 +17,6 @@ from discreet.model.schema import Scope
 from discreet.posterior.pooled.weighted import list_determined
 from discreet.releases.combined import Combined
 from discreet.releases.external_figures import External
-from discreet.releases.kinds.audited_tables import AuditNoise
 from discreet.releases.measurement import Measurement
 from discreet.releases.release import Release
 from discreet.theory.stars import star_blurs
@@ -26,7 +25,6 @@ __all__ = [
     "audited_sets",
     "blur",
     "check_total",
-    "choice_scales",
     "measured_anywhere",
     "measured_sets",
     "measurements",
@@ -65,17 +63,6 @@ def audited_sets(evidence: Combined) -> tuple[Scope, ...]:
     """
     parts = (part for releases in evidence.data_sets for part in measurements(releases))
     return tuple(dict.fromkeys(part.scope for part in parts if part.audit))
-
-
-def choice_scales(evidence: Combined) -> dict[Scope, float]:
-    """Scales of the noise in the choice of pairs that a second stage chose by their misfit, by pair; unit: records."""
-    found = dict[Scope, float]()
-    for release in evidence.releases:
-        if isinstance(release.calibration, AuditNoise):
-            chosen = [part.scope for part in measurements([release]) if part.audit == "chosen"]
-            scale = float(release.calibration.choice_scale(len(chosen))) / release.policy.steps
-            found |= dict.fromkeys(chosen, scale)
-    return found
 
 
 def measured_sets(evidence: Combined, *, audits: bool = True) -> tuple[frozenset[str], ...]:

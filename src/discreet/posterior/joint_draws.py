@@ -228,10 +228,10 @@ class PosteriorDraws(Intervals):
         return f'{head}<p>{html_text(self.basis.fit_check)}</p><div style="overflow-x: auto">{drawn}</div>'
 
     @property
-    def doubtable(self) -> bool:
-        """Whether the network is believed of pairs that no table holds, and `assuming` could let them be off."""
+    def doubting(self) -> bool:
+        """Whether pairs that no table holds may be off what the network says, so that `assuming` could believe it."""
         drawn = self if self.saturated is None else self.saturated
-        return drawn.parts is not None and drawn.parts.assume == "network"
+        return drawn.parts is not None and drawn.parts.assume == "robust"
 
     @cached_property
     def law(self) -> JointLaw:
@@ -250,8 +250,8 @@ class PosteriorDraws(Intervals):
         """The same draws, where pairs of variables that no table holds are believed as said.
 
         Args:
-            assume: "network" takes such pairs as the network has them; "robust" gives each an interaction of its own,
-                of a size that audited pairs teach.
+            assume: "network" takes such pairs as the network has them; "robust", the default, gives each an interaction
+                of its own, of a size that audited pairs teach.
 
         Returns:
             A posterior that answers under this assumption; draws of the network's own rows stay as they are.

@@ -86,9 +86,9 @@ def answer(
         level: posterior probability of each interval, between 0 and 1.
         predictive: whether draws count by the probability of the evidence under them.
         assume: of variables that no table holds together: "network", that they are as the network says; "robust", that
-            they are off by as much as audited pairs, or else a sceptical prior, say; "nothing",
+            they are off by as much as audited pairs, or else a prior from real tables, say; "nothing",
             which gives the interval of all answers that the measured margins allow, around the mean of
-            "network". None: robust where pairs were audited, else network.
+            "network". None: robust.
         inside: law of numbers inside their bins, for means, quantiles and comparisons: "log-linear" or "uniform".
 
     Returns:

@@ -51,7 +51,7 @@ Missing = Annotated[
 ]
 Assume = Annotated[
     Literal["network", "robust", "nothing"] | None,
-    Field(description="What is believed of variables that no table holds together."),
+    Field(description="What is believed of variables that no table holds together; robust is the default."),
 ]
 Inside = Annotated[Literal["log-linear", "uniform"], Field(description="Law of numbers inside their bins.")]
 Text = Annotated[str, Field(max_length=QUERY_CHARACTERS)]

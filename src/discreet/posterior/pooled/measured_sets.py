@@ -28,14 +28,8 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.joint_law import pick_twins, twin_step
-from discreet.posterior.evidence import audited_sets, choice_scales, measured_sets, measurements
-from discreet.posterior.pooled.discrepancy import (
-    INTERACTION_SIZES,
-    compare_sizes,
-    pair_weights,
-    triple_weights,
-    triples_of,
-)
+from discreet.posterior.evidence import audited_sets, measured_sets, measurements
+from discreet.posterior.pooled.discrepancy import INTERACTION_SIZES, compare_sizes, pair_weights, triple_weights
 from discreet.posterior.pooled.latent_counts import LatentCounts
 from discreet.posterior.pooled.least_squares import Margins, pooled_margins
 from discreet.posterior.pooled.pair_draws import ToldPair, draw_pair
@@ -158,21 +152,18 @@ class MeasuredSets:
         """Weights of the sizes of pairs' interactions, learned from those that were audited.
 
         Beyond what the network says with the tables of the first stage alone. Pairs that were chosen for their misfit
-        count like those taken at random: a third of a few pairs is too little to learn from, and where the worst are
-        harmless so are all others. Where they are not, intervals of the others err to the wide side.
+        count like those taken at random.
         """
         pairs = audited_sets(self.evidence)[:MOST_AUDITED_PAIRS]
         first = saturated(self.evidence.network, measured_sets(self.evidence, audits=False))
-        cells = projected(self.cells.of_draws(np.arange(min(AUDIT_DRAWS, self.cells.draws or 1))), first)
+        cells = projected(self.cells.of_draws(np.arange(min(AUDIT_DRAWS, self.draws))), first)
         laws = {pair: elimination.joint(cells, pair, {}) for pair in pairs}
-        return pair_weights(self.fit(pairs), laws, choice_scales(self.evidence))
+        return pair_weights(self.fit(pairs), laws)
 
     @cached_property
     def triple_sizes(self) -> Floats:
-        """Weights of the sizes of triples' interactions, taught by those that tables hold and by audited pairs."""
-        triples = triples_of(self.tables, self.network.nodes)
-        pairs = self.pair_sizes if audited_sets(self.evidence) else None
-        return triple_weights(self.fit(triples), triples, pairs)
+        """Weights of the sizes of triples' interactions, which follow from those of pairs."""
+        return triple_weights(self.pair_sizes)
 
     def generator(self, names: Iterable[str], more: int = 0) -> np.random.Generator:
         """Make the generator of a set of variables, the same whatever else was asked."""
