@@ -32,7 +32,6 @@ from discreet.inference import elimination
 from discreet.inference.junction_tree import junction_tree
 from discreet.inference.kernels import factor_margins
 from discreet.model.network import Network
-from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
 from discreet.posterior.joint_draws import PosteriorDraws, Source
 from discreet.posterior.pooled.family_laws import family_laws

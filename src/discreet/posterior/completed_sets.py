@@ -1,2 +1,5 @@
 """placeholder"""
-def complete_set(law: object, gaps: object) -> object: raise NotImplementedError
+
+
+def complete_set(law: object, gaps: object) -> object:
+    raise NotImplementedError

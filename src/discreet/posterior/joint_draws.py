@@ -20,8 +20,8 @@ from discreet.model.intervals import Intervals
 from discreet.model.late import import_late
 from discreet.model.network import MOST_DRAWN_NODES, Network
 from discreet.model.query_grammar import Query
-from discreet.model.schema import Scope
 from discreet.model.randomness import Seed, as_generator
+from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.joint_law import JointLaw
 from discreet.posterior.saturated import projected

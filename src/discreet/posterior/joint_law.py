@@ -2,13 +2,13 @@ r"""One joint law a draw: the network's rows, what tables say beside them, and d
 
 Under draw s, with h a hidden variable of two states,
 
-    p_s(x, h)  ~  pi_s(h) prod_v theta_sv(x_v | parents) t_sv(x_v, h)  prod_T d_sT(x_T)  prod_F phi_sF(x_F)  prod_S phi_sS(x_S).
+    p_s(x, h)  ~  pi(h)  prod_v theta_v(x_v | parents) t_v(x_v, h)  prod_T d_T(x_T)  prod_F phi_F(x_F) prod_S phi_S(x_S)
 
 * theta are the rows; F the families, whose law keeps what the draw says of it (`pooled/family_laws.py`);
 * S are the measured sets that the network does not leave open, whose margins are the drawn ones
   (`pooled/measured_sets.py`); all phi are found by proportional fitting on a tree of cliques
   (`inference/clique_laws.py`): of all laws with these margins, the nearest to what stands before them;
-* t doubts the pairs that no table holds: each state of v is more or less likely by a share of a_sv u_sv(x_v) in each
+* t doubts the pairs that no table holds: each state of v is more or less likely by a share of a_v u_v(x_v) in each
   state of h, with mean 0 over both. Two variables then have an interaction of size a_i a_j, whose law is that of the
   sizes which audited pairs teach (`pooled/discrepancy.py`);
 * d doubts the triples that no table and no family holds, inside the cliques.
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import combinations, islice
 
 import numpy as np
@@ -48,8 +48,8 @@ AMPLITUDE_STEPS = 200
 MOST_DOUBTED_TRIPLES = 400
 """In cliques; more of them cost more than they say."""
 LEAST_TWINS, MOST_TWIN_STEP = 320, 3
-"""Twins that a joint law has at least, if there are as many draws: they tell the part of the noise within about .05. And
-of how many draws one has a twin otherwise: twins then cost a third of the draws."""
+"""Twins that a joint law has at least, if there are as many draws: they tell the part of the noise within about .05.
+And of how many draws one has a twin otherwise: twins then cost a third of the draws."""
 
 
 def twin_step(draws: int) -> int:
@@ -87,7 +87,7 @@ class JointLaw:
     @staticmethod
     def of_rows(cells: Tables, twins: Tables | None) -> JointLaw:
         """The law of a network's rows alone, of whose draws all have twins, or none."""
-        return JointLaw(cells.network, cells, twins and (lambda: pick_twins(twins)))
+        return JointLaw(cells.network, cells, None if twins is None else partial(pick_twins, twins))
 
     @property
     def step(self) -> int:
@@ -97,7 +97,7 @@ class JointLaw:
     @cached_property
     def twins(self) -> Tables | None:
         """Rows as `cells`, of the twins of one in every `step` draws; made when they are first asked for."""
-        return self.make_twins and self.make_twins()
+        return None if self.make_twins is None else self.make_twins()
 
     def reads(self, names: Iterable[str]) -> bool:
         """Whether all that tables tell of some variables together is in the law."""

@@ -1,4 +1,4 @@
-"""What a posterior's joint laws are made of: draws of measured sets, and what is believed where nothing was measured."""
+"""What a posterior's joint laws are made of: draws of measured sets, and what is believed where none was measured."""
 
 from __future__ import annotations
 

@@ -97,9 +97,7 @@ def _plan(network: Network, tables: tuple[frozenset[str], ...], doubt: bool) -> 
         return bool(names) and not leaves_open(network, names)
 
     apart = tuple(
-        parents
-        for parents in parents_apart(network)
-        if any(fixed(table.intersection(parents)) for table in tables)
+        parents for parents in parents_apart(network) if any(fixed(table.intersection(parents)) for table in tables)
     )
     sets = [
         network.ordered(table) for table in tables if fixed(table) and not any(table <= family for family in joined)

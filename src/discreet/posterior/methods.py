@@ -44,7 +44,6 @@ from discreet.posterior.evidence import check_total, measured_sets, measurements
 from discreet.posterior.exact.chains import draw_jointly, updates_per_sweep
 from discreet.posterior.family_draws import family_cells, of_family
 from discreet.posterior.fit_check import FitCheck
-from discreet.posterior.law_parts import LawParts
 from discreet.posterior.joint_draws import (
     LEAST_EFFECTIVE_DRAWS,
     Mixing,
@@ -53,6 +52,7 @@ from discreet.posterior.joint_draws import (
     learned_prior,
     prior_for,
 )
+from discreet.posterior.law_parts import LawParts
 from discreet.posterior.particles import parameter_cells
 from discreet.posterior.pooled.latent_counts import draw_latent_counts
 from discreet.posterior.pooled.least_squares import pooled_margins

@@ -3,9 +3,10 @@
 The file begins with a line that names the format, the number of bytes of a head, and the head in JSON: the evidence as
 its own document, the method, the versions, how well chains mixed, where the random numbers of the posterior stood, and
 what `fit` says of the evidence. Then come the arrays, float64 in little-endian order: concentrations of the prior where
-one was given, probabilities of every family, their twins, and the weights that sets of rows are drawn with; then in single precision
-the laws of measured sets, and of twins. Their shapes follow from the network. The last 32 bytes are the SHA-256 of all before them: against damage, not against forgery; who
-answers from a file that a stranger gave believes the stranger.
+one was given, probabilities of every family, their twins, and the weights that sets of rows are drawn with; and in
+float32 the laws of the sets that joint laws are fitted to. Their shapes follow from the network and the head. The last
+32 bytes are the SHA-256 of all before them: against damage, not against forgery; who answers from a file that a
+stranger gave believes the stranger.
 
 Nothing in a file is run, and no more memory is taken than the file has bytes.
 """
@@ -35,9 +36,9 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.fit_check import FitCheck, Tested
+from discreet.posterior.joint_draws import DRAWS_FIRST_LINE, Mixing, PosteriorDraws
 from discreet.posterior.joint_law import twin_step
 from discreet.posterior.law_parts import Assume, LawParts
-from discreet.posterior.joint_draws import DRAWS_FIRST_LINE, Mixing, PosteriorDraws
 from discreet.posterior.methods import Method, restore_source
 from discreet.posterior.pooled.cell_weights import COMPONENTS
 from discreet.posterior.pooled.measured_sets import DrawnSet, MeasuredSets
@@ -175,7 +176,7 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
         )
     network, cells = drawn.network, dict(drawn.cells)
     sets = {} if parts is None else parts.draw_all()
-    laws = parts and _JointLaws(seed=parts.sets.seed, assume=parts.assume, sets=[list(part) for part in sets])
+    laws = None if parts is None else _JointLaws(seed=parts.sets.seed, assume=parts.assume, sets=[*map(list, sets)])
     twins = None if drawn.twins is None else dict(drawn.twins)
     head = _Head(
         version=2,
@@ -275,7 +276,9 @@ def _read_parts(taken: _ArrayReader, combined: Combined, cells: Tables, twins: T
             size = math.prod(shape) * number
             both.append(singles[at : at + size].reshape(*shape, number).astype(np.float64))
             at += size
-        if any(law.min() < 0 or np.abs(law.sum(axis=tuple(range(len(part)))) - 1).max() > LAW_TOLERANCE for law in both):
+        if any(
+            law.min() < 0 or np.abs(law.sum(axis=tuple(range(len(part)))) - 1).max() > LAW_TOLERANCE for law in both
+        ):
             raise InputError(f"{taken.what} has joint laws that are no probabilities")
         drawn[part] = DrawnSet(*both)
     return LawParts(sets, None, drawn, laws.assume)

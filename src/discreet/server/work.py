@@ -1,8 +1,8 @@
 """How much work a question is, known before it is begun: cells of inference times draws.
 
 Time is proportional to it, and memory is bounded by the chunks that inference works in. What is added to the cells of a
-question's junction tree: sorting of each row's draws for its interval; joint laws where tables of the release say more
-than the network; and, past exact inference, records that are made up under every draw.
+question's junction tree in the joint law of the posterior: sorting of each row's draws for its interval; and, past
+exact inference, records that are made up under every draw. That the law is fitted by the first question is not counted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from discreet.model.network import Network
 from discreet.model.query_grammar import Explanation, Probability, Query
 from discreet.model.schema import Scope
 from discreet.posterior.joint_draws import PosteriorDraws
-from discreet.posterior.pooled.table_draws import MOST_LAW_VALUES
 from discreet.queries.allowed import BOUNDED_DRAWS, MOST_BOUNDED_STATES
 from discreet.queries.column_moments import MOST_JOINT_STATES
 from discreet.queries.query import ROW_LIMIT
@@ -23,7 +22,6 @@ from discreet.queries.regress import MADE_UP_POINTS
 
 __all__ = [
     "CHECK_CELLS",
-    "DRAWN_PAIR_CELLS",
     "EXPLANATION_CELLS",
     "ROW_CELLS",
     "explanation_work",
@@ -42,12 +40,6 @@ SAMPLED_CELLS_SHARE = 4
 """Cells of inference that a state of a made-up record takes the time of."""
 LINEAR_PROGRAM_CELLS = 100_000
 """Cells of inference that a linear program takes the time of, for each of its states."""
-JOINT_LAW_PASSES = 24
-"""Passes over a joint law that fit it to what tables say."""
-JOINT_LAW_TIMES = 3
-"""How often such a law is found in the network before: for draws, twins, and all of both that are sampled."""
-DRAWN_PAIR_CELLS = 3000
-"""Cells of inference that a pair takes the time of whose law is drawn because tables tell it: the first time alone."""
 EXPLANATION_CELLS, CHECK_CELLS = 20_000, 5000
 """Of a node whose rows are drawn for an explanation, for each draw: it has a posterior of its own, and other priors.
 And of each node of the network, which is checked for each query."""
@@ -63,30 +55,22 @@ ENOUGH_WORK = 1e15
 
 def marginals_work(posterior: PosteriorDraws, evidence: Iterable[str]) -> float:
     """Cells times draws of all marginals given evidence."""
-    network, seen = posterior.network, frozenset(evidence)
+    network, seen = _law_network(posterior), frozenset(evidence)
     if not elimination.affordable(network, None, seen):
         return float(SAMPLED_CELLS_SHARE * MOST_DRAWN_STATES)
     rows = sum(variable.size for variable in network.variables if variable.name not in seen)
     cells = elimination.marginals_cost(network, seen) + ROW_CELLS * rows
-    if posterior.tables is not None and seen:
-        # That of each by itself would be planned for longer than it takes.
-        rest = [name for name in network.nodes if name not in seen]
-        laws = [network.cells((name, *seen)) for name in rest]
-        moved = [law for law in laws if _is_small(posterior, law)]
-        cells += JOINT_LAW_TIMES * elimination.evidence_cost(network, seen) * len(moved)
-        cells += JOINT_LAW_PASSES * sum(moved)
     return float(cells * _draws(posterior))
 
 
 def quick_bound(posterior: PosteriorDraws, query: Query) -> float:
     """A number that the work of a query hardly exceeds, known in no time; infinite where it has to be planned."""
-    network = posterior.network
+    network = _law_network(posterior)
     if not isinstance(query, Probability) or not elimination.affordable(network, None, ()):
         return float("inf")
     names = [name for name, _ in (*query.targets, *query.evidence)]
     joint = network.cells(names)
-    every = (2 + JOINT_LAW_TIMES) * elimination.marginals_cost(network)
-    return float((every + (JOINT_LAW_PASSES + ROW_CELLS) * joint) * _draws(posterior))
+    return float((2 * elimination.marginals_cost(network) + ROW_CELLS * joint) * _draws(posterior))
 
 
 def query_work(posterior: PosteriorDraws, query: Query, *, bounds: bool = False) -> float:
@@ -100,9 +84,9 @@ def query_work(posterior: PosteriorDraws, query: Query, *, bounds: bool = False)
     Returns:
         The number; most of it is known only within a factor of two or three.
     """
-    network, seen, draws = posterior.network, dict(query.evidence), _draws(posterior)
+    network, seen, draws = _law_network(posterior), dict(query.evidence), _draws(posterior)
     if isinstance(query, Explanation):
-        targets = query.targets or tuple(name for name in network.nodes if name not in seen)
+        targets = query.targets or tuple(name for name in posterior.network.nodes if name not in seen)
         return float(_explanation_cells(posterior, targets, seen) * draws)
     asked = query if isinstance(query, Probability) else query.bins
     free = tuple(name for name, state in asked.targets if state is None)
@@ -114,7 +98,7 @@ def query_work(posterior: PosteriorDraws, query: Query, *, bounds: bool = False)
     if bounds:
         states = min(network.cells(names), MOST_BOUNDED_STATES)
         return float(BOUNDED_DRAWS * rows * LINEAR_PROGRAM_CELLS * states)
-    cells = 2 * elimination.evidence_cost(network, (*fixed, *seen)) + _joint_cells(posterior, names) + ROW_CELLS * rows
+    cells = 2 * elimination.evidence_cost(network, (*fixed, *seen)) + ROW_CELLS * rows
     if free:
         if not elimination.affordable(network, free, (*fixed, *seen)):
             return float(SAMPLED_CELLS_SHARE * MOST_DRAWN_STATES)
@@ -130,24 +114,19 @@ def prediction_work(posterior: PosteriorDraws, target: str, patterns: Mapping[Sc
         target: to be predicted.
         patterns: how many records show which variables, the target not among them.
     """
-    network, tables = posterior.network, posterior.tables
+    network = _law_network(posterior)
     exact = elimination.affordable(network, None, ())
     each = elimination.marginals_cost(network) if exact else 0
-    total, pairs = 0.0, set[frozenset[str]]()
+    total = 0.0
     for seen, records in patterns.items():
-        names = (target, *seen)
         if not exact and not elimination.affordable(network, (target,), seen):
             each = SAMPLED_CELLS_SHARE * MOST_DRAWN_STATES // _draws(posterior)
         elif not exact:
             each = elimination.joint_cost(network, (target,), dict.fromkeys(seen, 0))
-        law = network.cells(names)
         total += each + records * (PREDICTION_CELLS + each / len(network.nodes))
-        if tables is not None and seen and _is_small(posterior, law):
-            total += JOINT_LAW_TIMES * each + JOINT_LAW_PASSES * law
-            pairs |= {frozenset((a, b)) for at, a in enumerate(names) for b in names[at + 1 :]}
         if total > ENOUGH_WORK:
             break
-    return float((total + DRAWN_PAIR_CELLS * len(pairs)) * _draws(posterior))
+    return float(total * _draws(posterior))
 
 
 def regression_work(posterior: PosteriorDraws, target: str, on: Sequence[str], *, logistic: bool) -> float:
@@ -156,8 +135,6 @@ def regression_work(posterior: PosteriorDraws, target: str, on: Sequence[str], *
     names = [name for name in dict.fromkeys((target, *on)) if name in network.schema]
     pairs, law = len(names) * (len(names) - 1) // 2, network.cells(names)
     cells = 2 * pairs * (marginals_work(posterior, ()) / draws / max(1, len(network.nodes)))
-    if posterior.tables is not None:
-        cells += DRAWN_PAIR_CELLS * pairs + (JOINT_LAW_PASSES * law if law <= MOST_JOINT_STATES else 0)
     if logistic:
         columns = 1 + sum(1 if network.schema[n].numeric else network.schema[n].size - 1 for n in names if n != target)
         cells += (law // 2 if law <= MOST_JOINT_STATES else MADE_UP_POINTS) * columns**2
@@ -186,12 +163,14 @@ def record_work(network: Network, records: int) -> float:
 
 def _explanation_cells(posterior: PosteriorDraws, targets: Scope, seen: Mapping[str, str]) -> int:
     """Cells of the most probable states: by their joint law where it is small, or by a search."""
-    network = posterior.network
+    network = _law_network(posterior)
     states = network.cells(targets)
     if states <= ROW_LIMIT:
-        joint = _exact_cells(network, targets, seen)
-        return joint + _joint_cells(posterior, (*targets, *seen)) + ROW_CELLS * min(states, ROW_LIMIT)
-    return 2 * elimination.explanation_cost(network, targets, seen) + ROW_CELLS * elimination.EVALUATED_EXPLANATIONS
+        return _exact_cells(network, targets, seen) + ROW_CELLS * min(states, ROW_LIMIT)
+    return (
+        2 * elimination.explanation_cost(posterior.network, targets, seen)
+        + ROW_CELLS * elimination.EVALUATED_EXPLANATIONS
+    )
 
 
 def _exact_cells(network: Network, targets: Scope, seen: Mapping[str, str]) -> int:
@@ -199,18 +178,10 @@ def _exact_cells(network: Network, targets: Scope, seen: Mapping[str, str]) -> i
     return elimination.joint_cost(network, targets, dict.fromkeys(seen, 0))
 
 
-def _joint_cells(posterior: PosteriorDraws, names: Scope) -> int:
-    """Cells of a joint law that tables moved, where they say something of these variables."""
-    network = posterior.network
-    small = _is_small(posterior, network.cells(names))
-    if posterior.tables is None or not small or not posterior.tables.say(names):
-        return 0
-    return JOINT_LAW_TIMES * elimination.joint_cost(network, names, {}) + JOINT_LAW_PASSES * network.cells(names)
-
-
-def _is_small(posterior: PosteriorDraws, cells: int) -> bool:
-    """Whether a joint law of so many cells is moved to what tables say; larger ones stay as the network has them."""
-    return cells * (posterior.cells.draws or 1) <= MOST_LAW_VALUES
+def _law_network(posterior: PosteriorDraws) -> Network:
+    """The network of the posterior's joint law, known without fitting it."""
+    drawn = posterior if posterior.saturated is None else posterior.saturated
+    return drawn.network if drawn.parts is None else drawn.parts.plan.wide
 
 
 def _draws(posterior: PosteriorDraws) -> int:

@@ -59,7 +59,9 @@ def family_laws(cells: Tables, drawn: Mapping[Scope, Floats]) -> dict[str, Float
     for node in network.order:
         parents, law = network.parents[node], cells[node]
         if parents:
-            held = {names: margin(found[of], network.family(of), names) for names, of in held_sets(network, parents).items()}
+            held = {
+                names: margin(found[of], network.family(of), names) for names, of in held_sets(network, parents).items()
+            }
             above = held.get(parents)
             if above is None:
                 told = drawn[parents] if parents in drawn else own.law(parents)

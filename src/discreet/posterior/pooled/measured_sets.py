@@ -27,8 +27,8 @@ from discreet.model.arrays import Floats, Ints
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
-from discreet.posterior.joint_law import pick_twins, twin_step
 from discreet.posterior.evidence import audited_sets, measured_sets, measurements
+from discreet.posterior.joint_law import pick_twins, twin_step
 from discreet.posterior.pooled.discrepancy import INTERACTION_SIZES, compare_sizes, pair_weights, triple_weights
 from discreet.posterior.pooled.latent_counts import LatentCounts
 from discreet.posterior.pooled.least_squares import Margins, pooled_margins
@@ -38,6 +38,8 @@ from discreet.releases.combined import Combined
 
 MOST_AUDITED_PAIRS, AUDIT_DRAWS = 60, 100
 """Pairs that are learned from, and draws of what the network says of them."""
+
+
 class DrawnSet(NamedTuple):
     """A set's law under every draw, and twins of some.
 
@@ -173,4 +175,3 @@ class MeasuredSets:
         """Least squares of all tables, with the interactions of some sets and their subsets."""
         parts, records = measurements(self.evidence.parts), self.evidence.records[0]
         return pooled_margins(self.network, parts, records, also=subsets(also))
-
