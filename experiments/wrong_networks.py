@@ -26,7 +26,6 @@ import pandas as pd
 
 import discreet as dc
 from discreet.inference import elimination
-from discreet.posterior.joint_draws import joint_draws
 from discreet.queries.synthetic import sample_codes
 
 from .errors import simulated, single
@@ -211,16 +210,9 @@ def measure(task: Task) -> Iterator[dict[str, Any]]:
         yield from ({"reading": reading, **row} for row in held(posterior, marks, law))
 
 
-def answers(posterior: dc.results.Posterior) -> Law:
+def answers(posterior: dc.results.PosteriorDraws) -> Law:
     """Joint draws of any variables, an axis for each and one of draws."""
-    drawn = joint_draws(posterior)
-    tables = drawn.tables if isinstance(drawn, dc.results.PosteriorDraws) else None
-
-    def read(names: tuple[str, ...]) -> Floats:
-        table = None if tables is None else tables.joint(drawn.cells, names)
-        return elimination.joint(drawn.cells, names, {}) if table is None else table
-
-    return read
+    return lambda names: elimination.joint(posterior.law.cells, names, {})
 
 
 def held(

@@ -10,7 +10,6 @@ import pytest
 
 import discreet as dc
 from discreet.posterior.evidence import audited_sets, measured_sets
-from discreet.posterior.joint_draws import joint_draws
 from discreet.posterior.pooled.discrepancy import INTERACTION_SIZES, triple_weights
 from discreet.queries.allowed import allowed_bounds
 from discreet.releases.combined import Combined
@@ -68,10 +67,11 @@ def test_audited_pairs_are_told_apart_from_tables() -> None:
 def test_sizes_follow_the_audited_pairs() -> None:
     means = []
     for strength in (0.0, 0.3, 0.7):
-        tables = joint_draws(read(strength)).tables
-        assert tables is not None
-        means.append(float(np.array(INTERACTION_SIZES) @ tables._pair_size_weights))
-        np.testing.assert_array_equal(tables._triple_size_weights, triple_weights(tables._pair_size_weights))
+        drawn = read(strength)
+        parts = (drawn.saturated or drawn).parts
+        assert parts is not None
+        means.append(float(np.array(INTERACTION_SIZES) @ parts.sets.pair_sizes))
+        np.testing.assert_array_equal(parts.sets.triple_sizes, triple_weights(parts.sets.pair_sizes))
     assert means[0] < 0.02 < means[1] < 0.16 < means[2] + 0.05
 
 

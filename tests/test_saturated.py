@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import discreet as dc
 from discreet.posterior import saturated as module
 from discreet.posterior.evidence import measured_sets
-from discreet.posterior.joint_draws import joint_draws
 from discreet.posterior.saturated import leaves_open, missing_arcs, projected, saturated
 from networks import asia
 from oracle import conditional, full_joint, random_draws, small, with_draws
@@ -170,7 +169,7 @@ def test_the_posterior_stays_one_of_the_public_network() -> None:
     posterior = dc.noise_aware(wrong(5_000, 3), draws=60, rng=np.random.default_rng(4))
     assert posterior.network == CHILD
     assert posterior.mean()["b"].shape == (3,) and posterior.twins is not None and posterior.twins["b"].shape == (3, 60)
-    assert joint_draws(posterior) is posterior.saturated
+    assert posterior.saturated is not None and posterior.law.network == posterior.saturated.network
     for node in CHILD.nodes:
         np.testing.assert_allclose(posterior.cells[node].sum(axis=-2), 1)
         assert posterior.draw(7, rng=np.random.default_rng(1))[node].shape == (*CHILD.shape(node), 7)

@@ -109,7 +109,7 @@ def _plan(network: Network, tables: tuple[frozenset[str], ...], doubt: bool) -> 
         if tree is not None:
             left = tuple(part for part in sets if part not in kept)
             return LawPlan(network, kept, apart, left, hidden, tree if kept or apart or hidden else None)
-    return LawPlan(network, (), (), tuple(sets), False, None)
+    return LawPlan(network, (), (), (*sets, *apart), False, None)
 
 
 def _choose_sets(

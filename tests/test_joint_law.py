@@ -1,4 +1,4 @@
-"""Sets that a network fixes are answered from the tables that hold them, and joint laws agree with these."""
+"""One joint law a draw: what tables say of sets that a network fixes, and every way to a number reads it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import pytest
 
 import discreet as dc
 from discreet.inference import elimination
-from discreet.posterior.joint_draws import joint_draws
-from discreet.posterior.pooled import table_draws
+from discreet.posterior import law_plan
+from discreet.posterior.joint_law import _find_amplitudes
+from discreet.posterior.law_parts import LawParts
+from discreet.posterior.law_plan import LawPlan
+from discreet.posterior.pooled.discrepancy import INTERACTION_SIZES, PAIR_PRIOR
 from oracle import full_joint, small, with_draws
 from releases import guarantee, simulated_counts
 from test_basis import pairs_measured
@@ -55,28 +58,46 @@ TRUTH = full_joint(with_draws(law()))[..., 0]
 """P(a, x, b, c)."""
 
 
+def parts_of(posterior: dc.results.PosteriorDraws) -> LawParts:
+    """Of a posterior over `NETWORK`, which its tables carry no further arcs for."""
+    drawn = posterior.saturated or posterior
+    assert drawn.parts is not None
+    return drawn.parts
+
+
+def law_of(posterior: dc.results.PosteriorDraws, names: tuple[str, ...]) -> np.ndarray:
+    """The joint law of some variables, shape `(*sizes, draws)`."""
+    return elimination.joint(posterior.law.cells, names, {})
+
+
 @pytest.mark.parametrize("names", [("c",), ("a", "b"), ("b", "c"), ("a", "b", "c"), ("c", "a", "b")])
 def test_measured_sets_are_what_tables_say(posterior: dc.results.PosteriorDraws, names: tuple[str, ...]) -> None:
-    assert posterior.tables is not None and posterior.tables.say(names)
-    found = posterior.tables.joint(joint_draws(posterior).cells, names)
-    assert found is not None
+    found = law_of(posterior, names)
     axes = ["a", "x", "b", "c"]
     summed = TRUTH.sum(axis=tuple(index for index, name in enumerate(axes) if name not in names))
     kept = [name for name in axes if name in names]
     truth = summed.transpose([kept.index(name) for name in names])
-    np.testing.assert_allclose(found.sum(axis=tuple(range(len(names)))), 1, atol=1e-6)
+    np.testing.assert_allclose(found.sum(axis=tuple(range(len(names)))), 1, atol=1e-5)
     off, deviation = found.mean(axis=-1) - truth, found.std(axis=-1)
     assert np.all(np.abs(off) < 5 * deviation + 1e-4)
     assert deviation.max() < 0.006  # 50,000 records
-    twin = posterior.tables.joint(joint_draws(posterior).cells, names, twins=True)
-    assert twin is not None and not np.array_equal(twin, found)
+    assert posterior.law.twins is not None
+    twin = elimination.joint(posterior.law.twins, names, {})
+    assert twin.shape == found[..., :: posterior.law.step].shape
+    assert not np.array_equal(twin, found[..., :: posterior.law.step])
 
 
 def test_what_the_network_leaves_open_is_its_own(posterior: dc.results.PosteriorDraws) -> None:
-    assert posterior.tables is not None
+    cells = parts_of(posterior).sets.cells
     for names in (("a",), ("x",), ("b",), ("x", "b")):
-        assert not posterior.tables.say(names)
-        assert posterior.tables.joint(joint_draws(posterior).cells, names) is None
+        np.testing.assert_allclose(law_of(posterior, names), elimination.joint(cells, names, {}), atol=2e-4)
+
+
+def test_rows_are_those_that_answers_have(posterior: dc.results.PosteriorDraws) -> None:
+    """The rows of a collider, and of a child with one parent, under every draw."""
+    for node in NETWORK.nodes:
+        law = law_of(posterior, NETWORK.family(node))
+        np.testing.assert_allclose(law / law.sum(axis=-2, keepdims=True), posterior.cells[node], atol=2e-3)
 
 
 def test_answers_agree_with_each_other_and_with_the_tables(posterior: dc.results.PosteriorDraws) -> None:
@@ -124,34 +145,41 @@ def test_a_decision_reads_what_an_answer_reads(posterior: dc.results.PosteriorDr
     assert decision.rows[0]["mean"] == pytest.approx(told["mean"], rel=1e-9)
 
 
-def test_other_margins_keep_what_the_network_says(posterior: dc.results.PosteriorDraws) -> None:
-    """Of a and x, which lie in no table together, the network's independence stays."""
-    assert posterior.tables is not None
-    cells = joint_draws(posterior).cells
-    moved = posterior.tables.joint(cells, ("a", "x", "b"))
-    assert moved is not None
-    own = elimination.joint(cells, ("a", "x"), {})
-    np.testing.assert_allclose(moved.sum(axis=2), own, atol=2e-3)
-    np.testing.assert_allclose(moved.sum(axis=0), elimination.joint(cells, ("x", "b"), {}), atol=1e-3)
-    wanted = posterior.tables.joint(cells, ("a", "b"))
-    np.testing.assert_allclose(moved.sum(axis=1), wanted, atol=1e-3)
+def believed(posterior: dc.results.PosteriorDraws) -> dc.results.PosteriorDraws:
+    """The same, where the network is believed of pairs that no table holds."""
+    return posterior.assuming("network")
 
 
-def test_pairs_in_no_table_have_the_margins_that_tables_say(posterior: dc.results.PosteriorDraws) -> None:
-    """The network's own law of x and c has a margin of c that the table of c contradicts; its odds stay."""
-    assert posterior.tables is not None
-    cells = joint_draws(posterior).cells
-    pair, single = posterior.tables.joint(cells, ("x", "c")), posterior.tables.joint(cells, ("c",))
+def test_pairs_in_no_table_keep_the_networks_odds_and_the_margins_that_tables_say(
+    posterior: dc.results.PosteriorDraws,
+) -> None:
+    """The network's own law of x and c has a margin of c that the table of c contradicts."""
+    plain, cells = believed(posterior), parts_of(posterior).sets.cells
+    pair, single = law_of(plain, ("x", "c")), law_of(plain, ("c",))
     own = elimination.joint(cells, ("x", "c"), {})
-    assert pair is not None and single is not None
     assert np.abs(own.sum(axis=0) - single).max() > 0.05
-    np.testing.assert_allclose(pair.sum(axis=0), single, atol=1e-9)
-    np.testing.assert_allclose(pair.sum(axis=1), elimination.joint(cells, ("x",), {}), atol=1e-9)
+    np.testing.assert_allclose(pair.sum(axis=0), single, atol=1e-5)
+    np.testing.assert_allclose(pair.sum(axis=1), elimination.joint(cells, ("x",), {}), atol=2e-4)
+    apart = elimination.joint(cells, ("a", "x"), {})
+    np.testing.assert_allclose(law_of(plain, ("a", "x")), apart, atol=2e-3)
 
-    def odds(law: np.ndarray) -> np.ndarray:
-        return law[0, 0] * law[1, 1] / (law[0, 1] * law[1, 0])
 
-    np.testing.assert_allclose(odds(pair), odds(own), rtol=1e-9)
+def test_doubt_keeps_what_was_measured_and_spreads_the_rest(posterior: dc.results.PosteriorDraws) -> None:
+    plain = believed(posterior)
+    for names in (("a", "b", "c"), ("x", "b")):
+        np.testing.assert_allclose(law_of(posterior, names), law_of(plain, names), atol=3e-3)
+    doubted, sure = (law_of(one, ("a", "x")).std(axis=-1).max() for one in (posterior, plain))
+    assert doubted > 1.5 * sure
+
+
+def test_products_of_amplitudes_have_the_sizes_of_pairs() -> None:
+    """All that an interaction of two variables is, is a product; half of all pairs have none."""
+    weights = _find_amplitudes(PAIR_PRIOR)
+    assert weights.sum() == pytest.approx(1) and weights.min() >= 0
+    sizes = np.sqrt(np.multiply.outer(INTERACTION_SIZES, INTERACTION_SIZES))
+    both = np.multiply.outer(weights, weights)
+    assert both[sizes < 0.005].sum() == pytest.approx(PAIR_PRIOR[0], abs=0.02)
+    assert (both * sizes).sum() == pytest.approx(np.dot(PAIR_PRIOR, INTERACTION_SIZES), rel=0.1)
 
 
 def test_what_is_asked_first_changes_no_answer() -> None:
@@ -177,79 +205,59 @@ def test_made_up_records_are_what_tables_say(posterior: dc.results.PosteriorDraw
 @pytest.mark.parametrize("sets", [None, 1])
 def test_made_up_records_have_the_law_that_answers_have(posterior: dc.results.PosteriorDraws, sets: int | None) -> None:
     """Of the mean of all draws, or of one draw, to sampling error: six deviations of a share of 60,000 records."""
-    tables, cells = posterior.tables, joint_draws(posterior).cells
-    assert tables is not None
     drawn = np.random.default_rng(5).permutation(300)[0]
     (stream,) = dc.sample(posterior, 60_000, rng=np.random.default_rng(5), sets=sets)
     records = stream.read_all().to_pandas()
-    for names in (("a", "b"), ("b", "c"), ("x", "b"), ("a", "b", "c")):
-        law = tables.joint(cells, names)
-        law = elimination.joint(cells, names, {}) if law is None else law
+    assert list(records) == list(NETWORK.nodes)
+    for names in (("a", "b"), ("b", "c"), ("x", "b"), ("a", "b", "c"), ("x", "c")):
+        law = law_of(posterior, names)
         wanted = law.mean(axis=-1) if sets is None else law[..., drawn]
         made = np.zeros(wanted.shape)
         for states, part in records.groupby(list(names)):
             made[tuple(int(state[1]) for state in states)] = len(part) / len(records)
-        # The pool that stands for earlier variables adds an error like that of 2**14 records, weighed by what is moved.
-        assert np.abs(made - wanted).max() < 6 * np.sqrt(0.25 / 60_000) + 0.003, names
+        assert np.abs(made - wanted).max() < 6 * np.sqrt(0.25 / 60_000), names
 
 
-def test_what_records_are_moved_by(posterior: dc.results.PosteriorDraws) -> None:
-    """b and a lie in the table of c and in no family; a and x in no table, so that the network's law of them stays."""
-    tables, cells = posterior.tables, joint_draws(posterior).cells
-    assert tables is not None
-    order = joint_draws(posterior).network.order
-    assert all(not tables.rows_beyond(cells, node) for node in order if node in ("a", "x"))
-    moved = {node: tables.rows_beyond(cells, node, np.array([3, 0, 7])) for node in ("b", "c")}
-    assert set(moved["b"]) == {("a", "b"), ("x", "b")} and set(moved["c"]) == {("a", "b", "c"), ("x", "c")}
-    picked = np.array([3, 0, 7])
-    law = tables.joint(cells.of_draws(picked), ("a", "b"), picked=picked)
-    assert law is not None
-    np.testing.assert_allclose(moved["b"]["a", "b"], law / law.sum(axis=1, keepdims=True))
-    every = np.random.default_rng(2).permutation(cells.draws or 1)
-    for names in (("a", "b"), ("a",), ("b",)):
-        law, turned = tables.joint(cells, names), tables.joint(cells.of_draws(every), names, picked=every)
-        if law is not None or turned is not None:
-            assert law is not None and turned is not None
-            np.testing.assert_allclose(turned, law[..., every])
-    mean = tables.rows_beyond(cells, "b")["a", "b"]
-    whole = tables.joint(cells, ("a", "b"))
-    assert whole is not None and mean.shape == (3, 2, 1)
-    np.testing.assert_allclose(mean[..., 0], whole.mean(axis=-1) / whole.mean(axis=-1).sum(axis=1, keepdims=True))
-
-
-def test_what_pairs_leave_open_is_an_interaction_that_keeps_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_pairs_leave_open_is_an_interaction_that_keeps_them() -> None:
     """Pairs measured, no triple: draws of P(a, b, c) have one more than its pairs, and the pairs' margins stay."""
     posterior = dc.noise_aware(pairs_measured(), draws=2_000, rng=np.random.default_rng(6))
-    assert posterior.tables is not None
-    cells, names = joint_draws(posterior).cells, ("a", "b", "c")
-    law = posterior.tables.joint(cells, names)
-    assert law is not None and posterior.tables.say(names)
-    np.testing.assert_allclose(law.sum(axis=(0, 1, 2)), 1, atol=1e-9)
+    law, cells = law_of(posterior, ("a", "b", "c")), parts_of(posterior).sets.cells
+    assert parts_of(posterior).is_loose(("a", "b", "c"))
     for axis, pair in ((2, ("a", "b")), (1, ("a", "c")), (0, ("b", "c"))):
-        own = posterior.tables.joint(cells, pair)
-        margin = law.sum(axis=axis)
-        np.testing.assert_allclose(margin, elimination.joint(cells, pair, {}) if own is None else own, atol=2e-3)
-    monkeypatch.setattr(table_draws, "INTERACTION_SIZES", (0.0,) * len(table_draws.INTERACTION_SIZES))
-    without = posterior.tables.joint(cells, names)
-    monkeypatch.undo()
-    assert without is not None
-    moved = law - without
-    assert 0.3 < (np.abs(moved).max(axis=(0, 1, 2)) > 1e-9).mean() < 0.5  # two in five draws have a tau above 0
-    assert 0.01 < np.abs(moved).max() < 0.125
-    np.testing.assert_allclose(moved.sum(axis=0), 0, atol=2e-3)
-    again = posterior.tables.joint(cells, ("c", "a", "b"))
-    assert again is not None
-    np.testing.assert_allclose(again, law.transpose(2, 0, 1, 3), atol=1e-9)
-    picked = np.array([5, 9])
-    some = posterior.tables.joint(cells.of_draws(picked), names, picked=picked)
-    assert some is not None
-    np.testing.assert_allclose(some, law[..., picked], atol=1e-9)
+        np.testing.assert_allclose(law.sum(axis=axis), law_of(posterior, pair), atol=1e-5)
+    own = elimination.joint(cells, ("a", "b", "c"), {})
+    odds = [np.log(part[0, 0] * part[1, 1] / (part[0, 1] * part[1, 0])) for part in law]
+    before = [np.log(part[0, 0] * part[1, 1] / (part[0, 1] * part[1, 0])) for part in own]
+    assert (odds[0] - odds[1]).std() > 1.05 * (before[0] - before[1]).std()
 
 
-def test_laws_that_are_too_large_stay_and_say_so(
+def test_there_is_room_for_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Doubt first, then small sets; a set without room is said to be unread, and a law without room is the network's."""
+    network = small(("a", 2, ()), ("b", 2, ()), ("c", 2, ()), ("d", 3, ()))
+    tables = [frozenset("ab"), frozenset("bc"), frozenset("cd"), frozenset("d")]
+    for cells, sets, doubt in ((2**15, 3, True), (30, 2, True), (20, 0, True), (9, 0, False), (4, 0, False)):
+        monkeypatch.setattr(law_plan, "LAW_CELLS", cells)
+        law_plan._plan.cache_clear()
+        plan = LawPlan.of(network, tables, doubt=True)
+        assert (len(plan.sets), len(plan.left_out), plan.doubt) == (sets, 3 - sets, doubt)
+        assert plan.tree is None or plan.tree.cells <= cells
+        assert all(plan.reads(part) for part in plan.sets) and not any(plan.reads(part) for part in plan.left_out)
+        assert set(plan.wide.nodes) - set(network.nodes) == ({plan.hidden} if doubt else set())
+    law_plan._plan.cache_clear()
+
+
+def test_the_hidden_variable_has_a_name_of_its_own() -> None:
+    network = small((law_plan.HIDDEN, 2, ()), ("b", 2, ()))
+    assert LawPlan.of(network, [], doubt=True).hidden not in network.nodes
+
+
+def test_what_there_is_no_room_for_is_said_to_be_assumed(
     posterior: dc.results.PosteriorDraws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert dc.answer(posterior, "P(a, b)", level=0.95).basis == "measured"
-    monkeypatch.setattr(table_draws, "MOST_LAW_VALUES", 100)
-    told = dc.answer(posterior, "P(a, b)", level=0.95)
+    monkeypatch.setattr(law_plan, "LAW_CELLS", 4)
+    law_plan._plan.cache_clear()
+    again = dc.noise_aware(released(5_000, 1), draws=50, rng=np.random.default_rng(2))
+    told = dc.answer(again, "P(a, b)", level=0.95)
+    law_plan._plan.cache_clear()
     assert told.basis == "assumed" and told.unmeasured == ()
