@@ -19,6 +19,7 @@ All draws are worked on together, the last axis of every array, in float32 and i
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -44,11 +45,9 @@ LEAST_GAIN = 0.01
 better by more tours."""
 FACTORS_PER_SCALE = 4
 """Factors of at most 1 that are multiplied before their product is divided by its largest entry, or it underflows."""
-FAR = 0.999
-"""Distance from which on a target may have all its probability where the law has none."""
-CHUNK_VALUES = 2**19
-"""Values of the largest clique that are worked on together: 2 MiB."""
-LEAST_CHUNK = 256
+CHUNK_VALUES = 2**20
+"""Values of the largest clique that are worked on together: 4 MiB."""
+LEAST_CHUNK = 512
 """Draws that are worked on together at least: with fewer, numpy's own loops cost more than the arithmetic."""
 
 
@@ -96,7 +95,8 @@ def fit_laws(tree: CliqueTree, factors: Sequence[Named], targets: Sequence[Named
     misfits = list[float]()
     while targets and len(misfits) < tours:
         misfits.append(sum(float(chunk.tour().sum(dtype=np.float64)) for chunk in chunks) / draws)
-        if misfits[-1] < LEAST_MISFIT or (len(misfits) > 1 and misfits[-1] > (1 - LEAST_GAIN) * misfits[-2]):
+        # The first misfit is that of the law before any fit: the second does not tell what a tour gains.
+        if misfits[-1] < LEAST_MISFIT or (len(misfits) > 2 and misfits[-1] > (1 - LEAST_GAIN) * misfits[-2]):
             break
     return FittedLaws(MappingProxyType(_read_rows(tree, plan, chunks)), np.array(misfits))
 
@@ -186,13 +186,14 @@ class _Fit:
         np.subtract(self.wanted, self.ratio, out=self.distance)
         misfit = np.add.reduce(np.abs(self.distance, out=self.distance), axis=0)
         np.maximum(self.worst, misfit, out=self.worst)
-        far = misfit > FAR
-        possible = (self.wanted * (self.ratio >= LEAST)).sum(axis=0)[far] if far.any() else None
+        wanted = self.wanted
+        if self.ratio.min(initial=1) < LEAST:
+            # What the law cannot have goes to the rest of the target; one of which it can have nothing is passed over.
+            wanted = wanted * (self.ratio >= LEAST)
+            total = np.add.reduce(wanted, axis=0)
+            wanted = np.where(total >= LEAST, wanted / np.maximum(total, LEAST), self.ratio)
         np.maximum(self.ratio, LEAST, out=self.ratio)
-        np.divide(self.wanted, self.ratio, out=self.ratio)
-        if possible is not None:
-            # What the law cannot have goes to the rest of the target; if it can have none, the target is passed over.
-            self.ratio[:, far] = np.where(possible > 0, self.ratio[:, far] / np.maximum(possible, LEAST), 1)
+        np.divide(wanted, self.ratio, out=self.ratio)
         self.margin.scale(self.ratio)
 
 
@@ -237,16 +238,19 @@ class _Chunk:
         return np.empty((*shape, self.draws), np.float32)
 
     def _collect(self) -> None:
-        """Send a first message up from every clique, of any scale: it is normalised by the first message down."""
+        """Send a first message up from every clique, of any scale: the first message down normalises its clique."""
+        received = Counter[int]()
         for index in reversed(self._plan.order):
-            if index in self._plan.below:
-                sent = self._sent[index][0]
-                self._margin(self._plan.below[index]).read(sent)
-                total = np.add.reduce(sent, axis=0)
-                self._margin(self._plan.above[index]).scale(sent / np.maximum(total, LEAST, out=total))
-            else:
-                belief = self.beliefs[index].reshape(-1, self.draws)
+            belief = self.beliefs[index].reshape(-1, self.draws)
+            if index not in self._plan.below:
                 belief /= np.maximum(np.add.reduce(belief, axis=0), LEAST)
+                continue
+            sent, above = self._sent[index][0], self._plan.above[index]
+            self._margin(self._plan.below[index]).read(sent)
+            self._margin(above).scale(_scale(sent.copy()))
+            received[above.clique] += 1
+            if received[above.clique] % FACTORS_PER_SCALE == 0:
+                _scale(self.beliefs[above.clique])
 
     def _margin(self, place: Place) -> _Margin:
         """Lay out a table in a belief."""
@@ -281,20 +285,25 @@ def _multiply(shape: tuple[int, ...], factors: Sequence[tuple[Place, Array]]) ->
         The belief.
     """
     product: Array = np.ones((1,) * len(shape), np.float32)
-    cells = tuple(range(len(shape) - 1))
     for count, (place, array) in enumerate(factors, 1):
-        peak = array.max(axis=cells[: array.ndim - 1])
+        peak = array.max(axis=tuple(range(array.ndim - 1)))
         scaled = np.empty(array.shape, np.float32)
         np.divide(array, np.where(peak > 0, peak, 1), out=scaled, casting="same_kind")
         # In the order of the clique's axes: beliefs are looked at with axes merged, which must not copy them.
         product = np.multiply(product, scaled.transpose(place.order).reshape(*place.aligned, -1), order="C")
-        if count % FACTORS_PER_SCALE == 0:
-            product /= np.maximum(product.max(axis=cells), LEAST)
+        if count % FACTORS_PER_SCALE == 0 or count == len(factors):
+            _scale(product)
     if product.shape == shape:
         return product
     belief = np.empty(shape, np.float32)
     np.copyto(belief, product)
     return belief
+
+
+def _scale(table: Array) -> Array:
+    """Divide a table in its place by its largest entry in each draw."""
+    table /= np.maximum(np.maximum.reduce(table.reshape(-1, table.shape[-1]), axis=0), LEAST)
+    return table
 
 
 def _read_rows(tree: CliqueTree, plan: TourPlan, chunks: Sequence[_Chunk]) -> dict[str, Named]:
