@@ -19,15 +19,15 @@ All draws are worked on together, the last axis of every array, in float32 and i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate, pairwise
 from types import MappingProxyType
 
 import numpy as np
 
-from discreet.inference.junction_tree import clique_tree, first_holders
+from discreet.inference.clique_tours import CliqueTree, Place, TourPlan, plan_tours
 from discreet.model.arrays import Array, Floats
 from discreet.model.schema import Scope
 
@@ -45,115 +45,10 @@ LEAST_GAIN = 0.01
 better by more tours."""
 FACTORS_PER_SCALE = 4
 """Factors of at most 1 that are multiplied before their product is divided by its largest entry, or it underflows."""
-FAR = 0.999
-"""Distance from which on a target may have all its probability where the law has none."""
-CHUNK_VALUES = 2**19
-"""Values of the largest clique that are worked on together: 2 MiB."""
-LEAST_CHUNK = 256
+CHUNK_VALUES = 2**20
+"""Values of the largest clique that are worked on together: 4 MiB."""
+LEAST_CHUNK = 512
 """Draws that are worked on together at least: with fewer, numpy's own loops cost more than the arithmetic."""
-
-
-@dataclass(frozen=True, eq=False)
-class CliqueTree:
-    """Sets of variables, joined so that those which share a variable are joined by others that have it, too.
-
-    Args:
-        cliques: every one after its parent; what it shares with its parent first, in the parent's order, and then its
-            own variables in the order in which the scopes first name them.
-        parents: position of each clique's parent; -1 for a root.
-        sizes: states of each variable.
-    """
-
-    cliques: tuple[Scope, ...]
-    parents: tuple[int, ...]
-    sizes: Mapping[str, int]
-
-    @staticmethod
-    def of(scopes: Iterable[Scope], sizes: Mapping[str, int]) -> CliqueTree:
-        """A tree whose cliques hold every scope.
-
-        Args:
-            scopes: sets of variables.
-            sizes: states of each variable.
-
-        Returns:
-            The tree, by the cheaper of two greedy eliminations.
-
-        Example:
-            >>> tree = CliqueTree.of([("a", "b"), ("b", "c"), ("d",)], {"a": 2, "b": 3, "c": 2, "d": 2})
-            >>> tree.cliques, tree.parents, tree.cells
-            ((('d',), ('b', 'c'), ('b', 'a')), (-1, -1, 1), 14)
-        """
-        scopes = [tuple(scope) for scope in scopes]
-        cliques, parents = clique_tree(scopes, sizes)
-        rank = {name: place for place, name in enumerate(dict.fromkeys(name for scope in scopes for name in scope))}
-        children = _list_children(parents)
-        order, waiting = list[int](), [index for index, parent in enumerate(parents) if parent < 0]
-        while waiting:
-            order.append(waiting.pop())
-            waiting += children[order[-1]]
-        place = {-1: -1} | {index: position for position, index in enumerate(order)}
-        found = list[Scope]()
-        for index in order:
-            above = found[place[parents[index]]] if parents[index] >= 0 else ()
-            shared = tuple(name for name in above if name in cliques[index])
-            found.append((*shared, *sorted(cliques[index].difference(shared), key=rank.__getitem__)))
-        return CliqueTree(tuple(found), tuple(place[parents[index]] for index in order), MappingProxyType(dict(sizes)))
-
-    @property
-    def cells(self) -> int:
-        """Of all cliques together, for one draw."""
-        return sum(self._cells)
-
-    def home(self, names: Iterable[str]) -> int | None:
-        """Position of the smallest clique that holds some variables; None where none does.
-
-        Args:
-            names: of the variables.
-
-        Returns:
-            The position, of the first among equals.
-        """
-        place = self.homes([tuple(names)])[0]
-        return place if place >= 0 else None
-
-    def homes(self, scopes: Sequence[Scope]) -> tuple[int, ...]:
-        """The same for many sets of variables; -1 where no clique holds one."""
-        return first_holders(self._members, self._by_cells, scopes)
-
-    def shape(self, index: int) -> tuple[int, ...]:
-        """Sizes of a clique's variables."""
-        return tuple(self.sizes[name] for name in self.cliques[index])
-
-    def shared(self, index: int) -> Scope:
-        """Variables that a clique shares with its parent: the first of it."""
-        parent = self.parents[index]
-        return tuple(name for name in self.cliques[index] if parent >= 0 and name in self._members[parent])
-
-    def row_parents(self) -> dict[str, Scope]:
-        """By variable those before it in its clique, which its rows are conditioned on; conditions come first.
-
-        Example:
-            >>> CliqueTree.of([("a", "b"), ("b", "c")], {"a": 2, "b": 3, "c": 2}).row_parents()
-            {'b': (), 'c': ('b',), 'a': ('b',)}
-        """
-        return {
-            names[place]: names[:place]
-            for index, names in enumerate(self.cliques)
-            for place in range(len(self.shared(index)), len(names))
-        }
-
-    @cached_property
-    def _cells(self) -> tuple[int, ...]:
-        return tuple(math.prod(self.shape(index)) for index in range(len(self.cliques)))
-
-    @cached_property
-    def _members(self) -> list[set[str]]:
-        return [set(clique) for clique in self.cliques]
-
-    @cached_property
-    def _by_cells(self) -> list[int]:
-        return sorted(range(len(self.cliques)), key=self._cells.__getitem__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,15 +89,16 @@ def fit_laws(tree: CliqueTree, factors: Sequence[Named], targets: Sequence[Named
         >>> laws.rows["b"][0], laws.rows["b"][1][0, :, 0].round(3).tolist()
         (('a',), [0.9, 0.1])
     """
-    plan = _make_plan(tree, [scope for scope, _ in factors], [scope for scope, _ in targets])
+    plan = plan_tours(tree, [scope for scope, _ in factors], [scope for scope, _ in targets])
     draws = max((array.shape[-1] for _, array in (*factors, *targets)), default=1)
     chunks = [_Chunk(plan, _pick(factors, part), _pick(targets, part)) for part in _split(tree, draws)]
     misfits = list[float]()
     while targets and len(misfits) < tours:
         misfits.append(sum(float(chunk.tour().sum(dtype=np.float64)) for chunk in chunks) / draws)
-        if misfits[-1] < LEAST_MISFIT or (len(misfits) > 1 and misfits[-1] > (1 - LEAST_GAIN) * misfits[-2]):
+        # The first misfit is that of the law before any fit: the second does not tell what a tour gains.
+        if misfits[-1] < LEAST_MISFIT or (len(misfits) > 2 and misfits[-1] > (1 - LEAST_GAIN) * misfits[-2]):
             break
-    return FittedLaws(MappingProxyType(_read_rows(tree, chunks)), np.array(misfits))
+    return FittedLaws(MappingProxyType(_read_rows(tree, plan, chunks)), np.array(misfits))
 
 
 def _split(tree: CliqueTree, draws: int) -> list[slice]:
@@ -215,131 +111,6 @@ def _split(tree: CliqueTree, draws: int) -> list[slice]:
 def _pick(named: Sequence[Named], part: slice) -> list[Array]:
     """Some draws of every array; all of one that is the same for all of them."""
     return [array[..., part] if array.shape[-1] > 1 else array for _, array in named]
-
-
-# -------------------------------------------------------------------------------------------------------------- plans
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where a table over some of a clique's variables lies in the clique.
-
-    Args:
-        clique: position of the clique.
-        order: axes of the table as they stand in the clique, that of draws last.
-        aligned: shape of the table in the clique's, 1 along axes that it has not; without draws, as all shapes here.
-        merged: shape of the clique, neighbouring axes made one that the table both has or has not.
-        spread: shape of the table in this one.
-        summed: axes of this shape that the table has not.
-    """
-
-    clique: int
-    order: tuple[int, ...]
-    aligned: tuple[int, ...]
-    merged: tuple[int, ...]
-    spread: tuple[int, ...]
-    summed: tuple[int, ...]
-
-    @property
-    def cells(self) -> int:
-        """Of the table, for one draw."""
-        return math.prod(self.aligned)
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What is done where, the same for every chunk of draws.
-
-    Args:
-        tree: of cliques.
-        factors: where each factor lies.
-        targets: where each target lies.
-        parts: for every clique its factors, the smallest first.
-        above: for every clique that has a parent, where what they share lies in the parent.
-        below: the same in the clique.
-        steps: of a tour: what is done ("fit", "up" or "down"), and the position of a target or a clique.
-    """
-
-    tree: CliqueTree
-    factors: tuple[_Place, ...]
-    targets: tuple[_Place, ...]
-    parts: tuple[tuple[int, ...], ...]
-    above: Mapping[int, _Place]
-    below: Mapping[int, _Place]
-    steps: tuple[tuple[str, int], ...]
-
-
-def _make_plan(tree: CliqueTree, factors: Sequence[Scope], targets: Sequence[Scope]) -> _Plan:
-    """Find where every factor, target and message lies, and the steps of a tour."""
-    scopes = (*factors, *targets)
-    homes = tree.homes(scopes)
-    if -1 in homes:
-        raise ValueError(f"no clique holds {scopes[homes.index(-1)]}")
-    places = tuple(_place(tree, home, scope) for home, scope in zip(homes, scopes, strict=True))
-    parts: list[list[int]] = [[] for _ in tree.cliques]
-    for source in sorted(range(len(factors)), key=lambda source: places[source].cells):
-        parts[homes[source]].append(source)
-    edges = [(index, parent, tree.shared(index)) for index, parent in enumerate(tree.parents) if parent >= 0]
-    return _Plan(
-        tree,
-        places[: len(factors)],
-        places[len(factors) :],
-        tuple(map(tuple, parts)),
-        {index: _place(tree, parent, shared) for index, parent, shared in edges},
-        {index: _place(tree, index, shared) for index, parent, shared in edges},
-        tuple(_walk(tree, homes[len(factors) :])),
-    )
-
-
-def _place(tree: CliqueTree, clique: int, scope: Scope) -> _Place:
-    """Where a table lies in a clique."""
-    names = tree.cliques[clique]
-    runs: list[tuple[int, bool]] = []
-    for name in names:
-        size, has = tree.sizes[name], name in scope
-        if size > 1 and runs and runs[-1][1] == has:
-            runs[-1] = runs[-1][0] * size, has
-        elif size > 1:
-            runs.append((size, has))
-    return _Place(
-        clique,
-        (*(scope.index(name) for name in names if name in scope), len(scope)),
-        tuple(tree.sizes[name] if name in scope else 1 for name in names),
-        tuple(size for size, _ in runs),
-        tuple(size if has else 1 for size, has in runs),
-        tuple(axis for axis, (_, has) in enumerate(runs) if not has),
-    )
-
-
-def _walk(tree: CliqueTree, homes: Sequence[int]) -> Iterator[tuple[str, int]]:
-    """Steps of a tour: depth first through all cliques that have a target, or another below them that has."""
-    own: list[list[int]] = [[] for _ in tree.cliques]
-    visited = set[int]()
-    for target, home in enumerate(homes):
-        own[home].append(target)
-        while home >= 0 and home not in visited:
-            visited.add(home)
-            home = tree.parents[home]
-    path = list[int]()
-    for index in sorted(visited):
-        yield from _return(path, tree.parents[index])
-        if path:
-            yield "down", index
-        path.append(index)
-        for target in own[index]:
-            yield "fit", target
-    yield from _return(path, -1)
-
-
-def _return(path: list[int], parent: int) -> Iterator[tuple[str, int]]:
-    """Go back up to a clique, or out of the tree."""
-    while path and path[-1] != parent:
-        index = path.pop()
-        if path:
-            yield "up", index
-
-
-# ------------------------------------------------------------------------------------------------------------- fitting
 
 
 @dataclass(frozen=True, eq=False)
@@ -415,13 +186,14 @@ class _Fit:
         np.subtract(self.wanted, self.ratio, out=self.distance)
         misfit = np.add.reduce(np.abs(self.distance, out=self.distance), axis=0)
         np.maximum(self.worst, misfit, out=self.worst)
-        far = misfit > FAR
-        possible = (self.wanted * (self.ratio >= LEAST)).sum(axis=0)[far] if far.any() else None
+        wanted = self.wanted
+        if self.ratio.min(initial=1) < LEAST:
+            # What the law cannot have goes to the rest of the target; one of which it can have nothing is passed over.
+            wanted = wanted * (self.ratio >= LEAST)
+            total = np.add.reduce(wanted, axis=0)
+            wanted = np.where(total >= LEAST, wanted / np.maximum(total, LEAST), self.ratio)
         np.maximum(self.ratio, LEAST, out=self.ratio)
-        np.divide(self.wanted, self.ratio, out=self.ratio)
-        if possible is not None:
-            # What the law cannot have goes to the rest of the target; if it can have none, the target is passed over.
-            self.ratio[:, far] = np.where(possible > 0, self.ratio[:, far] / np.maximum(possible, LEAST), 1)
+        np.divide(wanted, self.ratio, out=self.ratio)
         self.margin.scale(self.ratio)
 
 
@@ -434,11 +206,14 @@ class _Chunk:
         targets: the same.
     """
 
-    def __init__(self, plan: _Plan, factors: Sequence[Array], targets: Sequence[Array]) -> None:
+    def __init__(self, plan: TourPlan, factors: Sequence[Array], targets: Sequence[Array]) -> None:
         self._plan = plan
         self.draws = max((array.shape[-1] for array in (*factors, *targets)), default=1)
         self.beliefs = [
-            _multiply((*plan.tree.shape(index), self.draws), [(plan.factors[k], factors[k]) for k in part])
+            _multiply(
+                (*plan.shapes[index], self.draws),
+                [(plan.factors[k], factors[k]) for k in part],
+            )
             for index, part in enumerate(plan.parts)
         ]
         most = max((place.cells for place in (*plan.below.values(), *plan.targets)), default=0)
@@ -463,18 +238,21 @@ class _Chunk:
         return np.empty((*shape, self.draws), np.float32)
 
     def _collect(self) -> None:
-        """Send a first message up from every clique, of any scale: it is normalised by the first message down."""
-        for index in reversed(range(len(self.beliefs))):
-            if index in self._plan.below:
-                sent = self._sent[index][0]
-                self._margin(self._plan.below[index]).read(sent)
-                total = np.add.reduce(sent, axis=0)
-                self._margin(self._plan.above[index]).scale(sent / np.maximum(total, LEAST, out=total))
-            else:
-                belief = self.beliefs[index].reshape(-1, self.draws)
+        """Send a first message up from every clique, of any scale: the first message down normalises its clique."""
+        received = Counter[int]()
+        for index in reversed(self._plan.order):
+            belief = self.beliefs[index].reshape(-1, self.draws)
+            if index not in self._plan.below:
                 belief /= np.maximum(np.add.reduce(belief, axis=0), LEAST)
+                continue
+            sent, above = self._sent[index][0], self._plan.above[index]
+            self._margin(self._plan.below[index]).read(sent)
+            self._margin(above).scale(_scale(sent.copy()))
+            received[above.clique] += 1
+            if received[above.clique] % FACTORS_PER_SCALE == 0:
+                _scale(self.beliefs[above.clique])
 
-    def _margin(self, place: _Place) -> _Margin:
+    def _margin(self, place: Place) -> _Margin:
         """Lay out a table in a belief."""
         belief = self.beliefs[place.clique].reshape(*place.merged, self.draws)
         return _Margin(belief, place.summed, (*place.spread, self.draws))
@@ -488,7 +266,7 @@ class _Chunk:
             return _Message(below, above, upward, downward, ratio)
         return _Message(above, below, downward, upward, ratio)
 
-    def _fit(self, place: _Place, target: Array) -> _Fit:
+    def _fit(self, place: Place, target: Array) -> _Fit:
         """Lay out a fit."""
         wanted = self._make(*(target.shape[axis] for axis in place.order[:-1]))
         np.copyto(wanted, target.transpose(place.order), casting="same_kind")
@@ -496,7 +274,7 @@ class _Chunk:
         return _Fit(self._margin(place), wanted.reshape(-1, self.draws), self._worst, ratio, distance)
 
 
-def _multiply(shape: tuple[int, ...], factors: Sequence[tuple[_Place, Array]]) -> Array:
+def _multiply(shape: tuple[int, ...], factors: Sequence[tuple[Place, Array]]) -> Array:
     """Multiply factors, the smallest first, up to a scale in each draw.
 
     Args:
@@ -507,15 +285,14 @@ def _multiply(shape: tuple[int, ...], factors: Sequence[tuple[_Place, Array]]) -
         The belief.
     """
     product: Array = np.ones((1,) * len(shape), np.float32)
-    cells = tuple(range(len(shape) - 1))
     for count, (place, array) in enumerate(factors, 1):
-        peak = array.max(axis=cells[: array.ndim - 1])
+        peak = array.max(axis=tuple(range(array.ndim - 1)))
         scaled = np.empty(array.shape, np.float32)
         np.divide(array, np.where(peak > 0, peak, 1), out=scaled, casting="same_kind")
         # In the order of the clique's axes: beliefs are looked at with axes merged, which must not copy them.
         product = np.multiply(product, scaled.transpose(place.order).reshape(*place.aligned, -1), order="C")
-        if count % FACTORS_PER_SCALE == 0:
-            product /= np.maximum(product.max(axis=cells), LEAST)
+        if count % FACTORS_PER_SCALE == 0 or count == len(factors):
+            _scale(product)
     if product.shape == shape:
         return product
     belief = np.empty(shape, np.float32)
@@ -523,7 +300,13 @@ def _multiply(shape: tuple[int, ...], factors: Sequence[tuple[_Place, Array]]) -
     return belief
 
 
-def _read_rows(tree: CliqueTree, chunks: Sequence[_Chunk]) -> dict[str, Named]:
+def _scale(table: Array) -> Array:
+    """Divide a table in its place by its largest entry in each draw."""
+    table /= np.maximum(np.maximum.reduce(table.reshape(-1, table.shape[-1]), axis=0), LEAST)
+    return table
+
+
+def _read_rows(tree: CliqueTree, plan: TourPlan, chunks: Sequence[_Chunk]) -> dict[str, Named]:
     """The probabilities of every variable given those before it in its clique."""
     rows: dict[str, Named] = {}
     draws = [chunk.draws for chunk in chunks]
@@ -532,7 +315,7 @@ def _read_rows(tree: CliqueTree, chunks: Sequence[_Chunk]) -> dict[str, Named]:
         shape, first = tree.shape(index), len(tree.shared(index))
         arrays = [np.empty((*shape[: place + 1], starts[-1]), np.float32) for place in range(first, len(names))]
         for chunk, start in zip(chunks, starts, strict=False):
-            law = chunk.beliefs[index].reshape(-1, chunk.draws)
+            law = chunk.beliefs[index].transpose([*map(plan.layouts[index].index, names), len(names)])
             for array in reversed(arrays):
                 law = _condition(law, array[..., start : start + chunk.draws])
         rows |= {names[place]: (names[:place], array) for place, array in enumerate(arrays, first)}
@@ -541,20 +324,8 @@ def _read_rows(tree: CliqueTree, chunks: Sequence[_Chunk]) -> dict[str, Named]:
 
 def _condition(law: Array, out: Array) -> Array:
     """Write the rows of a law's last variable; return the law of the others."""
-    size, draws = out.shape[-2:]
-    split = law.reshape(-1, size, draws)
-    rest: Array = np.add.reduce(split, axis=1)
-    divisor = np.maximum(rest, LEAST)
-    np.divide(split.reshape(out.shape), divisor.reshape(*out.shape[:-2], 1, draws), out=out)
+    rest: Array = np.add.reduce(law, axis=-2)
+    np.divide(law, np.maximum(rest, LEAST)[..., None, :], out=out)
     if rest.min(initial=1) < LEAST:
-        np.copyto(out, 1 / size, where=(rest < LEAST).reshape(*out.shape[:-2], 1, draws))
+        np.copyto(out, 1 / out.shape[-2], where=(rest < LEAST)[..., None, :])
     return rest
-
-
-def _list_children(parents: Sequence[int]) -> list[list[int]]:
-    """Positions of the children of every clique."""
-    children: list[list[int]] = [[] for _ in parents]
-    for index, parent in enumerate(parents):
-        if parent >= 0:
-            children[parent].append(index)
-    return children
