@@ -46,16 +46,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.inference.forward import ForwardPass, laws_from_roots
 from discreet.inference.interactions import contrast_matrices, positions, transformed
 from discreet.inference.sampling import sample_codes
-from discreet.inference.weighted_records import RecordPass, ancestors_beyond
+from discreet.inference.weighted_records import ancestors_beyond
 from discreet.model.arrays import Floats, Ints, margin
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.network import Network
@@ -71,8 +70,11 @@ from discreet.posterior.pooled.least_squares import (
     pooled_margins,
 )
 from discreet.posterior.pooled.measured import Measured, read_tables
-from discreet.posterior.pooled.raking import rake_part
-from discreet.posterior.pooled.shrinkage import MARGIN_CONCENTRATION, Rows, draw_rows
+from discreet.posterior.pooled.moved_rows import MARGIN_CONCENTRATION, draw_moved_rows
+from discreet.posterior.pooled.own_margins import draw_pair_counts
+from discreet.posterior.pooled.parent_laws import ParentLaws, list_held_sets
+from discreet.posterior.pooled.raking import Goal, goal, rake_part
+from discreet.posterior.pooled.shrinkage import Doubt, Rows, draw_rows
 from discreet.posterior.pooled.spreading import spread_rows, unmeasured_rows
 from discreet.releases.combined import Evidence, evidence_of
 
@@ -147,6 +149,7 @@ class LatentCounts:
         self._seed = int(more.integers(2**63))
         self.cells = Tables(self.network, lambda node: self.rows(node).theta, draws=draws)
         self.twins = Tables(self.network, self._redraw_rows, draws=draws)
+        self._laws, self._twin_laws = (ParentLaws(cells, self._seed) for cells in (self.cells, self.twins))
 
     def rows(self, node: str) -> Rows:
         """The draws of a family."""
@@ -158,7 +161,17 @@ class LatentCounts:
     def _redraw_rows(self, node: str) -> Floats:
         """Draw a family's probabilities anew given the same counts and concentrations."""
         rows = self.rows(node)
-        return dirichlet_draws(rows.counts + rows.alpha, self._generators[node])
+        if not self._is_moved(node):
+            return dirichlet_draws(rows.counts + rows.alpha, self._generators[node])
+        return self._move_rows(node, rows, self._twin_laws, self._generators[node])
+
+    def _is_moved(self, node: str) -> bool:
+        """Whether margins of a family's rows are drawn by themselves."""
+        return self._doubt and self._prior is None and bool(self.network.parents[node])
+
+    def _move_rows(self, node: str, rows: Rows, laws: ParentLaws, rng: np.random.Generator) -> Floats:
+        """Probabilities of a family, with margins that are drawn once each."""
+        return draw_moved_rows(rows.counts, rows.alpha, laws.law(self.network.parents[node]), self._records, rng)
 
     def _draw_family(self, node: str) -> None:
         """Draw a family whose ancestors are drawn."""
@@ -178,6 +191,8 @@ class LatentCounts:
         for other in others:
             found = self._move_to_part(found, family, other, (totals, alpha), rng)
         self._rows[node] = found
+        if self._is_moved(node):
+            self._rows[node] = replace(found, theta=self._move_rows(node, found, self._laws, rng))
 
     def _draw_part(self, part: Scope, totals: Ints, alpha: Floats | None, rng: np.random.Generator) -> Rows:
         """Rows of a family or of a part of it that was measured whole."""
@@ -187,11 +202,30 @@ class LatentCounts:
             variances = _hide_margin(variances)
         if sharp:
             variances = np.maximum(variances, SHARP_RATIO * variances[..., 1:].max())
-        found = draw_rows(values, variances, totals, self.weights, rng, alpha=alpha, doubt=self._doubt)
-        if self._doubt and part[:-1] and not sharp:
-            sharp = [part[-1:]]
+        doubt = None
+        if self._doubt and alpha is None:
+            doubt = Doubt(self._draw_margins(part, totals, rng))
+            sharp = [other for other in sharp if other[2:]]
+        found = draw_rows(values, variances, totals, self.weights, rng, alpha=alpha, doubt=doubt)
         for other in sharp:
             found = self._move_to_part(found, part, other, (totals, alpha), rng)
+        return found
+
+    def _draw_margins(self, part: Scope, totals: Ints, rng: np.random.Generator) -> list[Goal]:
+        """Counts of the child, and of each parent and the child, each drawn from what is told of it alone."""
+        *parents, child = part
+        if not parents:
+            return []
+        alpha = np.full(self.network.schema[child].size, MARGIN_CONCENTRATION)
+        own = self._draw_part((child,), self._sum_to_part(part, (child,), totals, None)[0], alpha, rng).counts
+        if not parents[1:]:
+            return [goal(1, (), own)]
+        found = []
+        for axis, parent in enumerate(parents):
+            values, variances = self._margins.coordinates((parent, child))
+            rows, _ = self._sum_to_part(part, (parent, child), totals, None)
+            error = float(variances[1:, 1:].max(initial=0))
+            found.append(goal(len(parents), [axis], draw_pair_counts(values[1:, 1:], error, rows, own, rng)))
         return found
 
     def _move_to_part(
@@ -218,9 +252,7 @@ class LatentCounts:
         held = self._count_held(parents)
         if len(held) == 1:
             return next(iter(held.values()))
-        expected = _fit_held(
-            np.maximum(self._parent_laws.law(parents) * self._records, LEAST_CELL_RECORDS), held, parents
-        )
+        expected = _fit_held(np.maximum(self._laws.law(parents) * self._records, LEAST_CELL_RECORDS), held, parents)
         values, variances = self._margins.coordinates(parents)
         fresh = np.isfinite(variances)
         for inside, part in positions(parents):
@@ -241,24 +273,9 @@ class LatentCounts:
         """Counts over the largest sets of parents that lie in one of their families, axes in the order of the sets."""
         family, rows = self.network.family, self._rows
         return {
-            names: margin(rows[own].counts, family(own), names) for names, own in self._list_held_sets(parents).items()
+            names: margin(rows[own].counts, family(own), names)
+            for names, own in list_held_sets(self.network, parents).items()
         }
-
-    def _list_held_sets(self, parents: Sequence[str]) -> dict[Scope, str]:
-        """The largest sets of parents that lie in one of their families, and the node of that."""
-        sets = dict[Scope, str]()
-        for name in parents:
-            family = self.network.family(name)
-            sets[tuple(parent for parent in parents if parent in family)] = name
-        return {names: own for names, own in sets.items() if not any(set(names) < set(other) for other in sets)}
-
-    @cached_property
-    def _parent_laws(self) -> ForwardPass | RecordPass:
-        """Laws `P(parents)` under every draw, of nodes whose parents no family holds together."""
-        apart = {
-            parents for parents in self.network.parents.values() if parents and len(self._list_held_sets(parents)) > 1
-        }
-        return laws_from_roots(sorted(apart), self.cells, self._seed)
 
 
 def _excess_variance(news: Floats, explained: float) -> float:

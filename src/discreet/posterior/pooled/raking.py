@@ -6,15 +6,20 @@ to that which it starts from: odds ratios stay (Deming and Stephan, 1940; Csisza
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from discreet.model.arrays import Floats, Ints
 from discreet.model.schema import Scope
 
-__all__ = ["fit_margins", "rake_counts", "rake_part", "scale_to"]
+__all__ = ["Goal", "by_child", "counts_of", "fit_margins", "goal", "rake_counts", "rake_part", "rake_to", "scale_to"]
+
+Array = npt.NDArray[np.floating]
+Goal = tuple[tuple[int, ...], npt.NDArray[np.integer] | Array]
+Kind = TypeVar("Kind", bound=np.generic)
 
 
 EMPTY_CELL_RECORDS = 0.02
@@ -50,13 +55,7 @@ def rake_counts(counts: Ints, margin: Ints, rng: np.random.Generator) -> Ints:
         >>> moved.sum(axis=1)[:, 0].tolist(), bool(abs(moved[:, 0].sum() - 10) <= 2)
         ([10, 10], True)
     """
-    rows = counts.reshape(-1, *counts.shape[-2:])
-    totals = rows.sum(axis=1, keepdims=True)
-    cells = np.where(rows > 0, rows, EMPTY_CELL_RECORDS * (totals > 0))
-    for _ in range(RAKING_ROUNDS):
-        cells *= np.maximum(margin, LEAST_MARGIN_RECORDS) / np.maximum(cells.sum(axis=0), LEAST_MARGIN_RECORDS)
-        cells *= totals / np.maximum(cells.sum(axis=1, keepdims=True), LEAST_MARGIN_RECORDS)
-    return _round_rows(cells, totals, rng).reshape(counts.shape)
+    return rake_part(counts, (), margin, rng)
 
 
 def rake_part(counts: Ints, kept: Sequence[int], part: Ints, rng: np.random.Generator) -> Ints:
@@ -71,22 +70,55 @@ def rake_part(counts: Ints, kept: Sequence[int], part: Ints, rng: np.random.Gene
     Returns:
         Whole counts, same shape, as of `rake_counts` for each row of the part.
     """
-    *sizes, states, draws = counts.shape
-    left = [axis for axis in range(len(sizes)) if axis not in kept]
-    order = [*left, len(sizes), *kept, len(sizes) + 1]
-    turned = counts.transpose(order)
-    rows = math.prod(sizes[axis] for axis in kept)
-    wanted = np.moveaxis(part.reshape(rows, states, draws), 1, 0).reshape(states, rows * draws)
-    moved = rake_counts(turned.reshape(-1, states, rows * draws), wanted, rng).reshape(turned.shape)
-    return np.ascontiguousarray(moved.transpose(np.argsort(order)))
+    wanted = goal(counts.ndim - 2, kept, part)
+    return counts_of(rake_to(by_child(counts).astype(np.float64), counts.sum(axis=-2), [wanted], rng))
 
 
-def _round_rows(cells: Floats, totals: Ints, rng: np.random.Generator) -> Ints:
-    """Systematic rounding along each row: every cell up or down, on average exactly, and rows keep their totals."""
-    running = cells.cumsum(axis=1)
-    ends = np.minimum(np.floor(running + rng.random(totals.shape)), totals)
-    ends[:, -1:] = totals
-    return np.diff(ends, axis=1, prepend=0).astype(np.int64)
+def goal(parents: int, kept: Sequence[int], part: Ints) -> Goal:
+    """What `rake_to` moves counts to: arguments as of `rake_part`, of so many parents."""
+    axes = tuple(1 + axis for axis in range(parents) if axis not in kept)
+    order = [len(kept), *np.argsort(kept).tolist(), len(kept) + 1]
+    return axes, np.expand_dims(part.transpose(order), axes)
+
+
+def rake_to(cells: Array, totals: Array | Ints, goals: Sequence[Goal], rng: np.random.Generator) -> Array:
+    """Move counts of a family to several margins of it at once.
+
+    Args:
+        cells: at least 0, shape `(child, *parents, draws)`.
+        totals: of the rows, shape `(*parents, draws)`.
+        goals: for each margin the axes over which it is a sum, and its counts, with axes of length 1 there; they agree
+            with each other and with the totals but for rounding.
+        rng: rounds.
+
+    Returns:
+        Whole numbers of the cells' kind; rows have their totals, and margins are met but for rounding and for what
+        eight rounds leave.
+    """
+    cells = np.where(cells > 0, cells, cells.dtype.type(EMPTY_CELL_RECORDS) * (totals > 0))
+    wholes = totals.astype(cells.dtype)
+    wanted = [(axes, np.maximum(part, LEAST_MARGIN_RECORDS).astype(cells.dtype)) for axes, part in goals]
+    for _ in range(RAKING_ROUNDS):
+        for axes, part in wanted:
+            have = cells.sum(axis=axes, keepdims=True)
+            cells *= np.divide(part, np.maximum(have, LEAST_MARGIN_RECORDS, out=have), out=have)
+        cells *= wholes / np.maximum(cells.sum(axis=0), LEAST_MARGIN_RECORDS)
+    # Systematic rounding along each row: every cell up or down, on average exactly, and rows keep their totals.
+    ends = cells.cumsum(axis=0)
+    ends += rng.random(totals.shape)
+    np.minimum(np.floor(ends, out=ends), wholes, out=ends)
+    ends[-1] = wholes
+    return np.diff(ends, axis=0, prepend=0)
+
+
+def by_child(counts: npt.NDArray[Kind]) -> npt.NDArray[Kind]:
+    """The child's axis first."""
+    return np.moveaxis(counts, -2, 0)
+
+
+def counts_of(cells: Array) -> Ints:
+    """Whole counts, the child's axis before the last again."""
+    return np.ascontiguousarray(np.moveaxis(cells, 0, -2), np.int64)
 
 
 def fit_margins(law: Floats, names: Sequence[str], wanted: Mapping[Scope, Floats]) -> Floats:

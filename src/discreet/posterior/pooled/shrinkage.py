@@ -47,8 +47,8 @@ Opinion pool: Stone (1961).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -61,22 +61,21 @@ from discreet.posterior.pooled.cell_weights import (
     BACK_OFF_CONCENTRATIONS,
     COMPONENTS,
     GRID_STEPS,
-    LEAST_MEAN,
     LONE_CONCENTRATIONS,
     Single,
     component_weights,
     concentrations,
     positions,
 )
+from discreet.posterior.pooled.raking import Goal, counts_of, rake_to
+from discreet.posterior.pooled.row_means import RowMeans
 from discreet.posterior.pooled.splits import draw_normals, split_pairs
 from discreet.releases.measurement import KNOWN_VARIANCE
 
-__all__ = ["MARGIN_CONCENTRATION", "PRIOR_WORTH_ROWS", "Rows", "draw_rows"]
+__all__ = ["PRIOR_WORTH_ROWS", "Doubt", "Rows", "draw_rows"]
 
 Array = npt.NDArray[np.floating]
 
-MARGIN_CONCENTRATION = 0.5
-"""Concentration of a state in the prior of a child's margin: Jeffreys (1946)."""
 PRIOR_WORTH_ROWS = 2.0
 """Rows that the prior of a node's weights is worth."""
 DOUBT_SHARE = 0.34
@@ -96,9 +95,9 @@ worth beyond one: within a deviation that prior is even to a fifth there, chains
 more sweeps than these."""
 SLOW_GAIN, MOST_LENGTHENING = 0.2, 10
 """Coordinates whose gain is below a fifth get longer chains, up to ten times as long."""
-CACHED_CELLS, STORED_CELLS, LEAST_TOGETHER = 2**15, 2**24, 8
+CACHED_CELLS, STORED_CELLS, STORED_TABLES, LEAST_TOGETHER = 2**15, 2**24, 12, 8
 """Chains are moved together if the cells of all their tables stay in the cache of a core; eight of them always, unless
-that would take more memory than 128 MB."""
+that would take more memory than 128 MB, of a dozen tables of all cells."""
 COMPONENT_FOLLOWS = (np.arange(COMPONENTS) < len(BACK_OFF_CONCENTRATIONS)).astype(np.float32)
 COMPONENT_SHIFTS = np.concatenate(
     [GRID_STEPS * np.arange(len(BACK_OFF_CONCENTRATIONS)), positions(LONE_CONCENTRATIONS)]
@@ -106,6 +105,24 @@ COMPONENT_SHIFTS = np.concatenate(
 """Of each component: whether its concentrations follow the mean, and how far their positions are from the first's."""
 SINGLE_PRECISION = 2.0**-24
 """Relative error of single precision, below which whole numbers are exact."""
+
+
+@dataclass(frozen=True, eq=False)
+class Doubt:
+    """How the learned prior is doubted: for intervals, which are to hold what is rare as well.
+
+    In some draws a cell is possible and a row without records one-sided, whatever the other rows say. What rows say
+    together is not left to their priors: the chains start at the margins that are drawn by themselves, and end there.
+
+    Args:
+        goals: these margins' counts, for all draws, as `raking.rake_to` takes them.
+    """
+
+    goals: Sequence[Goal] = ()
+
+    def of_draws(self, which: slice) -> Doubt:
+        """That of some of the draws."""
+        return Doubt([(axes, wanted[..., which]) for axes, wanted in self.goals])
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +158,7 @@ def draw_rows(
     rng: np.random.Generator,
     *,
     alpha: Floats | None = None,
-    doubt: bool = False,
+    doubt: Doubt | None = None,
 ) -> Rows:
     """Draw all rows of a family.
 
@@ -153,21 +170,18 @@ def draw_rows(
         weights: prior mean of the components' weights, shape (COMPONENTS,).
         rng: source of randomness.
         alpha: concentrations, shape `(*parents, child)`, instead of the learned prior.
-        doubt: whether, in some draws, a cell is possible and a row without records one-sided whatever the other rows
-            say: for intervals, which are to hold what is rare as well. A prior that is given is not doubted.
+        doubt: of the learned prior, for intervals. A prior that is given is not doubted.
 
     Returns:
         A draw for each last entry of the totals.
     """
-    draws, parents = totals.shape[-1], values.ndim - 1
-    # Besides the counts there is one table for every set of parents that is backed off to.
-    tables = 2 + parents + math.comb(parents, 2)
-    block = max(CACHED_CELLS // values.size, min(STORED_CELLS // (tables * values.size), LEAST_TOGETHER), 1)
+    draws = totals.shape[-1]
+    block = max(CACHED_CELLS // values.size, min(STORED_CELLS // (STORED_TABLES * values.size), LEAST_TOGETHER), 1)
     # Every block has a generator of its own: a chain does not depend on what those of other blocks take from it.
-    firsts = range(0, draws, block)
+    blocks = [slice(first, first + block) for first in range(0, draws, block)]
     parts = [
-        _run_chains(values, variances, totals[..., first : first + block], weights, own, alpha, doubt)
-        for first, own in zip(firsts, rng.spawn(len(firsts)), strict=True)
+        _run_chains((values, variances), totals[..., which], weights, own, alpha, doubt and doubt.of_draws(which))
+        for which, own in zip(blocks, rng.spawn(len(blocks)), strict=True)
     ]
     shares = [part.counts.shape[-1] / draws for part in parts]
     return Rows(
@@ -180,24 +194,27 @@ def draw_rows(
 
 
 def _run_chains(
-    values: Floats,
-    variances: Floats,
+    told: tuple[Floats, Floats],
     totals: Ints,
     weights: Floats,
     rng: np.random.Generator,
     alpha: Floats | None,
-    doubt: bool,
+    doubt: Doubt | None,
 ) -> Rows:
     """Parallel chains, one for each draw."""
-    evidence = _RowEvidence.of(values, variances, int(totals.max(initial=0)))
-    states, shape = values.shape[-1], (values.shape[-1], *totals.shape)
-    n = totals.astype(evidence.kind)
+    evidence = _RowEvidence.of(*told, int(totals.max(initial=0)))
+    states = told[0].shape[-1]
+    shape, n = (states, *totals.shape), totals.astype(evidence.kind)
     counts = evidence.start(totals, rng)
+    goals = () if doubt is None or alpha is not None else doubt.goals
+    if goals:
+        counts = rake_to(counts, totals, goals, rng)
+    means = RowMeans(n, states)
     prior = _RowPrior.of(weights, n, states) if alpha is None else None
     possible, a = None, np.empty(0, np.float32)
     if alpha is not None:
         a = np.repeat(positions(np.moveaxis(alpha, -1, 0))[..., None], totals.shape[-1], axis=-1)
-    elif doubt:
+    elif doubt is not None:
         possible = (rng.random(shape) < DOUBT_SHARE) * n / (n + FILLED_RECORDS + 3 * evidence.deviation)
     least = None if possible is None else positions(possible)
     learned = np.repeat(weights[:, None], totals.shape[-1], axis=1)
@@ -207,7 +224,7 @@ def _run_chains(
     for sweep in range(sweeps):
         late = sweep >= sweeps - kept
         if prior is not None:
-            a, picked = prior.picked(counts, _back_off(counts), learned, rng)
+            a, picked = prior.picked(counts, means.renew(counts, rng), learned, rng)
             learned = prior.weighted(picked, rng)
             usage += picked.mean(axis=1) * late / kept
         if states > 1:
@@ -217,8 +234,8 @@ def _run_chains(
             after = concentrations(a) + counts
             mean += (after / after.sum(axis=0)).mean(axis=-1) / kept
     if prior is not None:
-        a, _ = prior.picked(counts, _back_off(counts), learned, rng)
-    found = np.moveaxis(counts, 0, -2).astype(np.int64)
+        a, _ = prior.picked(counts, means.renew(counts, rng), learned, rng)
+    found = counts_of(rake_to(counts, totals, goals, rng) if goals else counts)
     around = np.moveaxis(concentrations(a), 0, -2).astype(np.float64)
     if alpha is not None:
         around = np.repeat(alpha[..., None], totals.shape[-1], axis=-1)
@@ -379,45 +396,3 @@ class _RowPrior:
         """Weights given how many rows picked each component, shape (COMPONENTS, draws)."""
         gammas = rng.standard_gamma(PRIOR_WORTH_ROWS * self.weights[:, None] + picked)
         return np.asarray(gammas / gammas.sum(axis=0))
-
-
-def _back_off(counts: Array) -> Array:
-    """Estimate each row from the others: probabilities, shape as the counts', `(child, *parents, draws)`."""
-    parents = counts.ndim - 2
-    if not parents:
-        return np.full_like(counts, 1 / len(counts))
-    found = dict[tuple[int, ...], Array]()
-    # From all rows together to those that agree in all parents but two, then but one: more would cost 2^parents.
-    kept_sizes = sorted({0, max(parents - 2, 0), parents - 1})
-    for size in kept_sizes:
-        for kept in combinations(range(parents), size):
-            dropped = tuple(1 + axis for axis in range(parents) if axis not in kept)
-            others = counts.sum(axis=dropped, keepdims=True) - counts
-            smaller = [
-                found[part]
-                for part in found
-                if set(part) < set(kept) and len(part) == kept_sizes[kept_sizes.index(size) - 1]
-            ]
-            whole = others.sum(axis=0) + 1
-            others += _geometric_mean(smaller) if smaller else 1 / len(counts)
-            others /= whole
-            found[kept] = others
-    return _geometric_mean([table for kept, table in found.items() if len(kept) == parents - 1])
-
-
-def _geometric_mean(tables: list[Array]) -> Array:
-    """Normalised over the child's axis, the first; never 0."""
-    product = np.maximum(tables[0], LEAST_MEAN)
-    if len(tables) == 1:
-        return product
-    if len(tables) == 2:
-        product *= np.maximum(tables[1], LEAST_MEAN)
-        np.sqrt(product, out=product)
-    else:
-        np.log(product, out=product)
-        for table in tables[1:]:
-            product += np.log(np.maximum(table, LEAST_MEAN))
-        product /= len(tables)
-        np.exp(product, out=product)
-    product /= product.sum(axis=0)
-    return np.maximum(product, LEAST_MEAN, out=product)

@@ -21,8 +21,9 @@ import numpy as np
 from discreet.model.arrays import Floats, Ints
 from discreet.model.dirichlet import dirichlet_draws
 from discreet.posterior.pooled.cell_weights import BACK_OFF_CONCENTRATIONS, COMPONENTS, LEAST_MEAN, LONE_CONCENTRATIONS
+from discreet.posterior.pooled.moved_rows import MARGIN_CONCENTRATION
 from discreet.posterior.pooled.raking import rake_counts
-from discreet.posterior.pooled.shrinkage import MARGIN_CONCENTRATION, PRIOR_WORTH_ROWS, Rows
+from discreet.posterior.pooled.shrinkage import PRIOR_WORTH_ROWS, Rows
 
 __all__ = ["spread_rows", "unmeasured_rows"]
 

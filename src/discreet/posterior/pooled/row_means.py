@@ -1,0 +1,181 @@
+"""The mean of each row's prior: a log-linear fit to the margins of the child and some of the parents, the row left out.
+
+What the parents do to the child one by one is fitted first, then, of three parents and more, what all but one of them
+do together: proportional fitting of rows' laws, weighted by their records, to the child's law in every *slice*, the
+rows that agree in some of the parents. A slice of few records tells little of its law: it is smoothed by `s`
+pseudo-records around what the fit of smaller margins says of it. Each slice picks its `s` by the likelihood of its
+counts, as rows pick their concentrations, with weights that are learned for each margin.
+
+A row's own records are left out to the first order: from the counts of its slices, from the fit, and from the smaller
+margins as far as the slice consists of it. The fit is kept from one sweep of the chains to the next, and goes one round
+further in each: counts move little in between.
+
+Source: Deming and Stephan (1940); log-linear models without their highest interaction: Bishop, Fienberg and Holland
+(1975), chapter 3.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.model.arrays import Floats
+from discreet.posterior.pooled.cell_weights import LEAST_MEAN
+
+__all__ = ["RowMeans"]
+
+Array = npt.NDArray[np.floating]
+Axes = tuple[int, ...]
+
+SLICE_RECORDS: npt.NDArray[np.float64] = 4.0 ** np.arange(-1.0, 7.0)
+"""Pseudo-records of a slice: from slices that go their own way to slices that are like all others."""
+WORTH_SLICES = 2.0
+"""Slices that the prior of the weights of these is worth: as many as rows, of theirs."""
+FIRST_ROUNDS = 4
+"""Of fitting, in the first sweep."""
+LEAST_FIT, LEAST_RECORDS = 1e-12, 1e-3
+"""Probability and records that are never below, so that they can be divided by."""
+
+
+class RowMeans:
+    """Means of the priors of all rows of a family, renewed in each sweep of the chains.
+
+    Args:
+        totals: records of each row, shape `(*parents, draws)`.
+        states: of the child.
+    """
+
+    def __init__(self, totals: Array, states: int) -> None:
+        self._n, self._states = totals[None], states
+        parents = totals.ndim - 1
+        self._every = tuple(range(1, parents + 1))
+        self._all = self._n.sum(axis=self._every, keepdims=True)
+        # One parent alone has no margin beside the table itself and the child's; of two these are all but one.
+        kept_sizes = sorted({1, parents - 1}) if parents > 1 else []
+        self._levels = [
+            _Level(self._n, [tuple(axis for axis in self._every if axis not in kept) for kept in sets])
+            for sets in (list(combinations(self._every, size)) for size in kept_sizes)
+        ]
+
+    def renew(self, counts: Array, rng: np.random.Generator) -> Array:
+        """The means given the counts, shape as the counts', `(child, *parents, draws)`."""
+        if not self._every:
+            return np.full_like(counts, 1 / self._states)
+        whole = counts.sum(axis=self._every, keepdims=True)
+        law = (whole + 1 / self._states) / (self._all + 1)
+        apart = (whole - counts + 1 / self._states) / (self._all - self._n + 1)
+        for level in self._levels:
+            law, apart = level.renew(counts, law, apart, rng)
+        return np.asarray(np.maximum(apart, LEAST_MEAN, out=apart))
+
+
+class _Level:
+    """Margins of as many parents.
+
+    Args:
+        n: records of each row, shape `(1, *parents, draws)`.
+        sets: for each margin the axes over which it is a sum.
+    """
+
+    def __init__(self, n: Array, sets: list[Axes]) -> None:
+        self._n, self._sets = n, sets
+        self._records = [n.sum(axis=axes, keepdims=True) for axes in sets]
+        self._shares = [n / np.maximum(records, LEAST_RECORDS) for records in self._records]
+        self._weights = [np.full((len(SLICE_RECORDS), n.shape[-1]), 1 / len(SLICE_RECORDS)) for _ in sets]
+        self._fit: Array | None = None
+
+    def renew(self, counts: Array, law: Array, apart: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+        """One more round.
+
+        Args:
+            counts: shape `(child, *parents, draws)`.
+            law: what smaller margins say of each row; lacks the axes that make no difference.
+            apart: the same, each row left out.
+            rng: source of randomness.
+
+        Returns:
+            Both as this level says.
+        """
+        margins = [self._smooth_margin(place, counts, law, rng) for place in range(len(self._sets))]
+        rounds = 1
+        if self._fit is None:
+            self._fit, rounds = np.broadcast_to(law, counts.shape).copy(), FIRST_ROUNDS
+        for _ in range(rounds):
+            for axes, records, (told, around, size) in zip(self._sets, self._records, margins, strict=True):
+                have = (self._fit * self._n).sum(axis=axes, keepdims=True)
+                have *= 1 + size / np.maximum(records, LEAST_RECORDS)
+                np.maximum(have, LEAST_FIT, out=have)
+                self._fit *= np.where(records > 0, (told + size * around) / have, 1)
+            self._fit /= self._fit.sum(axis=0)
+            np.maximum(self._fit, LEAST_FIT, out=self._fit)
+        return self._fit, self._leave_out(counts, margins, apart)
+
+    def _smooth_margin(
+        self, place: int, counts: Array, law: Array, rng: np.random.Generator
+    ) -> tuple[Array, Array, Array]:
+        """Counts of each slice, what smaller margins say of it, and the pseudo-records that it gives that."""
+        axes = self._sets[place]
+        told, around = counts.sum(axis=axes, keepdims=True), law
+        if law.shape[1:-1] != (1,) * (law.ndim - 2):
+            around = (law * (self._n + LEAST_RECORDS)).sum(axis=axes, keepdims=True)
+            around /= around.sum(axis=0)
+        picked, self._weights[place] = _pick_sizes(told, around, self._weights[place], rng)
+        return told, around, picked.astype(counts.dtype)[None]
+
+    def _leave_out(self, counts: Array, margins: list[tuple[Array, Array, Array]], apart: Array) -> Array:
+        """The fit of each row without that row, others as they are; of a row alone in its slice what is said around."""
+        assert self._fit is not None
+        mine, found = self._fit * self._n, self._fit
+        for axes, share, (told, around, size) in zip(self._sets, self._shares, margins, strict=True):
+            have = mine.sum(axis=axes, keepdims=True)
+            law = have / np.maximum(have.sum(axis=0), LEAST_RECORDS)
+            wanted = told - counts + size * (around + share * (apart - around))
+            rest = np.maximum(have - mine, 0)
+            rest += size * (law + share * (found - law))
+            np.maximum(rest, LEAST_FIT, out=rest)
+            found = found * np.where(have.sum(axis=0) > 0, wanted / rest, 1)
+            found /= found.sum(axis=0)
+        return found
+
+
+def _pick_sizes(told: Array, around: Array, weights: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Pick the pseudo-records of each slice by the Dirichlet-multinomial likelihood of its counts.
+
+    Args:
+        told: counts, shape `(child, *slices, draws)`.
+        around: law that pseudo-records have, broadcast to that.
+        weights: of the sizes, shape (sizes, draws).
+        rng: source of randomness.
+
+    Returns:
+        What each slice picked, shape `(*slices, draws)`, and new weights.
+    """
+    n = told.sum(axis=0)
+    sizes = SLICE_RECORDS.reshape(-1, *(1,) * n.ndim)
+    concentrations = sizes[:, None] * np.maximum(around, LEAST_MEAN).astype(np.float64)
+    chances = _log_rises(concentrations, told).sum(axis=1)
+    chances -= _log_rises(sizes, n)
+    chances -= chances.max(axis=0)
+    np.exp(chances, out=chances)
+    draws = n.shape[-1]
+    chances *= weights.reshape(len(sizes), *(1,) * (n.ndim - 1), draws)
+    np.cumsum(chances, axis=0, out=chances)
+    which = (rng.random(n.shape) * chances[-1] >= chances[:-1]).sum(axis=0)
+    used = np.bincount(
+        (which * draws + np.arange(draws)).ravel(), (n > 0).astype(np.float64).ravel(), len(sizes) * draws
+    )
+    gammas = rng.standard_gamma(WORTH_SLICES / len(sizes) + used.reshape(len(sizes), draws))
+    return SLICE_RECORDS[which], gammas / np.maximum(gammas.sum(axis=0), LEAST_FIT)
+
+
+def _log_rises(a: Floats, n: Array) -> Floats:
+    """`log Gamma(a + n) / Gamma(a)` to .002, by Stirling's series for both arguments plus one."""
+
+    def stirling(x: Floats) -> Floats:
+        """`log Gamma(x + 1)` but for a constant."""
+        return np.asarray((x + 0.5) * np.log(x + 1) - x + 1 / (12 * (x + 1)))
+
+    top = a + n
+    return np.asarray(stirling(top) - stirling(a) + np.log(a / top))
