@@ -105,6 +105,19 @@ class CliqueTree:
         parent = self.parents[index]
         return tuple(name for name in self.cliques[index] if parent >= 0 and name in self._members[parent])
 
+    def row_parents(self) -> dict[str, Scope]:
+        """By variable those before it in its clique, which its rows are conditioned on; conditions come first.
+
+        Example:
+            >>> CliqueTree.of([("a", "b"), ("b", "c")], {"a": 2, "b": 3, "c": 2}).row_parents()
+            {'b': (), 'c': ('b',), 'a': ('b',)}
+        """
+        return {
+            names[place]: names[:place]
+            for index, names in enumerate(self.cliques)
+            for place in range(len(self.shared(index)), len(names))
+        }
+
     @cached_property
     def _cells(self) -> tuple[int, ...]:
         return tuple(math.prod(self.shape(index)) for index in range(len(self.cliques)))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from discreet.inference.clique_laws import CliqueTree
+from discreet.inference.clique_tours import CliqueTree
 from discreet.model.network import Network
 from discreet.model.schema import Scope, Variable
 from discreet.posterior.pooled.family_laws import parents_apart
