@@ -110,10 +110,10 @@ def test_answers_agree_with_each_other_and_with_the_tables(posterior: dc.results
     given = [row["mean"] for row in dc.answer(posterior, "P(b | a=s0)", level=0.95).rows]
     np.testing.assert_allclose(given, truth[0] / truth[0].sum(), atol=0.02)
     fixed = dc.answer(posterior, "P(b=s1 | a=s0)", level=0.95).rows[0]
-    assert fixed["mean"] == pytest.approx(given[1], rel=1e-9)
+    assert fixed["mean"] == pytest.approx(given[1], rel=1e-6)
     mixed = dc.answer(posterior, "P(b=s1, a | c=s0)", level=0.95).rows
     whole = dc.answer(posterior, "P(a, b | c=s0)", level=0.95).rows
-    np.testing.assert_allclose([row["mean"] for row in mixed], [row["mean"] for row in whole[1::2]], rtol=1e-9)
+    np.testing.assert_allclose([row["mean"] for row in mixed], [row["mean"] for row in whole[1::2]], rtol=1e-6)
     many = dc.answer_many(posterior, ["P(a, b)", "P(c)", "MAP(a, b | c=s0)"], level=0.95)
     assert [part.rows for part in many] == [
         dc.answer(posterior, query, level=0.95).rows for query in ("P(a, b)", "P(c)", "MAP(a, b | c=s0)")
@@ -121,15 +121,15 @@ def test_answers_agree_with_each_other_and_with_the_tables(posterior: dc.results
     for part in dc.marginals(posterior, {"a": "s0"}, level=0.95):
         same = dc.answer(posterior, part.query, level=0.95)
         assert part.basis == same.basis
-        np.testing.assert_allclose([row["mean"] for row in part.rows], [row["mean"] for row in same.rows], rtol=1e-12)
+        np.testing.assert_allclose([row["mean"] for row in part.rows], [row["mean"] for row in same.rows], rtol=1e-5)
 
 
 def test_predictions_are_the_answers(posterior: dc.results.PosteriorDraws) -> None:
     found = dc.predict(posterior, {"a": ["s0", "s1", None], "c": ["s1", "s1", "s0"]}, "b", level=0.9)
     for index, query in enumerate(("P(b | a=s0, c=s1)", "P(b | a=s1, c=s1)", "P(b | c=s0)")):
         rows = dc.answer(posterior, query, level=0.9).rows
-        np.testing.assert_allclose(found.mean[index], [row["mean"] for row in rows], rtol=1e-9)
-        np.testing.assert_allclose(found.lower[index], [row["lower"] for row in rows], rtol=1e-9)
+        np.testing.assert_allclose(found.mean[index], [row["mean"] for row in rows], rtol=1e-6)
+        np.testing.assert_allclose(found.lower[index], [row["lower"] for row in rows], rtol=1e-6)
 
 
 def test_predictive_answers_weigh_by_the_evidence_as_tables_have_it(posterior: dc.results.PosteriorDraws) -> None:
@@ -142,7 +142,7 @@ def test_a_decision_reads_what_an_answer_reads(posterior: dc.results.PosteriorDr
     pays = dc.decisions.payoff(NETWORK, "P(b | a=s0)", {"go": {"s0": 1.0, "s1": 0.0}, "stay": {"s0": 0.5, "s1": 0.5}})
     decision = dc.decide(posterior, pays, ["go", "stay"], level=0.95, bounds=(0, 1), queries=1, fresh=False)
     told = dc.answer(posterior, "P(b=s0 | a=s0)", level=0.95).rows[0]
-    assert decision.rows[0]["mean"] == pytest.approx(told["mean"], rel=1e-9)
+    assert decision.rows[0]["mean"] == pytest.approx(told["mean"], rel=1e-6)
 
 
 def believed(posterior: dc.results.PosteriorDraws) -> dc.results.PosteriorDraws:
@@ -150,18 +150,17 @@ def believed(posterior: dc.results.PosteriorDraws) -> dc.results.PosteriorDraws:
     return posterior.assuming("network")
 
 
-def test_pairs_in_no_table_keep_the_networks_odds_and_the_margins_that_tables_say(
+def test_what_no_table_holds_is_as_the_network_has_it_given_what_it_depends_on(
     posterior: dc.results.PosteriorDraws,
 ) -> None:
-    """The network's own law of x and c has a margin of c that the table of c contradicts."""
-    plain, cells = believed(posterior), parts_of(posterior).sets.cells
-    pair, single = law_of(plain, ("x", "c")), law_of(plain, ("c",))
-    own = elimination.joint(cells, ("x", "c"), {})
-    assert np.abs(own.sum(axis=0) - single).max() > 0.05
-    np.testing.assert_allclose(pair.sum(axis=0), single, atol=1e-5)
-    np.testing.assert_allclose(pair.sum(axis=1), elimination.joint(cells, ("x",), {}), atol=2e-4)
-    apart = elimination.joint(cells, ("a", "x"), {})
-    np.testing.assert_allclose(law_of(plain, ("a", "x")), apart, atol=2e-3)
+    """Of all laws with the measured margins the nearest to the network: x touches a and c by b alone."""
+    plain = believed(posterior)
+    whole = law_of(plain, ("x", "b", "a", "c"))
+    pair, rest = law_of(plain, ("x", "b")), law_of(plain, ("b", "a", "c"))
+    wanted = pair[:, :, None, None] * rest / rest.sum(axis=(1, 2), keepdims=True)
+    np.testing.assert_allclose(whole, wanted, atol=1e-5)
+    own = elimination.joint(parts_of(posterior).sets.cells, ("x", "c"), {})
+    assert np.abs(own.sum(axis=0) - law_of(plain, ("c",))).max() > 0.05  # tables contradict the network's c
 
 
 def test_doubt_keeps_what_was_measured_and_spreads_the_rest(posterior: dc.results.PosteriorDraws) -> None:
@@ -179,7 +178,7 @@ def test_products_of_amplitudes_have_the_sizes_of_pairs() -> None:
     sizes = np.sqrt(np.multiply.outer(INTERACTION_SIZES, INTERACTION_SIZES))
     both = np.multiply.outer(weights, weights)
     assert both[sizes < 0.005].sum() == pytest.approx(PAIR_PRIOR[0], abs=0.02)
-    assert (both * sizes).sum() == pytest.approx(np.dot(PAIR_PRIOR, INTERACTION_SIZES), rel=0.1)
+    assert (both * sizes).sum() == pytest.approx(np.dot(PAIR_PRIOR, INTERACTION_SIZES), rel=0.2)
 
 
 def test_what_is_asked_first_changes_no_answer() -> None:
@@ -235,7 +234,14 @@ def test_there_is_room_for_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Doubt first, then small sets; a set without room is said to be unread, and a law without room is the network's."""
     network = small(("a", 2, ()), ("b", 2, ()), ("c", 2, ()), ("d", 3, ()))
     tables = [frozenset("ab"), frozenset("bc"), frozenset("cd"), frozenset("d")]
-    for cells, sets, doubt in ((2**15, 3, True), (30, 2, True), (20, 0, True), (9, 0, False), (4, 0, False)):
+    for cells, sets, doubt in (
+        (28, 3, True),
+        (22, 2, True),
+        (18, 1, True),
+        (14, 3, False),
+        (9, 1, False),
+        (8, 0, False),
+    ):
         monkeypatch.setattr(law_plan, "LAW_CELLS", cells)
         law_plan._plan.cache_clear()
         plan = LawPlan.of(network, tables, doubt=True)

@@ -130,13 +130,13 @@ def made_up(raw: bytes, change: dict[str, object], body: bytes | None = None) ->
 
 
 FAULTS: list[tuple[dict[str, object], str]] = [
-    ({"version": 2}, "has version 2 of the format, and this package reads 1"),
+    ({"version": 1}, "has version 1 of the format, and this package reads 2"),
     ({"method": "guess"}, "method of its head: Input should be 'auto'"),
     ({"draws": 61}, "fewer numbers than its head says|no probabilities"),
     ({"draws": 2**62}, "fewer numbers than its head says"),
     ({"draws": 59}, "no probabilities|more numbers than its head says"),
     ({"draws": 0}, "draws of its head: Input should be greater than 0"),
-    ({"twins": False}, "more numbers than its head says|no probabilities"),
+    ({"twins": False}, "more numbers than its head says|no probabilities|no twins"),
     ({"evidence": "{}"}, "release"),
     ({"evidence": "left out"}, "evidence of its head: Field required"),
     ({"more": 1}, "more of its head: Extra inputs are not permitted"),

@@ -37,7 +37,7 @@ from discreet.posterior.law_plan import LawPlan
 from discreet.posterior.pooled.discrepancy import INTERACTION_SIZES, draw_interaction
 from discreet.posterior.pooled.family_laws import family_laws
 
-TOURS = 8
+TOURS = 20
 """Of proportional fitting through all cliques."""
 LEAST_STATE_SHARE = 0.15
 """Of the hidden variable: its states have at least this probability."""
@@ -121,7 +121,7 @@ class Doubt:
     is_loose: Callable[[Scope], bool]
 
 
-def fit_joint_law(plan: LawPlan, cells: Tables, drawn: Mapping[Scope, Floats], doubt: Doubt) -> Tables:
+def fit_joint_law(plan: LawPlan, cells: Tables, drawn: Mapping[Scope, Array], doubt: Doubt) -> Tables:
     """Fit the law.
 
     Args:

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from itertools import combinations
 from typing import Literal
 
-from discreet.model.arrays import Floats, Ints
+from discreet.model.arrays import Array, Ints
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
@@ -109,7 +109,7 @@ class LawParts:
                 self.drawn[parents] = self.sets.draw_parents(parents, self.count_parents(node))
         return {part: self.drawn[part] for part in self._list_sets()}
 
-    def _fit(self, cells: Tables, drawn: Mapping[Scope, Floats], stream: int) -> Tables:
+    def _fit(self, cells: Tables, drawn: Mapping[Scope, Array], stream: int) -> Tables:
         """Fit the law of some draws."""
         pairs = self.sets.pair_sizes if self.plan.doubt else None
         doubt = Doubt(pairs, self.sets.triple_sizes, partial(self.sets.generator, more=stream), self.is_loose)

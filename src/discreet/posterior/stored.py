@@ -274,7 +274,7 @@ def _read_parts(taken: _ArrayReader, combined: Combined, cells: Tables, twins: T
         both = []
         for number in (draws, kept):
             size = math.prod(shape) * number
-            both.append(singles[at : at + size].reshape(*shape, number).astype(np.float64))
+            both.append(singles[at : at + size].reshape(*shape, number).copy())
             at += size
         if any(
             law.min() < 0 or np.abs(law.sum(axis=tuple(range(len(part)))) - 1).max() > LAW_TOLERANCE for law in both

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from discreet.inference.forward import laws_from_roots
-from discreet.model.arrays import Floats, margin
+from discreet.model.arrays import Array, Floats, margin
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
@@ -44,7 +46,7 @@ def parents_apart(network: Network) -> tuple[Scope, ...]:
     return tuple(dict.fromkeys(parents for parents in found if len(held_sets(network, parents)) > 1))
 
 
-def family_laws(cells: Tables, drawn: Mapping[Scope, Floats]) -> dict[str, Floats]:
+def family_laws(cells: Tables, drawn: Mapping[Scope, Array]) -> dict[str, Floats]:
     """Laws of all families.
 
     Args:
@@ -64,7 +66,7 @@ def family_laws(cells: Tables, drawn: Mapping[Scope, Floats]) -> dict[str, Float
             }
             above = held.get(parents)
             if above is None:
-                told = drawn[parents] if parents in drawn else own.law(parents)
+                told = drawn[parents].astype(np.float64) if parents in drawn else own.law(parents)
                 above = fit_margins(told, parents, held)
             law = above[..., None, :] * law
         found[node] = law

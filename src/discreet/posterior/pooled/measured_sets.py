@@ -20,6 +20,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from discreet.inference import elimination
 from discreet.inference.interactions import subsets
@@ -36,6 +37,8 @@ from discreet.posterior.pooled.pair_draws import ToldPair, draw_pair
 from discreet.posterior.saturated import projected, saturated
 from discreet.releases.combined import Combined
 
+Single = npt.NDArray[np.float32]
+
 MOST_AUDITED_PAIRS, AUDIT_DRAWS = 60, 100
 """Pairs that are learned from, and draws of what the network says of them."""
 
@@ -44,12 +47,17 @@ class DrawnSet(NamedTuple):
     """A set's law under every draw, and twins of some.
 
     Args:
-        law: shape `(*sizes, draws)`.
+        law: shape `(*sizes, draws)`, in single precision, as it is stored.
         twins: of one in every `twin_step` draws, shape `(*sizes, twins)`.
     """
 
-    law: Floats
-    twins: Floats
+    law: Single
+    twins: Single
+
+    @staticmethod
+    def of(law: Floats, twins: Floats) -> DrawnSet:
+        """The two in single precision."""
+        return DrawnSet(law.astype(np.float32), twins.astype(np.float32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +124,7 @@ class MeasuredSets:
         rng, every = self.generator(parents), tuple(range(len(parents)))
         around = counts + self._expect(parents, self.cells)
         gammas = (rng.standard_gamma(around), rng.standard_gamma(around[..., :: twin_step(self.draws)]))
-        return DrawnSet(*(part / part.sum(axis=every) for part in gammas))
+        return DrawnSet.of(*(part / part.sum(axis=every) for part in gammas))
 
     def _expect(self, names: Scope, cells: Tables) -> Floats:
         """What the network alone says of some variables, shape `(*sizes, draws)`."""
@@ -131,7 +139,7 @@ class MeasuredSets:
         tau = rng.choice(INTERACTION_SIZES, size=own.shape[-1], p=chances / chances.sum())
         records = draw_pair(ToldPair(told.values[pair], told.variances[pair], told.total[0]), own, tau, rng)
         twins = records.draw(self._expect(pair, self.some_twins), rng, twin_step(self.draws))
-        return DrawnSet(records.draw(own, rng), twins)
+        return DrawnSet.of(records.draw(own, rng), twins)
 
     def _draw_whole(self, part: Scope) -> DrawnSet:
         """Draw a set of more variables, under a complete network of them."""
@@ -147,7 +155,7 @@ class MeasuredSets:
             whole, {subset: told.values[subset] for subset in kept}, {subset: told.variances[subset] for subset in kept}
         )
         counts = LatentCounts(margins, self.draws, self.generator(part), weights=self.weights, doubt=True, quick=True)
-        return DrawnSet(self._expect(part, counts.cells), self._expect(part, pick_twins(counts.twins)))
+        return DrawnSet.of(self._expect(part, counts.cells), self._expect(part, pick_twins(counts.twins)))
 
     @cached_property
     def pair_sizes(self) -> Floats:
