@@ -231,7 +231,7 @@ def test_what_pairs_leave_open_is_an_interaction_that_keeps_them() -> None:
 
 
 def test_there_is_room_for_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Doubt first, then small sets; a set without room is said to be unread, and a law without room is the network's."""
+    """Doubt first, then small sets; what has no room is said to be unread."""
     network = small(("a", 2, ()), ("b", 2, ()), ("c", 2, ()), ("d", 3, ()))
     tables = [frozenset("ab"), frozenset("bc"), frozenset("cd"), frozenset("d")]
     for cells, sets, doubt in (
