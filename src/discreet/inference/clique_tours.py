@@ -61,7 +61,7 @@ class CliqueTree:
         Example:
             >>> tree = CliqueTree.of([("a", "b"), ("b", "c"), ("d",)], {"a": 2, "b": 3, "c": 2, "d": 2})
             >>> tree.cliques, tree.parents, tree.cells
-            ((('d',), ('b', 'c'), ('b', 'a')), (-1, -1, 1), 14)
+            ((('b', 'c'), ('b', 'a'), ('d',)), (-1, 0, -1), 14)
         """
         scopes = [tuple(scope) for scope in scopes]
         cliques, parents = clique_tree(scopes, sizes)
