@@ -140,6 +140,14 @@ def test_a_tree_holds_its_scopes_and_runs_through(name: str) -> None:
         assert math.prod(tree.shape(home)) == min(math.prod(tree.shape(index)) for index in holders)
 
 
+def test_a_clique_hangs_on_the_smallest_that_has_what_it_shares() -> None:
+    """Messages are passes over both cliques: those of leaves are not to go over the large one."""
+    large, small, leaves = ("a", "b", "c", "e", "g"), ("a", "f"), [("a", f"x{number}") for number in range(5)]
+    tree = CliqueTree.of([large, small, *leaves], SIZES | {leaf[1]: 3 for leaf in leaves})
+    beside = [parent for parent, clique in zip(tree.parents, tree.cliques, strict=True) if set(clique) != set(large)]
+    assert sum(parent >= 0 and set(tree.cliques[parent]) == set(large) for parent in beside) <= 1
+
+
 def test_what_no_clique_holds_has_no_home() -> None:
     tree = CliqueTree.of(SCOPES["chain"], SIZES)
     assert tree.home(("a", "c")) is None and tree.home(("zz",)) is None and tree.home(()) is not None

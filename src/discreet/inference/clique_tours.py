@@ -56,15 +56,15 @@ class CliqueTree:
             sizes: states of each variable.
 
         Returns:
-            The tree, by the cheaper of two greedy eliminations.
+            The tree, by the cheaper of two greedy eliminations; each clique hangs on the smallest that it can hang on.
 
         Example:
             >>> tree = CliqueTree.of([("a", "b"), ("b", "c"), ("d",)], {"a": 2, "b": 3, "c": 2, "d": 2})
             >>> tree.cliques, tree.parents, tree.cells
-            ((('b', 'c'), ('b', 'a'), ('d',)), (-1, 0, -1), 14)
+            ((('d',), ('b', 'c'), ('b', 'a')), (-1, -1, 1), 14)
         """
         scopes = [tuple(scope) for scope in scopes]
-        cliques, parents = clique_tree(scopes, sizes)
+        cliques, parents = _hang_low(*clique_tree(scopes, sizes), sizes)
         rank = {name: place for place, name in enumerate(dict.fromkeys(name for scope in scopes for name in scope))}
         order = list(_order(parents))
         place = {-1: -1} | {index: position for position, index in enumerate(order)}
@@ -327,6 +327,35 @@ def _place(clique: int, names: Scope, scope: Scope, sizes: Mapping[str, int]) ->
         tuple(size if has else 1 for size, has in runs),
         tuple(axis for axis, (_, has) in enumerate(runs) if not has),
     )
+
+
+def _hang_low(
+    cliques: Sequence[set[str]], parents: Sequence[int], sizes: Mapping[str, int]
+) -> tuple[list[set[str]], list[int]]:
+    """Hang every clique on the smallest of those before it that have what it shares with its parent.
+
+    A message is a pass over either clique, and a large one often has many children that share little with it.
+
+    Args:
+        cliques: of a tree.
+        parents: of these.
+        sizes: states of each variable.
+
+    Returns:
+        The cliques, parents first, and the position of each one's parent.
+    """
+    order = list(_order(parents))
+    cells = [math.prod(sizes[name] for name in cliques[index]) for index in order]
+    having: dict[str, list[int]] = {}
+    found = list[int]()
+    for place, index in enumerate(order):
+        parent = parents[index]
+        shared = cliques[index] & cliques[parent] if parent >= 0 else set()
+        near = min((having[name] for name in shared), key=len, default=[])
+        found.append(min((at for at in near if shared <= cliques[order[at]]), key=cells.__getitem__, default=-1))
+        for name in cliques[index]:
+            having.setdefault(name, []).append(place)
+    return [cliques[index] for index in order], found
 
 
 def _order(parents: Sequence[int]) -> Iterator[int]:
