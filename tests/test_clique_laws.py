@@ -140,7 +140,7 @@ def test_a_tree_holds_its_scopes_and_runs_through(name: str) -> None:
         assert math.prod(tree.shape(home)) == min(math.prod(tree.shape(index)) for index in holders)
 
 
-def test_a_clique_hangs_on_the_smallest_that_has_what_it_shares() -> None:
+def test_a_parent_is_the_smallest_clique_that_has_what_is_shared() -> None:
     """Messages are passes over both cliques: those of leaves are not to go over the large one."""
     large, small, leaves = ("a", "b", "c", "e", "g"), ("a", "f"), [("a", f"x{number}") for number in range(5)]
     tree = CliqueTree.of([large, small, *leaves], SIZES | {leaf[1]: 3 for leaf in leaves})
