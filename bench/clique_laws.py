@@ -93,10 +93,10 @@ def main() -> None:
         tilt = 1 + 0.3 * rng.standard_normal((sizes[node], 2, draws))
         factors.append(((node, "hidden"), tilt.clip(0.05, 20)))
     tree, few = CliqueTree.of(scopes, sizes), slice(0, given.peer_draws)
-    some = [[(scope, array[..., few]) for scope, array in named] for named in (factors, targets)]
+    some, aims = ([(scope, array[..., few]) for scope, array in named] for named in (factors, targets))
     laws = fit_laws(tree, factors, targets, tours=given.tours)
     ours = fastest(lambda: fit_laws(tree, factors, targets, tours=given.tours), 5)
-    theirs = fastest(lambda: fit_by_elimination(sizes, *some, len(laws.misfit), given.peer_draws), 1)
+    theirs = fastest(lambda: fit_by_elimination(sizes, some, aims, len(laws.misfit), given.peer_draws), 1)
     theirs *= draws / given.peer_draws
     print(f"{tree.cells} cells, {len(targets)} targets, {len(laws.misfit)} tours, misfit {laws.misfit[-1]:.4f}")
     print(f"tree of cliques {ours:.3f} s, full elimination {theirs:.1f} s ({theirs / ours:.0f} x); {draws} draws")
