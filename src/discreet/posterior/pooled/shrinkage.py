@@ -87,7 +87,7 @@ moves by more than half a point, and no width but of what is 0 or 1 (2 %)."""
 ONE_SIDED_CONCENTRATION = 1 / 32
 """Concentration of each cell of a row that is one-sided; with four times as much or as little no stratum's coverage
 moves by more than .2 points, nor a width by more than 2 %."""
-CHAIN_SWEEPS = 20
+CHAIN_SWEEPS = int(__import__("os").environ.get("SWEEPS", 20))
 """Of each chain. In the first pass, too: with ten there, entries of thin rows were covered .8 points less on alarm."""
 CLEAR_DEVIATIONS, FEW_SWEEPS = 5.0, 5
 """Deviations of the evidence that every cell of a single row is above 0, times the records that its given prior is
@@ -233,8 +233,6 @@ def _run_chains(
         if late:
             after = concentrations(a) + counts
             mean += (after / after.sum(axis=0)).mean(axis=-1) / kept
-    if prior is not None:
-        a, _ = prior.picked(counts, means.renew(counts, rng), learned, rng)
     found = counts_of(rake_to(counts, totals, goals, rng) if goals else counts)
     around = np.moveaxis(concentrations(a), 0, -2).astype(np.float64)
     if alpha is not None:
