@@ -211,7 +211,7 @@ def _run_chains(
     states = told[0].shape[-1]
     shape, n = (states, *totals.shape), totals.astype(evidence.kind)
     goals = () if doubt is None or alpha is not None else doubt.goals
-    counts = evidence.start_at(n, goals, rng) if goals else evidence.start(totals, rng)
+    counts = evidence.start_at(n, goals, weights, rng) if goals else evidence.start(totals, rng)
     means = RowMeans(n, states)
     prior = _RowPrior.of(weights, n, states) if alpha is None else None
     possible, a = None, np.empty(0, np.float32)
@@ -310,12 +310,12 @@ class _RowEvidence:
         ends[-1] = totals
         return np.diff(np.minimum(np.floor(ends), totals), axis=0, prepend=0).astype(self.kind)
 
-    def start_at(self, totals: Array, goals: Sequence[Goal], rng: np.random.Generator) -> Array:
+    def start_at(self, totals: Array, goals: Sequence[Goal], prior: Floats, rng: np.random.Generator) -> Array:
         """Counts with the margins that they are to have, each row around what these make of it and the evidence.
 
         The prior is the rows' own but for its shape: normal, with the variance of the Dirichlet-multinomial law around
         the counts that have the margins and no other interactions. Each row picks the concentration of that law by its
-        evidence on average over the draws, with weights that all rows learn together.
+        evidence on average over the draws, with weights that all rows learn together, beside those of the prior.
         """
         states = len(self.values) + 1
         if states == 1:
@@ -323,7 +323,8 @@ class _RowEvidence:
         expected = rake_cells(np.repeat(totals[None] / states, states, axis=0).astype(self.kind), totals, goals)
         told = self._invert_contrasts(self.values) + totals.mean(axis=-1, keepdims=True) / states
         noise = float(np.square(self.deviations).mean())
-        picked = self._pick_spreads(expected, totals, told, noise, rng)
+        fits = self._fit_spreads(expected, totals, told, noise)
+        picked = _pick_spreads(fits, prior, rng.random(totals.shape))
         gain = _spread_of(picked, expected, totals)
         gain /= gain + noise
         drawn = np.sqrt(gain * noise).astype(self.kind) * draw_normals(expected.shape, rng)
@@ -331,21 +332,13 @@ class _RowEvidence:
         return rake_to(np.maximum(drawn, 0).astype(self.kind), totals, goals, rng)
 
     @staticmethod
-    def _pick_spreads(expected: Array, totals: Array, told: Array, noise: float, rng: np.random.Generator) -> Array:
-        """Concentration that each row picks in each draw, shape `(*parents, draws)`."""
+    def _fit_spreads(expected: Array, totals: Array, told: Array, noise: float) -> Floats:
+        """Likelihood of each concentration for each row, the best at 1; shape (concentrations, *parents)."""
         mean, n = (table.mean(axis=-1, dtype=np.float64) for table in (expected, totals))
-        sizes = BACK_OFF_CONCENTRATIONS.reshape(-1, *(1,) * mean.ndim)
-        variances = _spread_of(sizes, mean, n) + noise
+        variances = _spread_of(BACK_OFF_CONCENTRATIONS.reshape(-1, *(1,) * mean.ndim), mean, n) + noise
         fits = (np.log(variances) + np.square(told[..., 0] - mean) / variances).sum(axis=1)
         fits *= -0.5 * (1 - 1 / len(expected))
-        fits -= fits.max(axis=0)
-        chances, weights = np.exp(fits, out=fits), np.full(len(sizes), 1 / len(sizes))
-        for _ in range(LEARNING_STEPS):
-            shares = chances * weights.reshape(-1, *(1,) * n.ndim)
-            shares /= shares.sum(axis=0)
-            weights = shares.reshape(len(sizes), -1).sum(axis=1) + PRIOR_WORTH_ROWS / len(sizes)
-        ends = shares.cumsum(axis=0)[:-1, ..., None]
-        return np.asarray(BACK_OFF_CONCENTRATIONS[(rng.random(totals.shape) >= ends).sum(axis=0)])
+        return np.asarray(np.exp(fits - fits.max(axis=0)))
 
     def decoupled(self, counts: Array, rng: np.random.Generator) -> Array:
         """A table that is told by the counts with errors of the smallest variance, given counts and evidence.
@@ -383,6 +376,18 @@ def _spread_of(concentration: Array, expected: Array, totals: Array) -> Array:
     """Variance of cells under the Dirichlet-multinomial law, of rows with some totals and expected counts."""
     share = (totals + concentration) / (1 + concentration)
     return np.asarray(np.maximum(expected * (1 - expected / np.maximum(totals, 1)) * share, LEAST_SPREAD))
+
+
+def _pick_spreads(fits: Floats, prior: Floats, at: Floats) -> Floats:
+    """Pick a concentration for each row of each draw at a random number, shape `(*parents, draws)`."""
+    own = PRIOR_WORTH_ROWS * prior[: len(fits)]
+    weights = own
+    for _ in range(LEARNING_STEPS):
+        shares = fits * weights.reshape(-1, *(1,) * (fits.ndim - 1))
+        shares /= shares.sum(axis=0)
+        weights = own + shares.reshape(len(fits), -1).sum(axis=1)
+    ends = shares.cumsum(axis=0)[:-1, ..., None]
+    return BACK_OFF_CONCENTRATIONS[(at >= ends).sum(axis=0)]
 
 
 # ----------------------------------------------------------------------------------------------------------- prior
