@@ -44,8 +44,6 @@ MOST_EM_ROUNDS, LARGEST_CHANGE = 200, 3e-5
 """Most rounds, and the largest change of a probability that ends them. What still moves then is rows that hardly any
 record is in, or that gaps leave open: after 150 rounds and 3,000 no cell of a family differed by more than .007 of all
 records, on two patterns of gaps in asia and in child."""
-PAIRS_UNREAD = "missing values are taken at random, and pairs measured beside the network were not read"
-"""Assumption of every answer of complete records."""
 LEAST_PROBABILITY = 1e-12
 """Probability below which nothing is divided by."""
 
@@ -57,9 +55,10 @@ def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
         posterior: of a release over variables of which some may be missing, as `noise_aware` returns it.
 
     Returns:
-        As many draws, over the network without the states that say that a value is missing. What tables say of pairs
-        beyond the network's families is not read, so that answers differ from those of `posterior`, also answers about
-        columns without a gap: each says that it is "assumed", and why.
+        As many draws, over the network without the states that say that a value is missing. Answers about variables
+        with gaps are "assumed", and say why. What tables say of pairs beyond the network's families is not read, so
+        that answers about several variables of no one family differ from those of `posterior`, also where none of them
+        has a gap: these are "assumed" as well.
 
     Raises:
         InputError: no variable may be missing, or the law of complete records needs more memory than there is.
@@ -82,7 +81,7 @@ def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
         raise InputError("no variable of this release may be missing; its posterior is that of complete records")
     wide = posterior if posterior.saturated is None else posterior.saturated
     source = posterior.source and Source(lambda rng: assume_at_random(posterior.fresh(rng=rng)), posterior.source.rng)
-    basis = posterior.basis and replace(posterior.basis, assumes=(PAIRS_UNREAD,))
+    basis = posterior.basis and replace(posterior.basis, gaps=frozenset(wide.network.may_be_missing), unread=True)
     complete = replace(wide, cells=_complete_rows(wide), twins=None, source=source, tables=None, saturated=None)
     complete = replace(complete, basis=basis)
     if posterior.saturated is None:
