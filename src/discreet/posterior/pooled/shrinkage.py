@@ -387,7 +387,7 @@ def _pick_spreads(fits: Floats, prior: Floats, at: Floats) -> Floats:
         shares /= shares.sum(axis=0)
         weights = own + shares.reshape(len(fits), -1).sum(axis=1)
     ends = shares.cumsum(axis=0)[:-1, ..., None]
-    return BACK_OFF_CONCENTRATIONS[(at >= ends).sum(axis=0)]
+    return np.asarray(BACK_OFF_CONCENTRATIONS[(at >= ends).sum(axis=0)])
 
 
 # ----------------------------------------------------------------------------------------------------------- prior
