@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.model.arrays import Floats, Ints
+from discreet.posterior.pooled.shrinkage import DOUBT_SHARE, FILLED_RECORDS
 
 __all__ = ["draw_moved_rows"]
 
@@ -56,11 +57,18 @@ def draw_moved_rows(counts: Ints, alpha: Floats, weights: Floats, records: Ints,
     kept = [
         kept for size in sorted({0, 1, len(parents) - 1}) if size < len(parents) for kept in combinations(parents, size)
     ]
-    goals = []
+    goals, prior = [], np.full(1, MARGIN_CONCENTRATION, np.float32)
     for some in kept:
         axes = tuple(axis for axis in parents if axis not in some)
         wanted = told.sum(axis=axes, keepdims=True)
-        wanted += rng.standard_gamma(MARGIN_CONCENTRATION, wanted.shape, dtype=np.float32)
+        beside = np.broadcast_to(prior, wanted.shape)
+        if some:
+            doubted = (wanted == 0) & (rng.random(wanted.shape, dtype=np.float32) < DOUBT_SHARE)
+            slices = wanted.sum(axis=-2, keepdims=True)
+            beside = np.maximum(beside, doubted * (slices / (slices + FILLED_RECORDS)))
+        wanted += rng.standard_gamma(beside, dtype=np.float32)
+        if not some:
+            prior = wanted * (MARGIN_CONCENTRATION * counts.shape[-2] / wanted.sum(axis=-2, keepdims=True))
         goals.append((axes, wanted / wanted.sum(axis=-2, keepdims=True), weights.sum(axis=axes, keepdims=True)))
     return _move(theta, weights, goals)
 
