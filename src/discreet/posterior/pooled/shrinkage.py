@@ -222,7 +222,7 @@ def _run_chains(
         possible = (rng.random(shape) < DOUBT_SHARE) * n / (n + FILLED_RECORDS + 3 * evidence.deviation)
     least = None if possible is None else positions(possible)
     learned = np.repeat(weights[:, None], totals.shape[-1], axis=1)
-    few = doubt is not None or (alpha is not None and evidence.outweighs(alpha, totals))
+    few = (doubt is not None and totals.ndim == 1) or (alpha is not None and evidence.outweighs(alpha, totals))
     sweeps = NEAR_SWEEPS if goals else FEW_SWEEPS if few else evidence.sweeps
     kept = min(CHAIN_SWEEPS // 2, sweeps)
     usage, mean = np.zeros(COMPONENTS), np.zeros(shape[:-1])
