@@ -479,7 +479,7 @@ def test_only_the_learned_prior_of_intervals_is_doubted(release: dc.Release, mon
     seen: list[bool] = []
 
     def spy(*arguments: object, doubt: Doubt | None = None, **named: object) -> Rows:
-        seen.append(doubt is not None)
+        seen.append(doubt is not None and doubt.rare)
         return draw_rows(*arguments, doubt=doubt, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(module, "draw_rows", spy)

@@ -33,8 +33,10 @@ prior they take the same model with three doubts:
   depend on each other, which the model does not know: variances are moved most of the way back to those without the
   constraint.
 * *of what rows say together*: hundreds of rows with few records each have a prior for every one of them, and so, by the
-  law of large numbers, one for the child's margin that nobody meant. The margin has a prior of its own (Dirichlet(1/2))
-  and is drawn from the evidence on itself; the rows' counts are then moved to it, as little as can be (`raking.py`).
+  law of large numbers, one for the table's margins that nobody meant. The child's margin has a prior of its own
+  (Dirichlet(1/2)), and so has each parent's table with the child (`own_margins.py`). They are drawn from the evidence on
+  themselves; the rows' counts are then moved to them, as little as can be (`raking.py`), and the rows' probabilities to
+  margins that are drawn from these counts alone (`moved_rows.py`).
 * *of the learned prior* (`shrinkage.py`): what it says is true of the average cell, and an interval is to hold the rare
   ones, too.
 

@@ -7,14 +7,13 @@ of a row with independent normal errors in the coordinates of the table's intera
 
 where each row picks (A, m) for itself, with weights that the node learns from all of its rows:
 
-    back-off     m is what other rows say: drop one parent, take the frequencies of the child in the other rows with the
-                 same states of the remaining parents, and the geometric mean of these over the dropped parents (each
-                 smoothed by one record that is backed off in the same way, to two parents fewer and then to all rows).
+    back-off     m is what other rows say: a log-linear fit to what parents do one by one, and all but one of them
+                 together, without the row itself (`row_means.py`).
                  A is one of 1/64, 1/16, .., 256: from rows that are one-sided, each in its own way, to rows that are
                  like their neighbours.
     on its own   m is uniform, with 1/16, 1/4 or 1 record in each cell: no other row tells anything.
 
-A row never tells its own prior: its counts are left out of the frequencies, so nothing is counted twice. The weights
+A row does not tell its own prior but to the second order. The weights
 have a Dirichlet prior that is worth two rows, around the weights of the whole network where these are known. Small A
 makes rows that are nearly deterministic without saying which state they have; large A shares records between rows.
 
@@ -22,7 +21,8 @@ Posterior, by parallel Markov chains, one for each draw. A sweep draws for every
 an auxiliary table that makes the rows' errors independent of each other, then some times the split of two cells of
 each row, by Metropolis steps. Their proposals are around where the split is; from the normal law of the evidence, of
 which only the prior's ratio decides; and close to either end, where sparse priors want to be. The chains start spread
-around the evidence.
+around the evidence; or, where margins are drawn by themselves (`Doubt`), at these, each row around what they make of it
+and the evidence, so that three sweeps are enough.
 
 The learned weights say how many cells are empty for good and how many are merely rare, on average. Of one cell that
 nobody fell into they tell nothing, and where most are empty for good they take the rest to 0 as well. For intervals the
@@ -222,7 +222,7 @@ def _run_chains(
         possible = (rng.random(shape) < DOUBT_SHARE) * n / (n + FILLED_RECORDS + 3 * evidence.deviation)
     least = None if possible is None else positions(possible)
     learned = np.repeat(weights[:, None], totals.shape[-1], axis=1)
-    few = doubt is not None or (alpha is not None and evidence.outweighs(alpha, totals))
+    few = (doubt is not None and totals.ndim == 1) or (alpha is not None and evidence.outweighs(alpha, totals))
     sweeps = NEAR_SWEEPS if goals else FEW_SWEEPS if few else evidence.sweeps
     kept = min(CHAIN_SWEEPS // 2, sweeps)
     usage, mean = np.zeros(COMPONENTS), np.zeros(shape[:-1])
