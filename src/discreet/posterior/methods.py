@@ -14,7 +14,7 @@
 The exact posterior costs a sweep over all records some thousand times. It is chosen by itself where a Dirichlet prior
 is given and that is a matter of seconds, or where nothing else reads the evidence; the posterior says which it is. Its
 rows have Dirichlet priors, so it learns none: with a learned prior's moments, row by row, it reads the release twice.
-Where no prior is given it takes the curator's, and is not chosen by itself (`docs/posterior.md`, section 7).
+Where no prior is given it takes the curator's, and is not chosen by itself (`docs/reading.md`, section 1).
 
 Where the prior of rows is learned, all that tables say is read: rows are drawn of the largest network that the tables
 carry (`saturated.py`), and the public network's own rows follow from them. A prior that is given is about the public
@@ -131,7 +131,8 @@ def noise_aware(
         None spent: reads the release alone.
 
     Source:
-        Williams and McSherry (NIPS 2010), equation 3, for noise in the likelihood; `docs/posterior.md` has the models.
+        Williams and McSherry (NIPS 2010), equation 3, for noise in the likelihood; the models: `docs/posterior.md`,
+        `docs/reading.md`.
 
     Example:
         >>> import discreet as dc
