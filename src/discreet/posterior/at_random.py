@@ -16,6 +16,9 @@ and then `theta` to what it makes of complete records. The truth is a fixed poin
 product of functions of what was seen in each family; that a gap depends on what no family holds with it, or on the
 value that is missing, is not identified, and the answer is off by as much.
 
+Sets that tables hold beside the families are completed each by itself (`completed_sets.py`), and one joint law of
+complete records has their margins.
+
 Source: Rubin (1976), missing at random; Dempster, Laird and Rubin (1977), EM; Csiszár and Tusnády (1984), rounds of two
 projections; Sadinle and Reiter (2017), gaps that do not depend on their own value.
 """

@@ -33,8 +33,10 @@ prior they take the same model with three doubts:
   depend on each other, which the model does not know: variances are moved most of the way back to those without the
   constraint.
 * *of what rows say together*: hundreds of rows with few records each have a prior for every one of them, and so, by the
-  law of large numbers, one for the child's margin that nobody meant. The margin has a prior of its own (Dirichlet(1/2))
-  and is drawn from the evidence on itself; the rows' counts are then moved to it, as little as can be (`raking.py`).
+  law of large numbers, one for their margins that nobody meant. The child's counts have a prior of their own
+  (Dirichlet(1/2)), and so have those of each of several parents and the child (`own_margins.py`). Each is drawn from
+  the evidence on itself, and rows start and end there (`raking.py`). Probabilities are moved to margins of records
+  alone, drawn once each (`moved_rows.py`).
 * *of the learned prior* (`shrinkage.py`): what it says is true of the average cell, and an interval is to hold the rare
   ones, too.
 

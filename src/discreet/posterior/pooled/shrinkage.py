@@ -7,14 +7,12 @@ of a row with independent normal errors in the coordinates of the table's intera
 
 where each row picks (A, m) for itself, with weights that the node learns from all of its rows:
 
-    back-off     m is what other rows say: drop one parent, take the frequencies of the child in the other rows with the
-                 same states of the remaining parents, and the geometric mean of these over the dropped parents (each
-                 smoothed by one record that is backed off in the same way, to two parents fewer and then to all rows).
-                 A is one of 1/64, 1/16, .., 256: from rows that are one-sided, each in its own way, to rows that are
-                 like their neighbours.
+    back-off     m is what other rows say: a log-linear fit to the margins of the child and some of the parents, the row
+                 left out (`row_means.py`). A is one of 1/64, 1/16, .., 256: from rows that are one-sided, each in its
+                 own way, to rows that are like their neighbours.
     on its own   m is uniform, with 1/16, 1/4 or 1 record in each cell: no other row tells anything.
 
-A row never tells its own prior: its counts are left out of the frequencies, so nothing is counted twice. The weights
+A row never tells its own prior: its counts are left out of the fit, so nothing is counted twice. The weights
 have a Dirichlet prior that is worth two rows, around the weights of the whole network where these are known. Small A
 makes rows that are nearly deterministic without saying which state they have; large A shares records between rows.
 
