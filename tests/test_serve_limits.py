@@ -29,7 +29,6 @@ from discreet.server.server_limits import ServerLimits
 from discreet.server.shelf import Shelf
 from discreet.server.work import (
     CHECK_CELLS,
-    DRAWN_PAIR_CELLS,
     EXPLANATION_CELLS,
     explanation_work,
     prediction_work,
@@ -114,9 +113,9 @@ def test_work_is_that_of_all_parts_of_a_question(folder: Path) -> None:
     # Beside the rows of one node all others are checked, before the query and for it.
     (query,) = [parse_query("P(v0)", posterior.network.schema)]
     assert explanation_work(posterior.network, [query], 1) - EXPLANATION_CELLS == 2 * CHECK_CELLS * 13
-    pairs = [prediction_work(posterior, "v0", dict.fromkeys(ways, 1))
-             for ways in ([("v1", "v2"), ("v2", "v1")], [("v1", "v2"), ("v3", "v4")])]  # fmt: skip
-    assert pairs[1] - pairs[0] == pytest.approx(3 * DRAWN_PAIR_CELLS * 1333)  # the law of a pair is drawn once
+    alone, both = (prediction_work(posterior, "v0", dict.fromkeys(ways, 1))
+                   for ways in ([("v1", "v2")], [("v1", "v2"), ("v3", "v4")]))  # fmt: skip
+    assert alone < both <= 2.5 * alone  # a pattern more is a pass more
     linear, logistic = (regression_work(posterior, "v0", EVERY[1:9], logistic=kind) for kind in (False, True))
     assert logistic > 1e9 > linear  # 8,192 points, 25 columns and a thousand draws
 
@@ -348,8 +347,8 @@ def test_a_body_that_was_refused_is_not_kept(folder: Path) -> None:
 
 
 def test_one_of_many_sets_is_made_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made, make = [], synthetic.raked_law
-    monkeypatch.setattr(synthetic, "raked_law", lambda *what: made.append(1) or make(*what))  # type: ignore[func-returns-value]
+    made, make = [], synthetic._make_stream
+    monkeypatch.setattr(synthetic, "_make_stream", lambda *what: made.append(1) or make(*what))  # type: ignore[func-returns-value]
     with Local([folder / "r.draws"]) as server:
         assert server.ask("/releases/r/synthetic?n=5&sets=100&set=70").status == 200
     assert len(made) == 1

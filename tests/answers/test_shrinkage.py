@@ -15,7 +15,15 @@ from scipy.special import gammaln
 from discreet.inference.interactions import contrast_matrices, transformed
 from discreet.posterior.pooled import shrinkage
 from discreet.posterior.pooled.cell_weights import COMPONENTS, concentrations
-from discreet.posterior.pooled.shrinkage import DOUBT_SHARE, FILLED_RECORDS, ONE_SIDED_CONCENTRATION, Rows, draw_rows
+from discreet.posterior.pooled.row_means import RowMeans
+from discreet.posterior.pooled.shrinkage import (
+    DOUBT_SHARE,
+    FILLED_RECORDS,
+    ONE_SIDED_CONCENTRATION,
+    Doubt,
+    Rows,
+    draw_rows,
+)
 
 DRAWS, MANY = 8_000, 200_000
 """Of a quick test, and of a slow one."""
@@ -216,72 +224,74 @@ def test_the_law_of_a_single_row_under_the_learned_prior(states: int, total: int
     assert found.usage.sum() == pytest.approx(1)
 
 
-def shares(table: np.ndarray) -> np.ndarray:
-    return np.asarray(table / table.sum(axis=-1, keepdims=True))
+def means_of(counts: np.ndarray, sweeps: int = 1) -> np.ndarray:
+    """Means of the rows' priors, shape `(*parents, child, draws)`, in double precision."""
+    own = np.moveaxis(counts.astype(float), -2, 0)
+    means, rng = RowMeans(own.sum(axis=0), len(own)), np.random.default_rng(5)
+    return np.moveaxis([means.renew(own, rng) for _ in range(sweeps)][-1], 0, -2)
 
 
-def geometric(*means: np.ndarray) -> np.ndarray:
-    return shares(np.exp(sum(np.log(mean) for mean in means) / len(means)))
+def test_without_parents_the_mean_is_even() -> None:
+    np.testing.assert_array_equal(means_of(np.array([[5], [0]])), [[0.5], [0.5]])
 
 
-def smoothed(others: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    return np.asarray((others + mean) / (others.sum() + 1))
+def test_of_one_parent_the_mean_is_what_other_rows_say() -> None:
+    """Beside one record that is spread evenly."""
+    counts = np.random.default_rng(5).integers(0, 9, (4, 3, 2))
+    others = counts.sum(axis=0) - counts
+    np.testing.assert_allclose(means_of(counts), (others + 1 / 3) / (others.sum(axis=-2, keepdims=True) + 1))
 
 
-def backed_off(counts: np.ndarray) -> np.ndarray:
-    """Shape `(*parents, child, draws)`, in double precision."""
-    return np.moveaxis(shrinkage._back_off(np.moveaxis(counts.astype(float), -2, 0)), 0, -2)
+@pytest.mark.parametrize("sizes", [(4, 5), (3, 4, 2), (3, 1, 4)])
+def test_effects_of_parents_one_by_one_are_not_pulled(sizes: tuple[int, ...]) -> None:
+    """Rows whose log odds are sums of what each parent does: with 100,000 records each they are their own mean."""
+    rng, states = np.random.default_rng(6), 3
+    logs = np.zeros((*sizes, states))
+    for axis, size in enumerate(sizes):
+        logs += 1.2 * rng.normal(size=(*(size if axis == other else 1 for other in range(len(sizes))), states))
+    laws = np.exp(logs) / np.exp(logs).sum(axis=-1, keepdims=True)
+    found = means_of(np.rint(1e5 * laws)[..., None], 20)[..., 0]
+    np.testing.assert_allclose(found, laws, atol=0.002)
 
 
-@pytest.mark.parametrize("sizes", [(3,), (2, 3), (1, 3), (2, 3, 2), (3, 1, 2)])
-def test_backing_off_is_what_a_hand_would_compute(sizes: tuple[int, ...]) -> None:
-    """Row by row: others that agree in all parents but one, but two, and all others; means of the same kind."""
-    states, rng = 3, np.random.default_rng(5)
-    counts = rng.integers(0, 9, (*sizes, states, 4))
-    found = backed_off(counts)
-    assert found.shape == counts.shape
-    even = np.full(states, 1 / states)
-    for s in range(4):
-        table = counts[..., s]
-        for row in np.ndindex(*sizes):
-            own = table[row]
-
-            def others(*kept: int, table: np.ndarray = table, row: tuple[int, ...] = row) -> np.ndarray:
-                where = tuple(row[axis] if axis in kept else slice(None) for axis in range(len(sizes)))
-                return np.asarray(table[where].reshape(-1, states).sum(axis=0) - table[row])
-
-            assert own.shape == (states,)
-            top = smoothed(others(), even)
-            match len(sizes):
-                case 1:
-                    exact = top
-                case 2:
-                    exact = geometric(smoothed(others(0), top), smoothed(others(1), top))
-                case _:
-                    one = [smoothed(others(axis), top) for axis in range(3)]
-                    pairs = [(0, 1), (0, 2), (1, 2)]
-                    exact = geometric(
-                        *(smoothed(others(*pair), geometric(one[pair[0]], one[pair[1]])) for pair in pairs)
-                    )
-            np.testing.assert_allclose(found[(*row, slice(None), s)], exact, rtol=1e-9)
+def test_of_three_parents_what_two_do_together_is_not_pulled() -> None:
+    rng, sizes, states = np.random.default_rng(7), (3, 4, 3), 3
+    logs = np.zeros((*sizes, states))
+    for axis in range(3):
+        logs += 0.8 * rng.normal(size=(*(1 if axis == other else size for other, size in enumerate(sizes)), states))
+    laws = np.exp(logs) / np.exp(logs).sum(axis=-1, keepdims=True)
+    found = means_of(np.rint(1e5 * laws)[..., None], 20)[..., 0]
+    np.testing.assert_allclose(found, laws, atol=0.01)
 
 
-def test_backing_off_without_parents_is_even() -> None:
-    np.testing.assert_array_equal(backed_off(np.array([[5], [0]])), [[0.5], [0.5]])
+def test_rows_that_are_equal_but_for_chance_have_one_mean() -> None:
+    """Twelve rows of 400 records: slices pick many pseudo-records, and are not further apart than chance."""
+    counts = np.random.default_rng(8).multinomial(400, (0.6, 0.3, 0.1), size=(3, 4))[..., None]
+    found = means_of(np.repeat(counts, 50, axis=-1), 10).mean(axis=-1)
+    assert np.abs(found - (0.6, 0.3, 0.1)).max() < 3 * math.sqrt(0.24 / 4800)
+
+
+@pytest.mark.parametrize(("sizes", "change"), [((6,), 1e-12), ((4, 5), 0.06), ((3, 4, 3), 0.2)])
+def test_a_row_hardly_tells_its_own_prior(sizes: tuple[int, ...], change: float) -> None:
+    """One row goes to one state with all its records: from .2 to 1; others follow, and by them its mean a little."""
+    counts = np.broadcast_to(np.array([200, 300, 500])[:, None], (*sizes, 3, 40)).copy()
+    changed = counts.copy()
+    row = (1,) * len(sizes)
+    changed[row] = np.array([1000, 0, 0])[:, None]
+    before, after = (means_of(table, 20).mean(axis=-1) for table in (counts, changed))
+    assert np.abs(after[row] - before[row]).max() < change
+    others = after - before
+    others[row] = 0
+    assert np.abs(others).max() > 1e-3
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=5), st.integers(1, 3), st.integers(0, 2**32 - 1))
-def test_a_row_never_tells_its_own_prior(sizes: list[int], states: int, seed: int) -> None:
+def test_means_are_laws(sizes: list[int], states: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    counts = rng.integers(0, 50, (*sizes, states, 2))
-    row = tuple(int(rng.integers(size)) for size in sizes)
-    changed = counts.copy()
-    changed[row] = rng.integers(0, 10**6, (states, 2))
-    first, second = backed_off(counts), backed_off(changed)
-    np.testing.assert_allclose(first[row], second[row], rtol=1e-12)
-    for table in (first, second):
-        assert table.min() > 0
-        np.testing.assert_allclose(table.sum(axis=-2), 1, atol=states * 1e-6)
+    counts = rng.integers(0, 50, (*sizes, states, 2)) * rng.integers(0, 2, (*sizes, 1, 2))
+    found = means_of(counts, 3)
+    assert found.min() > 0
+    np.testing.assert_allclose(found.sum(axis=-2), 1, atol=states * 1e-6)
 
 
 def test_components_are_picked_with_their_probabilities() -> None:
@@ -436,7 +446,9 @@ def one_sided_rows(draws: int, *, doubt: bool, last: int) -> Rows:
     rows[-1, 0] = last
     values = transformed(rows.astype(float), contrast_matrices(rows.shape))
     totals = np.repeat(rows.sum(axis=-1)[..., None], draws, axis=-1)
-    return draw_rows(values, np.full(rows.shape, 0.01), totals, EVEN, np.random.default_rng(30), doubt=doubt)
+    return draw_rows(
+        values, np.full(rows.shape, 0.01), totals, EVEN, np.random.default_rng(30), doubt=Doubt() if doubt else None
+    )
 
 
 def test_a_cell_that_nobody_fell_into_is_possible() -> None:
@@ -478,6 +490,6 @@ def test_a_prior_that_is_given_is_not_doubted() -> None:
         draw_rows(
             np.zeros((2, 3)), np.ones((2, 3)), totals, EVEN, np.random.default_rng(31), alpha=alpha, doubt=doubt
         ).theta
-        for doubt in (True, False)
+        for doubt in (Doubt(), None)
     ]
     np.testing.assert_array_equal(*found)

@@ -86,7 +86,7 @@ def fit_laws(tree: CliqueTree, factors: Sequence[Named], targets: Sequence[Named
         >>> tree = CliqueTree.of([("a", "b")], {"a": 2, "b": 2})
         >>> independent = [(("a", "b"), np.full((2, 2, 1), 0.25))]
         >>> laws = fit_laws(tree, independent, [(("b",), np.array([[0.9], [0.1]]))])
-        >>> laws.rows["b"][0], laws.rows["b"][1][0, :, 0].round(3).tolist()
+        >>> laws.rows["b"][0], laws.rows["b"][1][0, :, 0].astype(float).round(3).tolist()
         (('a',), [0.9, 0.1])
     """
     plan = plan_tours(tree, [scope for scope, _ in factors], [scope for scope, _ in targets])

@@ -56,7 +56,7 @@ class CliqueTree:
             sizes: states of each variable.
 
         Returns:
-            The tree, by the cheaper of two greedy eliminations.
+            The tree, by the cheaper of two greedy eliminations; each parent is the smallest there can be.
 
         Example:
             >>> tree = CliqueTree.of([("a", "b"), ("b", "c"), ("d",)], {"a": 2, "b": 3, "c": 2, "d": 2})
@@ -64,7 +64,7 @@ class CliqueTree:
             ((('d',), ('b', 'c'), ('b', 'a')), (-1, -1, 1), 14)
         """
         scopes = [tuple(scope) for scope in scopes]
-        cliques, parents = clique_tree(scopes, sizes)
+        cliques, parents = _choose_parents(*clique_tree(scopes, sizes), sizes)
         rank = {name: place for place, name in enumerate(dict.fromkeys(name for scope in scopes for name in scope))}
         order = list(_order(parents))
         place = {-1: -1} | {index: position for position, index in enumerate(order)}
@@ -207,8 +207,8 @@ def plan_tours(tree: CliqueTree, factors: Sequence[Scope], targets: Sequence[Sco
     homes = tree.homes(scopes)
     if -1 in homes:
         raise ValueError(f"no clique holds {scopes[homes.index(-1)]}")
-    grown = _Grown(tree, targets, homes[len(factors) :])
-    layouts = _lay_out(tree, grown.scopes, targets)
+    finer = _FinerTree(tree, targets, homes[len(factors) :])
+    layouts = _lay_out(tree, finer.scopes, targets)
 
     def place(clique: int, scope: Scope) -> Place:
         return _place(clique, layouts[clique], scope, tree.sizes)
@@ -216,21 +216,21 @@ def plan_tours(tree: CliqueTree, factors: Sequence[Scope], targets: Sequence[Sco
     parts: list[list[int]] = [[] for _ in layouts]
     for source in sorted(range(len(factors)), key=lambda source: math.prod(tree.sizes[v] for v in factors[source])):
         parts[homes[source]].append(source)
-    edges = [(index, parent, grown.shared[index]) for index, parent in enumerate(grown.parents) if parent >= 0]
+    edges = [(index, parent, finer.shared[index]) for index, parent in enumerate(finer.parents) if parent >= 0]
     return TourPlan(
         layouts,
         tuple(tuple(tree.sizes[name] for name in layout) for layout in layouts),
-        tuple(_order(grown.parents)),
+        tuple(_order(finer.parents)),
         tuple(map(tuple, parts)),
         tuple(map(place, homes, factors)),
-        tuple(place(grown.homes[target], scope) for target, scope in enumerate(targets)),
+        tuple(place(finer.homes[target], scope) for target, scope in enumerate(targets)),
         {index: place(parent, shared) for index, parent, shared in edges},
         {index: place(index, shared) for index, _, shared in edges},
-        tuple(grown.walk()),
+        tuple(finer.walk()),
     )
 
 
-class _Grown:
+class _FinerTree:
     """A tree, and smaller cliques put between where they save passes.
 
     Args:
@@ -340,6 +340,35 @@ def _place(clique: int, names: Scope, scope: Scope, sizes: Mapping[str, int]) ->
         tuple(size if has else 1 for size, has in runs),
         tuple(axis for axis, (_, has) in enumerate(runs) if not has),
     )
+
+
+def _choose_parents(
+    cliques: Sequence[set[str]], parents: Sequence[int], sizes: Mapping[str, int]
+) -> tuple[list[set[str]], list[int]]:
+    """Make the parent of every clique the smallest of those before it that have what it shares with its parent.
+
+    A message is a pass over either clique, and a large one often has many children that share little with it.
+
+    Args:
+        cliques: of a tree.
+        parents: of these.
+        sizes: states of each variable.
+
+    Returns:
+        The cliques, parents first, and the position of each one's parent.
+    """
+    order = list(_order(parents))
+    cells = [math.prod(sizes[name] for name in cliques[index]) for index in order]
+    having: dict[str, list[int]] = {}
+    found = list[int]()
+    for place, index in enumerate(order):
+        parent = parents[index]
+        shared = cliques[index] & cliques[parent] if parent >= 0 else set()
+        near = min((having[name] for name in shared), key=len, default=[])
+        found.append(min((at for at in near if shared <= cliques[order[at]]), key=cells.__getitem__, default=-1))
+        for name in cliques[index]:
+            having.setdefault(name, []).append(place)
+    return [cliques[index] for index in order], found
 
 
 def _order(parents: Sequence[int]) -> Iterator[int]:

@@ -63,7 +63,7 @@ class Given:
         """Find the marginals, of the hidden variable too."""
         if self._is_large(elimination.marginals_cost(self.cells.network, self.evidence)):
             rough = elimination.marginals(self.cells, self.evidence, dtype=np.float32)
-            found = {name: _normalise_rough(law) for name, law in rough.items()}
+            found = {name: self._normalise_rough(law) for name, law in rough.items()}
             fine = {name: law for name, law in found.items() if law is not None}
             if len(fine) == len(found):
                 return fine
@@ -87,7 +87,7 @@ class Given:
         if alone and len(requisite(network, targets, evidence)) == len(network.nodes):
             return self.marginals[targets[0]]
         if self._is_large(elimination.joint_cost(network, targets, evidence)):
-            fine = _normalise_rough(elimination.joint(self.cells, targets, evidence, dtype=np.float32))
+            fine = self._normalise_rough(elimination.joint(self.cells, targets, evidence, dtype=np.float32))
             if fine is not None:
                 return fine
         return elimination.joint(self.cells, targets, evidence)
@@ -107,20 +107,21 @@ class Given:
         """Whether a question that works on so many cells for each draw is worth asking in single precision first."""
         return cells * (self.cells.draws or 1) > LARGE_WORK
 
+    def _normalise_rough(self, law: npt.NDArray[np.float32]) -> Floats | None:
+        """A law in single precision as one that sums to 1, shape `(*sizes, draws)`.
 
-def _normalise_rough(law: npt.NDArray[np.float32]) -> Floats | None:
-    """A law in single precision as one that sums to 1, shape `(*sizes, draws)`.
+        Errors of the work are relative to each probability: of one near 1 what is lost is as small as the rest.
 
-    Errors of the work are relative to each probability: of one near 1 what is lost is as small as the rest.
-
-    Returns:
-        None where such an error is not far below that of the mean of so many draws.
-    """
-    exact = law.astype(np.float64)
-    exact /= exact.sum(axis=tuple(range(exact.ndim - 1)))
-    error = ROUNDING_ERROR * np.minimum(exact.mean(axis=-1), 1 - exact.mean(axis=-1))
-    seen = error > MOST_ERROR_SHARE * exact.std(axis=-1) / exact.shape[-1] ** 0.5
-    return None if seen.any() or np.isnan(error).any() else exact
+        Returns:
+            None where such an error is not far below that of the mean of so many draws, and rows are known better.
+        """
+        exact = law.astype(np.float64)
+        exact /= exact.sum(axis=tuple(range(exact.ndim - 1)))
+        if self.cells[self.network.nodes[0]].dtype == np.float32:
+            return exact
+        error = ROUNDING_ERROR * np.minimum(exact.mean(axis=-1), 1 - exact.mean(axis=-1))
+        seen = error > MOST_ERROR_SHARE * exact.std(axis=-1) / exact.shape[-1] ** 0.5
+        return None if seen.any() or np.isnan(error).any() else exact
 
 
 @dataclass(frozen=True, eq=False)

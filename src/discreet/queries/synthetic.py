@@ -21,6 +21,7 @@ import pyarrow.parquet
 
 from discreet.errors import InputError
 from discreet.inference import elimination
+from discreet.inference.forward import laws_from_roots
 from discreet.inference.sampling import check_number, sample_codes
 from discreet.model.progress import under_way
 from discreet.model.randomness import Seed, as_generator
@@ -176,19 +177,14 @@ def _list_laws(posterior: Posterior, picked: npt.NDArray[np.intp] | None) -> Ite
 
 def mean_law(cells: Tables) -> Tables:
     """Rows of the mean of all draws' joint laws: of the mean joint law of each family."""
-
-    def rows(node: str) -> Array:
-        own = cells[node]
-        if not cells.network.parents[node]:
-            return np.asarray(own.mean(axis=-1))
-        try:
-            law = elimination.joint(cells, cells.network.family(node), {}).mean(axis=-1)
-        except InputError:  # parents' law is out of reach: all draws count alike
-            return np.asarray(own.mean(axis=-1))
+    network = cells.network
+    laws = laws_from_roots([network.family(node) for node in network.nodes], cells, seed=0)
+    rows = dict[str, Array]()
+    for node in network.nodes:
+        law = laws.law(network.family(node)).mean(axis=-1)
         total = law.sum(axis=-1, keepdims=True)
-        return np.asarray(np.where(total > 0, law / np.where(total > 0, total, 1.0), own.mean(axis=-1)))
-
-    return Tables(cells.network, rows)
+        rows[node] = np.where(total > 0, law / np.where(total > 0, total, 1.0), cells[node].mean(axis=-1))
+    return Tables(network, rows)
 
 
 def _make_stream(theta: Tables, schema: Schema, n: int, rng: np.random.Generator, block: int) -> pa.RecordBatchReader:

@@ -122,8 +122,8 @@ class LatentCounts:
         weights: prior mean of the components of rows, shape (COMPONENTS,).
         prior: Dirichlet rows instead of the learned prior.
         doubt: whether the learned prior is doubted, for intervals: see the module's docstring.
-        quick: whether rows are told of a child's margin no more exactly than of its interactions, where that margin
-            has a prior of its own: raking tells them the rest. One exact coordinate makes chains ten times as long.
+        quick: whether chains are short: they start and end at margins that are drawn by themselves, and are told of
+            these no more exactly than of the rest. Draws with doubt always are.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class LatentCounts:
         doubt: bool = False,
         quick: bool = False,
     ) -> None:
-        self._doubt, self._quick = doubt, quick
+        self._doubt, self._quick = doubt, quick or doubt
         self.network = margins.network
         self._margins = margins
         self.weights = np.full(COMPONENTS, 1 / COMPONENTS) if weights is None else weights
@@ -200,14 +200,13 @@ class LatentCounts:
         """Rows of a family or of a part of it that was measured whole."""
         values, variances = self._margins.coordinates(part)
         sharp = self._margins.sharp_parts(part, SHARP_RATIO)
-        if self._quick and self._doubt and part[:-1]:
-            variances = _hide_margin(variances)
+        doubt = None
+        if self._quick and alpha is None:
+            doubt = Doubt(self._draw_margins(part, totals, rng), rare=self._doubt)
+            variances = _hide_margins(variances)
+            sharp = [other for other in sharp if other[2:]]
         if sharp:
             variances = np.maximum(variances, SHARP_RATIO * variances[..., 1:].max())
-        doubt = None
-        if self._doubt and alpha is None:
-            doubt = Doubt(self._draw_margins(part, totals, rng))
-            sharp = [other for other in sharp if other[2:]]
         found = draw_rows(values, variances, totals, self.weights, rng, alpha=alpha, doubt=doubt)
         for other in sharp:
             found = self._move_to_part(found, part, other, (totals, alpha), rng)
@@ -293,14 +292,17 @@ def _excess_variance(news: Floats, explained: float) -> float:
     return max(float(np.square(news).mean()) - explained, 0.0) if news.size else 0.0
 
 
-def _hide_margin(variances: Floats) -> Floats:
-    """Variances of a family's coordinates, those of the child's margin no smaller than any of its interactions."""
-    contrasts = variances[..., 1:].reshape(-1, variances.shape[-1] - 1)
-    least = contrasts[1:].min(initial=np.inf)
-    if not np.isfinite(least):
-        return variances
-    contrasts = np.concatenate([np.maximum(contrasts[:1], least), contrasts[1:]])
-    return np.concatenate([variances[..., :1], contrasts.reshape(*variances.shape[:-1], -1)], axis=-1)
+def _hide_margins(variances: Floats) -> Floats:
+    """Variances of a family's coordinates, those of margins that are drawn by themselves no smaller than the others'.
+
+    These are the child's, and of several parents each one's with the child.
+    """
+    parents = variances.ndim - 1
+    sizes = np.indices(variances.shape)[:-1].astype(bool).sum(axis=0)
+    own = (sizes < min(parents, 2)) & np.isfinite(variances)
+    own[..., 0] = False
+    rest = variances[..., 1:][~own[..., 1:]]
+    return np.where(own, np.maximum(variances, rest.min(initial=np.inf)), variances) if rest.size else variances
 
 
 def draw_latent_counts(
@@ -341,7 +343,7 @@ def draw_latent_counts(
     if doubt and prior is not None:
         # Beside a prior that is right, errors that are known and independent leave the truth's ranks uniform.
         return LatentCounts(plain, draws, second_pass, prior=prior)
-    first = LatentCounts(plain, FIRST_PASS_DRAWS, first_pass, prior=prior)
+    first = LatentCounts(plain, FIRST_PASS_DRAWS, first_pass, prior=prior, quick=True)
     usage = np.sum([first.rows(node).usage for node in network.nodes], axis=0) + 0.5
     margins = plain
     # Noise of contrasts is not independent in cells, and made-up tables beyond that size would not fit into memory:

@@ -27,7 +27,7 @@ from discreet.releases.measurement import KNOWN_VARIANCE
 
 __all__ = ["draw_pair_counts"]
 
-DEPENDENCES: npt.NDArray[np.float64] = np.array([0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32])
+DEPENDENCES: npt.NDArray[np.float64] = np.array([0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64])
 """tau, all as likely: none, and a factor of 2 apart up to where any evidence outweighs it."""
 
 

@@ -15,7 +15,18 @@ import numpy.typing as npt
 from discreet.model.arrays import Floats, Ints
 from discreet.model.schema import Scope
 
-__all__ = ["Goal", "by_child", "counts_of", "fit_margins", "goal", "rake_counts", "rake_part", "rake_to", "scale_to"]
+__all__ = [
+    "Goal",
+    "by_child",
+    "counts_of",
+    "fit_margins",
+    "goal",
+    "rake_cells",
+    "rake_counts",
+    "rake_part",
+    "rake_to",
+    "scale_to",
+]
 
 Array = npt.NDArray[np.floating]
 Goal = tuple[tuple[int, ...], npt.NDArray[np.integer] | Array]
@@ -95,6 +106,17 @@ def rake_to(cells: Array, totals: Array | Ints, goals: Sequence[Goal], rng: np.r
         Whole numbers of the cells' kind; rows have their totals, and margins are met but for rounding and for what
         eight rounds leave.
     """
+    wholes = totals.astype(cells.dtype)
+    # Systematic rounding along each row: every cell up or down, on average exactly, and rows keep their totals.
+    ends = rake_cells(cells, totals, goals).cumsum(axis=0)
+    ends += rng.random(totals.shape)
+    np.minimum(np.floor(ends, out=ends), wholes, out=ends)
+    ends[-1] = wholes
+    return np.diff(ends, axis=0, prepend=0)
+
+
+def rake_cells(cells: Array, totals: Array | Ints, goals: Sequence[Goal]) -> Array:
+    """As `rake_to`, before what it finds is rounded."""
     cells = np.where(cells > 0, cells, cells.dtype.type(EMPTY_CELL_RECORDS) * (totals > 0))
     wholes = totals.astype(cells.dtype)
     wanted = [(axes, np.maximum(part, LEAST_MARGIN_RECORDS).astype(cells.dtype)) for axes, part in goals]
@@ -103,12 +125,7 @@ def rake_to(cells: Array, totals: Array | Ints, goals: Sequence[Goal], rng: np.r
             have = cells.sum(axis=axes, keepdims=True)
             cells *= np.divide(part, np.maximum(have, LEAST_MARGIN_RECORDS, out=have), out=have)
         cells *= wholes / np.maximum(cells.sum(axis=0), LEAST_MARGIN_RECORDS)
-    # Systematic rounding along each row: every cell up or down, on average exactly, and rows keep their totals.
-    ends = cells.cumsum(axis=0)
-    ends += rng.random(totals.shape)
-    np.minimum(np.floor(ends, out=ends), wholes, out=ends)
-    ends[-1] = wholes
-    return np.diff(ends, axis=0, prepend=0)
+    return np.asarray(cells)
 
 
 def by_child(counts: npt.NDArray[Kind]) -> npt.NDArray[Kind]:

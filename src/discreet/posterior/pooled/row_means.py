@@ -33,8 +33,8 @@ SLICE_RECORDS: npt.NDArray[np.float64] = 4.0 ** np.arange(-1.0, 7.0)
 """Pseudo-records of a slice: from slices that go their own way to slices that are like all others."""
 WORTH_SLICES = 2.0
 """Slices that the prior of the weights of these is worth: as many as rows, of theirs."""
-FIRST_ROUNDS = 4
-"""Of fitting, in the first sweep."""
+FIRST_ROUNDS, PICKING_SWEEPS = 4, 5
+"""Rounds of fitting in the first sweep; sweeps from one picking of sizes to the next."""
 LEAST_FIT, LEAST_RECORDS = 1e-12, 1e-3
 """Probability and records that are never below, so that they can be divided by."""
 
@@ -84,7 +84,9 @@ class _Level:
         self._records = [n.sum(axis=axes, keepdims=True) for axes in sets]
         self._shares = [n / np.maximum(records, LEAST_RECORDS) for records in self._records]
         self._weights = [np.full((len(SLICE_RECORDS), n.shape[-1]), 1 / len(SLICE_RECORDS)) for _ in sets]
+        self._sizes: list[Array] = []
         self._fit: Array | None = None
+        self._sweep = 0
 
     def renew(self, counts: Array, law: Array, apart: Array, rng: np.random.Generator) -> tuple[Array, Array]:
         """One more round.
@@ -99,6 +101,7 @@ class _Level:
             Both as this level says.
         """
         margins = [self._smooth_margin(place, counts, law, rng) for place in range(len(self._sets))]
+        self._sweep += 1
         rounds = 1
         if self._fit is None:
             self._fit, rounds = np.broadcast_to(law, counts.shape).copy(), FIRST_ROUNDS
@@ -121,8 +124,10 @@ class _Level:
         if law.shape[1:-1] != (1,) * (law.ndim - 2):
             around = (law * (self._n + LEAST_RECORDS)).sum(axis=axes, keepdims=True)
             around /= around.sum(axis=0)
-        picked, self._weights[place] = _pick_sizes(told, around, self._weights[place], rng)
-        return told, around, picked.astype(counts.dtype)[None]
+        if self._sweep % PICKING_SWEEPS == 0:
+            picked, self._weights[place] = _pick_sizes(told, around, self._weights[place], rng)
+            self._sizes[place : place + 1] = [picked.astype(counts.dtype)[None]]
+        return told, around, self._sizes[place]
 
     def _leave_out(self, counts: Array, margins: list[tuple[Array, Array, Array]], apart: Array) -> Array:
         """The fit of each row without that row, others as they are; of a row alone in its slice what is said around."""

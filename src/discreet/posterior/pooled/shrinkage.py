@@ -65,7 +65,7 @@ from discreet.posterior.pooled.cell_weights import (
     concentrations,
     positions,
 )
-from discreet.posterior.pooled.raking import Goal, counts_of, rake_to
+from discreet.posterior.pooled.raking import Goal, counts_of, rake_cells, rake_to
 from discreet.posterior.pooled.row_means import RowMeans
 from discreet.posterior.pooled.splits import draw_normals, split_pairs
 from discreet.releases.measurement import KNOWN_VARIANCE
@@ -87,10 +87,14 @@ ONE_SIDED_CONCENTRATION = 1 / 32
 moves by more than .2 points, nor a width by more than 2 %."""
 CHAIN_SWEEPS = 20
 """Of each chain. In the first pass, too: with ten there, entries of thin rows were covered .8 points less on alarm."""
-CLEAR_DEVIATIONS, FEW_SWEEPS = 5.0, 5
+import os
+
+CLEAR_DEVIATIONS, FEW_SWEEPS = 5.0, int(os.environ.get("FEW", 3))
 """Deviations of the evidence that every cell of a single row is above 0, times the records that its given prior is
 worth beyond one: within a deviation that prior is even to a fifth there, chains start near to their law, and need no
 more sweeps than these."""
+LEARNING_STEPS, LEAST_SPREAD = 5, 1e-3
+"""Steps by which rows learn the weights of concentrations where chains start; least variance of a cell there."""
 SLOW_GAIN, MOST_LENGTHENING = 0.2, 10
 """Coordinates whose gain is below a fifth get longer chains, up to ten times as long."""
 CACHED_CELLS, STORED_CELLS, STORED_TABLES, LEAST_TOGETHER = 2**15, 2**24, 12, 8
@@ -107,20 +111,21 @@ SINGLE_PRECISION = 2.0**-24
 
 @dataclass(frozen=True, eq=False)
 class Doubt:
-    """How the learned prior is doubted: for intervals, which are to hold what is rare as well.
-
-    In some draws a cell is possible and a row without records one-sided, whatever the other rows say. What rows say
-    together is not left to their priors: the chains start at the margins that are drawn by themselves, and end there.
+    """What is not left to the learned prior.
 
     Args:
-        goals: these margins' counts, for all draws, as `raking.rake_to` takes them.
+        goals: counts of margins that are drawn by themselves, for all draws, as `raking.rake_to` takes them. The chains
+            start there, and end there. None leaves what rows say together to their priors.
+        rare: whether, in some draws, a cell is possible and a row without records one-sided whatever the other rows
+            say: for intervals, which are to hold what is rare as well.
     """
 
     goals: Sequence[Goal] = ()
+    rare: bool = True
 
     def of_draws(self, which: slice) -> Doubt:
         """That of some of the draws."""
-        return Doubt([(axes, wanted[..., which]) for axes, wanted in self.goals])
+        return replace(self, goals=[(axes, wanted[..., which]) for axes, wanted in self.goals])
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,20 +208,19 @@ def _run_chains(
     evidence = _RowEvidence.of(*told, int(totals.max(initial=0)))
     states = told[0].shape[-1]
     shape, n = (states, *totals.shape), totals.astype(evidence.kind)
-    counts = evidence.start(totals, rng)
     goals = () if doubt is None or alpha is not None else doubt.goals
-    if goals:
-        counts = rake_to(counts, totals, goals, rng)
+    counts = evidence.start_at(n, goals, weights, rng) if goals else evidence.start(totals, rng)
     means = RowMeans(n, states)
     prior = _RowPrior.of(weights, n, states) if alpha is None else None
     possible, a = None, np.empty(0, np.float32)
     if alpha is not None:
         a = np.repeat(positions(np.moveaxis(alpha, -1, 0))[..., None], totals.shape[-1], axis=-1)
-    elif doubt is not None:
+    elif doubt is not None and doubt.rare:
         possible = (rng.random(shape) < DOUBT_SHARE) * n / (n + FILLED_RECORDS + 3 * evidence.deviation)
     least = None if possible is None else positions(possible)
     learned = np.repeat(weights[:, None], totals.shape[-1], axis=1)
-    sweeps = FEW_SWEEPS if alpha is not None and evidence.outweighs(alpha, totals) else evidence.sweeps
+    few = goals or (alpha is not None and evidence.outweighs(alpha, totals))
+    sweeps = FEW_SWEEPS if few else evidence.sweeps
     kept = min(CHAIN_SWEEPS // 2, sweeps)
     usage, mean = np.zeros(COMPONENTS), np.zeros(shape[:-1])
     for sweep in range(sweeps):
@@ -231,8 +235,6 @@ def _run_chains(
         if late:
             after = concentrations(a) + counts
             mean += (after / after.sum(axis=0)).mean(axis=-1) / kept
-    if prior is not None:
-        a, _ = prior.picked(counts, means.renew(counts, rng), learned, rng)
     found = counts_of(rake_to(counts, totals, goals, rng) if goals else counts)
     around = np.moveaxis(concentrations(a), 0, -2).astype(np.float64)
     if alpha is not None:
@@ -306,6 +308,36 @@ class _RowEvidence:
         ends[-1] = totals
         return np.diff(np.minimum(np.floor(ends), totals), axis=0, prepend=0).astype(self.kind)
 
+    def start_at(self, totals: Array, goals: Sequence[Goal], prior: Floats, rng: np.random.Generator) -> Array:
+        """Counts with the margins that they are to have, each row around what these make of it and the evidence.
+
+        The prior is the rows' own but for its shape: normal, with the variance of the Dirichlet-multinomial law around
+        the counts that have the margins and no other interactions. Each row picks the concentration of that law by its
+        evidence on average over the draws, with weights that all rows learn together, beside those of the prior.
+        """
+        states = len(self.values) + 1
+        if states == 1:
+            return totals[None].astype(self.kind)
+        expected = rake_cells(np.repeat(totals[None] / states, states, axis=0).astype(self.kind), totals, goals)
+        told = self._invert_contrasts(self.values) + totals.mean(axis=-1, keepdims=True) / states
+        noise = float(np.square(self.deviations).mean())
+        fits = self._fit_spreads(expected, totals, told, noise)
+        picked = _pick_spreads(fits, prior, rng.random(totals.shape))
+        gain = _spread_of(picked, expected, totals)
+        gain /= gain + noise
+        drawn = np.sqrt(gain * noise).astype(self.kind) * draw_normals(expected.shape, rng)
+        drawn += gain * (told - expected) + expected
+        return rake_to(np.maximum(drawn, 0).astype(self.kind), totals, goals, rng)
+
+    @staticmethod
+    def _fit_spreads(expected: Array, totals: Array, told: Array, noise: float) -> Floats:
+        """Likelihood of each concentration for each row, the best at 1; shape (concentrations, *parents)."""
+        mean, n = (table.mean(axis=-1, dtype=np.float64) for table in (expected, totals))
+        variances = _spread_of(BACK_OFF_CONCENTRATIONS.reshape(-1, *(1,) * mean.ndim), mean, n) + noise
+        fits = (np.log(variances) + np.square(told[..., 0] - mean) / variances).sum(axis=1)
+        fits *= -0.5 * (1 - 1 / len(expected))
+        return np.asarray(np.exp(fits - fits.max(axis=0)))
+
     def decoupled(self, counts: Array, rng: np.random.Generator) -> Array:
         """A table that is told by the counts with errors of the smallest variance, given counts and evidence.
 
@@ -336,6 +368,24 @@ class _RowEvidence:
         rows = transformed(contrasts, (np.eye(len(contrasts), dtype=contrasts.dtype), *others), back=True)
         cells = np.matmul(helmert[1:].T, rows.reshape(len(contrasts), math.prod(contrasts.shape[1:])))
         return np.asarray(cells.reshape(states, *contrasts.shape[1:]))
+
+
+def _spread_of(concentration: Array, expected: Array, totals: Array) -> Array:
+    """Variance of cells under the Dirichlet-multinomial law, of rows with some totals and expected counts."""
+    share = (totals + concentration) / (1 + concentration)
+    return np.asarray(np.maximum(expected * (1 - expected / np.maximum(totals, 1)) * share, LEAST_SPREAD))
+
+
+def _pick_spreads(fits: Floats, prior: Floats, at: Floats) -> Floats:
+    """Pick a concentration for each row of each draw at a random number, shape `(*parents, draws)`."""
+    own = PRIOR_WORTH_ROWS * prior[: len(fits)]
+    weights = own
+    for _ in range(LEARNING_STEPS):
+        shares = fits * weights.reshape(-1, *(1,) * (fits.ndim - 1))
+        shares /= shares.sum(axis=0)
+        weights = own + shares.reshape(len(fits), -1).sum(axis=1)
+    ends = shares.cumsum(axis=0)[:-1, ..., None]
+    return BACK_OFF_CONCENTRATIONS[(at >= ends).sum(axis=0)]
 
 
 # ----------------------------------------------------------------------------------------------------------- prior
