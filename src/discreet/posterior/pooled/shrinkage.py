@@ -20,7 +20,7 @@ Posterior, by parallel Markov chains, one for each draw. A sweep draws for every
 an auxiliary table that makes the rows' errors independent of each other, then some times the split of two cells of
 each row, by Metropolis steps. Their proposals are around where the split is; from the normal law of the evidence, of
 which only the prior's ratio decides; and close to either end, where sparse priors want to be. The chains start spread
-around the evidence.
+around the evidence; where margins are drawn by themselves, around what these make of each row, and need few sweeps.
 
 The learned weights say how many cells are empty for good and how many are merely rare, on average. Of one cell that
 nobody fell into they tell nothing, and where most are empty for good they take the rest to 0 as well. For intervals the
