@@ -287,3 +287,12 @@ def test_cycles_are_looked_for_as_before_after_a_command(
     run(command)
     assert gc.get_threshold() == before
     assert seen[0] > before[0] and seen[-1] == before[0]
+
+
+def test_the_package_runs_as_the_command() -> None:
+    done = [
+        subprocess.run([sys.executable, "-m", "discreet", *words], capture_output=True, text=True, check=False)
+        for words in (["--version"], ["query"])
+    ]
+    assert (done[0].returncode, done[0].stdout.split()[-1]) == (0, dc.__version__)
+    assert done[1].returncode == 2 and "__main__" not in done[1].stderr + done[1].stdout

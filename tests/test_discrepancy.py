@@ -51,7 +51,7 @@ def test_triples_are_around_the_squares_of_what_pairs_are() -> None:
     rng = np.random.default_rng(2)
     pairs = np.array([0.1, 0.1, 0.1, 0.1, 0.2, 0.3, 0.1])
     t = rng.choice(INTERACTION_SIZES, size=400_000, p=pairs)
-    tau = t**2 * np.exp(0.7 * rng.standard_normal(t.size))
+    tau = t**2 * np.exp(rng.standard_normal(t.size))
     nearest = np.abs(tau[:, None] - np.array(INTERACTION_SIZES)).argmin(axis=1)
     counted = np.bincount(nearest, minlength=len(INTERACTION_SIZES)) / t.size
     np.testing.assert_allclose(triple_weights(pairs), counted, atol=0.004)  # five deviations of a share of one half
@@ -71,7 +71,7 @@ def test_stronger_pairs_make_stronger_triples(place: int) -> None:
 
 
 def test_hidden_classes_make_triples_of_about_the_square() -> None:
-    """Of made-up classes of 6 and variables of three states, in the median within two of its deviations."""
+    """Of made-up classes of 6 and variables of three states, in the median within one and a half of its deviations."""
     rng = np.random.default_rng(3)
     found = []
     for _ in range(200):
@@ -81,7 +81,7 @@ def test_hidden_classes_make_triples_of_about_the_square() -> None:
         tau = size_of(truth, without_interaction(truth))
         t = np.mean([size_of(pair, np.outer(pair.sum(axis=1), pair.sum(axis=0))) ** 2 for pair in pairs]) ** 0.5
         found.append(np.log(tau / t**2))
-    assert np.abs(np.median(found)) < 2 * 0.7
+    assert np.abs(np.median(found)) < 1.5
 
 
 PAIRS = [(f"v{first}", f"v{first + 1}") for first in (0, 2, 4, 6)]

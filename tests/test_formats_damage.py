@@ -6,6 +6,7 @@ import copy
 import json
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -242,3 +243,10 @@ def test_the_schema_finds_what_a_schema_can(name: str) -> None:
     validator = jsonschema.Draft202012Validator(json.loads(release_schema()))
     document = json.loads(DAMAGE[name][0](json.loads(committed(dc.Relation.REPLACE))))
     assert validator.is_valid(document) == (name == "cycle")  # graphs are beyond it
+
+
+@pytest.mark.parametrize("load", [dc.load, dc.Release.load, dc.external.External.load])
+def test_a_file_that_is_no_document_is_named(load: Callable[[Path], object], tmp_path: Path) -> None:
+    (tmp_path / "mine.json").write_text("{")
+    with pytest.raises(dc.InputError, match=r"'.*mine\.json' is not JSON: .*line 1 column 2"):
+        load(tmp_path / "mine.json")

@@ -242,6 +242,32 @@ def test_a_budget_of_many_digits_can_be_written_and_read() -> None:
     assert dc.Release.loads(made.dumps()).calibration.total <= long.epsilon
 
 
+def many_nodes() -> dc.Network:
+    """413 nodes of 2 to 4 states, every tenth of up to 21, whose parents are among the four before: many stars."""
+    rng = np.random.default_rng(1)
+    sizes = {f"v{at}": int(rng.integers(2, 5 if at % 10 else 22)) for at in range(413)}
+    arcs = [f"v{at - back}>v{at}" for at in range(4, 413) for back in rng.choice([1, 2, 3], rng.integers(3), False)]
+    return network_of(sizes, " ".join(arcs))
+
+
+@every("relation", dc.tools.RECORD_RELATIONS)
+@every("epsilon", ["1", "0.12345678901234567890123456789"])
+def test_what_hundreds_of_tables_cost_is_short_and_no_less_than_it_is(relation: dc.Relation, epsilon: str) -> None:
+    """Each scale is a binary float of its own, so that the exact sum has thousands of digits, which no reader takes."""
+    network, guarantee = many_nodes(), promise(epsilon, relation=relation)
+    plan, moved = planned(network, guarantee), 1 + (relation is REPLACE)
+    groups = {plan.stars.get(scope, scope): scale for scope, scale in plan.scales.items()}
+    exact = sum((moved / Fraction(scale) for scale in groups.values()), Fraction())
+    assert len(groups) > 100 and exact.denominator.bit_length() > 4000
+    assert exact <= plan.reported <= guarantee.epsilon and plan.reported.denominator.bit_length() <= 200
+    assert float(plan.reported / exact) == pytest.approx(1, rel=1e-11)
+    codes = {node: np.zeros(50, np.int64) for node in network.nodes}
+    mechanism = dc.planned(audit=0)
+    counts = dc.tools.count_codes(network, codes, mechanism.scopes(network))
+    made = dc.simulate(mechanism, counts, dc.Dirichlet.uniform(network), guarantee, rng=np.random.default_rng(1))
+    assert dc.Release.loads(made.dumps()).calibration == plan
+
+
 def test_where_gaussian_noise_cannot_keep_the_guarantee_laplace_noise_does() -> None:
     network = network_of({"a": 2, "b": 2}, "a>b")
     for epsilon, delta in (("600", "1e-6"), ("1", "1e-400")):

@@ -358,8 +358,8 @@ def test_unknown_names() -> None:
         ({"age": [4711], "ill": [True, False]}, r"differ in length: 1, 2$"),
         (pl.DataFrame({"age": pl.Series([MONEY], dtype=pl.Object)}), r"a column of the frame holds objects of Python"),
         ({"age": pl.Series([MONEY], dtype=pl.Object)}, r"a column of the frame holds objects of Python"),
-        ([4711], r"cannot read records from a list; give a mapping"),
-        ("4711", r"cannot read records from a str"),
+        ([4711], r"cannot read records from an object of type list; give a mapping"),
+        ("4711", r"cannot read records from an object of type str"),
     ],
 )
 def test_bad_records_are_named_by_position_and_never_quoted(records: Any, message: str) -> None:

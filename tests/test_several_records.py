@@ -324,6 +324,7 @@ def test_several_records_from_the_shell(
     assert "weights='unit'" in run.fails(f"{command} --account r --output x.json")
     code, _, err = run(f"{command} --account r --weights unit --output u.json")
     assert code == 0 and "each person counts once, in 6 steps" in err
+    assert "where noise is said in records, it is in these steps" in err
     code, _, err = run(f"{command} --account a --output w.json")
     assert code == 0 and "intervals take 3 records for one person" in err
     checked = run.json("check v.csv --schema s.json --network none --unit-column who --max-records 3")

@@ -47,6 +47,9 @@ PLAN_ROUNDS = 6
 """Most rounds of sizes and plans that follow from each other: two are enough on the networks at hand."""
 DENOMINATOR_LIMIT = 10**30
 """Budgets with a larger denominator are rounded down, so that their parts can be written into a release."""
+LONGEST_REPORT_BITS = 1000
+"""Of the fraction that a plan reports, above which it is rounded up: scales are binary floats, so that sums over a
+hundred of them have thousands of digits, which no reader takes."""
 LEAST_ERROR = 1e-200
 """Stands for errors too small for floating point."""
 
@@ -197,6 +200,7 @@ def laplace_plan(network: Network, shares: Mapping[Group, float], epsilon: Fract
         scales[group], cost = star_scale(moved, parts[group], star_lengths(network, group))
         reported += cost
         stars |= dict.fromkeys(group, number)
+    reported = _round_report(reported, epsilon)
     budgets = {scope: part for group, part in parts.items() for scope in group}
     of_tables = {scope: scales[group] for group in parts for scope in group}
     expected = _expect_errors(network, _find_group_blurs(network, scales))
@@ -219,14 +223,26 @@ def _plan_gaussian(
 
 def _split_budget(shares: Mapping[Group, float], whole: Fraction) -> dict[Group, Fraction]:
     """Split a budget exactly, proportional to the shares and rounded down: together at most the whole."""
-    if whole.denominator > DENOMINATOR_LIMIT:
-        whole = in_digits(whole)
+    whole = _limit_denominator(whole)
     exact = {group: Fraction(share) for group, share in shares.items()}
     total = sum(exact.values(), Fraction())
     return {
         group: whole * Fraction(math.floor(share / total * BUDGET_STEPS), BUDGET_STEPS)
         for group, share in exact.items()
     }
+
+
+def _round_report(reported: Fraction, whole: Fraction) -> Fraction:
+    """Round what a plan costs up to a multiple of a part of its budget, if it is long; no more than that if it was."""
+    if reported.denominator.bit_length() <= LONGEST_REPORT_BITS:
+        return reported
+    whole = _limit_denominator(whole)
+    return whole * Fraction(math.ceil(reported / whole * BUDGET_STEPS), BUDGET_STEPS)
+
+
+def _limit_denominator(whole: Fraction) -> Fraction:
+    """Round a budget down, if its parts could not be written into a release."""
+    return in_digits(whole) if whole.denominator > DENOMINATOR_LIMIT else whole
 
 
 def in_digits(rho: Fraction) -> Fraction:

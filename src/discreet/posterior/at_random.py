@@ -16,8 +16,8 @@ and then `theta` to what it makes of complete records. The truth is a fixed poin
 product of functions of what was seen in each family; that a gap depends on what no family holds with it, or on the
 value that is missing, is not identified, and the answer is off by as much.
 
-Sets that tables hold beside the families are completed each by itself (`completed_sets.py`), and one joint law of
-complete records has their margins.
+What tables hold beside the families is completed set by set, each by its own EM (`completed_sets.py`). Of complete rows,
+the laws of parents that come with them, and complete sets one joint law is fitted, as of what was seen.
 
 Source: Rubin (1976), missing at random; Dempster, Laird and Rubin (1977), EM; Csiszár and Tusnády (1984), rounds of two
 projections; Sadinle and Reiter (2017), gaps that do not depend on their own value.
@@ -35,6 +35,7 @@ from discreet.inference import elimination
 from discreet.inference.junction_tree import junction_tree
 from discreet.inference.kernels import factor_margins
 from discreet.model.network import Network
+from discreet.model.schema import Scope
 from discreet.model.tables import Array, Tables
 from discreet.posterior.joint_draws import PosteriorDraws, Source
 from discreet.posterior.pooled.family_laws import family_laws
@@ -47,8 +48,6 @@ MOST_EM_ROUNDS, LARGEST_CHANGE = 200, 3e-5
 """Most rounds, and the largest change of a probability that ends them. What still moves then is rows that hardly any
 record is in, or that gaps leave open: after 150 rounds and 3,000 no cell of a family differed by more than .007 of all
 records, on two patterns of gaps in asia and in child."""
-PAIRS_UNREAD = "missing values are taken at random, and pairs measured beside the network were not read"
-"""Assumption of every answer of complete records."""
 LEAST_PROBABILITY = 1e-12
 """Probability below which nothing is divided by."""
 
@@ -60,9 +59,8 @@ def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
         posterior: of a release over variables of which some may be missing, as `noise_aware` returns it.
 
     Returns:
-        As many draws, over the network without the states that say that a value is missing. What tables say of pairs
-        beyond the network's families is not read, so that answers differ from those of `posterior`, also answers about
-        columns without a gap: each says that it is "assumed", and why.
+        As many draws, over the network without the states that say that a value is missing. Answers about variables
+        with gaps are "assumed", and say why.
 
     Raises:
         InputError: no variable may be missing, or the law of complete records needs more memory than there is.
@@ -85,19 +83,20 @@ def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
         raise InputError("no variable of this release may be missing; its posterior is that of complete records")
     wide = posterior if posterior.saturated is None else posterior.saturated
     source = posterior.source and Source(lambda rng: assume_at_random(posterior.fresh(rng=rng)), posterior.source.rng)
-    basis = posterior.basis and replace(posterior.basis, assumes=(PAIRS_UNREAD,))
-    rows = _complete_rows(wide)
-    parts = wide.parts and wide.parts.completed(rows)
+    basis = posterior.basis and replace(posterior.basis, gaps=frozenset(wide.network.may_be_missing))
+    rows, parents = _complete_rows(wide)
+    parts = wide.parts and wide.parts.completed(rows, parents)
     complete = replace(wide, cells=rows, twins=None, source=source, parts=parts, saturated=None, basis=basis)
     if posterior.saturated is None:
         return complete
     return PosteriorDraws.of_saturated(complete, posterior.network.without_missing())
 
 
-def _complete_rows(wide: PosteriorDraws) -> Tables:
-    """Rows of complete records under every draw."""
+def _complete_rows(wide: PosteriorDraws) -> tuple[Tables, dict[Scope, Array]]:
+    """Rows of complete records under every draw, and laws of all sets of parents, shape `(*sizes, draws)`."""
     network, draws = wide.network, wide.cells.draws or 1
     found: dict[str, list[Array]] = {node: [] for node in network.nodes}
+    above: dict[str, list[Array]] = {node: [] for node in network.nodes}
     scopes = [network.family(node) for node in network.nodes]
     sizes = {one.name: _list_seen_states(network, one.name).size for one in network.schema}
     tree = junction_tree([(None, scope) for scope in scopes], sizes)
@@ -123,8 +122,10 @@ def _complete_rows(wide: PosteriorDraws) -> Tables:
                 break
         for node, fit in zip(network.nodes, fits, strict=True):
             found[node].append(fit.theta)
+            above[node].append(fit.law_of_parents)
     rows = {node: np.concatenate(parts, axis=-1) for node, parts in found.items()}
-    return Tables(network.without_missing(), rows, draws=draws)
+    parents = {network.parents[node]: np.concatenate(parts, axis=-1) for node, parts in above.items()}
+    return Tables(network.without_missing(), rows, draws=draws), parents
 
 
 def _list_seen_states(network: Network, name: str) -> Array:
@@ -156,6 +157,7 @@ class _FamilyFit:
         self.step = step
         self.psi = np.ones_like(law)
         self.theta = _normalise_rows(law[np.ix_(*map(range, sizes))])
+        self.law_of_parents: Array = np.ones(0)
 
     def factor(self) -> Array:
         """The family's part of the joint law of complete records and what is seen of them."""
@@ -169,7 +171,10 @@ class _FamilyFit:
         """
         now = _fold_law(margin, self.gaps, seen=True)
         ratio = np.maximum(self.law, LEAST_PROBABILITY) / np.maximum(now, LEAST_PROBABILITY)
-        theta = _normalise_rows(_fold_law(margin * ratio[self.seen], self.gaps, seen=False))
+        complete = _fold_law(margin * ratio[self.seen], self.gaps, seen=False)
+        above = complete.sum(axis=-2)
+        self.law_of_parents = above / above.sum(axis=tuple(range(above.ndim - 1)))
+        theta = _normalise_rows(complete)
         change = float(np.max(np.abs(theta - self.theta), initial=0.0))
         self.theta = theta
         self.psi *= ratio**self.step

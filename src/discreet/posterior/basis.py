@@ -26,6 +26,7 @@ __all__ = ["Basis", "Mark", "prior_only_words"]
 
 Mark = Literal["measured", "inferred", "assumed", "contradicted", "prior"]
 
+GAPS_AT_RANDOM = "values of {} are missing at random"
 MOST_INFERRED = 6
 """Variables of an answer that is said to be inferred where their pairs were measured."""
 MOST_NAMED_PAIRS = 20
@@ -42,7 +43,7 @@ class Basis:
         trusted: whether the network was believed against tables.
         whole: whether weighted sums were read that leave a part of their variables' law open.
         stored_fit: what `fit` says of the evidence, where that was stored with the draws; None finds it when asked.
-        assumes: what every answer assumes, whatever tables say, a sentence each.
+        gaps: variables of which missing values are taken at random.
     """
 
     evidence: Combined
@@ -50,7 +51,7 @@ class Basis:
     trusted: bool
     whole: bool = False
     stored_fit: FitCheck | None = None
-    assumes: tuple[str, ...] = ()
+    gaps: frozenset[str] = frozenset()
 
     @cached_property
     def fit_check(self) -> FitCheck:
@@ -70,7 +71,7 @@ class Basis:
         Returns:
             "contradicted" where the network was trusted in what a table contradicts (`fit`), of variables that the
             question names or that its answer sums over; else "prior" where it needs what was not measured at all
-            (`prior_only`), "assumed" where some pair lies in no table, or tables were not read, or all is (`assumes`),
+            (`prior_only`), "assumed" where some pair lies in no table, or tables were not read, or more is (`assumes`),
             "inferred" where the pairs of at most six variables do and the whole does not, and
             "measured"; and the pairs that lie in no table, in the schema's order, at most 20.
         """
@@ -88,13 +89,26 @@ class Basis:
                 return "contradicted", tuple(missing[:MOST_NAMED_PAIRS])
         if self.prior_only(asked, given=given):
             return "prior", tuple(missing[:MOST_NAMED_PAIRS])
-        if self.assumes:
+        if self.assumes(asked):
             return "assumed", tuple(missing[:MOST_NAMED_PAIRS])
         if len(inside) < 2 or any(inside <= table for table in self._tables) or self._is_in_rows(inside):
             return ("measured" if read else "assumed"), ()
         if missing or not read or len(inside) > MOST_INFERRED:
             return "assumed", tuple(missing[:MOST_NAMED_PAIRS])
         return "inferred", ()
+
+    def assumes(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Say what an answer assumes, whatever tables say.
+
+        Args:
+            names: all variables of the question, observed ones as well.
+
+        Returns:
+            A sentence each: that values of some of them are missing at random.
+        """
+        asked = self.network.ordered(set(names))
+        lost = [name for name in asked if name in self.gaps]
+        return (GAPS_AT_RANDOM.format(listed(lost)),) if lost else ()
 
     def prior_only(self, names: Iterable[str], *, given: Iterable[str] = ()) -> tuple[Scope, ...]:
         """List what an answer needs of the network that nothing measured, so that its prior alone says it.

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations
-from typing import Literal
+from typing import Literal, NamedTuple
+
+import numpy as np
 
 from discreet.model.arrays import Array, Ints
 from discreet.model.network import Network
@@ -23,6 +25,18 @@ DRAW_STREAM, TWIN_STREAM = 3, 4
 """Streams of a set's generator for the doubt of draws and of their twins."""
 
 
+class Complete(NamedTuple):
+    """Complete records, if values are missing at random.
+
+    Args:
+        rows: shape `(*parents, child, draws)`.
+        parents: laws of sets of parents, shape `(*sizes, draws)`.
+    """
+
+    rows: Tables
+    parents: Mapping[Scope, Array]
+
+
 @dataclass(frozen=True, eq=False)
 class LawParts:
     """Parts of the joint law of a posterior's draws.
@@ -34,28 +48,38 @@ class LawParts:
         drawn: laws of sets, as far as they were drawn.
         assume: what is believed of pairs that no table holds: "robust" gives each an interaction of its own, "network"
             believes the network.
-        complete: rows of complete records, where values are missing at random; None where gaps are states like others.
+        complete: where values are missing at random; None where gaps are states like others.
     """
 
     sets: MeasuredSets
     count_parents: Callable[[str], Ints] | None
     drawn: dict[Scope, DrawnSet] = field(default_factory=dict)
     assume: Assume = "robust"
-    complete: Tables | None = None
+    complete: Complete | None = None
     _laws: dict[str, JointLaw] = field(default_factory=dict)
 
     def assuming(self, assume: Assume) -> LawParts:
         """The same draws of sets with another belief."""
         return replace(self, assume=assume)
 
-    def completed(self, rows: Tables) -> LawParts:
-        """The same for complete records, of which these are the rows."""
-        return replace(self, complete=rows, _laws={})
+    def completed(self, rows: Tables, parents: Mapping[Scope, Array]) -> LawParts:
+        """The same for complete records.
+
+        Args:
+            rows: of these, shape `(*parents, child, draws)`.
+            parents: laws of sets of parents in them, shape `(*sizes, draws)`.
+        """
+        return replace(self, complete=Complete(rows, parents), _laws={})
 
     @property
     def network(self) -> Network:
         """Over the variables of the law."""
-        return self.sets.network if self.complete is None else self.complete.network
+        return self.sets.network if self.complete is None else self.complete.rows.network
+
+    @property
+    def told(self) -> MeasuredSets | None:
+        """What tables tell of pairs of the law's variables; None of complete records, which no table holds."""
+        return self.sets if self.complete is None else None
 
     @cached_property
     def plan(self) -> LawPlan:
@@ -84,30 +108,32 @@ class LawParts:
     def _fit_complete(self) -> JointLaw:
         """Fit the law of complete records; gaps leave no twins."""
         assert self.complete is not None
-        cells = self.complete
+        cells, schema = self.complete.rows, self.sets.network.schema
         if self.plan.tree is not None:
-            schema = self.sets.network.schema
-            gaps = {part: [schema[name].missing is not None for name in part] for part in self._list_sets()}
-            laws = {part: complete_set(one.law, gaps[part]) for part, one in self.draw_all().items()}
+            laws = {part: self.complete.parents[part] for part in self.plan.parents}
+            for part in self.plan.sets:
+                gaps = [schema[name].missing is not None for name in part]
+                laws[part] = complete_set(self._draw_set(part).law.astype(np.float64), gaps)
             cells = self._fit(cells, laws, DRAW_STREAM)
         return JointLaw(self.network, cells, plan=self.plan)
 
-    def _list_sets(self) -> tuple[Scope, ...]:
-        """Sets of which the law has what was drawn."""
-        return (*self.plan.sets, *self.plan.parents)
+    def _draw_set(self, part: Scope) -> DrawnSet:
+        """Draw a set, if that is not done."""
+        if part not in self.drawn:
+            self.drawn[part] = self.sets.draw(part)
+        return self.drawn[part]
 
     def draw_all(self) -> Mapping[Scope, DrawnSet]:
         """Draws of all sets of the plan, made as far as they are not."""
-        network = self.sets.network
-        for part in self.plan.sets:
-            if part not in self.drawn:
-                self.drawn[part] = self.sets.draw(part)
+        network, found = self.sets.network, {part: self._draw_set(part) for part in self.plan.sets}
         for node in network.order:
             parents = network.parents[node]
-            if parents in self.plan.parents and parents not in self.drawn:
-                assert self.count_parents is not None
-                self.drawn[parents] = self.sets.draw_parents(parents, self.count_parents(node))
-        return {part: self.drawn[part] for part in self._list_sets()}
+            if parents in self.plan.parents and parents not in found:
+                if parents not in self.drawn:
+                    assert self.count_parents is not None
+                    self.drawn[parents] = self.sets.draw_parents(parents, self.count_parents(node))
+                found[parents] = self.drawn[parents]
+        return found
 
     def _fit(self, cells: Tables, drawn: Mapping[Scope, Array], stream: int) -> Tables:
         """Fit the law of some draws."""

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from discreet.model.arrays import Floats
 from discreet.model.schema import Scope, Variable
+from discreet.posterior.pooled.measured_sets import MeasuredSets
 from discreet.posterior.pooled.plain_pairs import find_pairs_without_bias, move_without_bias
 from discreet.queries.bin_laws import BinLaw, Inside
 from discreet.queries.given import PosteriorGiven
@@ -96,15 +97,20 @@ class ColumnLaw:
         """Number of draws."""
         return self.both.given.cells.draws or 1
 
+    @property
+    def _told(self) -> MeasuredSets | None:
+        """What tables tell of pairs; None where they are not read, or tell of other records."""
+        return None if self.both.parts is None else self.both.parts.told
+
     @cached_property
     def whole(self) -> Floats | None:
         """`P(names)`, shape `(*sizes, draws)`; None of too many states."""
-        given, parts = self.both.given, self.both.parts
+        given, told = self.both.given, self._told
         states = given.network.cells(self.names)
         if states > MOST_JOINT_STATES or states * self.draws > MOST_LAW_VALUES:
             return None
         law = given.whole(self.names)
-        return law if parts is None else move_without_bias(parts.sets, law, self.names)
+        return law if told is None else move_without_bias(told, law, self.names)
 
     def of(self, *names: str) -> Floats:
         """The joint law of one or two of them, shape `(*sizes, draws)`."""
@@ -125,9 +131,9 @@ class ColumnLaw:
     @cached_property
     def _pairs(self) -> Mapping[tuple[str, ...], Floats]:
         """The joint law of every pair of the variables."""
-        given, parts = self.both.given, self.both.parts
-        if parts is not None:
-            return find_pairs_without_bias(parts.sets, given.cells, self.names)
+        given, told = self.both.given, self._told
+        if told is not None:
+            return find_pairs_without_bias(told, given.cells, self.names)
         return {pair: given.whole(pair) for pair in combinations(self.names, 2)}
 
     @cached_property

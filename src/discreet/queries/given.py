@@ -210,7 +210,7 @@ class PosteriorGiven:
         names = observed | targets
         mark, unmeasured = self.basis.of(names, given=observed, read=self.read)
         prior_only = self.basis.prior_only(names, given=observed)
-        answer = replace(answer, unmeasured=unmeasured, prior_only=prior_only, assumes=self.basis.assumes)
+        answer = replace(answer, unmeasured=unmeasured, prior_only=prior_only, assumes=self.basis.assumes(names))
         return replace(answer, basis="prior" if too_rare else mark)
 
     def paired(self, draws: npt.NDArray[Kind]) -> npt.NDArray[Kind]:

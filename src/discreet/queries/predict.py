@@ -265,8 +265,8 @@ def _read_table(records: Any, target: str) -> pa.Table:
         table = read_guarded(partial(from_dataframe, records), "the records cannot be read")
     else:
         raise InputError(
-            f"cannot read records from a {type(records).__name__}; give a mapping from columns to sequences, "
-            "an Arrow table or a data frame"
+            f"cannot read records from an object of type {type(records).__name__}; give a mapping from columns to "
+            "sequences, an Arrow table or a data frame"
         )
     index = (table.schema.pandas_metadata or {}).get("index_columns", ())
     return table.drop_columns([name for name in index if isinstance(name, str) and name in table.column_names])

@@ -310,7 +310,7 @@ def _resting(found: Regression, law: ColumnLaw) -> Regression:
     if basis is None:
         return replace(found, assumes=assumes)
     mark, unmeasured = basis.of(law.names, read=law.both.read and not numbers)
-    found = replace(found, basis=mark, unmeasured=unmeasured, assumes=(*basis.assumes, *assumes))
+    found = replace(found, basis=mark, unmeasured=unmeasured, assumes=(*basis.assumes(law.names), *assumes))
     return replace(found, prior_only=basis.prior_only(law.names))
 
 

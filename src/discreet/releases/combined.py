@@ -357,7 +357,7 @@ def load(path: str | Path) -> Evidence:
     """
     if str(path).endswith(".draws"):
         raise InputError(f"{shown_path(path)} holds draws of a posterior; results.PosteriorDraws.load reads it")
-    return loads(read_text(path, "release", DOCUMENT_BYTES))
+    return _read_evidence(read_text(path, "release", DOCUMENT_BYTES), f"release {shown_path(path)}")
 
 
 def loads(text: str) -> Evidence:
@@ -383,8 +383,12 @@ def loads(text: str) -> Evidence:
         >>> dc.tools.loads(census.dumps()).source
         'census 2021'
     """
-    raw = read_json(text, "the release", DOCUMENT_BYTES)
-    cells = free_cells(len(text))
+    return _read_evidence(text, "the release")
+
+
+def _read_evidence(text: str, what: str) -> Evidence:
+    """Read a document of which errors say what it is."""
+    raw, cells = read_json(text, what, DOCUMENT_BYTES), free_cells(len(text))
     if isinstance(raw, dict) and raw.get("format") == FORMAT:
         return _read_combined(raw, cells)
     if isinstance(raw, dict) and raw.get("format") not in (RELEASE_FORMAT, EXTERNAL_FORMAT):

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pydantic
 
-from discreet.errors import InputError, listed, printable, require, shown
+from discreet.errors import InputError, listed, printable, require, shown, shown_path
 from discreet.model.arrays import Array, read_only
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.drawing import html_text
@@ -247,7 +247,8 @@ class External(Document, Framed):
         Raises:
             InputError: no such file, or as `loads`.
         """
-        return External.loads(read_text(path, "document", DOCUMENT_BYTES))
+        text = read_text(path, "document", DOCUMENT_BYTES)
+        return read_external(read_json(text, f"document {shown_path(path)}", DOCUMENT_BYTES), free_cells(len(text)))
 
 
 def measured(

@@ -164,7 +164,10 @@ class RecordsPolicy:
             return [f"one record of each {unit} was kept, {apart}"]
         kept = f"at most {self.max_records:,} records of each {unit} were kept, {apart}"
         if self.weights == "unit":
-            how = f"each {unit} counts once, in {self.steps:,} steps that its records share; noise is in steps"
+            how = (
+                f"each {unit} counts once, in {self.steps:,} steps that its records share; "
+                "where noise is said in records, it is in these steps"
+            )
         else:
             how = f"intervals take {self.steps:,} records for one {unit}, as its records may be alike"
         return [kept, how]

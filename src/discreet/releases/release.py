@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import pydantic
 
-from discreet.errors import InputError, printable, shown
+from discreet.errors import InputError, printable, shown, shown_path
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.intervals import Framed
@@ -288,7 +288,8 @@ class Release(Document, Framed):
         Raises:
             InputError: no such file, or as `loads`.
         """
-        return Release.loads(read_text(path, "release", DOCUMENT_BYTES))
+        text = read_text(path, "release", DOCUMENT_BYTES)
+        return read_release(read_json(text, f"release {shown_path(path)}", DOCUMENT_BYTES), free_cells(len(text)))
 
 
 # ------------------------------------------------------------------------------------------------------- the document

@@ -214,7 +214,8 @@ def _open(source: Any, table: str | None, wanted: tuple[str, ...] | None) -> tup
         frame = read_guarded(partial(arrow_table, source), "the frame cannot be read", lambda _kind: FRAME_HINT)
         return _view_in_memory(frame.select(positions(frame.column_names, wanted)))
     raise InputError(
-        f"cannot read records from a {type(source).__name__}; give a path, a frame, an Arrow table or a URL"
+        f"cannot read records from an object of type {type(source).__name__}; give a path, a frame, an Arrow table or "
+        "a URL"
     )
 
 

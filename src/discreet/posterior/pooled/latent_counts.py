@@ -201,7 +201,7 @@ class LatentCounts:
         values, variances = self._margins.coordinates(part)
         sharp = self._margins.sharp_parts(part, SHARP_RATIO)
         doubt = None
-        if self._quick and alpha is None:
+        if self._quick and self._prior is None:
             doubt = Doubt(self._draw_margins(part, totals, rng), rare=self._doubt)
             variances = _hide_margins(variances)
             sharp = [other for other in sharp if other[2:]]

@@ -3,8 +3,8 @@
 A row is drawn from its counts and its pseudo-records. Of hundreds of rows the pseudo-records add up to more than there
 are records, and would pull and sharpen what the rows say together: the child's law, and its laws given one parent, or
 given all but one. Each of these margins is therefore drawn from its records alone, the Bayesian bootstrap of the rows'
-own (Rubin, 1981), with half a record in each state, and the rows are moved to all of them by proportional fitting,
-which leaves their odds ratios.
+own (Rubin, 1981), with half a record a state: of each state alike for the child's law, and as that law has them in a
+slice. The rows are moved to all of them by proportional fitting, which leaves their odds ratios.
 
 The gamma variates of the records are those of the rows: rows of many records say what the margins say, and stay. Rows
 are weighted by the parents' law in the same draw, which their margins will be taken with.
@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.model.arrays import Floats, Ints
+from discreet.posterior.pooled.shrinkage import DOUBT_SHARE, FILLED_RECORDS
 
 __all__ = ["draw_moved_rows"]
 
@@ -56,11 +57,18 @@ def draw_moved_rows(counts: Ints, alpha: Floats, weights: Floats, records: Ints,
     kept = [
         kept for size in sorted({0, 1, len(parents) - 1}) if size < len(parents) for kept in combinations(parents, size)
     ]
-    goals = []
+    goals, prior = [], np.full(1, MARGIN_CONCENTRATION, np.float32)
     for some in kept:
         axes = tuple(axis for axis in parents if axis not in some)
         wanted = told.sum(axis=axes, keepdims=True)
-        wanted += rng.standard_gamma(MARGIN_CONCENTRATION, wanted.shape, dtype=np.float32)
+        beside = np.broadcast_to(prior, wanted.shape)
+        if some:
+            doubted = (wanted == 0) & (rng.random(wanted.shape, dtype=np.float32) < DOUBT_SHARE)
+            slices = wanted.sum(axis=-2, keepdims=True)
+            beside = np.maximum(beside, doubted * (slices / (slices + FILLED_RECORDS)))
+        wanted += rng.standard_gamma(beside, dtype=np.float32)
+        if not some:
+            prior = wanted * (MARGIN_CONCENTRATION * counts.shape[-2] / wanted.sum(axis=-2, keepdims=True))
         goals.append((axes, wanted / wanted.sum(axis=-2, keepdims=True), weights.sum(axis=axes, keepdims=True)))
     return _move(theta, weights, goals)
 
