@@ -415,7 +415,7 @@ def test_moves_leave_the_prior_as_it_is() -> None:
     ],
 )
 def test_ranks_of_the_truth_are_uniform(epsilon: str, relation: dc.Relation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A coin's truths from the prior; 12 bins; false alarms below 1e-7. See `docs/posterior.md` for more runs."""
+    """A coin's truths from the prior; 12 bins; false alarms below 1e-7. See `docs/reading.md` for more runs."""
     monkeypatch.setattr(choices, "PARTICLES_OF_FEW_TYPES", (400, 2))
     assert stats.chisquare(np.bincount(ranks_of(50, epsilon, relation), minlength=12)).pvalue > 1e-8
 

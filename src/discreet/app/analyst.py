@@ -84,7 +84,7 @@ Assuming = Annotated[
     str | None,
     typer.Option(
         help="Of variables that no table holds together: that they are as the network says, or off by as much as an "
-        "audit says, or without one a guess (robust; the default), or nothing: bounds of all that is possible."
+        "audit says, or without one real tables (robust; the default), or nothing: bounds of all that is possible."
     ),
 ]
 Inside = Annotated[

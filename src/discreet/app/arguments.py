@@ -124,7 +124,7 @@ MissingAs = Annotated[
     typer.Option(
         "--missing",
         help="Of a release that keeps missing values: state, gaps as they were counted (the default there); or "
-        "at-random, complete records if gaps are random given what was seen: such answers are assumed.",
+        "at-random, complete records if gaps are random given what was seen: answers about these are assumed.",
     ),
 ]
 Replace = Annotated[bool, typer.Option("--replace", help="Replace files that exist.")]

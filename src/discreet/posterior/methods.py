@@ -14,11 +14,12 @@
 The exact posterior costs a sweep over all records some thousand times. It is chosen by itself where a Dirichlet prior
 is given and that is a matter of seconds, or where nothing else reads the evidence; the posterior says which it is. Its
 rows have Dirichlet priors, so it learns none: with a learned prior's moments, row by row, it reads the release twice.
-Where no prior is given it takes the curator's, and is not chosen by itself (`docs/posterior.md`, section 7).
+Where no prior is given it takes the curator's, and is not chosen by itself (`docs/reading.md`, section 1).
 
 Where the prior of rows is learned, all that tables say is read: rows are drawn of the largest network that the tables
-carry (`saturated.py`), and the public network's own rows follow from them. A prior that is given is about the public
-network's rows, and so trusts it; so do the exact posterior, particles and choices, which have such a prior.
+carry (`saturated.py`), and one joint law a draw has their margins and those of all other tables, with doubt of pairs
+that none holds (`joint_law.py`). The public network's own rows follow from that law. A prior that is given is about
+the public network's rows, and so trusts it; so do the exact posterior, particles and choices, which have such a prior.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def noise_aware(
             curator's.
         method: "auto" chooses; `discreet.tools.Method` has the others.
         trust_network: whether what the public network says of independence is believed even where tables of the release
-            could contradict it. By default it is believed only of variables that no table holds together.
+            could contradict it. By default only variables that no table holds together are as it says, and doubted.
         progress: of the exact posterior, told how well the chains have mixed after every round; None for a bar, where
             somebody looks (`discreet.model.progress`).
 
@@ -131,7 +132,8 @@ def noise_aware(
         None spent: reads the release alone.
 
     Source:
-        Williams and McSherry (NIPS 2010), equation 3, for noise in the likelihood; `docs/posterior.md` has the models.
+        Williams and McSherry (NIPS 2010), equation 3, for noise in the likelihood; the models: `docs/posterior.md`,
+        `docs/reading.md`.
 
     Example:
         >>> import discreet as dc

@@ -3,8 +3,8 @@
 A row is drawn from its counts and its pseudo-records. Of hundreds of rows the pseudo-records add up to more than there
 are records, and would pull and sharpen what the rows say together: the child's law, and its laws given one parent, or
 given all but one. Each of these margins is therefore drawn from its records alone, the Bayesian bootstrap of the rows'
-own (Rubin, 1981), with half a record in each state, and the rows are moved to all of them by proportional fitting,
-which leaves their odds ratios.
+own (Rubin, 1981), with half a record a state: of each state alike for the child's law, and as that law has them in a
+slice. The rows are moved to all of them by proportional fitting, which leaves their odds ratios.
 
 The gamma variates of the records are those of the rows: rows of many records say what the margins say, and stay. Rows
 are weighted by the parents' law in the same draw, which their margins will be taken with.
