@@ -1,4 +1,4 @@
-"""One number has one value, whichever way it is asked for: rows, answers, marginals, predictions, records, files, server.
+"""One number has one value, whichever way it is asked for: rows, answers, predictions, records, files, server.
 
 The network is wrong: two causes that go together are not joined, and a pair that no family holds was measured.
 """

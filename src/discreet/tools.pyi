@@ -1,6 +1,7 @@
 from .mechanisms import MECHANISMS as MECHANISMS
 from .mechanisms.crossing import Mechanism as Mechanism
 from .mechanisms.crossing import statistic_of as statistic_of
+from .model.query_grammar import parse_query as parse_query
 from .posterior.arviz_export import from_arviz as from_arviz
 from .posterior.arviz_export import to_arviz as to_arviz
 from .posterior.at_random import assume_at_random as assume_at_random
@@ -13,7 +14,6 @@ from .privacy.guarantee import RECORD_RELATIONS as RECORD_RELATIONS
 from .privacy.guarantee import compose as compose
 from .privacy.guarantee import convert as convert
 from .queries.credible import credible_interval as credible_interval
-from .queries.query import parse_query as parse_query
 from .queries.score import read_score as read_score
 from .queries.synthetic import simulate_records as simulate_records
 from .queries.synthetic import write_records as write_records

@@ -19,8 +19,6 @@ from discreet.model.query_grammar import Explanation, parse_query
 from discreet.privacy.guarantee import as_text
 from discreet.verify.plan_text import widths_text
 
-__all__ = ["Wanted", "plan_within", "plan_workload"]
-
 
 @dataclass(frozen=True)
 class Wanted:

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from discreet.posterior.design.laws import Law
 documents = import_late("discreet.queries.documents")
 
-__all__ = ["fit", "query"]
-
 ROUGH_DRAWS, ROUGH_WORDS = 100, "ends of intervals are rough; ask for more (--draws)"
 """Independent draws below which the ends of 95 % intervals are told by two draws or fewer."""
 Queries = Annotated[

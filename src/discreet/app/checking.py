@@ -41,8 +41,6 @@ from discreet.model.schema import schema_of_parts
 if TYPE_CHECKING:
     from discreet.sensitive.records import Faults
 
-__all__ = ["check", "init", "schema"]
-
 
 def schema(
     data: Data,

@@ -35,8 +35,6 @@ from discreet.model.late import import_late
 
 documents = import_late("discreet.queries.documents")
 
-__all__ = ["main"]
-
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command line of any command.

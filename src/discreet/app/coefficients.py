@@ -11,8 +11,6 @@ from discreet.releases.combined import Evidence
 
 documents = import_late("discreet.queries.documents")
 
-__all__ = ["show_numbers", "show_parameters", "show_states"]
-
 
 def show_numbers(
     what: str,

@@ -16,8 +16,6 @@ from discreet.app.posteriors import load_evidence
 from discreet.app.terminal import check_output, say, show
 from discreet.errors import InputError, shown
 
-__all__ = ["combine"]
-
 NO_ONE_GUARANTEE = "no guarantee to state: of several relations, simulations, or on records that nobody told apart"
 GUARANTEE_OF_OTHERS = "no guarantee to state: figures by others are among them"
 

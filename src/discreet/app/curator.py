@@ -37,8 +37,6 @@ from discreet.app.terminal import abandon_stdout, check_writable, say, show
 from discreet.errors import DiscreetError, InputError
 from discreet.mechanisms import MECHANISMS, Entry
 
-__all__ = ["release", "structure"]
-
 TAKES_DELTA = [name for name, entry in MECHANISMS.items() if entry.delta != "refused"]
 Purpose = Annotated[str, typer.Option(help="What it is for: kept in the ledger, and perhaps limited there.")]
 Request = Annotated[

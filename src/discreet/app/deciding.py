@@ -24,8 +24,6 @@ from discreet.theory.number_losses import NumberLoss, number_loss
 
 documents = import_late("discreet.queries.documents")
 
-__all__ = ["decide"]
-
 DECISION_DRAWS = 1000
 """Draws without --draws and --within."""
 MOST_DECISION_DRAWS = 100_000

@@ -16,9 +16,7 @@ import discreet as dc
 from discreet.app.report import release_lines
 from discreet.app.terminal import table
 from discreet.errors import InputError
-from discreet.privacy.ledger import Balance
-
-__all__ = ["Demo", "demo_lines", "run_demo"]
+from discreet.privacy.ledger_balance import Balance
 
 DEMO_RECORDS = 10_000
 DEMO_LEVEL = 0.95

@@ -12,8 +12,6 @@ from discreet.app.outlet import Format, Outlet, Output
 from discreet.app.posteriors import Drawing, asked_queries, load_evidence
 from discreet.errors import InputError
 
-__all__ = ["explain"]
-
 
 def explain(
     release: ReleaseFile,

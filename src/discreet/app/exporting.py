@@ -30,8 +30,6 @@ from discreet.releases.combined import Evidence
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["export", "sample"]
-
 FORMATS = ("bif", "xmlbif", "arviz")
 NETCDF = ".nc"
 """How the name of a file of all draws ends."""

@@ -18,8 +18,6 @@ from discreet.model.late import import_late
 
 documents = import_late("discreet.queries.documents")
 
-__all__ = ["external", "external_lines"]
-
 
 def external(
     cells: Annotated[

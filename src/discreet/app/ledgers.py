@@ -22,8 +22,6 @@ from discreet.privacy.ledger_balance import Balance, Charge
 from discreet.privacy.ledger_entries import COLUMNS, Entry, verify_document
 from discreet.privacy.settings import DEFAULT_LEDGER, ledger_address
 
-__all__ = ["LedgerUrl", "ledger_app"]
-
 ledger_app = typer.Typer(rich_markup_mode=None)
 """`ledger open`, `ledger show` and the others."""
 

@@ -19,8 +19,6 @@ from discreet.model.limits import DOCUMENT_BYTES
 
 documents = import_late("discreet.queries.documents")
 
-__all__ = ["show_network"]
-
 
 def show_network(
     source: Annotated[

@@ -20,8 +20,6 @@ from discreet.model.text_tables import fold
 pa = import_late("pyarrow")
 parquet = import_late("pyarrow.parquet")
 
-__all__ = ["Format", "Outlet", "Output"]
-
 FORMATS = ("table", "json", "csv", "parquet")
 Format = Annotated[
     str | None,

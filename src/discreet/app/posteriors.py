@@ -17,17 +17,6 @@ from discreet.model.limits import DOCUMENT_BYTES, QUERIES_BYTES
 from discreet.posterior.joint_draws import DRAWS_FIRST_LINE
 from discreet.releases.combined import Evidence
 
-__all__ = [
-    "GAPS",
-    "Drawing",
-    "asked_queries",
-    "believed_prior",
-    "load_asked",
-    "load_evidence",
-    "posterior_of",
-    "say_unmeasured",
-]
-
 SNIFFED_BYTES = 4096
 """Bytes of a file that tell what it holds."""
 METHODS: dict[str, dc.tools.Method] = {

@@ -22,19 +22,6 @@ from discreet.releases.policy import RecordsPolicy
 if TYPE_CHECKING:
     from discreet.sensitive.records import Faults
 
-__all__ = [
-    "Data",
-    "MaxRecords",
-    "NaValues",
-    "Reading",
-    "TableName",
-    "UnitColumn",
-    "Weights",
-    "reads_records",
-    "source_of",
-    "words_in",
-]
-
 Data = Annotated[
     str,
     typer.Argument(

@@ -43,8 +43,6 @@ from discreet.releases.policy import RecordsPolicy
 
 documents = import_late("discreet.queries.documents")
 
-__all__ = ["audit", "plan"]
-
 AUDITED_DELTA = "1e-6"
 """Delta of an audit, where the mechanism needs one and none is given."""
 DEFAULT_MECHANISM = next(iter(MECHANISMS))

@@ -20,18 +20,8 @@ from discreet.theory.bounds import largest_integer_noise
 from discreet.theory.star_cover import shared_by
 
 if TYPE_CHECKING:
-    from discreet.privacy.ledger import Balance
+    from discreet.privacy.ledger_balance import Balance
 documents = import_late("discreet.queries.documents")
-
-__all__ = [
-    "UNUSED_DELTA",
-    "audit_lines",
-    "origin_lines",
-    "plan_lines",
-    "plan_summary",
-    "release_lines",
-    "release_summary",
-]
 
 UNUSED_DELTA = "the delta is charged and not used: Laplace noise has less error here, so leave the delta out"
 

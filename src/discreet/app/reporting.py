@@ -17,9 +17,7 @@ from discreet.model.json_files import write_whole
 from discreet.privacy.settings import ledger_address
 
 if TYPE_CHECKING:
-    from discreet.privacy.ledger import Balance
-
-__all__ = ["report"]
+    from discreet.privacy.ledger_balance import Balance
 
 FORMS = {".html": "html", ".md": "markdown"}
 

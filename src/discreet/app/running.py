@@ -18,8 +18,6 @@ import typer
 from discreet.app.terminal import abandon_stdout
 from discreet.errors import BudgetError, DiscreetError, InputError
 
-__all__ = ["run"]
-
 INTERRUPTED = "interrupted; `discreet ledger show` tells whether anything was spent"
 EXIT_CODES = {BudgetError: 3, InputError: 2}
 """Exit codes of what the package refuses; 1 of anything else."""

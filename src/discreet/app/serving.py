@@ -22,8 +22,6 @@ application = import_late("discreet.server.application")
 shelf = import_late("discreet.server.shelf")
 tokens = import_late("discreet.server.tokens")
 
-__all__ = ["serve", "token"]
-
 DEFAULTS = ServerLimits()
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

@@ -12,8 +12,6 @@ from discreet.model.late import import_late
 
 cli = import_late("discreet.app.cli")
 
-__all__ = ["main"]
-
 SERVING = ("serve", "token")
 """Commands of a process that cannot read a record, because it does not hold the code."""
 

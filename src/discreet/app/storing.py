@@ -24,8 +24,6 @@ from discreet.app.posteriors import Drawing, believed_prior, load_evidence, post
 from discreet.app.terminal import check_output, show
 from discreet.errors import InputError
 
-__all__ = ["draw"]
-
 
 def draw(
     release: ReleaseFile,

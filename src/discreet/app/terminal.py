@@ -14,17 +14,6 @@ from discreet.errors import InputError, printable
 from discreet.model.json_files import json_text
 from discreet.model.text_tables import columns, fold
 
-__all__ = [
-    "abandon_stdout",
-    "check_output",
-    "check_writable",
-    "say",
-    "screen_width",
-    "show",
-    "table",
-    "write_out",
-]
-
 
 def say(text: str) -> None:
     """To stderr."""

@@ -9,8 +9,6 @@ from discreet.privacy.default_account import DEFAULT_LIMIT, default_account
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
 
-__all__ = ["paying", "promised"]
-
 IN_ONE_LINE = "or say epsilon=1 alone: adding or removing a record, paid by the default account"
 
 

@@ -10,8 +10,6 @@ import numpy as np
 from discreet.model.tables import Tables
 from discreet.queries.credible import credible_interval
 
-__all__ = ["LEAST_PROBABILITY", "class_rows"]
-
 LEAST_PROBABILITY = 5e-324
 """Stands for a probability of zero, which would make a record impossible under every class."""
 

@@ -20,19 +20,6 @@ from discreet.errors import InputError, listed, shown
 from discreet.model.indicators import first_state
 from discreet.model.schema import Variable
 
-__all__ = [
-    "EXAMPLE",
-    "codes_of",
-    "declared_bounds",
-    "declared_columns",
-    "declared_pair",
-    "indicated",
-    "refuse_standardised",
-    "sparse_format",
-    "variable_codes",
-    "with_categories",
-]
-
 Floats = npt.NDArray[np.float64]
 Values = npt.NDArray[Any]
 Codes = npt.NDArray[np.intp]

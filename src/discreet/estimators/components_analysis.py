@@ -36,8 +36,6 @@ from discreet.sensitive.moments import moment_sensitivity
 from discreet.sensitive.rows import Rows
 from discreet.theory.factors import DirectionFactor, spread_candidates
 
-__all__ = ["PrivatePCA"]
-
 Floats = npt.NDArray[np.float64]
 
 HIDDEN_VARIANCE = 0.1

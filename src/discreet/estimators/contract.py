@@ -32,18 +32,6 @@ from discreet.model.text_tables import fold
 from discreet.releases.release import Release
 from discreet.sensitive.rows import Rows, read_rows
 
-__all__ = [
-    "RELEASES",
-    "Given",
-    "PrivateEstimator",
-    "class_labels",
-    "columns_of",
-    "generated_names",
-    "read_features",
-    "read_given",
-    "read_target",
-]
-
 Floats = npt.NDArray[np.float64]
 Values = npt.NDArray[Any]
 Positions = npt.NDArray[np.intp]

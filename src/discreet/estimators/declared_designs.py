@@ -22,18 +22,6 @@ from discreet.model.indicators import features_of
 from discreet.model.schema import Variable
 from discreet.releases.release import Release
 
-__all__ = [
-    "by_column",
-    "declared_features",
-    "inner_products",
-    "of_release",
-    "positive_number",
-    "scaled_blocks",
-    "target_name",
-    "unused_name",
-    "written_bounds",
-]
-
 Floats = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.intp]
 E = TypeVar("E", bound=BaseEstimator)

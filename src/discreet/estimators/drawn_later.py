@@ -15,8 +15,6 @@ from discreet.posterior.design.weight_posterior import WeightPosterior, read_wei
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.releases.release import Release
 
-__all__ = ["DrawnLater"]
-
 stored_draws = import_late("discreet.posterior.stored")
 """Few estimators are pickled."""
 

@@ -19,8 +19,6 @@ from sklearn.utils.validation import _num_samples
 
 from discreet.estimators.options import whole_number
 
-__all__ = ["IndependentFolds"]
-
 Positions = npt.NDArray[np.intp]
 
 

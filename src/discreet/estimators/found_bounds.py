@@ -45,8 +45,6 @@ from discreet.releases.release import Release
 from discreet.sensitive.counts import Counts
 from discreet.sensitive.rows import Rows
 
-__all__ = ["BoundsSearch", "Clipped", "ClippedWarning", "FoundBounds", "describe_found", "plan_search"]
-
 HISTOGRAM_CELLS = 32
 """Cells of a histogram, the two outside the bounds among them."""
 CELL_STEPS = 2 * GRID_STEPS // HISTOGRAM_CELLS

@@ -23,8 +23,6 @@ from discreet.model.schema import Schema, Variable
 from discreet.sensitive.records import Records, read_records
 from discreet.sensitive.rows import Rows, read_rows
 
-__all__ = ["GivenTable", "KeptRecords", "declared_of", "is_table", "require_target"]
-
 READERS = ("ibis", "pyarrow", "pyspark")
 """Packages whose tables are read where they are, and not as arrays; frames of others are, where a target is named."""
 

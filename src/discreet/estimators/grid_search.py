@@ -34,8 +34,6 @@ from discreet.privacy.ledger import Account
 from discreet.queries.score import read_score
 from discreet.releases.release import Release
 
-__all__ = ["PrivateGridSearch"]
-
 Flags = npt.NDArray[np.bool_]
 PAYING = ("guarantee", "account", "epsilon", "delta", "random_state")
 """Arguments that tries get of their own, and the chosen estimator gets back. The last because a generator of the

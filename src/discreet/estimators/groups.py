@@ -12,8 +12,6 @@ from discreet.errors import InputError
 from discreet.model.indicators import features_of, state_groups
 from discreet.model.schema import Variable
 
-__all__ = ["declared_groups", "written_groups"]
-
 Groups = tuple[tuple[int, ...], ...]
 
 

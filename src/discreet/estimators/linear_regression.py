@@ -33,8 +33,6 @@ from discreet.releases.release import Release
 from discreet.sensitive.moments import Moments
 from discreet.sensitive.rows import Rows
 
-__all__ = ["PrivateLinearRegression"]
-
 Floats = npt.NDArray[np.float64]
 METHODS = {"grouped_moments": "moments", "noisy_moments": "exact"}
 """The estimator's word for a mechanism."""

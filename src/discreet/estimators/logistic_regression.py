@@ -31,8 +31,6 @@ from discreet.privacy.ledger import Account
 from discreet.releases.release import Release
 from discreet.sensitive.rows import Rows
 
-__all__ = ["PrivateLogisticRegression", "chosen_method"]
-
 METHODS = ("auto", "objective", "one_shot", "gradients")
 ONE_SHOT_RECORDS = 250.0
 """Records times epsilon for each feature below which one noisy vector beats objective perturbation, where covariates

@@ -55,8 +55,6 @@ from discreet.releases.release import Release
 from discreet.sensitive.counts import Counts, count, count_codes
 from discreet.sensitive.records import Records
 
-__all__ = ["PrivateNaiveBayes"]
-
 Floats = npt.NDArray[np.float64]
 Values = npt.NDArray[Any]
 Codes = npt.NDArray[np.intp]

@@ -16,16 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError
 
-__all__ = [
-    "InputTypeError",
-    "generator",
-    "generator_after",
-    "refuse_options",
-    "require_drawable",
-    "whole_number",
-    "yes_or_no",
-]
-
 MOST_DRAWN_NUMBERS = 2**27
 """Most numbers of one posterior, draws times probabilities or weights: 1 GiB, refused before anything is charged."""
 

@@ -17,8 +17,6 @@ from discreet.errors import InputError, listed
 from discreet.estimators.contract import PrivateEstimator
 from discreet.estimators.scaling import PublicScaler
 
-__all__ = ["check_pipeline"]
-
 P = TypeVar("P")
 
 

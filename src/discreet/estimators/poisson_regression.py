@@ -25,8 +25,6 @@ from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.releases.release import Release
 
-__all__ = ["PrivatePoissonRegression"]
-
 Floats = npt.NDArray[np.float64]
 
 

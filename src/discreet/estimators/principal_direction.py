@@ -34,8 +34,6 @@ from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.release import Release
 from discreet.theory.factors import DirectionFactor, spread_candidates
 
-__all__ = ["PrivatePrincipalDirection"]
-
 Floats = npt.NDArray[np.float64]
 
 

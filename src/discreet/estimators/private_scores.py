@@ -36,8 +36,6 @@ from discreet.sensitive.counts import count_codes
 from discreet.sensitive.moments import sum_moments
 from discreet.sensitive.rows import read_rows
 
-__all__ = ["PrivateScorer", "check_score", "gains", "private_scorer", "release_hits", "release_score"]
-
 Codes = npt.NDArray[np.intp]
 
 LEAST_EPSILON = 1e-4

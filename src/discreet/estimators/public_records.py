@@ -9,8 +9,6 @@ from typing import Any, Literal
 
 from discreet.errors import InputError
 
-__all__ = ["ScoredRecords", "of_public_records"]
-
 ScoredRecords = Literal["private", "public"]
 """What the records that an estimator's `score` is asked about are declared to be."""
 

@@ -50,8 +50,6 @@ from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.releases.release import Release
 from discreet.sensitive.rows import Rows
 
-__all__ = ["Regression", "expected_records", "perturb_objective", "trace_of"]
-
 EXPECTED_RECORDS = 10**6
 """Records that are expected where nothing is scaled by their number. Rounding of so many is hidden by noise that moves
 a weight by a thousandth, up to 30 features."""

@@ -17,8 +17,6 @@ from discreet.errors import InputError
 from discreet.estimators.columns import declared_bounds
 from discreet.estimators.contract import Given, read_features, read_given
 
-__all__ = ["PublicScaler"]
-
 
 class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Numbers from public bounds to [-1, 1]; those outside are moved to the nearest bound.

@@ -22,9 +22,6 @@ from discreet.model.arrays import Floats
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 
-__all__ = ["additive_moments"]
-
-
 CLIQUE_NUMBERS = 2**20
 """Numbers of the largest clique that are held at once for a chunk of draws: 8 MiB, the fastest of those measured."""
 

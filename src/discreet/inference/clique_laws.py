@@ -31,8 +31,6 @@ from discreet.inference.clique_tours import CliqueTree, Place, TourPlan, plan_to
 from discreet.model.arrays import Array, Floats
 from discreet.model.schema import Scope
 
-__all__ = ["CliqueTree", "FittedLaws", "fit_laws"]
-
 Named = tuple[Scope, Array]
 """Variables and an array with an axis for each, in their order, and one of draws."""
 

@@ -19,8 +19,6 @@ from types import MappingProxyType
 from discreet.inference.junction_tree import clique_tree, first_holders
 from discreet.model.schema import Scope
 
-__all__ = ["CliqueTree", "Place", "TourPlan", "plan_tours"]
-
 CALL_CELLS = 24
 """Cells of a clique whose pass takes as long as the call that makes it, at a thousand draws."""
 MESSAGE_PASSES = 8

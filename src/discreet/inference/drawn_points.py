@@ -14,8 +14,6 @@ from discreet.inference.sampling import PROBABILITIES_AT_ONCE
 from discreet.model.arrays import Floats, Ints
 from discreet.model.tables import Tables
 
-__all__ = ["Points", "drawn_codes", "drawn_points"]
-
 Points = tuple[slice, dict[str, Ints], Floats]
 """Which draws; codes of their records by variable, shape `(draws, records)`; the chance of the second state, alike."""
 

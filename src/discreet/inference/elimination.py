@@ -26,24 +26,10 @@ from discreet.inference import log_kernels
 from discreet.inference.junction_tree import JunctionTree
 from discreet.inference.kernels import calibrate, collect, log_of_states, most_probable
 from discreet.inference.query_plans import Plan, plan_explanation, plan_query, plan_sum
-from discreet.model.arrays import Floats, Ints
+from discreet.model.arrays import Array, Floats, Ints
 from discreet.model.network import Network
 from discreet.model.schema import Scope
-from discreet.model.tables import Array, Tables
-
-__all__ = [
-    "Explained",
-    "affordable",
-    "evidence_cost",
-    "explanation_cost",
-    "explanations",
-    "joint",
-    "joint_cost",
-    "log_probability",
-    "marginals",
-    "marginals_beside",
-    "marginals_cost",
-]
+from discreet.model.tables import Tables
 
 Precision = TypeVar("Precision", np.float32, np.float64)
 

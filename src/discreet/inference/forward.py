@@ -31,9 +31,6 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 
-__all__ = ["ForwardPass", "ForwardPlan", "forward_pass", "forward_plan", "laws_from_roots"]
-
-
 MOST_FORWARD_VALUES = 2**25
 """Held at a time, for all draws: 256 MiB."""
 

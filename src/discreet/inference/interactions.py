@@ -31,20 +31,6 @@ from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 
-__all__ = [
-    "MOST_VARIABLES",
-    "Blur",
-    "cell_variance",
-    "centred",
-    "contrast_matrices",
-    "from_neighbours",
-    "interaction_contrasts",
-    "pooled_variances",
-    "positions",
-    "subsets",
-    "transformed",
-]
-
 Kind = TypeVar("Kind", bound=np.floating)
 
 MOST_VARIABLES = 14

@@ -16,9 +16,6 @@ from types import EllipsisType, MappingProxyType
 
 from discreet.model.schema import Scope
 
-__all__ = ["Family", "JunctionTree", "Term", "clique_tree", "elimination_order", "first_holders", "junction_tree",
-           "maximising_tree"]  # fmt: skip
-
 Family = tuple[str | None, Scope]
 """The variable whose conditional probabilities a factor holds, None where it is observed, and the factor's scope."""
 HOPELESS_CELLS = 2**40

@@ -15,10 +15,7 @@ from typing import Any
 import numpy as np
 
 from discreet.inference.junction_tree import JunctionTree
-from discreet.model.arrays import Floats
-from discreet.model.tables import Array
-
-__all__ = ["calibrate", "collect", "factor_margins", "log_of_states", "most_probable"]
+from discreet.model.arrays import Array, Floats
 
 ByClique = dict[int, Array]
 """Arrays by the position of a clique."""

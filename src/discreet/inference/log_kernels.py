@@ -16,8 +16,6 @@ import numpy.typing as npt
 from discreet.inference.junction_tree import JunctionTree
 from discreet.model.arrays import Floats
 
-__all__ = ["calibrate", "collect", "log_of_states", "most_probable"]
-
 ByClique = dict[int, Floats]
 """Arrays by the position of a clique."""
 

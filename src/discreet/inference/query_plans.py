@@ -14,8 +14,6 @@ from discreet.inference.junction_tree import Family, JunctionTree, junction_tree
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 
-__all__ = ["Plan", "plan_explanation", "plan_query", "plan_sum", "requisite"]
-
 KEPT_PLANS = 512
 """Plans that are kept."""
 

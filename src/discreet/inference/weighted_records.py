@@ -28,8 +28,6 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 
-__all__ = ["RecordPass", "Sampling", "WeightedLaws", "ancestors_beyond", "log_weight", "weighted_laws"]
-
 Codes = npt.NDArray[np.unsignedinteger]
 
 PARENT_RECORDS = 4096

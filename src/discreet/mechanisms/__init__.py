@@ -17,8 +17,6 @@ from discreet.errors import InputError, shown
 if TYPE_CHECKING:
     from discreet.mechanisms.crossing import Mechanism
 
-__all__ = ["MECHANISMS", "Entry", "Over", "Target", "mechanisms_over"]
-
 Over = Literal["network", "design"]
 """What a mechanism is over: the families of a network, or the features and target of a design."""
 Target = Literal["number", "count", "class", "classes", "nothing"]

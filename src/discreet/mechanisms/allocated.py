@@ -27,8 +27,6 @@ from discreet.releases.kinds.two_stages import Stages, TwoStageCounts
 from discreet.sensitive.count_sensitivity import cells_moved
 from discreet.sensitive.counts import Counts
 
-__all__ = ["allocated", "node_weights", "table_shares"]
-
 Rule = Literal["kl", "structure"]
 
 LEAST_FLOOR = Fraction(1, 1000)

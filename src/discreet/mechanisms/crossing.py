@@ -41,9 +41,6 @@ from discreet.sensitive.records import Records
 from discreet.sensitive.rows import Rows, read_rows
 from discreet.sensitive.score_sums import ScoreSums
 
-__all__ = ["DesignMechanism", "Mechanism", "Statistic", "calibrate", "release", "simulate", "statistic_of"]
-
-
 Statistic = Counts | Moments | Gradients | Rows | ScoreSums
 """All that a mechanism can draw from: private, and over something public."""
 

@@ -16,20 +16,6 @@ import numpy.typing as npt
 
 from discreet.model.arrays import Ints
 
-__all__ = [
-    "Entropy",
-    "IntegerNoise",
-    "below",
-    "choose",
-    "coin",
-    "exponential_bounds",
-    "geometric",
-    "pick",
-    "subset",
-    "under_exponential",
-    "words",
-]
-
 Entropy = Callable[[int], bytes]
 """As many independent, uniform bytes as are asked for, such as `os.urandom`."""
 

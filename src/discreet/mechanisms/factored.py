@@ -26,8 +26,6 @@ from discreet.sensitive.rows import Rows
 from discreet.sensitive.score_sums import ScoreSums, score_sums
 from discreet.theory.factors import CategoricalFactor, DirectionFactor, Factor
 
-__all__ = ["factored"]
-
 FACTOR_BLOCK = 2**14
 """Records whose factors are in memory at once."""
 

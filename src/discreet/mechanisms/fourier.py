@@ -22,8 +22,6 @@ from discreet.sensitive.counts import Counts
 from discreet.theory.contrast_sensitivity import contrast_sensitivity
 from discreet.theory.contrasts import coefficients, stealth_shift
 
-__all__ = ["fourier"]
-
 SHIFT_SEED = 0
 """Seed of the Monte Carlo for the shift: it sees no data, and a calibration must come out the same each time."""
 

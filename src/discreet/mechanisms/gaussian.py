@@ -16,8 +16,6 @@ from discreet.releases.kinds.noisy_counts import GaussianNoise, NoisyCounts
 from discreet.sensitive.count_sensitivity import cells_moved
 from discreet.sensitive.counts import Counts
 
-__all__ = ["gaussian"]
-
 
 def gaussian() -> Mechanism[GaussianNoise]:
     """Discrete Gaussian noise on the family counts, of the same scale in every cell; it needs a delta.

@@ -15,8 +15,6 @@ from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.releases.kinds.noisy_sums import GROUPS, GroupedMoments, GroupNoise, groups_of
 from discreet.sensitive.moments import Moments, moment_sensitivity
 
-__all__ = ["grouped_moments"]
-
 TARGET_SHARE = Fraction(1, 10)
 """Part of the budget for the number of records and the target's own sums, which are three and matter for everything."""
 WEIGHTS_LENGTH = 0.5

@@ -30,10 +30,7 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.mechanisms.exact_draws import Entropy, IntegerNoise, coin, geometric, words
 from discreet.model.arrays import Ints
-from discreet.model.design import Shape
-
-__all__ = ["BALL_SLACK", "k_norm_noise", "k_norm_scale"]
-
+from discreet.model.noise_shapes import Shape
 
 COORDINATES_PER_SCALE = 8
 """Most coordinates for each unit of the scale: a radius is then accepted with probability at least exp(-4)."""

@@ -20,8 +20,6 @@ from discreet.releases.kinds.noisy_counts import NoisyCounts, TableNoise
 from discreet.sensitive.count_sensitivity import cells_moved
 from discreet.sensitive.counts import Counts
 
-__all__ = ["laplace"]
-
 
 def laplace(epsilons: Mapping[str, Number] | None = None) -> Mechanism[TableNoise]:
     """Discrete Laplace noise on the family counts.

@@ -30,8 +30,6 @@ from discreet.releases.kinds.parameter_draws import ParameterDraws, Trimming
 from discreet.sensitive.counts import Counts
 from discreet.theory.likelihood_sensitivity import widest_range
 
-__all__ = ["map_estimate"]
-
 SUPPORT_LOG_RANGE = math.log(9)
 """Log range of a row's probabilities on the trimmed support: a coin between 0.1 and 0.9."""
 STEPS_PER_NAT = 2**30

@@ -36,11 +36,9 @@ from discreet.mechanisms.exact_draws import Entropy, choose
 from discreet.mechanisms.k_norm import k_norm_noise
 from discreet.mechanisms.star_noise import star_noise
 from discreet.model.arrays import Floats, Ints
-from discreet.model.design import Shape
+from discreet.model.noise_shapes import Shape
 from discreet.privacy.guarantee import Guarantee
 from discreet.sensitive.counts import COUNT_LIMIT
-
-__all__ = ["ExactNoise", "Noise", "SimulatedNoise", "deviation_for", "deviation_within", "privacy_map", "scale_for"]
 
 if not version("opendp").startswith("0.16."):
     raise DiscreetError(

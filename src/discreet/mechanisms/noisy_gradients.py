@@ -20,8 +20,6 @@ from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.releases.kinds.noisy_sums import NoisyTotal, VectorNoise
 from discreet.sensitive.gradients import Gradients, gradient_sensitivity
 
-__all__ = ["TOTAL_SHARE", "noisy_gradients", "noisy_total", "require_records", "total_noise"]
-
 TOTAL_SHARE = Fraction(1, 20)
 """Part of epsilon for the number of records, where that is private and has to be known for the posterior."""
 STEPS_LIMIT = 1000

@@ -11,8 +11,6 @@ from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.releases.kinds.noisy_sums import NoisyMoments, VectorNoise
 from discreet.sensitive.moments import Moments, moment_sensitivity
 
-__all__ = ["noisy_moments"]
-
 
 def noisy_moments() -> DesignMechanism[VectorNoise, Moments]:
     """Sums of products of features and target, all that least squares needs, with noise on the vector of them.

@@ -106,8 +106,6 @@ from discreet.sensitive.gradients import (
     squared_gradient_sensitivity,
 )
 
-__all__ = ["corners_of", "minimiser", "objective_perturbation"]
-
 EPSILON_RANGE = (Fraction(1, 10**9), Fraction(1000))
 """Range of epsilon: beyond it noise cannot be drawn, or nobody is protected."""
 MOST_LAMBDA = 1e6

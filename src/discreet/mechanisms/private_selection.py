@@ -50,8 +50,6 @@ from discreet.mechanisms.exact_draws import Entropy, below, choose
 from discreet.privacy.guarantee import Guarantee, Relation, for_each
 from discreet.privacy.ledger import Account, Ledger
 
-__all__ = ["FULL_GAIN", "MOST_TRIES", "SearchPlan", "choose_try", "prepaid", "search", "unpaid"]
-
 T = TypeVar("T")
 
 LEDGER_NAME = "private_selection"

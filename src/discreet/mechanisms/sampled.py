@@ -14,8 +14,6 @@ from discreet.model.score_files import read_score_file
 from discreet.model.score_tables import ScoreTable
 from discreet.releases.kinds.scored_choice import ScoredNoise
 
-__all__ = ["sampled"]
-
 
 def sampled(score: Family | ScoreTable | str, draws: int = 1, *, temper: float | None = None) -> Mechanism[ScoredNoise]:
     """Release posterior draws of a family's parameters, such as a Poisson rate, tempered as the budget asks.

@@ -26,8 +26,6 @@ from discreet.releases.kinds.scored_choice import ScoredChoice, ScoredNoise, req
 from discreet.sensitive.counts import Counts
 from discreet.theory.score_width import metric_width, score_width
 
-__all__ = ["affordable_rate", "drawn", "scored", "scoring"]
-
 SMALLEST_RATE = 1e-12
 """Smallest rate: below it a choice says nothing of ten million records."""
 RATE_LIMIT = 500.0

@@ -66,8 +66,6 @@ from discreet.mechanisms.exact_draws import (
 from discreet.model.arrays import Ints
 from discreet.model.limits import STAR_DIMENSIONS
 
-__all__ = ["dimensions", "star_noise", "star_scale"]
-
 LEAST_SCALE = Fraction(1, 64)
 """Least scale: in one cell such noise shows once in 10^27 draws. Exponentials stay of thousands of digits."""
 REACH_LIMIT = 2.0**52

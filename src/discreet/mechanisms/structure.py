@@ -29,8 +29,6 @@ from discreet.releases.kinds.chosen_network import ChosenNetwork, StructureNoise
 from discreet.sensitive.counts import Counts
 from discreet.sensitive.dependence import DEPENDENCE_RECORDS, dependence, dependence_sensitivity
 
-__all__ = ["structure"]
-
 SETS_LIMIT = 10_000
 """Most sets of variables that are counted: all triples of 40 variables, or all pairs of 140."""
 CELLS_IN_ALL = 2**24

@@ -39,8 +39,6 @@ from discreet.theory.star_cover import Group, shared_by, star_cover, star_length
 from discreet.theory.stars import star_blurs
 from discreet.theory.workload import default_shares, workload_error, workload_shares
 
-__all__ = ["in_digits", "laplace_plan", "table_plan"]
-
 BUDGET_STEPS = 10**12
 """Budgets are multiples of the guarantee's part in so many: they print as decimals, and next to nothing is lost."""
 PLAN_ROUNDS = 6

@@ -10,13 +10,10 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.mechanisms.noise import scale_for
-from discreet.model.arrays import Ints
+from discreet.model.arrays import Array, Ints
 from discreet.model.network import Network
-from discreet.model.tables import Array
 from discreet.privacy.guarantee import Guarantee, as_text
 from discreet.releases.kinds.noisy_counts import TableNoise
-
-__all__ = ["checked_budgets", "even_budgets", "laplace_scales", "noisy_tables", "pure_only", "table_noise"]
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value", Fraction, float)

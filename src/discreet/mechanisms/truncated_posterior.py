@@ -23,8 +23,6 @@ from discreet.releases.kinds.weight_draws import Truncation, WeightDraws
 from discreet.sensitive.moments import Moments
 from discreet.theory.truncated_normal import sampler_loss, truncated_normal
 
-__all__ = ["truncated_posterior"]
-
 WEIGHT_DIGITS = 6
 """Decimal digits of a weight that are released."""
 SAMPLER_ROUNDING = Fraction(1, 10**9)

@@ -19,8 +19,6 @@ from discreet.errors import InputError, shortened, shown
 from discreet.model.limits import ARCS, NETWORK_BYTES, at_most
 from discreet.model.schema import Schema, Variable
 
-__all__ = ["begins_as_bif", "parents_in", "parents_of", "quoted", "schema_of", "topological_order"]
-
 CSV_HEADERS = {("from", "to"), ("parent", "child"), ("source", "target")}
 BIF_START = re.compile(r"(?:\s++|//[^\n]*+|/\*.*?\*/)*+(?:network|variable|probability)\b(?!\s*+(?:->|,))", re.DOTALL)
 """A BIF text begins with a block, after comments; an arc may begin with a node of that name."""

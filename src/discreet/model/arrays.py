@@ -12,20 +12,6 @@ import numpy.typing as npt
 
 from discreet.errors import InputError, shown
 
-__all__ = [
-    "Array",
-    "Floats",
-    "Ints",
-    "balanced_quantiles",
-    "by_rows",
-    "freeze",
-    "margin",
-    "number",
-    "numbers",
-    "of_rows",
-    "read_only",
-]
-
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -37,8 +37,6 @@ from discreet.model.limits import (
 )
 from discreet.model.schema import Variable, table_cells
 
-__all__ = ["parse_bif"]
-
 BIF_TOKEN = re.compile(
     r"""(?P<skip>(?:\s++|//(?!\ discreet[:-])[^\n]*+|/\*.*?\*/)++)|//\ discreet(?P<note>[:-][^\n]*+)|(?P<open>/\*)
     |"(?P<quoted>[^"\n]*+)"|(?P<mark>[{}()\[\],;|])|(?P<word>[^\s{}()\[\],;|"]++)""",

@@ -12,16 +12,6 @@ from discreet.errors import InputError, listed, shown
 from discreet.model.arrays import Floats
 from discreet.model.schema import Variable
 
-__all__ = [
-    "NUMERIC_NOTES",
-    "ROW_TOLERANCE",
-    "Bif",
-    "are_probabilities",
-    "noted_variable",
-    "scaled_row",
-    "scaled_table",
-]
-
 ROW_TOLERANCE = 1.000001e-6
 """A row that misses 1 by this much is rounded text and is renormalised; more is an error of the file."""
 SIX_DIGITS = 5.000001e-6

@@ -15,8 +15,6 @@ from itertools import product
 from discreet.errors import InputError, shown
 from discreet.model.bif_content import Bif
 
-__all__ = ["format_bif", "odd_names", "plain_names"]
-
 UNQUOTED_NAME = re.compile(r"[^\s{}()\[\],;|\"]+")
 """Names that BIF needs no quotes for."""
 PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")

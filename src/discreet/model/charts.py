@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from discreet.model.drawing import html_text
 
-__all__ = ["interval_bar", "line_chart"]
-
 Points = Sequence[tuple[float, float]]
 
 WIDTH, HEIGHT = 640, 340

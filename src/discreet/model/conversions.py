@@ -24,18 +24,6 @@ if TYPE_CHECKING:
 else:
     nx = import_late("networkx")
 
-__all__ = [
-    "Structure",
-    "arcs_of_networkx",
-    "arrays_of_pgmpy",
-    "arrays_of_pyagrum",
-    "as_networkx",
-    "as_pgmpy",
-    "as_pyagrum",
-    "from_pgmpy",
-    "from_pyagrum",
-]
-
 Structure = tuple[tuple[Variable, ...], dict[str, tuple[str, ...]]]
 """Variables, and the parents of each."""
 Parents = Mapping[str, tuple[str, ...]]

@@ -28,8 +28,6 @@ from discreet.model.limits import SUMS, first_repeated
 from discreet.model.noise_shapes import CurvaturePart, Shape, least_shape
 from discreet.model.schema import Schema, Variable, bin_ends
 
-__all__ = ["GRID_STEPS", "CurvaturePart", "Design", "Normal", "Shape", "least_shape"]
-
 GRID_STEPS = 4096
 """Steps from the middle of a feature's bounds to an end."""
 

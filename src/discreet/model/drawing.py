@@ -13,10 +13,6 @@ from discreet.model.arcs import quoted
 from discreet.model.layout import Cell, Layout, generations, layout
 from discreet.model.schema import Variable
 
-__all__ = [
-    "BOW_PIXELS", "DASHES", "as_svg", "as_text", "columns_of", "draw_refuted", "html_text", "place_nodes", "with_noun",
-]  # fmt: skip
-
 Parents = Mapping[str, tuple[str, ...]]
 
 TERMINAL_COLUMNS = 100

@@ -37,9 +37,6 @@ from discreet.model.network import Network
 from discreet.model.schema import Variable, bin_ends
 from discreet.model.score_tables import ScoreTable, check_size, likelihood_table, record_types
 
-__all__ = ["FAMILIES", "Family"]
-
-
 GAMMA_DEFAULTS = {"shape": 1.0, "rate": 0.0}
 FAMILIES: Mapping[str, tuple[tuple[str, ...], Mapping[str, float]]] = {
     "exponential": (("low", "high"), GAMMA_DEFAULTS),

@@ -13,8 +13,6 @@ import pyarrow as pa
 
 from discreet.errors import InputError
 
-__all__ = ["arrow_column", "arrow_table", "read_guarded"]
-
 T = TypeVar("T")
 
 

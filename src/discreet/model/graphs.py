@@ -23,8 +23,6 @@ else:
     nx = import_late("networkx")
 approximation = import_late("networkx.algorithms.approximation")
 
-__all__ = ["AXES", "COVER_CELLS", "Graph"]
-
 COVER_CELLS = 4096
 """Cells of a cover set unless one family is larger: merging beyond it no longer saves scans (measured on ALARM)."""
 AXES = 12

@@ -24,8 +24,6 @@ from collections.abc import Iterable, Sequence
 from discreet.errors import InputError, shown
 from discreet.model.schema import Variable
 
-__all__ = ["features_of", "first_state", "indicators", "state_groups", "worth_groups"]
-
 
 def first_state(variable: Variable, *, grouped: bool = False) -> int:
     """Code of the first state that has an indicator: in groups all of three or more states have one.

@@ -26,8 +26,6 @@ else:
 
 pyplot = import_late("matplotlib.pyplot")
 
-__all__ = ["NUMBERS", "Framed", "Intervals", "Library", "csv_text", "frame_of", "html_table", "new_axes", "text_table"]
-
 Library = Literal["pandas", "polars", "arrow"]
 MOST_HTML_ROWS = 200
 """Rows that a notebook shows; a frame has all."""

@@ -21,19 +21,6 @@ from typing import IO, Any, cast
 from discreet.errors import InputError, shown, shown_path
 from discreet.model.limits import FIELDS, NESTING, PARTS, VALUES, at_most, first_repeated
 
-__all__ = [
-    "decode_text",
-    "decompress",
-    "file_stamp",
-    "json_text",
-    "read_at_most",
-    "read_bytes",
-    "read_json",
-    "read_packed_text",
-    "read_text",
-    "write_whole",
-]
-
 PUBLISHED_RIGHTS = 0o644
 """Rights of a file that is written to be published, whatever the umask: the owner writes, everybody reads."""
 GZIP_MAGIC = b"\x1f\x8b"

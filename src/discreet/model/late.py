@@ -11,8 +11,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["import_late", "late_names"]
-
 
 def import_late(name: str) -> Any:
     """Stand for a module at the top of a file; its first attribute that is asked for loads it.

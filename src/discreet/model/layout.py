@@ -17,8 +17,6 @@ from itertools import groupby, pairwise
 
 from discreet.errors import InputError
 
-__all__ = ["Cell", "Layout", "generations", "layout"]
-
 Parents = Mapping[str, tuple[str, ...]]
 Cell = tuple[str, int]
 """A node's name and a row: the node itself in its own row, its trunk in those below."""

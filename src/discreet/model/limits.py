@@ -16,37 +16,6 @@ from typing import TypeVar
 
 from discreet.errors import InputError, shown
 
-__all__ = [
-    "ARCS",
-    "BUDGET_DIGITS",
-    "DOCUMENT_BYTES",
-    "DRAWS_BYTES",
-    "FIELDS",
-    "FREE_CELLS",
-    "NAME_CHARACTERS",
-    "NESTING",
-    "NETWORK_BYTES",
-    "PARENTS",
-    "PARTS",
-    "PROJECT_BYTES",
-    "QUERIES",
-    "QUERIES_BYTES",
-    "QUERY_CHARACTERS",
-    "RELEASES",
-    "STAR_DIMENSIONS",
-    "STATES",
-    "STATES_IN_ALL",
-    "SUMS",
-    "VALUES",
-    "VARIABLES",
-    "XML_ATTRIBUTES",
-    "at_most",
-    "check_name",
-    "check_states",
-    "first_repeated",
-    "free_cells",
-]
-
 Name = TypeVar("Name", bound=Hashable)
 
 NETWORK_BYTES = 2**26

@@ -18,7 +18,7 @@ from discreet.errors import InputError, shortened, shown
 from discreet.model import conversions, drawing, network_plot
 from discreet.model.arcs import parents_in, parents_of, schema_of
 from discreet.model.bif_content import Bif
-from discreet.model.graphs import AXES, COVER_CELLS, Graph
+from discreet.model.graphs import Graph
 from discreet.model.intervals import Framed
 from discreet.model.json_files import read_packed_text
 from discreet.model.late import import_late
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 else:
     nx = import_late("networkx")
-
-__all__ = ["AXES", "COVER_CELLS", "Network"]
 
 MOST_DRAWN_NODES = 250
 """Of a network that a notebook draws."""

@@ -19,17 +19,6 @@ from discreet.model.json_files import read_packed_text, write_whole
 from discreet.model.limits import NETWORK_BYTES
 from discreet.model.xmlbif import format_xmlbif, parse_xmlbif
 
-__all__ = [
-    "Notation",
-    "ends_as_network",
-    "format_network",
-    "holds_network",
-    "notation_of",
-    "parse_network",
-    "read_network",
-    "write_network",
-]
-
 Notation = Literal["bif", "xmlbif"]
 
 BIF_ENDINGS, XMLBIF_ENDINGS, PACKED = (".bif",), (".xml", ".xmlbif", ".bifxml"), ".gz"

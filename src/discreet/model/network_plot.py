@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 patches = import_late("matplotlib.patches")
 paths = import_late("matplotlib.path")
 
-__all__ = ["plot_network"]
-
 PIXELS_OF_AN_INCH = 96
 MOST_INCHES = 40.0
 """Sides of a new figure, at most; larger networks are drawn smaller."""

@@ -12,8 +12,6 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["CurvaturePart", "Shape", "least_shape"]
-
 Shape = Literal["cube", "ball", "diamond"]
 """Unit ball of the norm in which noise on a vector is calibrated: of the largest entry, the Euclidean norm, or the sum
 of the absolute entries."""

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from discreet.errors import printable
 
-__all__ = ["Learned"]
-
 
 @dataclass(frozen=True)
 class Learned:

@@ -20,8 +20,6 @@ from discreet.model.arrays import Floats, Ints, freeze, number, numbers
 from discreet.model.design import GRID_STEPS, Design
 from discreet.model.score_tables import CANDIDATES, SCORE_STEPS, WIDEST, Function
 
-__all__ = ["OwnFactor", "own_factor"]
-
 Values = Mapping[str, npt.NDArray[np.generic]]
 
 TRIED_RECORDS = 64

@@ -20,8 +20,6 @@ from typing import Any, Protocol
 from discreet.errors import printable
 from discreet.model.late import import_late
 
-__all__ = ["Bar", "under_way"]
-
 console = import_late("rich.console")
 bars = import_late("rich.progress")
 notebook = import_late("IPython.display")

@@ -40,8 +40,6 @@ from discreet.model.limits import NESTING, PROJECT_BYTES, at_most
 from discreet.model.network import Network
 from discreet.model.schema import Variable, schema_of_parts
 
-__all__ = ["Project", "draft_project"]
-
 SECTIONS: Mapping[str, Mapping[str, type]] = {
     "source": {"data": str, "table": str, "missing": str, "out_of_bounds": str, "na_values": list},
     "unit": {"name": str, "column": str, "order": str, "max_records": int, "weights": str, "one_record": bool},

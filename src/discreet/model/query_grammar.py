@@ -23,19 +23,6 @@ from discreet.errors import InputError, listed, shown
 from discreet.model.limits import QUERY_CHARACTERS, at_most, first_repeated
 from discreet.model.schema import Schema, Variable
 
-__all__ = [
-    "BEGINS",
-    "Explanation",
-    "NumberQuery",
-    "Probability",
-    "Query",
-    "asked_cells",
-    "check_names",
-    "parse_query",
-    "parse_regression",
-    "read_query",
-]
-
 BEGINS = re.compile(r"\s*(P|MAP|MPE|E|median|quantile)\s*\(")
 """How every query begins."""
 QUERY_TOKEN = re.compile(r'\s*(?:"(?P<quoted>[^"]*)"|(?P<mark>[,|=()])|(?P<word>[^\s,|="()][^,|="()]*))')

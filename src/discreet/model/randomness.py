@@ -11,8 +11,6 @@ import numpy as np
 
 from discreet.errors import InputError, shown
 
-__all__ = ["Seed", "as_generator"]
-
 Seed = int | np.random.Generator | None
 """What `rng` may be: a whole number from 0 on gives the same numbers in every call, a generator goes on where it is,
 None takes other numbers each time."""

@@ -18,8 +18,6 @@ from discreet.errors import InputError
 from discreet.model.arrays import Floats, Ints, freeze
 from discreet.model.design import Design
 
-__all__ = ["Classes", "Counts", "Response", "TwoClasses", "response_of"]
-
 
 class Response(ABC):
     """A canonical model of a target.

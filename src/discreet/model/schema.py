@@ -19,8 +19,6 @@ from discreet.errors import InputError, listed, require, shown, shown_path
 from discreet.model.json_files import read_json, read_text
 from discreet.model.limits import NETWORK_BYTES, STATES, check_name, check_states, first_repeated
 
-__all__ = ["Schema", "Scope", "Variable", "bin_ends", "schema_of_parts", "table_cells"]
-
 Scope = tuple[str, ...]
 """Names of the variables of a table, one for each axis."""
 

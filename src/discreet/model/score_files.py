@@ -16,8 +16,6 @@ from discreet.model.network import Network
 from discreet.model.schema import Schema, Variable
 from discreet.model.score_tables import SCORE_STEPS, ScoreTable, types_of
 
-__all__ = ["read_score_file"]
-
 FAMILY_FIELDS = {"family", "variables", "parameters", "points", "bound", "open_ends", "lipschitz"}
 TABLE_FIELDS = {"variables", "candidates", "names", "base", "range", "scores"}
 

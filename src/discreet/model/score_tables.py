@@ -28,17 +28,6 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope, bin_ends
 from discreet.model.smooth_scores import smooth_score
 
-__all__ = [
-    "SCORE_STEPS",
-    "ScoreTable",
-    "check_size",
-    "likelihood_table",
-    "own_family",
-    "own_score",
-    "record_types",
-    "types_of",
-]
-
 Types = Mapping[str, npt.NDArray[np.generic]]
 Function = Callable[[Types, Floats], npt.ArrayLike]
 """From types of records (for each variable an array: names of states, or middles of bins) and candidates, shape `(Z,

@@ -11,8 +11,6 @@ from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.schema import bin_ends
 
-__all__ = ["smooth_score"]
-
 
 def smooth_score(score: Floats, network: Network, lipschitz: float) -> Floats:
     """Scores lowered, as little as need be, until they change by at most L for each unit of the reading.

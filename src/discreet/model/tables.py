@@ -24,8 +24,6 @@ from discreet.model.network import Network
 from discreet.model.network_files import read_network, write_network
 from discreet.model.schema import Schema, Variable
 
-__all__ = ["Array", "Tables"]
-
 TABLE_LOCK = threading.RLock()
 """Held while a table is made: a draw may need others', and their order must not depend on threads."""
 

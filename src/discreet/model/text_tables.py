@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from discreet.errors import printable
 from discreet.model.drawing import columns_of
 
-__all__ = ["columns", "fold"]
-
 GAP = 2
 """Columns of a terminal between two of a table, and before those that stand below a title."""
 LEAST_TEXT = 16

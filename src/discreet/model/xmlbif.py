@@ -37,8 +37,6 @@ from discreet.model.limits import (
 )
 from discreet.model.schema import Variable, table_cells
 
-__all__ = ["format_xmlbif", "parse_xmlbif"]
-
 CHILDREN = {
     "": ("BIF",),
     "BIF": ("NETWORK",),

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import DiscreetError, InputError, listed, shown
+from discreet.model.arrays import Array
 from discreet.model.bif_content import ROW_TOLERANCE
 from discreet.model.network import Network
-from discreet.model.tables import Array, Tables
+from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws
 
 NOT_INSTALLED = "ArviZ is not installed; pip install '.[arviz]' in a clone of discreet brings it"
@@ -28,8 +29,6 @@ except ImportError:
     arviz = None
 except OSError:
     arviz, obstacle = None, NO_CACHE
-
-__all__ = ["from_arviz", "to_arviz"]
 
 
 def to_arviz(posterior: PosteriorDraws) -> Any:

@@ -34,13 +34,12 @@ from discreet.errors import InputError
 from discreet.inference import elimination
 from discreet.inference.junction_tree import junction_tree
 from discreet.inference.kernels import factor_margins
+from discreet.model.arrays import Array
 from discreet.model.network import Network
 from discreet.model.schema import Scope
-from discreet.model.tables import Array, Tables
+from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws, Source
 from discreet.posterior.pooled.family_laws import family_laws
-
-__all__ = ["assume_at_random"]
 
 DRAWS_AT_ONCE = 32
 """Draws that go through together."""
@@ -106,8 +105,7 @@ def _complete_rows(wide: PosteriorDraws) -> tuple[Tables, dict[Scope, Array]]:
             f"{elimination.CELL_BUDGET:,}; read the release with missing as a state"
         )
     # Where a network does not join all parents it makes up what they are together; tables say what was measured.
-    drawn = {} if wide.parts is None else {part: one.law for part, one in wide.parts.draw_all().items()}
-    laws = family_laws(wide.cells, drawn)
+    laws = family_laws(wide.cells, {}) if wide.parts is None else wide.parts.families
     # All families take their steps at once; each goes so far that those which share a variable do not overshoot. Longer
     # steps where fewer share one went round in circles on one of three patterns of gaps in child.
     step = 1 / (1 + max(len(network.children(node)) for node in network.nodes))

@@ -22,8 +22,6 @@ from discreet.posterior.saturated import leaves_open, missing_arcs
 from discreet.releases.combined import Combined
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 
-__all__ = ["Basis", "Mark", "prior_only_words"]
-
 Mark = Literal["measured", "inferred", "assumed", "contradicted", "prior"]
 
 GAPS_AT_RANDOM = "values of {} are missing at random"

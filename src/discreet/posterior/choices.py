@@ -36,11 +36,11 @@ from discreet.errors import DiscreetError, InputError, shown
 from discreet.inference import elimination
 from discreet.inference.additive_moments import additive_moments
 from discreet.inference.sampling import draw_node
-from discreet.model.arrays import Floats, Ints
+from discreet.model.arrays import Array, Floats, Ints
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Scope
-from discreet.model.tables import Array, Tables
+from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws, Source
 from discreet.posterior.particles import independent_worth, next_step
 from discreet.posterior.totals import MOST_EXPECTED_RECORDS, log_flat_law, told_law
@@ -58,8 +58,6 @@ from discreet.theory.choice_likelihood import (
     upper_log_marginal,
 )
 from discreet.theory.factors import CategoricalFactor, standard_normals
-
-__all__ = ["Likelihood", "choice_cells", "choice_log_likelihood", "coin_posterior"]
 
 Likelihood = Literal["auto", "exact", "simulated", "clt", "lower", "upper"]
 LogLikelihood = Callable[[Tables, Ints, np.random.Generator], Floats]

@@ -12,8 +12,6 @@ from discreet.model.late import import_late
 
 numba, extending = import_late("numba"), import_late("numba.extending")
 
-__all__ = ["COMPILED", "compiled"]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 COMPILED = find_spec("numba") is not None and os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")

@@ -21,8 +21,6 @@ import numpy as np
 
 from discreet.model.arrays import Floats
 
-__all__ = ["complete_set"]
-
 MOST_ROUNDS, LARGEST_CHANGE = 200, 1e-7
 """Most rounds, and the largest change of a share that ends them: a round leaves a part of the error that is the part of
 the records with a gap, so that where half are missing the end is as far off as the last step."""

@@ -18,9 +18,6 @@ from discreet.errors import InputError
 from discreet.model.arrays import Floats
 from discreet.posterior.joint_draws import LEAST_EFFECTIVE_DRAWS, Mixing
 
-__all__ = ["describe_mixing", "effective_size", "has_mixed", "measure_mixing", "r_hat"]
-
-
 LEAST_CHAIN_LENGTH = 8
 """Least draws of each chain: halves of four draws are the least that a variance within and a lag can be told from."""
 

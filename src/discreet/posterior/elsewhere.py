@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
-__all__ = ["Elsewhere", "answered_elsewhere"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -21,16 +21,6 @@ from discreet.releases.measurement import Measurement
 from discreet.releases.release import Release
 from discreet.theory.stars import star_blurs
 
-__all__ = [
-    "audited_sets",
-    "blur",
-    "check_total",
-    "measured_anywhere",
-    "measured_sets",
-    "measurements",
-    "number_of_records",
-]
-
 
 def blur(part: Measurement) -> Blur:
     """Variances that the noise of a measured table adds to its interactions."""

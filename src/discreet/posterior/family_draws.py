@@ -37,9 +37,6 @@ from discreet.releases.combined import Combined, Evidence, evidence_of
 from discreet.releases.kinds.scored_choice import ScoredChoice
 from discreet.releases.release import Release
 
-__all__ = ["FamilyPosterior", "family_cells", "family_rows", "of_family", "read_family"]
-
-
 PARTICLES_AT_ONCE = 512
 """Particles at once: with 4,096 points of a grid their scores take 16 MiB."""
 LEAST_BLOCKS, MOST_BLOCKS = 8, 256

@@ -55,9 +55,6 @@ from discreet.posterior.pooled.measured import is_poolable
 from discreet.posterior.saturated import missing_arcs
 from discreet.releases.combined import Combined, Evidence, evidence_of
 
-__all__ = ["FitCheck", "Tested", "fit"]
-
-
 NETWORK_DRAWS = 50
 """Draws of the network's probabilities, means given their counts averaged over ten sweeps of each: the Monte Carlo
 error of theta is a tenth of the posterior's deviation."""

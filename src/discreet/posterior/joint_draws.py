@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.inference import elimination
 from discreet.inference.interactions import MOST_VARIABLES
 from discreet.model.arrays import Floats, balanced_quantiles
 from discreet.model.dirichlet import Dirichlet
@@ -21,34 +20,22 @@ from discreet.model.late import import_late
 from discreet.model.network import MOST_DRAWN_NODES, Network
 from discreet.model.query_grammar import Query
 from discreet.model.randomness import Seed, as_generator
-from discreet.model.schema import Scope
 from discreet.model.tables import Tables
-from discreet.posterior.joint_law import JointLaw
+from discreet.posterior.law_plan import JointLaw
 from discreet.posterior.saturated import projected
 from discreet.releases.combined import Evidence, evidence_of, payers_of, refuse_counting_twice
 
 if TYPE_CHECKING:
     from discreet.posterior.basis import Basis
     from discreet.posterior.law_parts import LawParts
+    from discreet.queries.answers import Answer
     from discreet.queries.bin_laws import Inside
-    from discreet.queries.query import Answer, Assume
+    from discreet.queries.query import Assume
 
 stored = import_late("discreet.posterior.stored")
 """It makes posteriors again by the methods that make these."""
 queries = import_late("discreet.queries.query")
 """Questions stand above what they are asked of; `PosteriorDraws.answer` alone looks up: a start in one line."""
-
-__all__ = [
-    "DRAWS_FIRST_LINE",
-    "LEAST_EFFECTIVE_DRAWS",
-    "Mixing",
-    "Posterior",
-    "PosteriorDraws",
-    "Source",
-    "law_of",
-    "learned_prior",
-    "prior_for",
-]
 
 LEAST_EFFECTIVE_DRAWS = 400
 """Independent draws that the worst entry of chains must be worth: the ends of a 95 % interval are then good to about
@@ -279,9 +266,13 @@ class PosteriorDraws(Intervals):
         Returns:
             Draws of `P(child | parents)` of every family of `network`, one for each of `wide`.
         """
-        cells = Tables(network, lambda node: _project_rows(wide, network.family(node)), draws=wide.cells.draws)
-        twins = None if wide.twins is None else projected(wide.twins, network)
-        return replace(wide, cells=cells, twins=twins, saturated=wide)
+
+        def rows(node: str) -> Floats:
+            own = network.family(node)
+            return np.asarray(wide.cells[node]) if wide.network.family(node) == own else wide.law.rows_of(own)
+
+        cells = Tables(network, rows, draws=wide.cells.draws)
+        return replace(wide, cells=cells, twins=wide.twins and projected(wide.twins, network), saturated=wide)
 
     def save(self, path: str | Path, *, replace: bool = False) -> None:
         """Write the draws to a file, whole or not at all: it answers every question as these do, to the last digit.
@@ -447,16 +438,6 @@ class PosteriorDraws(Intervals):
             raise InputError(f"this posterior has {have} draws, asked for {n}; make it with more draws")
         picked = rng.permutation(have)[:n]
         return self.cells.of_draws(picked)
-
-
-def _project_rows(wide: PosteriorDraws, family: Scope) -> Floats:
-    """Rows of a public family under the joint law of draws under a larger network, shape `(*parents, child, draws)`."""
-    own = wide.network.family(family[-1])
-    if set(own) == set(family):
-        return np.asarray(wide.cells[family[-1]].transpose([*map(own.index, family), len(family)]))
-    law = elimination.joint(wide.law.cells, family, {})
-    total = law.sum(axis=-2, keepdims=True)
-    return np.where(total > 0, law / np.where(total > 0, total, 1.0), 1 / law.shape[-2])
 
 
 def require_posterior(posterior: object) -> None:

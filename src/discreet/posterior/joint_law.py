@@ -21,21 +21,20 @@ Source: Deming and Stephan (1940), Csiszar (1975) for proportional fitting; Jiro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache
 from itertools import combinations, islice
 
 import numpy as np
 
 from discreet.inference.clique_laws import fit_laws
 from discreet.model.arrays import Array, Floats, margin
-from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.law_plan import LawPlan
 from discreet.posterior.pooled.discrepancy import INTERACTION_SIZES, draw_interaction
-from discreet.posterior.pooled.family_laws import family_laws
+from discreet.posterior.pooled.family_laws import move_to_families
 
 TOURS = 20
 """Of proportional fitting through all cliques."""
@@ -47,61 +46,6 @@ AMPLITUDE_STEPS = 200
 """Of the EM algorithm."""
 MOST_DOUBTED_TRIPLES = 400
 """In cliques; more of them cost more than they say."""
-LEAST_TWINS, MOST_TWIN_STEP = 320, 3
-"""Twins that a joint law has at least, if there are as many draws: they tell the part of the noise within about .05.
-And of how many draws one has a twin otherwise: twins then cost a third of the draws."""
-
-
-def twin_step(draws: int) -> int:
-    """Of how many draws one has a twin in the joint law.
-
-    Example:
-        >>> twin_step(1000), twin_step(100)
-        (3, 1)
-    """
-    return min(max(1, draws // LEAST_TWINS), MOST_TWIN_STEP)
-
-
-def pick_twins(twins: Tables) -> Tables:
-    """Those twins that a joint law has, of one for each draw."""
-    draws = twins.draws or 1
-    return twins.of_draws(np.arange(0, draws, twin_step(draws)))
-
-
-@dataclass(frozen=True, eq=False)
-class JointLaw:
-    """One joint law of all variables under every draw.
-
-    Args:
-        network: over the variables, whose rows were drawn.
-        cells: rows of a network over the variables, and perhaps a hidden one; shape `(*parents, child, draws)`.
-        make_twins: makes the same of the twins of some draws; None where there are none.
-        plan: of the law; None where nothing but rows was drawn.
-    """
-
-    network: Network
-    cells: Tables
-    make_twins: Callable[[], Tables] | None = None
-    plan: LawPlan | None = None
-
-    @staticmethod
-    def of_rows(cells: Tables, twins: Tables | None) -> JointLaw:
-        """The law of a network's rows alone, of whose draws all have twins, or none."""
-        return JointLaw(cells.network, cells, None if twins is None else partial(pick_twins, twins))
-
-    @property
-    def step(self) -> int:
-        """Of how many draws one has a twin, from the first on."""
-        return twin_step(self.cells.draws or 1)
-
-    @cached_property
-    def twins(self) -> Tables | None:
-        """Rows as `cells`, of the twins of one in every `step` draws; made when they are first asked for."""
-        return None if self.make_twins is None else self.make_twins()
-
-    def reads(self, names: Iterable[str]) -> bool:
-        """Whether all that tables tell of some variables together is in the law."""
-        return self.plan is None or self.plan.reads(names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,13 +65,16 @@ class Doubt:
     is_loose: Callable[[Scope], bool]
 
 
-def fit_joint_law(plan: LawPlan, cells: Tables, drawn: Mapping[Scope, Array], doubt: Doubt) -> Tables:
+def fit_joint_law(
+    plan: LawPlan, cells: Tables, families: Mapping[str, Floats], drawn: Mapping[Scope, Array], doubt: Doubt
+) -> Tables:
     """Fit the law.
 
     Args:
         plan: of it.
         cells: rows of the network, shape `(*parents, child, draws)`.
-        drawn: laws of the plan's sets, and of parents that are not joined, shape `(*sizes, draws)`.
+        families: their laws, by node.
+        drawn: laws of the plan's sets, shape `(*sizes, draws)`.
         doubt: of what was not measured.
 
     Returns:
@@ -135,13 +82,14 @@ def fit_joint_law(plan: LawPlan, cells: Tables, drawn: Mapping[Scope, Array], do
     """
     assert plan.tree is not None
     network, draws = plan.network, cells.draws or 1
-    families = family_laws(cells, drawn)
     singles = {node: margin(law, network.family(node), (node,)) for node, law in families.items()}
     factors: list[tuple[Scope, Array]] = [(network.family(node), cells[node]) for node in network.nodes]
     if plan.doubt and doubt.pairs is not None:
         factors += _doubt_pairs(plan.hidden, singles, doubt, draws)
     factors += _doubt_triples(plan, singles, doubt)
-    targets: list[tuple[Scope, Array]] = [(part, drawn[part]) for part in plan.sets]
+    targets: list[tuple[Scope, Array]] = [
+        (part, move_to_families(drawn[part], part, network, families)) for part in plan.sets
+    ]
     targets += [(network.family(node), families[node]) for node in network.nodes]
     found = fit_laws(plan.tree, factors, targets, tours=TOURS)
     return Tables(plan.wide, {name: rows for name, (_, rows) in found.rows.items()}, draws=draws)

@@ -10,13 +10,14 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from discreet.model.arrays import Array, Ints
+from discreet.model.arrays import Array, Floats, Ints
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.completed_sets import complete_set
-from discreet.posterior.joint_law import Doubt, JointLaw, fit_joint_law
-from discreet.posterior.law_plan import LawPlan
+from discreet.posterior.joint_law import Doubt, fit_joint_law
+from discreet.posterior.law_plan import JointLaw, LawPlan
+from discreet.posterior.pooled.family_laws import family_laws
 from discreet.posterior.pooled.measured_sets import DrawnSet, MeasuredSets
 
 Assume = Literal["network", "robust"]
@@ -95,13 +96,16 @@ class LawParts:
 
     def _fit_seen(self) -> JointLaw:
         """Fit the law of what was seen, and of twins."""
+        sets = self.sets
         if self.plan.tree is None:
-            return replace(JointLaw.of_rows(self.sets.cells, self.sets.twins), plan=self.plan)
+            return replace(JointLaw.of_rows(sets.cells, sets.twins), plan=self.plan)
         drawn = self.draw_all()
-        cells = self._fit(self.sets.cells, {part: one.law for part, one in drawn.items()}, DRAW_STREAM)
+        laws = {part: drawn[part].law for part in self.plan.sets}
+        cells = self._fit(sets.cells, self.families, laws, DRAW_STREAM)
 
         def make_twins() -> Tables:
-            return self._fit(self.sets.some_twins, {part: one.twins for part, one in drawn.items()}, TWIN_STREAM)
+            twins = {part: drawn[part].twins for part in self.plan.sets}
+            return self._fit(sets.some_twins, self._twin_families, twins, TWIN_STREAM)
 
         return JointLaw(self.network, cells, make_twins, self.plan)
 
@@ -110,45 +114,58 @@ class LawParts:
         assert self.complete is not None
         cells, schema = self.complete.rows, self.sets.network.schema
         if self.plan.tree is not None:
-            laws = {part: self.complete.parents[part] for part in self.plan.parents}
+            parents = {part: self.complete.parents[part] for part in self.plan.parents}
+            laws = dict[Scope, Array]()
             for part in self.plan.sets:
                 gaps = [schema[name].missing is not None for name in part]
                 laws[part] = complete_set(self._draw_set(part).law.astype(np.float64), gaps)
-            cells = self._fit(cells, laws, DRAW_STREAM)
+            cells = self._fit(cells, family_laws(cells, parents), laws, DRAW_STREAM)
         return JointLaw(self.network, cells, plan=self.plan)
+
+    def draw_all(self) -> Mapping[Scope, DrawnSet]:
+        """Draws of parents that are not joined and of all sets of the plan, made as far as they are not."""
+        return {**self._draw_parents(), **{part: self._draw_set(part) for part in self.plan.sets}}
 
     def _draw_set(self, part: Scope) -> DrawnSet:
         """Draw a set, if that is not done."""
         if part not in self.drawn:
-            self.drawn[part] = self.sets.draw(part)
+            self.drawn[part] = self.sets.draw(part, self.families, self._twin_families)
         return self.drawn[part]
 
-    def draw_all(self) -> Mapping[Scope, DrawnSet]:
-        """Draws of all sets of the plan, made as far as they are not."""
-        network, found = self.sets.network, {part: self._draw_set(part) for part in self.plan.sets}
+    def _draw_parents(self) -> dict[Scope, DrawnSet]:
+        """Draw the laws of parents that are not joined, as far as it is not done."""
+        network = self.sets.network
         for node in network.order:
             parents = network.parents[node]
-            if parents in self.plan.parents and parents not in found:
-                if parents not in self.drawn:
-                    assert self.count_parents is not None
-                    self.drawn[parents] = self.sets.draw_parents(parents, self.count_parents(node))
-                found[parents] = self.drawn[parents]
-        return found
+            if parents in self.plan.parents and parents not in self.drawn:
+                assert self.count_parents is not None
+                self.drawn[parents] = self.sets.draw_parents(parents, self.count_parents(node))
+        return {parents: self.drawn[parents] for parents in self.plan.parents}
 
-    def _fit(self, cells: Tables, drawn: Mapping[Scope, Array], stream: int) -> Tables:
+    @cached_property
+    def families(self) -> Mapping[str, Floats]:
+        """Laws of the families of what was seen, by node."""
+        return family_laws(self.sets.cells, {part: one.law for part, one in self._draw_parents().items()})
+
+    @cached_property
+    def _twin_families(self) -> Mapping[str, Floats]:
+        """The same of the twins that the joint law has."""
+        return family_laws(self.sets.some_twins, {part: one.twins for part, one in self._draw_parents().items()})
+
+    def _fit(self, cells: Tables, families: Mapping[str, Floats], drawn: Mapping[Scope, Array], stream: int) -> Tables:
         """Fit the law of some draws."""
         pairs = self.sets.pair_sizes if self.plan.doubt else None
         doubt = Doubt(pairs, self.sets.triple_sizes, partial(self.sets.generator, more=stream), self.is_loose)
-        return fit_joint_law(self.plan, cells, drawn, doubt)
+        return fit_joint_law(self.plan, cells, families, drawn, doubt)
 
     def is_loose(self, triple: Scope) -> bool:
         """Whether no table and no family holds three variables, and their pairs are measured or doubtful."""
         inside = set(triple)
-        held = [*self.sets.tables, *self._families]
+        held = [*self.sets.tables, *self._family_sets]
         known = all(frozenset(pair) in self.sets.pairs for pair in combinations(triple, 2))
         return (known or self.assume == "robust") and not any(part.issuperset(inside) for part in held)
 
     @cached_property
-    def _families(self) -> tuple[frozenset[str], ...]:
+    def _family_sets(self) -> tuple[frozenset[str], ...]:
         """Families of the network."""
         return tuple(frozenset(self.network.family(node)) for node in self.network.nodes)

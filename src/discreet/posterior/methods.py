@@ -65,8 +65,6 @@ from discreet.releases.external_figures import External
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.release import Release
 
-__all__ = ["Method", "able_methods", "noise_aware", "restore_source", "rows_below_noise"]
-
 Method = Literal["auto", "exact", "pooled", "particles", "choice", "family", "sequential"]
 """How a release is read: "auto" takes the preferred one of those that can. "exact": Markov chains over the records;
 "pooled": noisy tables, pooled by least squares; "particles": released draws of parameters; "choice": choices among

@@ -28,8 +28,6 @@ from discreet.posterior.totals import told_law
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.release import Release
 
-__all__ = ["LawWeights", "read_law_weights"]
-
 MakeUp = Callable[[int, int, np.random.Generator], Mapping[str, npt.ArrayLike]]
 """From a law's place in the list, a number of records and a source of randomness to records: by name of the design's
 variables their values."""

@@ -29,17 +29,14 @@ import scipy
 from scipy.special import gammaln
 
 from discreet.errors import DiscreetError
-from discreet.model.arrays import Floats, Ints
+from discreet.model.arrays import Array, Floats, Ints
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
-from discreet.model.tables import Array, Tables
+from discreet.model.tables import Tables
 from discreet.posterior.totals import MOST_EXPECTED_RECORDS, TotalLaw, log_flat_law, normal_law, told_law, total_laws
 from discreet.releases.kinds.parameter_draws import ParameterDraws, Trimming
 from discreet.releases.release import Release
 from discreet.theory.lattice import resolution_for
 from discreet.theory.truncated import LARGEST_CONCENTRATION, SMALLEST_CONCENTRATION, log_beta_mass
-
-__all__ = ["independent_worth", "next_step", "parameter_cells"]
-
 
 LEAST_PARTICLES = 400
 """Fewest particles, however few draws are wanted."""

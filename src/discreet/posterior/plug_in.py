@@ -11,9 +11,10 @@ from functools import partial
 
 import numpy as np
 
+from discreet.model.arrays import Array
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.randomness import Seed, as_generator
-from discreet.model.tables import Array, Tables
+from discreet.model.tables import Tables
 from discreet.posterior.basis import Basis
 from discreet.posterior.family_draws import family_rows
 from discreet.posterior.joint_draws import PosteriorDraws, Source, prior_for
@@ -35,8 +36,6 @@ from discreet.releases.kinds.noisy_tables import NoisyTables
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.kinds.scored_choice import ScoredChoice
 from discreet.releases.release import Release
-
-__all__ = ["plug_in"]
 
 
 def plug_in(

@@ -25,9 +25,6 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 
-__all__ = ["leaves_open", "missing_arcs", "projected", "saturated"]
-
-
 MOST_FAMILY_CELLS = 1000
 """Of a family that is enlarged: rows of larger ones would have few records each, and what a table says of its pairs
 would be below their noise."""

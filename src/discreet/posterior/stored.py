@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from hashlib import sha256
@@ -37,16 +37,13 @@ from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.fit_check import FitCheck, Tested
 from discreet.posterior.joint_draws import DRAWS_FIRST_LINE, Mixing, PosteriorDraws
-from discreet.posterior.joint_law import twin_step
 from discreet.posterior.law_parts import Assume, LawParts
+from discreet.posterior.law_plan import twin_step
 from discreet.posterior.methods import Method, restore_source
 from discreet.posterior.pooled.cell_weights import COMPONENTS
 from discreet.posterior.pooled.measured_sets import DrawnSet, MeasuredSets
 from discreet.releases.codec import Part
 from discreet.releases.combined import Combined, Evidence, evidence_of, loads
-
-__all__ = ["check_draws", "evidence_in", "from_bytes", "load_draws", "save_draws", "to_bytes"]
-
 
 DRAWS_VERSION = 2
 HEAD_BYTES = 8
@@ -56,7 +53,6 @@ CHECKSUM_BYTES = 32
 DRAWS_NAME = "posterior draws"
 ROW_SUM_TOLERANCE, LAW_TOLERANCE = 1e-9, 1e-4
 """How far a row's sum may be from 1, and that of a set's law, which is stored in single precision."""
-EMPTY: npt.NDArray[np.float32] = np.empty(0, np.float32)
 
 
 class _Generator(Part):
@@ -196,8 +192,7 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
         generator=_store_generator(source.rng),
         fit=_Fit.model_validate_json(json.dumps(asdict(basis.fit_check))) if checked else None,
     )
-    text = head.model_dump_json().encode()
-    text += b" " * (-len(text) % HEAD_BYTES)
+    text = _fill_up(head.model_dump_json().encode())
     arrays = [
         *(() if source.prior is None else (source.prior.alpha[node] for node in network.nodes)),
         *cells.values(),
@@ -205,19 +200,28 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
         *(() if parts is None else (parts.sets.weights,)),
     ]
     body = [np.ascontiguousarray(array, "<f8").tobytes() for array in arrays]
-    told = np.concatenate([array.ravel() for one in sets.values() for array in one], dtype="<f4") if sets else EMPTY
-    body.append(np.pad(told, (0, told.size % 2)).tobytes())
+    body.append(_join_singles([array for one in sets.values() for array in one]))
     # The head begins at a multiple of 8 bytes, and so do the arrays.
     content = b"".join(
         [
-            DRAWS_FIRST_LINE,
-            b"\0" * (-len(DRAWS_FIRST_LINE) % HEAD_BYTES),
+            _fill_up(DRAWS_FIRST_LINE, b"\0"),
             len(text).to_bytes(HEAD_BYTES, "little"),
             text,
             *body,
         ]
     )
     return content + sha256(content).digest()
+
+
+def _fill_up(text: bytes, by: bytes = b" ") -> bytes:
+    """Bytes filled up to a multiple of 8."""
+    return text + by * (-len(text) % HEAD_BYTES)
+
+
+def _join_singles(arrays: Sequence[npt.NDArray[np.float32]]) -> bytes:
+    """Arrays in single precision, filled up to a multiple of 8 bytes."""
+    joined = np.concatenate([array.ravel() for array in arrays], dtype="<f4") if arrays else np.empty(0, np.float32)
+    return np.pad(joined, (0, joined.size % 2)).tobytes()
 
 
 def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = None) -> PosteriorDraws:

@@ -14,9 +14,6 @@ from discreet.inference import elimination
 from discreet.model.arrays import Floats, Ints
 from discreet.model.tables import Tables
 
-__all__ = ["MOST_EXPECTED_RECORDS", "TotalLaw", "log_flat_law", "normal_law", "told_law", "total_laws"]
-
-
 BINS_PER_FOLD = 8
 """Bins of a total's law where its draws are too few, or absent: an eighth of a factor e."""
 DRAWS_PER_BIN = 25

@@ -15,8 +15,6 @@ from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.privacy.ledger import Account, Ledger
 from discreet.privacy.settings import ledger_address
 
-__all__ = ["DEFAULT_ACCOUNT", "DEFAULT_LIMIT", "DefaultAccountWarning", "default_account"]
-
 DEFAULT_ACCOUNT = "default"
 """Name of the default account."""
 DEFAULT_LIMIT = Guarantee(epsilon=3, delta="0.000001", relation=Relation.ADD_REMOVE, unit="record")

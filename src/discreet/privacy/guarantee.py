@@ -20,21 +20,6 @@ from typing import SupportsFloat, TypeVar
 
 from discreet.errors import InputError, printable
 
-__all__ = [
-    "RECORD_RELATIONS",
-    "Guarantee",
-    "Number",
-    "Relation",
-    "amplified",
-    "as_rational",
-    "as_text",
-    "before_sampling",
-    "begins_with_amount",
-    "compose",
-    "convert",
-    "for_each",
-]
-
 Number = Rational | Decimal | SupportsFloat | str
 """What a budget may be given as: an int, Fraction, Decimal, decimal text, or a float (read as its shortest text)."""
 Value = TypeVar("Value")

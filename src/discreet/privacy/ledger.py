@@ -31,8 +31,6 @@ from discreet.privacy.ledger_words import (
     refuse_other,
 )
 
-__all__ = ["Account", "Balance", "Charge", "Ledger"]
-
 T = TypeVar("T")
 
 

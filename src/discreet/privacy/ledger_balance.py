@@ -10,8 +10,6 @@ from discreet.errors import InputError
 from discreet.privacy.guarantee import Guarantee, as_text
 from discreet.privacy.ledger_entries import Entry, Refusal, Share
 
-__all__ = ["Balance", "Charge", "balance_of", "charge_of", "limit_of"]
-
 
 @dataclass(frozen=True)
 class Charge:

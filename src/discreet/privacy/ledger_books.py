@@ -21,8 +21,6 @@ import sqlalchemy as sa
 
 from discreet.privacy.ledger_entries import COLUMNS, Entry, Refusal, Share, following, is_sound, subjects_of
 
-__all__ = ["VERSION", "Books", "PostgresBooks", "SqliteBooks", "script"]
-
 VERSION = 2
 """Version of the tables."""
 T = TypeVar("T", Entry, Share)

@@ -24,8 +24,6 @@ import sqlalchemy as sa
 
 from discreet.errors import DiscreetError, InputError, shown
 
-__all__ = ["Database", "shown_address"]
-
 T = TypeVar("T")
 
 WAIT_S = 60

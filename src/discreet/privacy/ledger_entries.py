@@ -17,20 +17,6 @@ from typing import Any
 
 from discreet.errors import InputError, shown
 
-__all__ = [
-    "COLUMNS",
-    "PERSON",
-    "PURPOSE",
-    "Entry",
-    "Refusal",
-    "Share",
-    "following",
-    "is_sound",
-    "subjects_of",
-    "verify",
-    "verify_document",
-]
-
 SUM_BITS = 10_000
 """Most bits of the numerator or denominator of all charges together: what is then left of a limit still prints."""
 PERSON, PURPOSE = "person ", "purpose "

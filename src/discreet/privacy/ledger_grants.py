@@ -16,8 +16,6 @@ from discreet.privacy.ledger_books import VERSION, PostgresBooks, script
 from discreet.privacy.ledger_database import Database, shown_address
 from discreet.privacy.ledger_words import other_version
 
-__all__ = ["OWNER", "Grant", "grant", "grant_sql"]
-
 OWNER = "discreet_owner"
 """Role that owns a ledger, and cannot log in."""
 

@@ -13,17 +13,6 @@ from discreet.privacy.ledger_balance import Balance
 from discreet.privacy.ledger_books import VERSION
 from discreet.privacy.ledger_entries import Refusal
 
-__all__ = [
-    "beyond_limit",
-    "forgets",
-    "in_words",
-    "likeness",
-    "other_version",
-    "price_in",
-    "refuse_illegible",
-    "refuse_other",
-]
-
 NAME_LIMIT = 80
 """Most characters of a new name: what a message quotes whole."""
 ALIKE_LETTERS = str.maketrans(

@@ -23,8 +23,6 @@ from typing import Any
 
 from discreet.errors import InputError, listed, shown, shown_path
 
-__all__ = ["DEFAULT_LEDGER", "address_of", "ledger_address"]
-
 DEFAULT_LEDGER = "~/.local/state/discreet/ledger.db, or discreet/ledger.db under XDG_STATE_HOME"
 """Where the ledger is that nothing names, for a reader."""
 FILE_BYTES = 2**16

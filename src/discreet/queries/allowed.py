@@ -25,9 +25,6 @@ from discreet.errors import InputError
 from discreet.model.arrays import Floats
 from discreet.model.schema import Scope
 
-__all__ = ["Allowed", "allowed_bounds"]
-
-
 MOST_BOUNDED_STATES, MOST_BOUNDED_ROWS = 4096, 64
 """Of a question's joint law, and rows of its answer: some milliseconds for each row and draw."""
 BOUNDED_DRAWS = 40

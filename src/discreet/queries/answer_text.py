@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from discreet.queries.answers import Answer, AnswerRow
     from discreet.queries.regress import Regression
 
-__all__ = ["answer_lines", "assumption_lines", "evidence_lines", "state_text"]
-
 MOST_VARIABLES_A_LINE = 3
 """Most variables of a joint state that are shown on one line."""
 

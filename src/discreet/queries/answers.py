@@ -13,8 +13,6 @@ from discreet.posterior.basis import Mark
 from discreet.queries.answer_text import answer_lines
 from discreet.queries.bin_laws import Inside
 
-__all__ = ["Answer", "AnswerRow", "Answers", "EvidenceProbability"]
-
 
 class AnswerRow(TypedDict):
     """A number of an answer, with its interval; `Answer` says what each key holds.

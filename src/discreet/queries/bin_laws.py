@@ -28,8 +28,6 @@ from discreet.errors import InputError, shown
 from discreet.model.arrays import Floats
 from discreet.model.schema import Variable
 
-__all__ = ["BinLaw", "Inside", "check_inside"]
-
 Inside = Literal["log-linear", "uniform"]
 """Law inside bins."""
 STEEPEST_RISE = 30.0

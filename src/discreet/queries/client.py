@@ -16,8 +16,6 @@ from discreet.releases.combined import Evidence, evidence_of, loads
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.release import Release
 
-__all__ = ["Client", "ServedReleases"]
-
 
 class ServedReleases(tuple[Mapping[str, Any], ...], Framed):
     """What a server says of its releases, one mapping each.

@@ -21,9 +21,6 @@ from discreet.posterior.pooled.plain_pairs import find_pairs_without_bias, move_
 from discreet.queries.bin_laws import BinLaw, Inside
 from discreet.queries.given import PosteriorGiven
 
-__all__ = ["MOST_JOINT_STATES", "Column", "ColumnLaw", "Moments", "column_moments", "covariance"]
-
-
 MOST_JOINT_STATES = 4096
 """Joint states of target and covariates up to which their joint law is taken whole, as `answer` does."""
 MOST_LAW_VALUES = 2**23

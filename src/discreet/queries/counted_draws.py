@@ -9,9 +9,6 @@ from discreet.errors import InputError
 from discreet.model.arrays import Floats
 from discreet.model.query_grammar import Query
 
-__all__ = ["keep_possible", "possible_draws", "refuse_impossible", "resample"]
-
-
 MOST_LEFT_OUT = 0.5
 """Share of the draws above which an answer is refused: evidence that most of the posterior rules out is a mistake of
 whoever gave it, or of the network."""

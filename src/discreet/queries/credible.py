@@ -7,9 +7,6 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.model.arrays import Floats
 
-__all__ = ["check_level", "credible_interval"]
-
-
 TWO_PIECES_SHARE = 0.95
 """Share of the shortest interval's length that two pieces may have to be taken: chance makes them a little shorter."""
 

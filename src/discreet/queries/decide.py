@@ -18,6 +18,7 @@ from discreet.inference import elimination
 from discreet.model.arrays import Floats
 from discreet.model.intervals import Intervals, text_table
 from discreet.model.network import Network
+from discreet.model.query_grammar import Probability, parse_query
 from discreet.model.randomness import Seed
 from discreet.model.tables import Tables
 from discreet.model.text_tables import fold
@@ -26,10 +27,8 @@ from discreet.posterior.joint_draws import Posterior
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.decision_draws import asked_draws, best_response, condition, effective_draws, refuse_outside
 from discreet.queries.given import both_given
-from discreet.queries.query import ROW_LIMIT, Probability, parse_query
+from discreet.queries.query import ROW_LIMIT
 from discreet.theory.bounds import response_error
-
-__all__ = ["Decision", "decide", "payoff"]
 
 R = TypeVar("R")
 LARGEST_UTILITY = 1e100

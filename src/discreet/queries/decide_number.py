@@ -30,8 +30,6 @@ from discreet.queries.query import ROW_LIMIT
 from discreet.theory.checks import positive, probability
 from discreet.theory.number_losses import Band, NumberLoss, number_loss
 
-__all__ = ["NumberDecision", "Quantity", "decide_number", "one_probability"]
-
 Quantity: TypeAlias = str | Callable[[Tables], Floats]
 """A query for one probability, or a function of cells `(*parents, child, draws)` to shape (draws,)."""
 

@@ -14,8 +14,6 @@ from discreet.model.randomness import Seed
 from discreet.posterior.diagnostics import effective_size
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws
 
-__all__ = ["asked_draws", "best_response", "condition", "effective_draws", "refuse_outside", "renewable"]
-
 Integers = npt.NDArray[np.intp]
 
 LEAST_DRAWS_OF_A_CHAIN = 8

@@ -23,23 +23,6 @@ from discreet.releases.combined import Evidence, evidence_of
 from discreet.releases.external_figures import External
 from discreet.theory.number_losses import number_loss
 
-__all__ = [
-    "answer_document",
-    "decision_document",
-    "external_document",
-    "fit_document",
-    "named_ends",
-    "origin_document",
-    "prediction_document",
-    "read_answer",
-    "read_decision",
-    "read_number_decision",
-    "read_prediction",
-    "read_regression",
-    "regression_document",
-    "source_document",
-]
-
 Document = dict[str, Any]
 
 

@@ -43,8 +43,6 @@ from discreet.theory.divergence import (
 )
 from discreet.theory.likelihood_sensitivity import record_loss
 
-__all__ = ["describe_promise", "explain"]
-
 TOLD_UNITS = (1, 2, 5, 10)
 """Of changes that are told, as far as a reading can change by them."""
 TOLD_BELIEFS = (0.01, 0.5)

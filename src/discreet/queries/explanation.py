@@ -15,8 +15,6 @@ from discreet.model.intervals import Framed
 from discreet.model.text_tables import fold
 from discreet.queries.row_shares import Dependence
 
-__all__ = ["Change", "Changes", "Divergence", "Explanation", "OtherPrior", "Promise", "Telling"]
-
 SHOWN_TABLES = 4
 """Tables that are named of those that an answer depends on, and families of those that the noise moves most."""
 

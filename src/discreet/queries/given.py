@@ -20,13 +20,10 @@ from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.basis import Basis
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws, law_of
-from discreet.posterior.joint_law import JointLaw
 from discreet.posterior.law_parts import LawParts
+from discreet.posterior.law_plan import JointLaw
 from discreet.queries.answers import Answer, EvidenceProbability
 from discreet.queries.credible import credible_interval
-
-__all__ = ["Given", "PosteriorGiven", "both_given"]
-
 
 Kind = TypeVar("Kind", bound=np.generic)
 

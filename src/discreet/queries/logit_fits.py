@@ -14,9 +14,6 @@ import numpy as np
 
 from discreet.model.arrays import Floats
 
-__all__ = ["logit_fits"]
-
-
 RIDGE = 1e-6
 """Of the squared standardised coefficients, in shares of the records."""
 NEWTON_STEPS, STEP_HALVINGS = 100, 40

@@ -6,9 +6,6 @@ import numpy as np
 
 from discreet.model.arrays import Floats
 
-__all__ = ["noise_share"]
-
-
 ROUNDING_DEVIATION = 1e-12
 """Standard deviation of a probability that is taken for a rounding error."""
 

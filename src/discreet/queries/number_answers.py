@@ -17,8 +17,6 @@ from discreet.queries.bin_laws import BinLaw
 from discreet.queries.counted_draws import resample
 from discreet.queries.credible import credible_interval
 
-__all__ = ["number_draws", "number_row"]
-
 
 def number_draws(asked: NumberQuery, law: BinLaw) -> tuple[Floats, Floats, Floats]:
     """What is asked, draw by draw.

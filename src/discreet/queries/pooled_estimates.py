@@ -35,9 +35,6 @@ from discreet.errors import InputError
 from discreet.model.arrays import Floats
 from discreet.model.intervals import Intervals, text_table
 
-__all__ = ["PooledEstimate", "pool_estimates"]
-
-
 QUADRATURE_NODES = 200
 """Of the quadrature over S."""
 CROWDING_POWER = 2

@@ -26,15 +26,14 @@ from discreet.model.arrays import Floats
 from discreet.model.frames import arrow_column, arrow_table, read_guarded
 from discreet.model.network import Network
 from discreet.model.progress import under_way
+from discreet.model.query_grammar import Probability
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
 from discreet.posterior.basis import Mark
 from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws, law_of
 from discreet.queries.credible import check_level, credible_interval
-from discreet.queries.query import Probability, answer
-
-__all__ = ["Prediction", "predict", "read_evidence"]
+from discreet.queries.query import answer
 
 Codes = npt.NDArray[np.int32]
 Positions = npt.NDArray[np.intp]

@@ -44,8 +44,6 @@ from discreet.queries.credible import check_level
 from discreet.queries.given import both_given
 from discreet.queries.logit_fits import logit_fits
 
-__all__ = ["MADE_UP_POINTS", "Kind", "Regression", "regress"]
-
 Kind = Literal["linear", "logistic"]
 Assume = Literal["network", "robust"]
 Points = tuple[slice, Floats, Floats, Floats]

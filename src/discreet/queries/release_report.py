@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 jinja2 = import_late("jinja2")
 
-__all__ = ["promise_words", "report", "report_policy"]
-
 MOST_UNCERTAIN = 10
 """Probabilities of the network that are named as the least certain."""
 MOST_LISTED_STATES = 12

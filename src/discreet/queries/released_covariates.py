@@ -11,8 +11,6 @@ from discreet.posterior.design.laws import WeightedPoints
 from discreet.posterior.joint_draws import Posterior
 from discreet.queries.synthetic import sample
 
-__all__ = ["released_covariates"]
-
 
 def released_covariates(
     posterior: Posterior, design: Design, *, rng: Seed = None, points: int = 4096

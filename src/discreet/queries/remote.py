@@ -45,8 +45,6 @@ from discreet.theory.number_losses import number_loss
 if TYPE_CHECKING:
     from discreet.queries.query import Assume
 
-__all__ = ["RemotePosterior"]
-
 QUERIES_AT_ONCE, RECORDS_AT_ONCE = 500, 2000
 """Of one request; more go in several."""
 BLOCK = 65_536

@@ -24,8 +24,6 @@ from discreet.queries.decision_draws import renewable
 from discreet.theory.checks import probability
 from discreet.theory.number_losses import NumberLoss
 
-__all__ = ["Responder"]
-
 R = TypeVar("R")
 
 

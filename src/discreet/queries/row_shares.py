@@ -23,9 +23,6 @@ from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.credible import credible_interval
 from discreet.theory.query_error import RowEffects, row_effects
 
-__all__ = ["Dependence", "PseudoRecord", "RowShare", "dependence"]
-
-
 ROUNDING_VARIANCE = 1e-24
 """Variance of a probability that is taken for a rounding error."""
 TIE_TOLERANCE = 1e-9

@@ -36,8 +36,6 @@ from discreet.queries.credible import credible_interval
 from discreet.releases.kinds.noisy_sums import NoisyMoments
 from discreet.releases.release import Release
 
-__all__ = ["STATES", "Metric", "Score", "accuracy_network", "error_design", "read_score"]
-
 Metric = Literal["accuracy", "mean absolute error"]
 
 STATES = ("wrong", "right")

@@ -28,8 +28,6 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from discreet.errors import DiscreetError, InputError, require, shown
 
-__all__ = ["BODY_BYTES", "RecordStream", "Wire"]
-
 TOKEN_VARIABLE = "DISCREET_TOKEN"
 BODY_BYTES = 2**20
 """Most that a server takes in the body of a request, unless it was told otherwise."""

@@ -34,10 +34,8 @@ from discreet.releases.document import Document
 from discreet.releases.external_figures import FORMAT as EXTERNAL_FORMAT
 from discreet.releases.external_figures import External, read_external
 from discreet.releases.kinds.chosen_network import ChosenNetwork
-from discreet.releases.release import FORMAT as RELEASE_FORMAT
 from discreet.releases.release import Release, read_release
-
-__all__ = ["Combined", "Evidence", "combine", "evidence_of", "load", "loads", "payers_of", "refuse_counting_twice"]
+from discreet.releases.release_head import FORMAT as RELEASE_FORMAT
 
 FORMAT = "discreet-combined"
 VERSION = 1

@@ -31,21 +31,6 @@ if TYPE_CHECKING:
 readers = import_late("discreet.posterior.methods")
 """Whoever reads a release stands above it; `Document.posterior` alone looks up: a start in one line."""
 
-__all__ = [
-    "DesignPart",
-    "Document",
-    "GuaranteePart",
-    "NetworkPart",
-    "NormalPart",
-    "read_design",
-    "read_design_file",
-    "read_guarantee",
-    "read_network",
-    "write_design",
-    "write_guarantee",
-    "write_network",
-]
-
 
 class Document(ABC):
     """What was measured, as JSON: a release, figures by others, or several of them."""

@@ -27,8 +27,6 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.releases.external_figures import External, StatedNoise, measured
 from discreet.releases.measurement import NoiseLaw
 
-__all__ = ["measured_cells", "measured_mbi"]
-
 FIGURE_COLUMNS = ("count", "value")
 """Columns that may have the figures."""
 SCALE_COLUMN = "scale"

@@ -47,8 +47,6 @@ from discreet.releases.document import (
 from discreet.releases.measurement import NO_NOISE, Measurement, NoiseLaw, spread
 from discreet.releases.release_rows import measured_rows
 
-__all__ = ["FORMAT", "External", "ExternalPart", "StatedNoise", "measured", "read_external"]
-
 FORMAT = "discreet-external"
 VERSION = 1
 LARGEST_FIGURE = 2.0**60

@@ -21,21 +21,6 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Relation
 
-__all__ = [
-    "KNOWN_VARIANCE",
-    "NO_NOISE",
-    "CellNoise",
-    "Measurement",
-    "NoiseLaw",
-    "Released",
-    "Reported",
-    "Scores",
-    "Star",
-    "laplace_variance",
-    "noise_variance",
-    "spread",
-]
-
 NO_NOISE = 2.0**63
 """Scales from here on fit into no table: its numbers have 64 bits."""
 KNOWN_VARIANCE = 1e-6

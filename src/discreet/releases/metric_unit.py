@@ -8,8 +8,6 @@ from discreet.errors import shown
 from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Guarantee, Relation
 
-__all__ = ["unit_lines"]
-
 
 def unit_lines(guarantee: Guarantee, variables: Iterable[Variable]) -> list[str]:
     """What the amount of a metric's unit is an amount of; its words alone may say anything.

@@ -18,8 +18,6 @@ from discreet.model.limits import check_name
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.releases.codec import Part
 
-__all__ = ["MOST_RECORDS", "MOST_WEIGHED", "PolicyPart", "RecordsPolicy"]
-
 MOST_RECORDS = 1000
 """Of a unit: each costs a thousandth of epsilon then."""
 MOST_WEIGHED = 12

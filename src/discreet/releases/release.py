@@ -45,8 +45,6 @@ from discreet.releases.release_rows import facts_html, release_facts, release_ro
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FORMAT", "Release", "read_release", "release_schema"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Release(Document, Framed):

@@ -15,12 +15,13 @@ import numpy as np
 import pydantic
 
 from discreet.errors import InputError, shown
+from discreet.model.arrays import Array
 from discreet.model.design import Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.json_files import json_text, read_json
 from discreet.model.limits import DOCUMENT_BYTES, at_most, check_name, free_cells
 from discreet.model.network import Network
-from discreet.model.tables import Array, Tables
+from discreet.model.tables import Tables
 from discreet.releases.codec import Part, Positive, check_part, decode, encode, shaped, union_of
 from discreet.releases.document import (
     DesignPart,
@@ -36,8 +37,6 @@ from discreet.releases.document import (
 )
 from discreet.releases.kinds import DesignCalibration, TableCalibration
 from discreet.releases.policy import PolicyPart
-
-__all__ = ["FORMAT", "VERSION", "DesignHead", "NetworkHead", "require_readable", "write_head"]
 
 FORMAT = "discreet-release"
 VERSION = 1

@@ -34,8 +34,6 @@ from discreet.releases.measurement import Measurement
 if TYPE_CHECKING:
     from discreet.releases.release import Release
 
-__all__ = ["facts_html", "measured_rows", "release_facts", "release_rows"]
-
 Rows = Iterator[dict[str, Any]]
 
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Relation
 
-__all__ = ["Sensitivity", "cells_moved", "sensitivity"]
-
 
 @dataclass(frozen=True)
 class Sensitivity:

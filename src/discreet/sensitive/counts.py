@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError, listed, require
-from discreet.model.arrays import margin
+from discreet.model.arrays import Array, margin
 from discreet.model.network import Network
 from discreet.model.progress import under_way
 from discreet.model.schema import Scope
-from discreet.model.tables import Array, Tables
+from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Relation
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.count_sensitivity import Sensitivity, sensitivity
@@ -30,8 +30,6 @@ from discreet.sensitive.local_counts import local_tables
 from discreet.sensitive.records import Records, kept, refuse_faulty
 from discreet.theory.audit_size import all_pairs
 from discreet.theory.star_cover import star_cover
-
-__all__ = ["COUNT_LIMIT", "Counts", "count", "count_codes"]
 
 CELL_LIMIT = 2**24
 """Most cells of one family's table: 128 MiB, and about two minutes of exact noise."""

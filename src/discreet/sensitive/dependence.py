@@ -37,8 +37,6 @@ import numpy as np
 from discreet.model.arrays import Ints
 from discreet.privacy.guarantee import Relation
 
-__all__ = ["DEPENDENCE_RECORDS", "SCORE_STEPS", "dependence", "dependence_sensitivity"]
-
 SCORE_STEPS = 16
 """Steps of a record that scores are rounded to."""
 DEPENDENCE_RECORDS = 2**48

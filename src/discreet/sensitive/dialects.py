@@ -23,20 +23,6 @@ from ibis.common.typing import VarTuple
 from discreet.errors import InputError
 from discreet.sensitive.values import INFINITE, NUMBER, whole
 
-__all__ = [
-    "TEXT",
-    "bytewise",
-    "declared",
-    "digest",
-    "engine_of",
-    "is_missing",
-    "is_present",
-    "matches",
-    "number",
-    "require_known",
-    "teach",
-]
-
 Rule = Callable[[Any, Any], Any]
 """From a compiler of Ibis and the SQL of a value to SQL."""
 

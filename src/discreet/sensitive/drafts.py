@@ -12,8 +12,6 @@ from discreet.sensitive.records import without
 from discreet.sensitive.sources import arrow, open_source
 from discreet.sensitive.values import is_number
 
-__all__ = ["draft_schema"]
-
 
 def draft_schema(
     source: Any, *, table: str | None = None, most_states: int = 50, na_values: Iterable[str] = ()

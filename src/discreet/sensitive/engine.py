@@ -29,8 +29,6 @@ from discreet.sensitive.dialects import number
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["FOLDER_VARIABLE", "MEMORY_SHARE", "open_engine", "query_batches", "text_numbers"]
-
 FOLDER_VARIABLE = "DISCREET_TMPDIR"
 """Environment variable with the folder that private folders are made in; without, the system's for temporary files."""
 MEMORY_SHARE = 0.5

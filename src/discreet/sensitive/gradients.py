@@ -14,20 +14,12 @@ from typing import NoReturn
 import numpy as np
 
 from discreet.model.arrays import Floats, Ints
-from discreet.model.design import GRID_STEPS, CurvaturePart, Design
+from discreet.model.design import GRID_STEPS, Design
+from discreet.model.noise_shapes import CurvaturePart
 from discreet.model.response import Response, response_of
 from discreet.privacy.guarantee import Relation
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.rows import Rows
-
-__all__ = [
-    "Gradients",
-    "curvature_sensitivity",
-    "gradient_sensitivity",
-    "squared_gradient_sensitivity",
-    "sum_gradients",
-]
-
 
 GRADIENT_PIECE = 2**12
 """Records of a block that are computed with at once: what is made of them stays in a processor's cache."""

@@ -16,14 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from discreet.model.arrays import Array
 from discreet.model.schema import Scope, Variable
-from discreet.model.tables import Array
 from discreet.sensitive.dialects import engine_of
 from discreet.sensitive.records import Records, codes, decode, grouping
 from discreet.sensitive.sources import arrow
 from discreet.sensitive.units import STEPS, amount
-
-__all__ = ["Joint", "grouped_joints"]
 
 AT_ONCE = (
     "athena",

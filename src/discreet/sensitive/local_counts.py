@@ -18,16 +18,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from discreet.model.arrays import Array
 from discreet.model.schema import Scope, Variable
-from discreet.model.tables import Array
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.engine import text_numbers
 from discreet.sensitive.record_files import Blocks
 from discreet.sensitive.records import MISSING, UNKNOWN, missing_code
 from discreet.sensitive.sources import Local, guarded_read
 from discreet.sensitive.values import canonical, is_number, other_spellings
-
-__all__ = ["LocalTables", "local_tables"]
 
 COUNTED_PIECE = 2**14
 """Records that are counted at a time: their codes and positions stay in the cache of a core."""

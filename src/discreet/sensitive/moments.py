@@ -18,8 +18,6 @@ from discreet.privacy.guarantee import Relation
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.rows import Rows
 
-__all__ = ["Moments", "moment_sensitivity", "sum_moments"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Moments:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 datasets = import_late("pyarrow.dataset")
 """It loads pandas where that is installed."""
 
-__all__ = ["STORES", "is_dataset", "open_dataset", "open_store"]
-
 STORES = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "file")
 """What URLs of files begin with."""
 

@@ -10,8 +10,6 @@ from discreet.model.tables import Tables
 from discreet.sensitive.counts import count
 from discreet.sensitive.records import read_records
 
-__all__ = ["public_counts"]
-
 
 def public_counts(
     data: Any,

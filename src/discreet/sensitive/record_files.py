@@ -26,18 +26,6 @@ from discreet.errors import InputError, shown, shown_path
 from discreet.sensitive.engine import query_batches
 from discreet.sensitive.values import PREVIOUS
 
-__all__ = [
-    "BLOCK",
-    "COLUMN_LIMIT",
-    "FOOTER_LIMIT",
-    "HEADER_LIMIT",
-    "Blocks",
-    "is_data",
-    "open_file",
-    "parse_csv",
-    "positions",
-]
-
 COLUMN_LIMIT = 2**14
 """Most columns of a file, as in a spreadsheet: the engine takes about 0.1 ms for each, wanted or not."""
 HEADER_LIMIT = 2**20

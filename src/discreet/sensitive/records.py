@@ -24,23 +24,6 @@ from discreet.sensitive.sources import Local, arrow, open_source
 from discreet.sensitive.units import Unit, UnitUse, check_unit_type, few_of_each, unit_use, with_previous
 from discreet.sensitive.values import PREVIOUS, canonical, is_number, markers, other_spellings, pattern
 
-__all__ = [
-    "MISSING",
-    "Faults",
-    "Records",
-    "check",
-    "check_units",
-    "codes",
-    "decode",
-    "grouping",
-    "kept",
-    "missing_code",
-    "numbers",
-    "read_records",
-    "refuse_faulty",
-    "without",
-]
-
 MISSING = -1
 """Code of a missing value; states have the codes 0, 1, ..."""
 UNKNOWN = -2

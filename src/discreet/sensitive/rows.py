@@ -28,8 +28,6 @@ from discreet.sensitive.local_counts import local_columns
 from discreet.sensitive.records import Records, codes, kept, numbers, read_records, refuse_faulty
 from discreet.sensitive.sources import arrow_blocks
 
-__all__ = ["BLOCK", "Rows", "read_rows"]
-
 RECORDS_LIMIT = 2**29
 """Most records: sums of their products, of at most 2^24 each, stay within 2^53, where floats are exact."""
 BLOCK = 2**16

@@ -18,8 +18,6 @@ from discreet.model.own_factors import OwnFactor
 from discreet.releases.policy import RecordsPolicy
 from discreet.sensitive.rows import Rows
 
-__all__ = ["ScoreSums", "score_sums"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScoreSums:

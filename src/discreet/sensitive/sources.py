@@ -28,8 +28,6 @@ from discreet.sensitive.object_stores import STORES, is_dataset, open_dataset, o
 from discreet.sensitive.record_files import BLOCK, Blocks, open_file, parse_csv, positions
 from discreet.sensitive.spark import SPARK, hush, is_spark_frame, open_spark, spark_table
 
-__all__ = ["Local", "arrow", "arrow_blocks", "guarded_read", "open_source"]
-
 T = TypeVar("T")
 BlockReader = Callable[[Sequence[str]], Blocks | None]
 

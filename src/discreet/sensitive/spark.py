@@ -12,8 +12,6 @@ import ibis
 
 from discreet.errors import InputError
 
-__all__ = ["SPARK", "hush", "is_spark_frame", "open_spark", "spark_table"]
-
 SPARK = ("sc", "spark")
 """What URLs of Spark begin with."""
 

@@ -31,17 +31,6 @@ from discreet.sensitive.dialects import number as number_in
 from discreet.sensitive.sources import arrow
 from discreet.sensitive.values import PREVIOUS
 
-__all__ = [
-    "STEPS",
-    "Unit",
-    "UnitUse",
-    "amount",
-    "check_unit_type",
-    "few_of_each",
-    "unit_use",
-    "with_previous",
-]
-
 PLACE, NUMBER, STEPS = "discreet_place_in_unit", "discreet_records_of_unit", "discreet_steps_of_record"
 """Names of columns that no table has."""
 

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping
 from discreet.errors import InputError
 from discreet.model.schema import Schema, Variable
 
-__all__ = ["INFINITE", "NUMBER", "PREVIOUS", "canonical", "is_number", "markers", "other_spellings", "pattern", "whole"]
-
 BLANKS = " \t\r\n"
 """What may stand around a number or a logical word."""
 NUMBER = (

@@ -40,8 +40,6 @@ from discreet.server.readings import Reading, Readings
 from discreet.server.server_limits import ServerLimits
 from discreet.server.shelf import Shelf, Version
 
-__all__ = ["OPERATIONS", "Operation", "Serving", "api_routes", "listed_release"]
-
 
 @dataclass(frozen=True, eq=False)
 class Serving:

@@ -22,12 +22,11 @@ from discreet.server import replies
 from discreet.server.api import Serving, api_routes
 from discreet.server.connections import Connection
 from discreet.server.gate import Gate
-from discreet.server.pages import page_questions, page_routes
+from discreet.server.pages import page_routes
+from discreet.server.release_page import page_questions
 from discreet.server.server_limits import ServerLimits
 from discreet.server.shelf import Shelf
 from discreet.server.tokens import TokenFile
-
-__all__ = ["Settings", "application", "serve"]
 
 KEEP_ALIVE_SECONDS = 30
 M_ARENA_MAX, MOST_ARENAS = -8, 4

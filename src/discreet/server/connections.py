@@ -13,8 +13,6 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from discreet.server.problems import Problem, problem_response
 
-__all__ = ["Connection"]
-
 HEAD_BYTES = 2**18
 """Of the head of a request."""
 HEAD_LINES = 100

@@ -20,8 +20,6 @@ from discreet.server.metrics import Meter
 from discreet.server.problems import Problem
 from discreet.server.server_limits import ServerLimits
 
-__all__ = ["MOST_STREAMS", "AnswerCache", "Desk", "Made", "check_work", "return_memory"]
-
 T = TypeVar("T")
 OVERHEAD_BYTES = 500
 """Of an answer that is kept, beside its content: its key, and what holds both."""

@@ -29,8 +29,6 @@ from discreet.server.problems import Problem, problem_response
 from discreet.server.server_limits import ServerLimits
 from discreet.server.tokens import TokenFile
 
-__all__ = ["COOKIE", "FRAME_POLICY", "Gate"]
-
 COOKIE = "discreet_token"
 OPEN_PATHS = ("/healthz", "/enter", "/static/")
 """What everybody may ask: whether the server is there, where a token is entered, and how that page looks."""

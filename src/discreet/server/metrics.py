@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter, process_time
 
-__all__ = ["Meter"]
-
 SECONDS = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
 """Ends of the bins of durations."""
 HELP = {

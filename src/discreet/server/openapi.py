@@ -11,8 +11,6 @@ from discreet.server.problems import PROBLEMS
 if TYPE_CHECKING:
     from discreet.server.api import Operation
 
-__all__ = ["MEDIA_OF", "openapi_document"]
-
 MEDIA_OF = {
     "csv": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",

@@ -17,8 +17,6 @@ from discreet.server.problems import Problem
 
 jinja2 = import_late("jinja2")
 
-__all__ = ["page_response", "problem_page", "root_of", "send_static", "static_name"]
-
 TEMPLATES = (
     "frame.html",
     "release.html",

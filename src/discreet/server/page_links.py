@@ -16,18 +16,6 @@ from discreet.model.network import Network
 from discreet.model.query_grammar import Probability, read_query
 from discreet.server.parameters import Asked, Level, Missing, Text, read_evidence
 
-__all__ = [
-    "KEPT",
-    "MOST_CHARACTERS",
-    "CompareRequest",
-    "PageRequest",
-    "StateLinks",
-    "address",
-    "evidence_texts",
-    "given_query",
-    "quoted_states",
-]
-
 KEPT = "\0"
 """Stands in a fragment that is kept where each page puts what it carries on: its query. No text of a page has it."""
 

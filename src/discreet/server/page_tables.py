@@ -17,17 +17,6 @@ from discreet.queries.answers import Answer, Answers
 from discreet.server.page_links import StateLinks, quoted_states
 from discreet.server.picture import draw_mark, percent
 
-__all__ = [
-    "answer_notes",
-    "answer_table",
-    "compare_table",
-    "evidence_words",
-    "expected_table",
-    "number_table",
-    "reach_of",
-    "state_table",
-]
-
 MOST_NOTES = 40
 """Lines of what answers assume that a page has."""
 

@@ -44,15 +44,12 @@ from discreet.server.release_page import (
     ask_query,
     ask_states,
     ask_structure,
-    page_questions,
     promises,
     shows_network,
 )
 from discreet.server.shelf import Version
 from discreet.server.tokens import TokenFile
 from discreet.server.work import marginals_work
-
-__all__ = ["page_questions", "page_routes"]
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 """That pages link to; an address may have any other."""

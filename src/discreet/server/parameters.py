@@ -17,24 +17,6 @@ from discreet.model.limits import QUERIES, QUERY_CHARACTERS
 from discreet.model.schema import Schema
 from discreet.server.problems import Problem
 
-__all__ = [
-    "Asked",
-    "DecisionRequest",
-    "ExplainRequest",
-    "FitRequest",
-    "MarginalsRequest",
-    "NoRequest",
-    "PredictRequest",
-    "QueryRequest",
-    "Records",
-    "RegressRequest",
-    "ReportRequest",
-    "SyntheticRequest",
-    "read_address",
-    "read_body",
-    "read_evidence",
-]
-
 Level = Annotated[
     float,
     Field(

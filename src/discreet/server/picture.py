@@ -22,8 +22,6 @@ from discreet.model.schema import Variable
 from discreet.queries.answers import Answer
 from discreet.server.page_links import StateLinks, quoted_states
 
-__all__ = ["MARKS", "REFUTED_MARK", "draw_mark", "draw_network", "percent"]
-
 HEAD_PIXELS, STATE_PIXELS, FOOT_PIXELS = 40, 17, 6
 """Heights of what a box has: its name with what its answer rests on, each state, and what is left below."""
 GAP_PIXELS, MARGIN_PIXELS = 46, 14

@@ -10,8 +10,6 @@ from starlette.responses import Response
 from discreet.errors import DiscreetError
 from discreet.model.json_files import json_text
 
-__all__ = ["PROBLEMS", "Problem", "problem_response"]
-
 PROBLEMS: Mapping[str, tuple[int, str]] = MappingProxyType(
     {
         "bad-request": (400, "The question cannot be asked"),

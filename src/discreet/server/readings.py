@@ -28,8 +28,6 @@ from discreet.server.problems import Problem
 from discreet.server.server_limits import ServerLimits
 from discreet.server.shelf import Version, content_digest, without_folders
 
-__all__ = ["Gaps", "Reading", "Readings"]
-
 Gaps = Literal["at-random", "state"]
 """What is made of missing values that were kept."""
 DRAWS, SEED = 1000, 0

@@ -34,19 +34,6 @@ from discreet.server.problems import Problem
 from discreet.server.readings import Reading
 from discreet.server.work import marginals_work, query_work
 
-__all__ = [
-    "ask_expected",
-    "ask_fit_words",
-    "ask_numbers",
-    "ask_picture",
-    "ask_query",
-    "ask_states",
-    "ask_structure",
-    "page_questions",
-    "promises",
-    "shows_network",
-]
-
 MOST_DRAWN = 250
 """Variables of a network that is drawn without being asked for."""
 MOST_PRINTED = 40

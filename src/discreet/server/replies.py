@@ -65,22 +65,6 @@ from discreet.server.work import (
     report_work,
 )
 
-__all__ = [
-    "Question",
-    "ask_decision",
-    "ask_explanation",
-    "ask_fit",
-    "ask_marginals",
-    "ask_prediction",
-    "ask_queries",
-    "ask_regression",
-    "ask_report",
-    "csv_of",
-    "json_of",
-    "parse",
-    "synthetic_chunks",
-]
-
 CSV = "text/csv; charset=utf-8"
 MOST_VALUES = 2**22
 """Of records, in all their columns; only records that leave most of them out can have more in a body."""

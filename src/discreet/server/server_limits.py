@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-__all__ = ["ServerLimits"]
-
 
 @dataclass(frozen=True)
 class ServerLimits:

@@ -29,8 +29,6 @@ from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.release import Release
 from discreet.server.problems import Problem
 
-__all__ = ["Kind", "Shelf", "Version", "content_digest", "without_folders"]
-
 Kind = Literal["network", "family", "states", "weights", "structure"]
 """What a release answers with: probabilities of a network, also of a family's parameters, or of the states of one
 variable; coefficients of a regression or a direction; a network that was chosen, and nothing else."""

@@ -25,8 +25,6 @@ from discreet.model.json_files import file_stamp, json_text, read_json, read_tex
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["TokenFile", "add_token", "revoke_token"]
-
 TOKEN_BYTES = 32
 FILE_BYTES = 2**20
 MOST_DAYS = 366

@@ -20,20 +20,6 @@ from discreet.queries.column_moments import MOST_JOINT_STATES
 from discreet.queries.query import ROW_LIMIT
 from discreet.queries.regress import MADE_UP_POINTS
 
-__all__ = [
-    "CHECK_CELLS",
-    "EXPLANATION_CELLS",
-    "ROW_CELLS",
-    "explanation_work",
-    "marginals_work",
-    "prediction_work",
-    "query_work",
-    "quick_bound",
-    "record_work",
-    "regression_work",
-    "report_work",
-]
-
 ROW_CELLS = 80
 """Of one row of an answer, for each draw: its interval and the part of the noise."""
 SAMPLED_CELLS_SHARE = 4

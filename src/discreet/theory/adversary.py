@@ -13,8 +13,6 @@ import math
 from discreet.errors import InputError
 from discreet.theory.checks import not_negative, positive, probability
 
-__all__ = ["best_distance", "least_distinguishable", "least_misses", "moved_belief", "records_to_tell"]
-
 
 def moved_belief(prior: float, epsilon: float) -> float:
     """Largest probability that a belief can become, where its odds move by exp(epsilon) at most.

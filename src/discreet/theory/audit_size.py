@@ -20,18 +20,6 @@ from discreet.model.network import Network
 from discreet.model.query_grammar import Query, check_names, parse_query
 from discreet.model.schema import Scope
 
-__all__ = [
-    "SELECTION_SHARE",
-    "Audit",
-    "affordable_pairs",
-    "all_pairs",
-    "audit_of",
-    "audited_pairs",
-    "chosen_pairs",
-    "pairs_asked",
-    "prefers_gaussian",
-]
-
 SHARE_DEVIATION = 0.005
 """Standard deviation that the noise may give a share of a measured pair, of however many records."""
 LEAST_PAIRS = 3

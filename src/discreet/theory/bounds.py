@@ -10,15 +10,6 @@ import math
 from discreet.theory.checks import not_negative, positive, probability
 from discreet.theory.number_losses import NumberLoss, band_width
 
-__all__ = [
-    "each_failure",
-    "largest_error",
-    "largest_integer_noise",
-    "log_union",
-    "plan_draws",
-    "response_error",
-]
-
 
 def largest_integer_noise(cells: int, scale: float, failure: float) -> int:
     """Bound that all of some variates of integer noise keep.

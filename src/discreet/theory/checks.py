@@ -6,8 +6,6 @@ import sys
 
 from discreet.errors import InputError
 
-__all__ = ["not_negative", "positive", "probability"]
-
 
 def positive(**numbers: float) -> None:
     """Refuse numbers that are not finite and greater than 0.

@@ -19,21 +19,6 @@ from scipy.special import gammaln, logsumexp, xlogy
 from discreet.errors import InputError
 from discreet.model.arrays import Floats, Ints
 
-__all__ = [
-    "Choices",
-    "clt_log_choices",
-    "clt_log_marginal",
-    "exact_log_choices",
-    "exact_log_marginal",
-    "histograms",
-    "lower_log_marginal",
-    "normal_log_law",
-    "principal",
-    "simulated_log_choices",
-    "upper_log_marginal",
-]
-
-
 NATS_LIMIT = 500
 """Widest factor of a record: beyond it a ratio of two overflows, and nobody is protected."""
 COMPOSITIONS_LIMIT, TERMS_BLOCK = 1_000_000, 2**21

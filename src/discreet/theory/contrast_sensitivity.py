@@ -19,8 +19,6 @@ from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Relation
 from discreet.theory.contrasts import Family, contract, contrasts, families
 
-__all__ = ["CoefficientSensitivity", "contrast_sensitivity"]
-
 SEARCH_CELLS = 10_000_000
 """Most cells of all tables in the search for the sensitivity: a fraction of a second."""
 

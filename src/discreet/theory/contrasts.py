@@ -29,22 +29,10 @@ import numpy.typing as npt
 from scipy.special import bdtrc
 
 from discreet.errors import InputError
-from discreet.model.arrays import Floats, Ints
+from discreet.model.arrays import Array, Floats, Ints
 from discreet.model.network import Network
 from discreet.model.schema import Scope
-from discreet.model.tables import Array, Tables
-
-__all__ = [
-    "Family",
-    "coefficients",
-    "contract",
-    "contrasts",
-    "families",
-    "family_tables",
-    "stealth_shift",
-    "table_map",
-]
-
+from discreet.model.tables import Tables
 
 MATRIX_LIMIT = 2**24
 """Most entries of a matrix over the cells of one table: 128 MB, a table of 4,096 cells."""

@@ -20,17 +20,6 @@ from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Relation
 from discreet.theory.checks import not_negative
 
-__all__ = [
-    "dirichlet_kl",
-    "divergence_limits",
-    "expected_divergences",
-    "posterior_divergence_limit",
-    "range_distance",
-    "range_divergence",
-    "record_divergence",
-]
-
-
 VERTEX_STATES = 12
 """Most states of a row whose corners are looked at: rows of more have too many corners to look at each; a bound by
 tangents takes their place."""

@@ -22,15 +22,6 @@ from discreet.model.score_tables import SCORE_STEPS
 from discreet.privacy.guarantee import Relation
 from discreet.theory.checks import probability
 
-__all__ = [
-    "CategoricalFactor",
-    "DirectionFactor",
-    "Factor",
-    "spread_candidates",
-    "standard_normals",
-]
-
-
 CANDIDATES_LIMIT = 1000
 """Most candidates: the width of a factor looks at all pairs."""
 EXTREME_SETTING = 1e12

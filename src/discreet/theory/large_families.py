@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from discreet.model.network import Network
 
-__all__ = ["NOISY_ROW_ERROR", "largest_table", "without_large"]
-
 NOISY_ROW_ERROR = 0.5
 """Expected error of a row of probabilities, averaged over nodes and before it saturates, from which families lose
 parents. Below lie child and alarm at epsilon .1, above barley up to 3."""

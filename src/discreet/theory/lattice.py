@@ -22,9 +22,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 from discreet.errors import InputError
 from discreet.model.arrays import Floats, Ints
 
-__all__ = ["LARGEST_EXPONENT", "LatticeLaw", "lattice_law", "resolution_for"]
-
-
 BINARY_STEPS = 2048
 """Steps of the grid for two states: finer than any noise that is worth its name."""
 SHARED_STEPS = 768

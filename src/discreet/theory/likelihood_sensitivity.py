@@ -16,8 +16,6 @@ from discreet.model.arrays import Ints
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Relation
 
-__all__ = ["floor_for", "log_range", "ranges", "record_loss", "widest_range"]
-
 
 def log_range(size: int, floor: float) -> float:
     """Range of a trimmed variable's log probability: `Lambda = ln((1 - (K - 1) w) / w)`.

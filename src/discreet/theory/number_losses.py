@@ -44,8 +44,6 @@ from discreet.errors import InputError, shown
 from discreet.model.arrays import Floats
 from discreet.theory.checks import positive, probability
 
-__all__ = ["Absolute", "Band", "Interval", "NumberLoss", "Quantile", "Squared", "band_width", "number_loss"]
-
 Named: TypeAlias = float | tuple[float, float]
 """What is named: a number, or the ends of an interval."""
 

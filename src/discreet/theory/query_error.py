@@ -24,9 +24,6 @@ from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 
-__all__ = ["RowEffects", "query_deviation", "query_gradient", "row_effects"]
-
-
 GRADIENT_CELLS = 50_000_000
 """Most entries of the tables that are differentiated at once: 400 MB."""
 

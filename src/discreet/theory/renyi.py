@@ -19,9 +19,6 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee, Relation
 
-__all__ = ["delta_of", "dirichlet_renyi", "temper_for"]
-
-
 LEAST_DELTA = 1e-300
 """Smallest delta that floating point tells from 0."""
 GAMMA_ROUNDING = 16 * float(np.finfo(np.float64).eps)

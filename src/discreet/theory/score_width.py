@@ -12,9 +12,6 @@ from discreet.model.arrays import Ints
 from discreet.model.score_tables import ScoreTable
 from discreet.privacy.guarantee import Relation
 
-__all__ = ["metric_width", "score_width"]
-
-
 PAIRS_LIMIT = 2**32
 """Most pairs of bins, times candidates, that are compared: two seconds."""
 

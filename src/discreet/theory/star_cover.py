@@ -21,12 +21,11 @@ from functools import lru_cache
 from itertools import combinations, pairwise
 
 from discreet.errors import InputError
+from discreet.model.graphs import AXES, COVER_CELLS
 from discreet.model.limits import STAR_DIMENSIONS
-from discreet.model.network import AXES, COVER_CELLS, Network
+from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.theory.stars import star_variances
-
-__all__ = ["Group", "group_costs", "readers", "shared_by", "star_cover", "star_lengths"]
 
 Group = tuple[Scope, ...]
 """Tables that are released with noise that agrees on what all of them share; or one table."""

@@ -27,8 +27,6 @@ import scipy
 from discreet.inference.interactions import Blur
 from discreet.model.arrays import Floats, Ints
 
-__all__ = ["StarVariances", "simulated_star", "star_blurs", "star_variances"]
-
 LEAST_VARIANCE = 1e-6
 """Least variance, which is left of noise which never shows: its tables still have a proper weight."""
 

@@ -20,8 +20,6 @@ from scipy.special import gammaln
 from discreet.errors import InputError
 from discreet.model.arrays import Floats
 
-__all__ = ["LARGEST_CONCENTRATION", "SMALLEST_CONCENTRATION", "log_beta_mass", "truncated_beta"]
-
 Mask = npt.NDArray[np.bool_]
 
 SMALLEST_CONCENTRATION, LARGEST_CONCENTRATION = 1e-6, 1e12

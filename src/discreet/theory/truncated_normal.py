@@ -35,8 +35,6 @@ from discreet.errors import InputError
 from discreet.model.arrays import Floats
 from discreet.privacy.guarantee import Relation
 
-__all__ = ["expected_tries", "sampler_loss", "truncated_normal"]
-
 Source = Callable[[int], Floats]
 """From a number to so many independent variates."""
 

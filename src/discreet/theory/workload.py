@@ -42,8 +42,6 @@ from discreet.model.tables import Tables
 from discreet.theory.star_cover import Group, group_costs, shared_by, star_lengths
 from discreet.theory.stars import star_blurs
 
-__all__ = ["default_shares", "workload_error", "workload_shares", "workload_variances"]
-
 Noise = Literal["laplace", "gaussian"]
 Part = tuple[tuple[str, ...], Mapping[str, int], Ints]
 

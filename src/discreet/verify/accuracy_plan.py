@@ -15,16 +15,6 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.verify.plan_text import plan_text
 from discreet.verify.width_curves import NEXT_TO_NOTHING
 
-__all__ = [
-    "BUDGET_FACTORS",
-    "FIRST_EPSILON",
-    "HIGHEST_EPSILON",
-    "LOWEST_EPSILON",
-    "NORMAL_ERROR",
-    "AccuracyPlan",
-    "PlannedWidth",
-]
-
 LOWEST_EPSILON, HIGHEST_EPSILON = 0.01, 100.0
 """Budgets that are looked at: below the one next to nothing is told, above the other noise is less than a record."""
 FIRST_EPSILON = 1.0

@@ -73,8 +73,6 @@ from discreet.verify.tiny_data import (
     units_of,
 )
 
-__all__ = ["CONFIDENCE", "Finding", "audit"]
-
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Record = tuple[Any, ...]

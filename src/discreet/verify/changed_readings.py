@@ -14,8 +14,6 @@ from discreet.model.design import Design
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 
-__all__ = ["changed_readings"]
-
 Data = tuple[tuple[Any, ...], ...]
 
 MOST_PAIRED_BINS = 12

@@ -21,7 +21,8 @@ from scipy.special import log_ndtr, logsumexp, ndtr
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.k_norm import BALL_SLACK
 from discreet.mechanisms.objective_perturbation import POLISH_ERROR, corners_of
-from discreet.model.design import GRID_STEPS, Normal, Shape
+from discreet.model.design import GRID_STEPS, Normal
+from discreet.model.noise_shapes import Shape
 from discreet.model.response import Response, response_of
 from discreet.privacy.guarantee import Guarantee
 from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS, ObjectiveNoise
@@ -29,8 +30,6 @@ from discreet.releases.kinds.weight_draws import Truncation
 from discreet.sensitive.rows import Rows
 from discreet.verify.losses import length
 from discreet.verify.script import Answers, Leak, Script
-
-__all__ = ["objective_loss", "truncation_loss"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

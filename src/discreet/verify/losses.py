@@ -13,10 +13,8 @@ import numpy.typing as npt
 from scipy.stats import binom
 
 from discreet.mechanisms.k_norm import BALL_SLACK
-from discreet.model.design import Shape
+from discreet.model.noise_shapes import Shape
 from discreet.verify.script import Leak, Log
-
-__all__ = ["length", "loss", "refuse_leaks", "star_length"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

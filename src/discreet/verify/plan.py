@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from discreet.errors import DiscreetError, InputError
 from discreet.inference import elimination
+from discreet.inference.sampling import sample_codes
 from discreet.mechanisms import mechanisms_over
 from discreet.mechanisms.crossing import Mechanism, Statistic, simulate, statistic_of
 from discreet.mechanisms.objective_perturbation import minimiser
@@ -26,7 +27,6 @@ from discreet.posterior.design.weight_posterior import quick_estimate, read_weig
 from discreet.posterior.methods import noise_aware
 from discreet.posterior.plug_in import plug_in
 from discreet.privacy.guarantee import Guarantee
-from discreet.queries.synthetic import sample_codes
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.releases.kinds.noisy_sums import NoisyMoments
@@ -35,8 +35,6 @@ from discreet.releases.release import Release
 from discreet.sensitive.counts import Counts, count_codes
 from discreet.sensitive.gradients import sum_gradients
 from discreet.sensitive.rows import Rows, read_rows
-
-__all__ = ["SAMPLING_ALONE", "Expected", "plan"]
 
 Floats = npt.NDArray[np.float64]
 

@@ -52,8 +52,6 @@ from discreet.verify.accuracy_plan import (
 from discreet.verify.plan import MOST_PLANNED_RECORDS
 from discreet.verify.width_curves import WidthCurves, fit_widths
 
-__all__ = ["plan_accuracy"]
-
 WIDTH_DRAWS = 400
 """Draws of each posterior: the ends of one interval are off by a tenth of its half-width, those of four by 5 %."""
 NOISELESS_RELEASES = 2

@@ -18,8 +18,6 @@ from discreet.releases.kinds.scored_choice import ScoredChoice, ScoredNoise
 from discreet.sensitive.counts import count_codes
 from discreet.verify.plan import MOST_PLANNED_RECORDS, SAMPLING_ALONE
 
-__all__ = ["ExpectedDraw", "plan_score"]
-
 Floats = npt.NDArray[np.float64]
 
 

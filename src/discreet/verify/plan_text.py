@@ -11,8 +11,6 @@ from discreet.privacy.guarantee import as_text
 if TYPE_CHECKING:
     from discreet.verify.accuracy_plan import AccuracyPlan
 
-__all__ = ["plan_text", "widths_text"]
-
 
 def plan_text(plan: AccuracyPlan, width: int | None = None) -> str:
     """What is needed, its parts, and what other budgets and numbers of records would give.

@@ -17,11 +17,10 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism, Statistic
-from discreet.model.design import Normal, Shape
+from discreet.model.design import Normal
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.noise_shapes import Shape
 from discreet.releases.kinds.parameter_draws import Tempering
-
-__all__ = ["NOISE_SCRIPTS", "Answers", "Leak", "Log", "Lost", "Script", "logged", "numbers"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -24,23 +24,6 @@ from discreet.sensitive.counts import Counts
 from discreet.sensitive.rows import read_rows
 from discreet.theory.likelihood_sensitivity import log_range
 
-__all__ = [
-    "FEW_KINDS",
-    "MOST_KINDS",
-    "Unit",
-    "audit_choices",
-    "audit_designs",
-    "audit_networks",
-    "audit_readings",
-    "columns_of",
-    "crowd_of",
-    "kinds_of",
-    "neighbours",
-    "rests_of",
-    "statistic_from",
-    "units_of",
-]
-
 Floats = npt.NDArray[np.float64]
 Record = tuple[Any, ...]
 Unit = tuple[Record, ...]

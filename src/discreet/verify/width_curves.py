@@ -16,8 +16,6 @@ from scipy.special import stdtrit
 
 from discreet.model.arrays import Floats
 
-__all__ = ["NEXT_TO_NOTHING", "WidthCurves", "fit_widths"]
-
 NEAR = math.log(4)
 """Distance from the wanted budget, as a logarithm, at which a release counts for exp(-1/2)."""
 USUAL_SLOPE, SLOPE_DEVIATION = -0.75, 0.35

@@ -33,9 +33,6 @@ from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.kinds.noisy_sums import NoisyMoments
 from discreet.releases.release import Release
 
-__all__ = ["ComponentPosterior", "Spectrum", "component_draws", "quick_components"]
-
-
 COMPONENT_CHAINS, COMPONENT_WARM_UP, LEAST_SWEEPS, JUDGED_SWEEPS = 4, 300, 2000, 250
 """Of each chain: sweeps that are thrown away, fewest after them, and fewest of those that are kept, to judge it by."""
 COMPONENT_MIXING = (1.1, 50)

@@ -39,9 +39,6 @@ from discreet.posterior.design.many_classes import (
 from discreet.posterior.design.noisy_gram import ESTIMATE_SEED, SlopeLaw, gram_draws, slope_law
 from discreet.releases.kinds.gradient_trace import GradientTrace
 
-__all__ = ["curvature_draws", "curvature_estimate"]
-
-
 LARGEST_WEIGHT = 1e60
 """Weights and noise beyond which squares of squares overflow."""
 

@@ -30,8 +30,6 @@ from discreet.theory.checks import positive
 from discreet.theory.choice_likelihood import lower_log_marginal, normal_log_law, upper_log_marginal
 from discreet.theory.factors import DirectionFactor, standard_normals
 
-__all__ = ["Chosen", "DirectionDraws", "Method", "angles", "direction_draws", "direction_log_likelihood", "mean_axis"]
-
 Method = Literal["lower", "upper", "clt"]
 Target = Callable[[Floats, Floats], Floats]
 """Logarithm of prior times likelihood, shape (chains,), of directions (chains, k) and numbers of records (chains,)."""

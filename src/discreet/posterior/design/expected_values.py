@@ -14,8 +14,6 @@ from discreet.model.arrays import Floats
 from discreet.model.design import Design
 from discreet.posterior.design.weight_posterior import WeightPosterior
 
-__all__ = ["Expected", "expected_values", "feature_rows"]
-
 MOST_VALUES = 2**22
 """Numbers of draws, records and outputs together that are held at once: 32 MiB."""
 

@@ -15,9 +15,6 @@ from scipy.special import logsumexp
 
 from discreet.model.arrays import Floats
 
-__all__ = ["DEGREES_OF_FREEDOM", "Density", "Evidence", "Reference", "WeightedDraws", "t_draws", "weighted_draws"]
-
-
 DEGREES_OF_FREEDOM = 5.0
 """Degrees of freedom of the t laws: tails heavier than the posterior's."""
 MOST_PROPOSAL_ROUNDS, PROPOSAL_WIDENING = 15, 1.3

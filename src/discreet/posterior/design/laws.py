@@ -22,21 +22,6 @@ from discreet.errors import InputError
 from discreet.model.arrays import Floats, read_only
 from discreet.model.design import Design
 
-__all__ = [
-    "Histograms",
-    "Law",
-    "PublicRows",
-    "UniformBox",
-    "UniformSphere",
-    "WeightedPoints",
-    "cosines",
-    "moment",
-    "moments_of",
-    "spread",
-    "uniform_law",
-]
-
-
 ANGLE_NODES = 128
 """Of the quadrature over the angle with a direction."""
 SPREAD_POINTS = 4096

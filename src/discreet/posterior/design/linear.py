@@ -37,9 +37,6 @@ import numpy.typing as npt
 from discreet.errors import InputError
 from discreet.model.arrays import Floats
 
-__all__ = ["Layout", "Moments", "moment_draws", "unpack"]
-
-
 LEAST_RESIDUAL_DEVIATION = 1e-3
 """Least standard deviation of the target's residual, in units in which the target lies in [-1, 1]."""
 LEAST_EFFECTIVE_PROPOSALS = 1000.0

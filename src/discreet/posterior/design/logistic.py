@@ -38,25 +38,12 @@ from scipy.special import expit, log_expit
 
 from discreet.errors import InputError
 from discreet.model.arrays import Floats, Ints
-from discreet.model.design import Shape
+from discreet.model.noise_shapes import Shape
 from discreet.posterior.design.importance import Density, Evidence, weighted_draws
 from discreet.posterior.design.laws import Law, WeightedPoints, moments_of, spread
 from discreet.posterior.design.slices import draw_by_slices
 from discreet.posterior.joint_draws import Mixing
 from discreet.theory.checks import positive
-
-__all__ = [
-    "LabelledPoints",
-    "LogisticDraws",
-    "NoiseLaw",
-    "NoisyGradients",
-    "gradient_evidence",
-    "logistic_draws",
-    "noise_variance",
-    "normal_sums",
-    "public_evidence",
-]
-
 
 COVARIANCE_POINTS = 256
 """That tell a covariance to some per cent; the mean needs all points of a law."""

@@ -26,18 +26,6 @@ from discreet.model.response import Classes, response_of
 from discreet.posterior.design.noisy_gram import GramDraws, NoisySums, SlopeLaw, cut_normal, gram_draws, slope_law
 from discreet.releases.kinds.gradient_trace import GradientTrace
 
-__all__ = [
-    "INTERCEPT_DEVIATION",
-    "PREDICTOR_VARIANCE",
-    "centred",
-    "convexity_of",
-    "many_draws",
-    "many_estimate",
-    "sums_of",
-    "weight_ratios",
-]
-
-
 PREDICTOR_VARIANCE = 4.0
 """Variance of a linear predictor that all features together explain a priori: about what the model can tell."""
 INTERCEPT_DEVIATION = 5.0

@@ -18,9 +18,6 @@ from discreet.posterior.design.linear import Layout, Moments, unpack
 from discreet.posterior.design.noisy_gram import ESTIMATE_SEED, NoisySums, SlopeLaw, cut_normal, gram_draws, slope_law
 from discreet.releases.kinds.noisy_sums import GroupedMoments, NoisyMoments
 
-__all__ = ["normal_draws", "normal_estimate"]
-
-
 TARGET_MEAN_DEVIATION = 1 / 3
 """Deviation of the target's mean a priori, its bounds being -1 and 1."""
 LEAST_VARIANCE = 1e-6

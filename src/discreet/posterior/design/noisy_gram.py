@@ -35,9 +35,6 @@ from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from discreet.model.arrays import Floats
 
-__all__ = ["ESTIMATE_SEED", "GramDraws", "NoisySums", "SlopeLaw", "cut_normal", "gram_draws", "slope_law"]
-
-
 MOST_MATRICES, LEAST_MATRICES, MATRIX_WORK = 400, 50, 2e8
 """Matrices that are drawn: so many that their eigenvectors take a second or so."""
 LEAST_EIGENVALUE = 1e-6

@@ -20,9 +20,6 @@ from discreet.posterior.design.importance import DEGREES_OF_FREEDOM, Density, Re
 from discreet.posterior.diagnostics import describe_mixing, has_mixed, measure_mixing
 from discreet.posterior.joint_draws import Mixing
 
-__all__ = ["draw_by_slices"]
-
-
 SLICE_CHAINS = 8
 """Side by side, which costs little more than one where positions are read together."""
 LEAST_SLICE_STEPS = 200

@@ -22,9 +22,6 @@ import numpy as np
 from discreet.model.arrays import Floats
 from discreet.posterior.compiling import compiled
 
-__all__ = ["chain"]
-
-
 MOST_SHRINKS = 60
 """Most times that an interval shrinks: to 1e-15 of itself, in the mean. Then the chain stays."""
 MOST_NUMBER_TRIES = 100

@@ -32,19 +32,6 @@ from discreet.releases.kinds.weight_draws import WeightDraws
 from discreet.releases.release import Release
 from discreet.theory.factors import DirectionFactor
 
-__all__ = [
-    "PublicRecords",
-    "WeightPosterior",
-    "gradients_of",
-    "quick_estimate",
-    "read_weights",
-    "require_known",
-    "require_level",
-    "require_met",
-    "tails",
-]
-
-
 MIXING_BY_METHOD = {"slices": (1.01, 400), "walk": (1.1, 50)}
 """Largest R-hat and fewest effective draws, of the worst quantity, for intervals from chains."""
 

@@ -30,14 +30,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from discreet.model.arrays import Floats, Ints
 from discreet.posterior.compiling import compiled
 from discreet.posterior.exact.moves import (
     NUMBER_PROPOSALS,
     Changes,
     Codes,
     Flags,
-    Floats,
-    Ints,
     Model,
     accept_step,
     apply_changes,
@@ -48,8 +47,6 @@ from discreet.posterior.exact.moves import (
     note,
     propose_move,
 )
-
-__all__ = ["State", "count_cells", "draw_rows", "fill", "number_of", "start", "sweep", "sweeps"]
 
 
 class State(NamedTuple):

@@ -28,13 +28,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from discreet.model.arrays import Floats, Ints
 from discreet.posterior.compiling import compiled
 from discreet.posterior.exact.moves import (
     NUMBER_PROPOSALS,
     Changes,
     Codes,
-    Floats,
-    Ints,
     Model,
     accept_step,
     apply_changes,
@@ -46,8 +45,6 @@ from discreet.posterior.exact.moves import (
     note,
     propose_move,
 )
-
-__all__ = ["State", "Types", "count_cells", "draw_rows", "number_of", "start", "sweeps"]
 
 MOVE_PASSES = 4
 """Passes of moves over all rows in each sweep: together they take as long as the pass over the records."""

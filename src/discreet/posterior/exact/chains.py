@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import DiscreetError, InputError
-from discreet.model.arrays import Floats, Ints, by_rows
+from discreet.model.arrays import Array, Floats, Ints, by_rows
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.model.tables import Array, Tables
+from discreet.model.tables import Tables
 from discreet.posterior.compiling import COMPILED
 from discreet.posterior.diagnostics import describe_mixing, has_mixed, measure_mixing
 from discreet.posterior.evidence import measurements, number_of_records
@@ -36,9 +36,6 @@ from discreet.posterior.exact.sums import Sums, crossing_nats, read_sums
 from discreet.posterior.joint_draws import Mixing, PosteriorDraws
 from discreet.posterior.plug_in import plug_in
 from discreet.releases.combined import Combined
-
-__all__ = ["draw_jointly", "updates_per_sweep"]
-
 
 EXACT_CHAINS = 4
 WARM_UP_SWEEPS = 500

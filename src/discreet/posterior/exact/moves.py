@@ -15,28 +15,6 @@ import numpy.typing as npt
 from discreet.model.arrays import Floats, Ints
 from discreet.posterior.compiling import compiled
 
-__all__ = [
-    "FLOOR_PROBABILITY",
-    "NUMBER_PROPOSALS",
-    "WANTED_MOVE_SHARE",
-    "Changes",
-    "Codes",
-    "Flags",
-    "Floats",
-    "Ints",
-    "Model",
-    "Ties",
-    "accept_step",
-    "apply_changes",
-    "draw_theta",
-    "finish_move",
-    "log_ratio",
-    "log_share",
-    "make_room",
-    "note",
-    "propose_move",
-]
-
 Codes = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 

@@ -15,8 +15,6 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.releases.measurement import Measurement
 
-__all__ = ["Sums", "crossing_nats", "read_sums"]
-
 INSIDE_SHARE, LEAST_NATS = 0.25, 1.5
 """Share of the sweeps in which all rounded numbers are where they must be, if their errors were independent, and nats
 that a chain loses at least for each record by which one is off: with four cells in two tables 16 times fewer sweeps

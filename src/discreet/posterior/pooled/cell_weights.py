@@ -27,19 +27,6 @@ from scipy.special import gammaln
 
 from discreet.model.arrays import Ints
 
-__all__ = [
-    "BACK_OFF_CONCENTRATIONS",
-    "COMPONENTS",
-    "GRID_STEPS",
-    "LEAST_MEAN",
-    "LONE_CONCENTRATIONS",
-    "Single",
-    "cell_weights",
-    "component_weights",
-    "concentrations",
-    "positions",
-]
-
 Array = npt.NDArray[np.floating]
 Single = npt.NDArray[np.float32]
 

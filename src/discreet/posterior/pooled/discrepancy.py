@@ -41,9 +41,6 @@ from discreet.model.arrays import Floats
 from discreet.model.schema import Scope
 from discreet.posterior.pooled.least_squares import Margins
 
-__all__ = ["INTERACTION_SIZES", "draw_interaction", "pair_weights", "triple_weights"]
-
-
 INTERACTION_SIZES = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
 """Sizes of an interaction: partial correlations."""
 PAIR_PRIOR = (0.505, 0.035, 0.065, 0.11, 0.13, 0.11, 0.045)

@@ -15,8 +15,6 @@ from discreet.posterior.pooled.measured import MOST_POOLED, is_poolable
 from discreet.releases.external_figures import External
 from discreet.releases.release import Release
 
-__all__ = ["estimate"]
-
 DRAWS_BY_LOSS = {"squared": 50, "absolute": 400}
 """Draws for each loss. Means given their counts are averaged over ten sweeps: Monte Carlo error is then a tenth of the
 posterior's deviation; a median needs more draws for the same."""

@@ -71,3 +71,23 @@ def family_laws(cells: Tables, drawn: Mapping[Scope, Array]) -> dict[str, Floats
             law = above[..., None, :] * law
         found[node] = law
     return found
+
+
+def move_to_families(law: Array, names: Scope, network: Network, families: Mapping[str, Floats]) -> Floats:
+    """Move the law of a set of variables to what families say of its parts, so that they do not contradict it.
+
+    Args:
+        law: shape `(*sizes, draws)`.
+        names: of its axes.
+        network: of the families.
+        families: laws by node, as of `family_laws`.
+
+    Returns:
+        The same shape: odds ratios of what no family holds stay.
+    """
+    shared = dict[Scope, Floats]()
+    for node, own in families.items():
+        part = tuple(name for name in names if name in network.family(node))
+        if part and len(part) < len(names) and (len(part) > 1 or part == (node,)):
+            shared[part] = margin(own, network.family(node), part)
+    return fit_margins(law.astype(np.float64), names, shared)

@@ -34,7 +34,7 @@ prior they take the same model with three doubts:
   constraint.
 * *of what rows say together*: hundreds of rows with few records each have a prior for every one of them, and so, by the
   law of large numbers, one for the table's margins that nobody meant. The child's margin has a prior of its own
-  (Dirichlet(1/2)), and so has each parent's table with the child (`own_margins.py`). They are drawn from the evidence on
+  (Dirichlet(1/2)), and so has each parent's table with the child (`own_margins.py`). They are drawn from evidence on
   themselves; the rows' counts are then moved to them, as little as can be (`raking.py`), and the rows' probabilities to
   margins that are drawn from these counts alone (`moved_rows.py`).
 * *of the learned prior* (`shrinkage.py`): what it says is true of the average cell, and an interval is to hold the rare
@@ -64,6 +64,7 @@ from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.evidence import check_total, measurements
 from discreet.posterior.pooled.cell_weights import COMPONENTS
+from discreet.posterior.pooled.family_laws import held_sets
 from discreet.posterior.pooled.least_squares import (
     Margins,
     coordinates_of,
@@ -74,14 +75,11 @@ from discreet.posterior.pooled.least_squares import (
 from discreet.posterior.pooled.measured import Measured, read_tables
 from discreet.posterior.pooled.moved_rows import MARGIN_CONCENTRATION, draw_moved_rows
 from discreet.posterior.pooled.own_margins import draw_pair_counts
-from discreet.posterior.pooled.parent_laws import ParentLaws, list_held_sets
+from discreet.posterior.pooled.parent_laws import ParentLaws
 from discreet.posterior.pooled.raking import Goal, goal, rake_part
 from discreet.posterior.pooled.shrinkage import Doubt, Rows, draw_rows
 from discreet.posterior.pooled.spreading import spread_rows, unmeasured_rows
 from discreet.releases.combined import Evidence, evidence_of
-
-__all__ = ["LatentCounts", "draw_latent_counts"]
-
 
 FIRST_PASS_DRAWS = 16
 """Draws of the first pass, each with records of its own: relative error of an interaction's variance below 1/4 from the
@@ -275,7 +273,7 @@ class LatentCounts:
         family, rows = self.network.family, self._rows
         return {
             names: margin(rows[own].counts, family(own), names)
-            for names, own in list_held_sets(self.network, parents).items()
+            for names, own in held_sets(self.network, tuple(parents)).items()
         }
 
 

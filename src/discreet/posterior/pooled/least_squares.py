@@ -35,17 +35,6 @@ from discreet.posterior.pooled.measured import Measured, read_tables
 from discreet.posterior.pooled.weighted import add_sums
 from discreet.releases.measurement import Measurement
 
-__all__ = [
-    "Fit",
-    "Margins",
-    "coordinates_of",
-    "coordinates_of_fit",
-    "fit_nonnegative",
-    "least_squares",
-    "pooled_margins",
-]
-
-
 FIT_TOLERANCE = 0.02
 """The iteration stops when the fit is this near to the exact solution, in deviations of the noise for each coordinate
 (root of the mean square), by its certificate."""

@@ -18,9 +18,6 @@ from discreet.posterior.pooled.weighted import MOST_WEIGHTED
 from discreet.releases.measurement import KNOWN_VARIANCE, CellNoise, Measurement, NoiseLaw, Star, noise_variance
 from discreet.theory.stars import simulated_star
 
-__all__ = ["MOST_POOLED", "Law", "Measured", "in_order", "is_poolable", "read_tables"]
-
-
 MOST_POOLED = 17
 """Variables of a table: a draw of a binary family of 15 takes a tenth of a second under a Dirichlet prior."""
 Law = tuple[NoiseLaw | Star, float]

@@ -13,7 +13,7 @@ Every set has a generator of its own: what is drawn of it does not depend on wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -29,8 +29,9 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.evidence import audited_sets, measured_sets, measurements
-from discreet.posterior.joint_law import pick_twins, twin_step
+from discreet.posterior.law_plan import pick_twins, twin_step
 from discreet.posterior.pooled.discrepancy import INTERACTION_SIZES, compare_sizes, pair_weights, triple_weights
+from discreet.posterior.pooled.family_laws import move_to_families
 from discreet.posterior.pooled.latent_counts import LatentCounts
 from discreet.posterior.pooled.least_squares import Margins, pooled_margins
 from discreet.posterior.pooled.pair_draws import ToldPair, draw_pair
@@ -110,9 +111,21 @@ class MeasuredSets:
         largest = [part for part in once if part and not any(part < other for other in once)]
         return tuple(sorted(self.network.ordered(part) for part in largest))
 
-    def draw(self, part: Scope) -> DrawnSet:
-        """Draw the law of a set, its axes in the order of the names."""
-        return self._draw_pair(part) if len(part) == 2 else self._draw_whole(part)
+    def draw(self, part: Scope, families: Mapping[str, Floats], of_twins: Mapping[str, Floats]) -> DrawnSet:
+        """Draw the law of a set.
+
+        Args:
+            part: names of the axes.
+            families: laws of the network's families under every draw, by node.
+            of_twins: the same of the twins that the joint law has.
+        """
+        if len(part) > 2:
+            return self._draw_whole(part)
+        expected = [
+            move_to_families(self._expect(part, cells), part, self.network, laws)
+            for cells, laws in ((self.cells, families), (self.some_twins, of_twins))
+        ]
+        return self._draw_pair(part, *expected)
 
     def draw_parents(self, parents: Scope, counts: Ints) -> DrawnSet:
         """Draw the law of parents that are not joined, of their records.
@@ -130,16 +143,15 @@ class MeasuredSets:
         """What the network alone says of some variables, shape `(*sizes, draws)`."""
         return np.asarray(elimination.joint(cells, names, {}))
 
-    def _draw_pair(self, pair: Scope) -> DrawnSet:
-        """Draw a pair around what the network says."""
-        told, own, rng = self.fit([pair]), self._expect(pair, self.cells), self.generator(pair)
+    def _draw_pair(self, pair: Scope, own: Floats, of_twins: Floats) -> DrawnSet:
+        """Draw a pair around what is expected of it, shape `(*sizes, draws)`, and of its twins."""
+        told, rng = self.fit([pair]), self.generator(pair)
         chances = self.pair_sizes.copy()
         for logs in compare_sizes(told, {pair: own} if told.values[pair].size else {}):
             chances *= np.exp(logs)
         tau = rng.choice(INTERACTION_SIZES, size=own.shape[-1], p=chances / chances.sum())
         records = draw_pair(ToldPair(told.values[pair], told.variances[pair], told.total[0]), own, tau, rng)
-        twins = records.draw(self._expect(pair, self.some_twins), rng, twin_step(self.draws))
-        return DrawnSet.of(records.draw(own, rng), twins)
+        return DrawnSet.of(records.draw(own, rng), records.draw(of_twins, rng, twin_step(self.draws)))
 
     def _draw_whole(self, part: Scope) -> DrawnSet:
         """Draw a set of more variables, under a complete network of them."""

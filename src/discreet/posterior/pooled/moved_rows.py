@@ -21,8 +21,6 @@ import numpy.typing as npt
 from discreet.model.arrays import Floats, Ints
 from discreet.posterior.pooled.shrinkage import DOUBT_SHARE, FILLED_RECORDS
 
-__all__ = ["draw_moved_rows"]
-
 Array = npt.NDArray[np.floating]
 
 MARGIN_CONCENTRATION = 0.5

@@ -6,7 +6,6 @@ are read off a tree of cliques (`inference/forward.py`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -14,11 +13,9 @@ import numpy as np
 from discreet.inference.forward import ForwardPass, laws_from_roots
 from discreet.inference.weighted_records import RecordPass, ancestors_beyond
 from discreet.model.arrays import Floats, margin
-from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
-
-__all__ = ["ParentLaws", "list_held_sets"]
+from discreet.posterior.pooled.family_laws import held_sets
 
 
 class ParentLaws:
@@ -46,7 +43,7 @@ class ParentLaws:
 
     def _find(self, parents: Scope) -> Floats:
         """The law, from that of a family that holds the parents, where one does."""
-        network, held = self._cells.network, list_held_sets(self._cells.network, parents)
+        network, held = self._cells.network, held_sets(self._cells.network, parents)
         if parents in self._found:
             return self._found[parents]
         if len(held) > 1:
@@ -61,16 +58,5 @@ class ParentLaws:
     def _apart(self) -> ForwardPass | RecordPass:
         """Laws of parents that no family holds together."""
         network = self._cells.network
-        apart = {
-            parents for parents in network.parents.values() if parents and len(list_held_sets(network, parents)) > 1
-        }
+        apart = {parents for parents in network.parents.values() if parents and len(held_sets(network, parents)) > 1}
         return laws_from_roots(sorted(apart), self._cells, self._seed)
-
-
-def list_held_sets(network: Network, parents: Sequence[str]) -> dict[Scope, str]:
-    """The largest sets of parents that lie in one of their families, and the node of that."""
-    sets = dict[Scope, str]()
-    for name in parents:
-        family = network.family(name)
-        sets[tuple(parent for parent in parents if parent in family)] = name
-    return {names: own for names, own in sets.items() if not any(set(names) < set(other) for other in sets)}

@@ -29,8 +29,6 @@ from discreet.model.tables import Tables
 from discreet.posterior.pooled.least_squares import Margins
 from discreet.posterior.pooled.measured_sets import MeasuredSets
 
-__all__ = ["draw_plain_pairs", "find_pairs_without_bias", "move_pairs", "move_to_pairs", "move_without_bias"]
-
 CLEAR_NOISE_DEVIATIONS = 4.0
 """Deviations of the noise: it puts a state of which there are so many records below 0 in one of 30,000 draws."""
 MADE_UP_RECORDS = 2**12

@@ -15,19 +15,6 @@ import numpy.typing as npt
 from discreet.model.arrays import Floats, Ints
 from discreet.model.schema import Scope
 
-__all__ = [
-    "Goal",
-    "by_child",
-    "counts_of",
-    "fit_margins",
-    "goal",
-    "rake_cells",
-    "rake_counts",
-    "rake_part",
-    "rake_to",
-    "scale_to",
-]
-
 Array = npt.NDArray[np.floating]
 Goal = tuple[tuple[int, ...], npt.NDArray[np.integer] | Array]
 Kind = TypeVar("Kind", bound=np.generic)

@@ -24,8 +24,6 @@ import numpy.typing as npt
 from discreet.model.arrays import Floats
 from discreet.posterior.pooled.cell_weights import LEAST_MEAN
 
-__all__ = ["RowMeans"]
-
 Array = npt.NDArray[np.floating]
 Axes = tuple[int, ...]
 

@@ -72,8 +72,6 @@ from discreet.posterior.pooled.row_means import RowMeans
 from discreet.posterior.pooled.splits import draw_normals, split_pairs
 from discreet.releases.measurement import KNOWN_VARIANCE
 
-__all__ = ["PRIOR_WORTH_ROWS", "Doubt", "Rows", "draw_rows"]
-
 Array = npt.NDArray[np.floating]
 
 PRIOR_WORTH_ROWS = 2.0

@@ -13,8 +13,6 @@ import numpy.typing as npt
 
 from discreet.posterior.pooled.cell_weights import Single, cell_weights
 
-__all__ = ["draw_normals", "split_pairs"]
-
 Array = npt.NDArray[np.floating]
 
 PAIRINGS_PER_SWEEP = 3

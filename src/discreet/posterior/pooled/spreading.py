@@ -25,9 +25,6 @@ from discreet.posterior.pooled.moved_rows import MARGIN_CONCENTRATION
 from discreet.posterior.pooled.raking import rake_counts
 from discreet.posterior.pooled.shrinkage import PRIOR_WORTH_ROWS, Rows
 
-__all__ = ["spread_rows", "unmeasured_rows"]
-
-
 SPREAD_CELLS_AT_ONCE = 2**22
 """Cells that are drawn together: some hundred MB."""
 

@@ -29,9 +29,6 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.releases.measurement import KNOWN_VARIANCE, Measurement
 
-__all__ = ["MOST_WEIGHTED", "add_sums", "list_determined"]
-
-
 MOST_WEIGHTED = 2048
 """Cells of all sets of variables that sums are over: a dense system of so many unknowns takes two seconds."""
 OPEN_TOLERANCE = 1e-9

@@ -19,8 +19,6 @@ from discreet.releases.kinds.scored_choice import ScoredChoice, ScoredNoise
 from discreet.releases.kinds.two_stages import Stages, TwoStageCounts
 from discreet.releases.kinds.weight_draws import Truncation, WeightDraws
 
-__all__ = ["Calibration", "DesignCalibration", "DesignPayload", "Payload", "TableCalibration", "TablePayload"]
-
 TableCalibration = (
     TableNoise
     | GaussianNoise

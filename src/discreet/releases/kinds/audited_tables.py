@@ -19,8 +19,6 @@ from discreet.releases.codec import Integer, Positive, Scoped, Whole, all_positi
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise
 from discreet.releases.measurement import NO_NOISE, CellNoise, Measurement, Released
 
-__all__ = ["AuditNoise", "AuditedTables", "pairs_beyond"]
-
 
 def pairs_beyond(pairs: Iterable[Scope], tables: Iterable[Scope]) -> tuple[Scope, ...]:
     """Those of some pairs of variables that no table holds together.

@@ -14,8 +14,6 @@ from discreet.releases.codec import Count, Positive, Probabilities, all_positive
 from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.releases.measurement import Released, Reported, Scores
 
-__all__ = ["Choice", "Selection"]
-
 
 @kind("selection")
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ from discreet.model.network import Network
 from discreet.releases.codec import Positive, Whole, all_positive, kind
 from discreet.releases.measurement import Released, Reported
 
-__all__ = ["ChosenNetwork", "StructureNoise"]
-
 Arc = tuple[str, ...]
 """Parent and child."""
 

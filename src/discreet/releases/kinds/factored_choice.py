@@ -20,8 +20,6 @@ from discreet.releases.codec import Count, Finite, Matrix, Numbers, Positive, al
 from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.releases.measurement import Released, Reported
 
-__all__ = ["FactorKind", "FactoredChoice", "FactoredNoise"]
-
 FactorKind = Literal["direction", "categorical", "own"]
 """What the score of a record is: a likelihood, or a function of the curator's own, clamped to a range."""
 FACTOR_PARAMETERS: Mapping[str, set[str]] = {

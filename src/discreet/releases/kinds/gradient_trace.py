@@ -8,10 +8,9 @@ from fractions import Fraction
 import numpy as np
 
 from discreet.errors import require
-from discreet.model.arrays import freeze
+from discreet.model.arrays import Array, freeze
 from discreet.model.design import GRID_STEPS, Design
 from discreet.model.response import response_of
-from discreet.model.tables import Array
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Flag, Integers, Matrix, Numbers, Positive, Whole, all_positive, kind
 from discreet.releases.kinds.noisy_sums import (
@@ -23,8 +22,6 @@ from discreet.releases.kinds.noisy_sums import (
     total_scale,
 )
 from discreet.releases.measurement import Released, Reported, spread
-
-__all__ = ["OBJECTIVE_BITS", "CurvatureNoise", "GradientTrace", "NoisyCurvature", "ObjectiveNoise"]
 
 OBJECTIVE_BITS = 32
 """The random linear term of a perturbed objective is a whole multiple of 2^-32."""

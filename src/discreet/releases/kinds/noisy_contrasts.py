@@ -16,8 +16,6 @@ from discreet.model.schema import Scope
 from discreet.releases.codec import Count, Flag, Positive, Scoped, Whole, all_positive, kind
 from discreet.releases.measurement import NO_NOISE, Measurement, Released, Reported
 
-__all__ = ["CoefficientNoise", "NoisyCoefficients"]
-
 
 @kind("coefficient_noise")
 @dataclass(frozen=True)

@@ -19,8 +19,6 @@ from discreet.model.schema import Scope
 from discreet.releases.codec import CountTables, Positive, Whole, all_positive, kind
 from discreet.releases.measurement import NO_NOISE, CellNoise, Measurement, Released, Reported, spread
 
-__all__ = ["CountedTables", "GaussianNoise", "NoisyCounts", "TableNoise"]
-
 
 @kind("table_noise", order=("sensitivity", "reported", "epsilons", "scales"), unnamed=True)
 @dataclass(frozen=True)

@@ -11,24 +11,11 @@ import numpy as np
 
 from discreet.errors import require
 from discreet.model.arrays import Floats, freeze
-from discreet.model.design import GRID_STEPS, Design, Shape
+from discreet.model.design import GRID_STEPS, Design
+from discreet.model.noise_shapes import Shape
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Flag, Integer, Integers, Positive, Whole, all_positive, kind
 from discreet.releases.measurement import Released, Reported
-
-__all__ = [
-    "GROUPS",
-    "GroupNoise",
-    "GroupedMoments",
-    "NoisyMoments",
-    "NoisyTotal",
-    "VectorNoise",
-    "all_drawn",
-    "groups_of",
-    "k_norm_variance",
-    "total_line",
-    "total_scale",
-]
 
 
 def all_drawn(*scales: float | None) -> bool:

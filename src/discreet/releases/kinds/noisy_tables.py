@@ -19,8 +19,6 @@ from discreet.releases.codec import Positive, Scoped, Whole, all_positive, kind
 from discreet.releases.kinds.noisy_counts import CountedTables
 from discreet.releases.measurement import NO_NOISE, CellNoise, Measurement, Star, spread
 
-__all__ = ["NoisyTables", "PlannedNoise", "measured_part", "partly_measured_families", "star_scopes"]
-
 
 @kind(
     "planned_noise",

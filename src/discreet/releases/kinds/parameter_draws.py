@@ -17,8 +17,6 @@ from discreet.releases.codec import FlatTables, Positive, Whole, all_positive, k
 from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.releases.measurement import Released, Reported, spread
 
-__all__ = ["ParameterDraws", "Tempering", "Trimming"]
-
 
 @kind("trimming")
 @dataclass(frozen=True)

@@ -28,8 +28,6 @@ from discreet.releases.codec import (
 from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.releases.measurement import Released, Reported, Scores
 
-__all__ = ["ScoredChoice", "ScoredNoise", "require_fits"]
-
 OWN_CELLS = 2**20
 """Most cells of a table that a release has to carry: 8 MB of text, and 21 more where it has a law of records."""
 

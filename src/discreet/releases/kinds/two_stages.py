@@ -11,8 +11,6 @@ from discreet.releases.codec import kind
 from discreet.releases.kinds.noisy_counts import NoisyCounts, TableNoise
 from discreet.releases.measurement import Measurement, Released, spread
 
-__all__ = ["Stages", "TwoStageCounts"]
-
 
 @kind("stages")
 @dataclass(frozen=True)

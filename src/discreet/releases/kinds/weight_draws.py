@@ -13,8 +13,6 @@ from discreet.model.design import Design
 from discreet.releases.codec import Matrix, Positive, Whole, all_positive, kind
 from discreet.releases.measurement import Released, Reported
 
-__all__ = ["Truncation", "WeightDraws"]
-
 
 @kind("truncation")
 @dataclass(frozen=True)
