@@ -96,9 +96,8 @@ class Given:
     def probability(self, states: Mapping[str, int]) -> Floats:
         """`P(states | evidence)`, shape `(draws,)`; NaN where the evidence is impossible."""
         with np.errstate(invalid="ignore"):
-            return np.asarray(
-                np.exp(elimination.log_probability(self.cells, {**self.evidence, **states}) - self.log_evidence)
-            )
+            ratio = elimination.log_probability(self.cells, {**self.evidence, **states}) - self.log_evidence
+        return np.exp(np.minimum(ratio, 0.0))  # rows in single precision sum to 1 but for rounding
 
     def _is_large(self, cells: int) -> bool:
         """Whether a question that works on so many cells for each draw is worth asking in single precision first."""
