@@ -243,13 +243,21 @@ def test_there_is_room_for_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
         (8, 0, False),
     ):
         monkeypatch.setattr(law_plan, "LAW_CELLS", cells)
-        law_plan._plan.cache_clear()
         plan = LawPlan.of(network, tables, doubt=True)
         assert (len(plan.sets), len(plan.left_out), plan.doubt) == (sets, 3 - sets, doubt)
         assert plan.tree is None or plan.tree.cells <= cells
         assert all(plan.reads(part) for part in plan.sets) and not any(plan.reads(part) for part in plan.left_out)
         assert set(plan.wide.nodes) - set(network.nodes) == ({plan.hidden} if doubt else set())
-    law_plan._plan.cache_clear()
+
+
+def test_sets_that_contradict_the_network_find_room_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = small(("a", 2, ()), ("b", 2, ()), ("c", 2, ()))
+    monkeypatch.setattr(law_plan, "LAW_CELLS", 14)
+    tables, against = [frozenset("ab"), frozenset("ac"), frozenset("bc")], {("a", "b"): 1.0, ("a", "c"): 3.0}
+    plan = LawPlan.of(
+        network, tables, doubt=True, contradict=lambda sets: {part: against.get(part, 2.0) for part in sets}
+    )
+    assert plan.sets == (("a", "c"),) and plan.left_out == (("a", "b"), ("b", "c"))
 
 
 def test_the_hidden_variable_has_a_name_of_its_own() -> None:
@@ -262,8 +270,6 @@ def test_what_there_is_no_room_for_is_said_to_be_assumed(
 ) -> None:
     assert dc.answer(posterior, "P(a, b)", level=0.95).basis == "measured"
     monkeypatch.setattr(law_plan, "LAW_CELLS", 4)
-    law_plan._plan.cache_clear()
     again = dc.noise_aware(released(5_000, 1), draws=50, rng=np.random.default_rng(2))
     told = dc.answer(again, "P(a, b)", level=0.95)
-    law_plan._plan.cache_clear()
     assert told.basis == "assumed" and told.unmeasured == ()

@@ -58,6 +58,7 @@ class LawParts:
     assume: Assume = "robust"
     complete: Complete | None = None
     _laws: dict[str, JointLaw] = field(default_factory=dict)
+    _plans: dict[str, LawPlan] = field(default_factory=dict)
 
     def assuming(self, assume: Assume) -> LawParts:
         """The same draws of sets with another belief."""
@@ -70,7 +71,7 @@ class LawParts:
             rows: of these, shape `(*parents, child, draws)`.
             parents: laws of sets of parents in them, shape `(*sizes, draws)`.
         """
-        return replace(self, complete=Complete(rows, parents), _laws={})
+        return replace(self, complete=Complete(rows, parents), _laws={}, _plans={})
 
     @property
     def network(self) -> Network:
@@ -82,10 +83,13 @@ class LawParts:
         """What tables tell of pairs of the law's variables; None of complete records, which no table holds."""
         return self.sets if self.complete is None else None
 
-    @cached_property
+    @property
     def plan(self) -> LawPlan:
         """What the law is made of."""
-        return LawPlan.of(self.network, self.sets.tables, doubt=self.assume == "robust")
+        if self.assume not in self._plans:
+            doubt, contradict = self.assume == "robust", self.sets.contradict
+            self._plans[self.assume] = LawPlan.of(self.network, self.sets.tables, doubt=doubt, contradict=contradict)
+        return self._plans[self.assume]
 
     @property
     def law(self) -> JointLaw:

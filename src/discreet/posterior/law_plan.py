@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -54,13 +54,20 @@ class LawPlan:
     tree: CliqueTree | None
 
     @staticmethod
-    def of(network: Network, tables: Sequence[frozenset[str]], *, doubt: bool) -> LawPlan:
-        """Plan the law of a network and measured sets; with what fits: doubt first, then sets, small ones first.
+    def of(
+        network: Network,
+        tables: Sequence[frozenset[str]],
+        *,
+        doubt: bool,
+        contradict: Callable[[Sequence[Scope]], Mapping[Scope, float]] | None = None,
+    ) -> LawPlan:
+        """Plan the law of a network and measured sets; with what fits: doubt first, then the sets that contradict most.
 
         Args:
             network: whose rows are drawn.
             tables: sets of variables that were measured together.
             doubt: whether pairs that no table holds are to be doubted.
+            contradict: how much some sets contradict the network; asked where not all of them fit; None: all alike.
 
         Example:
             >>> from discreet import Variable
@@ -69,7 +76,27 @@ class LawPlan:
             >>> plan.sets, plan.doubt, plan.left_out
             ((('a', 'b'),), True, ())
         """
-        return _plan(network, tuple(tables), doubt)
+        families = [network.family(node) for node in network.nodes]
+        joined = [frozenset(family) for family in families]
+
+        def fixed(names: Iterable[str]) -> bool:
+            return bool(names) and not leaves_open(network, names)
+
+        apart = tuple(
+            parents for parents in parents_apart(network) if any(fixed(table.intersection(parents)) for table in tables)
+        )
+        sets = [
+            network.ordered(table) for table in tables if fixed(table) and not any(table <= family for family in joined)
+        ]
+        for hidden in [True, False] if doubt else [False]:
+            more = (_hidden_name(network),) if hidden else ()
+            sizes = {**{one.name: one.size for one in network.schema}, **dict.fromkeys(more, 2)}
+            wanted = {part: (*part, *more) for part in sets if network.cells(part) <= MOST_SET_CELLS}
+            kept, tree = _choose_sets([(*family, *more) for family in families], wanted, sizes, contradict)
+            if tree is not None:
+                left = tuple(part for part in sets if part not in kept)
+                return LawPlan(network, kept, apart, left, hidden, tree if kept or apart or hidden else None)
+        return LawPlan(network, (), (), (*sets, *apart), False, None)
 
     @property
     def hidden(self) -> str:
@@ -95,51 +122,33 @@ class LawPlan:
         return not any(len(asked & part) > 1 for part in self._unread)
 
 
-@lru_cache(maxsize=16)
-def _plan(network: Network, tables: tuple[frozenset[str], ...], doubt: bool) -> LawPlan:
-    """The plan; see `LawPlan.of`."""
-    families = [network.family(node) for node in network.nodes]
-    joined = [frozenset(family) for family in families]
-
-    def fixed(names: Iterable[str]) -> bool:
-        return bool(names) and not leaves_open(network, names)
-
-    apart = tuple(
-        parents for parents in parents_apart(network) if any(fixed(table.intersection(parents)) for table in tables)
-    )
-    sets = [
-        network.ordered(table) for table in tables if fixed(table) and not any(table <= family for family in joined)
-    ]
-    for hidden in [True, False] if doubt else [False]:
-        more = (_hidden_name(network),) if hidden else ()
-        sizes = {**{one.name: one.size for one in network.schema}, **dict.fromkeys(more, 2)}
-        kept, tree = _choose_sets([(*family, *more) for family in families], sets, more, sizes)
-        if tree is not None:
-            left = tuple(part for part in sets if part not in kept)
-            return LawPlan(network, kept, apart, left, hidden, tree if kept or apart or hidden else None)
-    return LawPlan(network, (), (), (*sets, *apart), False, None)
-
-
 def _choose_sets(
-    scopes: list[Scope], sets: Sequence[Scope], more: Scope, sizes: Mapping[str, int]
+    scopes: list[Scope],
+    sets: Mapping[Scope, Scope],
+    sizes: Mapping[str, int],
+    contradict: Callable[[Sequence[Scope]], Mapping[Scope, float]] | None,
 ) -> tuple[tuple[Scope, ...], CliqueTree | None]:
-    """Choose the sets that fit, small ones first, and the tree with them; no tree where not even families fit."""
-    tree = CliqueTree.of(scopes, sizes)
+    """Choose sets that fit, and the tree with them; no tree where not even families do.
+
+    Args:
+        scopes: of the families, with the hidden variable.
+        sets: by set, it with the hidden variable.
+        sizes: states of each variable.
+        contradict: see `LawPlan.of`.
+    """
+    tree, whole = CliqueTree.of(scopes, sizes), CliqueTree.of([*scopes, *sets.values()], sizes)
     if tree.cells > LAW_CELLS:
         return (), None
-    cells = {part: math.prod(sizes[name] for name in part) for part in sets}
-    small = [part for part in sets if cells[part] <= MOST_SET_CELLS]
-    whole = CliqueTree.of([*scopes, *((*part, *more) for part in small)], sizes)
     if whole.cells <= LAW_CELLS:
-        return tuple(small), whole
-    kept = list[Scope]()
-    for part in sorted(small, key=cells.__getitem__):
-        wider = CliqueTree.of([*scopes, (*part, *more)], sizes)
+        return tuple(sets), whole
+    kept, against = list[Scope](), contradict(tuple(sets)) if contradict else dict.fromkeys(sets, 0.0)
+    for part in sorted(sets, key=lambda part: (-against[part], math.prod(sizes[name] for name in part))):
+        wider = CliqueTree.of([*scopes, sets[part]], sizes)
         if wider.cells <= LAW_CELLS:
             kept.append(part)
-            scopes.append((*part, *more))
+            scopes.append(sets[part])
             tree = wider
-    return tuple(part for part in small if part in kept), tree
+    return tuple(part for part in sets if part in kept), tree
 
 
 def _hidden_name(network: Network) -> str:

@@ -32,6 +32,8 @@ Gaps = Literal["at-random", "state"]
 """What is made of missing values that were kept."""
 DRAWS, SEED = 1000, 0
 WEIGHTS_ONLY = "it has coefficients, all of which /query answers without q"
+SINGLE_BYTES = 4
+"""Of a number in single precision, which joint laws are kept in."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,12 +100,13 @@ class Reading:
 
     @property
     def bytes(self) -> int:
-        """Memory of the draws, twins among them."""
+        """Memory of the draws, of their joint laws, and of the twins of both."""
         if self.draws is None:
             return 0
-        network, draws = self.draws.network, self.draws.cells.draws or 1
-        cells = network.size * draws
-        return 8 * cells * (1 if self.draws.twins is None else 2)
+        draws, wide = self.draws.cells.draws or 1, self.draws.saturated or self.draws
+        law = 0 if wide.parts is None else SINGLE_BYTES * wide.parts.plan.wide.size
+        each = 8 * self.draws.network.size + law
+        return draws * each * (1 if self.draws.twins is None else 2)
 
 
 class Readings:

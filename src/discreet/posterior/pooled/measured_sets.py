@@ -13,7 +13,8 @@ Every set has a generator of its own: what is drawn of it does not depend on wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -168,6 +169,15 @@ class MeasuredSets:
         )
         counts = LatentCounts(margins, self.draws, self.generator(part), weights=self.weights, doubt=True, quick=True)
         return DrawnSet.of(self._expect(part, counts.cells), self._expect(part, pick_twins(counts.twins)))
+
+    def contradict(self, parts: Sequence[Scope]) -> dict[Scope, float]:
+        """How much tables contradict the network's word of sets: log likelihood ratios; infinite of more than two."""
+        some, told = self.cells.of_draws(np.arange(min(AUDIT_DRAWS, self.draws))), self.fit(parts)
+        pairs: dict[Scope, Floats] = {
+            part: self._expect(part, some) for part in parts if len(part) == 2 and told.values[part].size
+        }
+        found = dict.fromkeys(parts, math.inf)
+        return found | {part: -float(logs[0]) for part, logs in zip(pairs, compare_sizes(told, pairs), strict=True)}
 
     @cached_property
     def pair_sizes(self) -> Floats:
