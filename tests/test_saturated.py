@@ -184,7 +184,7 @@ def test_a_prior_on_the_rows_trusts_the_network() -> None:
     flat = dc.Dirichlet.uniform(CHILD)
     for options in ({"prior": flat}, {"method": "exact"}, {"trust_network": True}):
         posterior = dc.noise_aware(release, draws=20, rng=np.random.default_rng(6), **options)  # type: ignore[arg-type]
-        assert posterior.saturated is None and posterior.tables is None
+        assert posterior.saturated is None and posterior.parts is None
         assert posterior.basis is not None and posterior.basis.trusted
 
 
