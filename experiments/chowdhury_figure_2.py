@@ -93,7 +93,7 @@ UNDECIDED = {"asia"}
 
 # ------------------------------------------------------------------------------------------ plan and measure
 
-REPEATS, REPEATS_IN_FULL = 5, 20
+REPEATS, REPEATS_IN_FULL = 7, 20
 RELEASES: Mapping[str, int] = {
     **dict.fromkeys(FORMS, 25),
     **dict.fromkeys(("Algorithm 1", *PARTS), 10),

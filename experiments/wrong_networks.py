@@ -243,7 +243,7 @@ def present(frame: pd.DataFrame) -> Page:
         f"{_share(frame, name, READ, 3).text(2)} {READ}"
         for name in here
     ]
-    verdict = f"Beyond the papers: 95 % intervals of measured shares of two / three variables hold: {'; '.join(told)}."
+    verdict = f"Beyond the papers: 95 % intervals of measured pairs / triples hold: {'; '.join(told)}."
     tables = [
         ("Share of cells that 95 % intervals hold, by what the second answer rests on, ± one standard error over "
          "repeats.", _table(frame, "held", 3)),
