@@ -87,8 +87,10 @@ PRINTED_RATIO = 3.0
 OURS = (SHIPPED, NO_PAIRS)
 LEAST_RATIO = 1.5
 """Budget ratio below which nobody would call the plan ahead."""
-UNDECIDED = {"asia"}
-"""Networks whose ratio a quick run does not know: a few rare rows decide it, and it could be anything from 1 to 30."""
+UNDECIDED = {*((network, name, epsilon) for network in ("asia",) for name in OURS for epsilon in ENDS),
+             ("sachs", NO_PAIRS, 3.0)}  # fmt: skip
+"""Ratios that a quick run does not know: on asia a few rare rows decide them, and they could be anything from 1 to 30;
+on sachs at epsilon 3 ours is near to what the records alone leave open, and seven sets of them know its log to .2."""
 
 
 # ------------------------------------------------------------------------------------------ plan and measure
@@ -301,7 +303,7 @@ def _checks(found: Mapping[Place, Ratio], frame: pd.DataFrame) -> list[Check]:
             checks.append(Check.clearly_below(what, _log(cells), 0.0, digits=2))
     for (network, name, metric, epsilon), cell in found.items():
         if name in OURS and metric == "cpt" and epsilon in ENDS and cell.sign != "fl":
-            if network in UNDECIDED:
+            if (network, name, epsilon) in UNDECIDED:
                 continue
             what = f"log of the budget ratio, {name}, {QUANTITIES[metric]}, {network}, epsilon {epsilon:g}"
             checks.append(
@@ -339,7 +341,7 @@ def _notes(names: Sequence[str], frame: pd.DataFrame) -> str:
         "Slow methods: "
         + "; ".join(parts)
         + ". On asia a few rare rows decide the errors of tables; its ratios are not worth two digits, and are not "
-        "checked."
+        "checked. Nor is the ratio without pairs on sachs at epsilon 3, whose log is known to .2."
     )
 
 
