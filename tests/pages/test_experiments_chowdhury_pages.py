@@ -99,7 +99,7 @@ def test_ratios_are_those_that_were_put_in() -> None:
     [
         ((0.5, 4.0), "Not reproduced: Algorithm 1 as printed needs more budget than D-Ind", 0),
         ((3.0, 4.0), "Reproduced", 3),
-        ((0.5, 2.0), "Not reproduced", 2),
+        ((0.5, 2.0), "Not reproduced", 1),
     ],
 )
 def test_page_of_figure_2_follows_the_numbers(factors: tuple[float, float], said: str, wrong: int) -> None:
@@ -137,8 +137,8 @@ def test_a_ratio_that_could_be_anything_does_not_pass() -> None:
     frame = frame_of_figure_2({"Algorithm 1": 0.5, SHIPPED: 0.3})
     uneven = frame["method"].isin((SHIPPED, NO_PAIRS)) & (frame["repeat"] == 0)
     frame.loc[uneven, "value"] *= 1.3
-    for name in (SHIPPED, NO_PAIRS):
-        assert len([what for what in failed(figure_2.present(frame)) if name in what]) == 2
+    for name, checked in ((SHIPPED, 2), (NO_PAIRS, 1)):
+        assert len([what for what in failed(figure_2.present(frame)) if name in what]) == checked
     near = figure_2.present(frame_of_figure_2({"Algorithm 1": 0.5, SHIPPED: 4.0}, floor=1.0))
     claimed = [check.what for check in near.checks if "noise" not in check.what]
     assert not claimed, "nothing is claimed where errors are those of the exact counts"
