@@ -70,13 +70,18 @@ def test_where_sampling_alone_is_wider_no_budget_is_named() -> None:
 
 
 def test_of_unknown_probabilities_the_spread_is_said() -> None:
-    plan = dc.plan_accuracy(STUDY, QUERIES[:1], 0.1, 3000, rng=1)
-    (row,) = plan.rows()
-    assert row["low"] < row["half_width"] < row["high"]
-    known = dc.plan_accuracy(TRUTH, QUERIES[:1], 0.1, 3000, rng=1)
-    assert row["low"] <= known.questions[0].at(plan.epsilon) <= row["high"]
-    (own,) = known.rows()
-    assert row["high"] / row["low"] > 1.5 * own["high"] / own["low"] > 1.5
+    """Of one made-up network, which may be one of the easy ones, little; so three runs are compared."""
+    spreads = []
+    for seed in (1, 2, 3):
+        plan = dc.plan_accuracy(STUDY, QUERIES[:1], 0.1, 3000, rng=seed)
+        (row,) = plan.rows()
+        assert row["low"] < row["half_width"] < row["high"]
+        known = dc.plan_accuracy(TRUTH, QUERIES[:1], 0.1, 3000, rng=seed)
+        assert row["low"] <= known.questions[0].at(plan.epsilon) <= row["high"]
+        (own,) = known.rows()
+        spreads.append((row["high"] / row["low"], own["high"] / own["low"]))
+    unknown, alike = np.exp(np.mean(np.log(spreads), axis=0))
+    assert unknown > 2 * alike > 2
 
 
 def test_a_width_is_interpolated_and_capped() -> None:
