@@ -1,19 +1,29 @@
-"""Bugs planted one at a time, to see that the tests find them: `python tests/planting.py [PATCH...]`.
+"""Bugs planted one at a time, to see that the tests find them: `python tests/planting.py [BUG...]`.
 
-Each file of tests/mutants is a patch, as `git diff -U1` writes it, under three lines of its own:
+Each file of tests/mutants is a bug: three lines, then, after an empty line each, its changes:
 
     What the bug does, in a sentence.
     Guards: privacy
     Killed by: tests/test_noise.py::test_the_scale tests/test_audit.py
 
+    in ExactNoise.draw:
+    -    scale = self.scale
+    +    scale = self.scale / 2
+
 `Guards` says what the bug would break: `privacy` (a promise of a release, the ledger, what an error or a file gives
 away) or `answers` (everything else). Each bug must be found by the tests named, and a bug that breaks privacy by
 `make test` alone.
+
+A change is anchored by the name of what it is in, a function, class or constant, wherever that is defined, and by the
+lines that it changes: code that moves, or is indented, takes its bugs along. Lines without a sign stay; they are needed
+where a bug adds something, or where the same line stands twice. Of other files the anchor is the name of the file.
+`git diff -U1 | python tests/planting.py --take NAME` takes a bug out of the code again and into such a file.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import re
 import shutil
@@ -21,10 +31,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from queue import Queue
+from typing import NamedTuple, TypeGuard
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -32,12 +49,39 @@ MUTANTS = HERE / "mutants"
 FOLDERS = ("src", "tests", "docs", "experiments", "bench")
 NEEDED = (*FOLDERS, "conftest.py", "pyproject.toml", "README.md", "CHANGELOG.md", "CITATION.cff")
 """What a copy of the project consists of; its tests read pages and measurements, too."""
+PLANTED = ("src", "experiments")
+"""Folders that bugs are planted in."""
+TEXTS = (".py", ".sql", ".js", ".css", ".html", ".json", ".txt")
+"""Files of these that are read."""
 GUARDS = ("privacy", "answers")
 LONGEST = 900
 """Seconds after which the tests of one bug are given up: it may have made something endless."""
 
 FAILED = 1
 """pytest's exit code for tests that failed; a file that cannot be imported gives another."""
+
+
+class Change(NamedTuple):
+    """What a bug does to one place.
+
+    Attributes:
+        anchor: A name with those of what it is defined in, such as `Ledger.charge`, or the name of a file.
+        old: Lines that are there, without the indentation that they share with the new ones.
+        new: Lines in their place.
+    """
+
+    anchor: str
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+    def written(self) -> str:
+        """The change as a bug's file has it."""
+        lines = [f"in {self.anchor}:"]
+        for tag, i, j, k, m in SequenceMatcher(None, self.old, self.new, autojunk=False).get_opcodes():
+            lines += [f" {line}" for line in self.old[i:j]] if tag == "equal" else []
+            lines += [f"-{line}" for line in self.old[i:j]] if tag in ("replace", "delete") else []
+            lines += [f"+{line}" for line in self.new[k:m]] if tag in ("replace", "insert") else []
+        return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
 @dataclass(frozen=True)
@@ -49,18 +93,18 @@ class Mutant:
         what: What the bug does.
         guards: What it would break, one of `GUARDS`.
         tests: The tests that find it, as pytest names them.
-        hunks: By file, relative to the project: pairs of old and new lines, each one text.
+        changes: What it does to the code.
     """
 
     name: str
     what: str
     guards: str
     tests: tuple[str, ...]
-    hunks: dict[str, tuple[tuple[str, str], ...]]
+    changes: tuple[Change, ...]
 
 
 def mutants() -> list[Path]:
-    """All patches."""
+    """The files of all bugs."""
     return sorted(MUTANTS.glob("*.patch"))
 
 
@@ -70,25 +114,71 @@ def read(path: Path) -> Mutant:
     Raises:
         ValueError: If the file is not as this module says.
     """
-    text = path.read_text()
-    head, *parts = re.split(r"^--- a/.*\n(?=\+\+\+ b/)", text, flags=re.MULTILINE)
-    form = re.fullmatch(r"([^\n]+)\nGuards: (\w+)\nKilled by: ([^\n]+)\n\n(?:diff .*\n)?(?:index .*\n)?", head)
+    head, *parts = re.split(r"^in (.+):\n", path.read_text(), flags=re.MULTILINE)
+    form = re.fullmatch(r"([^\n]+)\nGuards: (\w+)\nKilled by: ([^\n]+)\n\n", head)
     if form is None or form[2] not in GUARDS or not parts:
-        raise ValueError(f"{path.name}: expected a sentence, Guards, Killed by, an empty line and a patch")
-    hunks = {}
-    for part in parts:
-        title, *bodies = re.split(r"^@@ .*\n", part, flags=re.MULTILINE)
-        hunks[title.removeprefix("+++ b/").split("\n")[0]] = tuple(sides(body) for body in bodies)
-    return Mutant(path.stem, form[1], form[2], tuple(form[3].split()), hunks)
+        raise ValueError(f"{path.name}: expected a sentence, Guards, Killed by, an empty line and changes")
+    changes = (Change(anchor, *sides(body)) for anchor, body in zip(parts[::2], parts[1::2], strict=True))
+    return Mutant(path.stem, form[1], form[2], tuple(form[3].split()), tuple(changes))
 
 
-def sides(body: str) -> tuple[str, str]:
-    """The lines of a hunk before and after it."""
-    lines = [line for line in body.splitlines(keepends=True) if line[0] in " +-"]
-    return (
-        "".join(line[1:] for line in lines if line[0] != "+"),
-        "".join(line[1:] for line in lines if line[0] != "-"),
-    )
+def sides(body: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Lines before and after a change; an empty line is one that stays."""
+    lines = [line or " " for line in body.rstrip("\n").split("\n")]
+    return tuple(line[1:] for line in lines if line[0] != "+"), tuple(line[1:] for line in lines if line[0] != "-")
+
+
+class Place(NamedTuple):
+    """Lines of a file: from the one of number `start`, counted from 0, to before `stop`."""
+
+    path: Path
+    start: int
+    stop: int
+
+
+@cache
+def places(root: Path) -> dict[str, list[Place]]:
+    """Where everything that has a name is defined, and each file under its name."""
+    found: dict[str, list[Place]] = defaultdict(list)
+    for folder in PLANTED:
+        for path in sorted(path for path in (root / folder).rglob("*.*") if path.suffix in TEXTS):
+            text = path.read_text()
+            found[path.name].append(Place(path, 0, len(text.split("\n"))))
+            if path.suffix == ".py":
+                for name, node in named(ast.parse(text)):
+                    first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
+                    found[name].append(Place(path, first - 1, node.end_lineno))
+    return found
+
+
+def named(node: ast.AST, above: str = "") -> Iterator[tuple[str, ast.stmt]]:
+    """Statements that define a name, with the names of what they are defined in."""
+    for inner in ast.iter_child_nodes(node):
+        if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield above + inner.name, inner
+            yield from named(inner, f"{above}{inner.name}.")
+        elif isinstance(inner, ast.Assign | ast.AnnAssign):
+            targets = inner.targets if isinstance(inner, ast.Assign) else [inner.target]
+            yield from ((above + name.id, inner) for target in targets for name in ast.walk(target) if is_name(name))
+        elif not isinstance(inner, ast.expr):
+            yield from named(inner, above)
+
+
+def is_name(node: ast.AST) -> TypeGuard[ast.Name]:
+    """Whether an expression is a name."""
+    return isinstance(node, ast.Name)
+
+
+def starts(change: Change, place: Place, lines: Sequence[str]) -> list[tuple[int, str]]:
+    """Where a change's old lines begin in a place, and by what they are indented there."""
+    found = []
+    for start in range(place.start, place.stop - len(change.old) + 1):
+        own = lines[start]
+        indent = own[: len(own) - len(own.lstrip()) - (len(change.old[0]) - len(change.old[0].lstrip()))]
+        there = lines[start : start + len(change.old)]
+        if all(have == (indent + want if want else "") for have, want in zip(there, change.old, strict=True)):
+            found.append((start, indent))
+    return found
 
 
 def planted(mutant: Mutant, root: Path = ROOT) -> dict[Path, str]:
@@ -97,16 +187,68 @@ def planted(mutant: Mutant, root: Path = ROOT) -> dict[Path, str]:
     Raises:
         ValueError: If what it changes is not there, is there more than once, or does not change by it.
     """
-    files = {}
-    for file, hunks in mutant.hunks.items():
-        text = (root / file).read_text()
-        for old, new in hunks:
-            found = len(re.findall(f"^{re.escape(old)}", text, flags=re.MULTILINE))
-            if found != 1 or old == new:
-                raise ValueError(f"{mutant.name}: its lines are found {found} times in {file}, expected once")
-            text = text.replace("\n" + old, "\n" + new, 1) if not text.startswith(old) else text.replace(old, new, 1)
-        files[root / file] = text
-    return files
+    found: list[tuple[Path, int, str, Change]] = []
+    for change in mutant.changes:
+        once = {
+            (place.path, *one)
+            for place in places(root).get(change.anchor, ())
+            for one in starts(change, place, lines_of(place.path))
+        }
+        if len(once) != 1 or change.old == change.new:
+            raise ValueError(f"{mutant.name}: its lines are found {len(once)} times in {change.anchor}, expected once")
+        found.append((*once.pop(), change))
+    files = {path: list(lines_of(path)) for path, *_ in found}
+    for path, start, indent, change in sorted(found, key=itemgetter(1), reverse=True):
+        files[path][start : start + len(change.old)] = [indent + line if line else "" for line in change.new]
+    return {path: "\n".join(lines) for path, lines in files.items()}
+
+
+def lines_of(path: Path) -> list[str]:
+    """The lines of a file."""
+    return path.read_text().split("\n")
+
+
+def taken(diff: str, root: Path = ROOT) -> list[Change]:
+    """Changes of a bug that was written into the code, as `git diff` says them.
+
+    Raises:
+        ValueError: If lines of it are not in the code any more, or nothing names where they are.
+    """
+    found = []
+    for part in re.split(r"^--- a/.*\n(?=\+\+\+ b/)", diff, flags=re.MULTILINE)[1:]:
+        title, *bodies = re.split(r"^@@ .*\n", part, flags=re.MULTILINE)
+        path = root / title.removeprefix("+++ b/").split("\n")[0]
+        for body in bodies:
+            kept = [line for line in body.split("\n") if line[:1] in tuple(" +-") and line]
+            found.append(anchored("\n".join(kept), path, root))
+    return found
+
+
+def anchored(body: str, path: Path, root: Path) -> Change:
+    """A change with the innermost anchor, and the fewest lines, by which it is found once."""
+    signed, text = body.split("\n"), lines_of(path)
+    changed = [number for number, line in enumerate(signed) if line[0] in "+-"]
+    everywhere = Place(path, 0, len(text))
+    hunk = [start for start, _ in starts(Change("", *sides(body)), everywhere, text)]
+    for first, last in ((changed[0], changed[-1]), (0, changed[-1]), (changed[0], len(signed)), (0, len(signed))):
+        old, new = sides("\n".join(signed[first : last + 1]))
+        shared = min((len(line) - len(line.lstrip()) for line in (*old, *new) if line), default=0)
+        change = Change("", tuple(line[shared:] for line in old), tuple(line[shared:] for line in new))
+        if not old or len(hunk) != 1:
+            continue
+        start, stop = hunk[0] + first, hunk[0] + first + len(old)
+        around = [
+            (place.stop - place.start, name)
+            for name, having in places(root).items()
+            for place in having
+            if place.path == path and place.start <= start and stop <= place.stop
+        ]
+        for _, name in sorted(around):
+            named_so = change._replace(anchor=name)
+            with suppress(ValueError):
+                planted(Mutant("", "", "", (), (named_so,)), root)
+                return named_so
+    raise ValueError(f"these lines of {path.name} are not there once, in something that has a name:\n{body}")
 
 
 @dataclass(frozen=True)
@@ -184,7 +326,13 @@ def main() -> int:
     parser.add_argument("patches", nargs="*", type=Path, help="files of tests/mutants; default: all")
     parser.add_argument("--workers", type=int, default=2, help="how many at once")
     parser.add_argument("--trust", action="store_true", help="do not first see that the tests pass without a bug")
+    parser.add_argument("--take", metavar="NAME", help="write a bug's file: the change is read from standard input")
     given = parser.parse_args()
+    if given.take:
+        head = "What the bug does.\nGuards: answers\nKilled by: tests/test_.py\n\n"
+        subprocess.run(["git", "apply", "--reverse"], input=(diff := sys.stdin.read()), text=True, check=True, cwd=ROOT)
+        (MUTANTS / f"{given.take}.patch").write_text(head + "\n".join(one.written() for one in taken(diff)))
+        return 0
     chosen = [read(path) for path in given.patches or mutants()]
     left = 0
     with tempfile.TemporaryDirectory() as folder:

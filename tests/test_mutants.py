@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from planting import ROOT, Mutant, mutants, planted, read
+from planting import ROOT, Mutant, mutants, places, planted, read, taken
 
 FEWEST = 150
 """How many there are at least."""
@@ -17,14 +18,9 @@ The sum is off by one.
 Guards: answers
 Killed by: tests/test_x.py::test_y
 
-diff --git a/one.py b/one.py
-index 1..2 100644
---- a/one.py
-+++ b/one.py
-@@ -1,2 +1,2 @@
- def f(a, b):
--    return a + b
-+    return a + b + 1
+in f:
+-return a + b
++return a + b + 1
 """
 
 
@@ -35,15 +31,20 @@ def test_each_can_be_planted() -> None:
             files = planted(read(path))
             for file, text in files.items():
                 if file.suffix == ".py":
-                    assert ast.dump(ast.parse(text)) != ast.dump(ast.parse(file.read_text())), "a comment is no bug"
+                    assert ast.dump(ast.parse(text)) != as_it_is(file), "a comment is no bug"
         except (ValueError, SyntaxError, AssertionError, OSError) as error:
             failed.append(f"{path.name}: {error}")
     assert not failed, "\n".join(failed)
 
 
+@cache
+def as_it_is(file: Path) -> str:
+    return ast.dump(ast.parse(file.read_text()))
+
+
 def test_there_are_as_many_as_are_wanted() -> None:
     found = [read(path) for path in mutants()]
-    assert len({str(sorted(mutant.hunks.items())) for mutant in found}) == len(found) >= FEWEST
+    assert len({mutant.changes for mutant in found}) == len(found) >= FEWEST
     assert sum(mutant.guards == "privacy" for mutant in found) >= FEWEST // 2
 
 
@@ -77,11 +78,17 @@ def one(text: str, place: Path) -> Mutant:
     return read(patch)
 
 
-def test_a_patch_is_planted_where_its_lines_are_now(tmp_path: Path) -> None:
-    source = tmp_path / "one.py"
-    source.write_text("import math\n\n\ndef f(a, b):\n    return a + b\n")
+def source(text: str, root: Path, name: str = "one.py") -> Path:
+    path = root / "src" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_a_bug_is_planted_where_its_lines_are_now(tmp_path: Path) -> None:
+    path = source("import math\n\n\ndef f(a, b):\n    return a + b\n", tmp_path)
     mutant = one(PATCH, tmp_path)
-    assert planted(mutant, tmp_path) == {source: "import math\n\n\ndef f(a, b):\n    return a + b + 1\n"}
+    assert planted(mutant, tmp_path) == {path: "import math\n\n\ndef f(a, b):\n    return a + b + 1\n"}
     assert (mutant.what, mutant.guards, mutant.tests) == (
         "The sum is off by one.",
         "answers",
@@ -89,16 +96,41 @@ def test_a_patch_is_planted_where_its_lines_are_now(tmp_path: Path) -> None:
     )
 
 
+def test_a_bug_goes_with_code_that_moves(tmp_path: Path) -> None:
+    source("def g(a, b):\n    return a + b\n", tmp_path)
+    path = source("def f(a, b):\n    if a:\n        return a + b\n    return b\n", tmp_path, "two.py")
+    changed = "def f(a, b):\n    if a:\n        return a + b + 1\n    return b\n"
+    assert planted(one(PATCH, tmp_path), tmp_path) == {path: changed}
+
+
 @pytest.mark.parametrize("text", ["def f(a, b):\n    return a - b\n", "def f(a, b):\n    return a + b\n" * 2])
-def test_a_patch_without_its_place_is_refused(text: str, tmp_path: Path) -> None:
-    (tmp_path / "one.py").write_text(text)
+def test_a_bug_without_its_place_is_refused(text: str, tmp_path: Path) -> None:
+    source(text, tmp_path)
     with pytest.raises(ValueError, match="expected once"):
         planted(one(PATCH, tmp_path), tmp_path)
 
 
-@pytest.mark.parametrize(
-    "old", ["Guards: answers\n", "Killed by: tests/test_x.py::test_y\n", "--- a/one.py\n", "answers"]
-)
+DIFF = """\
+--- a/src/one.py
++++ b/src/one.py
+@@ -6,3 +6,3 @@ def f():
+     a = 1
+-    return a
++    return 2 * a
+"""
+
+
+def test_a_bug_is_taken_with_its_innermost_name(tmp_path: Path) -> None:
+    source("class C:\n    def f(self):\n        return a\n\n\ndef f():\n    a = 1\n    return a\n", tmp_path)
+    (change,) = taken(DIFF, tmp_path)
+    assert change.written() == "in f:\n-return a\n+return 2 * a\n"
+    source("class C:\n    def f(self):\n        return a\n\n\ndef f():\n    a = 1\n    return a\n", tmp_path, "two.py")
+    places.cache_clear()
+    (change,) = taken(DIFF, tmp_path)
+    assert change.written() == "in one.py:\n a = 1\n-return a\n+return 2 * a\n"
+
+
+@pytest.mark.parametrize("old", ["Guards: answers\n", "Killed by: tests/test_x.py::test_y\n", "in f:\n", "answers"])
 def test_a_patch_that_does_not_say_what_it_is_is_refused(old: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="expected a sentence"):
         one(PATCH.replace(old, ""), tmp_path)
