@@ -43,7 +43,7 @@ READ_BY_BOTH := conftest.py src/discreet bench experiments $(filter-out tests/te
 STAMP_OF = $(VENV)/.$(1)-tested-$(shell $(call SUM,$(READ_BY_BOTH) tests/$(1) $(2)))
 ANSWERS_STAMP = $(call STAMP_OF,answers)
 PAGES_STAMP = $(call STAMP_OF,pages,docs README.md)
-SPARK_STAMP = $(VENV)/.spark-tested-$(shell $(call SUM,conftest.py src/discreet/sensitive tests/test_spark.py tests/test_engines.py $(filter-out tests/test_%,$(wildcard tests/*.py)) pyproject.toml $(CONSTRAINTS)))
+SPARK_STAMP = $(VENV)/.spark-tested-$(shell $(call SUM,conftest.py src/discreet/records tests/test_spark.py tests/test_engines.py $(filter-out tests/test_%,$(wildcard tests/*.py)) pyproject.toml $(CONSTRAINTS)))
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 SITE := build/site

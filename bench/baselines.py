@@ -13,7 +13,7 @@ from experiments.chowdhury import FORMS, both_forms
 from experiments.errors import METRICS, Data, errors
 
 import discreet as dc
-from discreet.sensitive.count_sensitivity import cells_moved
+from discreet.records.count_sensitivity import cells_moved
 
 __all__ = ["GRID", "algorithm_1", "on_grid"]
 

@@ -31,7 +31,7 @@ from experiments.pages import markdown
 from pyarrow import csv, parquet
 
 import discreet as dc
-from discreet.model.progress import Bar, under_way
+from discreet.util.progress import Bar, under_way
 
 from .coverage import METHODS, READ_BY, Cell, Estimated, Method, coverage, network_for
 from .ranks import Ranked, ranked, uniformity

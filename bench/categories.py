@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from discreet.model.network_files import read_network
+from discreet.formats.network_files import read_network
 
 from .estimator_peers import METHODS, estimator_of, missing_methods
 from .estimator_sets import ADULT_NUMBERS, Task, adult_rows

@@ -24,7 +24,7 @@ from experiments.networks import theta_of
 
 import discreet as dc
 
-RUN = "import sys; from discreet.app.cli import main; sys.exit(main(sys.argv[1:]))"
+RUN = "import sys; from discreet.cli.cli import main; sys.exit(main(sys.argv[1:]))"
 FLOORS = (
     "pass",
     "import numpy",

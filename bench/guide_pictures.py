@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from discreet.model.charts import line_chart
+from discreet.display.charts import line_chart
 from discreet.theory.adversary import least_misses, moved_belief
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"

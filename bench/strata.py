@@ -28,7 +28,7 @@ from experiments.generated import CONFIRMING, MADE_UP, RECIPES, SMALL, generated
 from experiments.strata import Known, Setting, measured
 
 import discreet as dc
-from discreet.model.progress import under_way
+from discreet.util.progress import under_way
 
 from .coverage import network_for
 from .strata_tables import compared, judged, places, pooled, read, stored, violations, worsened

@@ -42,7 +42,7 @@ from experiments.tables_alone import tables_alone
 import discreet as dc
 from discreet.posterior.pooled.least_squares import Margins, coordinates_of_fit, fit_nonnegative, least_squares
 from discreet.posterior.pooled.measured import read_tables
-from discreet.sensitive.count_sensitivity import cells_moved
+from discreet.records.count_sensitivity import cells_moved
 
 from .baselines import GRID, algorithm_1, on_grid
 

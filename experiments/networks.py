@@ -17,7 +17,7 @@ __all__ = ["absent", "asia", "available", "network_path", "theta_of"]
 @cache
 def asia() -> dc.Tables:
     """Probabilities of the network that comes with the package."""
-    with as_file(files("discreet.app") / "asia.bif") as path:
+    with as_file(files("discreet.cli") / "asia.bif") as path:
         return dc.Tables.read(path)
 
 

@@ -28,9 +28,9 @@ import numpy as np
 import pandas as pd
 
 import discreet as dc
-from discreet.model.arrays import by_rows
 from discreet.releases.kinds.noisy_tables import star_scopes
 from discreet.theory.star_cover import shared_by
+from discreet.util.arrays import by_rows
 
 from .pages import Check, Estimate, estimate
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import discreet as dc
 from discreet.mechanisms.table_plans import laplace_plan
 from discreet.model.schema import Scope
-from discreet.sensitive.count_sensitivity import cells_moved
+from discreet.records.count_sensitivity import cells_moved
 from discreet.theory.star_cover import star_cover
 from discreet.theory.workload import default_shares
 

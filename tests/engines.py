@@ -23,7 +23,7 @@ import pytest
 
 import cluster
 import postgres
-from discreet.sensitive.spark import open_spark
+from discreet.records.spark import open_spark
 
 NUMBER = itertools.count()
 TYPES = {pa.int64(): "bigint", pa.float64(): "double precision", pa.bool_(): "boolean"}

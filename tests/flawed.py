@@ -22,10 +22,10 @@ from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.planned import planned
 from discreet.mechanisms.posterior_sampler import posterior_sampler
 from discreet.mechanisms.table_scales import noisy_tables, table_noise
+from discreet.records.count_sensitivity import cells_moved
 from discreet.releases.kinds.noisy_counts import NoisyCounts
 from discreet.releases.kinds.noisy_tables import NoisyTables
 from discreet.releases.kinds.two_stages import TwoStageCounts
-from discreet.sensitive.count_sensitivity import cells_moved
 from tiny import network_of
 
 ADD_REMOVE, REPLACE = dc.tools.RECORD_RELATIONS

@@ -19,9 +19,9 @@ import numpy as np
 
 import design_releases
 import discreet as dc
-from discreet.model.bif import parse_bif
-from discreet.model.bif_writing import format_bif
-from discreet.model.xmlbif import format_xmlbif, parse_xmlbif
+from discreet.formats.bif import parse_bif
+from discreet.formats.bif_writing import format_bif
+from discreet.formats.xmlbif import format_xmlbif, parse_xmlbif
 from fuzzing import damaged_text, damaged_tree, json_text, name, names, odd_word
 from registry import VARIANTS
 from strategies import same, same_file
@@ -102,7 +102,7 @@ def _filler(rng: random.Random, share: float = 0.3) -> str:
 def read_bif_text(text: str) -> None:
     """Read, write, read; make a network, tables and a prior of it."""
     bif = parse_bif(text)
-    network = dc.Network.from_bif(bif, where="BIF text")
+    network = network_of(bif, where="BIF text")
     assert same_file(parse_bif(format_bif(bif)), bif)
     assert [network.shape(node) for node in network.order]
     if set(bif.arrays) == set(network.nodes):
@@ -143,7 +143,7 @@ def _element(kind: str, text: str) -> str:
 def read_xmlbif_text(text: str) -> None:
     """Read, write, read; make a network of it."""
     bif = parse_xmlbif(text)
-    network = dc.Network.from_bif(bif, where="XMLBIF text")
+    network = network_of(bif, where="XMLBIF text")
     assert same_file(parse_xmlbif(format_xmlbif(bif)), bif)
     assert [network.shape(node) for node in network.order]
 

@@ -18,11 +18,11 @@ from typing import Any
 
 import discreet as dc
 import hostile
-from discreet.app.arguments import queries_in
-from discreet.app.deciding import _read_payoffs
-from discreet.app.ledgers import _read_json
+from discreet.cli.arguments import queries_in
+from discreet.cli.deciding import _read_payoffs
+from discreet.cli.ledgers import _read_json
+from discreet.formats.project_file import Project, draft_project
 from discreet.model.arcs import quoted
-from discreet.model.project import Project, draft_project
 from discreet.posterior.stored import evidence_in, to_bytes
 from discreet.posterior.stored import from_bytes as draws_of
 from discreet.privacy.ledger_entries import verify_document

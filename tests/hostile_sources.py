@@ -24,9 +24,9 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 
 import discreet as dc
-from discreet.queries.remote import _read_batches
 from discreet.queries.synthetic import make_arrow_schema
-from discreet.queries.wire import RecordStream
+from discreet.server.http_client import RecordStream
+from discreet.server.remote_posterior import _read_batches
 from fuzzing import damaged_text, odd_word
 from sources import CANARY
 

@@ -30,7 +30,7 @@ from pathlib import Path
 import numpy as np
 
 import discreet as dc
-from discreet.sensitive.counts import count_codes
+from discreet.records.counts import count_codes
 
 WORKERS = 2
 EACH, LIMIT = "0.1", "1"

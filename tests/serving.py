@@ -22,7 +22,7 @@ from discreet.server.shelf import Shelf
 __all__ = ["Local", "Reply", "Served", "served"]
 
 T = TypeVar("T")
-MAIN = "import sys; from discreet.app.start import main; sys.exit(main())"
+MAIN = "import sys; from discreet.cli.start import main; sys.exit(main())"
 TICKS = os.sysconf("SC_CLK_TCK")
 
 

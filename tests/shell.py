@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import discreet as dc
-from discreet.app.cli import main
+from discreet.cli.cli import main
 from networks import ASIA, asia
 
 LEDGER = "sqlite:///discreet-ledger.db"

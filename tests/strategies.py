@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.model.bif_content import Bif
+from discreet.formats.bif_content import Bif
 from oracle import stacked
 
 ODD_NAMES = (

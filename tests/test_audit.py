@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.app.cli import main
+from discreet.cli.cli import main
 from discreet.mechanisms import mechanisms_over
 from discreet.mechanisms import posterior_sampler as sampling
 from discreet.mechanisms.allocated import allocated

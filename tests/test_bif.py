@@ -1,4 +1,4 @@
-"""`discreet.model.bif`, reading: real files and their oddities are understood, and errors name the line."""
+"""`discreet.formats.bif`, reading: real files and their oddities are understood, and errors name the line."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.model.bif import parse_bif
-from discreet.model.bif_writing import format_bif
-from discreet.model.network_files import read_network, write_network
+from discreet.formats.bif import parse_bif
+from discreet.formats.bif_writing import format_bif
+from discreet.formats.network_files import read_network, write_network
 from folding import every
 from networks import network_path
 from strategies import same_file

@@ -1,4 +1,4 @@
-"""`discreet.model.bif`, writing: what is written reads back; and nothing but an InputError comes of a damaged file."""
+"""Writing BIF: what is written reads back; and nothing but an InputError comes of a damaged file."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.model.bif import parse_bif
-from discreet.model.bif_content import Bif
-from discreet.model.bif_writing import format_bif
-from discreet.model.network_files import read_network, write_network
+from discreet.formats.bif import parse_bif
+from discreet.formats.bif_content import Bif
+from discreet.formats.bif_writing import format_bif
+from discreet.formats.network_files import network_of, read_network, write_network
 from networks import ASIA
 from strategies import names, same_file, thetas
 
@@ -109,7 +109,7 @@ def test_damaged_text_is_parsed_or_refused(edits: list[tuple[int, int, str]]) ->
         text = text[:at] + piece + text[at + length :]
     try:
         bif = parse_bif(text)
-        dc.Network.from_bif(bif, where="BIF text")
+        network_of(bif, where="BIF text")
         written = format_bif(bif)
     except dc.InputError:
         return

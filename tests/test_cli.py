@@ -221,7 +221,7 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(run: Shell, monkeypatc
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
 def test_a_release_that_stdout_cannot_take_says_what_was_charged(run: Shell) -> None:
-    command = [sys.executable, "-m", "discreet.app.cli", *RELEASE.replace("r.json", "-").split()]
+    command = [sys.executable, "-m", "discreet.cli.cli", *RELEASE.replace("r.json", "-").split()]
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     (charge,) = dc.Ledger(LEDGER).account("add-remove").charges()
@@ -233,7 +233,7 @@ def test_an_interruption_is_said_to_be_one(run: Shell, monkeypatch: pytest.Monke
     def interrupted(*_arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("discreet.sensitive.counts.local_tables", interrupted)
+    monkeypatch.setattr("discreet.records.counts.local_tables", interrupted)
     assert "interrupted" in run.fails(RELEASE, 1)
     assert charges() == 0
 
@@ -356,7 +356,7 @@ def test_a_defect_is_exit_code_1_and_keeps_its_text_to_itself(run: Shell, monkey
         raise RuntimeError("quotes a record")
 
     run.json(RELEASE)
-    monkeypatch.setattr("discreet.app.analyst.load_asked", broken)
+    monkeypatch.setattr("discreet.cli.analyst.load_asked", broken)
     message = run.fails("query r.json", 1)
     assert "RuntimeError" in message
     assert "quotes" not in message

@@ -249,7 +249,7 @@ def test_completion(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_completion_is_shown_and_installed_for_the_shell_one_is_in(tmp_path: Path) -> None:
-    program = f"{shlex.quote(sys.executable)} -m discreet.app.cli"
+    program = f"{shlex.quote(sys.executable)} -m discreet.cli.cli"
     paths = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(dc.__file__).parents[1]), "HOME": str(tmp_path)}
     script = f"{program} --show-completion && {program} --install-completion; exit $?"
     done = subprocess.run(["bash", "-c", script], env=paths, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import discreet as dc
-from discreet.app.cli import main
+from discreet.cli.cli import main
 from shell import Shell
 from sources import PEER_WARNINGS
 

@@ -85,7 +85,7 @@ def test_binary_formats_go_to_stdout(run: Shell, kind: str) -> None:
     command = [
         sys.executable,
         "-m",
-        "discreet.app.cli",
+        "discreet.cli.cli",
         *f"sample r.json -n 7 --output - --format {kind} {FEW}".split(),
     ]
     raw = io.BytesIO(subprocess.run(command, capture_output=True, check=True).stdout)
@@ -96,7 +96,7 @@ def test_binary_formats_go_to_stdout(run: Shell, kind: str) -> None:
 def test_a_reader_that_stops_early_is_no_error(run: Shell) -> None:
     words = f"sample r.json -n 400000 --output - --format csv {FEW}".split()
     with subprocess.Popen(
-        [sys.executable, "-m", "discreet.app.cli", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "discreet.cli.cli", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -117,7 +117,7 @@ def test_files_are_replaced_only_where_that_is_asked_for(run: Shell) -> None:
 
 
 def test_a_file_that_turns_up_meanwhile_is_kept(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discreet.app.exporting.check_writable", Path.touch)
+    monkeypatch.setattr("discreet.cli.exporting.check_writable", Path.touch)
     assert "'s.csv' exists" in run.fails(f"sample r.json -n 3 --output s.csv {FEW}")
     assert Path("s.csv").read_bytes() == b""
 

@@ -22,8 +22,8 @@ import pyarrow as pa
 import pytest
 
 import discreet as dc
-from discreet.queries import wire
 from discreet.releases.policy import RecordsPolicy
+from discreet.server import http_client as wire
 from discreet.server.tokens import add_token
 from folding import every
 from published import DATA
@@ -388,7 +388,7 @@ def test_a_server_that_was_started_again_is_asked_on_and_one_that_is_gone_is_not
         before = posterior.answer("P(smoke)")
         port = str(running.address[1])
     # The last word holds: after the one that asks for a free port.
-    code = f"import sys; from discreet.app.start import main; sys.argv += ['--port', '{port}']; sys.exit(main())"
+    code = f"import sys; from discreet.cli.start import main; sys.argv += ['--port', '{port}']; sys.exit(main())"
     with served([folder / "visits.draws"], "--no-prepare", code=code):
         assert posterior.answer("P(smoke)") == before
     with pytest.raises(dc.DiscreetError, match="is not there: nothing listens"):

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.queries.synthetic import sample_codes
+from discreet.records import counts as counts_module
+from discreet.records import grouped as grouped_module
 from discreet.releases.policy import RecordsPolicy
-from discreet.sensitive import counts as counts_module
-from discreet.sensitive import grouped as grouped_module
 from networks import asia, theta_of
 from sources import AB, CANARY, PEER_WARNINGS, alone, column, refusal, same_counts, slow_counts, slow_joint
 from strategies import thetas

@@ -16,7 +16,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 import discreet as dc
 from discreet.mechanisms.noise import ExactNoise
-from discreet.model import json_files
+from discreet.util import json_files
 
 opened = json_files._open_new
 DIED = 9

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import discreet as dc
 from design_cases import CLASSES, NUMBER, answers, design, promise
 from design_releases import DESIGN_KINDS, PUBLISHED, committed, design_releases, examples
-from discreet.app.cli import main
+from discreet.cli.cli import main
 from discreet.model.design import GRID_STEPS
 from discreet.releases import release as release_module
 from discreet.releases.kinds import DesignCalibration, DesignPayload

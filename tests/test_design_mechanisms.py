@@ -16,7 +16,7 @@ from design_cases import CLASSES, NUMBER, design, promise, rows_of
 from discreet.errors import DiscreetError
 from discreet.mechanisms import objective_perturbation as perturbation
 from discreet.mechanisms.noise import ExactNoise
-from discreet.sensitive import rows as reading
+from discreet.records import rows as reading
 from folding import every
 
 LINEAR, LOGISTIC, PLANE = design(2, NUMBER), design(2, CLASSES), design(2, intercept=False)

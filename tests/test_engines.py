@@ -16,12 +16,12 @@ import sqlglot
 import discreet as dc
 import shell
 from design_cases import numeric
+from discreet.records import dialects, grouped
+from discreet.records import rows as reading
+from discreet.records.grouped import together
+from discreet.records.records import Records, check_units
+from discreet.records.sources import arrow
 from discreet.releases.policy import RecordsPolicy
-from discreet.sensitive import dialects, grouped
-from discreet.sensitive import rows as reading
-from discreet.sensitive.grouped import together
-from discreet.sensitive.records import Records, check_units
-from discreet.sensitive.sources import arrow
 from engines import DATABASES, ENGINES, on_parquet, on_postgres
 from folding import every
 from postgres import Server

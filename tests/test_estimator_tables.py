@@ -20,7 +20,7 @@ from sklearn.base import is_classifier, is_regressor
 
 import discreet as dc
 from discreet.estimators.regressions import Regression
-from discreet.sensitive import rows as reading
+from discreet.records import rows as reading
 from estimator_cases import promise
 from sources import CANARY, said
 

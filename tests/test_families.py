@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.model.arrays import margin
+from discreet.util.arrays import margin
 from folding import every
 from networks import asia, theta_of
 from strategies import networks

@@ -11,11 +11,11 @@ from scipy.stats import binom, kstest
 import discreet as dc
 from discreet.inference import elimination
 from discreet.inference.interactions import contrast_matrices
-from discreet.model.arrays import margin
 from discreet.posterior import fit_check
 from discreet.posterior.evidence import measurements
 from discreet.posterior.fit_check import _correct_p_values, _Moments
 from discreet.posterior.pooled.least_squares import pooled_margins
+from discreet.util.arrays import margin
 from networks import asia, theta_of
 from oracle import full_joint, small, with_draws
 from releases import guarantee, noisy_release, simulated, simulated_counts

@@ -25,9 +25,9 @@ from discreet.mechanisms.noise import SimulatedNoise
 from discreet.model.design import GRID_STEPS, CurvaturePart, least_shape
 from discreet.model.indicators import features_of, state_groups, worth_groups
 from discreet.posterior.design.logistic import noise_variance
+from discreet.records.gradients import curvature_sensitivity, gradient_sensitivity
 from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS
 from discreet.releases.kinds.noisy_sums import k_norm_variance
-from discreet.sensitive.gradients import curvature_sensitivity, gradient_sensitivity
 from discreet.verify import tiny_data
 from discreet.verify.losses import length as audited
 from discreet.verify.plan import _make_up_rows
@@ -178,9 +178,9 @@ def test_no_record_has_more_in_a_group_than_one_1(
     names = list(grouped().names)
     X = np.array([record[:-1] for record in grouped_records()], float)
     y = [record[-1] for record in grouped_records()]
-    monkeypatch.setattr("discreet.sensitive.rows.BLOCK", 16)
+    monkeypatch.setattr("discreet.records.rows.BLOCK", 16)
     if not held:
-        monkeypatch.setattr("discreet.sensitive.rows.HELD_BYTES", 0)
+        monkeypatch.setattr("discreet.records.rows.HELD_BYTES", 0)
     whole = SOURCES[source](X, y, names)
     assert whole.records == len(X)
     assert np.abs(whole.coordinates).sum(axis=1).max() <= grouped().reach
@@ -400,7 +400,7 @@ def test_groups_of_the_constructor_that_are_none_cost_nothing(options: dict[str,
 
 @pytest.mark.parametrize("make", ["csr_matrix", "csc_array", "coo_array", "bsr_array"])
 def test_sparse_records_are_the_same_rows(make: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discreet.sensitive.rows.BLOCK", 64)
+    monkeypatch.setattr("discreet.records.rows.BLOCK", 64)
     rng = RNG(2)
     X = rng.normal(size=(300, 5)) * (rng.random((300, 5)) < 0.3) * 3
     over = dc.Design(tuple(numeric(f"x{at}", -4, 2) for at in range(5)), NUMBER)

@@ -21,9 +21,10 @@ import pytest
 
 import discreet as dc
 import fuzzing
-from discreet.model.bif import parse_bif
-from discreet.model.project import Project
-from discreet.model.xmlbif import parse_xmlbif
+from discreet.formats.bif import parse_bif
+from discreet.formats.network_files import network_of
+from discreet.formats.project_file import Project
+from discreet.formats.xmlbif import parse_xmlbif
 from folding import every
 from fuzzing import MIB, Report, fault_of_message, read_all
 from hostile_sources import TABLE_READERS
@@ -231,7 +232,7 @@ def read_schema(text: str) -> dc.Schema:
 
 
 def read_network(text: str) -> dc.Network:
-    network = dc.Network.from_bif(parse_bif(text), where="x")
+    network = network_of(parse_bif(text), where="x")
     assert network.maximal_families
     return network
 

@@ -24,14 +24,14 @@ import pyarrow as pa
 import pytest
 
 import discreet as dc
-from discreet.app.cli import app, main
-from discreet.app.terminal import write_out
+from discreet.cli.cli import app, main
+from discreet.cli.terminal import write_out
+from discreet.display.text_tables import html_text
 from discreet.errors import printable
 from discreet.model.design import Normal
-from discreet.model.drawing import html_text
-from discreet.model.json_files import json_text
 from discreet.queries.score import accuracy_network
-from discreet.sensitive.score_sums import ScoreSums
+from discreet.records.score_sums import ScoreSums
+from discreet.util.json_files import json_text
 from folding import every
 from served_kinds import KINDS, study
 from serving import Local

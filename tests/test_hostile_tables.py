@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import discreet as dc
-from discreet.sensitive.record_files import COLUMN_LIMIT, FOOTER_LIMIT, HEADER_LIMIT
+from discreet.records.record_files import COLUMN_LIMIT, FOOTER_LIMIT, HEADER_LIMIT
 from fuzzing import CPU_S, MIB, Report, read_all
 from hostile_sources import read_table as read
 from sources import CANARY, PEER_WARNINGS, alone

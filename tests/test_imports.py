@@ -86,7 +86,7 @@ def test_an_arviz_that_cannot_write_its_cache_is_one_line(tmp_path: Path) -> Non
     assert len(done.stdout.splitlines()) == 1
 
 
-@pytest.mark.parametrize("statement", ["import discreet", "import discreet.app.cli"])
+@pytest.mark.parametrize("statement", ["import discreet", "import discreet.cli.cli"])
 def test_the_core_loads_no_extra_and_needs_no_home(statement: str) -> None:
     code = f"{statement}\nimport sys\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
     loaded = set(python(NO_FOLDER, "-W", "error", "-c", code).stdout.split())
@@ -111,17 +111,17 @@ BUDGETS = {
     },
     "query release.json P(lung|smoke=yes)": {
         "discreet.estimators",
-        "discreet.sensitive",
+        "discreet.records",
         "ibis",
         "duckdb",
         "sqlalchemy",
     },
-    "explain release.json": {"discreet.estimators", "discreet.sensitive", "ibis", "duckdb", "sqlalchemy"},
+    "explain release.json": {"discreet.estimators", "discreet.records", "ibis", "duckdb", "sqlalchemy"},
 }
 """Commands in their order, and what each does without beside that; the modules below a name count as it."""
 COMMAND = """
 import json, sys
-from discreet.app.cli import main
+from discreet.cli.cli import main
 code = main(sys.argv[1:])
 print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)
 """

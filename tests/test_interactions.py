@@ -20,8 +20,8 @@ from discreet.inference.interactions import (
     subsets,
     transformed,
 )
-from discreet.model.arrays import margin
 from discreet.model.schema import Scope
+from discreet.util.arrays import margin
 from folding import every
 from oracle import interactions, spread
 from tiny import network_of

@@ -7,40 +7,48 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 import discreet
+from discreet.util.attached import _homes, above
 from folding import every
 
 ROOT = Path(discreet.__file__).parent
-CORE = ("model", "privacy", "releases", "inference", "theory")
+GROUND = ("util", "model", "display", "formats")
+CORE = (*GROUND, "privacy", "releases", "inference", "theory")
 MAY_IMPORT = {
     "errors": set(),
-    "model": set(),
+    "util": set(),
+    "model": {"util"},
+    "display": {"util", "model"},
+    "formats": {"util", "model"},
     "privacy": set(),
-    "releases": {"model", "privacy"},
-    "inference": {"model"},
-    "theory": {"model", "privacy", "inference"},
-    "sensitive": {"model", "privacy", "releases", "inference", "theory"},
-    "mechanisms": {"model", "privacy", "releases", "inference", "theory", "sensitive"},
-    "posterior": {"model", "privacy", "releases", "inference", "theory"},
-    "queries": {"model", "privacy", "releases", "inference", "theory", "posterior"},
-    "estimators": {*CORE, "sensitive", "mechanisms", "posterior", "queries"},
-    "verify": {*CORE, "sensitive", "mechanisms", "posterior", "queries"},
+    "releases": {*GROUND, "privacy"},
+    "inference": {"util", "model"},
+    "theory": {"util", "model", "privacy", "inference"},
+    "records": {*CORE},
+    "mechanisms": {*CORE, "records"},
+    "posterior": {*CORE},
+    "queries": {*CORE, "posterior"},
+    "estimators": {*CORE, "records", "mechanisms", "posterior", "queries"},
+    "verify": {*CORE, "records", "mechanisms", "posterior", "queries"},
     "server": {*CORE, "posterior", "queries"},
-    "app": {*CORE, "sensitive", "mechanisms", "posterior", "queries", "estimators", "verify", "server"},
+    "cli": {*CORE, "records", "mechanisms", "posterior", "queries", "estimators", "verify", "server"},
 }
 """Besides itself and `errors`, which all folders may import."""
 
-LOOKS_UP = {"releases/document.py": {"posterior"}, "posterior/joint_draws.py": {"queries"}}
-"""Where one method calls whoever stands above, so that a start takes one line: `Release.posterior` and
-`PosteriorDraws.answer`."""
+TYPES_ABOVE = {
+    "releases/document.py": {"posterior"},
+    "posterior/joint_draws.py": {"queries"},
+}
+"""Methods that a room above brings (`fluent.py`), and whose types stand there: for type checkers alone."""
 DOORS = ("__init__.py", "decisions.py", "designs.py", "external.py", "kinds.py", "results.py", "scores.py", "tools.py")
 """What users import: lists of names (in the stubs beside them) and nothing else."""
 
-PRIVATE, PUBLIC = {"sensitive", "mechanisms"}, {"posterior", "queries", "server"}
+PRIVATE, PUBLIC = {"records", "mechanisms"}, {"posterior", "queries", "server"}
 RECORD_READERS = ("duckdb", "ibis", "opendp", "pandas", "polars", "sqlite3")
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if path.parent != ROOT)
 
@@ -95,7 +103,7 @@ def random_uses(module: str) -> set[str]:
 
 def test_every_file_stands_in_a_known_folder() -> None:
     assert {module.split("/")[0] for module in MODULES} <= set(MAY_IMPORT)
-    assert {path.name for path in ROOT.glob("*.py")} == {*DOORS, "__main__.py", "errors.py"}
+    assert {path.name for path in ROOT.glob("*.py")} == {*DOORS, "__main__.py", "errors.py", "fluent.py"}
 
 
 def test_no_two_files_share_a_name() -> None:
@@ -111,26 +119,55 @@ def test_the_folders_stand_in_an_order() -> None:
 @every("module", MODULES)
 def test_a_folder_imports_only_what_is_above_it(module: str) -> None:
     folder = module.split("/")[0]
-    allowed = MAY_IMPORT[folder] | {folder, "errors"} | ({"discreet"} if folder == "app" else set())
-    assert ours(module) <= allowed | LOOKS_UP.get(module, set())
+    allowed = MAY_IMPORT[folder] | {folder, "errors"} | ({"discreet"} if folder == "cli" else set())
+    assert ours(module) <= allowed | TYPES_ABOVE.get(module, set())
     assert not any(name.startswith(".") for name in imports(module)), "imports are absolute"
 
 
 @every("module", MODULES)
-def test_only_two_methods_look_up_and_only_when_they_are_called(module: str) -> None:
-    above = LOOKS_UP.get(module, set())
-    run = [node for node in tree(module).body if not isinstance(node, ast.If)]
-    assert not above & {name.split(".")[1] for node in run for name in imported(node) if name.startswith("discreet.")}
+def test_nothing_that_runs_looks_up_not_even_late(module: str) -> None:
+    above = TYPES_ABOVE.get(module, set())
+    run = [node for node in tree(module).body if ast.unparse(node).split(":")[0] != "if TYPE_CHECKING"]
+    names = {name for node in run for name in imported(node) if name.startswith("discreet.")}
     folder = module.split("/")[0]
-    loaded = [
-        node.args[0].value.split(".")[1]
+    late = {
+        node.args[0].value
         for node in ast.walk(tree(module))
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "import_late"
         if isinstance(node.args[0], ast.Constant)
         if node.args[0].value.startswith("discreet.")
-    ]
-    assert set(loaded) <= MAY_IMPORT[folder] | {folder} | above
-    assert above <= set(loaded), "the exception is not needed any more"
+    }
+    assert {name.split(".")[1] for name in late} <= MAY_IMPORT[folder] | {folder}
+    assert not {name.split(".")[1] for name in names | late} & above
+    assert above <= ours(module), "the exception is not needed any more"
+
+
+def test_methods_that_a_room_above_brings_are_there() -> None:
+    calls = {
+        node.args[0].value
+        for module in MODULES
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "above" and isinstance(node.args[0], ast.Constant)
+    }
+    assert calls - {"Network.to_text"} == set(_homes) - {"Network.to_text"}
+    assert all(callable(above(name)) for name in calls)
+
+
+def test_no_file_needs_itself() -> None:
+    """Imports that wait for a first use are counted, those for type checkers are not."""
+    graph = {}
+    for module in MODULES:
+        run = [node for node in tree(module).body if ast.unparse(node).split(":")[0] != "if TYPE_CHECKING"]
+        names = {name for node in run for one in ast.walk(node) for name in imported(one)}
+        names |= {
+            node.args[0].value
+            for node in ast.walk(tree(module))
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "import_late"
+            if isinstance(node.args[0], ast.Constant)
+        }
+        files = {name.removeprefix("discreet.").replace(".", "/") for name in names if name.startswith("discreet.")}
+        graph[module] = {f"{file}.py" for file in files} | {f"{file.rpartition('/')[0]}.py" for file in files}
+    TopologicalSorter(graph).prepare()
 
 
 @every("module", [module for module in MODULES if module.split("/")[0] in PRIVATE | PUBLIC])
@@ -139,26 +176,34 @@ def test_the_two_wings_meet_only_in_the_release(module: str) -> None:
     assert not ours(module) & other
 
 
-@every("module", [module for module in MODULES if module.split("/")[0] != "app"])
+@every("module", [module for module in MODULES if module.split("/")[0] != "cli"])
 def test_no_import_hides_in_a_function(module: str) -> None:
     functions = [node for node in ast.walk(tree(module)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     assert not [name for function in functions for node in ast.walk(function) for name in imported(node)]
     # What loads others later, an engine whose libraries are an extra, packages that networks are made for,
     # and the registry, which is read by whoever prints a help text.
-    if module not in ("model/late.py", "sensitive/spark.py", "model/conversions.py", "mechanisms/__init__.py"):
+    if module not in (
+        "util/lazy_imports.py",
+        "util/attached.py",
+        "records/spark.py",
+        "formats/conversions.py",
+        "mechanisms/__init__.py",
+    ):
         assert not imports(module) & {"importlib", "importlib.import_module"}
 
 
 def test_the_package_itself_imports_lazily() -> None:
     for doors in DOORS:
-        assert imports(doors) == {"discreet.model.late.late_names"}, doors
+        more = {"discreet.fluent"} if doors == "__init__.py" else set()
+        assert imports(doors) == {"discreet.util.lazy_imports.late_names"} | more, doors
+    assert imports("fluent.py") == {"discreet.util.attached.attach"}
 
 
 def test_rooms_do_not_go_through_the_doors() -> None:
     """But for the command line, which calls what users call."""
     names = {Path(doors).stem for doors in DOORS}
     for module in MODULES:
-        if not module.startswith("app/"):
+        if not module.startswith("cli/"):
             assert not {name.split(".")[1] for name in imports(module) if name.startswith("discreet.")} & names, module
 
 

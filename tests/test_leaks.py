@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import discreet as dc
-from discreet.app.cli import main
+from discreet.cli.cli import main
 from discreet.mechanisms import crossing
 from discreet.mechanisms.noise import ExactNoise
 from folding import every

@@ -25,7 +25,7 @@ from discreet.privacy.ledger_entries import (
     verify,
     verify_document,
 )
-from discreet.sensitive.counts import count_codes
+from discreet.records.counts import count_codes
 from folding import every
 
 

@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.app.arguments import queries_in, queries_of
+from discreet.cli.arguments import queries_in, queries_of
 from discreet.errors import listed, shortened, shown
-from discreet.model import limits
-from discreet.model.bif import parse_bif
-from discreet.model.json_files import decompress, read_bytes, read_json, write_whole
+from discreet.formats.bif import parse_bif
+from discreet.util import limits
+from discreet.util.json_files import decompress, read_bytes, read_json, write_whole
 from fuzzing import fault_of_message
 from releases import POLICY, simulated
 from shell import Shell, opened, stdin
@@ -133,7 +133,7 @@ def test_a_killed_writer_leaves_nothing(tmp_path: Path) -> None:
     code = f"""
 import os, time
 from pathlib import Path
-from discreet.model.json_files import write_whole
+from discreet.util.json_files import write_whole
 
 def stop(*_):
     print("here", flush=True)

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.sensitive import counts as counts_module
-from discreet.sensitive.record_files import BLOCK
+from discreet.records import counts as counts_module
+from discreet.records.record_files import BLOCK
 from folding import every
 from sources import AB, AGE, CANARY, LOGICAL, N01, PEER_WARNINGS, alone, csv_file, refusal, same_counts, slow_counts
 

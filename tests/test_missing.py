@@ -14,9 +14,9 @@ import pytest
 from pyarrow import csv
 
 import discreet as dc
-from discreet.model.bif import parse_bif
-from discreet.model.bif_content import Bif
-from discreet.model.bif_writing import format_bif, plain_names
+from discreet.formats.bif import parse_bif
+from discreet.formats.bif_content import Bif
+from discreet.formats.bif_writing import format_bif, plain_names
 from discreet.model.tables import Tables
 from discreet.queries.synthetic import sample_codes
 from folding import every

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.model.bif import parse_bif
+from discreet.formats.bif import parse_bif
+from discreet.formats.network_files import network_of
 from folding import every
 from networks import asia, network_path
 from strategies import networks
@@ -240,7 +241,7 @@ def test_a_cycle_in_a_file_is_refused_with_the_file_name(tmp_path: Path) -> None
     with pytest.raises(dc.InputError, match=r"round\.bif: the network has a cycle: (a -> b -> a|b -> a -> b);"):
         dc.Network.read(path)
     with pytest.raises(dc.InputError, match=r"^here: the network has a cycle"):
-        dc.Network.from_bif(parse_bif(text), where="here")
+        network_of(parse_bif(text), where="here")
 
 
 # ------------------------------------------------------------------------------------------ other descriptions

@@ -17,9 +17,10 @@ from hypothesis import given
 
 import discreet as dc
 from design_releases import PUBLISHED, committed
-from discreet.model import drawing
-from discreet.model.drawing import columns_of, cut, printable
-from discreet.model.layout import GAP_PIXELS, TRUNK_PIXELS, generations, layout
+from discreet.display import network_svg as drawing
+from discreet.display.graph_layout import GAP_PIXELS, TRUNK_PIXELS, generations, layout
+from discreet.display.text_tables import columns_of, cut
+from discreet.errors import printable
 from folding import every
 from networks import ASIA, asia, network_path
 from shell import RELEASE, Shell, opened, stdin
@@ -225,7 +226,7 @@ def test_a_picture_says_what_it_shows() -> None:
 def test_a_picture_that_would_take_minutes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     network = of_arcs(60, *((i, i + 1) for i in range(59)), *((i, 50 + i % 10) for i in range(48)))
     assert network.to_svg()
-    monkeypatch.setattr("discreet.model.layout.MOST_DRAWN_CELLS", 1000)
+    monkeypatch.setattr("discreet.display.graph_layout.MOST_DRAWN_CELLS", 1000)
     with pytest.raises(dc.InputError, match=r"a drawing of [0-9,]+ nodes and pieces of lines is more than 1,000"):
         network.to_svg()
     assert network.to_text()

@@ -24,7 +24,7 @@ from lowest import PYPROJECT, lowest, requirements
 REPOSITORY = PYPROJECT.parent
 PROJECT: dict[str, Any] = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
 ASKED = requirements(PYPROJECT.read_text(encoding="utf-8"))
-INSIDE = ("py.typed", "releases/release.schema.json", "app/asia.bif")
+INSIDE = ("py.typed", "releases/release.schema.json", "cli/asia.bif")
 """Files of the package that are not Python."""
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.model import limits
-from discreet.model.limits import STATES
 from discreet.releases import release_head
 from discreet.releases.codec import encode
+from discreet.util import limits
+from discreet.util.limits import STATES
 from folding import every
 from registry import EVERY, NETWORK, Variant
 from tiny import counts_of

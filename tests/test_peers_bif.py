@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.model.bif import parse_bif
-from discreet.model.bif_content import Bif
-from discreet.model.bif_writing import format_bif, odd_names, plain_names
+from discreet.formats.bif import parse_bif
+from discreet.formats.bif_content import Bif
+from discreet.formats.bif_writing import format_bif, odd_names, plain_names
+from discreet.formats.network_files import bif_of
 from networks import asia
 from releases import simulated
 from shell import Shell, opened
@@ -133,7 +134,7 @@ def test_names_that_others_do_not_read_are_said(shell: Shell) -> None:
 
 
 def test_plain_names_are_different_and_say_what_they_were() -> None:
-    bif = odd_theta().bif(properties=("first",))
+    bif = bif_of(odd_theta(), properties=("first",))
     plain = plain_names(bif)
     assert odd_names(plain) == ()
     assert [v.name for v in plain.variables] == ["Asy_Patch", "age_group", "_1", "_table"]

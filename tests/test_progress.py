@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 import discreet
-from discreet.model import progress
-from discreet.model.progress import under_way
+from discreet.util import progress
+from discreet.util.progress import under_way
 
 SOURCE = Path(discreet.__file__).parents[1]
 WAITING = """
 import sys, time
-from discreet.model import progress
+from discreet.util import progress
 progress.WAIT_SECONDS = 0.05
 with progress.under_way("counting [red]<b>") as bar:
     for done in range(8):
@@ -71,7 +71,7 @@ def test_the_switch_silences_a_terminal(word: str) -> None:
 
 
 def test_what_is_quick_shows_nothing() -> None:
-    code = "from discreet.model.progress import under_way\nwith under_way('counting') as bar:\n    bar(1, 1)\n"
+    code = "from discreet.util.progress import under_way\nwith under_way('counting') as bar:\n    bar(1, 1)\n"
     assert run(code, terminal=True) == ("", "")
 
 

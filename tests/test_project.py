@@ -11,7 +11,7 @@ import pytest
 
 import discreet as dc
 import shell
-from discreet.model.project import Project, draft_project
+from discreet.formats.project_file import Project, draft_project
 from sources import PEER_WARNINGS
 
 pytestmark = PEER_WARNINGS

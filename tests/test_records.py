@@ -24,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.sensitive.values import canonical, pattern
+from discreet.records.values import canonical, pattern
 from folding import every
 from networks import asia
 from sources import (

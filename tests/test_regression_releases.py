@@ -14,9 +14,9 @@ import discreet as dc
 from design_cases import CLASSES, NUMBER, Script, design, promise, rows_of
 from discreet.mechanisms import grouped_moments as groups_module
 from discreet.model.design import GRID_STEPS
+from discreet.records.gradients import curvature_sensitivity
+from discreet.records.moments import moment_sensitivity
 from discreet.releases.kinds.noisy_sums import GROUPS, groups_of
-from discreet.sensitive.gradients import curvature_sensitivity
-from discreet.sensitive.moments import moment_sensitivity
 from folding import every
 
 ADD_REMOVE, REPLACE = dc.tools.RECORD_RELATIONS

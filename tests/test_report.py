@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import discreet as dc
-from discreet.model.drawing import printable
+from discreet.errors import printable
 from shell import RELEASE, Shell, opened
 
 HOSTILE = dc.Variable('<script>alert("x")</script>', ("<b>no</b>", "a|b & `c`", "*yes*"))
@@ -312,7 +312,7 @@ def test_the_command_writes_both_forms(run: Shell) -> None:
 
 
 def test_an_interval_says_in_words_what_it_draws() -> None:
-    from discreet.model.charts import interval_bar, line_chart
+    from discreet.display.charts import interval_bar, line_chart
 
     bar = interval_bar(0.3, 0.2, 0.5, noise=0.75)
     assert "0.3, interval from 0.2 to 0.5, 75 % of its variance is noise" in bar

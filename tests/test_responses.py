@@ -20,8 +20,8 @@ from discreet.mechanisms import objective_perturbation as perturbation
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.model.design import GRID_STEPS
 from discreet.model.response import Classes, Counts, Response, TwoClasses, response_of
+from discreet.records.gradients import curvature_sensitivity, squared_gradient_sensitivity
 from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS, NoisyCurvature
-from discreet.sensitive.gradients import curvature_sensitivity, squared_gradient_sensitivity
 from folding import every
 
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE

@@ -19,8 +19,8 @@ import pytest
 import discreet as dc
 from design_cases import CLASSES, NUMBER, design, numeric
 from discreet.model.design import GRID_STEPS
-from discreet.sensitive import rows as reading
-from discreet.sensitive import sources as reading_sources
+from discreet.records import rows as reading
+from discreet.records import sources as reading_sources
 
 FEATURES = (numeric("a", 0, 10), numeric("b"))
 LINEAR, LOGISTIC = dc.Design(FEATURES, NUMBER), dc.Design(FEATURES, CLASSES, 1.0)

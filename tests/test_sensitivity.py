@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.sensitive.count_sensitivity import Sensitivity, cells_moved
+from discreet.records.count_sensitivity import Sensitivity, cells_moved
 from folding import every
 from sources import PEER_WARNINGS
 from strategies import networks

@@ -16,7 +16,7 @@ import pytest
 
 import discreet as dc
 import shell
-from discreet.sensitive.records import check_units
+from discreet.records.records import check_units
 from engines import ENGINES
 from folding import every
 from sources import PEER_WARNINGS, refusal

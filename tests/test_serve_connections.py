@@ -23,7 +23,7 @@ HURRY = """
 import discreet.server.connections as connections
 connections.HEAD_SECONDS = connections.TAKE_SECONDS = 0.5
 connections.MOST_CONNECTIONS = 100
-import sys; from discreet.app.start import main; sys.exit(main())
+import sys; from discreet.cli.start import main; sys.exit(main())
 """
 ENOUGH = 60.0
 

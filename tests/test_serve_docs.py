@@ -142,7 +142,7 @@ def end(*_):
     open({told!r}, 'w').write(' '.join(used))
     os._exit(0)
 signal.signal(signal.SIGTERM, end)
-from discreet.app.start import main
+from discreet.cli.start import main
 sys.exit(main())
 """
 ASKED: list[tuple[str, Any]] = [

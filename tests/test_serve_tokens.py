@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import discreet as dc
-from discreet.app.start import main
+from discreet.cli.start import main
 from discreet.server import tokens as module
 from discreet.server.application import Settings
 from discreet.server.server_limits import ServerLimits

@@ -11,7 +11,7 @@ from folding import every
 from served_kinds import plain, save
 from serving import MAIN, Served, served
 
-FORBIDDEN = ("discreet.sensitive", "discreet.mechanisms", "discreet.estimators", "discreet.verify", "duckdb", "ibis",
+FORBIDDEN = ("discreet.records", "discreet.mechanisms", "discreet.estimators", "discreet.verify", "duckdb", "ibis",
              "opendp", "pandas", "polars", "sqlalchemy")  # fmt: skip
 BLOCKED = f"""
 import sys

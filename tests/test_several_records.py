@@ -20,8 +20,8 @@ import shell
 from discreet.mechanisms.crossing import calibrate
 from discreet.posterior.evidence import blur
 from discreet.privacy.guarantee import for_each
+from discreet.records.records import check_units
 from discreet.releases.policy import RecordsPolicy
-from discreet.sensitive.records import check_units
 from discreet.verify.tiny_data import audit_networks, units_of
 from registry import EVERY, Variant, family
 from sources import PEER_WARNINGS

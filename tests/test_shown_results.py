@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.model.intervals import frame_of, html_table
+from discreet.display.interval_tables import frame_of, html_table
 
 STUDY = dc.Network.from_edges([("smoke", "lung")], [dc.Variable(name, ("yes", "no")) for name in ("smoke", "lung")])
 
@@ -205,7 +205,7 @@ def test_a_posterior_and_a_network_are_shown_without_being_asked(
     assert STUDY.to_frame("arrow").to_pylist()[1] == {"node": "lung", "states": ["yes", "no"], "parents": ["smoke"]}
     assert STUDY.summary() == STUDY.to_text()
     assert "lung=yes" in posterior.summary() and posterior.summary().startswith("200 draws of 2 variables")
-    monkeypatch.setattr("discreet.model.network.MOST_DRAWN_NODES", 1)
+    monkeypatch.setattr("discreet.display.network_svg.MOST_DRAWN_NODES", 1)
     assert STUDY._repr_html_().startswith("<pre>2 nodes")
 
 

@@ -20,8 +20,8 @@ import cluster
 import discreet as dc
 import shell
 from discreet.mechanisms import crossing
-from discreet.sensitive.sources import arrow_blocks
-from discreet.sensitive.spark import open_spark
+from discreet.records.sources import arrow_blocks
+from discreet.records.spark import open_spark
 from engines import on_cluster, on_parquet, on_spark, spark
 from postgres import CALM_S
 from sources import CANARY
@@ -33,7 +33,7 @@ SECRET = f"concat('{CANARY[:-1]}', if(id < 0, '', '{CANARY[-1]}'))"
 SCRIPT = f"""
 import discreet as dc
 from design_cases import numeric
-from discreet.sensitive.spark import open_spark
+from discreet.records.spark import open_spark
 from sources import AB
 
 code, number = dc.Variable("z", ("0", "1")), numeric("z")

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import discreet as dc
-from discreet.sensitive import engine
+from discreet.records import engine
 from sources import AB, CANARY, PEER_WARNINGS, column, counted, csv_file, refusal
 
 pytestmark = PEER_WARNINGS
@@ -167,7 +167,7 @@ def test_what_is_no_private_folder_of_ours_is_left_alone(place: Path, tmp_path: 
     stale = place / f"{engine.FOLDER_PREFIX}stale"
     (stale / "inside").mkdir(parents=True)
     living = engine.open_engine()  # of this process: it holds its lock
-    script = "from discreet.sensitive.engine import open_engine; open_engine()"
+    script = "from discreet.records.engine import open_engine; open_engine()"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert [path.name for path in outside.iterdir()] == ["kept"]
@@ -197,7 +197,7 @@ def test_a_forked_child_has_a_folder_of_its_own_and_leaves_its_parents() -> None
 import atexit, os, tempfile
 from pathlib import Path
 os.environ["DISCREET_TMPDIR"] = place = tempfile.mkdtemp()
-from discreet.sensitive.engine import open_engine
+from discreet.records.engine import open_engine
 mine = open_engine()
 (folder,) = Path(place).iterdir()
 if os.fork() == 0:

@@ -13,9 +13,9 @@ import discreet as dc
 from discreet.inference.interactions import Blur, cell_variance, pooled_variances
 from discreet.mechanisms.star_noise import dimensions
 from discreet.model.graphs import AXES
-from discreet.model.limits import STAR_DIMENSIONS
 from discreet.theory.star_cover import Group, group_costs, readers, shared_by, star_cover, star_lengths
 from discreet.theory.stars import star_blurs
+from discreet.util.limits import STAR_DIMENSIONS
 from folding import every
 from networks import asia, network_path
 from strategies import networks

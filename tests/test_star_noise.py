@@ -24,8 +24,8 @@ from discreet.mechanisms import star_noise as star_module
 from discreet.mechanisms.exact_draws import exponential_bounds
 from discreet.mechanisms.noise import ExactNoise, SimulatedNoise
 from discreet.mechanisms.star_noise import dimensions, star_noise, star_scale
-from discreet.model.limits import STAR_DIMENSIONS
 from discreet.theory.stars import simulated_star, star_variances
+from discreet.util.limits import STAR_DIMENSIONS
 from folding import every
 from goodness import fit
 

@@ -14,13 +14,13 @@ from scipy.optimize import minimize
 import discreet as dc
 from discreet.inference.interactions import subsets
 from discreet.mechanisms.noise import SimulatedNoise
-from discreet.model.arrays import by_rows, of_rows
 from discreet.model.schema import Scope
 from discreet.posterior.evidence import number_of_records
 from discreet.posterior.pooled.least_squares import coordinates_of, fit_nonnegative, least_squares
 from discreet.posterior.pooled.measured import Measured, read_tables
 from discreet.releases.measurement import Measurement, Star
 from discreet.theory.stars import star_variances
+from discreet.util.arrays import by_rows, of_rows
 from folding import every
 from tiny import network_of
 

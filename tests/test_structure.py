@@ -20,8 +20,8 @@ import pytest
 
 import discreet as dc
 from discreet.mechanisms import structure as module
-from discreet.sensitive import dependence as scoring
-from discreet.sensitive.dependence import dependence, dependence_sensitivity
+from discreet.records import dependence as scoring
+from discreet.records.dependence import dependence, dependence_sensitivity
 from folding import every
 from tiny import STRICT, Record, all_datasets, counts_of, neighbours, network_of
 

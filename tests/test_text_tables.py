@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.model.drawing import columns_of
-from discreet.model.text_tables import columns, fold
+from discreet.display.text_tables import columns, columns_of, fold
 from folding import every
 from oracle import random_draws
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import typer.main
 
 import discreet as dc
-from discreet.app.cli import app
+from discreet.cli.cli import app
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")

@@ -18,7 +18,7 @@ from scipy import stats
 
 import discreet as dc
 import shell
-from discreet.sensitive.units import Unit
+from discreet.records.units import Unit
 from engines import on_postgres
 from folding import every
 from shell import LEDGER

@@ -1,4 +1,4 @@
-"""`discreet.model.xmlbif`: real files are understood, what is written reads back, and nothing is loaded or expanded."""
+"""XMLBIF: real files are understood, what is written reads back, and nothing is loaded or expanded."""
 
 from __future__ import annotations
 
@@ -12,11 +12,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.model.bif import parse_bif
-from discreet.model.bif_content import Bif
-from discreet.model.bif_writing import format_bif
-from discreet.model.network_files import holds_network, notation_of, parse_network, read_network, write_network
-from discreet.model.xmlbif import format_xmlbif, parse_xmlbif
+from discreet.formats.bif import parse_bif
+from discreet.formats.bif_content import Bif
+from discreet.formats.bif_writing import format_bif
+from discreet.formats.network_files import (
+    bif_of,
+    holds_network,
+    network_of,
+    notation_of,
+    parse_network,
+    read_network,
+    write_network,
+)
+from discreet.formats.xmlbif import format_xmlbif, parse_xmlbif
 from folding import every
 from networks import asia, network_path
 from strategies import names, networks, same_file, thetas
@@ -209,10 +217,10 @@ def test_a_structure_is_written_in_both_notations(network: dc.Network) -> None:
     """In a text here; with a file below."""
     bif = Bif(network.variables, network.parents, {})
     again = parse_bif(format_bif(bif))
-    assert dc.Network.from_bif(again, where="x") == network and not again.arrays
+    assert network_of(again, where="x") == network and not again.arrays
     if all(writable(part) for variable in network.schema for part in (variable.name, *variable.states)):
         again = parse_xmlbif(format_xmlbif(bif))
-        assert dc.Network.from_bif(again, where="x") == network and not again.arrays
+        assert network_of(again, where="x") == network and not again.arrays
 
 
 def test_what_has_no_name_is_refused() -> None:
@@ -233,9 +241,9 @@ def test_a_file_is_written_as_its_name_ends_and_read_as_it_begins(tmp_path: Path
     text = (gzip.decompress(raw) if name.endswith(".gz") else raw).decode()
     assert text.startswith("<?xml") == (notation_of(name) == "xmlbif") == ("xml" in name)
     again = dc.Tables.read(path)
-    assert same_file(again.bif(), theta.bif()) and dc.Network.read(path) == theta.network
+    assert same_file(bif_of(again), bif_of(theta)) and dc.Network.read(path) == theta.network
     path.rename(tmp_path / "renamed.csv")
-    assert same_file(dc.Tables.read(tmp_path / "renamed.csv").bif(), theta.bif())
+    assert same_file(bif_of(dc.Tables.read(tmp_path / "renamed.csv")), bif_of(theta))
     theta.network.write(path)
     assert dc.Network.read(path) == theta.network
     assert dict(dc.Network.read(path).parents) == dict(theta.network.parents)
@@ -331,7 +339,7 @@ def test_what_is_not_xmlbif_is_refused_with_the_line(number: int, line: str, mes
 )
 def test_what_is_missing_is_named(text: str, message: str) -> None:
     with pytest.raises(dc.InputError, match=message):
-        dc.Network.from_bif(parse_xmlbif(text, where="my.xml"), where="my.xml")
+        network_of(parse_xmlbif(text, where="my.xml"), where="my.xml")
 
 
 # ------------------------------------------------------------------------------------------ hostile texts
@@ -431,7 +439,7 @@ def test_damaged_text_is_parsed_or_refused(edits: list[tuple[int, int, str]]) ->
         text = text[:at] + piece + text[at + length :]
     try:
         bif = parse_xmlbif(text)
-        dc.Network.from_bif(bif, where="XMLBIF text")
+        network_of(bif, where="XMLBIF text")
     except dc.InputError:
         return
     assert same_file(parse_xmlbif(format_xmlbif(bif)), bif)

@@ -46,7 +46,8 @@ at the top need beside them is in few modules:
 Names are loaded when they are first used, so that `import discreet` stays cheap; `__init__.pyi` lists them.
 """
 
-from discreet.model.late import late_names
+from discreet import fluent as _fluent  # noqa: F401
+from discreet.util.lazy_imports import late_names
 
 __version__ = "0.1.0"
 

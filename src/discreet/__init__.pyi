@@ -46,7 +46,6 @@ from .posterior.pooled.estimate import estimate as estimate
 from .privacy.guarantee import Guarantee as Guarantee
 from .privacy.guarantee import Relation as Relation
 from .privacy.ledger import Ledger as Ledger
-from .queries.client import Client as Client
 from .queries.decide import decide as decide
 from .queries.explain import explain as explain
 from .queries.pooled_estimates import pool_estimates as pool_estimates
@@ -57,13 +56,14 @@ from .queries.query import marginals as marginals
 from .queries.regress import regress as regress
 from .queries.release_report import report as report
 from .queries.synthetic import sample as sample
+from .records.counts import count as count
+from .records.records import check as check
+from .records.records import read_records as read_records
 from .releases.combined import combine as combine
 from .releases.combined import load as load
 from .releases.external_figures import measured as measured
 from .releases.release import Release as Release
-from .sensitive.counts import count as count
-from .sensitive.records import check as check
-from .sensitive.records import read_records as read_records
+from .server.client import Client as Client
 from .verify.audit import audit as audit
 from .verify.plan import plan as plan
 from .verify.plan_accuracy import plan_accuracy as plan_accuracy

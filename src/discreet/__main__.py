@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from discreet.app.start import main
+from discreet.cli.start import main
 
 if __name__ == "__main__":
     sys.exit(main())

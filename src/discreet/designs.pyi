@@ -8,9 +8,9 @@ from .posterior.design.laws import uniform_law as uniform_law
 from .posterior.design.weight_posterior import PublicRecords as PublicRecords
 from .posterior.design.weight_posterior import WeightPosterior as WeightPosterior
 from .queries.released_covariates import released_covariates as released_covariates
-from .sensitive.gradients import Gradients as Gradients
-from .sensitive.gradients import sum_gradients as sum_gradients
-from .sensitive.moments import Moments as Moments
-from .sensitive.moments import sum_moments as sum_moments
-from .sensitive.rows import Rows as Rows
-from .sensitive.rows import read_rows as read_rows
+from .records.gradients import Gradients as Gradients
+from .records.gradients import sum_gradients as sum_gradients
+from .records.moments import Moments as Moments
+from .records.moments import sum_moments as sum_moments
+from .records.rows import Rows as Rows
+from .records.rows import read_rows as read_rows

@@ -1,5 +1,5 @@
 """What releases hold: the payload of each kind, with the calibration of its noise."""
 
-from discreet.model.late import late_names
+from discreet.util.lazy_imports import late_names
 
 __getattr__, __dir__, __all__ = late_names(__name__, __file__)

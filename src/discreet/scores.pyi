@@ -1,7 +1,7 @@
+from .formats.score_files import read_score_file as read_score_file
 from .model.families import Family as Family
 from .model.own_factors import OwnFactor as OwnFactor
 from .model.own_factors import own_factor as own_factor
-from .model.score_files import read_score_file as read_score_file
 from .model.score_tables import ScoreTable as ScoreTable
 from .model.score_tables import own_family as own_family
 from .model.score_tables import own_score as own_score
@@ -9,7 +9,7 @@ from .posterior.family_draws import FamilyPosterior as FamilyPosterior
 from .posterior.family_draws import read_family as read_family
 from .posterior.own_choices import LawWeights as LawWeights
 from .posterior.own_choices import read_law_weights as read_law_weights
-from .sensitive.score_sums import ScoreSums as ScoreSums
+from .records.score_sums import ScoreSums as ScoreSums
 from .theory.factors import CategoricalFactor as CategoricalFactor
 from .theory.factors import DirectionFactor as DirectionFactor
 from .theory.factors import spread_candidates as spread_candidates

@@ -17,8 +17,8 @@ from .queries.credible import credible_interval as credible_interval
 from .queries.score import read_score as read_score
 from .queries.synthetic import simulate_records as simulate_records
 from .queries.synthetic import write_records as write_records
+from .records.count_sensitivity import sensitivity as sensitivity
+from .records.counts import count_codes as count_codes
+from .records.drafts import draft_schema as draft_schema
 from .releases.combined import evidence_of as evidence_of
 from .releases.combined import loads as loads
-from .sensitive.count_sensitivity import sensitivity as sensitivity
-from .sensitive.counts import count_codes as count_codes
-from .sensitive.drafts import draft_schema as draft_schema

@@ -18,8 +18,8 @@ from discreet.inference.sampling import sample_codes
 from discreet.posterior import choices
 from discreet.posterior.choices import Likelihood, choice_cells, choice_log_likelihood, coin_posterior
 from discreet.posterior.totals import told_law
+from discreet.records.counts import count_codes
 from discreet.releases.measurement import Scores
-from discreet.sensitive.counts import count_codes
 from discreet.theory.choice_likelihood import Choices, clt_log_choices, lower_log_marginal, principal
 from networks import asia
 from shell import Shell, opened

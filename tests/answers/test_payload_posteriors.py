@@ -12,10 +12,10 @@ from scipy.special import gammaln
 import discreet as dc
 from discreet.inference import elimination
 from discreet.inference.sampling import sample_codes
-from discreet.model.arrays import margin
 from discreet.posterior.pooled.least_squares import fit_nonnegative, least_squares, pooled_margins
 from discreet.posterior.pooled.measured import read_tables
 from discreet.theory.contrasts import family_tables
+from discreet.util.arrays import margin
 from releases import noisy_release, simulated_counts
 from tiny import network_of
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.app.cli import main
+from discreet.cli.cli import main
 from discreet.mechanisms import mechanisms_over
 from discreet.verify.plan import SAMPLING_ALONE
 from networks import asia

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from discreet.app.cli import main
-from discreet.model.project import Project
+from discreet.cli.cli import main
+from discreet.formats.project_file import Project
 from serving import served
 from sources import PEER_WARNINGS
 

@@ -12,7 +12,7 @@ from bench.figures import PAGES, ROOT, Cell, Figure, OfCode, OfCommand, OfExperi
 from bench.figures_stated import FIGURES, PARAMETERS
 from experiments import NAMES
 
-from discreet.app.cli import main as discreet
+from discreet.cli.cli import main as discreet
 from folding import every
 from makefile import targets
 

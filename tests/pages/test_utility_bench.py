@@ -14,7 +14,7 @@ from experiments.networks import asia
 
 import discreet as dc
 from discreet.inference import elimination
-from discreet.sensitive.count_sensitivity import cells_moved
+from discreet.records.count_sensitivity import cells_moved
 from tiny import network_of
 
 TRUTH = measured.Truth.of(asia(), "asia")

@@ -4,7 +4,7 @@ They need scikit-learn, which is an extra; whoever imports one without it is tol
 """
 
 from discreet.errors import InputError
-from discreet.model.late import late_names
+from discreet.util.lazy_imports import late_names
 
 try:
     import sklearn  # noqa: F401 - whether it is there is the question

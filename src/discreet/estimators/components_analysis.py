@@ -30,10 +30,10 @@ from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.posterior.design.components import ComponentPosterior, Spectrum, component_draws, quick_components
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
+from discreet.records.moments import moment_sensitivity
+from discreet.records.rows import Rows
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.release import Release
-from discreet.sensitive.moments import moment_sensitivity
-from discreet.sensitive.rows import Rows
 from discreet.theory.factors import DirectionFactor, spread_candidates
 
 Floats = npt.NDArray[np.float64]

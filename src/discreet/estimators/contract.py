@@ -20,17 +20,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from discreet.display.interval_tables import text_table
+from discreet.display.text_tables import fold
 from discreet.errors import InputError, listed
 from discreet.estimators.columns import codes_of, indicated, refuse_standardised, sparse_format, with_categories
 from discreet.estimators.given_table import GivenTable, KeptRecords, declared_of, is_table, require_target
 from discreet.estimators.options import InputTypeError
 from discreet.model.design import Design
 from discreet.model.indicators import features_of
-from discreet.model.intervals import Intervals, text_table
 from discreet.model.schema import Variable
-from discreet.model.text_tables import fold
+from discreet.records.rows import Rows, read_rows
 from discreet.releases.release import Release
-from discreet.sensitive.rows import Rows, read_rows
+from discreet.util.framed import Intervals
 
 Floats = npt.NDArray[np.float64]
 Values = npt.NDArray[Any]

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from discreet.estimators.options import generator
-from discreet.model.late import import_late
-from discreet.model.progress import under_way
 from discreet.posterior.design.weight_posterior import WeightPosterior, read_weights
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.releases.release import Release
+from discreet.util.lazy_imports import import_late
+from discreet.util.progress import under_way
 
 stored_draws = import_late("discreet.posterior.stored")
 """Few estimators are pickled."""

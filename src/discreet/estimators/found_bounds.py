@@ -39,11 +39,11 @@ from discreet.model.schema import Variable
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Guarantee, as_rational, compose
 from discreet.privacy.ledger import Account
+from discreet.records.counts import Counts
+from discreet.records.rows import Rows
 from discreet.releases.kinds.noisy_counts import GaussianNoise, NoisyCounts, TableNoise
 from discreet.releases.measurement import noise_variance
 from discreet.releases.release import Release
-from discreet.sensitive.counts import Counts
-from discreet.sensitive.rows import Rows
 
 HISTOGRAM_CELLS = 32
 """Cells of a histogram, the two outside the bounds among them."""

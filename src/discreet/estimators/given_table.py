@@ -20,8 +20,8 @@ from discreet.estimators.columns import EXAMPLE, declared_columns
 from discreet.model.design import Design
 from discreet.model.indicators import features_of
 from discreet.model.schema import Schema, Variable
-from discreet.sensitive.records import Records, read_records
-from discreet.sensitive.rows import Rows, read_rows
+from discreet.records.records import Records, read_records
+from discreet.records.rows import Rows, read_rows
 
 READERS = ("ibis", "pyarrow", "pyspark")
 """Packages whose tables are read where they are, and not as arrays; frames of others are, where a target is named."""

@@ -29,10 +29,10 @@ from discreet.estimators.given_table import KeptRecords, is_table
 from discreet.estimators.options import generator, refuse_options, whole_number
 from discreet.estimators.private_scores import check_score, gains, release_hits
 from discreet.mechanisms.private_selection import MOST_TRIES, SearchPlan, prepaid, search, unpaid
-from discreet.model.progress import under_way
 from discreet.privacy.ledger import Account
 from discreet.queries.score import read_score
 from discreet.releases.release import Release
+from discreet.util.progress import under_way
 
 Flags = npt.NDArray[np.bool_]
 PAYING = ("guarantee", "account", "epsilon", "delta", "random_state")

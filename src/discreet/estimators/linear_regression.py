@@ -28,10 +28,10 @@ from discreet.model.schema import Variable
 from discreet.posterior.design.weight_posterior import WeightPosterior
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
+from discreet.records.moments import Moments
+from discreet.records.rows import Rows
 from discreet.releases.kinds.weight_draws import WeightDraws
 from discreet.releases.release import Release
-from discreet.sensitive.moments import Moments
-from discreet.sensitive.rows import Rows
 
 Floats = npt.NDArray[np.float64]
 METHODS = {"grouped_moments": "moments", "noisy_moments": "exact"}

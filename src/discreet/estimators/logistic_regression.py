@@ -28,8 +28,8 @@ from discreet.posterior.design.laws import Law, uniform_law
 from discreet.posterior.design.weight_posterior import PublicRecords, require_known
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
+from discreet.records.rows import Rows
 from discreet.releases.release import Release
-from discreet.sensitive.rows import Rows
 
 METHODS = ("auto", "objective", "one_shot", "gradients")
 ONE_SHOT_RECORDS = 250.0

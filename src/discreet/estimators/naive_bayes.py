@@ -50,10 +50,10 @@ from discreet.posterior.methods import noise_aware
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.queries.credible import credible_interval
+from discreet.records.counts import Counts, count, count_codes
+from discreet.records.records import Records
 from discreet.releases.policy import RecordsPolicy
 from discreet.releases.release import Release
-from discreet.sensitive.counts import Counts, count, count_codes
-from discreet.sensitive.records import Records
 
 Floats = npt.NDArray[np.float64]
 Values = npt.NDArray[Any]

@@ -31,10 +31,10 @@ from discreet.posterior.design.weight_posterior import require_level
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
 from discreet.queries.score import Score, accuracy_network, error_design, read_score
+from discreet.records.counts import count_codes
+from discreet.records.moments import sum_moments
+from discreet.records.rows import read_rows
 from discreet.releases.release import Release
-from discreet.sensitive.counts import count_codes
-from discreet.sensitive.moments import sum_moments
-from discreet.sensitive.rows import read_rows
 
 Codes = npt.NDArray[np.intp]
 

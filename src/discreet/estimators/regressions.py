@@ -46,9 +46,9 @@ from discreet.posterior.design.weight_posterior import (
     tails,
 )
 from discreet.privacy.guarantee import Guarantee
+from discreet.records.rows import Rows
 from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.releases.release import Release
-from discreet.sensitive.rows import Rows
 
 EXPECTED_RECORDS = 10**6
 """Records that are expected where nothing is scaled by their number. Rounding of so many is hidden by noise that moves

@@ -18,9 +18,9 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.inference.elimination import CELL_BUDGET
 from discreet.inference.junction_tree import elimination_order
-from discreet.model.arrays import Floats
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
+from discreet.util.arrays import Floats
 
 CLIQUE_NUMBERS = 2**20
 """Numbers of the largest clique that are held at once for a chunk of draws: 8 MiB, the fastest of those measured."""

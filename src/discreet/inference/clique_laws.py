@@ -28,8 +28,8 @@ from types import MappingProxyType
 import numpy as np
 
 from discreet.inference.clique_tours import CliqueTree, Place, TourPlan, plan_tours
-from discreet.model.arrays import Array, Floats
 from discreet.model.schema import Scope
+from discreet.util.arrays import Array, Floats
 
 Named = tuple[Scope, Array]
 """Variables and an array with an axis for each, in their order, and one of draws."""

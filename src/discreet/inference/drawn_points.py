@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from discreet.inference.sampling import PROBABILITIES_AT_ONCE
-from discreet.model.arrays import Floats, Ints
 from discreet.model.tables import Tables
+from discreet.util.arrays import Floats, Ints
 
 Points = tuple[slice, dict[str, Ints], Floats]
 """Which draws; codes of their records by variable, shape `(draws, records)`; the chance of the second state, alike."""

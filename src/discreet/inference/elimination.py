@@ -26,10 +26,10 @@ from discreet.inference import log_kernels
 from discreet.inference.junction_tree import JunctionTree
 from discreet.inference.kernels import calibrate, collect, log_of_states, most_probable
 from discreet.inference.query_plans import Plan, plan_explanation, plan_query, plan_sum
-from discreet.model.arrays import Array, Floats, Ints
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
+from discreet.util.arrays import Array, Floats, Ints
 
 Precision = TypeVar("Precision", np.float32, np.float64)
 

@@ -26,10 +26,10 @@ import numpy as np
 from discreet.inference.elimination import CELL_BUDGET
 from discreet.inference.junction_tree import clique_tree, first_holders
 from discreet.inference.weighted_records import RecordPass, ancestors_beyond
-from discreet.model.arrays import Floats, margin
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
+from discreet.util.arrays import Floats, margin
 
 MOST_FORWARD_VALUES = 2**25
 """Held at a time, for all draws: 256 MiB."""

@@ -27,9 +27,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.schema import Scope
+from discreet.util.arrays import Floats
 
 Kind = TypeVar("Kind", bound=np.floating)
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from discreet.inference.junction_tree import JunctionTree
-from discreet.model.arrays import Array, Floats
+from discreet.util.arrays import Array, Floats
 
 ByClique = dict[int, Array]
 """Arrays by the position of a clique."""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.inference.junction_tree import JunctionTree
-from discreet.model.arrays import Floats
+from discreet.util.arrays import Floats
 
 ByClique = dict[int, Floats]
 """Arrays by the position of a clique."""

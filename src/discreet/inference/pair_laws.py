@@ -16,10 +16,10 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.inference.elimination import marginals, marginals_cost
 from discreet.inference.sampling import sample_codes
-from discreet.model.arrays import Array, Floats
 from discreet.model.network import Network
 from discreet.model.schema import Scope, Variable
 from discreet.model.tables import Tables
+from discreet.util.arrays import Array, Floats
 
 MOST_EXACT_CELLS = 2**14
 """Of all cliques, up to which laws are exact: some milliseconds for all pairs with one variable."""

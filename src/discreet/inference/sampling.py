@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.model.arrays import Array
 from discreet.model.network import Network
 from discreet.model.tables import Tables
+from discreet.util.arrays import Array
 
 Rows = Callable[[str, Mapping[str, Array]], Array]
 """Of a node and the codes of those before it: sums up to each state of each record's row, shape (records, states), or

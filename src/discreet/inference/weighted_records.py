@@ -23,10 +23,10 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.inference.query_plans import requisite
-from discreet.model.arrays import Floats, Ints
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
+from discreet.util.arrays import Floats, Ints
 
 Codes = npt.NDArray[np.unsignedinteger]
 

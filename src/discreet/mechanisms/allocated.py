@@ -22,10 +22,10 @@ from discreet.mechanisms.table_scales import noisy_tables, pure_only, table_nois
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee, Number, Relation, as_rational, before_sampling
+from discreet.records.count_sensitivity import cells_moved
+from discreet.records.counts import Counts
 from discreet.releases.kinds.noisy_counts import NoisyCounts
 from discreet.releases.kinds.two_stages import Stages, TwoStageCounts
-from discreet.sensitive.count_sensitivity import cells_moved
-from discreet.sensitive.counts import Counts
 
 Rule = Literal["kl", "structure"]
 

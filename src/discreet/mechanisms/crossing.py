@@ -22,11 +22,15 @@ from discreet.mechanisms.noise import ExactNoise, Noise, SimulatedNoise
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.model.progress import under_way
-from discreet.model.randomness import as_generator
 from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Guarantee, Relation, for_each
 from discreet.privacy.ledger import Account
+from discreet.records.counts import Counts, count
+from discreet.records.gradients import Gradients, sum_gradients
+from discreet.records.moments import Moments, sum_moments
+from discreet.records.records import Records
+from discreet.records.rows import Rows, read_rows
+from discreet.records.score_sums import ScoreSums
 from discreet.releases.combined import refuse_counting_twice
 from discreet.releases.kinds import Calibration, Payload
 from discreet.releases.kinds.audited_tables import AuditNoise
@@ -34,12 +38,8 @@ from discreet.releases.kinds.noisy_tables import PlannedNoise
 from discreet.releases.policy import RecordsPolicy
 from discreet.releases.release import Release
 from discreet.releases.release_head import require_readable
-from discreet.sensitive.counts import Counts, count
-from discreet.sensitive.gradients import Gradients, sum_gradients
-from discreet.sensitive.moments import Moments, sum_moments
-from discreet.sensitive.records import Records
-from discreet.sensitive.rows import Rows, read_rows
-from discreet.sensitive.score_sums import ScoreSums
+from discreet.util.progress import under_way
+from discreet.util.randomness import as_generator
 
 Statistic = Counts | Moments | Gradients | Rows | ScoreSums
 """All that a mechanism can draw from: private, and over something public."""

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from discreet.model.arrays import Ints
+from discreet.util.arrays import Ints
 
 Entropy = Callable[[int], bytes]
 """As many independent, uniform bytes as are asked for, such as `os.urandom`."""

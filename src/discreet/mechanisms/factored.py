@@ -14,17 +14,17 @@ from discreet.mechanisms.crossing import DesignMechanism, Mechanism
 from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.noisy_gradients import noisy_total
 from discreet.mechanisms.scored import affordable_rate, drawn
-from discreet.model.arrays import Ints
 from discreet.model.design import GRID_STEPS, Design, Normal
-from discreet.model.json_files import read_json, read_text
-from discreet.model.limits import NETWORK_BYTES
 from discreet.model.own_factors import OwnFactor
 from discreet.model.score_tables import SCORE_STEPS
 from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.records.rows import Rows
+from discreet.records.score_sums import ScoreSums, score_sums
 from discreet.releases.kinds.factored_choice import FactoredChoice, FactoredNoise, FactorKind
-from discreet.sensitive.rows import Rows
-from discreet.sensitive.score_sums import ScoreSums, score_sums
 from discreet.theory.factors import CategoricalFactor, DirectionFactor, Factor
+from discreet.util.arrays import Ints
+from discreet.util.json_files import read_json, read_text
+from discreet.util.limits import NETWORK_BYTES
 
 FACTOR_BLOCK = 2**14
 """Records whose factors are in memory at once."""

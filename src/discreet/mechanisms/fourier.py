@@ -17,8 +17,8 @@ from discreet.mechanisms.table_scales import pure_only
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee
+from discreet.records.counts import Counts
 from discreet.releases.kinds.noisy_contrasts import CoefficientNoise, NoisyCoefficients
-from discreet.sensitive.counts import Counts
 from discreet.theory.contrast_sensitivity import contrast_sensitivity
 from discreet.theory.contrasts import coefficients, stealth_shift
 

@@ -12,9 +12,9 @@ from discreet.mechanisms.table_scales import noisy_tables
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee
+from discreet.records.count_sensitivity import cells_moved
+from discreet.records.counts import Counts
 from discreet.releases.kinds.noisy_counts import GaussianNoise, NoisyCounts
-from discreet.sensitive.count_sensitivity import cells_moved
-from discreet.sensitive.counts import Counts
 
 
 def gaussian() -> Mechanism[GaussianNoise]:

@@ -12,8 +12,8 @@ from discreet.mechanisms.k_norm import k_norm_scale
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
 from discreet.model.design import Design, Normal
 from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.records.moments import Moments, moment_sensitivity
 from discreet.releases.kinds.noisy_sums import GROUPS, GroupedMoments, GroupNoise, groups_of
-from discreet.sensitive.moments import Moments, moment_sensitivity
 
 TARGET_SHARE = Fraction(1, 10)
 """Part of the budget for the number of records and the target's own sums, which are three and matter for everything."""

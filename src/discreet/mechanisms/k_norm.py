@@ -29,8 +29,8 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.mechanisms.exact_draws import Entropy, IntegerNoise, coin, geometric, words
-from discreet.model.arrays import Ints
 from discreet.model.noise_shapes import Shape
+from discreet.util.arrays import Ints
 
 COORDINATES_PER_SCALE = 8
 """Most coordinates for each unit of the scale: a radius is then accepted with probability at least exp(-4)."""

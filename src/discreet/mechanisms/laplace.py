@@ -16,9 +16,9 @@ from discreet.mechanisms.table_scales import checked_budgets, even_budgets, nois
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee, Number, as_rational
+from discreet.records.count_sensitivity import cells_moved
+from discreet.records.counts import Counts
 from discreet.releases.kinds.noisy_counts import NoisyCounts, TableNoise
-from discreet.sensitive.count_sensitivity import cells_moved
-from discreet.sensitive.counts import Counts
 
 
 def laplace(epsilons: Mapping[str, Number] | None = None) -> Mechanism[TableNoise]:

@@ -20,15 +20,15 @@ from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.noisy_gradients import noisy_total
 from discreet.mechanisms.posterior_sampler import draw_rows, refuse_vast, trimming
 from discreet.mechanisms.scored import affordable_rate, drawn
-from discreet.model.arrays import Floats, Ints
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Guarantee
+from discreet.records.counts import Counts
 from discreet.releases.kinds.candidate_choice import Choice, Selection
 from discreet.releases.kinds.parameter_draws import ParameterDraws, Trimming
-from discreet.sensitive.counts import Counts
 from discreet.theory.likelihood_sensitivity import widest_range
+from discreet.util.arrays import Floats, Ints
 
 SUPPORT_LOG_RANGE = math.log(9)
 """Log range of a row's probabilities on the trimmed support: a coin between 0.1 and 0.9."""

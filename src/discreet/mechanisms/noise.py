@@ -35,10 +35,10 @@ from discreet.errors import DiscreetError, InputError
 from discreet.mechanisms.exact_draws import Entropy, choose
 from discreet.mechanisms.k_norm import k_norm_noise
 from discreet.mechanisms.star_noise import star_noise
-from discreet.model.arrays import Floats, Ints
 from discreet.model.noise_shapes import Shape
 from discreet.privacy.guarantee import Guarantee
-from discreet.sensitive.counts import COUNT_LIMIT
+from discreet.records.counts import COUNT_LIMIT
+from discreet.util.arrays import Floats, Ints
 
 if not version("opendp").startswith("0.16."):
     raise DiscreetError(

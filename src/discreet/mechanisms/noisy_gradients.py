@@ -16,9 +16,9 @@ from discreet.mechanisms.k_norm import BALL_SLACK, k_norm_scale
 from discreet.mechanisms.noise import Noise, scale_for
 from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.privacy.guarantee import Guarantee
+from discreet.records.gradients import Gradients, gradient_sensitivity
 from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.releases.kinds.noisy_sums import NoisyTotal, VectorNoise
-from discreet.sensitive.gradients import Gradients, gradient_sensitivity
 
 TOTAL_SHARE = Fraction(1, 20)
 """Part of epsilon for the number of records, where that is private and has to be known for the posterior."""

@@ -8,8 +8,8 @@ from discreet.mechanisms.k_norm import k_norm_scale
 from discreet.mechanisms.noise import Noise
 from discreet.model.design import Design, Normal
 from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.records.moments import Moments, moment_sensitivity
 from discreet.releases.kinds.noisy_sums import NoisyMoments, VectorNoise
-from discreet.sensitive.moments import Moments, moment_sensitivity
 
 
 def noisy_moments() -> DesignMechanism[VectorNoise, Moments]:

@@ -87,10 +87,15 @@ from discreet.mechanisms.crossing import DesignMechanism, Mechanism
 from discreet.mechanisms.k_norm import k_norm_scale
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
 from discreet.mechanisms.noisy_gradients import noisy_total, require_records, total_noise
-from discreet.model.arrays import Floats, Ints
 from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.model.response import response_of
 from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.records.gradients import (
+    Gradients,
+    curvature_sensitivity,
+    gradient_sensitivity,
+    squared_gradient_sensitivity,
+)
 from discreet.releases.kinds.gradient_trace import (
     OBJECTIVE_BITS,
     CurvatureNoise,
@@ -99,12 +104,7 @@ from discreet.releases.kinds.gradient_trace import (
     ObjectiveNoise,
 )
 from discreet.releases.kinds.noisy_sums import k_norm_variance
-from discreet.sensitive.gradients import (
-    Gradients,
-    curvature_sensitivity,
-    gradient_sensitivity,
-    squared_gradient_sensitivity,
-)
+from discreet.util.arrays import Floats, Ints
 
 EPSILON_RANGE = (Fraction(1, 10**9), Fraction(1000))
 """Range of epsilon: beyond it noise cannot be drawn, or nobody is protected."""

@@ -23,17 +23,16 @@ from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within, scale_for
 from discreet.mechanisms.table_plans import in_digits, table_plan
 from discreet.mechanisms.table_scales import laplace_scales, noisy_tables
-from discreet.model.arrays import Array, margin
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.query_grammar import Query
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Guarantee, Number, as_rational, as_text
+from discreet.records.count_sensitivity import cells_moved
+from discreet.records.counts import Counts
 from discreet.releases.kinds.audited_tables import AuditedTables, AuditNoise, pairs_beyond
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise, measured_part
-from discreet.sensitive.count_sensitivity import cells_moved
-from discreet.sensitive.counts import Counts
 from discreet.theory.audit_size import (
     SELECTION_SHARE,
     Audit,
@@ -43,6 +42,7 @@ from discreet.theory.audit_size import (
     pairs_asked,
     prefers_gaussian,
 )
+from discreet.util.arrays import Array, margin
 
 PAIRS_SHARE, PAIRS_SHARE_WITHOUT_ARCS = Fraction(1, 5), Fraction(4, 5)
 """Shares of epsilon for pairs, of networks with and without arcs. Without arcs, on one real table, shares of 0.5 to 0.9

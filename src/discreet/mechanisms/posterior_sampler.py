@@ -17,16 +17,16 @@ from discreet.errors import InputError, shown
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.noisy_gradients import noisy_total, total_noise
-from discreet.model.arrays import Array, number
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Guarantee
+from discreet.records.counts import Counts
 from discreet.releases.kinds.parameter_draws import ParameterDraws, Tempering, Trimming
-from discreet.sensitive.counts import Counts
 from discreet.theory.lattice import LARGEST_EXPONENT, lattice_law, resolution_for
 from discreet.theory.likelihood_sensitivity import floor_for, log_range, record_loss
 from discreet.theory.renyi import temper_for
+from discreet.util.arrays import Array, number
 
 ROUNDING_RESERVE = Fraction(1, 10**7)
 """Epsilon of each node and draw that is kept back for rounding errors: of the logarithms of two rows of a node, each at

@@ -6,13 +6,13 @@ import math
 from dataclasses import replace
 
 from discreet.errors import InputError
+from discreet.formats.score_files import read_score_file
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.scored import scoring
-from discreet.model.arrays import number
 from discreet.model.families import Family
-from discreet.model.score_files import read_score_file
 from discreet.model.score_tables import ScoreTable
 from discreet.releases.kinds.scored_choice import ScoredNoise
+from discreet.util.arrays import number
 
 
 def sampled(score: Family | ScoreTable | str, draws: int = 1, *, temper: float | None = None) -> Mechanism[ScoredNoise]:

@@ -12,19 +12,19 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from discreet.errors import InputError
+from discreet.formats.score_files import read_score_file
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.noisy_gradients import noisy_total, total_noise
-from discreet.model.arrays import Ints
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.families import Family
 from discreet.model.network import Network
-from discreet.model.score_files import read_score_file
 from discreet.model.score_tables import SCORE_STEPS, ScoreTable
 from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.records.counts import Counts
 from discreet.releases.kinds.scored_choice import ScoredChoice, ScoredNoise, require_fits
-from discreet.sensitive.counts import Counts
 from discreet.theory.score_width import metric_width, score_width
+from discreet.util.arrays import Ints
 
 SMALLEST_RATE = 1e-12
 """Smallest rate: below it a choice says nothing of ten million records."""

@@ -63,8 +63,8 @@ from discreet.mechanisms.exact_draws import (
     subset,
     under_exponential,
 )
-from discreet.model.arrays import Ints
-from discreet.model.limits import STAR_DIMENSIONS
+from discreet.util.arrays import Ints
+from discreet.util.limits import STAR_DIMENSIONS
 
 LEAST_SCALE = Fraction(1, 64)
 """Least scale: in one cell such noise shows once in 10^27 draws. Exponentials stay of thousands of digits."""

@@ -20,14 +20,14 @@ from discreet.errors import InputError, listed, shown
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import SCALE_LIMIT, Noise
 from discreet.model.arcs import parents_in, parents_of
-from discreet.model.arrays import Ints
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Schema, Scope
 from discreet.privacy.guarantee import Guarantee
+from discreet.records.counts import Counts
+from discreet.records.dependence import DEPENDENCE_RECORDS, dependence, dependence_sensitivity
 from discreet.releases.kinds.chosen_network import ChosenNetwork, StructureNoise
-from discreet.sensitive.counts import Counts
-from discreet.sensitive.dependence import DEPENDENCE_RECORDS, dependence, dependence_sensitivity
+from discreet.util.arrays import Ints
 
 SETS_LIMIT = 10_000
 """Most sets of variables that are counted: all triples of 40 variables, or all pairs of 140."""
@@ -74,7 +74,7 @@ def structure(
     Guarantee:
         Pure epsilon, for adding or removing a record (s = 2) or replacing it (s = 3). A round has
         `P(c) ~ exp(R_c / scale)` among candidates that are public given the rounds before it. One record changes every
-        score by at most s (`discreet.sensitive.dependence`), so `P(c)` by a factor of at most `exp(2 s / scale)`; up or
+        score by at most s (`discreet.records.dependence`), so `P(c)` by a factor of at most `exp(2 s / scale)`; up or
         down, so that 2 stays. The scale is `2 s rounds / epsilon`, rounded up, and the rounds compose for every outcome
         of those before them. A round without an alternative draws nothing. Scores are exact whatever the records are,
         and the draw is OpenDP's noisy max, which is the exponential mechanism. Unit: one record, counted whole.

@@ -24,20 +24,20 @@ from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
 from discreet.mechanisms.star_noise import star_scale
 from discreet.mechanisms.table_scales import laplace_scales, noisy_tables
-from discreet.model.arrays import Array, by_rows, of_rows
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.query_grammar import Query
 from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Guarantee
+from discreet.records.count_sensitivity import cells_moved
+from discreet.records.counts import Counts
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise, star_scopes
 from discreet.releases.measurement import CellNoise, noise_variance
-from discreet.sensitive.count_sensitivity import cells_moved
-from discreet.sensitive.counts import Counts
 from discreet.theory.large_families import NOISY_ROW_ERROR, largest_table, without_large
 from discreet.theory.star_cover import Group, shared_by, star_cover, star_lengths
 from discreet.theory.stars import star_blurs
 from discreet.theory.workload import default_shares, workload_error, workload_shares
+from discreet.util.arrays import Array, by_rows, of_rows
 
 BUDGET_STEPS = 10**12
 """Budgets are multiples of the guarantee's part in so many: they print as decimals, and next to nothing is lost."""

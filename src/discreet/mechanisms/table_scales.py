@@ -10,10 +10,10 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.mechanisms.noise import scale_for
-from discreet.model.arrays import Array, Ints
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee, as_text
 from discreet.releases.kinds.noisy_counts import TableNoise
+from discreet.util.arrays import Array, Ints
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value", Fraction, float)

@@ -16,12 +16,12 @@ from scipy.special import ndtri
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import DesignMechanism, Mechanism
 from discreet.mechanisms.noise import Noise
-from discreet.model.arrays import Floats
 from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.privacy.guarantee import Guarantee
+from discreet.records.moments import Moments
 from discreet.releases.kinds.weight_draws import Truncation, WeightDraws
-from discreet.sensitive.moments import Moments
 from discreet.theory.truncated_normal import sampler_loss, truncated_normal
+from discreet.util.arrays import Floats
 
 WEIGHT_DIGITS = 6
 """Decimal digits of a weight that are released."""

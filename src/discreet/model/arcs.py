@@ -16,8 +16,8 @@ from heapq import heappop, heappush
 from itertools import pairwise
 
 from discreet.errors import InputError, shortened, shown
-from discreet.model.limits import ARCS, NETWORK_BYTES, at_most
 from discreet.model.schema import Schema, Variable
+from discreet.util.limits import ARCS, NETWORK_BYTES, at_most
 
 CSV_HEADERS = {("from", "to"), ("parent", "child"), ("source", "target")}
 BIF_START = re.compile(r"(?:\s++|//[^\n]*+|/\*.*?\*/)*+(?:network|variable|probability)\b(?!\s*+(?:->|,))", re.DOTALL)

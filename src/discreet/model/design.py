@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError, require, shown
-from discreet.model.arrays import Floats, Ints
-from discreet.model.limits import SUMS, first_repeated
 from discreet.model.noise_shapes import CurvaturePart, Shape, least_shape
 from discreet.model.schema import Schema, Variable, bin_ends
+from discreet.util.arrays import Floats, Ints
+from discreet.util.limits import SUMS, first_repeated
 
 GRID_STEPS = 4096
 """Steps from the middle of a feature's bounds to an end."""
@@ -185,7 +185,7 @@ class Design:
 
     @cached_property
     def curvature(self) -> tuple[CurvaturePart, CurvaturePart, CurvaturePart]:
-        """Vectors of a curvature (`sensitive/gradients.py`): a weight, means and squares, products.
+        """Vectors of a curvature (`records/gradients.py`): a weight, means and squares, products.
 
         Of more than two classes each holds those of one pair of them after the other.
         """

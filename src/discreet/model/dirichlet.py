@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from discreet.errors import InputError, shown
-from discreet.model.arrays import Array
 from discreet.model.network import Network
-from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Tables
+from discreet.util.arrays import Array
+from discreet.util.randomness import Seed, as_generator
 
 DEFAULT_CONCENTRATION = 0.25
 """Calibrates intervals on networks with near-deterministic rows better than 1/2 or 1 (measured on asia and child)."""

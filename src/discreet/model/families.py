@@ -32,10 +32,10 @@ import numpy as np
 import scipy
 
 from discreet.errors import InputError, listed, require, shown
-from discreet.model.arrays import Floats, number
 from discreet.model.network import Network
 from discreet.model.schema import Variable, bin_ends
 from discreet.model.score_tables import ScoreTable, check_size, likelihood_table, record_types
+from discreet.util.arrays import Floats, number
 
 GAMMA_DEFAULTS = {"shape": 1.0, "rate": 0.0}
 FAMILIES: Mapping[str, tuple[tuple[str, ...], Mapping[str, float]]] = {

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from discreet.errors import InputError
 from discreet.model.arcs import topological_order
-from discreet.model.late import import_late
 from discreet.model.schema import Schema
+from discreet.util.lazy_imports import import_late
 
 if TYPE_CHECKING:
     import networkx as nx

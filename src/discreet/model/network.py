@@ -9,33 +9,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
-from html import escape
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from discreet.errors import InputError, shortened, shown
-from discreet.model import conversions, drawing, network_plot
 from discreet.model.arcs import parents_in, parents_of, schema_of
-from discreet.model.bif_content import Bif
 from discreet.model.graphs import Graph
-from discreet.model.intervals import Framed
-from discreet.model.json_files import read_packed_text
-from discreet.model.late import import_late
-from discreet.model.limits import NETWORK_BYTES
-from discreet.model.network_files import read_network, write_network
 from discreet.model.origin import Learned
 from discreet.model.schema import Schema, Variable, table_cells
-from discreet.model.text_tables import fold
+from discreet.util.attached import above
+from discreet.util.framed import Framed
+from discreet.util.json_files import read_packed_text
+from discreet.util.limits import NETWORK_BYTES
 
 if TYPE_CHECKING:
     import networkx as nx
     from matplotlib.axes import Axes
-else:
-    nx = import_late("networkx")
 
-MOST_DRAWN_NODES = 250
-"""Of a network that a notebook draws."""
 SHOWN_CYCLE_NODES = 6
 """Nodes of a cycle that an error names."""
 
@@ -122,7 +113,8 @@ class Network(Graph, Framed):
         Raises:
             InputError: the file is missing or is neither of the two (with the line number), or its arcs form a cycle.
         """
-        return Network.from_bif(read_network(path), where=str(path))
+        found: Network = above("Network.read")(path)
+        return found
 
     def write(self, path: str | Path) -> None:
         """Write the structure to a file, whole or not at all; `Tables.write` writes probabilities, too.
@@ -134,26 +126,7 @@ class Network(Graph, Framed):
         Raises:
             InputError: a name that the notation cannot express, or a place that cannot be written.
         """
-        write_network(path, Bif(self.variables, self.parents, {}))
-
-    @staticmethod
-    def from_bif(bif: Bif, *, where: str) -> Network:
-        """Take the network of a BIF or XMLBIF file that was read already.
-
-        Args:
-            bif: its content.
-            where: the file, for errors.
-
-        Returns:
-            The network.
-
-        Raises:
-            InputError: the arcs form a cycle, or a table that no machine can hold.
-        """
-        try:
-            return Network(bif.variables, bif.parents)
-        except InputError as error:
-            raise InputError(f"{shortened(where)}: {error}") from None
+        above("Network.write")(self, path)
 
     # ------------------------------------------------------------------------------------------------ arcs
 
@@ -290,8 +263,8 @@ class Network(Graph, Framed):
         Raises:
             InputError: no `networkx.DiGraph`, an unknown node, or a cycle.
         """
-        schema = schema_of(variables)
-        return Network.from_edges(conversions.arcs_of_networkx(graph, schema), schema)
+        found: Network = above("Network.from_networkx")(graph, schema_of(variables))
+        return found
 
     def to_networkx(self) -> nx.DiGraph:
         """A new graph for networkx that may be changed; `graph` is the frozen one.
@@ -299,7 +272,8 @@ class Network(Graph, Framed):
         Returns:
             `networkx.DiGraph`; each node has an attribute `states`.
         """
-        return conversions.as_networkx(self.variables, self.parents)
+        graph: nx.DiGraph = above("Network.to_networkx")(self)
+        return graph
 
     @staticmethod
     def from_pgmpy(model: Any, variables: Schema | Iterable[Variable] | None = None) -> Network:
@@ -315,7 +289,8 @@ class Network(Graph, Framed):
         Raises:
             InputError: no such model, or a node whose states nobody says.
         """
-        return Network(*conversions.from_pgmpy(model, None if variables is None else schema_of(variables)))
+        found: Network = above("Network.from_pgmpy")(model, None if variables is None else schema_of(variables))
+        return found
 
     def to_pgmpy(self) -> Any:
         """A model for pgmpy with these nodes and arcs; `Tables.to_pgmpy` makes one with probabilities.
@@ -326,7 +301,7 @@ class Network(Graph, Framed):
         Raises:
             InputError: pgmpy is not installed.
         """
-        return conversions.as_pgmpy(self.variables, self.parents)
+        return above("Network.to_pgmpy")(self)
 
     @staticmethod
     def from_pyagrum(net: Any) -> Network:
@@ -341,7 +316,8 @@ class Network(Graph, Framed):
         Raises:
             InputError: no such network.
         """
-        return Network(*conversions.from_pyagrum(net))
+        found: Network = above("Network.from_pyagrum")(net)
+        return found
 
     def to_pyagrum(self) -> Any:
         """A network for pyAgrum with these variables and arcs; `Tables.to_pyagrum` makes one with probabilities.
@@ -352,7 +328,7 @@ class Network(Graph, Framed):
         Raises:
             InputError: pyAgrum is not installed.
         """
-        return conversions.as_pyagrum(self.variables, self.parents)
+        return above("Network.to_pyagrum")(self)
 
     # ------------------------------------------------------------------------------------------------ drawings
 
@@ -373,7 +349,7 @@ class Network(Graph, Framed):
             layer 2
               wet   2  <- rain
         """
-        return drawing.as_text(self.variables, self.parents)
+        return str(above("Network.to_text")(self))
 
     def to_svg(
         self, *, widths_of_intervals: Mapping[str, float] | None = None, refuted: Iterable[tuple[str, ...]] = ()
@@ -391,13 +367,11 @@ class Network(Graph, Framed):
         Raises:
             InputError: too large to be drawn, at thousands of nodes with long arcs.
         """
-        return drawing.as_svg(self.variables, self.parents, widths_of_intervals, refuted)
+        return str(above("Network.to_svg")(self, widths_of_intervals, refuted))
 
     def _repr_html_(self) -> str:
         """The drawing, for a notebook; names in layers where it would be too large."""
-        if len(self.nodes) > MOST_DRAWN_NODES:
-            return f"<pre>{escape(self.to_text())}</pre>"
-        return f'<div style="overflow-x: auto">{self.to_svg()}</div>'
+        return str(above("Network._repr_html_")(self))
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """Draw the nodes in layers with matplotlib, as `to_svg` does.
@@ -411,11 +385,12 @@ class Network(Graph, Framed):
         Raises:
             InputError: matplotlib is not installed (the extra `plot`), or as of `to_svg`.
         """
-        return network_plot.plot_network(self.parents, axes)
+        drawn: Axes = above("Network.plot")(self, axes)
+        return drawn
 
     def summary(self, *, width: int | None = None) -> str:
         """The nodes in layers; the text of `to_text`, on a terminal of so many columns."""
-        return fold(self.to_text(), width)
+        return str(above("Network.summary")(self, width))
 
     def tidy(self) -> list[dict[str, Any]]:
         """A row for each node: "node", "states" and "parents", of which the last two are lists."""

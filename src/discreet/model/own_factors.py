@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError, listed, require
-from discreet.model.arrays import Floats, Ints, freeze, number, numbers
 from discreet.model.design import GRID_STEPS, Design
 from discreet.model.score_tables import CANDIDATES, SCORE_STEPS, WIDEST, Function
+from discreet.util.arrays import Floats, Ints, freeze, number, numbers
 
 Values = Mapping[str, npt.NDArray[np.generic]]
 

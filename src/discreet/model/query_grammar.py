@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError, listed, shown
-from discreet.model.limits import QUERY_CHARACTERS, at_most, first_repeated
 from discreet.model.schema import Schema, Variable
+from discreet.util.limits import QUERY_CHARACTERS, at_most, first_repeated
 
 BEGINS = re.compile(r"\s*(P|MAP|MPE|E|median|quantile)\s*\(")
 """How every query begins."""

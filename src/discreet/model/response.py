@@ -15,8 +15,8 @@ import numpy as np
 import scipy
 
 from discreet.errors import InputError
-from discreet.model.arrays import Floats, Ints, freeze
 from discreet.model.design import Design
+from discreet.util.arrays import Floats, Ints, freeze
 
 
 class Response(ABC):

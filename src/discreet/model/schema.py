@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from discreet.errors import InputError, listed, require, shown, shown_path
-from discreet.model.json_files import read_json, read_text
-from discreet.model.limits import NETWORK_BYTES, STATES, check_name, check_states, first_repeated
+from discreet.util.json_files import read_json, read_text
+from discreet.util.limits import NETWORK_BYTES, STATES, check_name, check_states, first_repeated
 
 Scope = tuple[str, ...]
 """Names of the variables of a table, one for each axis."""

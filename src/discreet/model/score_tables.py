@@ -23,10 +23,10 @@ import numpy.typing as npt
 import scipy
 
 from discreet.errors import InputError, listed, require, shown
-from discreet.model.arrays import Floats, Ints, freeze, number, numbers
 from discreet.model.network import Network
 from discreet.model.schema import Scope, bin_ends
 from discreet.model.smooth_scores import smooth_score
+from discreet.util.arrays import Floats, Ints, freeze, number, numbers
 
 Types = Mapping[str, npt.NDArray[np.generic]]
 Function = Callable[[Types, Floats], npt.ArrayLike]

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.schema import bin_ends
+from discreet.util.arrays import Floats
 
 
 def smooth_score(score: Floats, network: Network, lipschitz: float) -> Floats:

@@ -14,15 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from discreet.errors import InputError, shortened, shown
-from discreet.model import conversions
-from discreet.model.arrays import Array
-from discreet.model.bif_content import Bif
-from discreet.model.bif_writing import format_bif
-from discreet.model.intervals import Library, frame_of
+from discreet.errors import InputError, shown
 from discreet.model.network import Network
-from discreet.model.network_files import read_network, write_network
 from discreet.model.schema import Schema, Variable
+from discreet.util.arrays import Array
+from discreet.util.attached import above
+from discreet.util.framed import Library
 
 TABLE_LOCK = threading.RLock()
 """Held while a table is made: a draw may need others', and their order must not depend on threads."""
@@ -165,12 +162,8 @@ class Tables(Mapping[str, Array]):
         Raises:
             InputError: the file is missing, is neither of the two, has a cycle, or gives no probabilities of a node.
         """
-        bif = read_network(path)
-        network = Network.from_bif(bif, where=str(path))
-        for node in network.nodes:
-            if node not in bif.arrays:
-                raise InputError(f"{shortened(str(path))}: there are no probabilities of {shown(node)}; give its rows")
-        return Tables(network, bif.arrays)
+        found: Tables = above("Tables.read")(path)
+        return found
 
     def text(self, *, name: str = "unknown", properties: tuple[str, ...] = ()) -> str:
         """The network with these probabilities as BIF text.
@@ -185,7 +178,7 @@ class Tables(Mapping[str, Array]):
         Raises:
             InputError: a name holds a quote or a line break, which BIF cannot express.
         """
-        return format_bif(self.bif(name=name, properties=properties))
+        return str(above("Tables.text")(self, name, properties))
 
     def write(self, path: str | Path, *, name: str = "unknown", properties: tuple[str, ...] = ()) -> None:
         """Write the network with these probabilities to a file, whole or not at all.
@@ -199,22 +192,7 @@ class Tables(Mapping[str, Array]):
         Raises:
             InputError: as of `text`, or a place that cannot be written.
         """
-        write_network(path, self.bif(name=name, properties=properties))
-
-    def bif(self, *, name: str = "unknown", properties: tuple[str, ...] = ()) -> Bif:
-        """The network with these probabilities as a BIF or XMLBIF file holds them.
-
-        Args:
-            name: of the network.
-            properties: as of `text`.
-
-        Returns:
-            The content of a file.
-
-        Raises:
-            InputError: these are draws.
-        """
-        return Bif(self.network.variables, self.network.parents, self._of_one("a network file"), name, properties)
+        above("Tables.write")(self, path, name, properties)
 
     # ------------------------------------------------------------------------------------------------ other packages
 
@@ -232,8 +210,8 @@ class Tables(Mapping[str, Array]):
         Raises:
             InputError: as of `Network.from_pgmpy`, a node without a CPD, or one that holds no probabilities.
         """
-        network = Network.from_pgmpy(model, variables)
-        return Tables(network, conversions.arrays_of_pgmpy(model, network.schema, network.parents))
+        found: Tables = above("Tables.from_pgmpy")(model, variables)
+        return found
 
     def to_pgmpy(self) -> Any:
         """A model for pgmpy with these probabilities.
@@ -244,7 +222,7 @@ class Tables(Mapping[str, Array]):
         Raises:
             InputError: pgmpy is not installed, or these are draws.
         """
-        return conversions.as_pgmpy(self.network.variables, self.network.parents, self._of_one("a pgmpy model"))
+        return above("Tables.to_pgmpy")(self.of_one("a pgmpy model"))
 
     @staticmethod
     def from_pyagrum(net: Any) -> Tables:
@@ -259,8 +237,8 @@ class Tables(Mapping[str, Array]):
         Raises:
             InputError: as of `Network.from_pyagrum`, or a table that is not filled.
         """
-        network = Network.from_pyagrum(net)
-        return Tables(network, conversions.arrays_of_pyagrum(net, network.schema, network.parents))
+        found: Tables = above("Tables.from_pyagrum")(net)
+        return found
 
     def to_pyagrum(self) -> Any:
         """A network for pyAgrum with these probabilities.
@@ -271,7 +249,7 @@ class Tables(Mapping[str, Array]):
         Raises:
             InputError: pyAgrum is not installed, or these are draws.
         """
-        return conversions.as_pyagrum(self.network.variables, self.network.parents, self._of_one("a pyAgrum network"))
+        return above("Tables.to_pyagrum")(self.of_one("a pyAgrum network"))
 
     def to_frame(self, library: Library = "pandas") -> Any:
         """The tables as a data frame, a row for each cell.
@@ -292,9 +270,8 @@ class Tables(Mapping[str, Array]):
             >>> dc.Tables(network, {"rain": [0.7, 0.3]}).to_frame("arrow").to_pylist()[1]
             {'node': 'rain', 'given': '', 'state': 'yes', 'value': 0.3}
         """
-        return frame_of(
-            [row for node, array in self._of_one("a frame").items() for row in self._rows(node, array)], library
-        )
+        rows = [row for node, array in self.of_one("a frame").items() for row in self._rows(node, array)]
+        return above("Tables.to_frame")(rows, library)
 
     def _rows(self, node: str, array: Array) -> Iterator[dict[str, Any]]:
         """The cells of a table, named."""
@@ -307,8 +284,15 @@ class Tables(Mapping[str, Array]):
                 for state, value in zip(child.states, row, strict=True)
             )
 
-    def _of_one(self, what: str) -> Tables:
-        """These tables, unless they are draws."""
+    def of_one(self, what: str) -> Tables:
+        """These tables, unless they are draws.
+
+        Args:
+            what: that holds a table a node, named in the error.
+
+        Raises:
+            InputError: these are draws.
+        """
         if self.draws is not None:
             raise InputError(f"{what} holds one table per node, these hold {self.draws} draws; give one of them")
         return self

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import DiscreetError, InputError, listed, shown
-from discreet.model.arrays import Array
-from discreet.model.bif_content import ROW_TOLERANCE
+from discreet.formats.bif_content import ROW_TOLERANCE
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws
+from discreet.util.arrays import Array
 
 NOT_INSTALLED = "ArviZ is not installed; pip install '.[arviz]' in a clone of discreet brings it"
 NO_CACHE = "ArviZ cannot be loaded, since the user's cache folder cannot be written; set XDG_CACHE_HOME to one that can"

@@ -34,12 +34,12 @@ from discreet.errors import InputError
 from discreet.inference import elimination
 from discreet.inference.junction_tree import junction_tree
 from discreet.inference.kernels import factor_margins
-from discreet.model.arrays import Array
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws, Source
 from discreet.posterior.pooled.family_laws import family_laws
+from discreet.util.arrays import Array
 
 DRAWS_AT_ONCE = 32
 """Draws that go through together."""

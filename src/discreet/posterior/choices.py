@@ -36,7 +36,6 @@ from discreet.errors import DiscreetError, InputError, shown
 from discreet.inference import elimination
 from discreet.inference.additive_moments import additive_moments
 from discreet.inference.sampling import draw_node
-from discreet.model.arrays import Array, Floats, Ints
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Scope
@@ -58,6 +57,7 @@ from discreet.theory.choice_likelihood import (
     upper_log_marginal,
 )
 from discreet.theory.factors import CategoricalFactor, standard_normals
+from discreet.util.arrays import Array, Floats, Ints
 
 Likelihood = Literal["auto", "exact", "simulated", "clt", "lower", "upper"]
 LogLikelihood = Callable[[Tables, Ints, np.random.Generator], Floats]

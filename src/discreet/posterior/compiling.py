@@ -8,7 +8,7 @@ from functools import cached_property, update_wrapper
 from importlib.util import find_spec
 from typing import Any, TypeVar, cast
 
-from discreet.model.late import import_late
+from discreet.util.lazy_imports import import_late
 
 numba, extending = import_late("numba"), import_late("numba.extending")
 

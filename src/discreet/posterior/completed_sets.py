@@ -19,7 +19,7 @@ from itertools import product
 
 import numpy as np
 
-from discreet.model.arrays import Floats
+from discreet.util.arrays import Floats
 
 MOST_ROUNDS, LARGEST_CHANGE = 200, 1e-7
 """Most rounds, and the largest change of a share that ends them: a round leaves a part of the error that is the part of

@@ -15,8 +15,8 @@ import scipy
 from scipy.special import ndtri
 
 from discreet.errors import InputError
-from discreet.model.arrays import Floats
 from discreet.posterior.joint_draws import LEAST_EFFECTIVE_DRAWS, Mixing
+from discreet.util.arrays import Floats
 
 LEAST_CHAIN_LENGTH = 8
 """Least draws of each chain: halves of four draws are the least that a variance within and a lag can be told from."""

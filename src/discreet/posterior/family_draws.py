@@ -24,11 +24,9 @@ from typing import Any
 import numpy as np
 from scipy.special import log_softmax, logsumexp, softmax
 
+from discreet.display.interval_tables import text_table
 from discreet.errors import DiscreetError, InputError
-from discreet.model.arrays import Floats, Ints, margin
-from discreet.model.intervals import Intervals, text_table
 from discreet.model.network import Network
-from discreet.model.randomness import Seed, as_generator
 from discreet.model.score_tables import SCORE_STEPS, ScoreTable
 from discreet.model.tables import Tables
 from discreet.posterior.design.weight_posterior import tails
@@ -36,6 +34,9 @@ from discreet.posterior.totals import told_law
 from discreet.releases.combined import Combined, Evidence, evidence_of
 from discreet.releases.kinds.scored_choice import ScoredChoice
 from discreet.releases.release import Release
+from discreet.util.arrays import Floats, Ints, margin
+from discreet.util.framed import Intervals
+from discreet.util.randomness import Seed, as_generator
 
 PARTICLES_AT_ONCE = 512
 """Particles at once: with 4,096 points of a grid their scores take 16 MiB."""

@@ -36,24 +36,23 @@ from typing import Any
 import numpy as np
 from scipy.special import fdtrc
 
+from discreet.display.text_tables import columns, fold, with_noun
 from discreet.errors import InputError, printable
 from discreet.inference.forward import forward_pass
 from discreet.inference.interactions import contrast_matrices, interaction_contrasts, positions, transformed
-from discreet.model.arrays import Floats, margin
-from discreet.model.drawing import with_noun
-from discreet.model.intervals import Framed
 from discreet.model.network import Network
-from discreet.model.progress import under_way
-from discreet.model.randomness import Seed, as_generator
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
-from discreet.model.text_tables import columns, fold
 from discreet.posterior.evidence import check_total, measured_sets, measurements
 from discreet.posterior.pooled.latent_counts import LatentCounts
 from discreet.posterior.pooled.least_squares import Margins, pooled_margins
 from discreet.posterior.pooled.measured import is_poolable
 from discreet.posterior.saturated import missing_arcs
 from discreet.releases.combined import Combined, Evidence, evidence_of
+from discreet.util.arrays import Floats, margin
+from discreet.util.framed import Framed
+from discreet.util.progress import under_way
+from discreet.util.randomness import Seed, as_generator
 
 NETWORK_DRAWS = 50
 """Draws of the network's probabilities, means given their counts averaged over ten sweeps of each: the Monte Carlo

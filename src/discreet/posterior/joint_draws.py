@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
+from discreet.display.network_svg import MOST_DRAWN_NODES
+from discreet.display.text_tables import html_text
 from discreet.errors import InputError
 from discreet.inference.interactions import MOST_VARIABLES
-from discreet.model.arrays import Floats, balanced_quantiles
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.drawing import html_text
-from discreet.model.intervals import Intervals
-from discreet.model.late import import_late
-from discreet.model.network import MOST_DRAWN_NODES, Network
+from discreet.model.network import Network
 from discreet.model.query_grammar import Query
-from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Tables
 from discreet.posterior.law_plan import JointLaw
 from discreet.posterior.saturated import projected
 from discreet.releases.combined import Evidence, evidence_of, payers_of, refuse_counting_twice
+from discreet.util.arrays import Floats, balanced_quantiles
+from discreet.util.attached import above
+from discreet.util.framed import Intervals
+from discreet.util.randomness import Seed, as_generator
 
 if TYPE_CHECKING:
     from discreet.posterior.basis import Basis
@@ -32,10 +33,6 @@ if TYPE_CHECKING:
     from discreet.queries.bin_laws import Inside
     from discreet.queries.query import Assume
 
-stored = import_late("discreet.posterior.stored")
-"""It makes posteriors again by the methods that make these."""
-queries = import_late("discreet.queries.query")
-"""Questions stand above what they are asked of; `PosteriorDraws.answer` alone looks up: a start in one line."""
 
 LEAST_EFFECTIVE_DRAWS = 400
 """Independent draws that the worst entry of chains must be worth: the ends of a 95 % interval are then good to about
@@ -192,7 +189,7 @@ class PosteriorDraws(Intervals):
         Returns:
             The rows of `marginals(posterior)`.
         """
-        found: list[dict[str, Any]] = queries.marginals(self).tidy()
+        found: list[dict[str, Any]] = above("PosteriorDraws.marginals")(self).tidy()
         return found
 
     def summary(self, *, width: int | None = None) -> str:
@@ -204,7 +201,7 @@ class PosteriorDraws(Intervals):
         head = (
             f"{self.cells.draws:,} draws of {len(self.network.nodes):,} variables, {self.method or 'given as they are'}"
         )
-        return f"{head}\n\n{queries.marginals(self).summary(width=width)}"
+        return f"{head}\n\n{above('PosteriorDraws.marginals')(self).summary(width=width)}"
 
     def _repr_html_(self) -> str:
         """The network, how the draws were made, and what contradicts it, for a notebook: no family is drawn for it."""
@@ -288,7 +285,7 @@ class PosteriorDraws(Intervals):
         Guarantee:
             None spent: the file says nothing that the release does not.
         """
-        stored.save_draws(self, path, replace=replace)
+        above("PosteriorDraws.save")(self, path, replace=replace)
 
     @staticmethod
     def load(path: str | Path) -> PosteriorDraws:
@@ -306,7 +303,7 @@ class PosteriorDraws(Intervals):
         Guarantee:
             None spent: the file says nothing that the release does not.
         """
-        found: PosteriorDraws = stored.load_draws(path)
+        found: PosteriorDraws = above("PosteriorDraws.load")(path)
         return found
 
     def answer(
@@ -344,7 +341,9 @@ class PosteriorDraws(Intervals):
             >>> row["lower"] < row["mean"] < row["upper"]
             True
         """
-        found: Answer = queries.answer(self, query, level=level, predictive=predictive, assume=assume, inside=inside)
+        found: Answer = above("PosteriorDraws.answer")(
+            self, query, level=level, predictive=predictive, assume=assume, inside=inside
+        )
         return found
 
     def mean(self) -> Tables:

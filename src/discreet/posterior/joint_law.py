@@ -29,12 +29,12 @@ from itertools import combinations, islice
 import numpy as np
 
 from discreet.inference.clique_laws import fit_laws
-from discreet.model.arrays import Array, Floats, margin
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.law_plan import LawPlan
 from discreet.posterior.pooled.discrepancy import INTERACTION_SIZES, draw_interaction
 from discreet.posterior.pooled.family_laws import move_to_families
+from discreet.util.arrays import Array, Floats, margin
 
 TOURS = 20
 """Of proportional fitting through all cliques."""

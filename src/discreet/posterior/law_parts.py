@@ -10,7 +10,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from discreet.model.arrays import Array, Floats, Ints
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
@@ -19,6 +18,7 @@ from discreet.posterior.joint_law import Doubt, fit_joint_law
 from discreet.posterior.law_plan import JointLaw, LawPlan
 from discreet.posterior.pooled.family_laws import family_laws
 from discreet.posterior.pooled.measured_sets import DrawnSet, MeasuredSets
+from discreet.util.arrays import Array, Floats, Ints
 
 Assume = Literal["network", "robust"]
 """What is believed of pairs that no table holds."""

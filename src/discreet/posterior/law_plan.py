@@ -15,12 +15,12 @@ import numpy as np
 
 from discreet.inference import elimination
 from discreet.inference.clique_tours import CliqueTree
-from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.schema import Scope, Variable
 from discreet.model.tables import Tables
 from discreet.posterior.pooled.family_laws import parents_apart
 from discreet.posterior.saturated import leaves_open
+from discreet.util.arrays import Floats
 
 HIDDEN = "(doubt)"
 """Name of the hidden variable; another where the network has a variable of that name."""

@@ -35,8 +35,6 @@ import numpy as np
 from discreet.errors import DiscreetError, InputError
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.network import Network
-from discreet.model.progress import Bar, under_way
-from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Tables
 from discreet.posterior.basis import Basis
 from discreet.posterior.choices import choice_cells, coin_posterior
@@ -64,6 +62,8 @@ from discreet.releases.combined import Combined, Evidence, evidence_of, payers_o
 from discreet.releases.external_figures import External
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.release import Release
+from discreet.util.progress import Bar, under_way
+from discreet.util.randomness import Seed, as_generator
 
 Method = Literal["auto", "exact", "pooled", "particles", "choice", "family", "sequential"]
 """How a release is read: "auto" takes the preferred one of those that can. "exact": Markov chains over the records;
@@ -114,7 +114,7 @@ def noise_aware(
         trust_network: whether what the public network says of independence is believed even where tables of the release
             could contradict it. By default only variables that no table holds together are as it says, and doubted.
         progress: of the exact posterior, told how well the chains have mixed after every round; None for a bar, where
-            somebody looks (`discreet.model.progress`).
+            somebody looks (`discreet.util.progress`).
 
     Returns:
         The posterior; its `method` says how it was drawn. Draws are independent but for resampling, those of "exact"

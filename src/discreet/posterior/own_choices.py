@@ -18,15 +18,15 @@ import numpy.typing as npt
 from scipy.special import logsumexp, softmax
 
 from discreet.errors import DiscreetError, InputError, shown
-from discreet.model.arrays import Floats, Ints
 from discreet.model.design import GRID_STEPS, Design
 from discreet.model.own_factors import OwnFactor
-from discreet.model.randomness import Seed, as_generator
 from discreet.model.score_tables import SCORE_STEPS
 from discreet.posterior.particles import independent_worth, next_step
 from discreet.posterior.totals import told_law
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.release import Release
+from discreet.util.arrays import Floats, Ints
+from discreet.util.randomness import Seed, as_generator
 
 MakeUp = Callable[[int, int, np.random.Generator], Mapping[str, npt.ArrayLike]]
 """From a law's place in the list, a number of records and a source of randomness to records: by name of the design's

@@ -29,7 +29,6 @@ import scipy
 from scipy.special import gammaln
 
 from discreet.errors import DiscreetError
-from discreet.model.arrays import Array, Floats, Ints
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.tables import Tables
 from discreet.posterior.totals import MOST_EXPECTED_RECORDS, TotalLaw, log_flat_law, normal_law, told_law, total_laws
@@ -37,6 +36,7 @@ from discreet.releases.kinds.parameter_draws import ParameterDraws, Trimming
 from discreet.releases.release import Release
 from discreet.theory.lattice import resolution_for
 from discreet.theory.truncated import LARGEST_CONCENTRATION, SMALLEST_CONCENTRATION, log_beta_mass
+from discreet.util.arrays import Array, Floats, Ints
 
 LEAST_PARTICLES = 400
 """Fewest particles, however few draws are wanted."""

@@ -11,9 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from discreet.model.arrays import Array
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Tables
 from discreet.posterior.basis import Basis
 from discreet.posterior.family_draws import family_rows
@@ -36,6 +34,8 @@ from discreet.releases.kinds.noisy_tables import NoisyTables
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.kinds.scored_choice import ScoredChoice
 from discreet.releases.release import Release
+from discreet.util.arrays import Array
+from discreet.util.randomness import Seed, as_generator
 
 
 def plug_in(

@@ -20,10 +20,10 @@ import numpy as np
 
 from discreet.inference import elimination
 from discreet.inference.forward import ForwardPass, forward_pass
-from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
+from discreet.util.arrays import Floats
 
 MOST_FAMILY_CELLS = 1000
 """Of a family that is enlarged: rows of larger ones would have few records each, and what a table says of its pairs

@@ -28,10 +28,7 @@ import numpy.typing as npt
 import pydantic
 
 from discreet.errors import InputError, shown_path
-from discreet.model.arrays import Floats
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.json_files import decode_text, read_bytes, read_json, write_whole
-from discreet.model.limits import DOCUMENT_BYTES, DRAWS_BYTES
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
@@ -44,6 +41,9 @@ from discreet.posterior.pooled.cell_weights import COMPONENTS
 from discreet.posterior.pooled.measured_sets import DrawnSet, MeasuredSets
 from discreet.releases.codec import Part
 from discreet.releases.combined import Combined, Evidence, evidence_of, loads
+from discreet.util.arrays import Floats
+from discreet.util.json_files import decode_text, read_bytes, read_json, write_whole
+from discreet.util.limits import DOCUMENT_BYTES, DRAWS_BYTES
 
 DRAWS_VERSION = 2
 HEAD_BYTES = 8

@@ -11,8 +11,8 @@ from scipy.special import ndtr
 
 from discreet.errors import InputError
 from discreet.inference import elimination
-from discreet.model.arrays import Floats, Ints
 from discreet.model.tables import Tables
+from discreet.util.arrays import Floats, Ints
 
 BINS_PER_FOLD = 8
 """Bins of a total's law where its draws are too few, or absent: an eighth of a factor e."""

@@ -22,8 +22,8 @@ import scipy
 from scipy.sparse import csr_array, hstack, vstack
 
 from discreet.errors import InputError
-from discreet.model.arrays import Floats
 from discreet.model.schema import Scope
+from discreet.util.arrays import Floats
 
 MOST_BOUNDED_STATES, MOST_BOUNDED_ROWS = 4096, 64
 """Of a question's joint law, and rows of its answer: some milliseconds for each row and draw."""

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from discreet.display.text_tables import columns, fold
 from discreet.errors import listed, printable
-from discreet.model.text_tables import columns, fold
 from discreet.posterior.basis import prior_only_words
 
 if TYPE_CHECKING:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NotRequired, TypedDict
 
+from discreet.display.interval_tables import NUMBERS
 from discreet.errors import printable
 from discreet.inference.weighted_records import Sampling
-from discreet.model.intervals import NUMBERS, Intervals
 from discreet.model.schema import Scope
 from discreet.posterior.basis import Mark
 from discreet.queries.answer_text import answer_lines
 from discreet.queries.bin_laws import Inside
+from discreet.util.framed import Intervals
 
 
 class AnswerRow(TypedDict):

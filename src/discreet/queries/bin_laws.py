@@ -25,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError, shown
-from discreet.model.arrays import Floats
 from discreet.model.schema import Variable
+from discreet.util.arrays import Floats
 
 Inside = Literal["log-linear", "uniform"]
 """Law inside bins."""

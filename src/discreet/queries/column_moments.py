@@ -14,12 +14,12 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from discreet.model.arrays import Floats
 from discreet.model.schema import Scope, Variable
 from discreet.posterior.pooled.measured_sets import MeasuredSets
 from discreet.posterior.pooled.plain_pairs import find_pairs_without_bias, move_without_bias
 from discreet.queries.bin_laws import BinLaw, Inside
 from discreet.queries.given import PosteriorGiven
+from discreet.util.arrays import Floats
 
 MOST_JOINT_STATES = 4096
 """Joint states of target and covariates up to which their joint law is taken whole, as `answer` does."""

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
-from discreet.model.arrays import Floats
 from discreet.model.query_grammar import Query
+from discreet.util.arrays import Floats
 
 MOST_LEFT_OUT = 0.5
 """Share of the draws above which an answer is refused: evidence that most of the posterior rules out is a mistake of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.model.arrays import Floats
+from discreet.util.arrays import Floats
 
 TWO_PIECES_SHARE = 0.95
 """Share of the shortest interval's length that two pieces may have to be taken: chance makes them a little shorter."""

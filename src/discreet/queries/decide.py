@@ -13,15 +13,13 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from discreet.display.interval_tables import text_table
+from discreet.display.text_tables import fold
 from discreet.errors import InputError, listed, printable, shown
 from discreet.inference import elimination
-from discreet.model.arrays import Floats
-from discreet.model.intervals import Intervals, text_table
 from discreet.model.network import Network
 from discreet.model.query_grammar import Probability, parse_query
-from discreet.model.randomness import Seed
 from discreet.model.tables import Tables
-from discreet.model.text_tables import fold
 from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import Posterior
 from discreet.queries.credible import check_level, credible_interval
@@ -29,6 +27,9 @@ from discreet.queries.decision_draws import asked_draws, best_response, conditio
 from discreet.queries.given import both_given
 from discreet.queries.query import ROW_LIMIT
 from discreet.theory.bounds import response_error
+from discreet.util.arrays import Floats
+from discreet.util.framed import Intervals
+from discreet.util.randomness import Seed
 
 R = TypeVar("R")
 LARGEST_UTILITY = 1e100

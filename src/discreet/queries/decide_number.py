@@ -12,14 +12,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from discreet.display.text_tables import fold
 from discreet.errors import InputError, shown
-from discreet.model.arrays import Floats
-from discreet.model.intervals import Framed
 from discreet.model.network import Network
 from discreet.model.query_grammar import Probability, parse_query
-from discreet.model.randomness import Seed
 from discreet.model.tables import Tables
-from discreet.model.text_tables import fold
 from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import Posterior
 from discreet.queries.credible import check_level, credible_interval
@@ -29,6 +26,9 @@ from discreet.queries.given import both_given
 from discreet.queries.query import ROW_LIMIT
 from discreet.theory.checks import positive, probability
 from discreet.theory.number_losses import Band, NumberLoss, number_loss
+from discreet.util.arrays import Floats
+from discreet.util.framed import Framed
+from discreet.util.randomness import Seed
 
 Quantity: TypeAlias = str | Callable[[Tables], Floats]
 """A query for one probability, or a function of cells `(*parents, child, draws)` to shape (draws,)."""

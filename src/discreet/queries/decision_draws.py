@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
-from discreet.model.arrays import Floats
-from discreet.model.progress import under_way
-from discreet.model.randomness import Seed
 from discreet.posterior.diagnostics import effective_size
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws
+from discreet.util.arrays import Floats
+from discreet.util.progress import under_way
+from discreet.util.randomness import Seed
 
 Integers = npt.NDArray[np.intp]
 

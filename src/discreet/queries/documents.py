@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from discreet.inference.weighted_records import Sampling
-from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.posterior.fit_check import FitCheck, fit
 from discreet.posterior.joint_draws import PosteriorDraws
@@ -22,6 +21,7 @@ from discreet.queries.regress import Regression
 from discreet.releases.combined import Evidence, evidence_of
 from discreet.releases.external_figures import External
 from discreet.theory.number_losses import number_loss
+from discreet.util.arrays import Floats
 
 Document = dict[str, Any]
 

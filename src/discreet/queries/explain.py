@@ -12,9 +12,7 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.progress import under_way
 from discreet.model.query_grammar import NumberQuery, Probability, Query, check_names, parse_query
-from discreet.model.randomness import Seed, as_generator
 from discreet.model.schema import Schema
 from discreet.model.score_tables import SCORE_STEPS
 from discreet.posterior.basis import prior_only_words
@@ -42,6 +40,8 @@ from discreet.theory.divergence import (
     record_divergence,
 )
 from discreet.theory.likelihood_sensitivity import record_loss
+from discreet.util.progress import under_way
+from discreet.util.randomness import Seed, as_generator
 
 TOLD_UNITS = (1, 2, 5, 10)
 """Of changes that are told, as far as a reading can change by them."""

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from discreet.display.text_tables import fold
 from discreet.errors import listed, printable
-from discreet.model.intervals import Framed
-from discreet.model.text_tables import fold
 from discreet.queries.row_shares import Dependence
+from discreet.util.framed import Framed
 
 SHOWN_TABLES = 4
 """Tables that are named of those that an answer depends on, and families of those that the noise moves most."""

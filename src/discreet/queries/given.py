@@ -13,7 +13,6 @@ import numpy.typing as npt
 from discreet.inference import elimination
 from discreet.inference.query_plans import requisite
 from discreet.inference.weighted_records import Sampling, log_weight, weighted_laws
-from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.query_grammar import Probability
 from discreet.model.schema import Scope
@@ -24,6 +23,7 @@ from discreet.posterior.law_parts import LawParts
 from discreet.posterior.law_plan import JointLaw
 from discreet.queries.answers import Answer, EvidenceProbability
 from discreet.queries.credible import credible_interval
+from discreet.util.arrays import Floats
 
 Kind = TypeVar("Kind", bound=np.generic)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.model.arrays import Floats
+from discreet.util.arrays import Floats
 
 RIDGE = 1e-6
 """Of the squared standardised coefficients, in shares of the records."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.model.arrays import Floats
+from discreet.util.arrays import Floats
 
 ROUNDING_DEVIATION = 1e-12
 """Standard deviation of a probability that is taken for a rounding error."""

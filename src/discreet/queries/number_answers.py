@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet.model.arrays import Floats
 from discreet.model.query_grammar import NumberQuery
 from discreet.queries.answers import AnswerRow
 from discreet.queries.bin_laws import BinLaw
 from discreet.queries.counted_draws import resample
 from discreet.queries.credible import credible_interval
+from discreet.util.arrays import Floats
 
 
 def number_draws(asked: NumberQuery, law: BinLaw) -> tuple[Floats, Floats, Floats]:

@@ -31,9 +31,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammainc, gammaincinv, ndtr, ndtri
 
+from discreet.display.interval_tables import text_table
 from discreet.errors import InputError
-from discreet.model.arrays import Floats
-from discreet.model.intervals import Intervals, text_table
+from discreet.util.arrays import Floats
+from discreet.util.framed import Intervals
 
 QUADRATURE_NODES = 200
 """Of the quadrature over S."""

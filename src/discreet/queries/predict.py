@@ -22,10 +22,7 @@ from pyarrow.interchange import from_dataframe
 from discreet.errors import InputError
 from discreet.inference import elimination
 from discreet.inference.query_plans import requisite
-from discreet.model.arrays import Floats
-from discreet.model.frames import arrow_column, arrow_table, read_guarded
 from discreet.model.network import Network
-from discreet.model.progress import under_way
 from discreet.model.query_grammar import Probability
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
@@ -34,6 +31,9 @@ from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws, law_of
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.query import answer
+from discreet.util.arrays import Floats
+from discreet.util.frames import arrow_column, arrow_table, read_guarded
+from discreet.util.progress import under_way
 
 Codes = npt.NDArray[np.int32]
 Positions = npt.NDArray[np.intp]

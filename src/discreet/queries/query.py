@@ -17,8 +17,6 @@ import numpy as np
 
 from discreet.errors import QUOTED_CHARACTERS, InputError, require, shown
 from discreet.inference import elimination
-from discreet.model.arrays import Floats
-from discreet.model.progress import under_way
 from discreet.model.query_grammar import Explanation, NumberQuery, Probability, Query, read_query
 from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws, require_posterior
@@ -30,6 +28,8 @@ from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.given import Given, PosteriorGiven, both_given
 from discreet.queries.noise_share import noise_share
 from discreet.queries.number_answers import number_draws, number_row
+from discreet.util.arrays import Floats
+from discreet.util.progress import under_way
 
 Assume = Literal["network", "robust", "nothing"]
 """What is believed of variables that no table holds together."""

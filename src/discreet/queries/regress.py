@@ -26,14 +26,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from discreet.display.interval_tables import text_table
+from discreet.display.text_tables import fold
 from discreet.errors import InputError, listed, printable, shown
 from discreet.inference.drawn_points import drawn_points
-from discreet.model.arrays import Floats
-from discreet.model.intervals import Intervals, text_table
-from discreet.model.limits import first_repeated
-from discreet.model.progress import under_way
 from discreet.model.schema import Schema, Scope
-from discreet.model.text_tables import fold
 from discreet.posterior.basis import Mark
 from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import Posterior, PosteriorDraws
@@ -43,6 +40,10 @@ from discreet.queries.column_moments import MOST_JOINT_STATES, Column, ColumnLaw
 from discreet.queries.credible import check_level
 from discreet.queries.given import both_given
 from discreet.queries.logit_fits import logit_fits
+from discreet.util.arrays import Floats
+from discreet.util.framed import Intervals
+from discreet.util.limits import first_repeated
+from discreet.util.progress import under_way
 
 Kind = Literal["linear", "logistic"]
 Assume = Literal["network", "robust"]

@@ -17,13 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from discreet.display.interval_tables import html_table
+from discreet.display.network_svg import MOST_DRAWN_NODES
+from discreet.display.text_tables import with_noun
 from discreet.errors import InputError, listed, printable, shown
-from discreet.model.arrays import Floats
-from discreet.model.drawing import with_noun
-from discreet.model.intervals import html_table
-from discreet.model.late import import_late
-from discreet.model.network import MOST_DRAWN_NODES
-from discreet.model.randomness import Seed
 from discreet.model.schema import Variable
 from discreet.posterior.fit_check import fit
 from discreet.posterior.joint_draws import PosteriorDraws
@@ -35,6 +32,9 @@ from discreet.queries.explain import describe_promise
 from discreet.queries.explanation import Changes, Promise
 from discreet.queries.query import marginals
 from discreet.releases.release import Release
+from discreet.util.arrays import Floats
+from discreet.util.lazy_imports import import_late
+from discreet.util.randomness import Seed
 
 if TYPE_CHECKING:
     from discreet.privacy.ledger_balance import Balance

@@ -6,10 +6,10 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.model.design import Design
-from discreet.model.randomness import Seed, as_generator
 from discreet.posterior.design.laws import WeightedPoints
 from discreet.posterior.joint_draws import Posterior
 from discreet.queries.synthetic import sample
+from discreet.util.randomness import Seed, as_generator
 
 
 def released_covariates(

@@ -15,7 +15,6 @@ from typing import TypeVar
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.model.arrays import Floats
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import Posterior
 from discreet.queries.decide import Decision, decide
@@ -23,6 +22,7 @@ from discreet.queries.decide_number import NumberDecision, Quantity, decide_numb
 from discreet.queries.decision_draws import renewable
 from discreet.theory.checks import probability
 from discreet.theory.number_losses import NumberLoss
+from discreet.util.arrays import Floats
 
 R = TypeVar("R")
 

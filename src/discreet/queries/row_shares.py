@@ -15,13 +15,13 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.inference.elimination import joint
-from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.query_grammar import Probability, asked_cells
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.credible import credible_interval
 from discreet.theory.query_error import RowEffects, row_effects
+from discreet.util.arrays import Floats
 
 ROUNDING_VARIANCE = 1e-24
 """Variance of a probability that is taken for a rounding error."""

@@ -23,18 +23,19 @@ from typing import Any, Literal
 
 import numpy as np
 
+from discreet.display.interval_tables import text_table
 from discreet.errors import InputError
-from discreet.model.arrays import Floats
 from discreet.model.design import GRID_STEPS, Design
-from discreet.model.intervals import Intervals, text_table
 from discreet.model.network import Network
-from discreet.model.randomness import Seed, as_generator
 from discreet.model.schema import Variable
 from discreet.posterior.design.weight_posterior import require_level
 from discreet.posterior.methods import noise_aware
 from discreet.queries.credible import credible_interval
 from discreet.releases.kinds.noisy_sums import NoisyMoments
 from discreet.releases.release import Release
+from discreet.util.arrays import Floats
+from discreet.util.framed import Intervals
+from discreet.util.randomness import Seed, as_generator
 
 Metric = Literal["accuracy", "mean absolute error"]
 

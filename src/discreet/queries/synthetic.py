@@ -23,14 +23,14 @@ from discreet.errors import InputError
 from discreet.inference import elimination
 from discreet.inference.forward import laws_from_roots
 from discreet.inference.sampling import check_number, sample_codes
-from discreet.model.arrays import Array
-from discreet.model.progress import under_way
-from discreet.model.randomness import Seed, as_generator
 from discreet.model.schema import Schema, Variable
 from discreet.model.tables import Tables
 from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import Posterior, law_of
 from discreet.queries.bin_laws import BinLaw
+from discreet.util.arrays import Array
+from discreet.util.progress import under_way
+from discreet.util.randomness import Seed, as_generator
 
 BLOCK_RECORDS = 65_536
 """Records that are made at once, if they are not asked for otherwise."""

@@ -21,13 +21,13 @@ import numpy as np
 import pydantic
 
 from discreet.errors import InputError, listed, shown
-from discreet.model.arrays import Array
 from discreet.model.design import Design
-from discreet.model.limits import BUDGET_DIGITS, at_most
 from discreet.model.network import Network
 from discreet.model.schema import Scope, table_cells
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import as_rational, as_text
+from discreet.util.arrays import Array
+from discreet.util.limits import BUDGET_DIGITS, at_most
 
 Over = Network | Design
 T = TypeVar("T", bound=type)

@@ -21,12 +21,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from discreet.errors import InputError, shown, shown_path
-from discreet.model.arrays import margin
 from discreet.model.design import Normal
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.intervals import Framed
-from discreet.model.json_files import read_json, read_text
-from discreet.model.limits import DOCUMENT_BYTES, RELEASES, at_most, first_repeated, free_cells
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Guarantee, compose
@@ -36,6 +32,10 @@ from discreet.releases.external_figures import External, read_external
 from discreet.releases.kinds.chosen_network import ChosenNetwork
 from discreet.releases.release import Release, read_release
 from discreet.releases.release_head import FORMAT as RELEASE_FORMAT
+from discreet.util.arrays import margin
+from discreet.util.framed import Framed
+from discreet.util.json_files import read_json, read_text
+from discreet.util.limits import DOCUMENT_BYTES, RELEASES, at_most, first_repeated, free_cells
 
 FORMAT = "discreet-combined"
 VERSION = 1

@@ -15,21 +15,18 @@ import pydantic
 
 from discreet.errors import InputError, shown, shown_path
 from discreet.model.design import Design
-from discreet.model.json_files import read_json, read_text, write_whole
-from discreet.model.late import import_late
-from discreet.model.limits import NETWORK_BYTES, PARENTS, at_most, check_name, check_states
 from discreet.model.network import Network
 from discreet.model.origin import Learned
-from discreet.model.randomness import Seed
 from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Guarantee, as_text
 from discreet.releases.codec import Budget, Count, Finite, Flag, Items, Part, Positive, check_part
+from discreet.util.attached import above
+from discreet.util.json_files import read_json, read_text, write_whole
+from discreet.util.limits import NETWORK_BYTES, PARENTS, at_most, check_name, check_states
+from discreet.util.randomness import Seed
 
 if TYPE_CHECKING:
     from discreet.posterior.joint_draws import PosteriorDraws
-
-readers = import_late("discreet.posterior.methods")
-"""Whoever reads a release stands above it; `Document.posterior` alone looks up: a start in one line."""
 
 
 class Document(ABC):
@@ -82,7 +79,7 @@ class Document(ABC):
             >>> 0 <= row["lower"] < row["mean"] < row["upper"] <= 1
             True
         """
-        found: PosteriorDraws = readers.noise_aware(self, draws=draws, rng=rng)
+        found: PosteriorDraws = above("Release.posterior")(self, draws=draws, rng=rng)
         return found
 
 

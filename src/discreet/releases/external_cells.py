@@ -18,14 +18,14 @@ from typing import Any, Literal
 import numpy as np
 
 from discreet.errors import InputError, listed, require, shown, shown_path
-from discreet.model.frames import arrow_table, read_guarded
-from discreet.model.json_files import read_text
-from discreet.model.limits import FREE_CELLS, NETWORK_BYTES, at_most, first_repeated
 from discreet.model.network import Network
 from discreet.model.schema import Scope, table_cells
 from discreet.privacy.guarantee import Guarantee
 from discreet.releases.external_figures import External, StatedNoise, measured
 from discreet.releases.measurement import NoiseLaw
+from discreet.util.frames import arrow_table, read_guarded
+from discreet.util.json_files import read_text
+from discreet.util.limits import FREE_CELLS, NETWORK_BYTES, at_most, first_repeated
 
 FIGURE_COLUMNS = ("count", "value")
 """Columns that may have the figures."""

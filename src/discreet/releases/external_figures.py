@@ -23,16 +23,11 @@ import numpy as np
 import numpy.typing as npt
 import pydantic
 
+from discreet.display.text_tables import fold, html_text
 from discreet.errors import InputError, listed, printable, require, shown, shown_path
-from discreet.model.arrays import Array, read_only
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.drawing import html_text
-from discreet.model.intervals import Framed
-from discreet.model.json_files import json_text, read_json, read_text
-from discreet.model.limits import DOCUMENT_BYTES, FREE_CELLS, PARENTS, at_most, check_name, first_repeated, free_cells
 from discreet.model.network import Network
 from discreet.model.schema import table_cells
-from discreet.model.text_tables import fold
 from discreet.privacy.guarantee import Guarantee
 from discreet.releases.codec import Finite, Items, Part, Positive, check_part
 from discreet.releases.document import (
@@ -46,6 +41,10 @@ from discreet.releases.document import (
 )
 from discreet.releases.measurement import NO_NOISE, Measurement, NoiseLaw, spread
 from discreet.releases.release_rows import measured_rows
+from discreet.util.arrays import Array, read_only
+from discreet.util.framed import Framed
+from discreet.util.json_files import json_text, read_json, read_text
+from discreet.util.limits import DOCUMENT_BYTES, FREE_CELLS, PARENTS, at_most, check_name, first_repeated, free_cells
 
 FORMAT = "discreet-external"
 VERSION = 1
@@ -228,7 +227,7 @@ class External(Document, Framed):
             The figures.
 
         Raises:
-            InputError: not JSON, of another format or version, damaged, or more than `discreet.model.limits` allows.
+            InputError: not JSON, of another format or version, damaged, or more than `discreet.util.limits` allows.
         """
         return read_external(read_json(text, "the document", DOCUMENT_BYTES), free_cells(len(text)))
 

@@ -15,11 +15,11 @@ from typing import Literal, Self, assert_never, cast
 
 import numpy as np
 
-from discreet.model.arrays import Floats, Ints
 from discreet.model.design import Design
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Relation
+from discreet.util.arrays import Floats, Ints
 
 NO_NOISE = 2.0**63
 """Scales from here on fit into no table: its numbers have 64 bits."""

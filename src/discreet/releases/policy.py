@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from discreet.errors import InputError, require, shown
-from discreet.model.limits import check_name
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.releases.codec import Part
+from discreet.util.limits import check_name
 
 MOST_RECORDS = 1000
 """Of a unit: each costs a thousandth of epsilon then."""

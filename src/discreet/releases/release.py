@@ -15,15 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import pydantic
 
+from discreet.display.text_tables import fold
 from discreet.errors import InputError, printable, shown, shown_path
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.intervals import Framed
-from discreet.model.json_files import json_text, read_json, read_text
-from discreet.model.limits import DOCUMENT_BYTES, free_cells
 from discreet.model.network import Network
 from discreet.model.origin import Learned
-from discreet.model.text_tables import fold
 from discreet.privacy.guarantee import Guarantee, Relation, as_text
 from discreet.releases.codec import decode, encode, union_of
 from discreet.releases.document import Document
@@ -41,6 +38,9 @@ from discreet.releases.metric_unit import unit_lines
 from discreet.releases.policy import RecordsPolicy
 from discreet.releases.release_head import FORMAT, VERSION, DesignHead, NetworkHead, write_head
 from discreet.releases.release_rows import facts_html, release_facts, release_rows
+from discreet.util.framed import Framed
+from discreet.util.json_files import json_text, read_json, read_text
+from discreet.util.limits import DOCUMENT_BYTES, free_cells
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -268,7 +268,7 @@ class Release(Document, Framed):
             The release.
 
         Raises:
-            InputError: not JSON, of another format or version, damaged, or more than `discreet.model.limits` allows;
+            InputError: not JSON, of another format or version, damaged, or more than `discreet.util.limits` allows;
                 the message has the place.
         """
         return read_release(read_json(text, "the release", DOCUMENT_BYTES), free_cells(len(text)))

@@ -15,11 +15,8 @@ import numpy as np
 import pydantic
 
 from discreet.errors import InputError, shown
-from discreet.model.arrays import Array
 from discreet.model.design import Normal
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.json_files import json_text, read_json
-from discreet.model.limits import DOCUMENT_BYTES, at_most, check_name, free_cells
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.releases.codec import Part, Positive, check_part, decode, encode, shaped, union_of
@@ -37,6 +34,9 @@ from discreet.releases.document import (
 )
 from discreet.releases.kinds import DesignCalibration, TableCalibration
 from discreet.releases.policy import PolicyPart
+from discreet.util.arrays import Array
+from discreet.util.json_files import json_text, read_json
+from discreet.util.limits import DOCUMENT_BYTES, at_most, check_name, free_cells
 
 FORMAT = "discreet-release"
 VERSION = 1
@@ -150,7 +150,7 @@ def require_readable(numbers: int, **fields: Any) -> None:
         fields: mechanism, guarantee, policy, prior and calibration of the release.
 
     Raises:
-        InputError: more of anything than `discreet.model.limits` allows in a file, or a part that is none.
+        InputError: more of anything than `discreet.util.limits` allows in a file, or a part that is none.
     """
     blank = {"id": "0" * 32, "account": None, "date": date.min, "private": True, "records": None}
     try:

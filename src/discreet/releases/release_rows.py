@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
 
-from discreet.model.arrays import Array, Floats
+from discreet.display.text_tables import html_text, with_noun
 from discreet.model.design import Design
-from discreet.model.drawing import html_text, with_noun
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
@@ -30,6 +29,7 @@ from discreet.releases.kinds.scored_choice import ScoredChoice
 from discreet.releases.kinds.two_stages import TwoStageCounts
 from discreet.releases.kinds.weight_draws import WeightDraws
 from discreet.releases.measurement import Measurement
+from discreet.util.arrays import Array, Floats
 
 if TYPE_CHECKING:
     from discreet.releases.release import Release

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from discreet.errors import printable
-from discreet.model.late import import_late
 from discreet.server.problems import Problem
+from discreet.util.lazy_imports import import_late
 
 jinja2 = import_late("jinja2")
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from discreet.display.text_tables import html_text
 from discreet.errors import listed
 from discreet.model.design import Design
-from discreet.model.drawing import html_text
 from discreet.model.network import Network
 from discreet.queries.answer_text import assumption_lines, state_text
 from discreet.queries.answers import Answer, Answers

@@ -12,10 +12,10 @@ from pydantic_core import PydanticCustomError
 from starlette.datastructures import QueryParams
 
 from discreet.errors import InputError, listed, shown
-from discreet.model.json_files import decode_text, read_json
-from discreet.model.limits import QUERIES, QUERY_CHARACTERS
 from discreet.model.schema import Schema
 from discreet.server.problems import Problem
+from discreet.util.json_files import decode_text, read_json
+from discreet.util.limits import QUERIES, QUERY_CHARACTERS
 
 Level = Annotated[
     float,

@@ -14,9 +14,10 @@ from html import escape
 from itertools import pairwise
 from typing import Any
 
+from discreet.display.graph_layout import Layout, layout
+from discreet.display.network_svg import BOW_PIXELS, DASHES, draw_refuted
+from discreet.display.text_tables import columns_of, cut, html_text, with_noun
 from discreet.errors import printable
-from discreet.model.drawing import BOW_PIXELS, DASHES, columns_of, cut, draw_refuted, html_text, with_noun
-from discreet.model.layout import Layout, layout
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.queries.answers import Answer

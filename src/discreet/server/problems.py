@@ -8,7 +8,7 @@ from types import MappingProxyType
 from starlette.responses import Response
 
 from discreet.errors import DiscreetError
-from discreet.model.json_files import json_text
+from discreet.util.json_files import json_text
 
 PROBLEMS: Mapping[str, tuple[int, str]] = MappingProxyType(
     {

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from discreet.display.text_tables import html_text
 from discreet.errors import InputError, listed
-from discreet.model.drawing import html_text
 from discreet.model.network import Network
 from discreet.posterior.design.expected_values import expected_values, feature_rows
 from discreet.posterior.joint_draws import PosteriorDraws

@@ -12,10 +12,8 @@ from functools import cache
 from itertools import compress
 from typing import Any, NamedTuple
 
+from discreet.display.interval_tables import csv_text
 from discreet.errors import InputError
-from discreet.model.arrays import Array
-from discreet.model.intervals import csv_text
-from discreet.model.json_files import json_text
 from discreet.model.query_grammar import Query, check_names, parse_query
 from discreet.posterior.design.expected_values import expected_values, feature_rows
 from discreet.posterior.joint_draws import PosteriorDraws
@@ -64,6 +62,8 @@ from discreet.server.work import (
     regression_work,
     report_work,
 )
+from discreet.util.arrays import Array
+from discreet.util.json_files import json_text
 
 CSV = "text/csv; charset=utf-8"
 MOST_VALUES = 2**22

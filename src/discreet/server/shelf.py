@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Literal
 
 from discreet.errors import InputError, listed, shown, shown_path
-from discreet.model.json_files import file_stamp
 from discreet.model.network import Network
 from discreet.posterior.family_draws import of_family
 from discreet.posterior.joint_draws import DRAWS_FIRST_LINE
@@ -28,6 +27,7 @@ from discreet.releases.kinds.chosen_network import ChosenNetwork
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.release import Release
 from discreet.server.problems import Problem
+from discreet.util.json_files import file_stamp
 
 Kind = Literal["network", "family", "states", "weights", "structure"]
 """What a release answers with: probabilities of a network, also of a family's parameters, or of the states of one

@@ -20,7 +20,7 @@ from typing import Annotated, Literal
 import pydantic
 
 from discreet.errors import InputError, shown, shown_path
-from discreet.model.json_files import file_stamp, json_text, read_json, read_text, write_whole
+from discreet.util.json_files import file_stamp, json_text, read_json, read_text, write_whole
 
 if sys.platform != "win32":
     import fcntl

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy.special import gammaln, logsumexp, xlogy
 
 from discreet.errors import InputError
-from discreet.model.arrays import Floats, Ints
+from discreet.util.arrays import Floats, Ints
 
 NATS_LIMIT = 500
 """Widest factor of a record: beyond it a ratio of two overflows, and nobody is protected."""

@@ -13,11 +13,11 @@ from functools import cache
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.model.arrays import Ints
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Relation
 from discreet.theory.contrasts import Family, contract, contrasts, families
+from discreet.util.arrays import Ints
 
 SEARCH_CELLS = 10_000_000
 """Most cells of all tables in the search for the sensitivity: a fraction of a second."""

@@ -29,10 +29,10 @@ import numpy.typing as npt
 from scipy.special import bdtrc
 
 from discreet.errors import InputError
-from discreet.model.arrays import Array, Floats, Ints
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
+from discreet.util.arrays import Array, Floats, Ints
 
 MATRIX_LIMIT = 2**24
 """Most entries of a matrix over the cells of one table: 128 MB, a table of 4,096 cells."""

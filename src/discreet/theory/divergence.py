@@ -14,11 +14,11 @@ import numpy.typing as npt
 from scipy.special import digamma, gammaln, polygamma
 
 from discreet.errors import InputError
-from discreet.model.arrays import Floats
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Relation
 from discreet.theory.checks import not_negative
+from discreet.util.arrays import Floats
 
 VERTEX_STATES = 12
 """Most states of a row whose corners are looked at: rows of more have too many corners to look at each; a bound by

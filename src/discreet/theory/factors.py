@@ -17,10 +17,10 @@ import scipy
 from scipy.special import ndtri
 
 from discreet.errors import InputError
-from discreet.model.arrays import Floats, Ints
 from discreet.model.score_tables import SCORE_STEPS
 from discreet.privacy.guarantee import Relation
 from discreet.theory.checks import probability
+from discreet.util.arrays import Floats, Ints
 
 CANDIDATES_LIMIT = 1000
 """Most candidates: the width of a factor looks at all pairs."""

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from discreet.errors import InputError
-from discreet.model.arrays import Floats, Ints
+from discreet.util.arrays import Floats, Ints
 
 BINARY_STEPS = 2048
 """Steps of the grid for two states: finer than any noise that is worth its name."""

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.model.arrays import Ints
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Relation
+from discreet.util.arrays import Ints
 
 
 def log_range(size: int, floor: float) -> float:

@@ -20,9 +20,9 @@ import numpy.typing as npt
 from discreet.errors import InputError
 from discreet.inference.elimination import joint, log_probability
 from discreet.inference.query_plans import requisite
-from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.tables import Tables
+from discreet.util.arrays import Floats
 
 GRADIENT_CELLS = 50_000_000
 """Most entries of the tables that are differentiated at once: 400 MB."""

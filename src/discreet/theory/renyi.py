@@ -14,10 +14,10 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from discreet.errors import InputError
-from discreet.model.arrays import Floats
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.util.arrays import Floats
 
 LEAST_DELTA = 1e-300
 """Smallest delta that floating point tells from 0."""

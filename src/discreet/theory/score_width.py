@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.model.arrays import Ints
 from discreet.model.score_tables import ScoreTable
 from discreet.privacy.guarantee import Relation
+from discreet.util.arrays import Ints
 
 PAIRS_LIMIT = 2**32
 """Most pairs of bins, times candidates, that are compared: two seconds."""

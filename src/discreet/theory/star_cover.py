@@ -22,10 +22,10 @@ from itertools import combinations, pairwise
 
 from discreet.errors import InputError
 from discreet.model.graphs import AXES, COVER_CELLS
-from discreet.model.limits import STAR_DIMENSIONS
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.theory.stars import star_variances
+from discreet.util.limits import STAR_DIMENSIONS
 
 Group = tuple[Scope, ...]
 """Tables that are released with noise that agrees on what all of them share; or one table."""

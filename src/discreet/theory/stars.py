@@ -25,7 +25,7 @@ import numpy as np
 import scipy
 
 from discreet.inference.interactions import Blur
-from discreet.model.arrays import Floats, Ints
+from discreet.util.arrays import Floats, Ints
 
 LEAST_VARIANCE = 1e-6
 """Least variance, which is left of noise which never shows: its tables still have a proper weight."""

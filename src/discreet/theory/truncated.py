@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from discreet.errors import InputError
-from discreet.model.arrays import Floats
+from discreet.util.arrays import Floats
 
 Mask = npt.NDArray[np.bool_]
 

@@ -32,8 +32,8 @@ import scipy
 from scipy.special import erfcx, log_ndtr
 
 from discreet.errors import InputError
-from discreet.model.arrays import Floats
 from discreet.privacy.guarantee import Relation
+from discreet.util.arrays import Floats
 
 Source = Callable[[int], Floats]
 """From a number to so many independent variates."""

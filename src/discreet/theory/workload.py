@@ -25,7 +25,6 @@ from discreet.errors import InputError
 from discreet.inference.elimination import joint
 from discreet.inference.interactions import Blur, centred, pooled_variances, subsets
 from discreet.inference.query_plans import requisite
-from discreet.model.arrays import Floats, Ints, margin
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.query_grammar import (
@@ -41,6 +40,7 @@ from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.theory.star_cover import Group, group_costs, shared_by, star_lengths
 from discreet.theory.stars import star_blurs
+from discreet.util.arrays import Floats, Ints, margin
 
 Noise = Literal["laplace", "gaussian"]
 Part = tuple[tuple[str, ...], Mapping[str, int], Ints]

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from discreet.display.charts import line_chart
 from discreet.errors import InputError, shown
-from discreet.model.charts import line_chart
-from discreet.model.intervals import Framed
 from discreet.privacy.guarantee import Guarantee
+from discreet.util.framed import Framed
 from discreet.verify.plan_text import plan_text
 from discreet.verify.width_curves import NEXT_TO_NOTHING
 

@@ -35,8 +35,9 @@ from discreet.mechanisms.noise import ExactNoise
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.model.progress import under_way
 from discreet.privacy.guarantee import Guarantee, Relation, for_each
+from discreet.records.counts import Counts
+from discreet.records.rows import read_rows
 from discreet.releases.kinds.audited_tables import AuditNoise
 from discreet.releases.kinds.candidate_choice import Selection
 from discreet.releases.kinds.chosen_network import StructureNoise
@@ -51,8 +52,7 @@ from discreet.releases.kinds.scored_choice import ScoredNoise
 from discreet.releases.kinds.two_stages import Stages
 from discreet.releases.kinds.weight_draws import Truncation, WeightDraws
 from discreet.releases.policy import RecordsPolicy
-from discreet.sensitive.counts import Counts
-from discreet.sensitive.rows import read_rows
+from discreet.util.progress import under_way
 from discreet.verify.changed_readings import changed_readings
 from discreet.verify.densities import objective_loss, truncation_loss
 from discreet.verify.losses import loss, refuse_leaks

@@ -25,9 +25,9 @@ from discreet.model.design import GRID_STEPS, Normal
 from discreet.model.noise_shapes import Shape
 from discreet.model.response import Response, response_of
 from discreet.privacy.guarantee import Guarantee
+from discreet.records.rows import Rows
 from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS, ObjectiveNoise
 from discreet.releases.kinds.weight_draws import Truncation
-from discreet.sensitive.rows import Rows
 from discreet.verify.losses import length
 from discreet.verify.script import Answers, Leak, Script
 

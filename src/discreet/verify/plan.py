@@ -17,8 +17,6 @@ from discreet.mechanisms.crossing import Mechanism, Statistic, simulate, statist
 from discreet.mechanisms.objective_perturbation import minimiser
 from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.progress import under_way
-from discreet.model.randomness import Seed, as_generator
 from discreet.model.response import response_of
 from discreet.model.tables import Tables
 from discreet.posterior.design.direction import mean_axis
@@ -27,14 +25,16 @@ from discreet.posterior.design.weight_posterior import quick_estimate, read_weig
 from discreet.posterior.methods import noise_aware
 from discreet.posterior.plug_in import plug_in
 from discreet.privacy.guarantee import Guarantee
+from discreet.records.counts import Counts, count_codes
+from discreet.records.gradients import sum_gradients
+from discreet.records.rows import Rows, read_rows
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.releases.kinds.noisy_sums import NoisyMoments
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.release import Release
-from discreet.sensitive.counts import Counts, count_codes
-from discreet.sensitive.gradients import sum_gradients
-from discreet.sensitive.rows import Rows, read_rows
+from discreet.util.progress import under_way
+from discreet.util.randomness import Seed, as_generator
 
 Floats = npt.NDArray[np.float64]
 

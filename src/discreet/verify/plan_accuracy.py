@@ -28,18 +28,18 @@ from discreet.errors import InputError, listed, shown
 from discreet.inference.sampling import sample_codes
 from discreet.mechanisms.crossing import Mechanism, require_mechanism, simulate
 from discreet.mechanisms.planned import planned
-from discreet.model.arrays import Floats
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.model.progress import under_way
 from discreet.model.query_grammar import Explanation, NumberQuery, Query, check_names, parse_query
-from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.methods import noise_aware
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.queries.query import answer_many
-from discreet.sensitive.counts import Counts, count_codes
+from discreet.records.counts import Counts, count_codes
+from discreet.util.arrays import Floats
+from discreet.util.progress import under_way
+from discreet.util.randomness import Seed, as_generator
 from discreet.verify.accuracy_plan import (
     BUDGET_FACTORS,
     FIRST_EPSILON,

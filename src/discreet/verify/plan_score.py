@@ -11,11 +11,11 @@ from scipy.special import softmax
 from discreet.errors import DiscreetError, InputError
 from discreet.mechanisms.crossing import Mechanism, simulate
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.randomness import Seed, as_generator
 from discreet.model.score_tables import SCORE_STEPS, ScoreTable
 from discreet.privacy.guarantee import Guarantee
+from discreet.records.counts import count_codes
 from discreet.releases.kinds.scored_choice import ScoredChoice, ScoredNoise
-from discreet.sensitive.counts import count_codes
+from discreet.util.randomness import Seed, as_generator
 from discreet.verify.plan import MOST_PLANNED_RECORDS, SAMPLING_ALONE
 
 Floats = npt.NDArray[np.float64]

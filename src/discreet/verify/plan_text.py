@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from discreet.model.text_tables import columns, fold
+from discreet.display.text_tables import columns, fold
 from discreet.privacy.guarantee import as_text
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Relation
+from discreet.records.counts import Counts
+from discreet.records.rows import read_rows
 from discreet.releases.kinds.gradient_trace import ObjectiveNoise
 from discreet.releases.kinds.parameter_draws import Trimming
 from discreet.releases.policy import RecordsPolicy
-from discreet.sensitive.counts import Counts
-from discreet.sensitive.rows import read_rows
 from discreet.theory.likelihood_sensitivity import log_range
 
 Floats = npt.NDArray[np.float64]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from discreet.model.arrays import Floats
+from discreet.util.arrays import Floats
 
 NEAR = math.log(4)
 """Distance from the wanted budget, as a logarithm, at which a release counts for exp(-1/2)."""

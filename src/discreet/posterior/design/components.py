@@ -23,7 +23,6 @@ from typing import Literal
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.model.arrays import Floats
 from discreet.model.design import Design
 from discreet.posterior.design.spectrum_compiled import chain
 from discreet.posterior.design.weight_posterior import read_weights, require_met, tails
@@ -32,6 +31,7 @@ from discreet.posterior.joint_draws import Mixing
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.kinds.noisy_sums import NoisyMoments
 from discreet.releases.release import Release
+from discreet.util.arrays import Floats
 
 COMPONENT_CHAINS, COMPONENT_WARM_UP, LEAST_SWEEPS, JUDGED_SWEEPS = 4, 300, 2000, 250
 """Of each chain: sweeps that are thrown away, fewest after them, and fewest of those that are kept, to judge it by."""

@@ -25,7 +25,6 @@ from __future__ import annotations
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.model.arrays import Floats
 from discreet.model.response import response_of
 from discreet.posterior.design.many_classes import (
     INTERCEPT_DEVIATION,
@@ -38,6 +37,7 @@ from discreet.posterior.design.many_classes import (
 )
 from discreet.posterior.design.noisy_gram import ESTIMATE_SEED, SlopeLaw, gram_draws, slope_law
 from discreet.releases.kinds.gradient_trace import GradientTrace
+from discreet.util.arrays import Floats
 
 LARGEST_WEIGHT = 1e60
 """Weights and noise beyond which squares of squares overflow."""

@@ -10,9 +10,9 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from discreet.errors import InputError, listed, shown
-from discreet.model.arrays import Floats
 from discreet.model.design import Design
 from discreet.posterior.design.weight_posterior import WeightPosterior
+from discreet.util.arrays import Floats
 
 MOST_VALUES = 2**22
 """Numbers of draws, records and outputs together that are held at once: 32 MiB."""

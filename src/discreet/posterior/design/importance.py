@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from discreet.model.arrays import Floats
+from discreet.util.arrays import Floats
 
 DEGREES_OF_FREEDOM = 5.0
 """Degrees of freedom of the t laws: tails heavier than the posterior's."""

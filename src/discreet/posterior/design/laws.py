@@ -19,8 +19,8 @@ import scipy
 from scipy.special import expit, ndtri
 
 from discreet.errors import InputError
-from discreet.model.arrays import Floats, read_only
 from discreet.model.design import Design
+from discreet.util.arrays import Floats, read_only
 
 ANGLE_NODES = 128
 """Of the quadrature over the angle with a direction."""

@@ -37,13 +37,13 @@ import numpy.typing as npt
 from scipy.special import expit, log_expit
 
 from discreet.errors import InputError
-from discreet.model.arrays import Floats, Ints
 from discreet.model.noise_shapes import Shape
 from discreet.posterior.design.importance import Density, Evidence, weighted_draws
 from discreet.posterior.design.laws import Law, WeightedPoints, moments_of, spread
 from discreet.posterior.design.slices import draw_by_slices
 from discreet.posterior.joint_draws import Mixing
 from discreet.theory.checks import positive
+from discreet.util.arrays import Floats, Ints
 
 COVARIANCE_POINTS = 256
 """That tell a covariance to some per cent; the mean needs all points of a law."""

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.model.arrays import Floats
 from discreet.model.design import GRID_STEPS
 from discreet.model.response import Classes, response_of
 from discreet.posterior.design.noisy_gram import GramDraws, NoisySums, SlopeLaw, cut_normal, gram_draws, slope_law
 from discreet.releases.kinds.gradient_trace import GradientTrace
+from discreet.util.arrays import Floats
 
 PREDICTOR_VARIANCE = 4.0
 """Variance of a linear predictor that all features together explain a priori: about what the model can tell."""

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.model.arrays import Floats
 from discreet.model.design import Design
 from discreet.posterior.design.linear import Layout, Moments, unpack
 from discreet.posterior.design.noisy_gram import ESTIMATE_SEED, NoisySums, SlopeLaw, cut_normal, gram_draws, slope_law
 from discreet.releases.kinds.noisy_sums import GroupedMoments, NoisyMoments
+from discreet.util.arrays import Floats
 
 TARGET_MEAN_DEVIATION = 1 / 3
 """Deviation of the target's mean a priori, its bounds being -1 and 1."""

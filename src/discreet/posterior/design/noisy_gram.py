@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
-from discreet.model.arrays import Floats
+from discreet.util.arrays import Floats
 
 MOST_MATRICES, LEAST_MATRICES, MATRIX_WORK = 400, 50, 2e8
 """Matrices that are drawn: so many that their eigenvectors take a second or so."""

@@ -15,10 +15,10 @@ import math
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.model.arrays import Floats
 from discreet.posterior.design.importance import DEGREES_OF_FREEDOM, Density, Reference, t_draws
 from discreet.posterior.diagnostics import describe_mixing, has_mixed, measure_mixing
 from discreet.posterior.joint_draws import Mixing
+from discreet.util.arrays import Floats
 
 SLICE_CHAINS = 8
 """Side by side, which costs little more than one where positions are read together."""

@@ -19,8 +19,8 @@ import math
 
 import numpy as np
 
-from discreet.model.arrays import Floats
 from discreet.posterior.compiling import compiled
+from discreet.util.arrays import Floats
 
 MOST_SHRINKS = 60
 """Most times that an interval shrinks: to 1e-15 of itself, in the mean. Then the chain stays."""

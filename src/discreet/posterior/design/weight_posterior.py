@@ -11,12 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from discreet.display.interval_tables import text_table
 from discreet.errors import InputError
-from discreet.model.arrays import Floats, Ints
 from discreet.model.design import GRID_STEPS, Design, Normal
-from discreet.model.intervals import Intervals, text_table
-from discreet.model.progress import under_way
-from discreet.model.randomness import Seed, as_generator
 from discreet.posterior.design.curvature import curvature_draws, curvature_estimate
 from discreet.posterior.design.direction import Chosen, Method, direction_draws
 from discreet.posterior.design.laws import Law, WeightedPoints
@@ -31,6 +28,10 @@ from discreet.releases.kinds.noisy_sums import GroupedMoments, NoisyMoments
 from discreet.releases.kinds.weight_draws import WeightDraws
 from discreet.releases.release import Release
 from discreet.theory.factors import DirectionFactor
+from discreet.util.arrays import Floats, Ints
+from discreet.util.framed import Intervals
+from discreet.util.progress import under_way
+from discreet.util.randomness import Seed, as_generator
 
 MIXING_BY_METHOD = {"slices": (1.01, 400), "walk": (1.1, 50)}
 """Largest R-hat and fewest effective draws, of the worst quantity, for intervals from chains."""

@@ -30,7 +30,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.model.arrays import Floats, Ints
 from discreet.posterior.compiling import compiled
 from discreet.posterior.exact.moves import (
     NUMBER_PROPOSALS,
@@ -47,6 +46,7 @@ from discreet.posterior.exact.moves import (
     note,
     propose_move,
 )
+from discreet.util.arrays import Floats, Ints
 
 
 class State(NamedTuple):

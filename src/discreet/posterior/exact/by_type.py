@@ -28,7 +28,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.model.arrays import Floats, Ints
 from discreet.posterior.compiling import compiled
 from discreet.posterior.exact.moves import (
     NUMBER_PROPOSALS,
@@ -45,6 +44,7 @@ from discreet.posterior.exact.moves import (
     note,
     propose_move,
 )
+from discreet.util.arrays import Floats, Ints
 
 MOVE_PASSES = 4
 """Passes of moves over all rows in each sweep: together they take as long as the pass over the records."""

@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import DiscreetError, InputError
-from discreet.model.arrays import Array, Floats, Ints, by_rows
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Tables
@@ -36,6 +35,7 @@ from discreet.posterior.exact.sums import Sums, crossing_nats, read_sums
 from discreet.posterior.joint_draws import Mixing, PosteriorDraws
 from discreet.posterior.plug_in import plug_in
 from discreet.releases.combined import Combined
+from discreet.util.arrays import Array, Floats, Ints, by_rows
 
 EXACT_CHAINS = 4
 WARM_UP_SWEEPS = 500

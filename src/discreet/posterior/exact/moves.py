@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from discreet.model.arrays import Floats, Ints
 from discreet.posterior.compiling import compiled
+from discreet.util.arrays import Floats, Ints
 
 Codes = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]

@@ -10,10 +10,10 @@ from itertools import product
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.model.arrays import Floats, Ints
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.releases.measurement import Measurement
+from discreet.util.arrays import Floats, Ints
 
 INSIDE_SHARE, LEAST_NATS = 0.25, 1.5
 """Share of the sweeps in which all rounded numbers are where they must be, if their errors were independent, and nats

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from discreet.model.arrays import Ints
+from discreet.util.arrays import Ints
 
 Array = npt.NDArray[np.floating]
 Single = npt.NDArray[np.float32]

@@ -37,9 +37,9 @@ import numpy.typing as npt
 from scipy.special import ndtr
 
 from discreet.inference.interactions import interaction_contrasts
-from discreet.model.arrays import Floats
 from discreet.model.schema import Scope
 from discreet.posterior.pooled.least_squares import Margins
+from discreet.util.arrays import Floats
 
 INTERACTION_SIZES = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
 """Sizes of an interaction: partial correlations."""

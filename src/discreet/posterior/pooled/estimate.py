@@ -6,14 +6,14 @@ from typing import Literal
 
 from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.progress import under_way
-from discreet.model.randomness import Seed, as_generator
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws, learned_prior, prior_for
 from discreet.posterior.pooled.latent_counts import draw_latent_counts
 from discreet.posterior.pooled.measured import MOST_POOLED, is_poolable
 from discreet.releases.external_figures import External
 from discreet.releases.release import Release
+from discreet.util.progress import under_way
+from discreet.util.randomness import Seed, as_generator
 
 DRAWS_BY_LOSS = {"squared": 50, "absolute": 400}
 """Draws for each loss. Means given their counts are averaged over ten sweeps: Monte Carlo error is then a tenth of the

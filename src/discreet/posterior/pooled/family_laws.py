@@ -17,11 +17,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from discreet.inference.forward import laws_from_roots
-from discreet.model.arrays import Array, Floats, margin
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.pooled.raking import fit_margins
+from discreet.util.arrays import Array, Floats, margin
 
 
 def held_sets(network: Network, parents: Scope) -> dict[Scope, str]:

@@ -57,7 +57,6 @@ from discreet.errors import InputError
 from discreet.inference.interactions import contrast_matrices, positions, transformed
 from discreet.inference.sampling import sample_codes
 from discreet.inference.weighted_records import ancestors_beyond
-from discreet.model.arrays import Floats, Ints, margin
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.network import Network
 from discreet.model.schema import Scope
@@ -80,6 +79,7 @@ from discreet.posterior.pooled.raking import Goal, goal, rake_part
 from discreet.posterior.pooled.shrinkage import Doubt, Rows, draw_rows
 from discreet.posterior.pooled.spreading import spread_rows, unmeasured_rows
 from discreet.releases.combined import Evidence, evidence_of
+from discreet.util.arrays import Floats, Ints, margin
 
 FIRST_PASS_DRAWS = 16
 """Draws of the first pass, each with records of its own: relative error of an interaction's variance below 1/4 from the

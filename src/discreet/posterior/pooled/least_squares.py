@@ -28,12 +28,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from discreet.inference.interactions import Blur, contrast_matrices, from_neighbours, positions, subsets, transformed
-from discreet.model.arrays import Floats, Ints, margin
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.posterior.pooled.measured import Measured, read_tables
 from discreet.posterior.pooled.weighted import add_sums
 from discreet.releases.measurement import Measurement
+from discreet.util.arrays import Floats, Ints, margin
 
 FIT_TOLERANCE = 0.02
 """The iteration stops when the fit is this near to the exact solution, in deviations of the noise for each coordinate

@@ -10,13 +10,13 @@ from typing import assert_never
 import numpy as np
 
 from discreet.inference.interactions import Blur, contrast_matrices, positions, transformed
-from discreet.model.arrays import Floats, margin, of_rows
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.posterior.evidence import blur, number_of_records
 from discreet.posterior.pooled.weighted import MOST_WEIGHTED
 from discreet.releases.measurement import KNOWN_VARIANCE, CellNoise, Measurement, NoiseLaw, Star, noise_variance
 from discreet.theory.stars import simulated_star
+from discreet.util.arrays import Floats, margin, of_rows
 
 MOST_POOLED = 17
 """Variables of a table: a draw of a binary family of 15 takes a tenth of a second under a Dirichlet prior."""

@@ -25,7 +25,6 @@ import numpy.typing as npt
 
 from discreet.inference import elimination
 from discreet.inference.interactions import subsets
-from discreet.model.arrays import Floats, Ints
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
@@ -38,6 +37,7 @@ from discreet.posterior.pooled.least_squares import Margins, pooled_margins
 from discreet.posterior.pooled.pair_draws import ToldPair, draw_pair
 from discreet.posterior.saturated import projected, saturated
 from discreet.releases.combined import Combined
+from discreet.util.arrays import Floats, Ints
 
 Single = npt.NDArray[np.float32]
 

@@ -18,8 +18,8 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from discreet.model.arrays import Floats, Ints
 from discreet.posterior.pooled.shrinkage import DOUBT_SHARE, FILLED_RECORDS
+from discreet.util.arrays import Floats, Ints
 
 Array = npt.NDArray[np.floating]
 

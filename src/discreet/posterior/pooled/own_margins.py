@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.inference.interactions import contrast_matrices
-from discreet.model.arrays import Floats, Ints
 from discreet.posterior.pooled.raking import by_child, counts_of, goal, rake_to
 from discreet.releases.measurement import KNOWN_VARIANCE
+from discreet.util.arrays import Floats, Ints
 
 DEPENDENCES: npt.NDArray[np.float64] = np.array([0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64])
 """tau, all as likely: none, and a factor of 2 apart up to where any evidence outweighs it."""

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from discreet.inference.interactions import contrast_matrices, transformed
-from discreet.model.arrays import Floats
+from discreet.util.arrays import Floats
 
 HALF_RECORD = 0.5
 """Concentration of each cell of a pair's records: Jeffreys' prior."""

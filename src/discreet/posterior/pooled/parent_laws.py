@@ -12,10 +12,10 @@ import numpy as np
 
 from discreet.inference.forward import ForwardPass, laws_from_roots
 from discreet.inference.weighted_records import RecordPass, ancestors_beyond
-from discreet.model.arrays import Floats, margin
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.pooled.family_laws import held_sets
+from discreet.util.arrays import Floats, margin
 
 
 class ParentLaws:

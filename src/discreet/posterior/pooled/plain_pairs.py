@@ -23,11 +23,11 @@ import numpy as np
 from discreet.inference import elimination
 from discreet.inference.drawn_points import drawn_codes
 from discreet.inference.interactions import contrast_matrices, positions, subsets, transformed
-from discreet.model.arrays import Floats, Ints, margin
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.pooled.least_squares import Margins
 from discreet.posterior.pooled.measured_sets import MeasuredSets
+from discreet.util.arrays import Floats, Ints, margin
 
 CLEAR_NOISE_DEVIATIONS = 4.0
 """Deviations of the noise: it puts a state of which there are so many records below 0 in one of 30,000 draws."""

@@ -12,8 +12,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from discreet.model.arrays import Floats, Ints
 from discreet.model.schema import Scope
+from discreet.util.arrays import Floats, Ints
 
 Array = npt.NDArray[np.floating]
 Goal = tuple[tuple[int, ...], npt.NDArray[np.integer] | Array]

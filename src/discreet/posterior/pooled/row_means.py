@@ -21,8 +21,8 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from discreet.model.arrays import Floats
 from discreet.posterior.pooled.cell_weights import LEAST_MEAN
+from discreet.util.arrays import Floats
 
 Array = npt.NDArray[np.floating]
 Axes = tuple[int, ...]

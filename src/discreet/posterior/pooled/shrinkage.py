@@ -55,7 +55,6 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from discreet.inference.interactions import contrast_matrices, transformed
-from discreet.model.arrays import Floats, Ints
 from discreet.model.dirichlet import dirichlet_draws
 from discreet.posterior.pooled.cell_weights import (
     BACK_OFF_CONCENTRATIONS,
@@ -71,6 +70,7 @@ from discreet.posterior.pooled.raking import Goal, counts_of, rake_cells, rake_t
 from discreet.posterior.pooled.row_means import RowMeans
 from discreet.posterior.pooled.splits import draw_normals, split_pairs
 from discreet.releases.measurement import KNOWN_VARIANCE
+from discreet.util.arrays import Floats, Ints
 
 Array = npt.NDArray[np.floating]
 

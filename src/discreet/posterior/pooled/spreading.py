@@ -18,12 +18,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from discreet.model.arrays import Floats, Ints
 from discreet.model.dirichlet import dirichlet_draws
 from discreet.posterior.pooled.cell_weights import BACK_OFF_CONCENTRATIONS, COMPONENTS, LEAST_MEAN, LONE_CONCENTRATIONS
 from discreet.posterior.pooled.moved_rows import MARGIN_CONCENTRATION
 from discreet.posterior.pooled.raking import rake_counts
 from discreet.posterior.pooled.shrinkage import PRIOR_WORTH_ROWS, Rows
+from discreet.util.arrays import Floats, Ints
 
 SPREAD_CELLS_AT_ONCE = 2**22
 """Cells that are drawn together: some hundred MB."""

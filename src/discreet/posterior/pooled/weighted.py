@@ -24,10 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.inference.interactions import contrast_matrices, positions, subsets, transformed
-from discreet.model.arrays import Floats
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.releases.measurement import KNOWN_VARIANCE, Measurement
+from discreet.util.arrays import Floats
 
 MOST_WEIGHTED = 2048
 """Cells of all sets of variables that sums are over: a dense system of so many unknowns takes two seconds."""

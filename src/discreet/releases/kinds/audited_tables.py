@@ -12,12 +12,12 @@ from typing import Literal
 import numpy as np
 
 from discreet.errors import InputError, listed, require
-from discreet.model.arrays import Array, freeze
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.releases.codec import Integer, Positive, Scoped, Whole, all_positive, kind
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise
 from discreet.releases.measurement import NO_NOISE, CellNoise, Measurement, Released
+from discreet.util.arrays import Array, freeze
 
 
 def pairs_beyond(pairs: Iterable[Scope], tables: Iterable[Scope]) -> tuple[Scope, ...]:

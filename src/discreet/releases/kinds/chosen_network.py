@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from discreet.errors import InputError, require
-from discreet.model.arrays import freeze
 from discreet.model.network import Network
 from discreet.releases.codec import Positive, Whole, all_positive, kind
 from discreet.releases.measurement import Released, Reported
+from discreet.util.arrays import freeze
 
 Arc = tuple[str, ...]
 """Parent and child."""

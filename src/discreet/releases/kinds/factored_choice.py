@@ -11,7 +11,6 @@ from typing import Literal
 import numpy as np
 
 from discreet.errors import require
-from discreet.model.arrays import freeze
 from discreet.model.design import Design
 from discreet.model.network import Network
 from discreet.model.schema import Variable
@@ -19,6 +18,7 @@ from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Count, Finite, Matrix, Numbers, Positive, all_positive, kind
 from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.releases.measurement import Released, Reported
+from discreet.util.arrays import freeze
 
 FactorKind = Literal["direction", "categorical", "own"]
 """What the score of a record is: a likelihood, or a function of the curator's own, clamped to a range."""

@@ -8,7 +8,6 @@ from fractions import Fraction
 import numpy as np
 
 from discreet.errors import require
-from discreet.model.arrays import Array, freeze
 from discreet.model.design import GRID_STEPS, Design
 from discreet.model.response import response_of
 from discreet.privacy.guarantee import Relation
@@ -22,6 +21,7 @@ from discreet.releases.kinds.noisy_sums import (
     total_scale,
 )
 from discreet.releases.measurement import Released, Reported, spread
+from discreet.util.arrays import Array, freeze
 
 OBJECTIVE_BITS = 32
 """The random linear term of a perturbed objective is a whole multiple of 2^-32."""

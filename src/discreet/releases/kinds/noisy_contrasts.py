@@ -10,11 +10,11 @@ from typing import Literal
 import numpy as np
 
 from discreet.errors import InputError, listed, require
-from discreet.model.arrays import Array, freeze
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.releases.codec import Count, Flag, Positive, Scoped, Whole, all_positive, kind
 from discreet.releases.measurement import NO_NOISE, Measurement, Released, Reported
+from discreet.util.arrays import Array, freeze
 
 
 @kind("coefficient_noise")

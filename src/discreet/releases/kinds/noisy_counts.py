@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import InputError, require, shown
-from discreet.model.arrays import Array, freeze, margin
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.releases.codec import CountTables, Positive, Whole, all_positive, kind
 from discreet.releases.measurement import NO_NOISE, CellNoise, Measurement, Released, Reported, spread
+from discreet.util.arrays import Array, freeze, margin
 
 
 @kind("table_noise", order=("sensitivity", "reported", "epsilons", "scales"), unnamed=True)

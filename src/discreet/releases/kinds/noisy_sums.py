@@ -10,12 +10,12 @@ from typing import Literal
 import numpy as np
 
 from discreet.errors import require
-from discreet.model.arrays import Floats, freeze
 from discreet.model.design import GRID_STEPS, Design
 from discreet.model.noise_shapes import Shape
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Flag, Integer, Integers, Positive, Whole, all_positive, kind
 from discreet.releases.measurement import Released, Reported
+from discreet.util.arrays import Floats, freeze
 
 
 def all_drawn(*scales: float | None) -> bool:

@@ -9,15 +9,15 @@ from itertools import pairwise
 
 import numpy as np
 
+from discreet.display.text_tables import with_noun
 from discreet.errors import listed, require, shown
-from discreet.model.arrays import Array, freeze, margin
-from discreet.model.drawing import with_noun
-from discreet.model.limits import STAR_DIMENSIONS
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.releases.codec import Positive, Scoped, Whole, all_positive, kind
 from discreet.releases.kinds.noisy_counts import CountedTables
 from discreet.releases.measurement import NO_NOISE, CellNoise, Measurement, Star, spread
+from discreet.util.arrays import Array, freeze, margin
+from discreet.util.limits import STAR_DIMENSIONS
 
 
 @kind(

@@ -9,13 +9,13 @@ from fractions import Fraction
 import numpy as np
 
 from discreet.errors import InputError, listed, require, shown
-from discreet.model.arrays import Array, freeze
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import FlatTables, Positive, Whole, all_positive, kind, shaped
 from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.releases.measurement import Released, Reported, spread
+from discreet.util.arrays import Array, freeze
 
 
 @kind("trimming")

@@ -9,7 +9,6 @@ from fractions import Fraction
 import numpy as np
 
 from discreet.errors import InputError, require
-from discreet.model.arrays import Array, freeze
 from discreet.model.families import Family
 from discreet.model.network import Network
 from discreet.model.score_tables import SCORE_STEPS, ScoreTable
@@ -27,6 +26,7 @@ from discreet.releases.codec import (
 )
 from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
 from discreet.releases.measurement import Released, Reported, Scores
+from discreet.util.arrays import Array, freeze
 
 OWN_CELLS = 2**20
 """Most cells of a table that a release has to carry: 8 MB of text, and 21 more where it has a law of records."""

@@ -8,10 +8,10 @@ from fractions import Fraction
 import numpy as np
 
 from discreet.errors import require
-from discreet.model.arrays import freeze
 from discreet.model.design import Design
 from discreet.releases.codec import Matrix, Positive, Whole, all_positive, kind
 from discreet.releases.measurement import Released, Reported
+from discreet.util.arrays import freeze
 
 
 @kind("truncation")

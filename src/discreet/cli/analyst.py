@@ -1,0 +1,323 @@
+"""Commands that ask a release, and cost nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from dataclasses import replace as with_
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import discreet as dc
+from discreet.cli.arguments import (
+    Draws,
+    EquivalentSampleSize,
+    Json,
+    Method,
+    MissingAs,
+    OtherNetwork,
+    Prior,
+    ReleaseFile,
+    Replace,
+    Seed,
+    TrustNetwork,
+    check_draws,
+    network_over,
+)
+from discreet.cli.coefficients import show_numbers, show_parameters, show_states
+from discreet.cli.figures import external_lines
+from discreet.cli.outlet import Format, Outlet, Output
+from discreet.cli.posteriors import (
+    GAPS,
+    Drawing,
+    asked_queries,
+    believed_prior,
+    load_asked,
+    load_evidence,
+    posterior_of,
+)
+from discreet.cli.report import origin_lines
+from discreet.display.text_tables import with_noun
+from discreet.errors import InputError, shown
+from discreet.model.query_grammar import parse_regression
+from discreet.releases.combined import Evidence
+from discreet.util.lazy_imports import import_late
+
+if TYPE_CHECKING:
+    from discreet.posterior.design.laws import Law
+documents = import_late("discreet.queries.documents")
+
+ROUGH_DRAWS, ROUGH_WORDS = 100, "ends of intervals are rough; ask for more (--draws)"
+"""Independent draws below which the ends of 95 % intervals are told by two draws or fewer."""
+Queries = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[QUERY|FILE|-]...",
+        help='Such as "P(lung | smoke=yes)"; also "P(A=a, B | C=c)", "MAP(A, B | C=c)" and "MPE(| C=c)" for the most '
+        'probable states, and of numbers "E(X | C=c)", "median(X)", "quantile(X, 0.9)" and "P(X > 40)". Or a file of '
+        "queries, one a line; - reads them from stdin. All marginals without any.",
+    ),
+]
+Regressions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--regress",
+        metavar="'TARGET ~ A, B'",
+        help="Regress a variable on others, such as 'lung ~ smoke, age'; repeatable. In the place of queries.",
+    ),
+]
+Kind = Annotated[
+    str,
+    typer.Option(help="Of regressions: linear, or logistic for the log odds of the target's second state."),
+]
+Predictive = Annotated[
+    bool,
+    typer.Option(
+        "--predictive",
+        help="Answer for the next record of which the evidence is seen, not for the population: draws count by the "
+        "probability of the evidence.",
+    ),
+]
+Assuming = Annotated[
+    str | None,
+    typer.Option(
+        help="Of variables that no table holds together: that they are as the network says, or off by as much as an "
+        "audit says, or without one real tables (robust; the default), or nothing: bounds of all that is possible."
+    ),
+]
+Inside = Annotated[
+    str,
+    typer.Option(
+        help="Law of numbers inside their bins, for E(X), median(X), quantile(X, 0.9) and P(X > 40): log-linear or "
+        "uniform."
+    ),
+]
+Covariates = Annotated[
+    str | None,
+    typer.Option(
+        help="For a logistic regression: a release over a network of its features, or 'even' if they fill their bounds "
+        "evenly."
+    ),
+]
+
+
+def query(
+    release: ReleaseFile,
+    queries: Queries = None,
+    regress: Regressions = None,
+    kind: Kind = "linear",
+    level: Annotated[float, typer.Option(help="Posterior probability of each interval.")] = 0.95,
+    predictive: Predictive = False,
+    method: Method = None,
+    prior: Prior = None,
+    equivalent_sample_size: EquivalentSampleSize = 1.0,
+    draws: Draws = None,
+    trust_network: TrustNetwork = False,
+    assume: Assuming = None,
+    inside: Inside = "log-linear",
+    missing: MissingAs = None,
+    covariates: Covariates = None,
+    seed: Seed = None,
+    form: Format = None,
+    output: Output = None,
+    replace: Replace = False,
+    as_json: Json = False,
+) -> None:
+    """Ask a release; every answer has an interval that counts sampling error and privacy noise.
+
+    The column "noise" is the share of an answer's variance that is privacy noise, with its Monte Carlo error.
+    A release of a regression or a direction answers with all its coefficients. Of a network --regress has them, too.
+    """
+    outlet = Outlet.of(form, output, replace, as_json)
+    asked = asked_queries(queries, release)
+    regressions = _read_regressions(regress or [], kind, bool(asked) or predictive)
+    bare = not (asked or regressions)
+    evidence, stored = load_asked(release)
+    how = Drawing(method, draws, seed, trust_network=trust_network)
+    check_draws(how.with_stored(stored), level)
+    if isinstance(evidence, dc.Release) and evidence.over_design:
+        if _is_of_states(evidence) and prior is None and not regressions:
+            posterior = posterior_of(evidence, how)
+            show_states(posterior, _ask(posterior, asked, level, predictive, assume, inside), outlet)
+            return
+        more = not bare or _is_about_networks(how, prior, predictive, "exact")
+        _show_weights(evidence, more, covariates, level, how, outlet)
+        return
+    if covariates is not None:
+        raise InputError("--covariates is for releases of a logistic regression")
+    if bare and _is_of_family(evidence):
+        show_parameters(evidence, _is_about_networks(how, prior, predictive, "family"), level, how, outlet)
+        return
+    how = with_(how, prior=believed_prior(evidence, prior, equivalent_sample_size, how))
+    posterior = posterior_of(evidence, how, missing, stored)
+    if regressions:
+        found = _regress(posterior, regressions, (kind, assume, inside), level, outlet)
+    else:
+        found = _found_answers(_ask(posterior, asked, level, predictive, assume, inside), outlet)
+    _show_replies(evidence, posterior, found, how, assume is None, outlet)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Replies as JSON, as text and as rows, and whether any is about a pair that no table holds."""
+
+    document: dict[str, object]
+    text: str
+    rows: list[dict[str, Any]]
+    unmeasured: bool
+
+
+def _found_answers(answers: dc.results.Answers, outlet: Outlet) -> _Found:
+    """Write answers in all forms."""
+    told: dict[str, object] = {"answers": [documents.answer_document(part) for part in answers]}
+    return _Found(told, answers.summary(width=outlet.width), answers.tidy(), any(part.unmeasured for part in answers))
+
+
+def _regress(
+    posterior: dc.results.PosteriorDraws,
+    asked: list[tuple[str, tuple[str, ...]]],
+    options: tuple[str, str | None, str],
+    level: float,
+    outlet: Outlet,
+) -> _Found:
+    """Regress, and write the coefficients in all forms."""
+    how: Any = dict(zip(("kind", "assume", "inside"), options, strict=True))
+    found = [dc.regress(posterior, target, on, **how) for target, on in asked]
+    told: dict[str, object] = {"regressions": [documents.regression_document(part, level) for part in found]}
+    text = "\n\n".join(part.summary(level=level, width=outlet.width) for part in found)
+    rows = [row for part in found for row in part.tidy(level=level)]
+    return _Found(told, text, rows, any(part.unmeasured for part in found))
+
+
+def _show_replies(
+    evidence: Evidence,
+    posterior: dc.results.PosteriorDraws,
+    found: _Found,
+    how: Drawing,
+    by_itself: bool,
+    outlet: Outlet,
+) -> None:
+    """Print replies, and what they were read from."""
+    told, lines = _say_origin(evidence, posterior)
+    draws = posterior.cells.draws or how.number
+    told |= found.document
+    told["effective"] = worth = posterior.effective()
+    if worth < min(ROUGH_DRAWS, draws):
+        lines.append(f"the {draws:,} draws are worth {worth:,.0f} independent ones: {ROUGH_WORDS}")
+    if by_itself and posterior.doubting and found.unmeasured:
+        lines = ["what is assumed may be off what the network says; --assume network believes it", *lines]
+    outlet.show(told, "\n".join([found.text, "", *lines]), found.rows)
+
+
+def _read_regressions(texts: list[str], kind: str, more: bool) -> list[tuple[str, tuple[str, ...]]]:
+    """Read regressions; refuse what does not go with them, or without."""
+    asked = [parse_regression(text) for text in texts]
+    if kind not in ("linear", "logistic"):
+        raise InputError(f"--kind is linear or logistic, not {shown(kind)}")
+    if asked and more:
+        raise InputError("--regress is asked without queries and without --predictive")
+    if not asked and kind != "linear":
+        raise InputError("--kind is for --regress")
+    return asked
+
+
+def _say_origin(evidence: Evidence, posterior: dc.results.PosteriorDraws) -> tuple[dict[str, object], list[str]]:
+    """Say how a posterior was drawn, and what it was read from: as JSON and in lines."""
+    checked = dc.fit(evidence) if posterior.basis is None else posterior.basis.fit_check
+    combined = dc.tools.evidence_of(evidence)
+    networks = [part.network for part in combined.parts]
+    told: dict[str, object] = documents.source_document(evidence, posterior, checked)
+    arcs = 0 if posterior.saturated is None else len(posterior.saturated.network.arcs) - len(posterior.network.arcs)
+    read = f", read with {with_noun(arcs, 'more arc')} that its tables carry" if arcs else ""
+    network = f"network: {checked}" if checked.pairs_in_tables else "network: taken as it is"
+    lines = [f"posterior: {posterior.method}{read}", network, *origin_lines(*networks)]
+    if how := told.get("missing"):
+        lines.append(f"missing values: {GAPS[str(how)]}")
+        if how == "at-random":
+            lines.append("the part of the noise is not known then; --missing state tells it, with gaps as a state")
+    return told, [*lines, *external_lines(*combined.external)]
+
+
+def fit(
+    release: ReleaseFile,
+    network: OtherNetwork = None,
+    form: Format = None,
+    output: Output = None,
+    replace: Replace = False,
+    as_json: Json = False,
+) -> None:
+    """Test the network of a release: what its tables say of variables that the network does not join.
+
+    A right network is called contradicted in at most one of a hundred releases; what lies in no table together is never
+    tested. Nothing is spent.
+    """
+    outlet = Outlet.of(form, output, replace, as_json)
+    evidence = load_evidence(release)
+    checked = dc.fit(evidence, network=None if network is None else network_over(network, evidence.network.schema))
+    outlet.show(documents.fit_document(checked), checked.summary(width=outlet.width), checked.tidy())
+
+
+def _ask(
+    posterior: dc.results.PosteriorDraws,
+    asked: list[str] | None,
+    level: float,
+    predictive: bool,
+    assume: str | None,
+    inside: str,
+) -> dc.results.Answers:
+    """Answer the queries, or all marginals without any."""
+    if asked:
+        how: Any = {"assume": assume, "inside": inside}
+        return dc.answer_many(posterior, asked, level=level, predictive=predictive, **how)
+    if assume is not None:
+        raise InputError("--assume is about several variables at once; name the queries")
+    return dc.marginals(posterior, {}, level=level, predictive=predictive)
+
+
+def _show_weights(
+    release: dc.Release, more: bool, covariates: str | None, level: float, how: Drawing, outlet: Outlet
+) -> None:
+    """Show all coefficients of a regression, or the vector of a direction."""
+    if more:
+        raise InputError(
+            "a release of a regression or direction answers with all its coefficients: ask without queries, prior and "
+            "method; predictions are the estimators' (see the README)"
+        )
+    trace = release.payload
+    if covariates is None and isinstance(trace, dc.kinds.GradientTrace) and trace.curvature is None:
+        raise InputError(
+            "a logistic regression needs the law of its features: --covariates FILE, a release over a network of them, "
+            "binned; or --covariates even, if they are known to fill their bounds evenly"
+        )
+    law = None if covariates is None else _read_law(covariates, release.design, how)
+    posterior = dc.read_weights(release, draws=how.number, rng=how.rng(), covariates=law, exact=how.method == "exact")
+    show_numbers("coefficient", posterior, posterior.method, level, outlet)
+
+
+def _is_about_networks(how: Drawing, prior: str | None, predictive: bool, method: str) -> bool:
+    """Whether options of networks were given, for a release that has but one method of its own."""
+    return prior is not None or predictive or how.trust_network or how.method not in (None, "noise-aware", method)
+
+
+def _is_of_states(release: dc.Release) -> bool:
+    """Whether one of the states of a variable was chosen, which answers queries like a network."""
+    return isinstance(release.payload, dc.kinds.FactoredChoice) and release.payload.kind == "categorical"
+
+
+def _is_of_family(evidence: Evidence) -> bool:
+    """Whether a family's parameters were released; what reads them is loaded when it is asked."""
+    from discreet.posterior.family_draws import of_family
+
+    return of_family(evidence)
+
+
+def _read_law(covariates: str, design: dc.Design, how: Drawing) -> Law:
+    """Read the law of features: even, or what a release over a network says."""
+    if covariates == "even":
+        return dc.designs.uniform_law(design)
+    evidence, stored = load_asked(covariates)
+    drawing = Drawing(draws=200, seed=how.seed) if stored is None else Drawing()
+    posterior = posterior_of(evidence, drawing, stored=stored)
+    if posterior.network.may_be_missing:  # a feature is a number, and a gap is none
+        posterior = dc.tools.assume_at_random(posterior)
+    return dc.designs.released_covariates(posterior, design, rng=how.rng(2))

@@ -1,0 +1,319 @@
+"""Arguments that several commands take, and the mechanism that some of them name."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import discreet as dc
+from discreet.cli.terminal import say
+from discreet.errors import InputError, shown, shown_path
+from discreet.formats.network_files import holds_network, network_of, parse_network
+from discreet.mechanisms import MECHANISMS, Entry, Over, mechanisms_over
+from discreet.model.query_grammar import BEGINS
+from discreet.util.json_files import read_packed_text, read_text
+from discreet.util.limits import NETWORK_BYTES, QUERIES, QUERIES_BYTES, at_most
+
+PREDICTS = {
+    "number": "a number",
+    "count": "a count",
+    "class": "one of two classes",
+    "classes": "one of several classes",
+    "nothing": "nothing",
+}
+"""A design's target, for a message."""
+DEFAULT_CONCENTRATION, DEFAULT_DEVIATION = "0.25", 1.0
+"""The curator's priors: of every cell of a network, and of every weight of a design in its coordinates."""
+
+PROJECT = ".toml"
+"""How the name of a project file ends."""
+NO_ARCS, NAIVE_BAYES = "none", "naive-bayes"
+"""Networks that need no file: `none`, and `naive-bayes:TARGET`."""
+ALL_VARIABLES = "with all variables and their states (`discreet schema` drafts one from a sample that is not private)"
+
+AMOUNT_HELP = "A metric's amount is in the unit of the bounds of the released column: no word after it converts it."
+NETWORK_HELP = (
+    "The public structure: a BIF or XMLBIF file, or, with a --schema that has all variables and their states, a file "
+    "of arcs (lines such as 'smoke -> lung', or CSV from,to), none for no arcs, or naive-bayes:TARGET; or a release of "
+    "`structure`, which chose it by the records; or a project file (.toml)"
+)
+OtherNetwork = Annotated[
+    str | None,
+    typer.Option("--network", help="Test another one over the same variables: a network file, a file of arcs, 'none'."),
+]
+EitherNetwork = Annotated[str | None, typer.Option("--network", help=f"{NETWORK_HELP}; or name a --design.")]
+DesignFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--design",
+        help="JSON file with the public features, target and bounds of a regression, in the words of a release.",
+    ),
+]
+ScoreFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--score",
+        help="JSON file of a family (exponential, normal, ...) or of a table of scores, with its own variables, in the "
+        "place of a network; drawn by sampled or scored.",
+    ),
+]
+SchemaFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--schema",
+        help="JSON with bounds and bins of numeric columns, or, where no network file names them, with all variables "
+        "and their states; see `schema`. Or a project file, of which the variables are taken.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ReleaseFile = Annotated[str, typer.Argument(metavar="RELEASE", help="Release file; - reads stdin.")]
+Method = Annotated[
+    str | None,
+    typer.Option(
+        show_default="noise-aware",
+        help="noise-aware chooses one of exact, pooled, particles, choice, family, sequential, which can be named; "
+        "plug-in ignores the noise (over-confident).",
+    ),
+]
+MissingAs = Annotated[
+    str | None,
+    typer.Option(
+        "--missing",
+        help="Of a release that keeps missing values: state, gaps as they were counted (the default there); or "
+        "at-random, complete records if gaps are random given what was seen: answers about these are assumed.",
+    ),
+]
+Replace = Annotated[bool, typer.Option("--replace", help="Replace files that exist.")]
+Prior = Annotated[
+    str | None,
+    typer.Option(
+        help="Of the reader: a concentration of every cell, a BIF or XMLBIF file with prior probabilities, or another "
+        "account's release, on other records. Without it the prior of rows is learned, or is the curator's if that "
+        "says something."
+    ),
+]
+EquivalentSampleSize = Annotated[float, typer.Option(help="Records for each row that a prior network is worth.")]
+DEFAULT_DRAWS = 1000
+Draws = Annotated[int | None, typer.Option(show_default=str(DEFAULT_DRAWS), help="Draws from the posterior.")]
+TrustNetwork = Annotated[
+    bool,
+    typer.Option(
+        "--trust-network",
+        help="Believe what the network says of independence even where tables of the release could contradict it.",
+    ),
+]
+Workload = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--workload",
+        metavar="QUERY|FILE",
+        help="Queries that planned shall serve best, or a file of them; repeatable.",
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        show_default="0",
+        help="Seed of the posterior's draws, the same under the same versions and method; the release's noise has "
+        "none.",
+    ),
+]
+
+
+def fitting(structure: dc.Network | dc.Design) -> dict[str, Entry]:
+    """The mechanisms for a network, or for a design and its target."""
+    if isinstance(structure, dc.Network):
+        return mechanisms_over("network")
+    return mechanisms_over("design", structure.predicts)
+
+
+def registered(name: str, structure: dc.Network | dc.Design | None = None) -> Entry:
+    """A mechanism's entry in the registry; where it shall be for some structure, one that fits."""
+    entry = MECHANISMS.get(name.replace("-", "_"))
+    fit = MECHANISMS if structure is None else fitting(structure)
+    if entry is None:
+        raise InputError(f"no mechanism {shown(name)}; there are: {', '.join(fit)}")
+    if entry.chooses and structure is not None:
+        raise InputError(f"{entry.name} chooses a network: `discreet {entry.name}`, then release with what it writes")
+    if entry.brings and structure is not None:
+        raise InputError(
+            f"{entry.name} brings its own variables: name its JSON file with --score, and leave out --network and "
+            "--design"
+        )
+    if entry.name not in fit:
+        predicts = PREDICTS[structure.predicts] if isinstance(structure, dc.Design) else ""
+        what = f"a design that predicts {predicts}" if predicts else "a network"
+        raise InputError(f"mechanism {entry.name!r} does not fit {what}; there are: {', '.join(fit)}")
+    return entry
+
+
+def mechanism_of(
+    entry: Entry, options: list[str] | None, workload: list[str] | None, stands: Mapping[str, str] | None = None
+) -> dc.tools.Mechanism[Any, Any, Any, Any]:
+    """A mechanism with options given as NAME=VALUE (`stands` otherwise), and the queries that it shall serve."""
+    if not workload:
+        return entry.from_text(options or (), stands)
+    serve = [other.name for other in MECHANISMS.values() if "workload" in inspect.signature(other.make).parameters]
+    if entry.name not in serve:
+        raise InputError(f"only {', '.join(serve)} serves a workload, not {entry.name}; leave out --workload")
+    queries = [query for word in workload for query in queries_of(word)]
+    return entry.from_text(options or (), stands, workload=queries)
+
+
+def described(over: Over) -> str:
+    """The mechanisms over a network or a design, for a help text."""
+    return "; ".join(f"{name} ({entry.help})" for name, entry in mechanisms_over(over).items())
+
+
+def score_of(
+    score: Path, mechanism: str | None, option: list[str] | None, others: Iterable[object]
+) -> tuple[dc.Network, dc.tools.Mechanism[Any, Any, Any, Any]]:
+    """The variables and the mechanism of a score's file: a family is sampled, another score drawn by."""
+    if any(other is not None for other in others):
+        raise InputError(
+            "a score brings its own variables: leave out --network, --design, --schema, --audit, --workload"
+        )
+    if any(part.partition("=")[0].strip() == "score" for part in option or ()):
+        raise InputError("the score is said by --score: leave out --option score=...")
+    read = dc.scores.read_score_file(str(score))
+    name = mechanism or ("sampled" if isinstance(read, dc.scores.Family) else "scored")
+    entry = registered(name)
+    if not entry.brings:
+        known = ", ".join(other.name for other in MECHANISMS.values() if other.brings)
+        raise InputError(f"mechanism {name!r} takes no score; there are: {known}")
+    chosen = entry.from_text([*(option or ()), f"score={score}"])
+    assert chosen.only is not None
+    return chosen.only, chosen
+
+
+def structure_of(network: str | None, design: Path | None, schema: Path | None = None) -> dc.Network | dc.Design:
+    """The public structure: a network, of which a schema file may say the variables, or a design."""
+    if (network is None) == (design is None):
+        raise InputError("name one of --network and --design")
+    if design is not None:
+        from discreet.releases.document import read_design_file
+
+        if schema is not None:
+            raise InputError("a design has the bounds of its columns itself; leave out --schema")
+        return read_design_file(design)
+    assert network is not None
+    if network.endswith(PROJECT) and schema is not None:
+        raise InputError("a project file has the variables itself; leave out --schema")
+    return network_over(network, schema_of(schema))
+
+
+def schema_of(path: Path | None) -> dc.Schema | None:
+    """The variables of a file: JSON, or a project file; None where none is named."""
+    if path is None or not path.name.endswith(PROJECT):
+        return None if path is None else dc.Schema.read(path)
+    from discreet.formats.project_file import Project
+
+    return Project.read(path).network.schema
+
+
+def network_over(word: str, schema: dc.Schema | None) -> dc.Network:
+    """The network that a word or a file names, over the variables of a schema where it has none of its own."""
+    named = named_network(word, schema)
+    return named or network_in(read_packed_text(word, "network", NETWORK_BYTES), word, schema)
+
+
+def named_network(word: str, schema: dc.Schema | None) -> dc.Network | None:
+    """The network of a word that a schema is enough for, or of a project file; None where it names another file."""
+    if word.endswith(PROJECT):
+        from discreet.formats.project_file import Project
+
+        return Project.read(word).network
+    kind, colon, target = word.partition(":")
+    if word != NO_ARCS and kind != NAIVE_BAYES:
+        return None
+    if kind == NAIVE_BAYES and not target:
+        raise InputError(f"{NAIVE_BAYES} needs the variable from which arcs lead to all others: {NAIVE_BAYES}:TARGET")
+    if schema is None:
+        raise InputError(f"the network {shown(word)} needs --schema FILE, {ALL_VARIABLES}")
+    return dc.Network.naive_bayes(schema, target) if colon else dc.Network.empty(schema)
+
+
+def network_in(text: str, where: str, schema: dc.Schema | None) -> dc.Network:
+    """The network of a text: of a network file or `structure`, with bounds and bins of a schema; or arcs over one."""
+    chosen = text.lstrip().startswith("{")
+    if not (chosen or holds_network(text, where)):
+        if schema is None:
+            raise InputError(
+                f"{shown_path(where)} does not begin as BIF or XMLBIF does, so it is taken for arcs: add --schema "
+                f"FILE, {ALL_VARIABLES}"
+            )
+        return dc.Network.parse_edges(text, schema, where=where)
+    found = (
+        dc.Release.loads(text).learned_network if chosen else network_of(parse_network(text, where=where), where=where)
+    )
+    if schema is None:
+        return found
+    beside = [variable.name for variable in schema if variable.name not in found.schema]
+    if beside:
+        say(f"not in the network, and not used: {', '.join(map(repr, beside[:8]))} of the schema")
+    return found.with_variables([variable for variable in schema if variable.name in found.schema])
+
+
+def belief_of(structure: dc.Network | dc.Design, text: str | None, records: float) -> dc.Dirichlet | dc.designs.Normal:
+    """The prior: over a network a concentration or a prior network, over a design the deviation of each weight."""
+    if isinstance(structure, dc.Network):
+        return prior_of(structure, DEFAULT_CONCENTRATION if text is None else text, records)
+    try:
+        return dc.designs.Normal(structure, DEFAULT_DEVIATION if text is None else float(text))
+    except ValueError as error:
+        reason = error if isinstance(error, InputError) else f"{shown(text)} is no number"
+        raise InputError(f"over a design --prior is the standard deviation of each weight: {reason}") from None
+
+
+def prior_of(network: dc.Network, text: str, equivalent_sample_size: float) -> dc.Dirichlet:
+    """A concentration, or a prior network."""
+    try:
+        concentration = float(text)
+    except ValueError:
+        theta = dc.Tables.read(text)
+        if theta.network.parents != network.parents:
+            raise InputError(f"the prior {shown(text)} has another structure than the network") from None
+        for variable in theta.network.schema:
+            if network.schema[variable.name].bounds is None and variable.states != network.schema[variable.name].states:
+                raise InputError(
+                    f"the prior {shown(text)} lists other states of {shown(variable.name)} than the network"
+                ) from None
+        return dc.Dirichlet.from_probabilities(dc.Tables(network, dict(theta)), equivalent_sample_size)
+    return dc.Dirichlet.uniform(network, concentration)
+
+
+def draws_for(level: float) -> int:
+    """Draws that an interval of a level takes: one beyond each end."""
+    return math.ceil(2 / (1 - level) - 1e-6) if 0 < level < 1 else 0
+
+
+def check_draws(draws: int, level: float) -> None:
+    """Refuse a level that so few draws cannot tell."""
+    if 0 < draws < draws_for(level):
+        raise InputError(f"{draws} draws cannot tell a level of {level}; ask for about {draws_for(level):,}")
+
+
+def queries_of(word: str) -> list[str]:
+    """A query, or those of a file; see `queries_in`."""
+    if BEGINS.match(word):
+        return [word]
+    try:
+        text = read_text(word, "queries", QUERIES_BYTES)
+    except InputError as error:
+        raise InputError(
+            f"{shown(word)} is no query, such as P(A | B=b), MAP(A, B | C=c), MPE(| C=c) or E(X), and no text file of "
+            f"queries ({error})"
+        ) from None
+    return queries_in(text)
+
+
+def queries_in(text: str) -> list[str]:
+    """The queries of a text, one a line; empty lines and those that begin with # are left out."""
+    found = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    at_most(QUERIES, found, "queries of one file")
+    return found

@@ -1,0 +1,187 @@
+"""Commands before anything is released: draft a schema or a project file, hold records against one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import discreet as dc
+from discreet.cli.arguments import (
+    PROJECT,
+    DesignFile,
+    EitherNetwork,
+    Json,
+    Replace,
+    SchemaFile,
+    ScoreFile,
+    network_over,
+    score_of,
+)
+from discreet.cli.reading import (
+    Data,
+    NaValues,
+    Reading,
+    TableName,
+    UnitColumn,
+    reads_records,
+    source_of,
+    words_in,
+)
+from discreet.cli.terminal import say, show, table
+from discreet.errors import InputError, shown
+from discreet.formats.network_files import ends_as_network
+from discreet.model.schema import schema_of_parts
+from discreet.util.json_files import json_text
+
+if TYPE_CHECKING:
+    from discreet.records.records import Faults
+
+
+def schema(
+    data: Data,
+    table: TableName = None,
+    na_values: NaValues = None,
+    as_json: Json = False,
+) -> None:
+    """Draft a schema from a codebook or a sample that is NOT private, for you to edit; prints JSON."""
+    draft = dc.tools.draft_schema(source_of(data), table=table, na_values=words_in(na_values))
+    say("drafted from the data: every state and bound below is a value of it; edit it, and never publish a draft")
+    say("made from private records")
+    show(as_json, draft, json_text(draft, indent=1))
+
+
+def init(
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="What is public: a sample or codebook that is NOT private, a BIF or XMLBIF file, JSON of variables, "
+            "or a project file whose arcs are to be others."
+        ),
+    ],
+    output: Annotated[Path, typer.Option(help="The project file, .toml; - writes stdout.")],
+    network: EitherNetwork = None,
+    source: Annotated[
+        str | None, typer.Option(help="Where the private records are: file, glob or database URL.")
+    ] = None,
+    unit: Annotated[str, typer.Option(help="What is protected, such as patient.")] = "record",
+    unit_column: UnitColumn = None,
+    account: Annotated[str | None, typer.Option(help="Account that pays.")] = None,
+    table: TableName = None,
+    na_values: NaValues = None,
+    replace: Replace = False,
+) -> None:
+    """Draft a project file to edit, which every command takes in place of a network: variables, arcs, unit, account."""
+    from discreet.formats.project_file import Project, draft_project
+
+    if data.endswith(PROJECT):
+        if network is None:
+            raise InputError("a project file is drafted already: edit it, or name a --network whose arcs it shall have")
+        project = Project.read(data)
+        project = project.with_network(network_over(network, dc.Schema(project.network.variables)))
+    else:
+        _refuse_private(data, source)
+        words = words_in(na_values)
+        said = {"data": source, "table": table, "na_values": words or None}
+        if ends_as_network(data):
+            own = dc.Network.read(data)
+        else:
+            own = _leave_out(unit_column, _read_variables(data, table, words))
+        if network is not None:
+            own = network_over(network, dc.Schema(own.variables))
+        project = draft_project(
+            own,
+            source={name: value for name, value in said.items() if value is not None},
+            unit={"name": unit, **({} if unit_column is None else {"column": unit_column})},
+            account=account,
+        )
+    if str(output) == "-":
+        show(False, {}, project.text.rstrip())
+    else:
+        project.save(output, replace=replace)
+        show(False, {}, f"wrote {output}")
+    say("every state and bound in it must be public, whether a record has it or not; edit it, and hold the records")
+    say("against it with `discreet check`")
+
+
+def _refuse_private(data: str, source: str | None) -> None:
+    """Refuse to draft from the private records themselves: their states and bounds would be published."""
+    if source is not None and os.path.realpath(data) == os.path.realpath(source):
+        raise InputError(
+            "the file to draft from is that of the private records, whose states and bounds nobody may publish: write "
+            "down a codebook or a few made-up rows, and name that file"
+        )
+
+
+def _read_variables(data: str, table: str | None, na_values: list[str]) -> tuple[dc.Variable, ...]:
+    """Read the variables of JSON, or of a sample that is public."""
+    if data.endswith(".json"):
+        return dc.Schema.read(data).variables
+    draft = dc.tools.draft_schema(source_of(data), table=table, na_values=na_values)
+    return schema_of_parts(draft["variables"], "the draft").variables
+
+
+def _leave_out(unit_column: str | None, variables: Sequence[dc.Variable]) -> dc.Network:
+    """Join variables without arcs, and without the column that tells units apart."""
+    return dc.Network.empty([variable for variable in variables if variable.name != unit_column])
+
+
+@reads_records
+def check(
+    data: Data,
+    network: EitherNetwork = None,
+    design: DesignFile = None,
+    score: ScoreFile = None,
+    schema: SchemaFile = None,
+    *,
+    how: Mapping[str, Any],
+    as_json: Json = False,
+) -> None:
+    """Hold records against the schema; costs nothing. The counts it shows are private: for your own screen."""
+    from discreet.records.records import check_units
+
+    reading = Reading.of(data, network, how)
+    structure: dc.Network | dc.Design
+    if score is not None:
+        reading.refuse_gaps()
+        structure, _ = score_of(score, None, None, (network, design, schema))
+    else:
+        structure = reading.over(network, design, schema)
+    records = reading.records(structure.schema)
+    faults = dc.check(records)
+    use = check_units(records)
+    at_fault = [part for part in faults if part.missing or part.unknown or part.out_of_bounds]
+    blocking = sum(map(reading.blocks, at_fault))
+    lost = use is not None and use.without > 0
+    listed = [{"column" if key == "variable" else key: told for key, told in asdict(one).items()} for one in faults]
+    units = {} if use is None else {"units": asdict(use)}
+    holds = "1 column holds" if len(faults) == 1 else f"{len(faults)} columns hold"
+    verdict = f"{holds} what the schema says" if not at_fault else _print_faults(at_fault)
+    if use is not None:
+        verdict += (
+            f"\n{use.units:,} units with up to {use.most:,} records; {use.beyond:,} records are left out, beyond "
+            f"{reading.policy.max_records:,} a unit (these numbers are private)"
+        )
+    show(as_json, {"ok": not blocking and not lost, **units, "columns": listed}, verdict)
+    if lost:
+        say(f"discreet: column {shown(str(reading.policy.unit_column))} has records without a value: leave them out,")
+        say("or say whose they are")
+    if blocking:
+        say(
+            f"discreet: records are at fault in {blocking} of {len(faults)} columns (these numbers are private); "
+            "mend them, declare the states, or see --missing keep and --out-of-bounds clip; if the table writes "
+            "missing values as a word such as ? or NA, name it with --na-values (missing, out_of_bounds and na_values "
+            "of [source] in a project file)"
+        )
+    if lost or blocking:
+        raise typer.Exit(2)
+
+
+def _print_faults(at_fault: Sequence[Faults]) -> str:
+    """Print the columns at fault, for a terminal."""
+    rows = [(part.variable, str(part.missing), str(part.unknown), str(part.out_of_bounds)) for part in at_fault]
+    return table(("column", "missing", "no state or number of it", "out of bounds"), rows)

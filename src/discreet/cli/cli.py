@@ -1,0 +1,111 @@
+"""The command line. Every command prints text for a person, or JSON with `--json`; errors are one line on stderr.
+
+How it is run, and what it exits with, is in `running.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import discreet
+from discreet.cli import (
+    analyst,
+    checking,
+    combining,
+    curator,
+    deciding,
+    explaining,
+    exporting,
+    figures,
+    ledgers,
+    network_view,
+    rehearsal,
+    reporting,
+    serving,
+    storing,
+)
+from discreet.cli.arguments import Json
+from discreet.cli.running import run
+from discreet.cli.terminal import show
+from discreet.util.lazy_imports import import_late
+
+documents = import_late("discreet.queries.documents")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command line of any command.
+
+    Args:
+        argv: arguments without the program's name; None takes those of the process.
+
+    Returns:
+        The exit code.
+    """
+    return run(app, argv)
+
+
+def demo(
+    keep: Annotated[Path | None, typer.Option(help="New folder that keeps the demo's files.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the made-up records.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Run the whole flow on the bundled Asia network and show truth and private answers side by side."""
+    from discreet.cli.demo import demo_lines, run_demo
+
+    result = run_demo(keep, seed)
+    written = documents.answer_document
+    pairs = [{"truth": written(true), "private": written(private)} for true, private in result.pairs]
+    show(as_json, {"release": result.release.id, "answers": pairs}, demo_lines(result))
+
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False)
+for command in (
+    demo,
+    checking.schema,
+    checking.init,
+    checking.check,
+    curator.structure,
+    curator.release,
+    storing.draw,
+    analyst.query,
+    analyst.fit,
+    explaining.explain,
+    deciding.decide,
+    exporting.sample,
+    combining.combine,
+    figures.external,
+    exporting.export,
+    reporting.report,
+    rehearsal.plan,
+    rehearsal.audit,
+    serving.serve,
+    serving.token,
+):
+    app.command()(command)
+app.command("show")(network_view.show_network)
+app.add_typer(ledgers.ledger_app, name="ledger", help="Accounts of data sets: open, show, limit, close, verify.")
+
+
+def _show_version(wanted: bool) -> None:
+    """Print the version and stop."""
+    if wanted:
+        print(f"discreet {discreet.__version__}")  # noqa: T201
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback on errors.")] = False,
+) -> None:
+    """Differentially private Bayesian inference for networks: private table, public release, honest intervals."""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

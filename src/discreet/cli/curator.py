@@ -1,0 +1,232 @@
+"""Commands of a curator: pay and release."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import discreet as dc
+from discreet.cli.arguments import (
+    ALL_VARIABLES,
+    AMOUNT_HELP,
+    DEFAULT_CONCENTRATION,
+    DEFAULT_DEVIATION,
+    DesignFile,
+    EitherNetwork,
+    EquivalentSampleSize,
+    Json,
+    SchemaFile,
+    ScoreFile,
+    Workload,
+    belief_of,
+    described,
+    fitting,
+    mechanism_of,
+    registered,
+    score_of,
+)
+from discreet.cli.ledgers import LedgerUrl
+from discreet.cli.reading import Data, Reading, reads_records
+from discreet.cli.report import release_lines, release_summary
+from discreet.cli.terminal import abandon_stdout, check_writable, say, show
+from discreet.errors import DiscreetError, InputError
+from discreet.mechanisms import MECHANISMS, Entry
+
+TAKES_DELTA = [name for name, entry in MECHANISMS.items() if entry.delta != "refused"]
+Purpose = Annotated[str, typer.Option(help="What it is for: kept in the ledger, and perhaps limited there.")]
+Request = Annotated[
+    str,
+    typer.Option(help="Key of this release, such as a job's: what has it is charged and drawn once."),
+]
+MechanismName = Annotated[
+    str | None, typer.Option(help=f"Over a network: {described('network')}. Over a design: {described('design')}.")
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Option of the mechanism, such as draws=20 or stealth=0.9; repeatable. "
+        + " ".join(f"{name}: {', '.join(entry.options)}." for name, entry in MECHANISMS.items() if entry.options)
+    ),
+]
+Belief = Annotated[
+    str | None,
+    typer.Option(
+        help="Concentration of every cell (readers of noisy tables then learn a prior), or a public BIF or XMLBIF file "
+        f"with prior probabilities, {DEFAULT_CONCENTRATION} without it; over a design the standard deviation of each "
+        f"scaled weight, {DEFAULT_DEVIATION} without it."
+    ),
+]
+
+
+@reads_records
+def release(
+    data: Data,
+    epsilon: Annotated[str, typer.Option(help="Budget of this release, as decimal text.")],
+    output: Annotated[Path, typer.Option(help="New file for the release; - writes stdout.")],
+    account: Annotated[
+        str | None, typer.Option(help=f"Account that pays; it fixes the relation and the unit. {AMOUNT_HELP}")
+    ] = None,
+    network: EitherNetwork = None,
+    design: DesignFile = None,
+    score: ScoreFile = None,
+    delta: Annotated[str, typer.Option(help=f"Delta of this release, for {', '.join(TAKES_DELTA)}.")] = "0",
+    mechanism: MechanismName = None,
+    workload: Workload = None,
+    audit: Annotated[
+        str | None,
+        typer.Option(help="Share of epsilon for pairs in no table; 0.2 without it, or 0.8 of a network without arcs."),
+    ] = None,
+    option: Options = None,
+    prior: Belief = None,
+    equivalent_sample_size: EquivalentSampleSize = 1.0,
+    schema: SchemaFile = None,
+    *,
+    how: Mapping[str, Any],
+    purpose: Purpose = "",
+    request: Request = "",
+    ledger: LedgerUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Count the records, charge the account, add exact noise, and write a file that is safe to publish."""
+    reading = Reading.of(data, network, how)
+    payer = reading.payer(account, ledger, purpose, request)
+    limit = payer.limit
+    promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=limit.relation, unit=limit.unit)
+    structure: dc.Network | dc.Design
+    if score is not None:
+        reading.refuse_gaps()
+        structure, chosen = score_of(score, mechanism, option, (network, design, schema, audit, workload))
+    else:
+        structure = reading.over(network, design, schema)
+        chosen = mechanism_of(_choose_entry(mechanism, structure), _add_share(option, audit), workload)
+    believed = belief_of(structure, prior, equivalent_sample_size)
+    _pay(reading, chosen, believed, promise, payer, output, as_json)
+
+
+@reads_records
+def structure(
+    data: Data,
+    epsilon: Annotated[str, typer.Option(help="Budget of this choice, as decimal text; a release costs its own.")],
+    output: Annotated[Path, typer.Option(help="New file for the choice, which --network takes; - writes stdout.")],
+    schema: Annotated[Path | None, typer.Option(help=f"JSON {ALL_VARIABLES}; or name a project file.")] = None,
+    account: Annotated[str | None, typer.Option(help="Account that pays; it fixes the relation and the unit.")] = None,
+    max_parents: Annotated[int, typer.Option(help="Most parents of a variable; 1 chooses a tree.")] = 2,
+    max_cells: Annotated[int, typer.Option(help="Most cells of a variable's table with its parents.")] = 1000,
+    require: Annotated[list[str] | None, typer.Option(help="Arc that there shall be, 'a -> b'; repeatable.")] = None,
+    forbid: Annotated[list[str] | None, typer.Option(help="Arc that there shall not be; repeatable.")] = None,
+    first: Annotated[
+        list[str] | None, typer.Option(help="Variable that is placed first, before others; repeatable, in order.")
+    ] = None,
+    *,
+    how: Mapping[str, Any],
+    purpose: Purpose = "",
+    request: Request = "",
+    ledger: LedgerUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Choose the arcs of a network by the records, with noise, and write a file that is safe to publish."""
+    reading = Reading.of(data, None, how)
+    payer = reading.payer(account, ledger, purpose, request)
+    limit = payer.limit
+    promise = dc.Guarantee(epsilon=epsilon, delta=0, relation=limit.relation, unit=limit.unit)
+    wanted, barred = ("\n".join(arcs) if arcs else () for arcs in (require, forbid))
+    chosen = dc.structure(max_parents, max_cells=max_cells, required=wanted, forbidden=barred, first=first or ())
+    network = reading.variables(schema)
+    believed = dc.Dirichlet.uniform(network)
+    _pay(reading, chosen, believed, promise, payer, output, as_json)
+
+
+# ----------------------------------------------------------------------------------------------------------- helpers
+
+
+def _pay(
+    reading: Reading,
+    chosen: dc.tools.Mechanism[Any, Any, Any, Any],
+    believed: dc.Dirichlet | dc.designs.Normal,
+    promise: dc.Guarantee,
+    payer: dc.results.Account,
+    output: Path,
+    as_json: bool,
+) -> None:
+    """Refuse what cannot be paid or written, then read, count, charge, draw, and write: to a file, or to stdout."""
+    from discreet.mechanisms.crossing import statistic_of
+
+    reading.affordable(chosen, believed, promise, payer)
+    to_stdout = _is_to_stdout(output, as_json)
+    records = reading.records(believed.over.schema)
+    statistic = statistic_of(chosen, records, believed.over)
+    made = dc.release(chosen, statistic, believed, promise, account=payer)
+    saved = _publish(made, None if to_stdout else output)
+    balance = payer.balance()
+    say(release_lines(made, balance))
+    if not to_stdout:
+        told = release_summary(made, balance) if as_json else {}
+        show(as_json, {"release": str(saved), **told}, f"wrote {saved}")
+
+
+def _choose_entry(mechanism: str | None, structure: dc.Network | dc.Design) -> Entry:
+    """Choose the mechanism of a structure; over a network there is a default."""
+    if mechanism is None and isinstance(structure, dc.Design):
+        raise InputError(f"name a --mechanism for this design: {', '.join(fitting(structure))}")
+    return registered(mechanism or next(iter(MECHANISMS)), structure)
+
+
+def _add_share(options: list[str] | None, audit: str | None) -> list[str]:
+    """Add to the options the share of an audit, which is to be said once."""
+    if audit is not None and any(option.partition("=")[0].strip() == "audit" for option in options or ()):
+        raise InputError("the share for pairs is said twice: leave out --audit, or --option audit=...")
+    return [*(options or ()), *([] if audit is None else [f"audit={audit}"])]
+
+
+def _is_to_stdout(output: Path, as_json: bool) -> bool:
+    """Whether a release goes to stdout; refused where the summary does, too, and where a file cannot be written."""
+    to_stdout = str(output) == "-"
+    if to_stdout and as_json:
+        raise InputError("the release and the summary cannot both go to stdout; name a file, or leave out --json")
+    if not to_stdout:
+        _check_output(output)
+    return to_stdout
+
+
+def _publish(release: dc.Release, path: Path | None) -> Path | None:
+    """Write a release that is paid for: to its file, to another name if that was taken meanwhile, else to stdout."""
+    try:
+        if path is not None:
+            with suppress(FileExistsError):
+                release.save(path, replace=False)
+                return path
+            other = path.with_name(f"{path.stem}-{release.id[:8]}{path.suffix}")
+            say(f"{str(path)!r} was written by another release meanwhile; this one goes to {str(other)!r}")
+            release.save(other, replace=False)
+            return other
+    except (InputError, FileExistsError) as error:
+        say(f"discreet: {error}; the release is paid for and follows on stdout")
+        _print_release(release)
+        raise typer.Exit(1) from None
+    _print_release(release)
+    return None
+
+
+def _print_release(release: dc.Release) -> None:
+    """Print the document to stdout; if that fails too, say that it was paid for."""
+    try:
+        sys.stdout.write(release.dumps())
+        sys.stdout.flush()
+    except OSError as error:
+        reason = error.strerror
+    else:
+        return
+    abandon_stdout()
+    raise DiscreetError(f"cannot write to stdout ({reason}); release {release.id} was charged and is lost")
+
+
+def _check_output(path: Path) -> None:
+    """Refuse, before anything is spent, a file that cannot be written or holds a release that was paid for."""
+    if path.exists():
+        raise InputError(f"{str(path)!r} exists; a release costs budget and is not overwritten, name a new file")
+    check_writable(path)

@@ -1,0 +1,291 @@
+"""The command that decides: responses by their payoffs, and numbers by their loss, from a release alone."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+import discreet as dc
+from discreet.cli.arguments import Json, Method, MissingAs, ReleaseFile, Replace, TrustNetwork, check_draws, draws_for
+from discreet.cli.outlet import Format, Outlet, Output
+from discreet.cli.posteriors import Drawing, load_asked, posterior_of
+from discreet.cli.terminal import say, table
+from discreet.errors import InputError, printable, shown
+from discreet.releases.combined import Evidence
+from discreet.theory.number_losses import NumberLoss, number_loss
+from discreet.util.arrays import number
+from discreet.util.json_files import read_json, read_text
+from discreet.util.lazy_imports import import_late
+from discreet.util.limits import QUERIES_BYTES
+
+documents = import_late("discreet.queries.documents")
+
+DECISION_DRAWS = 1000
+"""Draws without --draws and --within."""
+MOST_DECISION_DRAWS = 100_000
+"""Beyond it draws of all probabilities take much time and memory."""
+
+Payoffs: TypeAlias = dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """A query, and what each response pays in every state."""
+
+    query: str
+    payoffs: Payoffs
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Smallest and largest payoff, which are public."""
+        listed = [value for row in self.payoffs.values() for value in row.values()]
+        return min(listed), max(listed)
+
+    def check(self, network: dc.Network) -> None:
+        """Refuse what cannot be asked."""
+        dc.decisions.payoff(network, self.query, self.payoffs)
+
+    def draws(self, within: float, queries: int, failure: float) -> int:
+        """Number of draws that keep what they can lose within a bound."""
+        span = self.bounds[1] - self.bounds[0]
+        return dc.decisions.plan_draws(within, responses=len(self.payoffs), queries=queries, failure=failure, span=span)
+
+    def decide(self, posterior: dc.results.PosteriorDraws, options: Mapping[str, Any]) -> dc.decisions.Decision[str]:
+        """Decide for the response."""
+        utility = dc.decisions.payoff(posterior.network, self.query, self.payoffs)
+        return dc.decide(posterior, utility, list(self.payoffs), bounds=self.bounds, **options)
+
+
+@dataclass(frozen=True)
+class _Number:
+    """A quantity, and the loss of a number that is named for it."""
+
+    query: str
+    loss: NumberLoss
+
+    def check(self, network: dc.Network) -> None:
+        """Refuse what cannot be asked."""
+        from discreet.queries.decide_number import one_probability
+
+        one_probability(network, self.query)
+
+    def draws(self, within: float, queries: int, failure: float) -> int:
+        """Number of draws that keep what they can lose within a bound."""
+        return dc.decisions.plan_draws(within, responses=self.loss, queries=queries, failure=failure)
+
+    def decide(self, posterior: dc.results.PosteriorDraws, options: Mapping[str, Any]) -> dc.decisions.NumberDecision:
+        """Decide for the number."""
+        return dc.decisions.decide_number(posterior, self.query, self.loss, **options)
+
+
+Asked: TypeAlias = _Choice | _Number
+if TYPE_CHECKING:
+    Decided: TypeAlias = dc.decisions.Decision[str] | dc.decisions.NumberDecision
+
+OfQueries = Annotated[
+    list[str] | None,
+    typer.Option("--query", help="Query for all states of one variable, such as 'P(lung | smoke=yes)'; repeatable."),
+]
+OfPayoffs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--payoffs",
+        metavar="FILE|JSON",
+        help="What each response pays in every state: "
+        '\'{"scan": {"yes": 1, "no": 0.6}, "wait": {"yes": 0, "no": 1}}\'; for each --query one, in its order.',
+    ),
+]
+OfQuantities = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--quantity", help="Query for one probability, such as 'P(lung=yes | smoke=yes)', to be named; repeatable."
+    ),
+]
+OfLosses = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--loss",
+        help="Of the number that is named: squared (the default), absolute, quantile:0.9 or interval:0.9; one for all, "
+        "or for each --quantity one.",
+    ),
+]
+Within = Annotated[
+    float | None,
+    typer.Option(help="As many draws as make the bound of every decision at most this, in the unit of its payoff."),
+]
+
+
+def decide(
+    release: ReleaseFile,
+    query: OfQueries = None,
+    payoffs: OfPayoffs = None,
+    quantity: OfQuantities = None,
+    loss: OfLosses = None,
+    draws: Annotated[int | None, typer.Option(help=f"Draws from the posterior; {DECISION_DRAWS:,} without it.")] = None,
+    within: Within = None,
+    failure: Annotated[float, typer.Option(help="Chance that some bound fails.")] = 0.05,
+    level: Annotated[float, typer.Option(help="Posterior probability of each interval.")] = 0.95,
+    method: Method = None,
+    trust_network: TrustNetwork = False,
+    missing: MissingAs = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Seed of the draws. Without it they are new each time, so a bound holds whatever was seen."),
+    ] = None,
+    form: Format = None,
+    output: Output = None,
+    replace_file: Replace = False,
+    as_json: Json = False,
+) -> None:
+    """Decide by a release: the response of the largest expected payoff, or the number of the least expected loss.
+
+    Every decision says what it can lose because draws are finitely many. Nothing is spent.
+    """
+    outlet = Outlet.of(form, output, replace_file, as_json)
+    asked: list[Asked] = [*_read_choices(query or [], payoffs or []), *_read_numbers(quantity or [], loss or [])]
+    if not asked:
+        raise InputError("name a --query with its --payoffs, or a --quantity; discreet decide --help has both")
+    evidence, stored = load_asked(release)
+    if stored is not None:
+        _refuse_drawing(draws, within, seed)
+        draws = stored.cells.draws
+    number = _count_draws(asked, draws, within, failure, level)
+    for part in asked:  # what cannot be asked is refused before draws are made
+        part.check(_find_network(evidence, missing))
+    how = Drawing(method, trust_network=trust_network)
+    if stored is None:
+        how = replace(how, draws=number, seed=secrets.randbits(64) if seed is None else seed)
+    posterior = posterior_of(evidence, how, missing, stored)
+    options = {"level": level, "failure": failure, "queries": len(asked), "fresh": False}
+    # All of them were fixed before these draws were made, and with a seed of its own nobody has seen them.
+    alone = seed is None and stored is None and posterior.source is not None
+    found = [replace(part.decide(posterior, options), fresh=alone) for part in asked]
+    _hint_at_draws(found, within, number)
+    each = list(zip(asked, found, strict=True))
+    told = [documents.decision_document(part.query, made) for part, made in each]
+    lines = [_print_decision(part, made) for part, made in each]
+    lines.append(f"{_say_when_bounds_hold(found)}; posterior: {posterior.method}, {number:,} draws")
+    document = {"method": posterior.method, "draws": number, "decisions": told}
+    outlet.show(document, "\n\n".join(lines), [row for part, made in each for row in _list_rows(part, made)])
+
+
+def _find_network(evidence: Evidence, missing: str | None) -> dc.Network:
+    """Find the network that queries are over: of one of a variable's states that was chosen, that of these states.
+
+    Where missing values are taken at random it is that of complete records, of which the posterior is then.
+    """
+    payload = evidence.payload if isinstance(evidence, dc.Release) else None
+    if isinstance(payload, dc.kinds.FactoredChoice) and payload.kind == "categorical":
+        return payload.states_network
+    return evidence.network.without_missing() if missing == "at-random" else evidence.network
+
+
+def _read_choices(queries: list[str], payoffs: list[str]) -> list[_Choice]:
+    """Read queries with their payoffs."""
+    if len(queries) != len(payoffs):
+        raise InputError(
+            f"{len(queries)} --query and {len(payoffs)} --payoffs: every query needs its own, in its order"
+        )
+    return [_Choice(query, _read_payoffs(text)) for query, text in zip(queries, payoffs, strict=True)]
+
+
+def _read_numbers(quantities: list[str], losses: list[str]) -> list[_Number]:
+    """Read quantities with their losses."""
+    if losses and not quantities:
+        raise InputError("--loss is of a --quantity; a --query has --payoffs")
+    given = [number_loss(text) for text in losses or ["squared"]]
+    if len(given) not in (1, max(1, len(quantities))):
+        raise InputError(f"{len(given)} --loss for {len(quantities)} --quantity: give one for all, or for each its own")
+    return [_Number(text, given[i if len(given) > 1 else 0]) for i, text in enumerate(quantities)]
+
+
+def _read_payoffs(text: str) -> Payoffs:
+    """Read payoffs from JSON, or from a file of it."""
+    inline = text.lstrip().startswith("{")
+    raw = read_json(text if inline else read_text(text, "payoffs", QUERIES_BYTES), "the payoffs", QUERIES_BYTES)
+    rows = raw.values() if isinstance(raw, dict) else [None]
+    values: list[Any] = [value for row in rows for value in (row.values() if isinstance(row, dict) and row else [None])]
+    if not values or any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
+        raise InputError(
+            'payoffs are JSON of the form {"response": {"state": number, ...}, ...}, with every state of the variable '
+            f"that the query asks for; not {shown(text)}"
+        )
+    if min(values) == max(values):
+        raise InputError("all payoffs are equal: there is nothing to decide")
+    return {name: {state: number(value, "a payoff") for state, value in row.items()} for name, row in raw.items()}
+
+
+def _count_draws(asked: list[Asked], draws: int | None, within: float | None, failure: float, level: float) -> int:
+    """Count draws: as many as are named, or as keep what decisions can lose within a bound; enough for intervals."""
+    if within is None:
+        number = DECISION_DRAWS if draws is None else draws
+        check_draws(number, level)
+        return number
+    if draws is not None:
+        raise InputError("--draws is a number of draws and --within makes one; name one of them")
+    wanted = max(part.draws(within, len(asked), failure) for part in asked)
+    if wanted > MOST_DECISION_DRAWS:
+        raise InputError(
+            f"a loss within {within:g} takes {wanted:,} draws in the worst case, more than "
+            f"{MOST_DECISION_DRAWS:,}; name "
+            "--draws and see the bound of these decisions, which is often far less"
+        )
+    return max(wanted, draws_for(level))
+
+
+def _say_when_bounds_hold(found: list[Decided]) -> str:
+    """Say when all bounds hold."""
+    first, several = found[0], len(found) > 1
+    bounds = f"all {len(found)} bounds hold together" if several else "the bound holds"
+    when = "however the decisions were chosen" if first.fresh else "if they were fixed before anybody saw these draws"
+    return f"{bounds}, but for a chance of {first.failure:g}, {when}"
+
+
+def _hint_at_draws(found: list[Decided], within: float | None, number: int) -> None:
+    """Hint at what to do where draws depend on each other and are worth too few."""
+    worth = min(part.effective for part in found)
+    if within is not None and any(part.regret > within for part in found):
+        say(
+            f"the {number:,} draws are worth {worth:,.0f} independent ones, so a bound is above {within:g}; ask for "
+            f"about --draws {min(MOST_DECISION_DRAWS, int(1.2 * number**2 / worth)):,}".replace(",", "")
+        )
+
+
+def _refuse_drawing(draws: int | None, within: float | None, seed: int | None) -> None:
+    """Refuse options that would make draws other than those that are stored."""
+    if (draws, within, seed) != (None, None, None):
+        raise InputError("these draws are stored: leave out --draws, --within and --seed, or ask their release")
+
+
+def _list_rows(asked: Asked, made: Decided) -> list[dict[str, Any]]:
+    """List the rows of a decision's frame, with what was asked."""
+    if isinstance(made, dc.decisions.Decision):
+        chosen = str(made.response)
+        beside = {"regret": made.regret}
+        return [{"query": asked.query, **row, "chosen": row["response"] == chosen, **beside} for row in made.tidy()]
+    (row,) = made.tidy()
+    row["response"] = " to ".join(f"{row[end]:.6g}" for end in ("response", "response_upper") if row[end] is not None)
+    row.pop("response_upper")
+    return [{"query": asked.query, **row, "chosen": True}]
+
+
+def _print_decision(asked: Asked, made: Decided) -> str:
+    """Print a decision for a person."""
+    query, lost = printable(asked.query), f"loses at most {made.regret:.3g} by the number of draws"
+    if isinstance(made, dc.decisions.Decision):
+        head = ("response", "payoff", f"{100 * made.level:.6g} % interval", "best")
+        rows = [
+            (str(row["response"]), f"{row['mean']:.4f}", f"{row['lower']:.4f} to {row['upper']:.4f}",
+             f"{row['best']:.0%}")
+            for row in made.rows
+        ]  # fmt: skip
+        return f"{query}: {printable(made.response)}, {lost}\n{table(head, rows)}"
+    ends = made.response if isinstance(made.response, tuple) else (made.response,)
+    return (
+        f"{query}: {' to '.join(f'{end:.4f}' for end in ends)} ({made.loss} loss, {made.expected:.3g} expected), "
+        f"{lost}\nbetween {made.lower:.4f} and {made.upper:.4f} ({100 * made.level:.6g} %)"
+    )

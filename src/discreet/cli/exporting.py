@@ -1,0 +1,252 @@
+"""Commands that write what others read: a network's probabilities, all draws, and synthetic records."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import discreet as dc
+from discreet.cli.arguments import Draws, Json, Method, MissingAs, ReleaseFile, Replace, Seed, TrustNetwork
+from discreet.cli.posteriors import Drawing, load_asked, posterior_of, say_unmeasured
+from discreet.cli.terminal import check_output, check_writable, say, show, write_out
+from discreet.errors import InputError, listed, shown
+from discreet.formats.bif_content import Bif
+from discreet.formats.bif_writing import odd_names, plain_names
+from discreet.formats.network_files import (
+    Notation,
+    bif_of,
+    ends_as_network,
+    format_network,
+    network_of,
+    notation_of,
+    read_network,
+    write_network,
+)
+from discreet.releases.combined import Evidence
+from discreet.util.progress import under_way
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMATS = ("bif", "xmlbif", "arviz")
+NETCDF = ".nc"
+"""How the name of a file of all draws ends."""
+
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="RELEASE|NETWORK", help="Release, stored draws, or a BIF or XMLBIF file; - reads a release from stdin."
+    ),
+]
+Kind = Annotated[
+    str | None,
+    typer.Option(
+        "--to",
+        show_default="by the file's name, else bif",
+        help="bif or xmlbif: one value a probability; arviz: all draws, as netCDF.",
+    ),
+]
+PlainNames = Annotated[
+    bool,
+    typer.Option(
+        "--plain-names",
+        help="Not for arviz: write names such as <5 or 'a b' as _5 and a_b, so that pyAgrum and pgmpy read them in "
+        "BIF; the file says which is which.",
+    ),
+]
+Loss = Annotated[
+    str | None,
+    typer.Option(
+        help="Not for arviz. absolute: rows with the least expected sum of absolute errors, to be read as they are "
+        "(the default); squared: posterior means, for marginals and other answers that are computed from the file.",
+    ),
+]
+
+
+def export(
+    source: Source,
+    output: Annotated[str, typer.Option(help="File to write; - writes stdout.")],
+    to: Kind = None,
+    plain: PlainNames = False,
+    missing: MissingAs = None,
+    loss: Loss = None,
+    method: Method = None,
+    draws: Draws = None,
+    trust_network: TrustNetwork = False,
+    seed: Seed = None,
+    replace: Replace = False,
+    as_json: Json = False,
+) -> None:
+    """Write a posterior for other programs: a network file of one value a probability, or draws for ArviZ.
+
+    A network file in the place of a release is written in another notation, or with plain names.
+    """
+    kind = _choose_format(to, output)
+    _check_options(kind, output, plain, loss)
+    how = Drawing(method, draws, seed, trust_network=trust_network)
+    if ends_as_network(source):
+        if kind == "arviz" or how != Drawing() or missing is not None or loss is not None:
+            raise InputError("a network file has no draws: leave out --to arviz, --loss, --missing and how to draw")
+        bif = read_network(source)
+        network_of(bif, where=source)
+        _write(plain_names(bif) if plain else bif, kind, output, replace)
+    else:
+        made, stored = load_asked(source)
+        if output != "-":
+            check_output(Path(output), replace)
+        posterior = posterior_of(made, how, missing, stored)
+        say_unmeasured(posterior)
+        if kind == "arviz":
+            dc.tools.to_arviz(posterior).to_netcdf(output)
+        else:
+            bif = _tables_of_least_loss(made, posterior, loss or "absolute")
+            _write(plain_names(bif) if plain else bif, kind, output, replace)
+    if output != "-":
+        show(as_json, {"output": output, "format": kind}, f"wrote {output}")
+
+
+def _choose_format(to: str | None, output: str) -> str:
+    """The format that is asked for, or that a file's name ends with."""
+    if to is None:
+        return "arviz" if output.endswith(NETCDF) else notation_of(output)
+    if to not in FORMATS:
+        raise InputError(f"cannot export to {to!r}; there is: {', '.join(FORMATS)}")
+    return to
+
+
+def _check_options(kind: str, output: str, plain: bool, loss: str | None) -> None:
+    """Refuse what does not go together."""
+    if kind == "arviz" and (plain or loss is not None):
+        raise InputError(f"{'--plain-names' if plain else '--loss'} is for --to bif and xmlbif")
+    if loss not in (None, "absolute", "squared"):
+        raise InputError(f"--loss must be absolute or squared, got {loss!r}")
+    if kind == "arviz" and output == "-":
+        raise InputError("netCDF needs a file; name one with --output")
+
+
+def _write(bif: Bif, kind: str, output: str, replace: bool) -> None:
+    """Write a network file, and say on stderr which of its names others do not read."""
+    odd = odd_names(bif) if kind == "bif" else ()
+    if odd:
+        say(f"pyAgrum and pgmpy may not read the names {listed(map(shown, odd))}; --plain-names writes others")
+    notation: Notation = "xmlbif" if kind == "xmlbif" else "bif"
+    if output == "-":
+        write_out(format_network(bif, notation))
+        return
+    check_output(Path(output), replace)
+    write_network(output, bif, notation)
+
+
+def _tables_of_least_loss(made: Evidence, posterior: dc.results.PosteriorDraws, loss: str) -> Bif:
+    """Put the tables of least expected loss into a network file, which says what was promised for them."""
+    combined = dc.tools.evidence_of(made)
+    promises = [
+        " ".join("; ".join([f"released with {part.guarantee}", *part.unit_lines]).split())
+        if part.private
+        else "a simulation, which protects nobody"
+        for part in combined.releases
+    ]
+    promises += [" ".join(part.promise.split()) for part in combined.external]
+    named = [f"release {part.id}" for part in combined.releases]
+    named += [f"figures by others {part.id}" for part in combined.external]
+    named += sorted({f"network {part.network.learned}" for part in combined.parts if part.network.learned})
+    tables, what = (
+        (posterior.median(), "rows of least expected absolute error")
+        if loss == "absolute"
+        else (posterior.mean(), "posterior mean")
+    )
+    return bif_of(tables, properties=(*promises, *named, f"{what}, without intervals"))
+
+
+def sample(
+    release: ReleaseFile,
+    records: Annotated[int, typer.Option("-n", "--records", min=0, help="Records of each synthetic set.")],
+    output: Annotated[str, typer.Option(help="File to write: .parquet, .csv, .arrow or .feather; - writes stdout.")],
+    sets: Annotated[
+        int | None, typer.Option(min=1, help="Synthetic sets to be analysed together, in numbered files.")
+    ] = None,
+    kind: Annotated[str | None, typer.Option("--format", help="Of stdout: parquet, csv or arrow.")] = None,
+    missing: MissingAs = None,
+    replace: Replace = False,
+    method: Method = None,
+    draws: Draws = None,
+    trust_network: TrustNetwork = False,
+    seed: Seed = None,
+    as_json: Json = False,
+) -> None:
+    """Make up records: one set that is as near to the truth as is known, or several that can be analysed.
+
+    Without --sets they come from the posterior's mean. With it, each set has the probabilities of one of the draws that
+    `query` answers from, given the same seed and draws: sets differ by what the release leaves open.
+    """
+    from discreet.queries.synthetic import sample, stream_records
+
+    to_stdout = output == "-"
+    _check_sample(to_stdout, sets or 1, kind, as_json)
+    targets = [] if to_stdout else _list_targets(Path(output), sets or 1, replace)
+    made, stored = load_asked(release)
+    # Of stored draws the seed is that of the records alone.
+    how = Drawing(method, draws, seed if stored is None else None, trust_network=trust_network)
+    _check_sets(sets or 1, how.with_stored(stored))
+    posterior = posterior_of(made, how, missing, stored)
+    say_unmeasured(posterior)
+    # A stream of random numbers of its own: the posterior's are those of `query`.
+    streams = sample(posterior, records, rng=Drawing(seed=seed).rng(1), sets=sets)
+    if to_stdout:
+        stream_records(streams[0], sys.stdout.buffer, kind or "")
+        return
+    _write_sets(streams, targets, replace, records)
+    told = {
+        "outputs": [str(target) for target in targets],
+        "records": records,
+        "releases": [part.id for part in dc.tools.evidence_of(made).parts],
+    }
+    show(as_json, told, "\n".join(f"wrote {target}: {records:,} synthetic records" for target in targets))
+
+
+def _check_sample(to_stdout: bool, sets: int, kind: str | None, as_json: bool) -> None:
+    """Refuse what does not go together, before anything is read."""
+    from discreet.queries.synthetic import FORMATS
+
+    if to_stdout and (as_json or sets > 1 or kind not in FORMATS):
+        raise InputError(f"stdout takes one set, without --json, and needs --format: {', '.join(FORMATS)}")
+    if not to_stdout and kind is not None:
+        raise InputError("the file's name tells the format; --format is for --output -")
+
+
+def _check_sets(sets: int, draws: int) -> None:
+    """Refuse more sets than there are draws."""
+    if sets > draws:
+        raise InputError(f"every set needs a draw of its own; ask for at least --draws {sets}")
+
+
+def _list_targets(path: Path, sets: int, replace: bool) -> list[Path]:
+    """List the files of all sets, which can be written: `name.csv`, or `name-1.csv`, `name-2.csv`, ..."""
+    from discreet.queries.synthetic import format_of
+
+    format_of(path)
+    numbered = [path.with_name(f"{path.stem}-{number}{path.suffix}") for number in range(1, sets + 1)]
+    targets = numbered if sets > 1 else [path]
+    for target in targets:
+        if target.exists() and not replace:
+            raise InputError(f"{str(target)!r} exists; name a new file, or say --replace")
+    check_writable(path)
+    return targets
+
+
+def _write_sets(streams: Sequence[pa.RecordBatchReader], targets: Sequence[Path], replace: bool, records: int) -> None:
+    """Write every set to its file."""
+    from discreet.queries.synthetic import write_records
+
+    with under_way("sampling") as bar:
+        for done, (stream, target) in enumerate(zip(streams, targets, strict=True)):
+
+            def advance(written: int, before: int = done * records) -> None:
+                bar(before + written, len(targets) * records)
+
+            write_records(stream, target, replace=replace, progress=advance)

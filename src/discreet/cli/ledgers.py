@@ -1,0 +1,287 @@
+"""Commands of a ledger: accounts and their limits, verifying and exporting them, and who may do what."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import discreet as dc
+from discreet.cli.arguments import AMOUNT_HELP, Json
+from discreet.cli.terminal import check_output, say, show, table
+from discreet.errors import InputError, shown
+from discreet.privacy.guarantee import as_text, begins_with_amount
+from discreet.privacy.ledger_balance import Balance, Charge
+from discreet.privacy.ledger_entries import COLUMNS, Entry, verify_document
+from discreet.privacy.settings import DEFAULT_LEDGER, ledger_address
+from discreet.util.json_files import json_text
+
+ledger_app = typer.Typer(rich_markup_mode=None)
+"""`ledger open`, `ledger show` and the others."""
+
+RELATION_HELP = "Neighbours: add-remove or replace one record; metric promises less, for changes by a --unit."
+UNIT_HELP = (
+    f"What one record stands for; of a metric the change that has distance 1: '1 mmHg in one reading'. {AMOUNT_HELP}"
+)
+LedgerUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        help="Database of the ledger, or @name of one; DISCREET_LEDGER without it.",
+        show_default=DEFAULT_LEDGER,
+    ),
+]
+AccountName = Annotated[str, typer.Argument(help="Name of the account.")]
+
+
+@ledger_app.command("open")
+def open_account(
+    account: Annotated[str, typer.Argument(help="Name of the account: one for each data set.")],
+    epsilon: Annotated[str, typer.Option(help="All that may ever be spent, as decimal text.")],
+    relation: Annotated[str, typer.Option(help=RELATION_HELP)],
+    delta: Annotated[str, typer.Option(help="All the delta that may ever be spent.")] = "0",
+    unit: Annotated[str, typer.Option(help=UNIT_HELP)] = "record",
+    ledger: LedgerUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Open an account with a limit that can never rise."""
+    limit = dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit=unit)
+    if limit.relation is dc.Relation.METRIC:
+        say(AMOUNT_HELP)
+    elif begins_with_amount(unit):
+        raise InputError(
+            f"{limit.relation} is about whole records, and {shown(unit)} is an amount of change: name what one record "
+            "stands for, such as 'record' or 'patient', or take --relation metric, which protects no record"
+        )
+    opened = _open_ledger(ledger).open(account, limit)
+    place = opened.ledger.place
+    told = {"ledger": place, **_document_account(opened)}
+    show(as_json, told, f"opened account {account!r}: at most {limit} in all\nledger: {place}")
+
+
+@ledger_app.command("show")
+def show_accounts(
+    account: Annotated[str | None, typer.Argument(help="One account, or the id of a release; all without it.")] = None,
+    ledger: LedgerUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Show accounts, or who paid for a release."""
+    book = _open_ledger(ledger)
+    if account is not None and account not in book.names():
+        paid = book.paid(account)
+        if paid is not None:
+            told = {"ledger": book.place, "account": paid[0], "charge": _document_charge(paid[1])}
+            spent = paid[1].guarantee
+            show(as_json, told, f"release {account} was charged to account {paid[0]!r} on {paid[1].date}: {spent}")
+            return
+    shown = [_document_account(book.account(name)) for name in ([account] if account else book.names())]
+    rows = [
+        (part["account"], part["relation"], part["unit"], part["limit"]["epsilon"], part["spent"]["epsilon"],
+         part["left"]["epsilon"], str(len(part["charges"])))
+        for part in shown
+    ]  # fmt: skip
+    head = ("account", "relation", "unit", "epsilon limit", "spent", "left", "charges")
+    text = table(head, rows) if rows else "no account is open"
+    if account:
+        text += "".join(f"\n\n{part}" for part in _print_details(shown[0]))
+    show(as_json, {"ledger": book.place, "accounts": shown}, f"{text}\n\nledger: {book.place}")
+
+
+@ledger_app.command("limit")
+def lower_limit(
+    account: AccountName,
+    epsilon: Annotated[str, typer.Option(help="Most that may be spent in all; at most what it was.")],
+    delta: Annotated[str | None, typer.Option(help="Most of delta; as it is without it.")] = None,
+    person: Annotated[str, typer.Option(help="For one user of the database server, or of this system.")] = "",
+    purpose: Annotated[str, typer.Option(help="For what is charged with this --purpose.")] = "",
+    ledger: LedgerUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Lower a limit, for good.
+
+    Of an account, or of a person or a purpose in it, which have none of their own at first.
+    """
+    found = _open_ledger(ledger).account(account)
+    whose = f"person {person}" if person else f"purpose {purpose}" if purpose else ""
+    own = found.shares().get(whose, found.balance()).limit
+    limit = dc.Guarantee(
+        epsilon=epsilon, delta=own.delta if delta is None else delta, relation=own.relation, unit=own.unit
+    )
+    found.lower(limit, person=person, purpose=purpose)
+    show(
+        as_json, _document_account(found), f"account {found.name!r}{whose and f' for {whose}'}: at most {limit} in all"
+    )
+
+
+@ledger_app.command("close")
+def close_account(account: AccountName, ledger: LedgerUrl = None, as_json: Json = False) -> None:
+    """Close an account, for good."""
+    found = _open_ledger(ledger).account(account)
+    found.close()
+    show(as_json, _document_account(found), f"closed account {found.name!r}")
+
+
+@ledger_app.command("verify")
+def verify_accounts(
+    account: Annotated[
+        str | None, typer.Argument(help="One account, or a file that `ledger export` wrote (.json); all without it.")
+    ] = None,
+    ledger: LedgerUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Check that all entries follow from each other.
+
+    The first that does not fit is named. A ledger cannot tell by itself that its last entries are gone, as after a
+    backup was put back: keep the digests that are printed, and look whether they are still there (docs/teams.md).
+    """
+    last: list[Entry]
+    if account is not None and account.endswith(".json"):
+        place, last, kept = account, [verify_document(_read_json(Path(account)))], ""
+    else:
+        book = _open_ledger(ledger)
+        place, kept = book.place, book.durability
+        last = [book.account(name).verify() for name in ([account] if account else book.names())]
+    told = [
+        {"account": entry.account, "entries": entry.sequence + 1, "day": entry.day, "digest": entry.digest}
+        for entry in last
+    ]
+    rows = [(str(part["account"]), str(part["entries"]), str(part["day"]), str(part["digest"])) for part in told]
+    text = table(("account", "entries", "last", "digest"), rows) if rows else "no account is open"
+    text += f"\n\nall entries follow from each other: {place}" + f"\n{kept}".rstrip()
+    show(as_json, {"ledger": place, "durability": kept, "accounts": told}, text)
+
+
+@ledger_app.command("export")
+def export_account(
+    account: AccountName,
+    output: Annotated[Path, typer.Option(help="New file, .json or .csv; - writes JSON to stdout.")],
+    ledger: LedgerUrl = None,
+) -> None:
+    """Write all entries of an account to a file.
+
+    They are verified. JSON is what `ledger verify FILE` checks without the database, CSV is to be read.
+    """
+    document = _open_ledger(ledger).account(account).export()
+    if str(output) == "-":
+        print(json_text(document, indent=1))  # noqa: T201
+        return
+    check_output(output, replace=False)
+    if output.suffix == ".csv":
+        output.write_text(_write_csv(document["entries"]))
+    else:
+        output.write_text(json_text(document, indent=1) + "\n")
+    say(f"wrote {output}")
+
+
+@ledger_app.command("init")
+def init_ledger(
+    grants: Annotated[
+        list[str] | None,
+        typer.Option("--grant", help="opener=ROLE, spender=ROLE:ACCOUNT or auditor=ROLE; repeatable."),
+    ] = None,
+    owner: Annotated[
+        str, typer.Option(help="Role that owns the ledger and cannot log in; made if it is not there.")
+    ] = "discreet_owner",
+    run: Annotated[
+        bool, typer.Option("--run", help="Run the statements, all or none; they are printed without it.")
+    ] = False,
+    ledger: LedgerUrl = None,
+) -> None:
+    """Say who may do what in a ledger on PostgreSQL.
+
+    Makes it, for an owner who cannot log in, where it is not there. Prints SQL for an administrator, or runs it.
+    """
+    from discreet.privacy.ledger_grants import Grant, grant  # with SQLAlchemy, which `--help` does not need
+
+    found = grant(ledger_address(ledger), [Grant.parse(text) for text in grants or ()], owner, run=run)
+    if run:
+        say(f"ran {len(found)} statements")
+        return
+    sys.stdout.write("BEGIN;\n" + "".join(f"{statement};\n" for statement in found) + "COMMIT;\n")
+
+
+# ------------------------------------------------------------------------------------------------------------- helpers
+
+
+def _open_ledger(given: str | None) -> dc.Ledger:
+    """Open the ledger that was named."""
+    return dc.Ledger(ledger_address(given))
+
+
+def _document_account(account: dc.results.Account) -> dict[str, Any]:
+    """Write an account as JSON."""
+    balance = account.balance()
+    return {
+        "account": account.name,
+        "relation": balance.limit.relation.value,
+        "unit": balance.limit.unit,
+        "closed": balance.closed,
+        **_document_balance(balance),
+        "limits": [{"subject": subject, **_document_balance(share)} for subject, share in account.shares().items()],
+        "charges": [_document_charge(charge) for charge in account.charges()],
+    }
+
+
+def _document_balance(balance: Balance) -> dict[str, dict[str, str]]:
+    """Write a balance as JSON."""
+    return {
+        "limit": _document_budget(balance.limit.epsilon, balance.limit.delta),
+        "spent": _document_budget(balance.epsilon_spent, balance.delta_spent),
+        "left": _document_budget(balance.epsilon_left, balance.delta_left),
+    }
+
+
+def _document_charge(charge: Charge) -> dict[str, Any]:
+    """Write a charge as JSON."""
+    return {
+        "sequence": charge.sequence,
+        "date": charge.date.isoformat(),
+        "who": charge.who,
+        "purpose": charge.purpose,
+        "mechanism": charge.mechanism,
+        "release": charge.release,
+        **_document_budget(charge.guarantee.epsilon, charge.guarantee.delta),
+    }
+
+
+def _document_budget(epsilon: Fraction, delta: Fraction) -> dict[str, str]:
+    """Write an amount as JSON."""
+    return {"epsilon": as_text(epsilon), "delta": as_text(delta)}
+
+
+def _print_details(part: dict[str, Any]) -> list[str]:
+    """Print limits and charges of an account, in columns."""
+    found = ["this account is closed"] if part["closed"] else []
+    if part["limits"]:
+        rows = [
+            (limit["subject"], limit["limit"]["epsilon"], limit["spent"]["epsilon"], limit["left"]["epsilon"])
+            for limit in part["limits"]
+        ]
+        found.append(table(("limit for", "epsilon limit", "spent", "left"), rows))
+    if part["charges"]:
+        names = ("date", "who", "purpose", "mechanism", "epsilon", "release")
+        found.append(table(names, [tuple(charge[name] for name in names) for charge in part["charges"]]))
+    return found
+
+
+def _read_json(path: Path) -> Any:
+    """Read a document of JSON."""
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        raise InputError(f"cannot read {shown(str(path))} as JSON that `ledger export` wrote") from None
+
+
+def _write_csv(entries: Any) -> str:
+    """Write entries as CSV."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(entries)
+    return text.getvalue()

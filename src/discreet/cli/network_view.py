@@ -1,0 +1,92 @@
+"""The command that shows a network: of a file, of arcs over a schema, or of a release; costs nothing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import discreet as dc
+from discreet.cli.arguments import Json, Replace, SchemaFile, named_network, network_in, schema_of
+from discreet.cli.report import origin_lines
+from discreet.cli.terminal import check_output, show
+from discreet.errors import InputError
+from discreet.util.json_files import decode_text, read_at_most, read_packed_text, write_whole
+from discreet.util.lazy_imports import import_late
+from discreet.util.limits import DOCUMENT_BYTES
+
+documents = import_late("discreet.queries.documents")
+
+
+def show_network(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="NETWORK|RELEASE",
+            help="BIF or XMLBIF file, file of arcs with --schema, none or naive-bayes:TARGET with --schema, or "
+            "release; - reads stdin.",
+        ),
+    ],
+    schema: SchemaFile = None,
+    svg: Annotated[str | None, typer.Option(help="File for a drawing; - writes it to stdout.")] = None,
+    replace: Replace = False,
+    as_json: Json = False,
+) -> None:
+    """Show a network: its nodes in layers with their parents, as text, as JSON, or as a drawing in SVG."""
+    if svg == "-" and as_json:
+        raise InputError("the drawing and the JSON cannot both go to stdout; name a file, or leave out --json")
+    if svg is not None and svg != "-":
+        check_output(Path(svg), replace)
+    network = _read_network(source, schema)
+    if svg == "-":
+        sys.stdout.write(network.to_svg())
+        return
+    if svg is not None:
+        write_whole(network.to_svg(), Path(svg), "drawing", replace=replace)
+    told = {**_write_document(network), **({} if svg is None else {"svg": svg})}
+    drawn = "\n\n".join([network.to_text(), *origin_lines(network)])
+    show(as_json, told, drawn if svg is None else f"wrote {svg}")
+
+
+def _read_network(source: str, schema: Path | None) -> dc.Network:
+    """Read the network that a file, standard input or a word says."""
+    variables = schema_of(schema)
+    named = named_network(source, variables)
+    if named is not None:
+        return named
+    what = "network or release"
+    if source == "-":
+        text = decode_text(
+            read_at_most(sys.stdin.buffer, f"the {what} from stdin", DOCUMENT_BYTES), f"the {what} from stdin"
+        )
+    else:
+        text = read_packed_text(source, what, DOCUMENT_BYTES)
+    if not text.lstrip().startswith("{"):
+        return network_in(text, "stdin" if source == "-" else source, variables)
+    if schema is not None:
+        raise InputError("a release has its schema itself; leave out --schema")
+    release = dc.tools.loads(text)
+    if isinstance(release, dc.Release) and release.over_design:
+        raise InputError("a release over a design has no network to show; `discreet query` prints its coefficients")
+    if isinstance(release, dc.Release) and isinstance(release.payload, dc.kinds.ChosenNetwork):
+        return release.learned_network
+    return release.network
+
+
+def _write_document(network: dc.Network) -> dict[str, Any]:
+    """Write nodes and arcs as JSON."""
+    nodes = [
+        {
+            "name": variable.name,
+            "states": list(variable.states),
+            **({} if variable.bounds is None else {"bounds": list(variable.bounds), "bins": list(variable.bins)}),
+            **({"type": variable.type} if variable.type != "real" else {}),
+            **({} if variable.missing is None else {"missing": variable.missing}),
+            "parents": list(network.parents[variable.name]),
+        }
+        for variable in network.schema
+    ]
+    arcs = [list(arc) for arc in network.arcs]
+    return {"nodes": nodes, "arcs": arcs, "parameters": network.parameters, **documents.origin_document([network])}

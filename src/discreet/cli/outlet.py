@@ -1,0 +1,124 @@
+"""Where the rows that a command found go: a table for a person, JSON, or one row a number for programs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from discreet.cli.terminal import check_output, screen_width, write_out
+from discreet.display.interval_tables import csv_text, frame_of
+from discreet.display.text_tables import fold
+from discreet.errors import InputError, shown
+from discreet.util.json_files import json_text, write_whole
+from discreet.util.lazy_imports import import_late
+
+pa = import_late("pyarrow")
+parquet = import_late("pyarrow.parquet")
+
+FORMATS = ("table", "json", "csv", "parquet")
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        show_default="table",
+        help="table for a terminal; json, as --json prints it; csv or parquet: a row for each number, with the columns "
+        "that `to_frame` has in Python.",
+    ),
+]
+Output = Annotated[
+    str | None,
+    typer.Option("--output", help="File for json, csv or parquet, which needs one; - writes to stdout."),
+]
+
+
+@dataclass(frozen=True)
+class Outlet:
+    """What is printed, or written into a file.
+
+    Args:
+        form: one of `FORMATS`.
+        output: name of a file; None or "-" for stdout.
+        replace: whether a file of this name is replaced.
+
+    Raises:
+        InputError: no such format, one that needs a file or takes none, or a file that exists or cannot be made: known
+            before anything is read.
+    """
+
+    form: str
+    output: str | None = None
+    replace: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be written."""
+        if self.form not in FORMATS:
+            raise InputError(f"--format is {', '.join(FORMATS)}, not {shown(self.form)}")
+        if self.form == "table" and self.output is not None:
+            raise InputError("a table is printed: name --format csv, parquet or json for the --output")
+        if self.form == "parquet" and self.output is None:
+            raise InputError("--format parquet needs --output FILE, or - for stdout")
+        if self.output not in (None, "-"):
+            check_output(Path(str(self.output)), self.replace)
+
+    @staticmethod
+    def of(form: str | None, output: str | None, replace: bool, as_json: bool) -> Outlet:
+        """Read the options of a command; `--json` is short for `--format json`."""
+        if as_json and form not in (None, "json"):
+            raise InputError(f"--json is --format json: leave it out, or --format {shown(form)}")
+        return Outlet("json" if as_json else form or "table", output, replace)
+
+    @property
+    def width(self) -> int | None:
+        """Columns that a table may take; None for as many as it has."""
+        return screen_width()
+
+    def show(self, document: object, text: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Print what was found.
+
+        Args:
+            document: all of it, for JSON.
+            text: all of it, for a person; long lines are broken where a terminal would.
+            rows: what a frame has.
+
+        Raises:
+            InputError: rows are asked for and there are none.
+        """
+        if self.form == "table":
+            print(fold(text, self.width))  # noqa: T201
+            return
+        if self.form != "json" and not rows:
+            raise InputError(f"there are no rows for --format {self.form}; --format json has what there is")
+        self._write({"json": _write_json, "csv": _write_csv}.get(self.form, _write_parquet)(document, rows))
+
+    def _write(self, content: str | bytes) -> None:
+        """Write to the file, and say so, or to stdout."""
+        if self.output in (None, "-"):
+            if isinstance(content, str):
+                write_out(content)
+            else:
+                sys.stdout.buffer.write(content)
+            return
+        write_whole(content, Path(str(self.output)), f"{self.form} file", replace=self.replace)
+        print(f"wrote {self.output}")  # noqa: T201
+
+
+def _write_json(document: object, _: Sequence[Mapping[str, Any]]) -> str:
+    """Write all that was found, in one line."""
+    return json_text(document) + "\n"
+
+
+def _write_csv(_: object, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Write rows under their names."""
+    return csv_text(rows)
+
+
+def _write_parquet(_: object, rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """Write rows with the types of their columns."""
+    sink = pa.BufferOutputStream()
+    parquet.write_table(frame_of(rows, "arrow"), sink)
+    return bytes(sink.getvalue())

@@ -1,0 +1,407 @@
+"""Commands that need no records: the error to expect of a release, and what a mechanism really reveals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+import discreet as dc
+from discreet.cli.accuracy import Wanted, plan_within, plan_workload
+from discreet.cli.arguments import (
+    AMOUNT_HELP,
+    DesignFile,
+    EitherNetwork,
+    Json,
+    Replace,
+    SchemaFile,
+    ScoreFile,
+    Workload,
+    fitting,
+    mechanism_of,
+    queries_of,
+    registered,
+    score_of,
+    structure_of,
+)
+from discreet.cli.outlet import Format, Outlet, Output
+from discreet.cli.reading import MaxRecords, Weights
+from discreet.cli.report import UNUSED_DELTA, audit_lines, origin_lines, plan_lines, plan_summary
+from discreet.cli.terminal import say, table
+from discreet.errors import InputError, listed
+from discreet.mechanisms import MECHANISMS, Over
+from discreet.privacy.guarantee import as_text
+from discreet.releases.kinds.noisy_tables import partly_measured_families
+from discreet.releases.metric_unit import unit_lines
+from discreet.releases.policy import RecordsPolicy
+from discreet.util.lazy_imports import import_late
+
+documents = import_late("discreet.queries.documents")
+
+AUDITED_DELTA = "1e-6"
+"""Delta of an audit, where the mechanism needs one and none is given."""
+DEFAULT_MECHANISM = next(iter(MECHANISMS))
+REPEATS = 5
+"""Data sets that are made up where nobody says how many."""
+KNOWN_TRUTH = "the network file's probabilities"
+NEEDS_DELTA = [name for name, entry in MECHANISMS.items() if entry.delta == "needed"]
+
+RelationName = Annotated[
+    str | None, typer.Option("--relation", help="add-remove, replace, or metric; the first two without it.")
+]
+Unit = Annotated[
+    str,
+    typer.Option(help=f"Of a metric: the change that has distance 1, such as '1 mmHg in one reading'. {AMOUNT_HELP}"),
+]
+
+
+Asked = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[QUERY|FILE]...", help="Questions that --within is about, as `query` takes them."),
+]
+Epsilon = Annotated[
+    str | None, typer.Option(help="Budget of the release, as decimal text; not with --within, which finds it.")
+]
+Within = Annotated[
+    float | None,
+    typer.Option(help="Find the epsilon at which 95 % intervals of the queries have at most this half-width."),
+]
+Picture = Annotated[
+    Path | None, typer.Option(help="With --within: SVG file of half-widths by epsilon, of the first mechanism.")
+]
+
+
+def plan(
+    records: Annotated[int, typer.Option(help="Number of records to make up; a public guess will do.")],
+    queries: Asked = None,
+    epsilon: Epsilon = None,
+    within: Within = None,
+    picture: Picture = None,
+    network: EitherNetwork = None,
+    design: DesignFile = None,
+    score: ScoreFile = None,
+    delta: Annotated[str, typer.Option(help="Delta of the release, for mechanisms that use one.")] = "0",
+    mechanism: Annotated[
+        str | None, typer.Option(help="One mechanism; all without it. planned shows its tables and budgets, too.")
+    ] = None,
+    option: Annotated[list[str] | None, typer.Option(help="Option of the one mechanism; repeatable.")] = None,
+    workload: Workload = None,
+    schema: SchemaFile = None,
+    relation: RelationName = None,
+    unit: Unit = "record",
+    repeats: Annotated[
+        int | None, typer.Option(help=f"Made-up data sets, {REPEATS} by default; not with --within.", min=1)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the made-up records and of the noise.")] = 0,
+    form: Format = None,
+    output: Output = None,
+    replace: Replace = False,
+    as_json: Json = False,
+) -> None:
+    """Show the error to expect of each mechanism, or the epsilon that buys an accuracy; reads no data, costs nothing.
+
+    Records are made up from the network file's probabilities, or, where it has none, from random ones; over a design
+    from random weights; of a family's --score from parameters that its prior draws.
+    """
+    outlet, rng = Outlet.of(form, output, replace, as_json), np.random.default_rng(seed)
+    _check_asked(epsilon, within, bool(queries) or picture is not None, (score, design, repeats) != (None,) * 3)
+    relations = _list_relations(relation)
+    promises = [dc.Guarantee(epsilon=epsilon or 1, delta=delta, relation=one, unit=unit) for one in relations]
+    if within is not None:
+        truth, source = _choose_truth(network, None, schema, rng)
+        chosen = _choose_mechanisms(truth, mechanism or DEFAULT_MECHANISM, option, workload, records)
+        wanted = Wanted([query for word in queries or () for query in queries_of(word)], within, picture, replace)
+        told, text = plan_within(wanted, truth, source == KNOWN_TRUTH, records, promises, chosen, rng)
+        told["source"] = source
+    elif score is not None:
+        _, drawing = score_of(score, mechanism, option, (network, design, schema, workload))
+        told, text = _plan_score(drawing, score, promises, records, repeats or REPEATS, rng)
+    else:
+        truth, source = _choose_truth(network, design, schema, rng)
+        chosen = _choose_mechanisms(truth, mechanism, option, workload, records)
+        asked = bool(workload), bool(workload) or any(given.startswith("records=") for given in option or ())
+        told, text = _plan_structure(truth, source, chosen, promises, records, repeats or REPEATS, rng, asked)
+        if workload and isinstance(truth, dc.Tables):
+            known, serves = source == KNOWN_TRUTH, chosen[DEFAULT_MECHANISM]
+            told["workload"], served = plan_workload(workload, truth, known, records, promises, serves, rng)
+            text += served
+    outlet.show({"records": records, "epsilon": epsilon, **told}, text, _list_plans(told))
+
+
+def audit(
+    mechanism: Annotated[str, typer.Argument(help="Name of a mechanism; see `release --help`.")],
+    epsilon: Annotated[str, typer.Option(help="Promise to hold it to, as decimal text.")] = "1",
+    delta: Annotated[
+        str | None,
+        typer.Option(help=f"0 without it, but {AUDITED_DELTA} for {', '.join(NEEDS_DELTA)}, which needs one."),
+    ] = None,
+    relation: RelationName = None,
+    unit: Unit = "record",
+    records: Annotated[int, typer.Option(help="Most records of a data set.")] = 3,
+    max_records: MaxRecords = 1,
+    weights: Weights = "record",
+    option: Annotated[list[str] | None, typer.Option(help="Option of the mechanism; repeatable.")] = None,
+    form: Format = None,
+    output: Output = None,
+    replace: Replace = False,
+    as_json: Json = False,
+) -> None:
+    """Measure what a mechanism reveals, on neighbouring data sets of tiny networks or designs; needs no data.
+
+    Under a metric data sets differ in one reading, and what is measured is for each unit by which it moves.
+    """
+    outlet = Outlet.of(form, output, replace, as_json)
+    if records < 1:
+        raise InputError(f"an audit needs data sets of at least one record, got {records}")
+    entry = registered(mechanism)
+    chosen = mechanism_of(entry, option, None, entry.needed)
+    given = delta if delta is not None else AUDITED_DELTA if entry.delta == "needed" else "0"
+    most = max_records or 1
+    policy = RecordsPolicy("error", "error", unit if most > 1 else None, most, weights or "record")
+    found: list[dc.results.Finding] = []
+    refused: dict[str, str] = {}
+    for each in _list_relations(relation):
+        promise = dc.Guarantee(epsilon=epsilon, delta=given, relation=each, unit=unit)
+        try:
+            found += dc.audit(chosen, promise, most=records, policy=policy)
+        except InputError as error:
+            refused[each] = str(error)
+    if not found:
+        raise InputError("; ".join(dict.fromkeys(refused.values())))
+    findings = [_document_finding(part, entry.over) for part in found]
+    told = {"mechanism": mechanism, "findings": findings, "refused": refused}
+    lines = [_print_findings(found, entry.over)]
+    lines += [] if chosen.only is None else unit_lines(found[0].guarantee, chosen.only.variables)
+    outlet.show(told, "\n".join(lines), [{"mechanism": mechanism, **finding} for finding in findings])
+    for relations, reason in refused.items():
+        say(f"discreet: not offered for {relations}: {reason}")
+    for part in found:
+        if part.leak:
+            say(f"discreet: {part.network}, {part.guarantee.relation}: {part.leak}")
+    if not all(part.holds for part in found):
+        raise typer.Exit(1)
+
+
+# ----------------------------------------------------------------------------------------------------------- helpers
+
+
+def _check_asked(epsilon: str | None, within: float | None, questions: bool, other: bool) -> None:
+    """Refuse both questions at once, neither, and what does not go with the one that is asked."""
+    if (epsilon is None) == (within is None):
+        raise InputError("name one of --epsilon, to see errors, and --within, to find the epsilon")
+    if within is None and questions:
+        raise InputError("queries and --picture are for --within; --workload says what a budget is spent on")
+    if within is not None and other:
+        raise InputError("--within plans for a network: leave out --score, --design and --repeats")
+
+
+def _list_plans(told: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """List the rows of a plan: of each mechanism and relation its errors, or what each question needs."""
+    if "plans" in told and "within" in told:
+        return [
+            {"relation": plan["relation"], "mechanism": plan["mechanism"], **question}
+            for plan in told["plans"]
+            for question in plan["questions"]
+        ]
+    return [
+        {**{name: value for name, value in part.items() if name != "errors"}, **more}
+        for part in told["expected"]
+        for more in [{"parameter": name, "error": error} for name, error in part.get("errors", {}).items()] or [{}]
+    ]
+
+
+def _list_relations(name: str | None) -> list[dc.Relation]:
+    """List the one that is named, or both that are about records."""
+    return list(dc.tools.RECORD_RELATIONS) if name is None else [dc.Relation(name)]
+
+
+def _plan_structure(
+    truth: dc.Tables | dc.Design,
+    source: str,
+    chosen: Mapping[str, dc.tools.Mechanism[Any, Any, Any, Any]],
+    promises: Sequence[dc.Guarantee],
+    records: int,
+    repeats: int,
+    rng: np.random.Generator,
+    asked: tuple[bool, bool],
+) -> tuple[dict[str, Any], str]:
+    """Plan over a network or a design; asked is whether a workload was, and that or a size."""
+    from discreet.verify.plan import plan as plan_errors
+
+    over: Over = "network" if isinstance(truth, dc.Tables) else "design"
+    found: list[tuple[dc.Relation, dc.results.Expected]] = []
+    plans: dict[dc.Guarantee, dc.kinds.PlannedNoise | dc.kinds.AuditNoise] = {}
+    for promise in promises:
+        compared = plan_errors(truth, promise, records, rng=rng, repeats=repeats, mechanisms=chosen)
+        found += [(promise.relation, part) for part in compared]
+        if isinstance(truth, dc.Tables) and list(chosen) == [DEFAULT_MECHANISM]:
+            prior = dc.Dirichlet.uniform(truth.network)
+            plans[promise] = chosen[DEFAULT_MECHANISM].calibrate(truth.network, prior, promise)
+    told: dict[str, Any] = {
+        "source": source,
+        "expected": [_document_expected(each, part, over) for each, part in found],
+    }
+    text = _print_expected(found, over) + f"\n\n{records:,} records made up from {source}, {repeats} times"
+    if isinstance(truth, dc.Tables):
+        told |= documents.origin_document([truth.network])
+        text = "\n".join([text, *origin_lines(truth.network)])
+    if plans:
+        told["plans"] = {promise.relation.value: plan_summary(plan) for promise, plan in plans.items()}
+    for promise, plan in plans.items():
+        text += _print_plan(prior, promise, plan, records, *asked)
+    return told, text
+
+
+def _plan_score(
+    mechanism: dc.tools.Mechanism[Any],
+    score: Path,
+    promises: Sequence[dc.Guarantee],
+    records: int,
+    repeats: int,
+    rng: np.random.Generator,
+) -> tuple[dict[str, Any], str]:
+    """Plan draws among a score's candidates."""
+    from discreet.verify.plan_score import plan_score
+
+    read = dc.scores.read_score_file(str(score))
+    scores = read.table if isinstance(read, dc.scores.Family) else read
+    told, rows = [], []
+    for promise in promises:
+        for part in plan_score(mechanism, scores, promise, records, rng=rng, repeats=repeats):
+            errors = dict(zip(part.names, part.errors.tolist(), strict=True))
+            told.append({"relation": promise.relation, "mechanism": part.mechanism, "errors": errors})
+            rows += [(promise.relation, part.mechanism, name, f"{error:.4g}") for name, error in errors.items()]
+    law = scores.log_law is not None
+    what = ("parameter", "mean error") if law else ("", "score of a record, below the best candidate's")
+    source = "parameters that the prior draws" if law else "random probabilities"
+    lines = [table(("relation", "mechanism", *what), rows), ""]
+    lines.append(f"{records:,} records made up from {source}, {repeats} times; a draw is taken as it is")
+    lines += unit_lines(promises[0], scores.network.variables)
+    return {"source": source, "expected": told}, "\n".join(lines)
+
+
+def _choose_truth(
+    network: str | None, design: Path | None, schema: Path | None, rng: np.random.Generator
+) -> tuple[dc.Tables | dc.Design, str]:
+    """Choose what records are made up from, and its name: a network's probabilities, or random ones, or a design."""
+    structure = structure_of(network, design, schema)
+    if isinstance(structure, dc.Design):
+        return structure, "random weights"
+    with suppress(InputError):
+        read = dc.Tables.read(str(network))
+        # A word such as `none` is no file, whatever is called so.
+        if read.network.parents == structure.parents:
+            return dc.Tables(structure, dict(read)), KNOWN_TRUTH
+    drawn = dc.Dirichlet.uniform(structure).draw(1, rng=rng)
+    return dc.Tables(structure, {node: table[..., 0] for node, table in drawn.items()}), "random probabilities"
+
+
+def _choose_mechanisms(
+    truth: dc.Tables | dc.Design,
+    mechanism: str | None,
+    option: list[str] | None,
+    workload: list[str] | None,
+    records: int,
+) -> dict[str, dc.tools.Mechanism[Any, Any, Any, Any]]:
+    """Choose the mechanism that is named, or all that fit, with what they need to be tried at all."""
+    if option and mechanism is None:
+        raise InputError("name the --mechanism that the options are for")
+    structure = truth.network if isinstance(truth, dc.Tables) else truth
+    chosen = {}
+    for entry in [registered(mechanism, structure)] if mechanism else fitting(structure).values():
+        stands = {**entry.needed, **({"records": str(records)} if "records" in entry.needed else {})}
+        queries = workload if mechanism or entry.name == DEFAULT_MECHANISM else None
+        chosen[entry.name] = mechanism_of(entry, option, queries, stands)
+    return chosen
+
+
+def _document_expected(relation: dc.Relation, part: dc.results.Expected, over: Over) -> dict[str, Any]:
+    """Write what to expect of one mechanism as JSON."""
+    names = {"network": ("cells", "marginals"), "design": ("weights", "predictions")}[over]
+    return {
+        "relation": relation,
+        "mechanism": part.mechanism,
+        "delta": as_text(part.guarantee.delta) if part.guarantee else None,
+        names[0]: None if part.refused else part.cells,
+        names[1]: None if part.refused or np.isnan(part.marginals) else part.marginals,
+        "refused": part.refused,
+    }
+
+
+def _print_expected(found: list[tuple[dc.Relation, dc.results.Expected]], over: Over) -> str:
+    """Write what to expect of every mechanism as a table."""
+    rows = [
+        (each, part.mechanism, part.refused or f"{part.cells:.4f}", "" if part.refused else f"{part.marginals:.4f}")
+        for each, part in found
+    ]
+    errors = {
+        "network": ("mean error of table entries", "of single variables"),
+        "design": ("mean error of scaled weights", "of predictions"),
+    }[over]
+    return table(("relation", "mechanism", *errors), rows)
+
+
+def _print_plan(
+    prior: dc.Dirichlet,
+    promise: dc.Guarantee,
+    plan: dc.kinds.PlannedNoise | dc.kinds.AuditNoise,
+    records: int,
+    asked: bool,
+    guessed: bool,
+) -> str:
+    """Write a plan with its audit, and what planning for so many records would leave out, where none were named."""
+    first = plan.plan if isinstance(plan, dc.kinds.AuditNoise) else plan
+    idle = promise.delta and first.noise == "discrete_laplace"
+    text = f"\n\nplan, {promise.relation}{f' ({UNUSED_DELTA})' if idle else ''}:\n\n{plan_lines(prior.network, first)}"
+    if isinstance(plan, dc.kinds.AuditNoise) and not asked:
+        text += f"\n\n{audit_lines(prior.network, plan, records)}"
+    return text if guessed else text + _print_smaller(prior, promise, records, first)
+
+
+def _print_smaller(prior: dc.Dirichlet, promise: dc.Guarantee, records: int, plan: dc.kinds.PlannedNoise) -> str:
+    """Write what planning for so many records would leave out, where it would."""
+    network = prior.network
+    smaller = dc.planned(records=records, audit=0).calibrate(network, prior, promise)
+    if not isinstance(smaller, dc.kinds.PlannedNoise) or set(smaller.scales) == set(plan.scales):
+        return ""
+    large = partly_measured_families(network, smaller.scales)
+    return (
+        f"\n\n{len(large)} families are too large for {records:,} records at this budget. With --option "
+        f"records={records} they are measured without some parents, and all others better: {listed(large)}"
+    )
+
+
+def _document_finding(part: dc.results.Finding, over: Over) -> dict[str, Any]:
+    """Write what an audit found on one network as JSON."""
+    return {
+        over: part.network,
+        "relation": part.guarantee.relation,
+        "unit": part.guarantee.unit,
+        "promised": as_text(part.guarantee.epsilon),
+        "delta": as_text(part.guarantee.delta),
+        "measured": part.measured if math.isfinite(part.measured) else None,
+        "leak": part.leak or None,
+        "exact": part.exact,
+        "how": part.how,
+        "pairs": part.pairs,
+        "holds": part.holds,
+    }
+
+
+def _print_findings(found: list[dc.results.Finding], over: Over) -> str:
+    """Write what an audit found as a table."""
+    rows = [
+        (part.network, part.guarantee.relation, as_text(part.guarantee.epsilon), f"{part.measured:.6f}",
+         part.how, str(part.pairs),
+         "NO" if not part.holds else "yes" if part.exact else "not refuted")
+        for part in found
+    ]  # fmt: skip
+    text = table((over, "relation", "promised", "measured", "how", "pairs", "holds"), rows)
+    changes = {part.guarantee.unit for part in found if part.guarantee.relation is dc.Relation.METRIC}
+    told = [f"promised and measured for each change of {unit}, rounded up; not for a record" for unit in changes]
+    return "\n".join([text, *told])

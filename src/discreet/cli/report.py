@@ -1,0 +1,183 @@
+"""What a person reads: aligned text and one-line summaries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import discreet as dc
+from discreet.cli.terminal import table
+from discreet.errors import printable
+from discreet.privacy.guarantee import as_text
+from discreet.releases.codec import encode
+from discreet.releases.kinds.audited_tables import pairs_beyond
+from discreet.releases.kinds.noisy_counts import TableNoise
+from discreet.releases.kinds.noisy_tables import PlannedNoise, measured_part, star_scopes
+from discreet.theory.audit_size import all_pairs, audit_of, chosen_pairs
+from discreet.theory.bounds import largest_integer_noise
+from discreet.theory.star_cover import shared_by
+from discreet.util.lazy_imports import import_late
+
+if TYPE_CHECKING:
+    from discreet.privacy.ledger_balance import Balance
+documents = import_late("discreet.queries.documents")
+
+UNUSED_DELTA = "the delta is charged and not used: Laplace noise has less error here, so leave the delta out"
+
+
+DROPPED_RECORDS = (
+    "incomplete records were dropped: answers are of those that are complete, and wrong for all if gaps depend on what "
+    "was seen; --missing keep reads them as well"
+)
+EXCEEDED_CHANCE = 0.05
+"""Chance that some noise is larger than the bound that is shown."""
+
+
+def release_lines(release: dc.Release, balance: Balance) -> str:
+    """What a release cost, how large its noise is, and where it says little; nothing here comes from the records."""
+    limit = balance.limit
+    lines = [
+        f"released {release.id}: {release.guarantee}",
+        *release.unit_lines,
+        f"spent epsilon {as_text(balance.epsilon_spent)} of {as_text(limit.epsilon)}, "
+        f"left {as_text(balance.epsilon_left)}"
+        + (f"; delta left {as_text(balance.delta_left)}" if limit.delta else ""),
+        _describe_noise(release),
+        *([DROPPED_RECORDS] if release.policy.missing == "drop" else []),
+        *(() if release.over_design else origin_lines(release.network)),
+    ]
+    if isinstance(release.payload, dc.kinds.ChosenNetwork):
+        lines += [f"{parent} -> {child}" for parent, child in release.payload.chosen.arcs]
+    if not release.payload.measurements:
+        return "\n".join(map(printable, lines))
+    below = dc.tools.rows_below_noise(release)
+    if below:
+        named = ", ".join(f"{node} {few} of {all_}" for node, (few, all_) in list(below.items())[:8])
+        more = f", and {len(below) - 8} more families" if len(below) > 8 else ""
+        lines.append(f"rows below the noise (their total is smaller than its standard deviation): {named}{more}")
+    else:
+        lines.append("no row is below the noise")
+    lines.append(f"network: {dc.fit(release)}")
+    return "\n".join(map(printable, lines))
+
+
+def release_summary(release: dc.Release, balance: Balance) -> dict[str, object]:
+    """The same as `release_lines` says, for JSON."""
+    promise = release.guarantee
+    summary: dict[str, object] = {
+        "id": release.id,
+        "epsilon": as_text(promise.epsilon),
+        "spent": as_text(balance.epsilon_spent),
+        "left": as_text(balance.epsilon_left),
+        "mechanism": release.mechanism,
+        "delta": as_text(promise.delta),
+        "guarantee": str(promise),
+        **({"unit": release.unit_lines} if release.unit_lines else {}),
+    }
+    if isinstance(release.payload, dc.kinds.ChosenNetwork):
+        arcs = [list(arc) for arc in release.payload.chosen.arcs]
+        return {**summary, "arcs": arcs, "calibration": encode(release.calibration)}
+    if release.over_design:
+        return {**summary, "calibration": encode(release.calibration)}
+    if isinstance(release.payload, dc.kinds.NoisyCounts):
+        summary["scales"] = dict(release.payload.scales)
+    if isinstance(release.calibration, dc.kinds.PlannedNoise | dc.kinds.AuditNoise):
+        summary["plan"] = plan_summary(release.calibration)
+    if isinstance(release.payload, dc.kinds.AuditedTables):
+        payload = release.payload
+        summary["audit"] = {"pairs": list(map(list, payload.pairs)), "chosen": payload.chosen, "scale": payload.scale}
+    below = {node: list(rows) for node, rows in dc.tools.rows_below_noise(release).items()}
+    return {
+        **summary,
+        **documents.origin_document([release.network]),
+        "rows_below_noise": below,
+        "fit": documents.fit_document(dc.fit(release)),
+    }
+
+
+def origin_lines(*networks: dc.Network) -> list[str]:
+    """That networks were learned from the records, and what it cost beside their releases; nothing of public ones."""
+    return list(dict.fromkeys(f"network: {network.learned}" for network in networks if network.learned))
+
+
+def plan_summary(plan: dc.kinds.PlannedNoise | dc.kinds.AuditNoise) -> dict[str, object]:
+    """A plan as JSON; of an audited one the first stage, and what the second may cost."""
+    if isinstance(plan, dc.kinds.AuditNoise):
+        pilot = {} if plan.total_epsilon is None else {"records_epsilon": as_text(plan.total_epsilon)}
+        return {**plan_summary(plan.plan), "audit": {"epsilon": as_text(plan.second), **pilot}}
+    return {
+        "noise": plan.noise,
+        "tables": [
+            {"variables": list(scope), "budget": as_text(budget), "scale": plan.scales[scope]}
+            | ({"star": plan.stars[scope]} if scope in plan.stars else {})
+            for scope, budget in plan.budgets.items()
+        ],
+        "expected": dict(plan.expected),
+    }
+
+
+def audit_lines(network: dc.Network, plan: dc.kinds.AuditNoise, records: int) -> str:
+    """What the second stage would measure of so many records.
+
+    Args:
+        network: of the release.
+        plan: of its two stages.
+        records: a guess.
+    """
+    candidates = len(pairs_beyond(all_pairs(network), plan.plan.scales))
+    number, gaussian = audit_of(records, candidates, plan.second, plan.rho, plan.sensitivity)
+    how = "all" if number == candidates else f"{chosen_pairs(number, candidates)} by misfit, the others at random"
+    noise = ", Gaussian noise" if gaussian else ""
+    pairs = (
+        f"{number} of them ({how}{noise})" if number else "none of them: too few records, and the plan gets that, too"
+    )
+    counted = "" if plan.total_epsilon is None else f", and {float(plan.total_epsilon):.4g} for the number of records"
+    return f"{candidates} pairs of variables lie in no table; epsilon {as_text(plan.second)} is for {pairs}{counted}"
+
+
+def plan_lines(network: dc.Network, plan: PlannedNoise) -> str:
+    """The tables of a planned release with their budgets, and the error to expect of every family."""
+    budget, kind = ("epsilon", "Laplace") if plan.noise == "discrete_laplace" else ("rho", "Gaussian")
+    families = [
+        (_describe_family(network, node, measured_part(network, plan.scales, node)[:-1]),
+         f"{network.cells(network.family(node)):,}", f"{error:.4g}")
+        for node, error in plan.expected.items()
+    ]  # fmt: skip
+    return "\n\n".join(
+        (
+            table(("table", "cells", "star", budget, f"scale of the {kind} noise"), _list_tables(network, plan)),
+            table(("family", "cells", "expected error of a cell, in records"), families),
+        )
+    )
+
+
+def _describe_family(network: dc.Network, node: str, kept: Sequence[str]) -> str:
+    """Describe a node and its parents, and which of them its table is measured without."""
+    words = f"{node} given {', '.join(kept)}" if kept else node
+    left = [name for name in network.parents[node] if name not in kept]
+    return f"{words} (without {', '.join(left)})" if left else words
+
+
+def _list_tables(network: dc.Network, plan: PlannedNoise) -> list[tuple[str, ...]]:
+    """List tables, entries, what their noise agrees on, budgets and scales; of a star the first has all the budget."""
+    heads = {star[0]: f"agrees on {', '.join(shared_by(star))}" for star in star_scopes(plan.stars)}
+    rows: list[tuple[str, ...]] = []
+    for scope, budget in plan.budgets.items():
+        head, inside = heads.get(scope), scope in plan.stars
+        spent = "with it" if inside and head is None else f"{float(budget):.4g}"
+        star = head or ("likewise" if inside else "")
+        rows.append((", ".join(scope), f"{network.cells(scope):,}", star, spent, f"{plan.scales[scope]:.4g}"))
+    return rows
+
+
+def _describe_noise(release: dc.Release) -> str:
+    """Describe how large the noise is, in the unit of what was released, and what follows from it."""
+    calibration, line = release.calibration, release.payload.summary(release.calibration)
+    if isinstance(calibration, TableNoise):
+        cells = sum(math.prod(release.network.shape(node)) for node in calibration.scales)
+        largest = largest_integer_noise(cells, max(calibration.scales.values()), EXCEEDED_CHANCE)
+        line += f"; in all {cells:,} cells at most {largest:,}, with probability {1 - EXCEEDED_CHANCE:.0%}"
+    if isinstance(calibration, PlannedNoise) and calibration.noise == "discrete_laplace" and release.guarantee.delta:
+        line += f"; {UNUSED_DELTA}"
+    return line

@@ -1,0 +1,1 @@
+"""Text, HTML, SVG and plots of results and networks."""

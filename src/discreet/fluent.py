@@ -1,0 +1,37 @@
+"""Where the methods stand that a room below declares: what is written in one line, whatever floor it takes."""
+
+from discreet.util.attached import attach
+
+attach(
+    {
+        "Framed.to_frame": "discreet.display.interval_tables:frame_of_result",
+        "Intervals._repr_html_": "discreet.display.interval_tables:html_of_result",
+        "Intervals.plot": "discreet.display.interval_tables:plot_result",
+        "Network._repr_html_": "discreet.display.network_svg:network_html",
+        "Network.from_networkx": "discreet.formats.conversions:network_of_networkx",
+        "Network.from_pgmpy": "discreet.formats.conversions:network_of_pgmpy",
+        "Network.from_pyagrum": "discreet.formats.conversions:network_of_pyagrum",
+        "Network.plot": "discreet.display.network_plot:plot_network",
+        "Network.read": "discreet.formats.network_files:read_structure",
+        "Network.summary": "discreet.display.network_svg:network_summary",
+        "Network.to_networkx": "discreet.formats.conversions:networkx_of",
+        "Network.to_pgmpy": "discreet.formats.conversions:pgmpy_of",
+        "Network.to_pyagrum": "discreet.formats.conversions:pyagrum_of",
+        "Network.to_svg": "discreet.display.network_svg:network_svg",
+        "Network.to_text": "discreet.display.network_svg:network_text",
+        "Network.write": "discreet.formats.network_files:write_structure",
+        "PosteriorDraws.answer": "discreet.queries.query:answer",
+        "PosteriorDraws.load": "discreet.posterior.stored:load_draws",
+        "PosteriorDraws.marginals": "discreet.queries.query:marginals",
+        "PosteriorDraws.save": "discreet.posterior.stored:save_draws",
+        "Release.posterior": "discreet.posterior.methods:noise_aware",
+        "Tables.from_pgmpy": "discreet.formats.conversions:tables_of_pgmpy",
+        "Tables.from_pyagrum": "discreet.formats.conversions:tables_of_pyagrum",
+        "Tables.read": "discreet.formats.network_files:read_tables",
+        "Tables.text": "discreet.formats.network_files:tables_text",
+        "Tables.to_frame": "discreet.display.interval_tables:frame_of",
+        "Tables.to_pgmpy": "discreet.formats.conversions:pgmpy_of_tables",
+        "Tables.to_pyagrum": "discreet.formats.conversions:pyagrum_of_tables",
+        "Tables.write": "discreet.formats.network_files:write_tables",
+    }
+)

@@ -1,0 +1,1 @@
+"""Files of what is public: networks, tables, projects, scores."""

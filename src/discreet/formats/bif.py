@@ -1,0 +1,444 @@
+"""Bayesian Interchange Format: read what is really out there. `bif_writing.py` writes what every reader accepts.
+
+`xmlbif.py` has the same content in XML, and `network_files.py` tells which of the two a file is.
+
+The grammar is that of BIF 0.15 with what real files add: state names that are no identifiers (`<5`, `Asy/Patch`,
+`>=7.5`), quoted names, property lines, comments, `default` and `table` entries, commas or blanks between numbers.
+A conditional `table` lists the child slowest and the last parent fastest, as in BIF 0.15. A probability block without
+entries declares structure only. Bounds and bins of a numeric variable live in the comments `// discreet-bounds` and
+`// discreet-bins` of its block (in files of old, in properties of these names), that the last state says that a value
+is missing in `// discreet-missing`, what is said of the network in comments `// discreet:` of its own.
+
+The text may come from anybody: it is read as it is parsed, in time and memory that are proportional to its length, and
+tables are made only after all of them together were found to fit (`limits.py`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+
+from discreet.errors import InputError, listed, shortened, shown
+from discreet.formats.bif_content import NUMERIC_NOTES, Bif, are_probabilities, noted_variable, scaled_row
+from discreet.model.schema import Variable, table_cells
+from discreet.util.arrays import Floats
+from discreet.util.limits import (
+    NETWORK_BYTES,
+    PARENTS,
+    STATES,
+    STATES_IN_ALL,
+    VARIABLES,
+    at_most,
+    free_cells,
+)
+
+BIF_TOKEN = re.compile(
+    r"""(?P<skip>(?:\s++|//(?!\ discreet[:-])[^\n]*+|/\*.*?\*/)++)|//\ discreet(?P<note>[:-][^\n]*+)|(?P<open>/\*)
+    |"(?P<quoted>[^"\n]*+)"|(?P<mark>[{}()\[\],;|])|(?P<word>[^\s{}()\[\],;|"]++)""",
+    re.DOTALL | re.VERBOSE,
+)
+"""A comment that is not closed is a fault at once: to take it for words would search the rest for its end each time."""
+PLAIN_NUMBERS = re.compile(r'[^{}()\[\]|"/;]*+;')
+"""Numbers up to their semicolon, and nothing that could be a name or comment."""
+
+
+def parse_bif(text: str, *, where: str = "BIF text") -> Bif:
+    """Parse BIF text.
+
+    Args:
+        text: the file's content.
+        where: named in errors.
+
+    Returns:
+        Variables, parents and probabilities.
+
+    Raises:
+        InputError: not BIF, or more than `limits.py` allows; the message has the line number.
+
+    Source:
+        F. Cozman, The Interchange Format for Bayesian Networks, version 0.15.
+
+    Example:
+        >>> bif = parse_bif('variable wet { type discrete [ 2 ] { no, yes }; } probability ( wet ) { table 0.7, 0.3; }')
+        >>> bif.variables[0].states, bif.arrays["wet"].tolist()
+        (('no', 'yes'), [0.7, 0.3])
+    """
+    at_most(NETWORK_BYTES, text, "characters of BIF")
+    return _Parser(text, where).file()
+
+
+class _Token(NamedTuple):
+    """One word, quoted name or mark, and its place in the text; `raw` is what follows the word `property`."""
+
+    text: str
+    at: int
+    mark: bool
+    raw: str = ""
+
+
+Row = tuple[tuple[float, ...], int]
+"""Numbers, and their place in the text."""
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A probability block before its rows are looked up."""
+
+    node: str
+    parents: tuple[str, ...]
+    at: int
+    rows: tuple[tuple[tuple[str, ...], Row], ...]
+    table: Row | None
+    default: Row | None
+
+    @property
+    def entries(self) -> bool:
+        """Whether the block has probabilities."""
+        return bool(self.rows) or self.table is not None or self.default is not None
+
+
+class _Parser:
+    """Recursive descent over the tokens of one text, which are made one by one."""
+
+    def __init__(self, text: str, where: str) -> None:
+        self.where = shortened(where)
+        self.text = text
+        self.at = 0
+        self.ahead: _Token | None = None
+        self.last = 0
+        self.notes: list[tuple[str, int]] = []
+        self.states = 0
+
+    def fail(self, at: int, message: str) -> NoReturn:
+        """Refuse the text."""
+        raise InputError(f"{self.where}, line {self.text.count(chr(10), 0, at) + 1}: {message}")
+
+    # -------------------------------------------------------------------------------------------- tokens
+
+    def scan(self) -> _Token | None:
+        """The next token of the text, or None at its end; notes of ours on the way are kept."""
+        while self.at < len(self.text):
+            at = self.at
+            match = BIF_TOKEN.match(self.text, at)
+            if match is None:
+                self.fail(at, "a quote that is not closed")
+            self.at = match.end()
+            kind = match.lastgroup
+            if kind == "word" and match["word"] == "property":
+                return self.scan_property(at)
+            if kind == "note":
+                self.notes.append((match["note"].strip(), at))
+            elif kind == "open":
+                self.fail(at, "a comment that is not closed by '*/'")
+            elif kind != "skip":
+                return _Token(match[str(kind)], at, kind == "mark")
+        return None
+
+    def scan_property(self, at: int) -> _Token:
+        """A property is kept raw, up to its semicolon, because anything may stand in it."""
+        end = self.text.find(";", self.at)
+        if end < 0:
+            self.fail(at, "a property that does not end with ';'")
+        raw = _strip_quotes(self.text[self.at : end].strip())
+        self.at = end
+        return _Token("property", at, False, raw)
+
+    def more(self) -> bool:
+        """Whether there is another token."""
+        if self.ahead is None:
+            self.ahead = self.scan()
+        return self.ahead is not None
+
+    def peek(self) -> _Token:
+        """The next token; an error at the end of the text."""
+        if not self.more() or self.ahead is None:
+            self.fail(self.last, "the file ends too early; is a '}' missing?")
+        return self.ahead
+
+    def next(self) -> _Token:
+        """Take the next token."""
+        token = self.peek()
+        self.ahead, self.last = None, token.at
+        return token
+
+    def expect(self, *marks: str) -> _Token:
+        """Take one of these marks or keywords."""
+        token = self.next()
+        if token.text not in marks:
+            self.fail(token.at, f"expected {' or '.join(map(repr, marks))}, got {shown(token.text)}")
+        return token
+
+    def take(self, mark: str) -> bool:
+        """Take a mark if it comes next."""
+        if self.more() and self.peek().mark and self.peek().text == mark:
+            self.next()
+            return True
+        return False
+
+    def name(self, what: str) -> _Token:
+        """Take a name."""
+        token = self.next()
+        if token.mark or not token.text:
+            self.fail(token.at, f"expected {what}, got {shown(token.text)}")
+        return token
+
+    def names_until(self, mark: str, what: str, limit: int) -> tuple[str, ...]:
+        """Take names, separated by commas or blanks, and the closing mark."""
+        names: list[str] = []
+        while not self.take(mark):
+            if not self.take(","):
+                names.append(self.name(what).text)
+                self.limit(limit, len(names), f"names where {what} was expected")
+        return tuple(names)
+
+    def limit(self, most: int, found: int, what: str) -> None:
+        """Refuse what is too many."""
+        try:
+            at_most(most, found, what)
+        except InputError as error:
+            self.fail(self.last, str(error))
+
+    def numbers(self) -> Row:
+        """Take numbers up to the semicolon."""
+        at = self.last
+        plain = PLAIN_NUMBERS.match(self.text, self.at) if self.ahead is None else None
+        if plain is not None:
+            try:
+                numbers = tuple(map(float, plain.group()[:-1].replace(",", " ").split()))
+            except ValueError:
+                numbers = (math.nan,)
+            if are_probabilities(numbers):
+                self.at = plain.end()
+                return numbers, at
+        return self.odd_numbers(), at
+
+    def odd_numbers(self) -> tuple[float, ...]:
+        """Take numbers one by one: comments or quotes stand between them, or a fault is to be named."""
+        numbers: list[float] = []
+        while not self.take(";"):
+            if self.take(","):
+                continue
+            token = self.name("a probability")
+            try:
+                numbers.append(float(token.text))
+            except ValueError:
+                self.fail(token.at, f"expected a probability, got {shown(token.text)}")
+            if not are_probabilities(numbers[-1:]):
+                self.fail(token.at, f"a probability must lie between 0 and 1, got {shortened(token.text)}")
+        return tuple(numbers)
+
+    # -------------------------------------------------------------------------------------------- blocks
+
+    def file(self) -> Bif:
+        """The whole file."""
+        name, properties = "unknown", tuple[str, ...]()
+        variables, blocks = dict[str, Variable](), dict[str, _Block]()
+        while self.more():
+            token = self.expect("network", "variable", "probability")
+            if token.text == "network":
+                name = "unknown" if self.peek().mark else self.name("the network's name").text
+                properties += self.network()
+            elif token.text == "variable":
+                variable = self.variable()
+                if variable.name in variables:
+                    self.fail(token.at, f"variable {shown(variable.name)} is declared twice")
+                variables[variable.name] = variable
+                self.limit(VARIABLES, len(variables), "variables")
+            else:
+                block = self.probability(token.at)
+                if block.node in blocks:
+                    self.fail(token.at, f"variable {shown(block.node)} has two probability blocks")
+                blocks[block.node] = block
+        if not variables:
+            raise InputError(f"{self.where}: no variable block; is this a BIF file?")
+        self.check_names(variables, blocks)
+        self.check_cells(variables, blocks)
+        arrays = {node: self.array(variables, blocks[node]) for node in variables if blocks[node].entries}
+        parents = {node: blocks[node].parents for node in variables}
+        return Bif(tuple(variables.values()), parents, arrays, name, properties)
+
+    def check_names(self, variables: Mapping[str, Variable], blocks: Mapping[str, _Block]) -> None:
+        """Refuse blocks of undeclared variables, and variables without a block."""
+        for block in blocks.values():
+            for known in (block.node, *block.parents):
+                if known not in variables:
+                    self.fail(
+                        block.at, f"probability of {shown(block.node)} names an undeclared variable {shown(known)}"
+                    )
+        for node in variables:
+            if node not in blocks:
+                raise InputError(f"{self.where}: variable {shown(node)} has no probability block; add one")
+
+    def network(self) -> tuple[str, ...]:
+        """`{ properties }`: what files of old say as properties, and ours in comments."""
+        self.expect("{")
+        self.notes.clear()
+        found: list[tuple[int, str]] = []
+        while not self.take("}"):
+            found.append((self.peek().at, self.property()))
+        found += [(at, note[1:].strip()) for note, at in self.notes if note.startswith(":")]
+        return tuple(text for _, text in sorted(found))
+
+    def property(self) -> str:
+        """`property anything ;`."""
+        token = self.expect("property")
+        self.expect(";")
+        return token.raw
+
+    def variable(self) -> Variable:
+        """`variable NAME { type discrete [ K ] { states }; properties }`."""
+        name = self.name("a variable's name")
+        self.expect("{")
+        self.notes.clear()
+        states: tuple[str, ...] = ()
+        numeric: dict[str, tuple[float, ...]] = {}
+        while not self.take("}"):
+            if self.peek().text == "type":
+                again = self.next()
+                if states:
+                    self.fail(again.at, f"variable {shown(name.text)} has two types")
+                states = self.type(name.text)
+            else:
+                at = self.peek().at
+                self.read_numeric(self.property(), at, numeric)
+        for note, at in self.notes:
+            self.read_numeric(f"discreet{note}", at, numeric)
+        if not states:
+            self.fail(name.at, f"variable {shown(name.text)} declares no states")
+        self.states += len(states)
+        self.limit(STATES_IN_ALL, self.states, "states of all variables")
+        try:
+            return noted_variable(name.text, states, numeric)
+        except InputError as error:
+            self.fail(name.at, str(error))
+
+    def type(self, variable: str) -> tuple[str, ...]:
+        """`discrete [ K ] { states };` after the word `type`."""
+        self.expect("discrete")
+        declared = None
+        if self.take("["):
+            size = self.name("the number of states")
+            if not size.text.isdecimal() or len(size.text) > 9:
+                self.fail(size.at, f"expected the number of states of {shown(variable)}, got {shown(size.text)}")
+            declared = int(size.text)
+            self.limit(STATES, declared, "states of a variable")
+            self.expect("]")
+        start = self.expect("{")
+        states = self.names_until("}", "a state", STATES)
+        self.take(";")
+        if declared is not None and declared != len(states):
+            self.fail(start.at, f"variable {shown(variable)} declares {declared} states but names {len(states)}")
+        return states
+
+    def read_numeric(self, text: str, at: int, numeric: dict[str, tuple[float, ...]]) -> None:
+        """Keep bounds or bins, or that the last state is no value; other properties say nothing that is used."""
+        key, _, value = text.partition(" ")
+        if key in NUMERIC_NOTES:
+            numeric[key] = self.floats(value, at)
+
+    def floats(self, text: str, at: int) -> tuple[float, ...]:
+        """Read the numbers of a comment such as `discreet-bounds`."""
+        try:
+            return tuple(float(word) for word in text.replace(",", " ").split())
+        except ValueError:
+            self.fail(at, f"expected numbers, got {shown(text)}")
+
+    def probability(self, at: int) -> _Block:
+        """`probability ( NODE | PARENTS ) { entries }`."""
+        self.expect("(")
+        node = self.name("a variable's name").text
+        self.take("|")
+        parents = self.names_until(")", "a parent", PARENTS)
+        self.expect("{")
+        rows: list[tuple[tuple[str, ...], Row]] = []
+        single: dict[str, Row] = {}
+        while not self.take("}"):
+            token = self.peek()
+            if token.mark:
+                self.expect("(")
+                states = self.names_until(")", "a parent's state", PARENTS)
+                rows.append((states, self.numbers()))
+            elif token.text == "property":
+                self.property()
+            else:
+                self.expect("table", "default")
+                if token.text in single:
+                    self.fail(token.at, f"{shown(node)} has two {token.text!r} entries")
+                single[token.text] = self.numbers()
+        return _Block(node, parents, at, tuple(rows), single.get("table"), single.get("default"))
+
+    # -------------------------------------------------------------------------------------------- tables
+
+    def check_cells(self, variables: Mapping[str, Variable], blocks: Mapping[str, _Block]) -> None:
+        """Refuse tables that are too large, one by one and all together, before the first is made."""
+        total = 0
+        for block in blocks.values():
+            if block.entries:
+                try:
+                    total += table_cells(variables[name].size for name in (*block.parents, block.node))
+                    at_most(free_cells(len(self.text)), total, "cells of all tables")
+                except InputError as error:
+                    self.fail(block.at, f"{shown(block.node)}: {error}; give it fewer parents")
+
+    def array(self, variables: Mapping[str, Variable], block: _Block) -> Floats:
+        """The table of a block."""
+        *parent_shape, size = (variables[name].size for name in (*block.parents, block.node))
+        if block.table is not None:
+            return self.whole(block, tuple(parent_shape), size)
+        array = np.full((*parent_shape, size), np.nan)
+        if block.default is not None:
+            array[...] = self.row(block.default, block.node, size)
+        seen: set[tuple[int, ...]] = set()
+        for states, row in block.rows:
+            index = self.codes(variables, block, states, row[1])
+            if index in seen:
+                self.fail(row[1], f"{shown(block.node)} has two rows for ({listed(states)})")
+            seen.add(index)
+            array[index] = self.row(row, block.node, size)
+        empty = np.isnan(array[..., 0])
+        if empty.any():
+            index = tuple(int(i) for i in np.unravel_index(int(np.argmax(empty)), empty.shape))
+            names = listed(variables[p].states[i] for p, i in zip(block.parents, index, strict=True))
+            self.fail(block.at, f"{shown(block.node)} has no row for ({names}); add it or a default")
+        return array
+
+    def whole(self, block: _Block, parent_shape: tuple[int, ...], size: int) -> Floats:
+        """The table of a block that lists it as one, the child slowest."""
+        assert block.table is not None
+        numbers, at = block.table
+        if block.rows or block.default is not None:
+            self.fail(at, f"{shown(block.node)} has a 'table' and other entries; keep one of them")
+        cells = math.prod((*parent_shape, size))
+        if len(numbers) != cells:
+            self.fail(at, f"the table of {shown(block.node)} needs {cells} numbers, got {len(numbers)}")
+        listed_rows = np.moveaxis(np.array(numbers).reshape(size, *parent_shape), 0, -1)
+        rows = [self.row((tuple(row), at), block.node, size) for row in listed_rows.reshape(-1, size).tolist()]
+        return np.array(rows).reshape(*parent_shape, size)
+
+    def codes(
+        self, variables: Mapping[str, Variable], block: _Block, states: tuple[str, ...], at: int
+    ) -> tuple[int, ...]:
+        """Positions of the parents' states."""
+        if len(states) != len(block.parents):
+            self.fail(at, f"{shown(block.node)} has {len(block.parents)} parents, the row names {len(states)} states")
+        try:
+            return tuple(variables[p].code(s) for p, s in zip(block.parents, states, strict=True))
+        except InputError as error:
+            self.fail(at, str(error))
+
+    def row(self, row: Row, node: str, size: int) -> Floats:
+        """Check one row, and renormalise rounded text."""
+        try:
+            return scaled_row(row[0], node, size)
+        except InputError as error:
+            self.fail(row[1], str(error))
+
+
+def _strip_quotes(text: str) -> str:
+    """The text of a property that is one quoted string, any other as it is."""
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1] else text

@@ -1,0 +1,323 @@
+"""Counts: how many records fall into each cell of each family's table, and of the tables that `planned` may measure.
+
+One grouped count for each cover set of the network, then marginalised: all of a file or a frame in one pass over it
+(`local_counts.py`), of others by the engine (`grouped.py`). A record with an unknown state is found on the
+way: no pass is spent on validation alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError, listed, require
+from discreet.model.network import Network
+from discreet.model.schema import Scope
+from discreet.model.tables import Tables
+from discreet.privacy.guarantee import Relation
+from discreet.records.count_sensitivity import Sensitivity, sensitivity
+from discreet.records.grouped import grouped_joints
+from discreet.records.local_counts import local_tables
+from discreet.records.records import Records, kept, refuse_faulty
+from discreet.releases.policy import RecordsPolicy
+from discreet.theory.audit_size import all_pairs
+from discreet.theory.star_cover import star_cover
+from discreet.util.arrays import Array, margin
+from discreet.util.progress import under_way
+
+CELL_LIMIT = 2**24
+"""Most cells of one family's table: 128 MiB, and about two minutes of exact noise."""
+
+
+COUNT_LIMIT = 2**53
+"""Largest count: any noise scale we accept then stays within 64-bit integers but for a chance below exp(-1000)."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Counts:
+    """Exact contingency tables of all families of a network, and of some larger sets of variables: private.
+
+    They are for mechanisms only.
+
+    Args:
+        tables: int64, axes `(*parents, child)`, unit: records; every table sums to the same number of records.
+        policy: what was done with incomplete records.
+        joints: int64 tables of the same records over sets of variables, axes as the key names them; `count` makes those
+            of the network's cover by stars, and pairs.
+
+    Raises:
+        InputError: tables that are not integers, are negative, have another shape than their variables, or do not count
+            the same number of records.
+
+    Example:
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> counts = dc.tools.count_codes(network, {"rain": [0, 0, 1], "wet": [0, 1, 1]})
+        >>> counts
+        Counts(2 families, private)
+        >>> counts.records, counts.joint(("wet",)).tolist()  # private: never print them of records that are
+        (3, [1, 2])
+    """
+
+    tables: Tables
+    policy: RecordsPolicy
+    joints: Mapping[Scope, Array] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Freeze, and refuse what cannot be counts of one set of records; no message has a count."""
+        joints = {scope: np.array(table) for scope, table in self.joints.items()}
+        for table in joints.values():
+            table.flags.writeable = False
+        object.__setattr__(self, "joints", MappingProxyType(joints))
+        for scope, table in self.joints.items():
+            keyed = isinstance(scope, tuple) and len(set(scope)) == len(scope)
+            require(keyed, "joint counts are keyed by tuples of different variables")
+            axes = table.shape == tuple(self.network.schema[name].size for name in scope)
+            require(axes, f"the counts over {scope} need one axis for each variable, as long as it has states")
+        tables = [*self.tables.values(), *self.joints.values()]
+        whole = all(table.dtype == np.int64 and not np.any(table < 0) for table in tables)
+        require(whole, "counts must be 64-bit integers and not negative")
+        if any(float(table.sum(dtype=np.float64)) > COUNT_LIMIT for table in tables):
+            raise InputError(f"a number of records is larger than {COUNT_LIMIT:,}, where 64-bit noise could saturate")
+        require(len({int(table.sum()) for table in tables}) == 1, "all tables must count the same records")
+        for scope, joint in self.joints.items():
+            self._require_families(scope, joint)
+
+    def _require_families(self, scope: Scope, joint: Array) -> None:
+        """Refuse joint counts that are of other records than those of the families inside."""
+        for node in scope:
+            family = self.network.family(node)
+            if set(family) <= set(scope) and not np.array_equal(_sum_out({scope: joint}, family), self.tables[node]):
+                raise InputError(f"the counts over {scope} disagree with those of the family of {node!r}")
+
+    def __repr__(self) -> str:
+        """Text that says nothing of the counts."""
+        return f"Counts({len(self.tables)} families, private)"
+
+    def __reduce__(self) -> NoReturn:
+        """Counts are never copied or pickled."""
+        raise TypeError("counts are private and cannot be pickled or copied; count the records where they are needed")
+
+    @property
+    def network(self) -> Network:
+        """The network whose families were counted."""
+        return self.tables.network
+
+    @property
+    def over(self) -> Network:
+        """What the statistic is over: the network."""
+        return self.network
+
+    @property
+    def records(self) -> int:
+        """Number of records counted: private under ADD_REMOVE."""
+        return int(next(iter(self.tables.values())).sum())
+
+    def sensitivity(self, relation: Relation) -> Sensitivity:
+        """Bound how far one record can move the family counts; the method form of `dc.tools.sensitivity`.
+
+        Args:
+            relation: what "neighbouring data sets" means in the guarantee.
+
+        Returns:
+            Bounds in L1 and L2 over all tables together; records.
+        """
+        return sensitivity(self.network, relation)
+
+    def require(self, scopes: Iterable[Scope]) -> None:
+        """Refuse sets of variables that no table holds; by the tables' names alone, which are public.
+
+        Args:
+            scopes: names of variables, in the schema's order.
+
+        Raises:
+            InputError: some set lies in no family and in no set of `joints`.
+        """
+        for scope in scopes:
+            if scope not in self._by_scope and not any(set(scope) <= set(other) for other in self._by_scope):
+                raise InputError(
+                    f"no table that was counted holds the variables {', '.join(map(repr, scope[:5]))} together; make "
+                    "the counts with `count` or `count_codes`, for the network of the release"
+                )
+
+    def joint(self, scope: Scope) -> Array:
+        """Counts over a set of variables, summed from the smallest table that holds it.
+
+        Args:
+            scope: names of variables.
+
+        Returns:
+            int64, axes in the order of the names; `cells_moved` bounds what one record can do to it.
+
+        Raises:
+            InputError: no table holds the set.
+        """
+        self.require([scope])
+        return _sum_out(self._by_scope, scope)
+
+    @cached_property
+    def _by_scope(self) -> dict[Scope, Array]:
+        """All tables by their variables."""
+        return {**{self.network.family(node): table for node, table in self.tables.items()}, **self.joints}
+
+
+def count(
+    records: Records,
+    network: Network,
+    scopes: Iterable[Scope] | None = None,
+    *,
+    cell_limit: int = CELL_LIMIT,
+    progress: Callable[[int, int], None] | None = None,
+) -> Counts:
+    """Count how many records show each joint state of a variable and its parents: all that mechanisms need to see.
+
+    Tables of some other sets of variables are counted in the same passes: those that `planned` may measure instead.
+
+    Args:
+        records: their schema must hold every node of the network, with the same states.
+        network: public.
+        scopes: sets of variables that are counted as well, named in the schema's order: what a mechanism's `scopes`
+            says. None for all pairs of variables, or 1,000 of them, which `planned` may measure besides.
+        cell_limit: most cells of one table.
+        progress: called with (scans done, scans in all) before the first scan and after each; None for a bar, where
+            somebody looks (`discreet.util.progress`).
+
+    Returns:
+        The counts.
+
+    Raises:
+        InputError: a table is larger than the limit, a variable of the network is not in the records' schema, or a
+            column holds a missing value (under "error"), an unknown state or a number out of bounds; the message names
+            columns, never a value or a number of records.
+
+    Guarantee:
+        None spent: nothing leaves. That an error occurs does depend on the records: see `docs/threat-model.md`.
+
+    Example:
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> import pyarrow as pa
+        >>> table = pa.table({"rain": ["no", "yes", "no"], "wet": ["no", "yes", "yes"]})
+        >>> counts = dc.count(dc.read_records(table, network.schema), network)
+        >>> counts.tables["wet"].tolist()  # rows are the states of "rain"; private
+        [[1, 1], [0, 1]]
+    """
+    if not isinstance(records, Records):
+        raise InputError(f"records are counted that read_records returned, not a {type(records).__name__}")
+    for node in network.nodes:
+        if network.cells(network.family(node)) > cell_limit:
+            raise InputError(
+                f"the table of {node!r} given {len(network.parents[node])} parents has "
+                f"{network.cells(network.family(node)):,} cells, more than the limit of {cell_limit:,}; "
+                "give it fewer parents or states, or raise the limit"
+            )
+        if node not in records.schema or records.schema[node] != network.schema[node]:
+            raise InputError(f"variable {node!r} of the network must be in the records' schema, with the same states")
+    more = all_pairs(network) if scopes is None else tuple(scopes)
+    for scope in more:
+        if network.cells(scope) > cell_limit:
+            raise InputError(
+                f"the table over {listed(scope)} has {network.cells(scope):,} cells, more than the limit of "
+                f"{cell_limit:,}; ask for a smaller one, or raise the limit"
+            )
+    with under_way("counting records") as bar:
+        tables, faulty = _count_tables(
+            records,
+            network,
+            network.cover_sets(wanted=(*_list_planned(network), *more)),
+            progress or bar,
+        )
+    refuse_faulty(name for name in network.nodes if name in faulty)
+    return _make_counts(network, tables, records.policy, more)
+
+
+def _count_tables(
+    records: Records, network: Network, covers: tuple[Scope, ...], report: Callable[[int, int], None]
+) -> tuple[Mapping[Scope, Array], Collection[str]]:
+    """Count the tables of the cover sets, and find the columns at fault: in one pass here, or by the engine."""
+    if records.unit is None and records.local is not None:
+        report(0, 1)
+        found = local_tables(records.local, records.table, network.variables, covers, records.policy)
+        if found is not None:
+            report(1, 1)
+            return found.tables, found.faulty
+    counted = kept(records, network.variables)
+    tables: dict[Scope, Array] = {}
+    faulty: set[str] = set()
+    report(0, len(covers))
+    for done, (cover, (table, bad)) in enumerate(zip(covers, grouped_joints(counted, covers), strict=True), 1):
+        tables[cover] = table
+        faulty |= bad
+        report(done, len(covers))
+    return tables, faulty
+
+
+def count_codes(network: Network, codes: Mapping[str, npt.ArrayLike], scopes: Iterable[Scope] | None = None) -> Counts:
+    """Count records that are in memory as codes of states, such as made-up ones.
+
+    Args:
+        network: public.
+        codes: for every node one whole number a record, from 0 to its number of states less 1.
+        scopes: sets of variables that are counted as well, as of `count`.
+
+    Returns:
+        The counts.
+
+    Raises:
+        InputError: a node without codes, columns of different lengths, or a code that is no state.
+
+    Guarantee:
+        None spent: nothing leaves. Errors name columns, never a code.
+
+    Example:
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> dc.tools.count_codes(network, {"rain": [0, 0, 1], "wet": [0, 1, 1]}).tables["wet"].tolist()
+        [[1, 1], [0, 1]]
+    """
+    missing = [node for node in network.nodes if node not in codes]
+    if missing or len({np.size(codes[node]) for node in network.nodes}) > 1:
+        raise InputError(f"every node needs one code for each record; missing: {missing[:5]}")
+    columns = {node: np.asarray(codes[node]) for node in network.nodes}
+    for node, column in columns.items():
+        if len(column) and column.dtype.kind not in "iu":
+            raise InputError(f"column {node!r} holds codes that are no whole numbers")
+        if len(column) and not (column.min() >= 0 and column.max() < network.schema[node].size):
+            raise InputError(f"column {node!r} holds a code that is no state")
+    tables, more = {}, all_pairs(network) if scopes is None else tuple(scopes)
+    for scope in (*_list_planned(network), *more):
+        tables[scope] = np.zeros(tuple(network.schema[name].size for name in scope), np.int64)
+        np.add.at(tables[scope], tuple(columns[name].astype(np.intp) for name in scope), 1)
+    return _make_counts(network, tables, RecordsPolicy("error", "error"), more)
+
+
+def _list_planned(network: Network) -> tuple[Scope, ...]:
+    """List the sets of variables that `planned` may measure; every family lies in one."""
+    return tuple(scope for group in star_cover(network) for scope in group)
+
+
+def _make_counts(
+    network: Network, tables: Mapping[Scope, Array], policy: RecordsPolicy, more: Iterable[Scope] = ()
+) -> Counts:
+    """Make counts of families, of what may be planned, and of more, from tables that hold them."""
+    joints = {scope: _sum_out(tables, scope) for scope in (*_list_planned(network), *more)}
+    families = {node: _sum_out(joints, network.family(node)) for node in network.nodes}
+    return Counts(Tables(network, families), policy, joints)
+
+
+def _sum_out(tables: Mapping[Scope, Array], scope: Scope) -> Array:
+    """Take a table over some variables, in their order, from the smallest table that holds them all."""
+    if scope in tables:
+        return tables[scope]
+    wanted = set(scope)
+    held = min((other for other in tables if wanted <= set(other)), key=lambda other: tables[other].size)
+    return np.array(margin(tables[held], held, scope), order="C")

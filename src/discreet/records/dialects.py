@@ -1,0 +1,302 @@
+"""Dialects: what engines say differently of text and numbers, each rule once, compiled with or without a connection.
+
+A state must not depend on other records, so that text is equal here where its bytes are, whatever a column's collation
+takes for equal. Some engines keep values of any type in any column; here a column holds those of its own type, and no
+others. Operations of Ibis are added to its compilers, which ask the tables below by their dialect.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import ibis
+import ibis.expr.datatypes as dt
+import ibis.expr.operations as ops
+import ibis.expr.rules as rlz
+import ibis.expr.types as ir
+from ibis.backends.sql.compilers.base import SQLGlotCompiler, sge
+from ibis.common.typing import VarTuple
+
+from discreet.errors import InputError
+from discreet.records.values import INFINITE, NUMBER, whole
+
+Rule = Callable[[Any, Any], Any]
+"""From a compiler of Ibis and the SQL of a value to SQL."""
+
+
+def _collate(name: str, *, quoted: bool = False) -> Rule:
+    """Make the rule that puts text under a collation that compares bytes; as text first: types like `citext` differ."""
+    collation = sge.to_identifier(name, quoted=quoted)
+    return lambda compiler, text: sge.Collate(this=compiler.cast(text, dt.string), expression=collation.copy())
+
+
+def _leave_text(_compiler: Any, text: Any) -> Any:
+    """Leave the text as it is: the engine's columns have no collation."""
+    return text
+
+
+TEXT: dict[str, Rule] = {
+    "athena": _leave_text,
+    "clickhouse": _leave_text,
+    "databricks": _collate("UTF8_BINARY"),
+    "duckdb": _collate("C", quoted=True),
+    "postgres": _collate("C", quoted=True),
+    "pyspark": _collate("UTF8_BINARY"),
+    "snowflake": lambda _compiler, text: sge.Anonymous(this="COLLATE", expressions=[text, sge.convert("utf8")]),
+    "sqlite": _collate("BINARY"),
+    "trino": _leave_text,
+}
+"""By dialect, a text that is compared byte by byte."""
+UTF8 = sge.DataType(this=sge.DataType.Type.CHARACTER_SET, kind=sge.Var(this="utf8mb4"))
+STAND_IN: dict[str, Rule] = {
+    "bigquery": lambda compiler, text: compiler.f.to_hex(compiler.cast(text, dt.binary)),
+    # With a mark behind it, as SQL Server ignores blanks at the end under every collation.
+    "mssql": lambda compiler, text: sge.Collate(
+        this=sge.paren(sge.Add(this=text, expression=sge.convert("."))),
+        expression=sge.to_identifier("Latin1_General_100_BIN2"),
+    ),
+    "mysql": lambda compiler, text: compiler.f.anon.hex(sge.Cast(this=text, to=UTF8)),
+}
+"""By dialect, another text that is equal to another's exactly if their bytes are, where no collation says that."""
+WITHOUT_PATTERNS = ("mssql",)
+"""Dialects that search a text for no regular expression: what is a number their own cast says."""
+WITHOUT_TRY_CAST = ("mysql", "postgres", "sqlite")
+"""Dialects without a cast that gives NULL for what is no number."""
+LOOSE_ENDS = ("athena", "databricks", "mysql", "pyspark", "trino")
+"""Dialects whose `$` also stands before a line's end at the end of a text, of which Unicode knows several."""
+WITHOUT_NAN = ("mssql", "mysql", "sqlite")
+"""Dialects whose numbers are never NaN."""
+LOOSELY_TYPED = ("sqlite",)
+"""Dialects that keep a value of another type than its column's as it is; their function `typeof` names its type."""
+NUMBERS = {NUMBER: None, f"[+]?{INFINITE}": sys.float_info.max, f"-{INFINITE}": -sys.float_info.max}
+"""What is a number in a text, and which: decimal ones as they are; infinite ones, which not every engine can write, as
+the largest. Engines' own casts differ: `1_0` is ten to one, `0x1p3` or `1d` a number to others, and some fail."""
+
+
+class Bytewise(ops.Unary):  # type: ignore[misc]
+    """A text as what has its bytes."""
+
+    dtype = dt.string
+
+
+class Stored(ops.Unary):  # type: ignore[misc]
+    """A value that is stored as one of some types; NULL where it is stored as another."""
+
+    types: VarTuple[str]
+    dtype = rlz.dtype_like("arg")
+
+
+class Matches(ops.Unary):  # type: ignore[misc]
+    """Whether a regular expression is found in a text."""
+
+    pattern: str
+    dtype = dt.boolean
+
+
+class Parsed(ops.Unary):  # type: ignore[misc]
+    """The number that a text is."""
+
+    dtype = dt.float64
+
+
+class NotANumber(ops.Unary):  # type: ignore[misc]
+    """Whether a number is NaN."""
+
+    dtype = dt.boolean
+
+
+class Digest(ops.Unary):  # type: ignore[misc]
+    """MD5 of a text."""
+
+    dtype = dt.string
+
+
+def _name_dialect(compiler: Any) -> str:
+    """Name the engine that a compiler of Ibis writes for."""
+    return str(type(compiler).__name__.removesuffix("Compiler").lower())
+
+
+def _write_bytewise(compiler: Any, _op: Bytewise, *, arg: Any) -> Any:
+    """Write SQL for a text as what has its bytes."""
+    return {**TEXT, **STAND_IN}[_name_dialect(compiler)](compiler, arg)
+
+
+def _write_stored(compiler: Any, _op: Stored, *, arg: Any, types: tuple[str, ...]) -> Any:
+    """Write SQL for a value of some types; most engines store no others."""
+    if _name_dialect(compiler) not in LOOSELY_TYPED:
+        return arg
+    return compiler.if_(compiler.f.anon.typeof(arg).isin(*types), arg, sge.null())
+
+
+def _write_matches(compiler: Any, op: ops.Node, *, arg: Any, pattern: str) -> Any:
+    """Write SQL for a search; PostgreSQL searches no text whose collation takes different ones for equal."""
+    if _name_dialect(compiler) in LOOSE_ENDS:
+        pattern = pattern.removesuffix("$") + r"\z"
+    text = TEXT.get(_name_dialect(compiler), _leave_text)(compiler, arg)
+    return compiler.visit_RegexSearch(op, arg=text, pattern=sge.convert(pattern))
+
+
+def _write_parsed(compiler: Any, op: Parsed, *, arg: Any) -> Any:
+    """Write SQL for the number of a text; also casts that never fail stand behind the pattern: some cast first."""
+    match _name_dialect(compiler):
+        case dialect if dialect in WITHOUT_TRY_CAST:
+            cast = compiler.cast(arg, op.dtype)
+        case "snowflake":
+            cast = compiler.f.anon.TRY_TO_DOUBLE(arg)
+        case _:
+            cast = compiler.visit_TryCast(op, arg=arg, to=op.dtype)
+    if _name_dialect(compiler) in WITHOUT_PATTERNS:
+        return cast
+    found = []
+    for number, value in NUMBERS.items():
+        guard = _write_matches(compiler, op, arg=arg, pattern=whole(number))
+        found.append(compiler.if_(guard, cast if value is None else compiler.cast(sge.convert(value), op.dtype)))
+    return sge.Case(ifs=found)
+
+
+def _write_nan(compiler: Any, op: NotANumber, *, arg: Any) -> Any:
+    """Write SQL that tells NaN; Ibis' rule for Spark needs a session."""
+    if _name_dialect(compiler) in WITHOUT_NAN:
+        return sge.false()
+    return compiler.f.isnan(arg) if _name_dialect(compiler) == "pyspark" else compiler.visit_IsNan(op, arg=arg)
+
+
+def _write_digest(compiler: Any, op: Digest, *, arg: Any) -> Any:
+    """Write SQL for the MD5 of a text."""
+    match _name_dialect(compiler):
+        case "mssql":
+            return compiler.visit_HexDigest(op, arg=arg, how="md5")
+        case "trino" | "athena":
+            return compiler.f.to_hex(compiler.f.anon.md5(compiler.f.to_utf8(arg)))
+        case "clickhouse":
+            return compiler.f.hex(compiler.f.anon.MD5(arg))
+        case "bigquery":
+            return compiler.f.to_hex(compiler.f.anon.md5(arg))
+        case "sqlite":
+            return compiler.f.anon.md5(compiler.cast(arg, dt.binary))
+        case _:
+            return compiler.f.anon.md5(arg)
+
+
+for _operation, _rule in (
+    (Bytewise, _write_bytewise), (Digest, _write_digest), (Matches, _write_matches), (NotANumber, _write_nan),
+    (Parsed, _write_parsed), (Stored, _write_stored),
+):  # fmt: skip
+    setattr(SQLGlotCompiler, f"visit_{_operation.__name__}", _rule)
+
+
+def require_known(engine: str) -> None:
+    """Refuse an engine of which it is not known how it compares text.
+
+    Raises:
+        InputError: it is not in the tables above.
+    """
+    if engine not in TEXT and engine not in STAND_IN:
+        raise InputError(
+            f"it is not known how {engine} compares text, on which the promise depends; export the table to Parquet or "
+            "CSV and read that"
+        )
+
+
+def engine_of(table: ir.Table) -> str | None:
+    """The name of the engine that runs an expression; None where it is bound to none."""
+    found = table._find_backends()[0]
+    return str(found[0].name) if found else None
+
+
+def declared(column: ir.Column, *, strictly: bool = False) -> ir.Column:
+    """A column as far as its values have its type.
+
+    Args:
+        column: of records.
+        strictly: whether a number in a column of text, and one with a fraction in a column of whole numbers, is another
+            type, too: of which two may be written alike.
+
+    Returns:
+        The values; NULL for those that an engine keeps as another type, such as SQLite a BLOB whose bytes are a text.
+    """
+    kind = column.type()
+    if not (kind.is_string() or kind.is_numeric()):
+        return column
+    main, alone = "text" if kind.is_string() else "integer", strictly and (kind.is_string() or kind.is_integer())
+    return Stored(column, (main,) if alone else (main, "integer", "real")).to_expr()
+
+
+def bytewise(text: ir.StringValue) -> ir.StringValue:
+    """A text that equals another's exactly if the bytes of both are equal."""
+    found: ir.StringValue = Bytewise(text).to_expr()
+    return found
+
+
+def matches(text: ir.StringColumn, pattern: str) -> ir.BooleanColumn:
+    """Whether a regular expression is found in a text, whatever its collation."""
+    found: ir.BooleanColumn = Matches(text, pattern).to_expr()
+    return found
+
+
+def number(column: ir.Column) -> ir.FloatingColumn:
+    """A column as numbers of 64 bits; NULL, and never a failure, where there is none."""
+    column = declared(column)
+    if column.type().is_string():
+        parsed: ir.FloatingColumn = Parsed(column).to_expr()
+        return parsed
+    found: ir.FloatingColumn = column.cast("float64")
+    return NotANumber(found).to_expr().ifelse(ibis.null("float64"), found) if _may_be_nan(column) else found
+
+
+def is_missing(column: ir.Column) -> ir.BooleanColumn:
+    """Whether the value is missing."""
+    return column.isnull() | _is_nan(column) if _may_be_nan(column) else column.isnull()
+
+
+def is_present(column: ir.Column) -> ir.BooleanColumn:
+    """Whether the value is not missing, in words from which a server can tell that most are not: it plans by that."""
+    return column.notnull() & ~_is_nan(column) if _may_be_nan(column) else column.notnull()
+
+
+def _may_be_nan(column: ir.Column) -> bool:
+    """Tell whether a column of numbers can hold NaN."""
+    return bool(column.type().is_floating() or column.type().is_decimal())
+
+
+def _is_nan(column: ir.Column) -> ir.BooleanColumn:
+    """Tell whether a number is NaN."""
+    found: ir.BooleanColumn = NotANumber(column.cast("float64")).to_expr()
+    return found
+
+
+def digest(table: ir.Table, salt: str) -> ir.StringColumn:
+    """A text of each record that looks random, and depends on that record and the salt alone.
+
+    Args:
+        table: all its columns count.
+        salt: text.
+
+    Returns:
+        Equal for records whose columns have the same texts, and for no others but by a chance of 2^-128.
+    """
+    columns = [table[name] for name in table.columns]
+    # Ibis takes some types for text that are none, such as PostgreSQL's enums, and would not cast them.
+    values = [bytewise(one) if one.type().is_string() else one.cast("string") for one in columns]
+    # With its length in front no value can pass for a part of the next.
+    parts = [
+        one.isnull().ifelse("n", ibis.literal("v").concat(one.length().cast("string"), ":", one)) for one in values
+    ]
+    # Columns of different collations leave their sum without one, and PostgreSQL sorts no such text.
+    found: ir.StringColumn = bytewise(Digest(ibis.literal(salt).concat(*parts)).to_expr())
+    return found
+
+
+def teach(table: ir.Table) -> None:
+    """Teach SQLite, which has none, the digest."""
+    backend: Any = table.get_backend()
+    if backend.name == "sqlite":
+        backend.con.create_function("md5", 1, _hash_bytes, deterministic=True)
+
+
+def _hash_bytes(text: bytes) -> str:
+    """Compute MD5 of a text, for SQLite, which has none; as bytes, since it keeps what is no UTF-8."""
+    return hashlib.md5(text, usedforsecurity=False).hexdigest()

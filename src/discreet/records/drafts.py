@@ -1,0 +1,96 @@
+"""Drafts of schemas from a codebook or a sample that is NOT private, for a human to edit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from discreet.errors import InputError
+from discreet.records.dialects import number
+from discreet.records.records import without
+from discreet.records.sources import arrow, open_source
+from discreet.records.values import is_number
+
+
+def draft_schema(
+    source: Any, *, table: str | None = None, most_states: int = 50, na_values: Iterable[str] = ()
+) -> Mapping[str, object]:
+    """Draft a schema from a codebook or a sample that is NOT private, for a human to edit.
+
+    Args:
+        source: as in `read_records`.
+        table: as in `read_records`.
+        most_states: a numeric column with more distinct values gets bounds and quartiles instead of states.
+        na_values: texts that say that a value is missing; they become no states.
+
+    Returns:
+        The draft: `{"variables": [{"name", "states"} or {"name", "bounds", "bins", "type"}, ...]}`. States that are
+        numbers are in the order of numbers, others in that of letters.
+
+    Raises:
+        InputError: the source cannot be read or has no header, or a textual column has more distinct values than that.
+
+    Guarantee:
+        None: every state and bound is a value of the source. Never publish a draft made from private records.
+
+    Example:
+        >>> import discreet as dc
+        >>> import pyarrow as pa
+        >>> sample = pa.table({"smoke": ["yes", "no", "no"], "visits": [1, 3, 2]})
+        >>> dc.tools.draft_schema(sample)["variables"]
+        [{'name': 'smoke', 'states': ['no', 'yes']}, {'name': 'visits', 'states': ['1', '2', '3']}]
+    """
+    expression, exact, _ = open_source(source, table)
+    if all(is_number(name) for name in expression.columns):
+        raise InputError(
+            "every column is called as a number; if the file has no header, write the names of its columns into a "
+            "first line"
+        )
+    absent = tuple(na_values)
+    drafts: list[dict[str, object]] = []
+    for name in expression.columns:
+        column = expression[name]
+        if absent:
+            column = without(column, absent, numbers_too=True, exact=exact)
+        values = arrow(expression.select(value=column).distinct().limit(most_states + 2))["value"].drop_null()
+        if len(values) <= most_states:
+            drafts.append({"name": name, "states": _sort_states(map(_spell, values.to_pylist()))})
+            continue
+        numeric = number(column)
+        cuts = arrow(
+            expression.aggregate(
+                lo=numeric.min(),
+                a=numeric.quantile(0.25),
+                b=numeric.quantile(0.5),
+                c=numeric.quantile(0.75),
+                hi=numeric.max(),
+                n=numeric.count(),
+            )
+        )
+        lo, a, b, c, hi, count = (cuts[part][0].as_py() for part in ("lo", "a", "b", "c", "hi", "n"))
+        if not count:
+            raise InputError(
+                f"column {name!r} has more than {most_states} distinct values and no numbers; leave it out"
+            )
+        if column.type().is_integer():
+            inner = sorted({math.ceil(cut) for cut in (a, b, c)} - {int(lo)})
+            drafts.append({"name": name, "bounds": [int(lo), int(hi)], "bins": inner, "type": "integer"})
+            continue
+        drafts.append({"name": name, "bounds": [lo, hi], "bins": sorted({a, b, c} - {lo, hi})})
+    return {"variables": drafts}
+
+
+def _sort_states(states: Iterable[str]) -> list[str]:
+    """Sort states by number if all are numbers, else by letter."""
+    listed = list(states)
+    if all(map(is_number, listed)):
+        return sorted(listed, key=lambda state: (float(state), state))
+    return sorted(listed)
+
+
+def _spell(value: object) -> str:
+    """Spell a value of a sample as the name of a state."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.15g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,397 @@
+"""Files: Parquet and CSV as tables of an engine, of which only the wanted columns are read.
+
+This file owns formats and their limits. The first line of a CSV file may be a record, so no name of a column is ever
+shown that the caller has not said first.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import gzip
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import ibis.expr.types as ir
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from discreet.errors import InputError, shown, shown_path
+from discreet.records.engine import query_batches
+from discreet.records.values import PREVIOUS
+
+COLUMN_LIMIT = 2**14
+"""Most columns of a file, as in a spreadsheet: the engine takes about 0.1 ms for each, wanted or not."""
+HEADER_LIMIT = 2**20
+"""Most bytes of the first line of a CSV file, unpacked."""
+FOOTER_LIMIT = 2**25
+"""Most bytes of a Parquet file's footer, which is parsed whole: about 300 bytes for each column of each row group."""
+BLOCK = 2**16
+"""Most records of a block of Arrow."""
+LINE_LIMIT = 2 * 10**6
+"""Most bytes of a line of a CSV file: the engine's own limit, which its parallel reader does not always keep."""
+MEASURED_STRIDE = 2**24
+"""Bytes between the places at which lines are measured: half of what the engine holds at a time, so that no line which
+it could lose lies between two of them."""
+
+END_OF_LINE = re.compile(rb"[\r\n]")
+DELIMITERS = (",", ";", "\t", "|")
+"""What may separate the columns of a CSV file."""
+FILE_READERS: Mapping[str, str] = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".csv.gz": "csv",
+    ".tsv": "csv",
+    ".tsv.gz": "csv",
+    ".txt": "csv",
+    ".txt.gz": "csv",
+}
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Columns of records as Arrow.
+
+    Args:
+        schema: names and types.
+        read: the blocks, from the first record on.
+    """
+
+    schema: pa.Schema
+    read: Callable[[], Iterator[pa.RecordBatch]]
+
+
+def open_file(
+    engine: Any, path: str, wanted: tuple[str, ...] | None
+) -> tuple[ir.Table, Callable[[Sequence[str]], Blocks | None]]:
+    """A file or a glob of files; CSV fields stay text, so that no engine guesses what a state means.
+
+    Args:
+        engine: of `open_engine`.
+        path: of a Parquet or CSV file, a folder of files of one format, or a glob of them.
+        wanted: columns to read; None reads all.
+
+    Returns:
+        A table of the engine; and the blocks of some of its columns, by their names.
+
+    Raises:
+        InputError: no such file, no known format, a header or footer beyond the limits, or a column that is not there.
+        Exception: the engine's own; it may quote a record.
+    """
+    found, columnar = _find_files(path)
+    # DuckDB would take a path with brackets for a pattern, and a folder `x=1` for a column.
+    literal = "[" + ", ".join(_quote_text(re.sub(r"([*?[])", r"[\1]", name)) for name in found) + "]"
+    if columnar:
+        return _make_view(engine, *_plan_parquet(literal, found[0], wanted)), partial(_plan_parquet_blocks, found)
+    headers = {_read_header(name) for name in found}
+    if len(headers) > 1:
+        raise InputError(f"the files of {shown_path(path)} differ in their headers")
+    for name in found:
+        if _has_long_line(name):
+            raise InputError(f"{shown_path(name)} has a line of more than {LINE_LIMIT:,} bytes; is it CSV?")
+    return _make_view(engine, *_plan_csv(literal, *headers.pop(), wanted)), partial(_plan_csv_blocks, engine)
+
+
+def _find_files(path: str) -> tuple[list[str], bool]:
+    """Find the files that a path names, and whether they are Parquet; refuse missing, empty and unknown ones."""
+    if Path(path).is_dir():
+        found = _list_folder(path)
+        kinds = {_find_format(name) for name in found}
+        if len(kinds) != 1 or None in kinds:
+            raise InputError(
+                f"folder {shown_path(path)} must hold files of one format and nothing else, .parquet or .csv; or name "
+                "its files with a glob, such as 'folder/*.parquet'"
+            )
+        kind = kinds.pop()
+    else:
+        kind = _find_format(path)
+        if kind is None:
+            raise InputError(f"cannot tell the format of {shown_path(path)}; name it .parquet, .csv or .csv.gz")
+        found = [path] if Path(path).is_file() else sorted(glob.glob(path, recursive=True))
+    if not found or not all(Path(name).is_file() for name in found):
+        raise InputError(f"no file {shown_path(path)}")
+    if any(Path(name).stat().st_size == 0 for name in found):
+        raise InputError(f"{shown_path(path)} is empty; a table needs at least a header")
+    return found, kind == "parquet"
+
+
+def _find_format(path: str) -> str | None:
+    """Find the format that a file's name stands for."""
+    return next((FILE_READERS[end] for end in sorted(FILE_READERS, key=len, reverse=True) if path.endswith(end)), None)
+
+
+def _list_folder(path: str) -> list[str]:
+    """List the files in a folder and below it, in order."""
+    files = (file for file in Path(path).rglob("*") if file.is_file())
+    return sorted(str(file) for file in files if is_data(file.relative_to(path).as_posix()))
+
+
+def is_data(path: str) -> bool:
+    """Tell whether a file of a folder has records: Spark leaves others beside them, called `_...` or `...`.
+
+    Args:
+        path: below the folder, its parts separated by slashes.
+
+    Returns:
+        True for data.
+
+    Example:
+        >>> is_data("year=2026/part-0.parquet"), is_data("_delta_log/0.json"), is_data(".crc")
+        (True, False, False)
+    """
+    return not any(part[:1] in (".", "_") for part in path.split("/"))
+
+
+def parse_csv(source: Any, wanted: tuple[str, ...] | None) -> pa.Table:
+    """Parse CSV with a header from an open binary file, into memory; every field as text, empty fields as NULL.
+
+    Args:
+        source: the file, read from where it stands to its end.
+        wanted: columns to read; None reads all.
+
+    Returns:
+        The columns.
+
+    Raises:
+        InputError: a header beyond the limits, or a column that is not there.
+        Exception: Arrow's own; it may quote a record.
+
+    Example:
+        >>> import os
+        >>> lines = "age,smokes", "17,no", ",yes"
+        >>> parse_csv(io.BytesIO(os.linesep.join(lines).encode()), ("age",)).to_pydict()
+        {'age': ['17', None]}
+    """
+    head = source.read(HEADER_LIMIT + 1)
+    delimiter, names = _find_dialect(_cut_first_line(head))
+    chosen = positions(names, wanted)
+    labels = [f"c{position}" for position in range(len(names))]
+    columns = pyarrow.csv.read_csv(
+        io.BufferedReader(_Rejoined(head, source)),
+        read_options=pyarrow.csv.ReadOptions(column_names=labels, skip_rows=1),
+        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(labels, pa.string()),
+            strings_can_be_null=True,
+            null_values=[""],
+            include_columns=[labels[position] for position in chosen],
+        ),
+    )
+    return columns.rename_columns([names[position] for position in chosen])
+
+
+def positions(names: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
+    """Find where the wanted columns are.
+
+    Args:
+        names: of all columns.
+        wanted: names in any order; None wants all.
+
+    Returns:
+        Their positions, in the order wanted.
+
+    Raises:
+        InputError: one is not there, or there twice but for capitals. Only wanted names are shown: in a file without a
+            header the others are the values of a record.
+
+    Example:
+        >>> positions(["age", "smokes", "note"], ["smokes", "age"])
+        [1, 0]
+    """
+    _refuse_wide(len(names))
+    at: dict[str, list[int]] = {}
+    for position, name in enumerate(names):
+        at.setdefault(name.lower(), []).append(position)
+    if wanted is None:
+        if len(at) < len(names):
+            raise InputError(
+                "two columns of the records have one name (capitals do not count); rename one of them, and if the file "
+                "has no header, write the names of its columns into a first line"
+            )
+        return list(range(len(names)))
+    there = set(names)
+    absent = [name for name in wanted if name not in there]
+    if absent:
+        before = any(name.startswith(PREVIOUS) for name in absent)
+        raise InputError(
+            f"the records have no column {', '.join(map(shown, absent[:5]))} among their {len(names)}; "
+            + (
+                f"{PREVIOUS}NAME is what NAME is in the record before: say which column puts the records of a unit in "
+                "order (order_column, --order-column)"
+                if before
+                else "names must be equal in case and blanks, and a CSV file needs a header"
+            )
+        )
+    twice = [name for name in wanted if len(at[name.lower()]) > 1]
+    if twice:
+        raise InputError(
+            f"two columns of the records have one name (capitals do not count): {', '.join(map(shown, twice[:5]))}; "
+            "rename one of them"
+        )
+    return [at[name.lower()][0] for name in wanted]
+
+
+def _refuse_wide(columns: int) -> None:
+    """Hold a number of columns against the limit."""
+    if columns > COLUMN_LIMIT:
+        raise InputError(f"the records have {columns:,} columns, more than the limit of {COLUMN_LIMIT:,}")
+
+
+def _make_view(engine: Any, columns: Sequence[tuple[str, str]], reader: str) -> ir.Table:
+    """Make a table of the engine with (expression, name) of each column of what a reader returns."""
+    listed = ", ".join(f"{expression} AS {_quote_name(name)}" for expression, name in columns)
+    engine.con.execute(f"CREATE TEMP VIEW records AS SELECT {listed} FROM {reader}")
+    return engine.table("records")
+
+
+def _plan_parquet(literal: str, first: str, wanted: tuple[str, ...] | None) -> tuple[list[tuple[str, str]], str]:
+    """Find the columns and the reader of Parquet files."""
+    with open(first, "rb") as file:
+        file.seek(-min(8, Path(first).stat().st_size), io.SEEK_END)
+        if int.from_bytes(file.read(4), "little") > FOOTER_LIMIT:
+            raise InputError(f"the footer of {shown_path(first)} is damaged, or larger than {FOOTER_LIMIT:,} bytes")
+    footer = pyarrow.parquet.read_metadata(first)
+    _refuse_wide(footer.num_columns)
+    names = footer.schema.to_arrow_schema().names
+    chosen = [names[position] for position in positions(names, wanted)]
+    return [(_quote_name(name), name) for name in chosen], f"read_parquet({literal}, hive_partitioning = false)"
+
+
+def _plan_parquet_blocks(paths: Sequence[str], names: Sequence[str]) -> Blocks | None:
+    """Plan reading columns of Parquet files, text as places in its dictionary; None where files differ in types."""
+    schemas = [pyarrow.parquet.read_schema(path) for path in paths]
+    if any(schema.names.count(name) != 1 for schema in schemas for name in names):
+        return None
+    kinds = [pa.schema([(name, schema.field(name).type) for name in names]) for schema in schemas]
+    if any(kind != kinds[0] for kind in kinds):
+        return None
+    text = [name for name in names if kinds[0].field(name).type in (pa.string(), pa.large_string())]
+
+    def read() -> Iterator[pa.RecordBatch]:
+        for path in paths:
+            with pyarrow.parquet.ParquetFile(path, read_dictionary=text, pre_buffer=False) as file:
+                # Threads that hand each other so little would cost a third more than they save.
+                yield from file.iter_batches(BLOCK, columns=list(names), use_threads=False)
+
+    return Blocks(kinds[0], read)
+
+
+def _plan_csv_blocks(engine: Any, names: Sequence[str]) -> Blocks:
+    """Plan reading columns of the view of CSV files, as the engine parses them, once."""
+    query = f"SELECT {', '.join(map(_quote_name, names))} FROM records"
+    schema = pa.schema([(name, pa.string()) for name in names])
+    return Blocks(schema, lambda: iter(query_batches(engine, query, BLOCK)))
+
+
+def _plan_csv(
+    literal: str, delimiter: str, names: tuple[str, ...], wanted: tuple[str, ...] | None
+) -> tuple[list[tuple[str, str]], str]:
+    """Find the columns and the reader of CSV files."""
+    # Columns are called after their positions: names that nobody declared reach no engine. Nothing is detected from the
+    # rows: a guess could take a record for a header, or "yes" for a logical value.
+    kinds = ", ".join(f"'c{position}': 'VARCHAR'" for position in range(len(names)))
+    reader = (
+        f"read_csv({literal}, columns = {{{kinds}}}, auto_detect = false, header = true, "
+        f"delim = {_quote_text(delimiter)}, quote = '\"', escape = '\"', nullstr = '', hive_partitioning = false)"
+    )
+    return [(f"c{position}", names[position]) for position in positions(names, wanted)], reader
+
+
+def _has_long_line(path: str) -> bool:
+    """Tell whether a line is so long that the engine could lose it; DuckDB 2.0 does, without a word, beyond 32 MB.
+
+    Of a file as it is a few bytes are read here and there; a packed one is unpacked once.
+    """
+    if path.endswith(".gz"):
+        with gzip.open(path, "rb") as file:
+            length = 0
+            while (piece := file.read(2**20)) and length <= LINE_LIMIT:
+                end = max(piece.rfind(b"\n"), piece.rfind(b"\r"))
+                length = len(piece) - end - 1 if end >= 0 else length + len(piece)
+            return length > LINE_LIMIT
+    with open(path, "rb") as file:
+        size = file.seek(0, io.SEEK_END)
+        for place in range(MEASURED_STRIDE, size, MEASURED_STRIDE):
+            file.seek(place)
+            if not any(END_OF_LINE.search(file.read(piece)) for piece in (2**12, LINE_LIMIT)) and file.tell() < size:
+                return True
+    return False
+
+
+def _quote_text(value: str) -> str:
+    """Quote a text for SQL."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _quote_name(name: str) -> str:
+    """Quote a name for SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+# ---------------------------------------------------------------------------------------------------- headers of CSV
+
+
+class _Rejoined(io.RawIOBase):
+    """A file of which some was read already, as if it had not been; its last line has an end in any case."""
+
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self.head, self.rest, self.last = head, rest, b""
+
+    def readable(self) -> bool:
+        """It is there to be read."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """The next bytes."""
+        if self.head:
+            piece, self.head = self.head[: len(buffer)], self.head[len(buffer) :]
+        else:
+            piece = self.rest.read(len(buffer))
+        if not piece and self.last not in (b"\n", b""):
+            piece = b"\n"
+        self.last = piece[-1:]
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+def _read_header(path: str) -> tuple[str, tuple[str, ...]]:
+    """Read delimiter and column names of a CSV file."""
+    with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
+        return _find_dialect(_cut_first_line(file.read(HEADER_LIMIT + 1)))
+
+
+def _cut_first_line(head: bytes) -> str:
+    """Take the first line, where it is no longer than the limit."""
+    line = END_OF_LINE.split(head, maxsplit=1)[0]
+    if len(line) > HEADER_LIMIT:
+        raise InputError(f"the first line has more than {HEADER_LIMIT:,} bytes; is it CSV with a header?")
+    return line.decode("utf-8-sig")
+
+
+def _find_dialect(line: str) -> tuple[str, tuple[str, ...]]:
+    """Find delimiter and column names in the first line; a column without a name is called after its position."""
+    if "\0" in line:
+        raise InputError(
+            "the first line holds a NUL byte; a CSV file is UTF-8 text, and its first line names the columns"
+        )
+    if line.count('"') % 2:
+        raise InputError("the first line has a quote that is not closed; it must name all columns")
+    delimiter, names = max(((mark, _split_line(line, mark)) for mark in DELIMITERS), key=lambda split: len(split[1]))
+    if not names:
+        raise InputError("the first line names no columns, or has a name that is too long; is it CSV with a header?")
+    return delimiter, tuple(name or f"column {position}" for position, name in enumerate(names, 1))
+
+
+def _split_line(line: str, delimiter: str) -> list[str]:
+    """Split a line into fields; none, if one of them is longer than the reader of CSV takes."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return []

@@ -1,0 +1,425 @@
+"""Rows: private records of a design, as whole numbers on a public grid, a block at a time.
+
+This file owns how numbers become coordinates. Every record is moved, clipped and rounded by itself, before anything is
+summed; from here on all is integer arithmetic, and what one record can change is a whole number of grid steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from itertools import starmap
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import issparse
+
+from discreet.errors import InputError, listed
+from discreet.model.design import GRID_STEPS, Design
+from discreet.model.indicators import first_state
+from discreet.model.schema import Schema, Variable
+from discreet.records.local_counts import local_columns
+from discreet.records.records import Records, codes, kept, numbers, read_records, refuse_faulty
+from discreet.records.sources import arrow_blocks
+from discreet.releases.policy import RecordsPolicy
+from discreet.util.arrays import Floats, Ints
+
+RECORDS_LIMIT = 2**29
+"""Most records: sums of their products, of at most 2^24 each, stay within 2^53, where floats are exact."""
+BLOCK = 2**16
+"""Most records of a block, which are summed at once: sums of their products, of at most 2^24 each, stay far below
+2^53."""
+BLOCK_NUMBERS = 2**22
+"""Coordinates of a block: 32 MiB where they are of 64 bits, however many a record has."""
+HELD_BYTES = 2**28
+"""Bytes of a table's records on the grid that are held for further passes (8 million of 15 coordinates); a larger table
+is read anew at every pass."""
+STEP_BYTES = 2
+"""Bytes of a coordinate that is held: steps of the grid are at most 2^12 in size."""
+
+Steps = npt.NDArray[np.int16]
+Block = tuple[Ints, Ints]
+Held = tuple[Steps, Steps]
+Array = TypeVar("Array", bound=npt.NDArray[Any])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Rows:
+    """Private records of a design as whole numbers on a public grid, read a block at a time.
+
+    Args:
+        design: public.
+        records: number of records; private under ADD_REMOVE.
+        policy: what was done with missing values, and with numbers out of bounds.
+        read: starts a pass over the records, `BLOCK` of them at a time: (coordinates, int64 of shape `(records,
+            design.size)` in steps of the grid; target, int64 of shape `(records,)`: steps of the grid, counts, or codes
+            of classes; without a target nothing).
+
+    Raises:
+        InputError: by a pass over them, if the table holds another number of records than when it was first read.
+
+    Guarantee:
+        None spent: they are read by mechanisms only. Their text is a number of coordinates, and they can be neither
+            pickled nor copied.
+
+    Example:
+        >>> import discreet as dc
+        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> rows = dc.designs.read_rows(stay, [[45.0], [90.0]], [10.0, 40.0])
+        >>> rows
+        Rows(2 coordinates, private)
+        >>> (rows.coordinates / 2**12).tolist()  # private steps; the last is the intercept
+        [[0.0, 1.0], [1.0, 1.0]]
+    """
+
+    design: Design
+    records: int
+    policy: RecordsPolicy
+    read: Callable[[], Iterator[Block]]
+
+    def __repr__(self) -> str:
+        """Text that says nothing of the records."""
+        return f"Rows({self.design.size} coordinates, private)"
+
+    def __reduce__(self) -> NoReturn:
+        """Records are never copied or pickled."""
+        raise TypeError("records are private and cannot be pickled or copied; read them again where they are needed")
+
+    @property
+    def over(self) -> Design:
+        """The public design that the records are over."""
+        return self.design
+
+    def blocks(self) -> Iterator[Block]:
+        """One pass over the records; at least one block, perhaps empty.
+
+        Returns:
+            Pairs (coordinates, target) as `read` makes them.
+
+        Raises:
+            InputError: the table holds another number of records than when it was first read.
+        """
+        done = 0
+        for block in self.read():
+            done += len(block[0])
+            yield block
+        if done != self.records:
+            raise InputError("the records changed while they were read")
+
+    @property
+    def coordinates(self) -> Ints:
+        """Coordinates of all records at once, shape `(records, design.size)`, in steps of the grid."""
+        return np.concatenate([coordinates for coordinates, _ in self.blocks()])
+
+    @property
+    def target(self) -> Ints:
+        """Targets of all records at once, shape `(records,)`, in steps, counts or codes of classes."""
+        return np.concatenate([target for _, target in self.blocks()])
+
+
+def read_rows(
+    design: Design,
+    features: npt.ArrayLike | Records,
+    target: npt.ArrayLike | None = None,
+    *,
+    one_record_a_unit: bool = False,
+    columns: Sequence[Variable] | None = None,
+    target_column: Variable | None = None,
+) -> Rows:
+    """Read the records of a design, and put each of them onto the public grid by itself.
+
+    Args:
+        design: public.
+        features: records as `read_records` views them, of any source and size, with every variable of the design in
+            their schema: they are read in blocks, and held on the grid where they fit into 256 MiB so; a larger table
+            is read anew whenever it is summed. Or a frame or Arrow table in memory, whose columns are found by their
+            names. Or an array or a sparse matrix of scipy, shape `(records, features)`, in the design's order. What is
+            in memory is in the units of the bounds, and clipped to them.
+        target: of an array or a frame of features alone, where the design has a target: numbers, or names of its
+            states. A frame may have it as a column instead.
+        one_record_a_unit: of what is in memory, the curator's word that no unit has more than one record, where the
+            promise is for another unit than "record"; records of a table bring what was said of them.
+        columns: of records of a table, the variables that the design's features stand for, in their order: a number for
+            itself, states for their indicators (`discreet.model.indicators`). None where all are numbers.
+        target_column: likewise of the target. Bounds of these need not be those of the design, by which numbers are put
+            on the grid, and to which they are clipped.
+
+    Returns:
+        The rows.
+
+    Raises:
+        InputError: another shape, a frame without a column of the design, a value that is missing, infinite or no
+            number, a class that was not declared, a record with something else than 0 and at most one 1 in a group, or
+            more than 2^29 records; of a table, what its policy does not allow. The message names columns, never a
+            value.
+
+    Guarantee:
+        None spent: nothing leaves. Of what is in memory it assumes one row for each unit of protection.
+
+    Example:
+        >>> import discreet as dc
+        >>> stay = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("days", bounds=(0, 40)))
+        >>> rows = dc.designs.read_rows(stay, [[45.0], [90.0]], [10.0, 40.0])
+        >>> rows.records, (rows.target / 4096).tolist()  # private; 10 of 0 to 40 days is -0.5 of -1 to 1
+        (2, [-0.5, 1.0])
+    """
+    if isinstance(features, Records):
+        if features.policy.weights == "unit":
+            raise InputError("over a design each record counts once: leave out weights='unit', max_records is enough")
+        if target is not None:
+            raise InputError("records of a table bring their target with them")
+        return _stream_rows(design, features, columns or design.features, target_column or design.target)
+    if _has_names(features):
+        if target is None:
+            found = read_records(features, design.schema, out_of_bounds="clip", one_record_a_unit=one_record_a_unit)
+            return _stream_rows(design, found, design.features, design.target)
+        features = _read_by_name(design, features)
+    table: Any = features
+    table = table.tocsr() if issparse(table) else _read_numbers(table, "the features")
+    if table.ndim != 2 or table.shape[1] != len(design.features):
+        raise InputError(f"the design has {len(design.features)} features, one column each")
+    _require_few(table.shape[0])
+    if (target is None) != (design.target is None):
+        raise InputError("records need a target exactly where the design has one")
+    told = np.empty(0, np.int16) if target is None else _freeze(_read_target(design, target).astype(np.int16))
+    if target is not None and told.shape != (table.shape[0],):
+        raise InputError("the target needs one value for each record")
+    coordinates = (_put_sparse_on_grid if issparse(table) else _put_finite_on_grid)(design, table)
+
+    def read() -> Iterator[Block]:
+        step = _size_blocks(design)
+        for start in range(0, max(len(coordinates), 1), step):
+            yield _widen(coordinates[start : start + step], told[start : start + step])
+
+    return Rows(design, len(coordinates), RecordsPolicy("error", "clip", one_record_a_unit=one_record_a_unit), read)
+
+
+def _has_names(features: object) -> bool:
+    """Tell whether columns have names: of a frame, an Arrow table, or a table of Ibis."""
+    return any(hasattr(features, name) for name in ("__arrow_c_stream__", "__dataframe__", "columns"))
+
+
+def _read_by_name(design: Design, frame: Any) -> Floats:
+    """Read the features of a frame, in the design's order; NaN where there is no number."""
+    records = read_records(frame, Schema(design.features), out_of_bounds="clip")
+    columns = [numbers(records, variable).name(f"c{at}") for at, variable in enumerate(design.features)]
+    blocks = list(arrow_blocks(records.table.select(*columns), BLOCK))
+    _require_few(sum(map(len, blocks)))
+    names = [f"c{at}" for at in range(len(columns))]
+    return np.concatenate([np.column_stack([b[name].to_numpy().astype(np.float64) for name in names]) for b in blocks])
+
+
+def _stream_rows(design: Design, records: Records, columns: Sequence[Variable], target: Variable | None) -> Rows:
+    """Make rows of a table: one pass counts them and finds faults; others find them held, or read them again."""
+    wanted = Schema((*columns, *([] if target is None else [target])))
+    for variable in wanted:
+        if variable.name not in records.schema or records.schema[variable.name] != variable:
+            raise InputError(
+                f"variable {variable.name!r} of the design must be in the records' schema, with the same bounds or "
+                "states"
+            )
+    clip, parts = records.policy.out_of_bounds == "clip", _plan_pass(records, wanted, _size_blocks(design))
+    width = len(columns)
+
+    def gridded(values: list[Floats]) -> Held:
+        coordinates = _put_on_grid(design, _make_indicators(design, columns, values[:width]))
+        last = np.empty(0) if design.target is None else values[width]
+        numeric = design.target is not None and design.target.numeric
+        return coordinates, _freeze((_read_target(design, last) if numeric else last).astype(np.int16))
+
+    def read() -> Iterator[Block]:
+        for values in parts():
+            if any(_is_at_fault(column, variable, clip) for column, variable in zip(values, wanted, strict=True)):
+                raise InputError("the records changed while they were read")
+            yield _widen(*gridded(values))
+
+    held, room, found, faults = list[Held](), HELD_BYTES, 0, dict[str, None]()
+    for values in parts():
+        found += len(values[0])
+        pairs = zip(values, wanted, strict=True)
+        faults |= dict.fromkeys(variable.name for column, variable in pairs if _is_at_fault(column, variable, clip))
+        room -= len(values[0]) * (design.size + 1) * STEP_BYTES
+        if room < 0 or faults:
+            held.clear()
+            if design.groups and not faults:
+                _require_groups(design, _make_indicators(design, columns, values[:width]))
+        else:
+            held.append(gridded(values))
+    refuse_faulty(faults)
+    _require_few(found)
+    return Rows(design, found, records.policy, read if room < 0 else partial(starmap, _widen, held))
+
+
+def _size_blocks(design: Design) -> int:
+    """Choose the number of records of a block."""
+    return min(BLOCK, max(BLOCK_NUMBERS // design.size, 1))
+
+
+def _plan_pass(records: Records, wanted: Schema, step: int) -> Callable[[], Iterator[list[Floats]]]:
+    """Make what starts a pass over the columns: numbers, NaN where there is none, and codes; at least one block."""
+    here = None
+    if records.unit is None and records.local is not None:
+        here = local_columns(records.local, records.table, tuple(wanted), records.policy)
+    counted = kept(records, wanted)
+    names = [f"c{at}" for at in range(len(wanted))]
+    chosen = counted.table.select(
+        **{
+            name: numbers(counted, variable) if variable.numeric else codes(counted, variable)
+            for name, variable in zip(names, wanted, strict=True)
+        }
+    )
+
+    def by_engine() -> Iterator[list[Floats]]:
+        for block in arrow_blocks(chosen, step):
+            yield [np.asarray(block[name].to_numpy(), np.float64) for name in names]
+
+    def by_hand(read: Callable[[], Iterator[list[Floats]]]) -> Iterator[list[Floats]]:
+        nothing = True
+        for values in read():
+            for start in range(0, len(values[0]), step):
+                nothing = False
+                yield [column[start : start + step] for column in values]
+        if nothing:
+            yield [np.empty(0) for _ in names]
+
+    return by_engine if here is None else partial(by_hand, here)
+
+
+def _widen(coordinates: Steps, target: Steps) -> Block:
+    """Widen a block that is held to whole numbers whose products do not overflow."""
+    return coordinates.astype(np.int64), target.astype(np.int64)
+
+
+def _make_indicators(design: Design, columns: Sequence[Variable], values: Sequence[Floats]) -> Floats:
+    """Make the features: numbers as they are; of codes one for each state that has one: 1 where it is, else 0.
+
+    Returns:
+        Shape (records, features), columns contiguous.
+    """
+    found, grouped = list[Floats](), bool(design.groups)
+    for variable, column in zip(columns, values, strict=True):
+        if variable.numeric:
+            found.append(column)
+        else:
+            codes = range(first_state(variable, grouped=grouped), variable.size)
+            found += [(column == code).astype(np.float64) for code in codes]
+    return np.array(found).T
+
+
+def _is_at_fault(column: Floats, variable: Variable, clip: bool) -> bool:
+    """Tell whether a value is missing, unknown, or beyond what the policy allows; as `check` tells it."""
+    if variable.bounds is None:
+        return bool(np.any(column < 0))
+    if clip and variable.type == "real":
+        return bool(np.isnan(column).any())
+    inside = np.clip(column, *variable.bounds)  # NaN, which stands for no number, stays
+    whole = inside == np.floor(inside) if variable.type == "integer" else True
+    return not np.all((inside == (inside if clip else column)) & whole)
+
+
+def _require_few(records: int) -> None:
+    """Refuse more records than sums have room for."""
+    if records > RECORDS_LIMIT:
+        raise InputError(f"a design takes at most {RECORDS_LIMIT:,} records")
+
+
+def _require_groups(design: Design, table: Floats) -> None:
+    """Refuse records with more in a group than one 1, or anything but 0 and 1: noise is for one 1 in each."""
+    for group in design.groups:
+        ones, others = np.zeros(len(table), np.int64), np.zeros(len(table), np.bool_)
+        for column in table.T[list(group)]:
+            ones += column == 1
+            others |= (column != 0) & (column != 1)
+        if others.any() or (ones > 1).any():
+            names = listed([design.names[position] for position in group])
+            raise InputError(f"columns of a group are 0, but for one 1 in a record at most: {names} are not")
+
+
+def _put_sparse_on_grid(design: Design, table: Any) -> Steps:
+    """Put a sparse matrix on the grid; of so many records at once as are in a block."""
+    found, step = np.empty((table.shape[0], design.size), np.int16, order="F"), _size_blocks(design)
+    for start in range(0, len(found), step):
+        dense = _read_numbers(table[start : start + step].toarray(order="F"), "the features")
+        found[start : start + step] = _put_finite_on_grid(design, dense)
+    return _freeze(found)
+
+
+def _put_finite_on_grid(design: Design, table: Floats) -> Steps:
+    """Put numbers on the grid of which none may be missing."""
+    for name, column in zip(design.names, table.T, strict=True):
+        if not np.all(np.isfinite(column)):
+            raise InputError(f"column {name!r} holds a value that is missing or infinite")
+    return _put_on_grid(design, table)
+
+
+def _put_on_grid(design: Design, table: Floats) -> Steps:
+    """Put features on the grid, in steps; rounding never makes a record longer than the design's norm.
+
+    Args:
+        design: public.
+        table: shape (records, features), quickest where columns are contiguous.
+
+    Returns:
+        int16, shape (records, design.size), columns contiguous, read-only.
+
+    Raises:
+        InputError: another number of features, or a record has more in a group than one 1, or something else than 0
+            and 1.
+    """
+    if table.shape[1] != len(design.features):
+        raise InputError(f"the design has {len(design.features)} features, and the columns stand for {table.shape[1]}")
+    _require_groups(design, table)
+    found = np.empty((len(table), design.size), np.int16, order="F")
+    if design.norm is None:
+        for at, column in enumerate(table.T):
+            found[:, at] = np.rint(design.scaled_feature(at, column) * GRID_STEPS)
+        found[:, len(design.features) :] = round(design.constant * GRID_STEPS)
+        return _freeze(found)
+    steps, most = design.scaled(table) * GRID_STEPS, math.floor((Fraction(design.norm) * GRID_STEPS) ** 2)
+    whole, shorter = np.rint(steps).astype(np.int64), 1.0
+    features = whole[:, : len(design.features)]
+    while np.any(long := (features**2).sum(axis=1) > most):
+        features[long] = np.trunc(steps[long, : len(design.features)] * shorter).astype(np.int64)
+        shorter *= 1 - 2.0**-40
+    found[:] = whole
+    return _freeze(found)
+
+
+def _read_target(design: Design, values: npt.ArrayLike) -> Ints:
+    """Put a target on the grid in steps, or read it as codes of its classes."""
+    assert design.target is not None
+    name = design.target.name
+    if design.target.numeric:
+        numbers = _read_numbers(values, f"column {name!r}")
+        if not np.all(np.isfinite(numbers)):
+            raise InputError(f"column {name!r} holds a value that is missing or infinite")
+        if design.counted:
+            if np.any(numbers % 1):
+                raise InputError(f"column {name!r} holds a value that is no whole number, but is declared as a count")
+            assert design.target.bounds is not None
+            return np.asarray(np.clip(numbers, *design.target.bounds), np.int64)
+        return np.asarray(np.rint(design.scaled_target(numbers) * GRID_STEPS), np.int64)
+    array = np.asarray(values)
+    found = np.array([array == state for state in design.target.states])
+    if found.shape != (design.target.size, *array.shape) or not np.all(found.any(axis=0)):
+        raise InputError(f"column {name!r} holds a value that is none of the declared classes")
+    return np.asarray(found.argmax(axis=0), np.int64)
+
+
+def _read_numbers(values: Any, what: str) -> Floats:
+    """Read floats; what cannot be one is refused without being shown."""
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise InputError(f"{what} must be numbers")
+
+
+def _freeze(array: Array) -> Array:
+    """Make an array read-only."""
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,306 @@
+"""Sources: any table as an Ibis expression, and the one place where an engine runs over records.
+
+This file owns frames, databases and what becomes of an engine's failure: its text, which may quote a record, is
+replaced here before anybody sees it. Files are read by `record_files.py`, on the engines of `engine.py`; what a column
+means is not its business.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import ibis
+import ibis.expr.operations as ops
+import ibis.expr.types as ir
+import pyarrow as pa
+
+from discreet.errors import InputError, require, shown, shown_path
+from discreet.records.dialects import engine_of, require_known
+from discreet.records.engine import open_engine, query_batches
+from discreet.records.object_stores import STORES, is_dataset, open_dataset, open_store
+from discreet.records.record_files import BLOCK, Blocks, open_file, parse_csv, positions
+from discreet.records.spark import SPARK, hush, is_spark_frame, open_spark, spark_table
+from discreet.util.frames import arrow_table, read_guarded
+
+T = TypeVar("T")
+BlockReader = Callable[[Sequence[str]], Blocks | None]
+
+EMBEDDED = ("sqlite", "duckdb")
+"""Databases that are a file."""
+SERVERS = (
+    "athena", "bigquery", "clickhouse", "databricks", "druid", "exasol", "flink", "impala", "materialize", "mssql",
+    "mysql", "oracle", "postgres", "postgresql", "risingwave", "sc", "singlestoredb", "snowflake", "spark", "trino",
+)  # fmt: skip
+"""Other databases that Ibis reads; what it runs in this process (such as `datafusion`) would spill as it likes."""
+FAILURE_HINTS = {
+    "AnalysisException": "has its session been stopped, and are there such a catalog, schema and table?",
+    "ArrowInvalid": "is it whole, and if it is CSV, has every row as many fields as the header?",
+    "AttributeError": "if it is of Spark, has its session been stopped?",
+    "BadGzipFile": "is it packed, as its name says?",
+    "BinderException": "are the names of its columns all different?",
+    "CannotCoerce": "has a column a type such as money or oid? Cast it to text or to numbers, in a view of the table.",
+    "ConversionException": "do its columns have the types that the schema needs?",
+    "DatabaseError": "is it whole?",
+    "DatatypeMismatch": "is a column an enum? Cast it to text, in a view of the table.",
+    "EOFError": "is it whole?",
+    "Error": "is it whole?",
+    "InvalidInputException": "is it whole, and has every row as many fields as the header?",
+    "IOException": "is it whole, and of the format its name says?",
+    "OperationalError": "is the database there, and does it let you in?",
+    "KeyError": "do its columns hold text, numbers or logical values?",
+    "NotImplementedException": "do its columns hold text, numbers or logical values?",
+    "ParseException": "is it Spark 4 or newer? Earlier ones have no collations.",
+    "Py4JJavaError": "do the workers run, and is every file of the table there?",
+    "PySparkRuntimeError": "does its Java run, and has the session not been stopped?",
+    "OutOfMemoryException": "is a cell very large, or no room left for what does not fit into memory?",
+    "UnicodeDecodeError": "is it UTF-8 text, not packed?",
+    "error": "is it packed, as its name says, and whole?",
+    "ValueError": "do its columns hold text, numbers or logical values?",
+}
+"""What to look at, for the engine's kinds of failure; their own text may quote a record."""
+UNREADABLE = "the records could not be read to the end"
+FRAME_HINT = "; does a column mix types, such as 1 and '1'? Cast each to text or to numbers, under a name of its own"
+STORE_HINT = "is it Parquet, is its place right, and are credentials where Arrow looks for them?"
+SERVER_HINT = "does the server answer, and are its name, port, user, password and base right?"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Local:
+    """A source that can be read in this process, in blocks of Arrow, and what it stands for.
+
+    Args:
+        table: the same records as an expression.
+        blocks: from names of columns to the blocks; None where it turns out that the engine must read them.
+        absent: texts that stand for missing values, which the expression has as NULL.
+    """
+
+    table: ir.Table
+    blocks: BlockReader
+    absent: tuple[str, ...] = ()
+
+
+def open_source(
+    source: Any, table: str | None, wanted: Iterable[str] | None = None
+) -> tuple[ir.Table, bool, Local | None]:
+    """Open any source, as `read_records` takes it, as an expression of Ibis.
+
+    Args:
+        source: path, glob, open binary file, frame, Arrow table or data set, Ibis table, frame of Spark, or database
+            URL.
+        table: its name, where the source is a database.
+        wanted: columns to read; None reads all.
+
+    Returns:
+        (an expression over these columns, of which nothing but column names and types is read; whether its text is
+        compared byte by byte; files and frames as blocks). A database may have columns whose collation takes different
+        texts for equal; files and frames have not.
+
+    Raises:
+        InputError: the source cannot be opened, or a column is not there or there twice.
+    """
+    foreign = isinstance(source, ir.Table) or is_spark_frame(source) or _find_scheme(source) not in (None, *STORES)
+    names = None if wanted is None else tuple(wanted)
+    found, blocks = _guard(lambda: _open(source, table, names), "the records cannot be read")
+    lost = set(names or ()) - set(found.columns)  # an engine may end a name at NUL
+    require(not lost, f"no column can be called {shown(min(lost, default=''))} there; rename it, in the schema too")
+    if foreign:
+        engine = engine_of(found) or "this engine"
+        require_known(engine)
+        if engine == "pyspark":
+            hush()
+    return found, not foreign, None if blocks is None else Local(found, blocks)
+
+
+def guarded_read(read: Callable[[], T]) -> T:
+    """Read records; a failure is an `InputError` without a value."""
+    return _guard(read, UNREADABLE)
+
+
+def arrow(expression: ir.Table) -> pa.Table:
+    """Run an expression.
+
+    Args:
+        expression: over records.
+
+    Returns:
+        Its rows.
+
+    Raises:
+        InputError: the engine failed; the message has no value.
+    """
+    return guarded_read(expression.to_pyarrow)
+
+
+def arrow_blocks(expression: ir.Table, size: int) -> Iterator[pa.Table]:
+    """Run an expression, and give its rows a block at a time; the engine holds few of them.
+
+    Args:
+        expression: over records.
+        size: rows of a block.
+
+    Returns:
+        Blocks of this size, the last one shorter, perhaps empty.
+
+    Raises:
+        InputError: as of `arrow`.
+    """
+    batches = _guard(lambda: _read_batches(expression, size), UNREADABLE)
+    rest = expression.schema().to_pyarrow().empty_table()
+    while (batch := _guard(partial(next, batches, None), UNREADABLE)) is not None:
+        rest = pa.concat_tables([rest, pa.Table.from_batches([batch])])
+        while len(rest) >= size:
+            yield rest.slice(0, size)
+            rest = rest.slice(size)
+    yield rest
+
+
+def _read_batches(expression: ir.Table, size: int) -> Iterator[pa.RecordBatch]:
+    """Read what an engine returns of numbers, as it comes: Ibis would read all rows of SQLite or of Spark at once."""
+    engine, schema = expression.get_backend(), expression.schema().to_pyarrow()
+    if engine.name not in (*EMBEDDED, "pyspark"):
+        return iter(expression.to_pyarrow_batches(chunk_size=size))
+    query = engine.compile(expression)
+    if engine.name == "duckdb":
+        return (batch.cast(schema) for batch in query_batches(engine, query, size))
+    found = engine.raw_sql(query)
+    # Spark brings a partition at a time, and needs no Python where its executors run.
+    rows = iter(found.toLocalIterator() if engine.name == "pyspark" else found)
+    parts = iter(lambda: list(islice(rows, size)), [])
+    columns = (list(map(pa.array, zip(*part, strict=True), schema.types)) for part in parts)
+    return (pa.RecordBatch.from_arrays(part, schema=schema) for part in columns)
+
+
+def _guard(read: Callable[[], T], failure: str, hint: str = "look at it with a tool of your own.") -> T:
+    """Read behind `read_guarded`, with what to look at; `hint` is for kinds of failure of which nothing is known."""
+    note = "The engine's own message may quote a record and is not shown"
+    return read_guarded(read, failure, lambda kind: f"; {FAILURE_HINTS.get(kind, hint)} {note}")
+
+
+def _find_scheme(source: Any) -> str | None:
+    """Find what a URL begins with; None for anything else."""
+    return source.partition("://")[0] if isinstance(source, str) and "://" in source else None
+
+
+def _open(source: Any, table: str | None, wanted: tuple[str, ...] | None) -> tuple[ir.Table, BlockReader | None]:
+    """Open any source as a table of Ibis, and find how to read it in blocks."""
+    scheme = _find_scheme(source)
+    if scheme not in (None, *STORES):
+        return _select_columns(_connect(source, table), wanted), None
+    if table is not None:
+        raise InputError("only a database URL takes the name of a table")
+    if scheme is not None:
+        return _guard(partial(open_store, open_engine(), source, wanted), "the records cannot be read", STORE_HINT)
+    if isinstance(source, ir.Table):
+        return _select_columns(
+            source if _is_bound(source) else open_engine().create_view("records", source), wanted
+        ), None
+    if isinstance(source, str | Path):
+        return open_file(open_engine(), str(source), wanted)
+    if hasattr(source, "read"):
+        return _view_in_memory(parse_csv(source, wanted))
+    if is_dataset(source):
+        return open_dataset(open_engine(), source, wanted)
+    if is_spark_frame(source):
+        return _select_columns(spark_table(source), wanted), None
+    if hasattr(source, "__arrow_c_stream__"):
+        frame = read_guarded(partial(arrow_table, source), "the frame cannot be read", lambda _kind: FRAME_HINT)
+        return _view_in_memory(frame.select(positions(frame.column_names, wanted)))
+    raise InputError(
+        f"cannot read records from an object of type {type(source).__name__}; give a path, a frame, an Arrow table or "
+        "a URL"
+    )
+
+
+def _select_columns(table: ir.Table, wanted: tuple[str, ...] | None) -> ir.Table:
+    """Select the columns that are wanted of a table of Ibis."""
+    return table.select(*[table.columns[at] for at in positions(table.columns, wanted)])
+
+
+def _is_bound(table: ir.Table) -> bool:
+    """Tell whether a table of Ibis lives in a database; one in memory would run on an engine that Ibis makes itself."""
+    leaves = table.op().find(ops.PhysicalTable)
+    return not all(isinstance(leaf, ops.InMemoryTable) for leaf in leaves)
+
+
+def _connect(url: str, table: str | None) -> ir.Table:
+    """Open a table of a database; no part of a URL that may be a password is ever shown."""
+    spelled, _, place = url.partition("://")
+    # The ledger's URLs name SQLAlchemy's driver; Ibis has one driver for each engine.
+    kind = spelled.removesuffix("+psycopg") if spelled.startswith("postgres") else spelled
+    if kind not in (*EMBEDDED, *SERVERS):
+        raise InputError(
+            f"cannot read records from {shown(kind + '://')}; give a path or glob of files on this machine, the URL of "
+            "Parquet files in an object store, such as s3://bucket/visits, or that of a database, such as "
+            "postgresql://host/base, duckdb:///file.db or sqlite:///file.db"
+        )
+    if table is None:
+        raise InputError("a database URL needs the name of its table")
+    base = _guard(
+        lambda: _open_base(kind, place) if kind in EMBEDDED else _open_server(f"{kind}://{place}", kind),
+        "the database cannot be opened",
+        FAILURE_HINTS["IOException"] if kind in EMBEDDED else SERVER_HINT,
+    )
+    return _find_table(base, table)
+
+
+def _find_table(base: Any, name: str) -> ir.Table:
+    """Find a table by its name, which may have a dot in it, or that of its schema, and of a catalog, before it."""
+    *place, last = name.split(".")
+    wanted: list[tuple[str, str | tuple[str, ...] | None]] = []
+    if not place or base.name != "pyspark":  # which looks for a name in parts, and does not find it when it reads
+        wanted.append((name, None))
+    if place:
+        wanted.append((last, place[0] if len(place) == 1 else tuple(place)))
+    for one, database in wanted:
+        try:
+            return base.table(one, database=database)
+        except ibis.common.exceptions.TableNotFound:
+            pass
+    if base.name != "pyspark":  # whose session may be others', too
+        base.disconnect()
+    raise InputError(
+        f"the database has no table {shown(name)} that this user may read; write that of a schema as schema.table"
+    )
+
+
+def _open_server(url: str, kind: str) -> Any:
+    """Connect to a server."""
+    try:
+        return open_spark(url) if kind in SPARK else ibis.connect(url)
+    except ImportError:
+        extra = "spark" if kind in SPARK else "postgres" if kind.startswith("postgres") else None
+        wanted = f"'.[{extra}]' in a clone of discreet" if extra else f"'ibis-framework[{kind}]'"
+        wanted += ", and 'pyspark[connect]'" if kind == "sc" else ""
+    raise InputError(f"reading from {kind} needs its driver: pip install {wanted}")
+
+
+def _open_base(kind: str, place: str) -> Any:
+    """Open a database file, for reading only; three slashes before its name are relative and four absolute."""
+    path = Path(place.removeprefix("/"))
+    if not path.is_file():
+        absent = f"no file {shown_path(path)}; " if place.startswith("/") and not {"@", "?"} & set(place) else ""
+        raise InputError(f"{absent}{kind}:/// and a file's name are wanted: relative so, absolute with a fourth slash")
+    if kind == "duckdb":
+        return open_engine(path)
+    try:
+        return ibis.sqlite.from_connection(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True))
+    except ImportError:
+        pass
+    raise InputError("reading from sqlite needs its driver: pip install '.[sqlite]' in a clone of discreet")
+
+
+def _view_in_memory(table: pa.Table) -> tuple[ir.Table, BlockReader]:
+    """View an Arrow table through an engine of its own, and in blocks."""
+    view = open_engine().create_view("records", ibis.memtable(table))
+
+    def blocks(names: Sequence[str]) -> Blocks:
+        columns = table.select(list(names))
+        return Blocks(columns.schema, lambda: iter(columns.to_batches(BLOCK)))
+
+    return view, blocks
