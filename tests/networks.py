@@ -9,7 +9,7 @@ from experiments import networks
 
 import discreet as dc
 
-ASIA = Path(__file__).parent.parent / "src" / "discreet" / "app" / "asia.bif"
+ASIA = Path(__file__).parent.parent / "src" / "discreet" / "cli" / "asia.bif"
 
 
 def network_path(name: str) -> Path:

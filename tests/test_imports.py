@@ -94,7 +94,7 @@ def test_the_core_loads_no_extra_and_needs_no_home(statement: str) -> None:
     assert not loaded & HEAVY
 
 
-ASIA = ROOT / "app" / "asia.bif"
+ASIA = ROOT / "cli" / "asia.bif"
 NEVER = HEAVY | {"networkx", "scipy.optimize", "scipy.stats", "scipy.fft", "scipy.linalg"}
 """What no usual command loads: a tenth of a second each, and more."""
 BUDGETS = {

@@ -253,7 +253,7 @@ def test_the_peers_of_another_interpreter() -> None:
     python = os.environ.get("DISCREET_PEERS")
     if python is None:
         pytest.skip("$DISCREET_PEERS names no interpreter that has pgmpy and pyAgrum")
-    source, bif = Path(dc.__file__).parents[1], Path(dc.__file__).parent / "app" / "asia.bif"
+    source, bif = Path(dc.__file__).parents[1], Path(dc.__file__).parent / "cli" / "asia.bif"
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         [python, "-c", THERE_AND_BACK, str(source), str(bif)], capture_output=True, text=True, env=kept, check=False
