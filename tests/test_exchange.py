@@ -141,7 +141,7 @@ def test_a_net_whose_tables_are_not_filled() -> None:
 
 def test_draws_are_no_model() -> None:
     draws = dc.Dirichlet.uniform(asia().network).draw(3, rng=1)
-    for act in (draws.to_pgmpy, draws.to_pyagrum, draws.to_frame, draws.bif):
+    for act in (draws.to_pgmpy, draws.to_pyagrum, draws.to_frame, draws.text):
         with pytest.raises(dc.InputError, match="holds one table per node, these hold 3 draws; give one of them"):
             act()
 

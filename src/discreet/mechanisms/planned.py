@@ -111,9 +111,7 @@ def planned(
         >>> dict(noise.scales), noise.total
         ({('rain', 'wet'): 1.0}, Fraction(1, 1))
     """
-    given = None if audit is None else as_rational(audit, "audit")
-    if given is not None and not 0 <= given < 1:
-        raise InputError(f"audit is the share of epsilon for pairs in no table, from 0 to below 1; got {shown(audit)}")
+    given = None if audit is None else _read_share(audit)
     plan = table_plan(workload=workload, records=records)
 
     def share(network: Network) -> Fraction:
@@ -155,6 +153,14 @@ def planned(
         return sum(map(network.cells, noise.scopes))
 
     return Mechanism("planned", calibrate, draw, scopes=beyond, numbers=numbers)
+
+
+def _read_share(audit: Number) -> Fraction:
+    """Read the share of epsilon that pairs get."""
+    share = as_rational(audit, "audit")
+    if not 0 <= share < 1:
+        raise InputError(f"audit is the share of epsilon for pairs in no table, from 0 to below 1; got {shown(audit)}")
+    return share
 
 
 def _calibrate_stages(

@@ -106,12 +106,7 @@ def structure(
         rounds, sensitivity = given.rounds, dependence_sensitivity(guarantee.relation)
         if not rounds:
             raise InputError("these rules leave one network alone: there is nothing to choose, and nothing to spend")
-        exact = 2 * sensitivity * rounds / guarantee.epsilon
-        if exact > SCALE_LIMIT:
-            raise InputError("epsilon is too small: the choices would be those of chance; ask for more")
-        scale = math.nextafter(float(exact) * (1 + SCALE_ENLARGEMENT), math.inf)
-        if not scale > 1e-9:
-            raise InputError("epsilon is too large: the noise would vanish; a release without noise has no guarantee")
+        scale = _find_scale(2 * sensitivity * rounds / guarantee.epsilon)
         spent = 2 * sensitivity * rounds / Fraction(scale)
         return StructureNoise(
             max_parents, max_cells, given.first, given.required, given.forbidden, rounds, sensitivity, scale, spent
@@ -126,6 +121,16 @@ def structure(
             raise InputError(f"more than {DEPENDENCE_RECORDS:,} records: scores would be rounded")
 
     return Mechanism("structure", calibrate, draw, require=require, scopes=lambda network: rules(network).sets)
+
+
+def _find_scale(exact: Fraction) -> float:
+    """Find the scale at which parents are chosen: what the budget asks for, rounded up."""
+    if exact > SCALE_LIMIT:
+        raise InputError("epsilon is too small: the choices would be those of chance; ask for more")
+    scale = math.nextafter(float(exact) * (1 + SCALE_ENLARGEMENT), math.inf)
+    if not scale > 1e-9:
+        raise InputError("epsilon is too large: the noise would vanish; a release without noise has no guarantee")
+    return scale
 
 
 def _draw_network(given: _Rules, statistic: Counts, calibration: StructureNoise, noise: Noise) -> ChosenNetwork:

@@ -200,13 +200,20 @@ def parse_query(text: str, schema: Schema) -> Query:
             _refuse(text, "P needs at least one variable before the bar")
         query = Probability(tuple(targets), tuple(observed))
     else:
-        if any(state is not None for _, state in targets):
-            _refuse(text, f"{match[1]} finds the states itself; name variables only")
-        if (match[1] == "MPE") == bool(targets):
-            _refuse(text, "write MAP(A, B | C=c) to explain some variables, MPE(| C=c) to explain all")
-        query = Explanation(tuple(name for name, _ in targets), tuple(observed))
+        query = _read_explanation(match[1], targets, tuple(observed), text)
     check_names(query, schema)
     return query
+
+
+def _read_explanation(
+    kind: str, targets: Sequence[tuple[str, str | None]], observed: tuple[tuple[str, str], ...], text: str
+) -> Explanation:
+    """Read a question for the most probable states."""
+    if any(state is not None for _, state in targets):
+        _refuse(text, f"{kind} finds the states itself; name variables only")
+    if (kind == "MPE") == bool(targets):
+        _refuse(text, "write MAP(A, B | C=c) to explain some variables, MPE(| C=c) to explain all")
+    return Explanation(tuple(name for name, _ in targets), observed)
 
 
 def parse_regression(text: str) -> tuple[str, tuple[str, ...]]:

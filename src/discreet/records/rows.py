@@ -178,8 +178,12 @@ def read_rows(
             found = read_records(features, design.schema, out_of_bounds="clip", one_record_a_unit=one_record_a_unit)
             return _stream_rows(design, found, design.features, design.target)
         features = _read_by_name(design, features)
-    table: Any = features
-    table = table.tocsr() if issparse(table) else _read_numbers(table, "the features")
+    return _hold_rows(design, features, target, one_record_a_unit=one_record_a_unit)
+
+
+def _hold_rows(design: Design, features: Any, target: npt.ArrayLike | None, *, one_record_a_unit: bool) -> Rows:
+    """Put the rows of an array or a sparse matrix onto the grid."""
+    table = features.tocsr() if issparse(features) else _read_numbers(features, "the features")
     if table.ndim != 2 or table.shape[1] != len(design.features):
         raise InputError(f"the design has {len(design.features)} features, one column each")
     _require_few(table.shape[0])

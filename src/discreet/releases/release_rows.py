@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import singledispatch
 from itertools import pairwise, product
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -15,18 +16,13 @@ from discreet.model.schema import Variable
 from discreet.model.tables import Tables
 from discreet.privacy.guarantee import as_text
 from discreet.releases.kinds import Payload
-from discreet.releases.kinds.audited_tables import AuditedTables
 from discreet.releases.kinds.candidate_choice import Choice
 from discreet.releases.kinds.chosen_network import ChosenNetwork
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.kinds.gradient_trace import GradientTrace
-from discreet.releases.kinds.noisy_contrasts import NoisyCoefficients
-from discreet.releases.kinds.noisy_counts import NoisyCounts
 from discreet.releases.kinds.noisy_sums import GroupedMoments, NoisyMoments
-from discreet.releases.kinds.noisy_tables import NoisyTables
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.kinds.scored_choice import ScoredChoice
-from discreet.releases.kinds.two_stages import TwoStageCounts
 from discreet.releases.kinds.weight_draws import WeightDraws
 from discreet.releases.measurement import Measurement
 from discreet.util.arrays import Array, Floats
@@ -37,43 +33,62 @@ if TYPE_CHECKING:
 Rows = Iterator[dict[str, Any]]
 
 
+@singledispatch
 def release_rows(payload: Payload) -> list[dict[str, Any]]:
     """What was released, a row for each number, as it was published.
 
     Args:
-        payload: of a release.
+        payload: of a release; a kind whose numbers are not measurements registers how it is listed.
 
     Returns:
         Of tables and contrasts rows of "variables", "states", "value" with its noise, "scale" of the noise and its
         law, "noise"; of a chosen network its arcs; of draws and candidates their numbers; of a regression the noisy
         sums of products, or its weights.
     """
-    match payload:
-        case NoisyCounts() | NoisyTables() | AuditedTables() | NoisyCoefficients() | TwoStageCounts():
-            return [row for part in payload.measurements for row in measured_rows(part, payload.network)]
-        case ParameterDraws():
-            return list(_list_probabilities(payload.cells))
-        case Choice():
-            return list(_list_probabilities(payload.candidates[payload.index]))
-        case ChosenNetwork():
-            return [{"parent": parent, "child": child} for parent, child in payload.chosen.arcs]
-        case ScoredChoice():
-            return list(_list_drawn(payload.table_of_scores.names, payload.chosen))
-        case FactoredChoice():
-            names = [*map(str, range(payload.candidates.shape[1]))]
-            if payload.kind == "direction":
-                names = list(payload.design.names)
-            return list(_list_drawn(names, payload.candidates[payload.index][None]))
-        case WeightDraws():
-            return list(_list_drawn(_name_weights(payload.design), payload.weights))
-        case GradientTrace():
-            names = _name_weights(payload.design)
-            return [
-                {"name": name, "weight": float(weight)} for name, weight in zip(names, payload.weights, strict=True)
-            ]
-        case NoisyMoments() | GroupedMoments():
-            return list(_list_sums(payload.design, payload.sums, payload.variances, payload.noisy_total))
-    assert_never(payload)
+    return [row for part in payload.measurements for row in measured_rows(part, cast("Network", payload.over))]
+
+
+@release_rows.register
+def _(payload: ParameterDraws) -> list[dict[str, Any]]:
+    return list(_list_probabilities(payload.cells))
+
+
+@release_rows.register
+def _(payload: Choice) -> list[dict[str, Any]]:
+    return list(_list_probabilities(payload.candidates[payload.index]))
+
+
+@release_rows.register
+def _(payload: ChosenNetwork) -> list[dict[str, Any]]:
+    return [{"parent": parent, "child": child} for parent, child in payload.chosen.arcs]
+
+
+@release_rows.register
+def _(payload: ScoredChoice) -> list[dict[str, Any]]:
+    return list(_list_drawn(payload.table_of_scores.names, payload.chosen))
+
+
+@release_rows.register
+def _(payload: FactoredChoice) -> list[dict[str, Any]]:
+    is_direction = payload.kind == "direction"
+    names = list(payload.design.names) if is_direction else [*map(str, range(payload.candidates.shape[1]))]
+    return list(_list_drawn(names, payload.candidates[payload.index][None]))
+
+
+@release_rows.register
+def _(payload: WeightDraws) -> list[dict[str, Any]]:
+    return list(_list_drawn(_name_weights(payload.design), payload.weights))
+
+
+@release_rows.register
+def _(payload: GradientTrace) -> list[dict[str, Any]]:
+    names = _name_weights(payload.design)
+    return [{"name": name, "weight": float(weight)} for name, weight in zip(names, payload.weights, strict=True)]
+
+
+@release_rows.register
+def _(payload: NoisyMoments | GroupedMoments) -> list[dict[str, Any]]:
+    return list(_list_sums(payload.design, payload.sums, payload.variances, payload.noisy_total))
 
 
 def measured_rows(part: Measurement, network: Network) -> Rows:

@@ -338,6 +338,24 @@ def _sort_by_row(model: Model, state: State, node: int) -> tuple[Ints, Ints]:
 
 
 @compiled
+def _note_crossing(
+    model: Model, changes: Changes, node: int, record: Codes, changed: Codes, source: int, count: int
+) -> int:
+    """Note what a record that changes moves in the tables of its data set that a node touches; returns the count."""
+    starts, scopes, places, owner = model.starts, model.scopes, model.places, model.owner
+    entries, statistic, amount = model.entries, model.statistic, model.amount
+    change, marked, listed = changes.amount, changes.marked, changes.listed
+    for table in range(len(owner)):
+        if model.touched[node, table] and owner[table] == source:
+            left = _find_cell(starts, scopes, places, record, table)
+            entered = _find_cell(starts, scopes, places, changed, table)
+            if left != entered:
+                count = note(entries, statistic, amount, change, marked, listed, count, left, -1)
+                count = note(entries, statistic, amount, change, marked, listed, count, entered, 1)
+    return count
+
+
+@compiled
 def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: np.random.Generator) -> float:
     """Move the probabilities of pairs of states of every row, each record's uniform being held.
 
@@ -352,13 +370,11 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
         The share of moves that were taken.
     """
     sizes, firsts, parents, strides = model.sizes, model.firsts, model.parents, model.strides
-    starts, scopes, places, owner = model.starts, model.scopes, model.places, model.owner
-    entries, statistic, amount = model.entries, model.statistic, model.amount
     records, sources, theta, sums = state.records, state.sources, state.theta, state.sums
     released, scale, within, gaussian = model.released, model.scale, model.within, model.gaussian
     block, ties = model.block, model.ties
     change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
-    below, touched, known, alpha, lengths = model.below, model.touched, model.known, state.alpha, state.lengths
+    below, known, alpha, lengths = model.below, model.known, state.alpha, state.lengths
     crossing, who = np.empty((state.number[0], len(sizes)), np.int32), np.empty(state.number[0], np.int64)
     tried, taken = 0, 0
     for node, size in enumerate(sizes):
@@ -384,13 +400,7 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
                     _cross_record(sizes, firsts, parents, strides, below, theta, record, changed, node, goal, rng)
                     who[crossed] = index
                     crossed += 1
-                    for table in range(len(owner)):
-                        if touched[node, table] and owner[table] == sources[index]:
-                            left = _find_cell(starts, scopes, places, record, table)
-                            entered = _find_cell(starts, scopes, places, changed, table)
-                            if left != entered:
-                                count = note(entries, statistic, amount, change, marked, listed, count, left, -1)
-                                count = note(entries, statistic, amount, change, marked, listed, count, entered, 1)
+                    count = _note_crossing(model, changes, node, record, changed, sources[index], count)
                 gain += log_ratio(released, scale, within, gaussian, block, ties, sums, change, listed, seen, count)
                 good = accept_step(gain, rng)
                 apply_changes(sums, change, marked, listed, count, good)

@@ -386,6 +386,15 @@ def _cross_type(
 
 
 @compiled
+def _has_records(counts: Ints, order: Ints, begin: int, end: int) -> bool:
+    """Whether types of a row, at some positions of an order, have records."""
+    total = 0
+    for position in range(begin, end):
+        total += counts[:, order[position]].sum()
+    return total > 0
+
+
+@compiled
 def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: np.random.Generator) -> float:
     """Move pairs of states of every row, each record's uniform being held; returns the share of moves taken."""
     sizes, firsts, known, types = model.sizes, model.firsts, model.known, state.types
@@ -402,10 +411,7 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
         if size < 2 or known[node]:
             continue
         for first in range(firsts[node], firsts[node + 1], size):
-            here = 0
-            for position in range(begins[first], begins[first + size]):
-                here += counts[:, order[position]].sum()
-            if here == 0:
+            if not _has_records(counts, order, begins[first], begins[first + size]):
                 continue  # a row without records has just been drawn from its prior
             pairs = rng.permutation(size)
             for pair in range(size // 2):
