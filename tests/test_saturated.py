@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
+from discreet.inference.sampling import sample_codes
 from discreet.posterior import saturated as module
-from discreet.posterior.evidence import measured_sets
+from discreet.posterior.evidence import measured_sets, measurements, misfit
 from discreet.posterior.saturated import leaves_open, missing_arcs, projected, saturated
 from networks import asia
 from oracle import conditional, full_joint, random_draws, small, with_draws
@@ -244,3 +245,22 @@ def test_rows_of_a_network_that_is_not_nested() -> None:
     np.testing.assert_allclose(found["b"][:, 0], [0.2, 0.8])
     np.testing.assert_allclose(found["c"][:, 0, :, 0], [[0.3, 0.7], [0.3, 0.7]])
     np.testing.assert_allclose(found["c"][:, 1, :, 0], 0.5)
+
+
+def test_a_pair_that_contradicts_independence_gives_the_arc() -> None:
+    """Of pairs that were measured with a variable without parents, the one furthest from independent is its family."""
+    law = small(("a", 2, ()), ("b", 2, ()), ("c", 2, ("b",)))
+    rows = {"a": [0.5, 0.5], "b": [0.3, 0.7], "c": [[0.95, 0.05], [0.1, 0.9]]}
+    empty = small(("a", 2, ()), ("b", 2, ()), ("c", 2, ()))
+    rng = np.random.default_rng(5)
+    codes = sample_codes(dc.Tables(law, rows), 5000, rng)
+    noise = dc.external.StatedNoise("laplace", 2)
+    pairs = {over: np.histogram2d(codes[over[0]], codes[over[1]], bins=2)[0] for over in (("a", "c"), ("b", "c"))}
+    told = dc.measured(pairs["a", "c"], empty, ("a", "c"), noise, guarantee=None, source="a census")
+    told = told.also(pairs["b", "c"], ("b", "c"), noise)
+    parts = measurements([told])
+    assert misfit(parts, ("b", "c")) > 1000 > 20 > misfit(parts, ("a", "c")) and misfit(parts, ("a",)) == 0
+    posterior = dc.noise_aware(told, draws=50, rng=1)
+    assert posterior.saturated is not None and posterior.saturated.network.parents["c"] == ("b",)
+    assert saturated(empty, [{"b", "c"}, {"a", "c"}]).parents["c"] == ("b",)
+    assert saturated(empty, [{"a", "c"}, {"b", "c"}]).parents["c"] == ("a",)

@@ -89,6 +89,25 @@ def measured_anywhere(evidence: Combined, *, in_part: bool) -> tuple[frozenset[s
     return tuple(sorted(_keep_largest(found), key=evidence.network.ordered))
 
 
+def misfit(parts: Sequence[Measurement], names: Scope) -> float:
+    """How far the table of two variables is from that of independent ones: squares, in deviations, summed over cells.
+
+    Args:
+        parts: measured of one data set.
+        names: of the variables.
+
+    Returns:
+        About `(size - 1) (size - 1)` for independent variables; 0 where no table is over just these two.
+    """
+    table = next((part for part in parts if part.table and set(part.scope) == set(names)), None)
+    if table is None or len(names) != 2:
+        return 0.0
+    cells = np.asarray(table.values, np.float64)
+    rows, columns = (np.maximum(cells.sum(axis=axis, keepdims=True), 1.0) for axis in (1, 0))
+    expected = rows * columns / max(float(cells.sum()), 1.0)
+    return float((np.square(cells - expected) / (expected + blur(table).variance(table.scope))).sum())
+
+
 def check_total(evidence: Combined) -> None:
     """Refuse a data set of which nothing tells the number of records.
 

@@ -39,7 +39,7 @@ from discreet.model.tables import Tables
 from discreet.posterior.basis import Basis
 from discreet.posterior.choices import choice_cells, coin_posterior
 from discreet.posterior.compiling import COMPILED
-from discreet.posterior.evidence import check_total, measured_sets, measurements
+from discreet.posterior.evidence import check_total, measured_sets, measurements, misfit
 from discreet.posterior.exact.chains import draw_jointly, updates_per_sweep
 from discreet.posterior.family_draws import family_cells, of_family
 from discreet.posterior.fit_check import FitCheck
@@ -163,7 +163,7 @@ def noise_aware(
             "reads the draws with a Dirichlet prior of the types of records"
         )
     trusted = trust_network or method == "exact" or not _rests_on_tables(combined, believed)
-    wide = combined.network if trusted else saturated(combined.network, measured_sets(combined))
+    wide = combined.network if trusted else saturated(combined.network, _order_sets(combined))
     read = _Reading(combined, believed, draws, wide, trusted)
     cells = sum(read.network.cells(read.network.family(node)) for node in read.network.nodes)
     if draws * cells > MOST_DRAWN_CELLS:
@@ -285,6 +285,12 @@ def _show_mixing(bar: Bar, mixing: Mixing) -> None:
     """Show how far the worst entry of chains is from being worth enough draws, and R-hat."""
     bar.label = f"{mixing.sweeps:,} sweeps; {mixing.worst}: {mixing.effective:.0f} draws, R-hat {mixing.r_hat:.3f}"
     bar(int(min(mixing.effective, LEAST_EFFECTIVE_DRAWS)), LEAST_EFFECTIVE_DRAWS)
+
+
+def _order_sets(combined: Combined) -> list[frozenset[str]]:
+    """Sets that were measured together; of pairs those first that are furthest from independent."""
+    parts = measurements(combined.parts)
+    return sorted(measured_sets(combined), key=lambda names: -misfit(parts, combined.network.ordered(names)))
 
 
 def _rests_on_tables(combined: Combined, believed: Dirichlet | None) -> bool:

@@ -38,7 +38,7 @@ def saturated(network: Network, tables: Iterable[Iterable[str]]) -> Network:
 
     Args:
         network: public; its order stays.
-        tables: sets of variables that were measured together.
+        tables: sets of variables that were measured together; of equally large ones the first is taken.
 
     Returns:
         A network with the same nodes whose families hold those of `network`, own parents first; families that lie in
@@ -52,7 +52,7 @@ def saturated(network: Network, tables: Iterable[Iterable[str]]) -> Network:
         >>> saturated(network, [{"a", "b", "c"}]).parents["b"]  # the table of all three tells how b depends on a
         ('a',)
     """
-    held = sorted({frozenset(table) for table in tables}, key=lambda table: (-len(table), network.ordered(table)))
+    held = sorted(dict.fromkeys(frozenset(table) for table in tables), key=len, reverse=True)
     own = elimination.marginals_cost(network)
     if own > elimination.CELL_BUDGET:
         return network
