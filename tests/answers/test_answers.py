@@ -409,9 +409,11 @@ def test_many_queries_share_what_they_can(monkeypatch: pytest.MonkeyPatch) -> No
     calls = dict.fromkeys(("joint", "marginals", "log_probability"), 0)
     for name in calls:
 
-        def counted(*args: object, name: str = name, real: object = getattr(elimination, name)) -> object:
+        def counted(
+            *args: object, name: str = name, real: object = getattr(elimination, name), **options: object
+        ) -> object:
             calls[name] += 1
-            return real(*args)
+            return real(*args, **options)
 
         monkeypatch.setattr(elimination, name, counted)
     targets = [name for name in CELLS.network.nodes if name not in ("xray", "dysp")]

@@ -35,8 +35,8 @@ Precision = TypeVar("Precision", np.float32, np.float64)
 
 CELL_BUDGET = 10_000_000
 """Most cells of all cliques together, for one draw: 80 MB, and tens of milliseconds."""
-CHUNK_BYTES = 8 * 2**20
-"""Memory for the cliques of one chunk of draws, so that they stay in the cache."""
+CHUNK_BYTES = 2**27
+"""Of the cliques of one chunk of draws, of which few are in memory at once: rows of all draws are read fastest."""
 CHUNK_DRAWS = 32
 """Draws that go through together even if they need more: numpy is slow on short rows."""
 MOST_CLIQUE_BYTES = 2**28
@@ -104,8 +104,8 @@ def joint(
     draws = cells.draws or 1
     result: Array = np.empty((*(plan.tree.sizes[name] for name in wanted), draws), dtype)
     log_total = np.empty(draws)
-    for part, size, factors, block in _split_draws(plan, cells, evidence, dtype):
-        result[..., part], log_total[part] = collect(plan.tree, factors, block, wanted, size)
+    for part, size, factors in _split_draws(plan, cells, evidence, dtype):
+        result[..., part], log_total[part] = collect(plan.tree, factors, wanted, size)
     for weak, some, logs in _redo_weak_draws(plan, cells, evidence, log_total, dtype):
         if logs is None:
             result[..., weak] = joint(some, targets, evidence)
@@ -231,8 +231,8 @@ def _calibrate(
         return {}, log_probability(cells, evidence)
     table: Array = np.empty((sum(sizes.values()), draws), dtype)
     log_total = np.empty(draws)
-    for part, _, factors, block in _split_draws(plan, cells, evidence, dtype):
-        log_total[part] = calibrate(plan.tree, factors, block, table[:, part])
+    for part, _, factors in _split_draws(plan, cells, evidence, dtype):
+        log_total[part] = calibrate(plan.tree, factors, table[:, part])
     for weak, some, logs in _redo_weak_draws(plan, cells, evidence, log_total, dtype):
         if logs is None:
             table[:, weak] = np.concatenate(list(marginals(some, evidence).values()))
@@ -298,8 +298,8 @@ def log_probability(
     plan = plan_sum(cells.network, frozenset(evidence), every=False)
     _check_budget(plan.cells, "the probability of the evidence", dtype)
     result = np.empty(cells.draws or 1)
-    for part, size, factors, block in _split_draws(plan, cells, evidence, dtype):
-        _, result[part] = collect(plan.tree, factors, block, (), size)
+    for part, size, factors in _split_draws(plan, cells, evidence, dtype):
+        _, result[part] = collect(plan.tree, factors, (), size)
     for weak, some, logs in _redo_weak_draws(plan, cells, evidence, result, dtype):
         if logs is None:
             result[weak] = log_probability(some, evidence)
@@ -375,9 +375,9 @@ def _find_favoured(
     """Find each draw's most probable states, shape `(targets, draws)`, and the log probability of the evidence."""
     codes = np.empty((len(targets), cells.draws or 1), np.int64)
     log_total = np.empty(cells.draws or 1)
-    for part, size, factors, block in _split_draws(plan, cells, evidence, dtype):
-        _, log_total[part] = collect(total, factors, block, (), size)
-        states = most_probable(plan.tree, factors, block, size)
+    for part, size, factors in _split_draws(plan, cells, evidence, dtype):
+        _, log_total[part] = collect(total, factors, (), size)
+        states = most_probable(plan.tree, factors, size)
         codes[:, part] = [states[name] for name in targets]
     for weak, some, logs in _redo_weak_draws(plan, cells, evidence, log_total, dtype):
         if logs is None:
@@ -399,8 +399,8 @@ def _log_of_states(
 ) -> Floats:
     """Log probability of states and evidence, shape `(candidates, draws)`."""
     logs = np.empty((len(candidates), log_total.size))
-    for part, size, factors, block in _split_draws(plan, cells, evidence, dtype):
-        logs[:, part] = log_of_states(plan.tree, factors, block, candidates, size)
+    for part, size, factors in _split_draws(plan, cells, evidence, dtype):
+        logs[:, part] = log_of_states(plan.tree, factors, candidates, size)
     for weak, some, log_factors in _redo_weak_draws(plan, cells, evidence, log_total, dtype):
         if log_factors is None:
             logs[:, weak] = _log_of_states(plan, some, candidates, evidence, log_total[weak], np.float64)
@@ -428,15 +428,14 @@ def _check_budget(cells: int, what: str, dtype: type[np.floating[Any]]) -> None:
 
 def _split_draws(
     plan: Plan, cells: Tables, evidence: Mapping[str, int], dtype: type[np.floating[Any]]
-) -> Iterator[tuple[slice, int, list[Array], Array]]:
-    """Chunks of draws of similar size: (which, how many, the families' tables without evidence, memory for cliques)."""
+) -> Iterator[tuple[slice, int, list[Array]]]:
+    """Chunks of draws of similar size: (which, how many, the families' tables without evidence)."""
     draws, each = cells.draws or 1, max(1, plan.cells * np.dtype(dtype).itemsize)
     most = max(1, min(max(CHUNK_BYTES // each, CHUNK_DRAWS), MOST_CLIQUE_BYTES // each))
     length = -(-draws // -(-draws // most))
-    block: Array = np.empty(plan.cells * min(length, draws), dtype)
     for start in range(0, draws, length):
         part = slice(start, min(start + length, draws))
-        yield part, part.stop - start, _slice_factors(plan, cells, evidence, part, dtype), block
+        yield part, part.stop - start, _slice_factors(plan, cells, evidence, part, dtype)
 
 
 def _slice_factors(
@@ -475,6 +474,6 @@ def _redo_weak_draws(
     if dtype is np.float32:
         yield weak, some, None
         return
-    for part, _, factors, _ in _split_draws(plan, some, evidence, np.float64):
+    for part, _, factors in _split_draws(plan, some, evidence, np.float64):
         with np.errstate(divide="ignore"):
             yield weak[part], some, [np.log(factor) for factor in factors]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -71,7 +71,7 @@ class Given:
         """`log P(evidence)`, shape `(draws,)`; by made-up records where exact inference is out of reach."""
         if not elimination.affordable(self.cells.network, (), self.evidence):
             return log_weight(self.cells, self.evidence, np.random.default_rng(0))
-        return elimination.log_probability(self.cells, self.evidence)
+        return elimination.log_probability(self.cells, self.evidence, dtype=self._precision)
 
     def joint(self, targets: Sequence[str], also: Mapping[str, int] | None = None) -> Floats:
         """`P(targets | evidence, also)`, shape `(*sizes, draws)`; NaN where the condition is impossible.
@@ -96,12 +96,18 @@ class Given:
     def probability(self, states: Mapping[str, int]) -> Floats:
         """`P(states | evidence)`, shape `(draws,)`; NaN where the evidence is impossible."""
         with np.errstate(invalid="ignore"):
-            ratio = elimination.log_probability(self.cells, {**self.evidence, **states}) - self.log_evidence
+            evidence = {**self.evidence, **states}
+            ratio = elimination.log_probability(self.cells, evidence, dtype=self._precision) - self.log_evidence
         return np.exp(np.minimum(ratio, 0.0))  # rows in single precision sum to 1 but for rounding
+
+    @cached_property
+    def _precision(self) -> type[np.floating[Any]]:
+        """Of the rows: more digits than they have are not worth asking for."""
+        return np.float32 if self.cells[self.network.nodes[0]].dtype == np.float32 else np.float64
 
     def _is_large(self, cells: int) -> bool:
         """Whether a question that works on so many cells for each draw is worth asking in single precision first."""
-        return cells * (self.cells.draws or 1) > LARGE_WORK
+        return self._precision is np.float32 or cells * (self.cells.draws or 1) > LARGE_WORK
 
     def _normalise_rough(self, law: npt.NDArray[np.float32]) -> Floats | None:
         """A law in single precision as one that sums to 1, shape `(*sizes, draws)`.
@@ -113,7 +119,7 @@ class Given:
         """
         exact = law.astype(np.float64)
         exact /= exact.sum(axis=tuple(range(exact.ndim - 1)))
-        if self.cells[self.network.nodes[0]].dtype == np.float32:
+        if self._precision is np.float32:
             return exact
         error = ROUNDING_ERROR * np.minimum(exact.mean(axis=-1), 1 - exact.mean(axis=-1))
         seen = error > MOST_ERROR_SHARE * exact.std(axis=-1) / exact.shape[-1] ** 0.5
