@@ -276,7 +276,7 @@ def _align_views(
         removed: gets what partial products are divided by; None where the product sums to 1 and needs no scale.
 
     Returns:
-        Two or more views, the smallest first, and perhaps products of those that were many.
+        Two to five views, some of them products where there were more.
     """
     count, shape = len(factors), (*tree.shape(index), factors[0].shape[-1])
     views = [
@@ -287,12 +287,13 @@ def _align_views(
     ]
     if len(views) < 2:
         views.insert(0, np.ones((1,) * len(shape), factors[0].dtype))
-    while len(views) > FACTORS_PER_SCALE + 1:
-        product = reduce(np.multiply, views[: FACTORS_PER_SCALE + 1])
+    while (many := len(views) - FACTORS_PER_SCALE) > 1:
+        first = slice(min(many, FACTORS_PER_SCALE + 1))  # no more than has to be: their product is stored
+        product = reduce(np.multiply, views[first])
         if removed is not None:
             removed.append(_replace_zeros(np.maximum.reduce(product, axis=tuple(range(product.ndim - 1)))))
             product /= removed[-1]
-        views[: FACTORS_PER_SCALE + 1] = [product]
+        views[first] = [product]
     if views[-1].shape != shape:
         views[-1] = np.broadcast_to(views[-1], shape)
     return views
