@@ -98,6 +98,26 @@ def joint(
         >>> joint(theta, ["a"], {"b": 0})[:, 0].tolist()
         [0.4, 0.6]
     """
+    return joint_and_evidence(cells, targets, evidence, dtype=dtype)[0]
+
+
+def joint_and_evidence(
+    cells: Tables, targets: Sequence[str], evidence: Mapping[str, int], *, dtype: type[np.floating[Any]] = np.float64
+) -> tuple[Array, Floats | None]:
+    """`joint`, and `log P(evidence)` where the same pass finds it: where all that makes it up matters to the targets.
+
+    Args:
+        cells: as of `joint`.
+        targets: as of `joint`.
+        evidence: as of `joint`.
+        dtype: as of `joint`.
+
+    Returns:
+        (the joint, shape `(*sizes of the targets, draws)`; the logarithm, shape `(draws,)`, or None).
+
+    Raises:
+        InputError: as of `joint`.
+    """
     wanted = tuple(targets)
     plan = plan_query(cells.network, wanted, frozenset(evidence))
     _check_budget(plan.cells, f"P({', '.join(wanted)})", dtype)
@@ -107,13 +127,14 @@ def joint(
     for part, size, factors in _split_draws(plan, cells, evidence, dtype):
         result[..., part], log_total[part] = collect(plan.tree, factors, wanted, size)
     for weak, some, logs in _redo_weak_draws(plan, cells, evidence, log_total, dtype):
-        if logs is None:
-            result[..., weak] = joint(some, targets, evidence)
-        else:
-            result[..., weak], _ = log_kernels.collect(plan.tree, logs, wanted, weak.size)
+        result[..., weak], log_total[weak] = (
+            joint_and_evidence(some, targets, evidence)
+            if logs is None
+            else log_kernels.collect(plan.tree, logs, wanted, weak.size)
+        )
     if _has_pruned_zeros(plan, cells):
         result[..., np.isneginf(log_probability(cells, evidence))] = np.nan
-    return result
+    return result, None if plan.pruned else log_total
 
 
 def joint_cost(network: Network, targets: Sequence[str], evidence: Mapping[str, int]) -> int:
@@ -182,9 +203,16 @@ def marginals(
         >>> {name: law[:, 0].tolist() for name, law in marginals(theta, {}).items()}
         {'a': [0.25, 0.75], 'b': [0.625, 0.375]}
     """
+    return marginals_and_evidence(cells, evidence, dtype=dtype)[0]
+
+
+def marginals_and_evidence(
+    cells: Tables, evidence: Mapping[str, int], *, dtype: type[np.floating[Any]] = np.float64
+) -> tuple[dict[str, Array], Floats]:
+    """`marginals`, with the same arguments and errors, and `log P(evidence)`, shape `(draws,)`."""
     plan = plan_sum(cells.network, frozenset(evidence), every=True)
     _check_budget(plan.cells, "all marginals", dtype)
-    return _calibrate(plan, cells, evidence, dtype)[0]
+    return _calibrate(plan, cells, evidence, dtype)
 
 
 def marginals_beside(cells: Tables, others: Sequence[str]) -> dict[str, Floats]:
