@@ -246,8 +246,9 @@ def _send_down(
             views = _align_views(tree, index, factors, upward.messages, None)
         else:
             views = upward.views.pop(index)
-            # What came up is taken out again; where it was zero the product is zero already.
-            ratio = above / _replace_zeros(upward.messages[index])
+            # What came up is taken out again, in its place; where it was zero the product is zero already.
+            ratio = upward.messages.pop(index)
+            np.divide(above, np.maximum(ratio, SMALLEST_NORMAL[ratio.dtype], out=ratio), out=ratio)
             ratio /= _replace_zeros(upward.totals[index])
         views.insert(-1, ratio[(None,) * (views[-1].ndim - ratio.ndim)])
         scopes = [*map(tree.separator, children[index]), *wanted.get(index, ())]
