@@ -1,9 +1,9 @@
 """Exact inference over the draws of a posterior: prune, slice evidence, plan, refuse what is too large, then compute.
 
 This file owns what is computed for a question; `junction_tree.py` plans it and `kernels.py` does the arithmetic. Every
-function returns one number per draw and cell, so that an interval can be read off. Draws go through in chunks whose
-cliques fit into a block of memory, and plans are kept: asking the same variables given the same ones, whatever their
-states, plans once.
+function returns one number per draw and cell, so that an interval can be read off. Draws go through together
+where memory allows it, and plans are kept: asking the same variables given the same ones, whatever their states, plans
+once.
 
 In float32 work takes half the memory and time, and answers are within about 1e-6 of those in float64. Draws under
 which a precision cannot hold the evidence (its probability is below 1e-30, or 1e-217) are done in the next one all the
@@ -104,19 +104,9 @@ def joint(
 def joint_and_evidence(
     cells: Tables, targets: Sequence[str], evidence: Mapping[str, int], *, dtype: type[np.floating[Any]] = np.float64
 ) -> tuple[Array, Floats | None]:
-    """`joint`, and `log P(evidence)` where the same pass finds it: where all that makes it up matters to the targets.
+    """`joint`, with the same arguments and errors, and `log P(evidence)`, shape `(draws,)`.
 
-    Args:
-        cells: as of `joint`.
-        targets: as of `joint`.
-        evidence: as of `joint`.
-        dtype: as of `joint`.
-
-    Returns:
-        (the joint, shape `(*sizes of the targets, draws)`; the logarithm, shape `(draws,)`, or None).
-
-    Raises:
-        InputError: as of `joint`.
+    None instead where the same pass does not find it: some of what makes it up does not matter to the targets.
     """
     wanted = tuple(targets)
     plan = plan_query(cells.network, wanted, frozenset(evidence))
