@@ -222,7 +222,7 @@ def marginals_beside(cells: Tables, others: Sequence[str]) -> dict[str, Floats]:
         >>> from discreet import Network, Variable
         >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
         >>> theta = Tables(network, {"a": [[0.25], [0.75]], "b": [[[1.0], [0.0]], [[0.5], [0.5]]]}, draws=1)
-        >>> marginals_beside(theta, ["b"])["a"][..., 0].tolist()
+        >>> marginals_beside(theta, ["b"])["a"][..., 0].round(6).tolist()
         [[0.25, 0.0], [0.375, 0.375]]
     """
     network = cells.network
