@@ -60,10 +60,9 @@ def fit_by_elimination(
     """The factors of the fitted law, by plain rounds over all targets."""
     fitted = [*factors, *((scope, np.ones_like(wanted)) for scope, wanted in targets)]
     trees = [junction_tree([(None, scope) for scope, _ in fitted], sizes, scope) for scope, _ in targets]
-    block = np.empty(max(tree.cells for tree in trees) * draws)
     for _ in range(tours):
         for place, (tree, (scope, wanted)) in enumerate(zip(trees, targets, strict=True), len(factors)):
-            margin, _ = collect(tree, [array for _, array in fitted], block, scope, draws)
+            margin, _ = collect(tree, [array for _, array in fitted], scope, draws)
             fitted[place] = scope, fitted[place][1] * wanted / np.maximum(margin, 1e-300)
     return fitted
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
+from discreet.inference import kernels
 from discreet.inference.junction_tree import (
     JunctionTree,
     _eliminate,
@@ -17,7 +18,7 @@ from discreet.inference.junction_tree import (
     junction_tree,
     maximising_tree,
 )
-from discreet.inference.kernels import EINSUM_ENTRIES, _multiply_views, _sum_axes, calibrate, collect
+from discreet.inference.kernels import calibrate, collect
 from folding import every
 from networks import theta_of
 from oracle import random_draws
@@ -77,10 +78,9 @@ def check_terms(tree: JunctionTree, listed: list[tuple[str | None, tuple[str, ..
             expected.append((len(listed) + index, parent))
     assert sorted(sources) == sorted(expected)
     for clique, terms in zip(tree.cliques, tree.terms, strict=True):
-        seen: set[str] = set()
+        cells = [math.prod(tree.sizes[name] for name in term.scope) for term in terms]
+        assert not cells or cells[-1] == max(cells)
         for term in terms:
-            seen |= set(term.scope)
-            assert term.fills == (seen == set(clique))
             sizes = [7 + position for position, _ in enumerate(term.scope)]  # sizes that tell the axes apart
             shape = np.empty((*sizes, 2)).transpose(term.axes)[term.index].shape
             assert shape == (*(sizes[term.scope.index(name)] if name in term.scope else 1 for name in clique), 2)
@@ -164,7 +164,7 @@ def test_barren_flags_are_false_above_evidence() -> None:
 def test_nothing_to_plan() -> None:
     tree = junction_tree([(None, ())], {})
     assert (tree.cliques, tree.homes, tree.cells) == ((), (-1,), 0)
-    table, log_total = collect(tree, [np.array([0.25, 0.0])], np.empty(0), (), 2)
+    table, log_total = collect(tree, [np.array([0.25, 0.0])], (), 2)
     assert np.array_equal(log_total, [math.log(0.25), -math.inf])
     assert table.tolist() == [1, 1]
 
@@ -215,44 +215,59 @@ def test_the_cheaper_of_the_two_orders_is_kept() -> None:
 
 
 @given(st.data(), st.sampled_from((np.float32, np.float64)))
-def test_products_are_those_of_einsum(data: st.DataObject, dtype: type[np.floating]) -> None:
-    """Up to six factors, so that the partial product is divided by its peak on the way."""
+def test_sums_of_products_are_those_of_einsum(data: st.DataObject, dtype: type[np.floating]) -> None:
+    """Of as many axes as are drawn, in any order in memory, in blocks of any size."""
     sizes = data.draw(st.lists(st.integers(1, 3), min_size=0, max_size=4))
     draws, letters = data.draw(st.integers(1, 3)), list(range(len(sizes)))
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
-    views, fills, seen, operands = [], [], set(), []
-    for _ in range(data.draw(st.integers(0, 6))):
-        inner = sorted(data.draw(st.sets(st.sampled_from(letters)))) if letters else []
-        seen |= set(inner)
+    views, operands = [], []
+    for _ in range(data.draw(st.integers(1, 4))):
+        inner = data.draw(st.lists(st.sampled_from(letters), unique=True)) if letters else []
         array = rng.random((*(sizes[letter] for letter in inner), draws)).astype(dtype)
-        views.append(array[(*(slice(None) if letter in inner else None for letter in letters), ...)])
-        fills.append(len(seen) == len(letters))
+        whole = array.transpose((*np.argsort(inner).astype(int), len(inner)))
+        views.append(whole[(*(slice(None) if letter in inner else None for letter in letters), ...)])
         operands += [array, [*inner, len(letters)]]
-    before = [view.copy() for view in views]
-    full = np.ones((*sizes, draws), dtype)
-    axes = [*letters, len(letters)]
+    order = data.draw(st.permutations(letters))
+    last = rng.random((*(sizes[letter] for letter in order), draws)).astype(dtype)
+    operands += [last, [*order, len(letters)]]
+    views.append(last.transpose((*np.argsort(order).astype(int), len(letters))))
+    kept = [
+        data.draw(st.lists(st.sampled_from(letters), unique=True)) if letters else []
+        for _ in range(data.draw(st.integers(1, 2)))
+    ]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(kernels, "SMALL_ENTRIES", data.draw(st.sampled_from((0, 2**20))))
+        patched.setattr(kernels, "BLOCK_ENTRIES", data.draw(st.sampled_from((1, 4, 2**20))))
+        sums = kernels._sum_products(views, kept)
+    for found, axes in zip(sums, kept, strict=True):
+        assert found.dtype == dtype and not any(np.shares_memory(found, view) for view in views)
+        exact = np.einsum(*operands, [*axes, len(letters)])
+        np.testing.assert_allclose(found, exact, rtol=100 * float(np.finfo(dtype).eps))
+
+
+@every("count", [1, 5, 6, 9, 10, 60])
+def test_many_factors_are_multiplied_up_to_scales(count: int) -> None:
+    """60 factors of 1e-8 in one clique: their product is below the smallest double."""
+    listed: list[tuple[str | None, tuple[str, ...]]] = [(None, ("a", "b"))] * count
+    tree = junction_tree(listed, {"a": 2, "b": 3})
+    factors = [1e-8 * np.random.default_rng(k).uniform(1, 2, (2, 3, 4)) for k in range(count)]
     removed: list[np.ndarray] = []
-    product = _multiply_views(views, fills, np.full(full.shape, np.nan, dtype), removed)
-    assert product.dtype == dtype and product.shape == full.shape
-    scale = np.prod(removed, axis=0) if removed else 1.0
-    np.testing.assert_allclose(
-        product * scale, np.einsum(*operands, full, axes, axes), rtol=100 * float(np.finfo(dtype).eps)
-    )
-    assert len(removed) == (len(views) > 5)
-    assert all(np.array_equal(view, copy) for view, copy in zip(views, before, strict=True))
+    product = math.prod(kernels._align_views(tree, 0, factors, {}, removed))
+    assert len(removed) == max(count - 2, 0) // 4 and product.max() > 1e-50
+    logs = np.log(product) + sum(map(np.log, removed))
+    np.testing.assert_allclose(logs.transpose(0, 1, 2), sum(map(np.log, factors)), rtol=1e-12)
 
 
-@every("dtype", [np.float32, np.float64])
-@every("draws", [1, 64, 300])
-def test_sums_of_large_arrays_are_those_of_small_ones(draws: int, dtype: type[np.floating]) -> None:
-    """Beyond some size einsum does the work: no axes, one of length 1, the first, last, scattered ones and all."""
-    array = np.random.default_rng(3).random((1, 12, 5, 4, 7, 12, draws)).astype(dtype)
-    assert array.size >= EINSUM_ENTRIES
-    for axes in ((), (0,), (1,), (5,), (0, 1, 3, 5), tuple(range(6))):
-        expected = array.astype(np.float64).sum(axis=axes)
-        found = _sum_axes(array, axes)
-        assert found.dtype == dtype and not np.shares_memory(found, array)
-        np.testing.assert_allclose(found, expected, rtol=1e-4 if dtype is np.float32 else 1e-12)
+def test_cliques_of_more_axes_than_einsum_names() -> None:
+    """56 variables of one state and two of two."""
+    names = tuple(f"x{k}" for k in range(58))
+    sizes = {name: 1 + (name in names[-2:]) for name in names}
+    factor = np.random.default_rng(5).random((*sizes.values(), 3))
+    tree = junction_tree([(None, names)], sizes, names[-2:])
+    law, log_total = collect(tree, [factor], names[-2:], 3)
+    exact = factor.reshape(2, 2, 3)
+    np.testing.assert_allclose(np.exp(log_total), exact.sum(axis=(0, 1)))
+    np.testing.assert_allclose(law, exact / exact.sum(axis=(0, 1)))
 
 
 def test_long_chains_do_not_underflow() -> None:
@@ -267,7 +282,7 @@ def test_long_chains_do_not_underflow() -> None:
     factors += [np.full((2, 1), 1e-3) for _ in range(count)]
     tree = junction_tree(listed, sizes)
     table = np.empty((2 * count, 1))
-    log_total = calibrate(tree, factors, np.empty(tree.cells), table)
+    log_total = calibrate(tree, factors, table)
     assert log_total[0] == pytest.approx(count * math.log(1e-3), rel=1e-12)
     assert table[:2, 0] == pytest.approx([0.5, 0.5])
     # The chain's equilibrium is (2/3, 1/3).
@@ -283,7 +298,7 @@ def test_a_root_that_nothing_hangs_below_counts() -> None:
     factors[4] /= factors[4].sum(axis=0)
     tree = junction_tree(listed, sizes)
     table = np.empty((9, 2))
-    log_total = calibrate(tree, factors, np.empty(2 * tree.cells), table)
+    log_total = calibrate(tree, factors, table)
     pair = np.einsum("an,abn,bn->abn", *factors[:3])
     total = pair.sum(axis=(0, 1)) * factors[3].sum(axis=0) * factors[5]
     np.testing.assert_allclose(log_total, np.log(total), rtol=1e-13)

@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 
 import discreet as dc
+from discreet.inference import elimination, kernels
+from discreet.queries.given import Given
+from oracle import conditional, event
 from serving import Local
 from tiny import network_of
 
@@ -132,3 +135,30 @@ def test_complete_columns_are_read_alike_whatever_gaps_others_have() -> None:
         np.testing.assert_allclose(other[:, 0], one[:, 0], atol=3e-3)
         np.testing.assert_allclose(other, one, atol=1e-2)
         assert dc.answer(complete, query).basis == dc.answer(posterior, query).basis
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+@pytest.mark.parametrize(
+    "evidence", [{}, {"d": 1}, {"a": 0, "x": 1}, {"x": 0, "c": 1, "d": 2}, {"b": 1, "c": 0, "d": 0}]
+)
+def test_every_pass_over_the_law_finds_what_enumeration_does(
+    evidence: dict[str, int], blocks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One target or all, evidence before or with it, in one block or in many, in either precision, under every draw."""
+    law = read().law
+    if blocks:
+        monkeypatch.setattr(kernels, "SMALL_ENTRIES", 0)
+        monkeypatch.setattr(kernels, "BLOCK_ENTRIES", 700)
+    fine = dc.Tables(law.cells.network, {node: law.cells[node].astype(float) for node in law.cells}, draws=600)
+    given = Given(law.cells, evidence, law.network, law.cells)
+    told = event(fine, (), evidence)
+    for name in set(NETWORK.nodes).difference(evidence):
+        exact = conditional(fine, (name,), evidence)
+        alone, log = given.joint_and_evidence([name])
+        assert log is None or np.allclose(np.exp(log), told, rtol=CLOSE)
+        for found in (alone, given.marginals[name], elimination.joint(fine, (name,), evidence)):
+            np.testing.assert_allclose(found, exact, atol=CLOSE / 5)
+        for state in range(NETWORK.schema[name].size):
+            np.testing.assert_allclose(given.probability({name: state}), exact[state], atol=CLOSE / 5)
+    for log in (given.log_evidence, given.marginals_and_evidence[1]):
+        np.testing.assert_allclose(np.exp(log), told, rtol=CLOSE)

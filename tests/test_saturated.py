@@ -201,7 +201,8 @@ def test_synthetic_records_and_predictions_come_from_all_that_was_measured() -> 
     np.testing.assert_allclose(found.mean, truth / truth.sum(axis=1, keepdims=True), atol=0.02)
     for index, state in enumerate(("s0", "s1")):
         told = dc.answer(posterior, f"P(b | a={state})", level=0.95)
-        np.testing.assert_allclose(found.mean[index], [row["mean"] for row in told.rows], rtol=1e-12)
+        # Predictions are worked out in double precision, answers in that of the law's rows.
+        np.testing.assert_allclose(found.mean[index], [row["mean"] for row in told.rows], rtol=1e-6)
 
 
 def test_several_data_sets_are_read_by_what_was_measured_on_all() -> None:

@@ -38,7 +38,7 @@ def precisions(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Those that laws were asked in from now on, where all is much work."""
     asked: list[object] = []
     monkeypatch.setattr(given, "LARGE_WORK", 0)
-    for name in ("joint", "marginals"):
+    for name in ("joint_and_evidence", "marginals_and_evidence"):
         own = getattr(elimination, name)
 
         def spied(*args: object, own: object = own, **options: object) -> object:

@@ -1,9 +1,9 @@
 """Exact inference over the draws of a posterior: prune, slice evidence, plan, refuse what is too large, then compute.
 
 This file owns what is computed for a question; `junction_tree.py` plans it and `kernels.py` does the arithmetic. Every
-function returns one number per draw and cell, so that an interval can be read off. Draws go through in chunks whose
-cliques fit into a block of memory, and plans are kept: asking the same variables given the same ones, whatever their
-states, plans once.
+function returns one number per draw and cell, so that an interval can be read off. Draws go through together
+where memory allows it, and plans are kept: asking the same variables given the same ones, whatever their states, plans
+once.
 
 In float32 work takes half the memory and time, and answers are within about 1e-6 of those in float64. Draws under
 which a precision cannot hold the evidence (its probability is below 1e-30, or 1e-217) are done in the next one all the
@@ -35,8 +35,8 @@ Precision = TypeVar("Precision", np.float32, np.float64)
 
 CELL_BUDGET = 10_000_000
 """Most cells of all cliques together, for one draw: 80 MB, and tens of milliseconds."""
-CHUNK_BYTES = 8 * 2**20
-"""Memory for the cliques of one chunk of draws, so that they stay in the cache."""
+CHUNK_BYTES = 2**27
+"""Of the cliques of one chunk of draws, of which few are in memory at once: rows of all draws are read fastest."""
 CHUNK_DRAWS = 32
 """Draws that go through together even if they need more: numpy is slow on short rows."""
 MOST_CLIQUE_BYTES = 2**28
@@ -98,22 +98,33 @@ def joint(
         >>> joint(theta, ["a"], {"b": 0})[:, 0].tolist()
         [0.4, 0.6]
     """
+    return joint_and_evidence(cells, targets, evidence, dtype=dtype)[0]
+
+
+def joint_and_evidence(
+    cells: Tables, targets: Sequence[str], evidence: Mapping[str, int], *, dtype: type[np.floating[Any]] = np.float64
+) -> tuple[Array, Floats | None]:
+    """`joint`, with the same arguments and errors, and `log P(evidence)`, shape `(draws,)`.
+
+    None instead where the same pass does not find it: some of what makes it up does not matter to the targets.
+    """
     wanted = tuple(targets)
     plan = plan_query(cells.network, wanted, frozenset(evidence))
     _check_budget(plan.cells, f"P({', '.join(wanted)})", dtype)
     draws = cells.draws or 1
     result: Array = np.empty((*(plan.tree.sizes[name] for name in wanted), draws), dtype)
     log_total = np.empty(draws)
-    for part, size, factors, block in _split_draws(plan, cells, evidence, dtype):
-        result[..., part], log_total[part] = collect(plan.tree, factors, block, wanted, size)
+    for part, size, factors in _split_draws(plan, cells, evidence, dtype):
+        result[..., part], log_total[part] = collect(plan.tree, factors, wanted, size)
     for weak, some, logs in _redo_weak_draws(plan, cells, evidence, log_total, dtype):
-        if logs is None:
-            result[..., weak] = joint(some, targets, evidence)
-        else:
-            result[..., weak], _ = log_kernels.collect(plan.tree, logs, wanted, weak.size)
+        result[..., weak], log_total[weak] = (
+            joint_and_evidence(some, targets, evidence)
+            if logs is None
+            else log_kernels.collect(plan.tree, logs, wanted, weak.size)
+        )
     if _has_pruned_zeros(plan, cells):
         result[..., np.isneginf(log_probability(cells, evidence))] = np.nan
-    return result
+    return result, None if plan.pruned else log_total
 
 
 def joint_cost(network: Network, targets: Sequence[str], evidence: Mapping[str, int]) -> int:
@@ -182,9 +193,16 @@ def marginals(
         >>> {name: law[:, 0].tolist() for name, law in marginals(theta, {}).items()}
         {'a': [0.25, 0.75], 'b': [0.625, 0.375]}
     """
+    return marginals_and_evidence(cells, evidence, dtype=dtype)[0]
+
+
+def marginals_and_evidence(
+    cells: Tables, evidence: Mapping[str, int], *, dtype: type[np.floating[Any]] = np.float64
+) -> tuple[dict[str, Array], Floats]:
+    """`marginals`, with the same arguments and errors, and `log P(evidence)`, shape `(draws,)`."""
     plan = plan_sum(cells.network, frozenset(evidence), every=True)
     _check_budget(plan.cells, "all marginals", dtype)
-    return _calibrate(plan, cells, evidence, dtype)[0]
+    return _calibrate(plan, cells, evidence, dtype)
 
 
 def marginals_beside(cells: Tables, others: Sequence[str]) -> dict[str, Floats]:
@@ -204,7 +222,7 @@ def marginals_beside(cells: Tables, others: Sequence[str]) -> dict[str, Floats]:
         >>> from discreet import Network, Variable
         >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
         >>> theta = Tables(network, {"a": [[0.25], [0.75]], "b": [[[1.0], [0.0]], [[0.5], [0.5]]]}, draws=1)
-        >>> marginals_beside(theta, ["b"])["a"][..., 0].tolist()
+        >>> marginals_beside(theta, ["b"])["a"][..., 0].round(6).tolist()
         [[0.25, 0.0], [0.375, 0.375]]
     """
     network = cells.network
@@ -231,8 +249,8 @@ def _calibrate(
         return {}, log_probability(cells, evidence)
     table: Array = np.empty((sum(sizes.values()), draws), dtype)
     log_total = np.empty(draws)
-    for part, _, factors, block in _split_draws(plan, cells, evidence, dtype):
-        log_total[part] = calibrate(plan.tree, factors, block, table[:, part])
+    for part, _, factors in _split_draws(plan, cells, evidence, dtype):
+        log_total[part] = calibrate(plan.tree, factors, table[:, part])
     for weak, some, logs in _redo_weak_draws(plan, cells, evidence, log_total, dtype):
         if logs is None:
             table[:, weak] = np.concatenate(list(marginals(some, evidence).values()))
@@ -298,8 +316,8 @@ def log_probability(
     plan = plan_sum(cells.network, frozenset(evidence), every=False)
     _check_budget(plan.cells, "the probability of the evidence", dtype)
     result = np.empty(cells.draws or 1)
-    for part, size, factors, block in _split_draws(plan, cells, evidence, dtype):
-        _, result[part] = collect(plan.tree, factors, block, (), size)
+    for part, size, factors in _split_draws(plan, cells, evidence, dtype):
+        _, result[part] = collect(plan.tree, factors, (), size)
     for weak, some, logs in _redo_weak_draws(plan, cells, evidence, result, dtype):
         if logs is None:
             result[weak] = log_probability(some, evidence)
@@ -375,9 +393,9 @@ def _find_favoured(
     """Find each draw's most probable states, shape `(targets, draws)`, and the log probability of the evidence."""
     codes = np.empty((len(targets), cells.draws or 1), np.int64)
     log_total = np.empty(cells.draws or 1)
-    for part, size, factors, block in _split_draws(plan, cells, evidence, dtype):
-        _, log_total[part] = collect(total, factors, block, (), size)
-        states = most_probable(plan.tree, factors, block, size)
+    for part, size, factors in _split_draws(plan, cells, evidence, dtype):
+        _, log_total[part] = collect(total, factors, (), size)
+        states = most_probable(plan.tree, factors, size)
         codes[:, part] = [states[name] for name in targets]
     for weak, some, logs in _redo_weak_draws(plan, cells, evidence, log_total, dtype):
         if logs is None:
@@ -399,8 +417,8 @@ def _log_of_states(
 ) -> Floats:
     """Log probability of states and evidence, shape `(candidates, draws)`."""
     logs = np.empty((len(candidates), log_total.size))
-    for part, size, factors, block in _split_draws(plan, cells, evidence, dtype):
-        logs[:, part] = log_of_states(plan.tree, factors, block, candidates, size)
+    for part, size, factors in _split_draws(plan, cells, evidence, dtype):
+        logs[:, part] = log_of_states(plan.tree, factors, candidates, size)
     for weak, some, log_factors in _redo_weak_draws(plan, cells, evidence, log_total, dtype):
         if log_factors is None:
             logs[:, weak] = _log_of_states(plan, some, candidates, evidence, log_total[weak], np.float64)
@@ -428,15 +446,14 @@ def _check_budget(cells: int, what: str, dtype: type[np.floating[Any]]) -> None:
 
 def _split_draws(
     plan: Plan, cells: Tables, evidence: Mapping[str, int], dtype: type[np.floating[Any]]
-) -> Iterator[tuple[slice, int, list[Array], Array]]:
-    """Chunks of draws of similar size: (which, how many, the families' tables without evidence, memory for cliques)."""
+) -> Iterator[tuple[slice, int, list[Array]]]:
+    """Chunks of draws of similar size: (which, how many, the families' tables without evidence)."""
     draws, each = cells.draws or 1, max(1, plan.cells * np.dtype(dtype).itemsize)
     most = max(1, min(max(CHUNK_BYTES // each, CHUNK_DRAWS), MOST_CLIQUE_BYTES // each))
     length = -(-draws // -(-draws // most))
-    block: Array = np.empty(plan.cells * min(length, draws), dtype)
     for start in range(0, draws, length):
         part = slice(start, min(start + length, draws))
-        yield part, part.stop - start, _slice_factors(plan, cells, evidence, part, dtype), block
+        yield part, part.stop - start, _slice_factors(plan, cells, evidence, part, dtype)
 
 
 def _slice_factors(
@@ -475,6 +492,6 @@ def _redo_weak_draws(
     if dtype is np.float32:
         yield weak, some, None
         return
-    for part, _, factors, _ in _split_draws(plan, some, evidence, np.float64):
+    for part, _, factors in _split_draws(plan, some, evidence, np.float64):
         with np.errstate(divide="ignore"):
             yield weak[part], some, [np.log(factor) for factor in factors]

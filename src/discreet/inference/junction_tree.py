@@ -33,14 +33,12 @@ class Term:
         scope: its variables, in the order of its axes; the draws come after them.
         axes: its axes in the order of the clique's, the draws last.
         index: puts an axis of length 1 where the clique has a variable that the array does not depend on.
-        fills: whether this and the terms before it together have all variables of the clique.
     """
 
     source: int
     scope: Scope
     axes: tuple[int, ...]
     index: tuple[slice | EllipsisType | None, ...]
-    fills: bool
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class JunctionTree:
         homes: for every factor the clique that takes it up; -1 for a constant.
         barren: cliques whose message to their parent is 1 by construction: all below them are, and their factors are
             the conditional probabilities of just their own variables.
-        terms: for every clique the factors and messages that are multiplied there, the smallest first.
+        terms: for every clique the factors and messages that are multiplied there, in this order, the largest last.
         rest: for every clique the axes of its parent that the two do not share.
         holders: for every variable the smallest clique, or separator, that has it: (position of the clique, whether
             its separator is meant, the axes of the other variables).
@@ -369,13 +367,16 @@ def _order_axes(
 
 
 def _order_terms(clique: Scope, parts: Sequence[tuple[int, Scope]], sizes: Mapping[str, int]) -> tuple[Term, ...]:
-    """How arrays take part in the product of a clique, the smallest first."""
-    terms, seen = [], set[str]()
-    for source, scope in sorted(parts, key=lambda part: math.prod(sizes[name] for name in part[1])):
-        seen.update(scope)
+    """How arrays take part in the product of a clique: such that it grows late, and the largest last."""
+    parts = sorted(parts, key=lambda part: math.prod(sizes[name] for name in part[1]))
+    # First the one in which most others lie, and these; of them, and of the rest, the smaller first.
+    scopes = [*dict.fromkeys(frozenset(scope) for _, scope in parts[:-1])]
+    first = max(scopes, key=lambda scope: sum(other <= scope for other in scopes), default=frozenset[str]())
+    terms = []
+    for source, scope in [*sorted(parts[:-1], key=lambda part: not first.issuperset(part[1])), *parts[-1:]]:
         axes = (*(scope.index(name) for name in clique if name in scope), len(scope))
         index = (*(slice(None) if name in scope else None for name in clique), ...)
-        terms.append(Term(source, scope, axes, index, seen.issuperset(clique)))
+        terms.append(Term(source, scope, axes, index))
     return tuple(terms)
 
 

@@ -111,11 +111,9 @@ def _complete_rows(wide: PosteriorDraws) -> tuple[Tables, dict[Scope, Array]]:
     step = 1 / (1 + max(len(network.children(node)) for node in network.nodes))
     for start in range(0, draws, DRAWS_AT_ONCE):
         part = slice(start, start + DRAWS_AT_ONCE)
-        size = len(range(draws)[part])
         fits = [_FamilyFit(network, node, laws[node][..., part], step) for node in network.nodes]
-        block = np.empty(tree.cells * size)
         for _ in range(MOST_EM_ROUNDS):
-            margins = factor_margins(tree, [fit.factor() for fit in fits], scopes, block, size)
+            margins = factor_margins(tree, [fit.factor() for fit in fits], scopes)
             if max([fit.improve(margin) for fit, margin in zip(fits, margins, strict=True)]) < LARGEST_CHANGE:
                 break
         for node, fit in zip(network.nodes, fits, strict=True):

@@ -98,9 +98,9 @@ def assumption_lines(answers: Sequence[Answer | Regression]) -> list[str]:
 
 def evidence_lines(answers: Sequence[Answer]) -> list[str]:
     """How probable what is observed is, each once, and the answers for which it is too rare."""
-    known = dict.fromkeys(str(answer.evidence) for answer in answers if answer.evidence is not None)
+    known = {answer.evidence.query: str(answer.evidence) for answer in answers if answer.evidence is not None}
     rare = [answer.query for answer in answers if answer.too_rare]
-    return [*known, *([f"too rare to answer: {listed(rare)}"] if rare else [])]
+    return [*known.values(), *([f"too rare to answer: {listed(rare)}"] if rare else [])]
 
 
 def _list_state(row: AnswerRow, first: AnswerRow | None) -> list[str]:

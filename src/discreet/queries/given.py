@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -53,28 +53,36 @@ class Given:
     @cached_property
     def marginals(self) -> dict[str, Floats]:
         """`P(X | evidence)` of every other variable, shape `(size, draws)`."""
-        found = self._find_marginals()
-        return {name: found[name] for name in self.network.nodes if name in found}
+        return self.marginals_and_evidence[0]
 
-    def _find_marginals(self) -> dict[str, Floats]:
-        """Find the marginals, of the hidden variable too."""
+    @cached_property
+    def marginals_and_evidence(self) -> tuple[dict[str, Floats], Floats]:
+        """These, and `log P(evidence)` as the same pass finds it."""
+        names = [name for name in self.network.nodes if name not in self.evidence]
         if self._is_large(elimination.marginals_cost(self.cells.network, self.evidence)):
-            rough = elimination.marginals(self.cells, self.evidence, dtype=np.float32)
-            found = {name: self._normalise_rough(law) for name, law in rough.items()}
+            rough, log = elimination.marginals_and_evidence(self.cells, self.evidence, dtype=np.float32)
+            found = {name: self._normalise_rough(rough[name]) for name in names}
             fine = {name: law for name, law in found.items() if law is not None}
             if len(fine) == len(found):
-                return fine
-        return elimination.marginals(self.cells, self.evidence)
+                return fine, log
+        laws, log = elimination.marginals_and_evidence(self.cells, self.evidence)
+        return {name: laws[name] for name in names}, log
 
     @cached_property
     def log_evidence(self) -> Floats:
         """`log P(evidence)`, shape `(draws,)`; by made-up records where exact inference is out of reach."""
         if not elimination.affordable(self.cells.network, (), self.evidence):
             return log_weight(self.cells, self.evidence, np.random.default_rng(0))
-        return elimination.log_probability(self.cells, self.evidence)
+        return elimination.log_probability(self.cells, self.evidence, dtype=self._precision)
 
     def joint(self, targets: Sequence[str], also: Mapping[str, int] | None = None) -> Floats:
-        """`P(targets | evidence, also)`, shape `(*sizes, draws)`; NaN where the condition is impossible.
+        """`P(targets | evidence, also)`, shape `(*sizes, draws)`; NaN where the condition is impossible."""
+        return self.joint_and_evidence(targets, also)[0]
+
+    def joint_and_evidence(
+        self, targets: Sequence[str], also: Mapping[str, int] | None = None
+    ) -> tuple[Floats, Floats | None]:
+        """The same, and the logarithm of the condition's probability if the same pass finds it.
 
         Where every table matters to a single target, its own plan is the plan of all marginals, and the pass for all of
         them is taken: that rests on the query alone, so a query has one answer, whatever it is asked with.
@@ -82,12 +90,13 @@ class Given:
         network, evidence = self.cells.network, {**self.evidence, **(also or {})}
         alone = len(targets) == 1 and not also
         if alone and len(requisite(network, targets, evidence)) == len(network.nodes):
-            return self.marginals[targets[0]]
+            return self.marginals[targets[0]], self.marginals_and_evidence[1]
         if self._is_large(elimination.joint_cost(network, targets, evidence)):
-            fine = self._normalise_rough(elimination.joint(self.cells, targets, evidence, dtype=np.float32))
+            rough, log = elimination.joint_and_evidence(self.cells, targets, evidence, dtype=np.float32)
+            fine = self._normalise_rough(rough)
             if fine is not None:
-                return fine
-        return elimination.joint(self.cells, targets, evidence)
+                return fine, log
+        return elimination.joint_and_evidence(self.cells, targets, evidence)
 
     def whole(self, names: Sequence[str]) -> Floats:
         """`P(names)`, shape `(*sizes, draws)`: of the question's variables, the observed ones among them."""
@@ -96,12 +105,18 @@ class Given:
     def probability(self, states: Mapping[str, int]) -> Floats:
         """`P(states | evidence)`, shape `(draws,)`; NaN where the evidence is impossible."""
         with np.errstate(invalid="ignore"):
-            ratio = elimination.log_probability(self.cells, {**self.evidence, **states}) - self.log_evidence
+            evidence = {**self.evidence, **states}
+            ratio = elimination.log_probability(self.cells, evidence, dtype=self._precision) - self.log_evidence
         return np.exp(np.minimum(ratio, 0.0))  # rows in single precision sum to 1 but for rounding
+
+    @cached_property
+    def _precision(self) -> type[np.floating[Any]]:
+        """Of the rows: more digits than they have are not worth asking for."""
+        return np.float32 if self.cells[self.network.nodes[0]].dtype == np.float32 else np.float64
 
     def _is_large(self, cells: int) -> bool:
         """Whether a question that works on so many cells for each draw is worth asking in single precision first."""
-        return cells * (self.cells.draws or 1) > LARGE_WORK
+        return self._precision is np.float32 or cells * (self.cells.draws or 1) > LARGE_WORK
 
     def _normalise_rough(self, law: npt.NDArray[np.float32]) -> Floats | None:
         """A law in single precision as one that sums to 1, shape `(*sizes, draws)`.
@@ -113,7 +128,7 @@ class Given:
         """
         exact = law.astype(np.float64)
         exact /= exact.sum(axis=tuple(range(exact.ndim - 1)))
-        if self.cells[self.network.nodes[0]].dtype == np.float32:
+        if self._precision is np.float32:
             return exact
         error = ROUNDING_ERROR * np.minimum(exact.mean(axis=-1), 1 - exact.mean(axis=-1))
         seen = error > MOST_ERROR_SHARE * exact.std(axis=-1) / exact.shape[-1] ** 0.5
@@ -140,10 +155,12 @@ class _Sampled(Given):
         kept = [name for name in left if name in targets]
         return np.asarray(summed.transpose([*(kept.index(name) for name in targets), len(kept)]))
 
-    def joint(self, targets: Sequence[str], also: Mapping[str, int] | None = None) -> Floats:
+    def joint_and_evidence(
+        self, targets: Sequence[str], also: Mapping[str, int] | None = None
+    ) -> tuple[Floats, Floats | None]:
         """See `Given`."""
         with np.errstate(invalid="ignore"):
-            return np.asarray(self._sum_out(also or {}, targets) / self._sum_out(also or {}))
+            return np.asarray(self._sum_out(also or {}, targets) / self._sum_out(also or {})), None
 
     def probability(self, states: Mapping[str, int]) -> Floats:
         """See `Given`."""
@@ -165,7 +182,7 @@ class PosteriorGiven:
         read: whether all that tables say of the question's variables is in the draws.
         sampling: how answers are sampled; None where inference is exact.
         step: of the draws with a twin, from the first on.
-        observed: `P(evidence)` under every draw, as a question about it alone has it; None where nothing is observed.
+        log_evidence: `log P(evidence)` under every draw as the question's own pass has it; None: it has none.
     """
 
     given: Given
@@ -178,16 +195,17 @@ class PosteriorGiven:
     read: bool = True
     sampling: Sampling | None = None
     step: int = 1
-    observed: Floats | None = None
+    log_evidence: Floats | None = None
 
     def evidence(self, level: float) -> EvidenceProbability | None:
         """How probable the evidence is, with its interval; None where nothing is observed."""
-        if self.observed is None:
+        if not self.given.evidence:
             return None
+        observed = np.exp(self.given.log_evidence if self.log_evidence is None else self.log_evidence)
         schema = self.given.network.schema
         states = tuple((name, schema[name].states[code]) for name, code in self.given.evidence.items())
-        lower, upper = credible_interval(self.observed, level)
-        return EvidenceProbability(str(Probability(states)), float(self.observed.mean()), float(lower), float(upper))
+        lower, upper = credible_interval(observed, level)
+        return EvidenceProbability(str(Probability(states)), float(observed.mean()), float(lower), float(upper))
 
     def ground(self, answer: Answer, targets: Set[str], ends: tuple[Floats, Floats]) -> Answer:
         """The answer with what it rests on, and how probable the evidence is.
@@ -258,6 +276,7 @@ class PosteriorGiven:
                 given=_Sampled(given.cells, given.evidence, given.network, given.rows, scope, found.laws[scope]),
                 twin=None,
                 sampling=found.sampling(scope),
+                log_evidence=given.log_evidence,
             )
             for scope in scopes
         ]
@@ -280,9 +299,8 @@ def both_given(posterior: Posterior, evidence: Sequence[tuple[str, str]], predic
     law, drawn = law_of(posterior), posterior if isinstance(posterior, PosteriorDraws) else None
     wide = posterior if drawn is None or drawn.saturated is None else drawn.saturated
     given = Given(law.cells, codes, law.network, wide.cells)
-    observed = np.exp(given.log_evidence) if codes else None
     basis, parts = (None, None) if drawn is None else (drawn.basis, getattr(wide, "parts", None))
-    alone = PosteriorGiven(given, None, predictive, basis, parts, law, observed=observed)
+    alone = PosteriorGiven(given, None, predictive, basis, parts, law)
     if predictive or law.twins is None:
         return alone
     effective = None if drawn is None else drawn.effective() * (law.twins.draws or 1) / (law.cells.draws or 1)

@@ -223,7 +223,8 @@ def marginals(
         parts = []
         for name, draws in both.given.marginals.items():
             asked = Probability(((name, None),), tuple(evidence.items()))
-            own = replace(both, read=both.law.reads((name, *both.given.evidence)))
+            read, log = both.law.reads((name, *both.given.evidence)), both.given.marginals_and_evidence[1]
+            own = replace(both, read=read, log_evidence=log)
             twins = None if both.twin is None else both.twin.marginals[name]
             parts.append(_Part(asked, [{name: state} for state in schema[name].states], draws, twins, own))
         return Answers(_summarise_parts(parts, level))
@@ -287,8 +288,8 @@ def _answer_probability(asked: Probability, both: PosteriorGiven, level: float) 
     listed = [[state] if state is not None else network.schema[name].states for name, state in asked.targets]
     names = [name for name, _ in asked.targets]
     states = [dict(zip(names, row, strict=True)) for row in product(*listed)]
-    draws = _draw_probabilities(asked, both.given)
-    twins = None if both.twin is None else _draw_probabilities(asked, both.twin)
+    draws, both = _draw_probabilities(asked, both)
+    twins = None if both.twin is None else _draw_probabilities(asked, replace(both, given=both.twin))[0]
     return _summarise(asked, states, draws, twins, both, level)
 
 
@@ -306,20 +307,24 @@ def _bound_answer(asked: Probability, both: PosteriorGiven, found: Answer) -> An
     return replace(found, rows=tuple(wide))
 
 
-def _draw_probabilities(asked: Probability, given: Given) -> Floats:
-    """P(free, fixed | evidence) = P(free | fixed, evidence) P(fixed | evidence), draw by draw; (states, draws)."""
+def _draw_probabilities(asked: Probability, both: PosteriorGiven) -> tuple[Floats, PosteriorGiven]:
+    """P(free, fixed | evidence) = P(free | fixed, evidence) P(fixed | evidence), draw by draw; (states, draws).
+
+    With that the draws again, which know how probable the evidence is if that was found on the way.
+    """
+    given = both.given
     schema = given.network.schema
     fixed = {name: schema[name].code(state) for name, state in asked.targets if state is not None}
     free = [name for name, state in asked.targets if state is None]
     if not fixed:
-        table = given.joint(free)
-        return table.reshape(-1, table.shape[-1])
+        table, log = given.joint_and_evidence(free)
+        return table.reshape(-1, table.shape[-1]), both if log is None else replace(both, log_evidence=log)
     draws = given.probability(fixed)
     if not free:
-        return draws[None]
+        return draws[None], both
     table = given.joint(free, fixed)
     # Where the fixed states are impossible so is every row; where the evidence is, the second factor says so.
-    return np.asarray(np.nan_to_num(table.reshape(-1, table.shape[-1])) * draws)
+    return np.asarray(np.nan_to_num(table.reshape(-1, table.shape[-1])) * draws), both
 
 
 def _answer_explanation(asked: Explanation, targets: Sequence[str], both: PosteriorGiven, level: float) -> Answer:
@@ -444,8 +449,8 @@ def _write_answer(
 def _answer_number(asked: NumberQuery, both: PosteriorGiven, level: float, inside: Inside) -> Answer:
     """A mean, a quantile or a share of a numeric variable."""
     variable = both.given.network.schema[asked.variable]
-    draws = _draw_probabilities(asked.bins, both.given)
-    twins = None if both.twin is None else _draw_probabilities(asked.bins, both.twin)
+    draws, both = _draw_probabilities(asked.bins, both)
+    twins = None if both.twin is None else _draw_probabilities(asked.bins, replace(both, given=both.twin))[0]
     possible, weights = possible_draws(asked, draws, both.weights)
     law = BinLaw(variable, keep_possible(draws, possible), inside)
     row = number_row(asked, law, level, weights, alike=both.weights is None)
