@@ -33,8 +33,8 @@ from discreet.model.tables import Tables
 
 Precision = TypeVar("Precision", np.float32, np.float64)
 
-CELL_BUDGET = 10_000_000
-"""Most cells of all cliques together, for one draw: 80 MB, and tens of milliseconds."""
+CELL_BUDGET = 2**24
+"""Most cells of all cliques together, for one draw: 128 MiB, and tens of milliseconds."""
 CHUNK_BYTES = 8 * 2**20
 """Memory for the cliques of one chunk of draws, so that they stay in the cache."""
 CHUNK_DRAWS = 32
