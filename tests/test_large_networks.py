@@ -252,7 +252,7 @@ def test_large_tables_have_fewer_draws_of_the_first_pass_and_intervals_as_wide(m
 
     def count_draws(cells: dc.Tables, *more: object) -> object:
         seen.append(cells.draws or 1)
-        return make_up(cells, *more)  # type: ignore[arg-type]
+        return make_up(cells, *more)
 
     monkeypatch.setattr(latent_counts, "_make_up_tables", count_draws)
     for seed in range(6):
