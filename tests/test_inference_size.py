@@ -33,7 +33,7 @@ def test_a_dense_network_is_refused_with_its_size() -> None:
         lambda: elimination.explanations(cells, ("r0",), evidence),
         lambda: elimination.marginals(cells, {}),
     ):
-        with pytest.raises(dc.InputError, match=r"needs [\d,]{13,} cells for each draw, more than .* 10,000,000") as e:
+        with pytest.raises(dc.InputError, match=r"needs [\d,]{13,} cells for each draw, more than .* 16,777,216") as e:
             ask()
         assert int(str(e.value).split(" needs ")[1].split(" ")[0].replace(",", "")) >= 2**30
     # Without the children's evidence the same network is no trouble: they are barren.

@@ -38,7 +38,7 @@ def additive_moments(cells: Tables, parts: Mapping[Scope, Floats], most: int) ->
         (means, shape (draws, r), covariances, shape (draws, most, most)).
 
     Raises:
-        InputError: the network needs more than ten million cells.
+        InputError: the network needs more cells than the budget.
 
     Example:
         >>> from discreet import Network, Variable

@@ -33,8 +33,8 @@ from discreet.util.arrays import Array, Floats, Ints
 
 Precision = TypeVar("Precision", np.float32, np.float64)
 
-CELL_BUDGET = 10_000_000
-"""Most cells of all cliques together, for one draw: 80 MB, and tens of milliseconds."""
+CELL_BUDGET = 2**24
+"""Most cells of all cliques together, for one draw: 128 MiB, and tens of milliseconds."""
 CHUNK_BYTES = 2**27
 """Of the cliques of one chunk of draws, of which few are in memory at once: rows of all draws are read fastest."""
 CHUNK_DRAWS = 32

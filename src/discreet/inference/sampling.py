@@ -97,6 +97,15 @@ def draw_node(
 
 def _cumulate_rows(theta: Tables) -> Rows:
     """Sums of each row up to each state."""
-    sums = Tables(theta.network, lambda node: np.cumsum(theta[node], axis=-1))
-    parents = theta.network.parents
-    return lambda node, codes: sums[node][tuple(codes[parent] for parent in parents[node])]
+    network = theta.network
+    sums = Tables(network, lambda node: np.cumsum(theta[node], axis=-1))
+
+    def rows(node: str, codes: Mapping[str, Array]) -> Array:
+        parents, table = network.parents[node], sums[node]
+        if not parents:
+            return table
+        # Many times as fast as an index for each axis.
+        places = np.ravel_multi_index([codes[parent] for parent in parents], table.shape[:-1])
+        return table.reshape(-1, table.shape[-1]).take(places, axis=0)
+
+    return rows

@@ -281,18 +281,18 @@ def _flatten_by_draw(table: Floats) -> Floats:
 def _draw_states(network: Network, node: str, table: Floats, rows: Ints, rng: np.random.Generator) -> Codes:
     """A state for each record, by halving: shape as the rows'; none of probability 0."""
     size = network.schema[node].size
+    width = 1 << (size - 1).bit_length()
     sums = np.cumsum(table, axis=-2)
     sums /= sums[..., -1:, :]
-    ends = _flatten_by_draw(sums)
-    first, uniform = rows * size, rng.random(rows.shape)
-    found = first
-    step = 1 << max(0, (size - 1).bit_length() - 1)
-    while step and size > 1:
-        tried = found + step
-        inside = tried - first < size
-        found = np.where(inside & (uniform >= ends[np.where(inside, tried, 1) - 1]), tried, found)
+    # Filled up to a power of 2, so that halving never leaves a row.
+    ends = np.full((*sums.shape[:-2], width, sums.shape[-1]), np.inf)
+    ends[..., :size, :] = sums
+    ends, found, uniform = _flatten_by_draw(ends), rows * width, rng.random(rows.shape)
+    step = width >> 1
+    while step:
+        found += step * (uniform >= ends.take(found + (step - 1)))
         step >>= 1
-    return (found - first).astype(_choose_type(network, node))
+    return (found & (width - 1)).astype(_choose_type(network, node))
 
 
 class RecordPass:

@@ -47,7 +47,7 @@ def draw_pair_counts(values: Floats, variance: float, rows: Ints, child: Ints, r
     expected = rows[:, None] * shares[1]
     (scale, basis), (other, turned) = _diagonal(shares[0], left), _diagonal(shares[1], right)
     turn = basis.T @ left[1:], turned.T @ right[1:]
-    news = np.einsum("ia,jb,abd->ijd", *turn, -expected) + (basis.T @ values @ turned)[..., None]
+    news = np.einsum("ia,jb,abd->ijd", *turn, -expected, optimize=True) + (basis.T @ values @ turned)[..., None]
     share = scale[:, None] * other
     own = (records + (records * DEPENDENCES[:, None]) ** 2)[:, None, None] * share[..., None]
     told = own + max(variance, KNOWN_VARIANCE)
@@ -56,7 +56,7 @@ def draw_pair_counts(values: Floats, variance: float, rows: Ints, child: Ints, r
     picked = (rng.random(len(records)) * chances[-1] >= chances[:-1]).sum(axis=0)
     gain = np.take_along_axis(own / told, picked[None, None, None], axis=0)[0]
     drawn = gain * news + np.sqrt(gain * max(variance, KNOWN_VARIANCE)) * rng.standard_normal(news.shape)
-    cells = np.maximum(expected + np.einsum("ia,jb,ijd->abd", *turn, drawn), 0)
+    cells = np.maximum(expected + np.einsum("ia,jb,ijd->abd", *turn, drawn, optimize=True), 0)
     return counts_of(rake_to(by_child(cells), rows, [goal(1, (), child)], rng))
 
 
