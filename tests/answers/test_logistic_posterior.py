@@ -17,6 +17,7 @@ from scipy import stats
 from scipy.special import expit
 
 from discreet.errors import InputError
+from discreet.noise.shapes import KNorm
 from discreet.posterior import diagnostics
 from discreet.posterior.design import importance, logistic, slices
 from discreet.posterior.design.importance import Density, Reference, t_draws, weighted_draws
@@ -38,7 +39,6 @@ from discreet.posterior.design.logistic import (
     Shape,
     gradient_evidence,
     logistic_draws,
-    noise_variance,
 )
 from discreet.posterior.design.slices import draw_by_slices
 
@@ -172,15 +172,15 @@ def test_draws_of_several_laws_are_weighed_by_the_mean_of_their_densities() -> N
 @pytest.mark.parametrize("shape", ["cube", "ball"])
 def test_the_mixture_has_the_moments_of_the_noise(size: int, shape: Shape) -> None:
     """Moments of the norm over 400,000 draws: their own error is below 1.2 %, and 7 % are five of these and more."""
-    order, unit = noise_variance(size, 0.7, shape)
+    order, unit = KNorm(0.7, size, shape).mixture
     squares = (k_norm(size, 0.7, shape, np.random.default_rng(1), 400_000) ** 2).sum(axis=1)
     assert size * order * unit == pytest.approx(squares.mean(), rel=0.02)
     assert size * (size + 2) * order * (order + 1) * unit**2 == pytest.approx((squares**2).mean(), rel=0.07)
 
 
 def test_in_one_dimension_the_mixture_is_laplace_for_both_shapes() -> None:
-    assert noise_variance(1, 0.5, "cube") == pytest.approx((1.0, 0.5))
-    assert noise_variance(1, 0.5, "ball") == pytest.approx((1.0, 0.5))
+    assert KNorm(0.5, 1, "cube").mixture == pytest.approx((1.0, 0.5))
+    assert KNorm(0.5, 1, "ball").mixture == pytest.approx((1.0, 0.5))
 
 
 # ------------------------------------------------------------------------------------------ against a grid

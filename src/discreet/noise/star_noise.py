@@ -53,9 +53,8 @@ from itertools import accumulate
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.mechanisms.exact_draws import (
+from discreet.noise.exact_draws import (
     Entropy,
-    IntegerNoise,
     below,
     exponential_bounds,
     geometric,
@@ -63,6 +62,7 @@ from discreet.mechanisms.exact_draws import (
     subset,
     under_exponential,
 )
+from discreet.noise.noise_laws import IntegerNoise
 from discreet.util.arrays import Ints
 from discreet.util.limits import STAR_DIMENSIONS
 
