@@ -608,7 +608,7 @@ def test_gaussian_pairs_are_read_as_such_and_survive_a_file(tmp_path: Path) -> N
     assert (
         isinstance(payload, dc.kinds.AuditedTables) and payload.noise == "discrete_gaussian" and len(payload.pairs) == 6
     )
-    assert {part.noise for part in payload.measurements if part.audit} == {"discrete_gaussian"}
+    assert {part.tag for part in payload.measurements if part.audit} == {"discrete_gaussian"}
     assert "Gaussian noise of scale" in payload.summary(again.calibration)
     answer = dc.answer(dc.noise_aware(again, draws=200, rng=rng), "P(a=s0, b=s0)", level=0.95)
     assert answer.basis == "measured" and answer.rows[0]["mean"] == pytest.approx(0.4, abs=0.02)

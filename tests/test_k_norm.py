@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.mechanisms import k_norm
 from discreet.mechanisms.noise import COUNT_LIMIT, ExactNoise, Noise, SimulatedNoise
+from discreet.noise import k_norm
 from discreet.noise.k_norm import k_norm_noise, k_norm_scale
 from discreet.noise.noise_laws import ShapeTag
 from folding import every

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from experiments.corrected_bounds import table_map
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
@@ -32,11 +33,11 @@ from discreet.posterior.pooled.least_squares import (
 )
 from discreet.posterior.pooled.measured import Measured, read_tables
 from discreet.releases.measurement import Measurement
-from discreet.theory.contrasts import coefficients, table_map
+from discreet.theory.contrasts import coefficients
 from folding import every
 from releases import guarantee, noisy_release, simulated, simulated_counts
 from strategies import networks
-from tiny import TINY, network_of
+from tiny import TINY, network_of, noisy_tables
 
 NETWORKS = {
     **TINY,
@@ -76,7 +77,7 @@ def noisy(
     for scope in ordering:
         truth = joint.sum(axis=tuple(axis for axis, name in enumerate(network.nodes) if name not in scope))
         tables[scope] = truth[..., None] + scales[scope] * rng.normal(size=(*truth.shape, repetitions))
-    return Measured.independent(network, tables, {scope: CELL_LAWS[noise](scales[scope]) for scope in scales})
+    return noisy_tables(network, tables, {scope: CELL_LAWS[noise](scales[scope]) for scope in scales})
 
 
 # --------------------------------------------------------------------------------------------------- by matrices
@@ -286,7 +287,7 @@ def test_new_noise_has_the_variance_of_its_law() -> None:
     network, zeros = NETWORKS["one node"], {("a",): np.zeros((3, 70_000))}
     for law, scales in ((DiscreteLaplace, (0.4, 5.0)), (DiscreteGaussian, (5.0, 40.0))):
         for scale in scales:
-            given, kurtosis = Measured.independent(network, zeros, {("a",): law(scale)}), 3 + law.excess
+            given, kurtosis = noisy_tables(network, zeros, {("a",): law(scale)}), 3 + law.excess
             drawn = given.again(zeros, np.random.default_rng(3)).tables[("a",)]
             fourth = float((drawn**4).mean()) / float(drawn.var()) ** 2
             error = math.sqrt((max(fourth, kurtosis) - 1) / drawn.size)
@@ -416,7 +417,7 @@ def test_a_hard_repetition_leaves_an_easy_one_alone() -> None:
     network = NETWORKS["complete, three states"]
     easy = np.random.default_rng(29).dirichlet(np.ones(12)).reshape(2, 3, 2) * 100
     wild = 100 * np.random.default_rng(31).normal(size=(2, 3, 2))
-    given = Measured.independent(
+    given = noisy_tables(
         network, {network.nodes: np.stack([easy, wild], axis=-1)}, {network.nodes: DiscreteGaussian(5.0)}
     )
     fit = fit_nonnegative(given, 100.0, close=1e3)
@@ -430,7 +431,7 @@ def test_it_is_nearer_to_the_truth_than_plain_least_squares() -> None:
     rng = np.random.default_rng(19)
     truth = np.zeros((2, 3, 2, 200))
     truth[0, 0, 0], truth[1, 2, 1] = 15, 5
-    given = Measured.independent(network, {network.nodes: truth}, {network.nodes: DiscreteLaplace(6.0)}).again(
+    given = noisy_tables(network, {network.nodes: truth}, {network.nodes: DiscreteLaplace(6.0)}).again(
         {network.nodes: truth}, rng
     )
     fit = fit_nonnegative(given, 20.0).tables[network.nodes]

@@ -28,7 +28,7 @@ from folding import every
 from networks import asia
 from releases import guarantee, simulated
 from strategies import networks
-from tiny import network_of
+from tiny import network_of, noisy_tables
 
 NETWORKS = {
     "one node": network_of({"a": 3}),
@@ -134,7 +134,7 @@ def given_tables(
     network: dc.Network, tables: dict[tuple[str, ...], np.ndarray], scales: dict[tuple[str, ...], float]
 ) -> Measured:
     with_axis = {scope: np.asarray(table, float)[..., None] for scope, table in tables.items()}
-    return Measured.independent(network, with_axis, {scope: DiscreteGaussian(scale) for scope, scale in scales.items()})
+    return noisy_tables(network, with_axis, {scope: DiscreteGaussian(scale) for scope, scale in scales.items()})
 
 
 def test_a_private_number_of_records_has_the_pooled_spread() -> None:

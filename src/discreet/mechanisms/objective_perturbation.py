@@ -234,10 +234,10 @@ def _calibrate_noise(
     """Split epsilon and find the noise that each share buys; with a delta that of Gaussian noise, where it is less."""
     convexity = None if regularisation is None else records * regularisation * float(design.squared_length)
     with_noise = partial(_calibrate_with, design, guarantee, records, convexity, measured=measured)
-    found = with_noise(law=KNorm)
+    found = with_noise(KNorm)
     if guarantee.delta:
         try:
-            other = with_noise(law=DiscreteGaussian)
+            other = with_noise(DiscreteGaussian)
         except InputError:  # too small a delta, or too large an epsilon, for Gaussian noise
             return found
         if other.scale < math.sqrt(KNorm(found.scale, design.weights, design.shape).raw_variance):
@@ -246,13 +246,7 @@ def _calibrate_noise(
 
 
 def _calibrate_with(
-    design: Design,
-    guarantee: Guarantee,
-    records: int,
-    convexity: float | None,
-    *,
-    measured: bool,
-    law: type[VectorLaw],
+    design: Design, guarantee: Guarantee, records: int, convexity: float | None, law: type[VectorLaw], *, measured: bool
 ) -> ObjectiveNoise:
     """Calibrate with K-norm or with Gaussian noise, and a regularisation that is given or is that of the rule."""
     response, length, size = response_of(design), float(design.squared_length), design.weights

@@ -5,6 +5,7 @@ Nothing is rounded and no distribution function is inverted; every loop ends wit
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -18,6 +19,12 @@ from discreet.util.arrays import Ints
 
 Entropy = Callable[[int], bytes]
 """As many independent, uniform bytes as are asked for, such as `os.urandom`."""
+
+
+def float_above(exact: Fraction) -> float:
+    """The smallest float that is no less than a number, or the next one."""
+    found = float(exact)
+    return found if Fraction(found) >= exact else math.nextafter(found, math.inf)
 
 
 def geometric(noise: IntegerNoise, number: int, scale: float) -> Ints:

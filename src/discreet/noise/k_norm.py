@@ -28,7 +28,7 @@ from fractions import Fraction
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.noise.exact_draws import Entropy, coin, geometric, words
+from discreet.noise.exact_draws import Entropy, coin, float_above, geometric, words
 from discreet.noise.noise_laws import IntegerNoise, ShapeTag
 from discreet.noise.shapes import SHAPES, Ball, Cube, Diamond
 from discreet.util.arrays import Ints
@@ -83,10 +83,7 @@ def k_norm_scale(sensitivity: int, epsilon: Fraction, dimension: int, shape: Sha
         )
     # The slack, of dimension / 2^100 at most, is far below epsilon, which is at least dimension / 2^51 here.
     slack = dimension * SHAPES[shape].slack
-    exact = sensitivity / (epsilon - slack)
-    scale = float(exact)
-    while Fraction(scale) < exact:
-        scale = math.nextafter(scale, math.inf)
+    scale = float_above(sensitivity / (epsilon - slack))
     return scale, sensitivity / Fraction(scale) + slack
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar, Literal, Protocol, Self
 
@@ -100,7 +100,7 @@ class NoiseLaw(ABC):
         words: What is said of it before its scale.
         unit: Variance at scale 1, in the limit of large scales.
         excess: Kurtosis beyond that of a normal law, in the same limit.
-        whole: Whether figures with it are whole numbers.
+        integer: Whether it is one of whole numbers.
         power: Of the distance in the exponent of its density; of rounding that of the law beyond.
         tied: Tables whose noise is one draw, by their variables; none where every table has its own.
     """
@@ -111,12 +111,13 @@ class NoiseLaw(ABC):
     words: ClassVar[str]
     unit: ClassVar[float]
     excess: ClassVar[float]
+    integer: ClassVar[bool] = False
     power: ClassVar[int] = 1
 
     @property
-    @abstractmethod
     def raw_variance(self) -> float:
         """Variance of the noise in a number; it may be too small for a float."""
+        return self.unit * self.scale**2
 
     @property
     def variance(self) -> float:
@@ -125,8 +126,8 @@ class NoiseLaw(ABC):
 
     @property
     def whole(self) -> bool:
-        """See the class."""
-        return False
+        """Whether figures with it are whole numbers: such noise, or none at all, on whole numbers."""
+        return self.integer or self.reach == 0
 
     @property
     def reach(self) -> float | None:
@@ -168,17 +169,12 @@ class NoiseLaw(ABC):
         Args:
             steps: at least 1.
         """
-        return type(self)(self.scale / steps)
+        return replace(self, scale=self.scale / steps)
 
     @classmethod
     def on(cls, scale: float, *, whole: bool) -> Self:
         """The law of figures whose true numbers are whole, or may not be: it matters where they are rounded."""
         return cls(scale)
-
-    @classmethod
-    def of_deviation(cls, deviation: float) -> Self:
-        """The law of a standard deviation, in the limit of large ones."""
-        return cls(deviation / math.sqrt(cls.unit))
 
 
 class CellLaw(NoiseLaw):
@@ -187,7 +183,7 @@ class CellLaw(NoiseLaw):
     Attributes:
         budget: Name of the loss that it is calibrated by.
         concentrated: Whether that is zero-concentrated, so that epsilon follows from it at a delta.
-        order: Its variance goes as this power of 1 over the budget.
+        order, factor: Its variance is that factor times this power of what a record moves over the budget.
         share_power: Budgets go to tables as this power of the error that each has at budget 1. With Laplace noise the
             sum of the absolute errors, `sum c / epsilon`, is least at 1/2, and that of the squared ones at 1/3: 0.4
             lies between. With Gaussian noise it is `sum c / sqrt(rho)`, least at 2/3.
@@ -197,25 +193,22 @@ class CellLaw(NoiseLaw):
     budget: ClassVar[Literal["epsilon", "rho"]]
     concentrated: ClassVar[bool]
     order: ClassVar[int]
+    factor: ClassVar[Fraction]
+    integer: ClassVar[bool] = True
     share_power: ClassVar[float]
-
-    @property
-    def whole(self) -> bool:
-        """See `NoiseLaw`."""
-        return True
 
     @abstractmethod
     def add(self, values: Ints, source: IntegerNoise) -> Ints:
         """Add noise from a source to every entry."""
 
-    @abstractmethod
     def sensitivity_at(self, budget: Fraction) -> float:
         """Cells of a table that neighbours may differ in, each by one record, for a loss of so much."""
+        return float((self.unit / self.factor) ** (1 / self.order) * self.scale ** (2 / self.order) * budget)
 
-    @staticmethod
-    @abstractmethod
-    def variance_at(budget: Fraction, moved: int) -> Fraction:
+    @classmethod
+    def variance_at(cls, budget: Fraction, moved: int) -> Fraction:
         """Variance that a budget buys for a table where neighbours differ in so many cells, each by one record."""
+        return cls.factor * (moved / budget) ** cls.order
 
     @staticmethod
     @abstractmethod
@@ -227,12 +220,10 @@ class DiscreteLaplace(CellLaw):
     """`P(k) ~ exp(-|k| / scale)`: whole numbers. Also called geometric."""
 
     tag: ClassVar[LaplaceTag] = "discrete_laplace"
-    name = "discrete Laplace"
-    words = "discrete Laplace noise of scale"
+    name, words = "discrete Laplace", "discrete Laplace noise of scale"
     unit, excess = 2.0, 3.0
-    budget = "epsilon"
-    concentrated = False
-    order = 2
+    budget, concentrated = "epsilon", False
+    order, factor = 2, Fraction(2)
     share_power = 0.4
 
     @property
@@ -272,15 +263,6 @@ class DiscreteLaplace(CellLaw):
         """The loss between vectors at an L1 distance, nats."""
         return distance / self.scale
 
-    def sensitivity_at(self, budget: Fraction) -> float:
-        """See `CellLaw`."""
-        return self.scale * budget
-
-    @staticmethod
-    def variance_at(budget: Fraction, moved: int) -> Fraction:
-        """See `CellLaw`."""
-        return 2 * (moved / budget) ** 2
-
     @staticmethod
     def affordable(deviation: float, budget: Fraction, moved: int) -> int:
         """See `CellLaw`."""
@@ -288,22 +270,15 @@ class DiscreteLaplace(CellLaw):
 
 
 class DiscreteGaussian(CellLaw):
-    """`P(k) ~ exp(-k^2 / (2 scale^2))`: whole numbers."""
+    """`P(k) ~ exp(-k^2 / (2 scale^2))`: whole numbers. Its variance is a bound, Canonne et al. (2020), Corollary 9."""
 
     tag: ClassVar[GaussianTag] = "discrete_gaussian"
-    name = "discrete Gaussian"
-    words = "discrete Gaussian noise of deviation"
+    name, words = "discrete Gaussian", "discrete Gaussian noise of deviation"
     unit, excess = 1.0, 0.0
     power = 2
-    budget = "rho"
-    concentrated = True
-    order = 1
+    budget, concentrated = "rho", True
+    order, factor = 1, Fraction(1, 2)
     share_power = 2 / 3
-
-    @property
-    def raw_variance(self) -> float:
-        """See `NoiseLaw`: a bound, Canonne et al. (2020), Corollary 9."""
-        return self.scale**2
 
     def log_density(self, values: npt.ArrayLike) -> Floats:
         """See `NoiseLaw`; by Poisson's summation where the scale is not small."""
@@ -340,15 +315,6 @@ class DiscreteGaussian(CellLaw):
             law, low = np.convolve(law, spread), low - reach * m
         return (2 * (low + np.arange(len(law))) + sum(m**2 for m in distances)) / (2 * self.scale**2), law
 
-    def sensitivity_at(self, budget: Fraction) -> float:
-        """See `CellLaw`."""
-        return 2 * self.scale**2 * budget
-
-    @staticmethod
-    def variance_at(budget: Fraction, moved: int) -> Fraction:
-        """See `CellLaw`."""
-        return moved / (2 * budget)
-
     @staticmethod
     def affordable(deviation: float, budget: Fraction, moved: int) -> int:
         """See `CellLaw`."""
@@ -359,14 +325,8 @@ class Laplace(NoiseLaw):
     """Density `exp(-|x| / scale) / (2 scale)`."""
 
     tag = "laplace"
-    name = "Laplace"
-    words = "Laplace noise of scale"
+    name, words = "Laplace", "Laplace noise of scale"
     unit, excess = 2.0, 3.0
-
-    @property
-    def raw_variance(self) -> float:
-        """See `NoiseLaw`."""
-        return 2 * self.scale**2
 
     def log_density(self, values: npt.ArrayLike) -> Floats:
         """See `NoiseLaw`."""
@@ -381,15 +341,9 @@ class Gaussian(NoiseLaw):
     """The normal law; its scale is the standard deviation."""
 
     tag = "gaussian"
-    name = "Gaussian"
-    words = "Gaussian noise of deviation"
+    name, words = "Gaussian", "Gaussian noise of deviation"
     unit, excess = 1.0, 0.0
     power = 2
-
-    @property
-    def raw_variance(self) -> float:
-        """See `NoiseLaw`."""
-        return self.scale**2
 
     def log_density(self, values: npt.ArrayLike) -> Floats:
         """See `NoiseLaw`."""
@@ -412,8 +366,7 @@ class Rounded(NoiseLaw):
 
     of_whole: bool = True
     tag = "rounded"
-    name = "rounding"
-    words = "rounded to multiples of"
+    name, words = "rounding", "rounded to multiples of"
     unit, excess = 1 / 12, -1.2
 
     @classmethod
@@ -425,11 +378,6 @@ class Rounded(NoiseLaw):
     def raw_variance(self) -> float:
         """See `NoiseLaw`."""
         return self.reach * (self.reach + 1) / 3 if self.of_whole else self.scale**2 / 12
-
-    @property
-    def whole(self) -> bool:
-        """See `NoiseLaw`: where whole numbers are exact."""
-        return not self.reach
 
     @property
     def reach(self) -> float:

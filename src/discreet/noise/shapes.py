@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import numpy.typing as npt
 
 from discreet.noise.noise_laws import DiscreteGaussian, ShapeTag, VectorSource, VectorTag
-from discreet.util.arrays import Floats, Ints
+from discreet.util.arrays import Ints
 
 
 class Shape(ABC):
@@ -32,38 +31,27 @@ class Shape(ABC):
     tag: ClassVar[ShapeTag]
     slack: ClassVar[Fraction] = Fraction(0)
 
-    @staticmethod
     @abstractmethod
-    def norm(vector: npt.NDArray[Any]) -> int:
+    def norm(self, vector: npt.NDArray[Any]) -> int:
         """Norm of a vector of whole numbers, rounded up: what noise on it costs for each part of its scale."""
 
-    @staticmethod
     @abstractmethod
-    def norms(vectors: Ints) -> Floats:
-        """Norms of the rows of an array."""
-
-    @staticmethod
-    @abstractmethod
-    def largest(length: int) -> int:
+    def largest(self, length: int) -> int:
         """The largest norm of entries of at most 1 whose absolute values sum to a length, rounded up."""
 
-    @staticmethod
-    @abstractmethod
-    def longest(size: int) -> float:
+    def longest(self, size: int) -> float:
         """The largest Euclidean norm of so many entries whose norm is 1."""
+        return 1.0
 
-    @staticmethod
     @abstractmethod
-    def variance(size: int) -> float:
+    def variance(self, size: int) -> float:
         """Variance of one of so many coordinates of noise of scale 1."""
 
-    @staticmethod
     @abstractmethod
-    def mixture(size: int) -> tuple[float, float]:
+    def mixture(self, size: int) -> tuple[float, float]:
         """The gamma law, shape and scale, of the variance given which noise of scale 1 is taken to be normal."""
 
-    @staticmethod
-    def scales(size: int) -> int:
+    def scales(self, size: int) -> int:
         """Count the scales that an entry is within, about: a radius grows with the coordinates."""
         return size + 1
 
@@ -76,33 +64,23 @@ class Cube(Shape):
 
     tag: ClassVar[Literal["cube"]] = "cube"
 
-    @staticmethod
-    def norm(vector: npt.NDArray[Any]) -> int:
+    def norm(self, vector: npt.NDArray[Any]) -> int:
         """See `Shape`."""
         return max(_list_sizes(vector), default=0)
 
-    @staticmethod
-    def norms(vectors: Ints) -> Floats:
-        """See `Shape`."""
-        return np.asarray(np.abs(vectors).max(axis=1, initial=0), np.float64)
-
-    @staticmethod
-    def largest(length: int) -> int:
+    def largest(self, length: int) -> int:
         """See `Shape`."""
         return 1
 
-    @staticmethod
-    def longest(size: int) -> float:
+    def longest(self, size: int) -> float:
         """See `Shape`."""
         return math.sqrt(size)
 
-    @staticmethod
-    def variance(size: int) -> float:
+    def variance(self, size: int) -> float:
         """See `Shape`: a coordinate of a point in the unit cube has the mean square 1/3."""
         return (size + 1) * (size + 2) / 3
 
-    @staticmethod
-    def mixture(size: int) -> tuple[float, float]:
+    def mixture(self, size: int) -> tuple[float, float]:
         """See `Shape`: the law that gives the Euclidean norm its second and its fourth moment.
 
         With G U, U uniform on [-1, 1]^d, E |b|^2 = E G^2 d / 3 and E |b|^4 = E G^4 (d / 5 + d (d - 1) / 9); a mixture
@@ -121,34 +99,20 @@ class Ball(Shape):
     slack = Fraction(1, 2**100)
     """Standard deviations are floats (`k_norm._draw_ball`)."""
 
-    @staticmethod
-    def norm(vector: npt.NDArray[Any]) -> int:
+    def norm(self, vector: npt.NDArray[Any]) -> int:
         """See `Shape`."""
         squares = sum(entry * entry for entry in _list_sizes(vector))
         return math.isqrt(squares - 1) + 1 if squares else 0
 
-    @staticmethod
-    def norms(vectors: Ints) -> Floats:
-        """See `Shape`."""
-        return np.asarray(np.linalg.norm(vectors, axis=1))
-
-    @staticmethod
-    def largest(length: int) -> int:
+    def largest(self, length: int) -> int:
         """See `Shape`."""
         return math.isqrt(length - 1) + 1
 
-    @staticmethod
-    def longest(size: int) -> float:
-        """See `Shape`."""
-        return 1.0
-
-    @staticmethod
-    def variance(size: int) -> float:
+    def variance(self, size: int) -> float:
         """See `Shape`: a coordinate of a point on the unit sphere has the mean square 1 / d."""
         return size + 1
 
-    @staticmethod
-    def mixture(size: int) -> tuple[float, float]:
+    def mixture(self, size: int) -> tuple[float, float]:
         """See `Shape`: exact, the multivariate Laplace law (Gomez, Gomez-Villegas and Marin, 1998, exponent 1/2)."""
         return (size + 1) / 2, 2
 
@@ -158,43 +122,28 @@ class Diamond(Shape):
 
     tag = "diamond"
 
-    @staticmethod
-    def norm(vector: npt.NDArray[Any]) -> int:
+    def norm(self, vector: npt.NDArray[Any]) -> int:
         """See `Shape`."""
         return sum(_list_sizes(vector))
 
-    @staticmethod
-    def norms(vectors: Ints) -> Floats:
-        """See `Shape`."""
-        return np.asarray(np.abs(vectors).sum(axis=1), np.float64)
-
-    @staticmethod
-    def largest(length: int) -> int:
+    def largest(self, length: int) -> int:
         """See `Shape`."""
         return length
 
-    @staticmethod
-    def longest(size: int) -> float:
-        """See `Shape`."""
-        return 1.0
-
-    @staticmethod
-    def variance(size: int) -> float:
+    def variance(self, size: int) -> float:
         """See `Shape`."""
         return 2
 
-    @staticmethod
-    def mixture(size: int) -> tuple[float, float]:
+    def mixture(self, size: int) -> tuple[float, float]:
         """See `Shape`: E |b|^2 = 2 d and E |b|^4 = 20 d + 4 d^2, matched as those of a cube are."""
         return (size + 2) / 3, 6 / (size + 2)
 
-    @staticmethod
-    def scales(size: int) -> int:
+    def scales(self, size: int) -> int:
         """See `Shape`: of every entry by itself."""
         return 2
 
 
-SHAPES: dict[ShapeTag, type[Shape]] = {shape.tag: shape for shape in (Cube, Ball, Diamond)}
+SHAPES: dict[ShapeTag, Shape] = {shape.tag: shape for shape in (Cube(), Ball(), Diamond())}
 """All norms, by their tags."""
 
 

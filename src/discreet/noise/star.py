@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -59,14 +59,8 @@ class Star(NoiseLaw):
     lengths: tuple[int, ...]
     # Documents say which tables are in a star beside the law that each would have alone.
     tag = DiscreteLaplace.tag
-    name = DiscreteLaplace.name
-    words = DiscreteLaplace.words
-    unit, excess = DiscreteLaplace.unit, DiscreteLaplace.excess
-
-    @property
-    def whole(self) -> bool:
-        """See `NoiseLaw`."""
-        return True
+    name, words = DiscreteLaplace.name, DiscreteLaplace.words
+    unit, excess, integer = DiscreteLaplace.unit, DiscreteLaplace.excess, True
 
     @property
     def tied(self) -> tuple[tuple[str, ...], ...]:
@@ -74,14 +68,9 @@ class Star(NoiseLaw):
         return self.scopes
 
     @property
-    def variances(self) -> StarVariances:
-        """By what the noise disturbs."""
-        return star_variances(self.lengths, self.scale)
-
-    @property
     def raw_variance(self) -> float:
         """See `NoiseLaw`: that of a cell where it is largest."""
-        found = self.variances
+        found = star_variances(self.lengths, self.scale)
         cells = zip(found.rows, self.lengths, strict=True)
         return max(rows * (1 - 1 / length) + found.shared / length**2 for rows, length in cells)
 
@@ -93,10 +82,6 @@ class Star(NoiseLaw):
         """
         tables = np.split(np.asarray(values), np.cumsum(self.lengths)[:-1], axis=1)
         return np.asarray(-star_length(tables) / self.scale)
-
-    def loss(self, moved: Sequence[Ints]) -> float:
-        """The loss between tables that are so far apart, nats."""
-        return star_length(moved) / self.scale
 
     def simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         """Draw rows of all tables one after the other, shape `(*shape, sum of the lengths)`."""
@@ -113,10 +98,6 @@ class Star(NoiseLaw):
             each: of_rows(np.moveaxis(row, 0, 1), each, self.shared, [sizes[name] for name in each])
             for each, row in zip(self.scopes, rows, strict=True)
         }
-
-    def per_unit(self, steps: int) -> NoiseLaw:
-        """See `NoiseLaw`."""
-        return replace(self, scale=self.scale / steps)
 
 
 def star_length(moved: Sequence[Ints]) -> float:

@@ -57,6 +57,7 @@ from discreet.noise.exact_draws import (
     Entropy,
     below,
     exponential_bounds,
+    float_above,
     geometric,
     pick,
     subset,
@@ -121,9 +122,7 @@ def star_scale(moved: int, epsilon: Fraction, lengths: Sequence[int]) -> tuple[f
     exact = max(moved / epsilon, LEAST_SCALE)
     if exact * (dimensions(lengths) + 1) > int(REACH_LIMIT):
         raise InputError("epsilon is too small: the noise of a star would exceed 64-bit integers")
-    scale = float(exact)
-    while Fraction(scale) < exact:
-        scale = math.nextafter(scale, math.inf)
+    scale = float_above(exact)
     _require_star(lengths, scale)
     return scale, moved / Fraction(scale)
 

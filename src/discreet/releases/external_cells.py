@@ -141,7 +141,7 @@ def measured_mbi(
         unknown = next((name for name in scope if name not in network.schema), None)
         require(unknown is None, f"the network has no variable {shown(unknown)}")
         sizes = tuple(network.schema[name].size for name in scope)
-        noise = StatedNoise(law, LAWS[law].of_deviation(float(part.stddev)).scale)
+        noise = StatedNoise(law, float(part.stddev) / math.sqrt(LAWS[law].unit))
         rows = _read_query_rows(getattr(part, "query", None), table_cells(sizes))
         if rows is None:
             require(figures.size == math.prod(sizes), f"the marginal of ({listed(scope)}) has another number of cells")

@@ -419,7 +419,7 @@ def _write_measurement(part: Measurement) -> dict[str, Any]:
     """One measurement as JSON values."""
     found = {
         "variables": list(part.scope),
-        "noise": part.noise and {"law": part.noise.tag, "scale": part.noise.scale},
+        "noise": {"law": part.tag, "scale": part.scale},
         "values": part.values.ravel().tolist(),
     }
     rows = part.weights

@@ -52,6 +52,11 @@ class Measurement:
         return None if self.noise is None else self.noise.scale
 
     @property
+    def tag(self) -> str | None:
+        """The law of the noise, as documents name it."""
+        return None if self.noise is None else self.noise.tag
+
+    @property
     def variance(self) -> float:
         """Variance of the noise in one number."""
         return KNOWN_VARIANCE if self.noise is None else self.noise.variance

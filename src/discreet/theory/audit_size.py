@@ -141,9 +141,8 @@ def prefers_gaussian(epsilon: Fraction, rho: Fraction, moved: int, candidates: i
         >>> prefers_gaussian(Fraction(1), Fraction(1, 50), 1, 2), prefers_gaussian(Fraction(1), Fraction(1, 50), 1, 100)
         (False, True)
     """
-    gaussian, laplace = (DiscreteGaussian, rho), (DiscreteLaplace, epsilon)
-    one, other = (law.variance_at(budget / candidates, moved) for law, budget in (gaussian, laplace))
-    return one < other
+    gaussian, laplace = DiscreteGaussian.variance_at, DiscreteLaplace.variance_at
+    return gaussian(rho / candidates, moved) < laplace(epsilon / candidates, moved)
 
 
 class Audit(NamedTuple):

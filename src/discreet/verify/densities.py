@@ -187,7 +187,7 @@ def _measure_moves(one: Asked, other: Asked, asked: Sequence[tuple[Any, ...]]) -
     """Measure losses of K-norm noise on the vectors of two curvatures at each point; 0 where none is measured."""
     found = np.zeros(len(one.tilts))
     for a, b, (scale, shape) in zip(one.sums, other.sums, asked, strict=False):
-        found += SHAPES[shape].norms(a - b) / scale
+        found += np.array([SHAPES[shape].norm(each) for each in a - b]) / scale
     return found
 
 

@@ -239,10 +239,8 @@ def gradient_evidence(told: NoisyGradients, law: Law) -> Evidence:
         Latents are the logarithm of each noise's variance, less that of its mean, and where the number of records has
         noise, how far off it is in scales of that noise.
     """
-    order, unit = KNorm(told.scale, law.size, told.shape).mixture
-    return normal_sums(
-        told.points, told.gradients, law, GammaVariances(order, unit, len(told.points)), told.records, told.count_scale
-    )
+    noise = GammaVariances(*KNorm(told.scale, law.size, told.shape).mixture, len(told.points))
+    return normal_sums(told.points, told.gradients, law, noise, told.records, told.count_scale)
 
 
 def normal_sums(

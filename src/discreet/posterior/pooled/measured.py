@@ -37,11 +37,6 @@ class Measured:
     blurs: Mapping[Scope, tuple[Blur, ...]]
     laws: Mapping[Scope, NoiseLaw]
 
-    @staticmethod
-    def independent(network: Network, tables: Mapping[Scope, Floats], laws: Mapping[Scope, NoiseLaw]) -> Measured:
-        """Tables with independent noise in every cell."""
-        return Measured(network, tables, {scope: (Blur(law.variance),) for scope, law in laws.items()}, laws)
-
     def variance(self, scope: Scope, subset: Scope) -> float:
         """Variance of independent errors in cells that would disturb an interaction as much as the noise does."""
         return 1 / sum(1 / blur.variance(subset) for blur in self.blurs[scope])
