@@ -24,7 +24,7 @@ import pandas as pd
 
 import discreet as dc
 from discreet.inference import elimination
-from discreet.theory.query_error import query_deviation, query_gradient
+from experiments.corrected_bounds import query_deviation, query_gradient
 from experiments.paper_bounds import sum_product_bounds
 
 from . import d_ind

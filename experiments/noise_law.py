@@ -28,6 +28,7 @@ import numpy as np
 import pandas as pd
 
 import discreet as dc
+from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.releases.kinds.noisy_tables import star_scopes
 from discreet.theory.star_cover import shared_by
 from discreet.util.arrays import by_rows
@@ -153,7 +154,7 @@ def _epsilon_of_tables(release: dc.Release) -> float:
     others = Fraction()
     if isinstance(release.payload, dc.kinds.AuditedTables) and isinstance(release.calibration, dc.kinds.AuditNoise):
         plan, payload = release.calibration, release.payload
-        choice = plan.second - plan.for_pairs(payload.chosen, gaussian=False) if payload.pairs else 0
+        choice = plan.second - plan.for_pairs(payload.chosen, DiscreteLaplace) if payload.pairs else 0
         others = (plan.total_epsilon or 0) + choice
     return float(release.guarantee.epsilon - others)
 

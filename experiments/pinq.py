@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from discreet.posterior.design.importance import Evidence
 from discreet.posterior.design.laws import Law
-from discreet.posterior.design.logistic import NoiseLaw, normal_sums
+from discreet.posterior.design.logistic import GammaVariances, normal_sums
 
 __all__ = ["READINGS", "Reading", "measured_step", "pinq_heuristic", "sums_evidence"]
 
@@ -115,7 +115,7 @@ def sums_evidence(at: Floats, told: Floats, scale: float, records: int, law: Law
         The normal likelihood of the sums. Laplace noise is normal noise whose variance has an exponential law of mean
         `2 scale^2`; latents are the logarithms of the variances.
     """
-    return normal_sums(at[None], told[None], law, NoiseLaw(1.0, 2 * scale**2, len(at)), float(records), None)
+    return normal_sums(at[None], told[None], law, GammaVariances(1.0, 2 * scale**2, len(at)), float(records), None)
 
 
 def _sums(features: Floats, labels: Floats, weights: Floats) -> Floats:

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
+from discreet.noise.star import star_variances
 from discreet.releases.measurement import Measurement
-from discreet.theory.stars import star_variances
 
 __all__ = ["importable", "mirror_descent", "read_by_mbi"]
 

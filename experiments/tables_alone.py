@@ -7,6 +7,7 @@ from dataclasses import replace
 import discreet as dc
 from discreet.mechanisms.table_plans import laplace_plan
 from discreet.model.schema import Scope
+from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.records.count_sensitivity import cells_moved
 from discreet.theory.star_cover import star_cover
 from discreet.theory.workload import default_shares
@@ -25,7 +26,7 @@ def tables_alone() -> dc.tools.Mechanism:
     """The mechanism; its counts need these tables."""
 
     def calibrate(network: dc.Network, prior: dc.Dirichlet, guarantee: dc.Guarantee) -> dc.kinds.PlannedNoise:
-        shares = default_shares(network, star_cover(network, 0), "laplace")
+        shares = default_shares(network, star_cover(network, 0), DiscreteLaplace)
         return laplace_plan(network, shares, guarantee.epsilon, cells_moved(guarantee.relation))
 
     return replace(planned(NO_PAIRS), calibrate=calibrate)

@@ -19,9 +19,8 @@ from scipy.special import betaln, gammaincc, xlogy
 from scipy.stats import beta as beta_law
 
 import discreet as dc
-from discreet.theory.contrasts import table_map
-from discreet.theory.divergence import dirichlet_kl, posterior_divergence_limit
 from discreet.theory.likelihood_sensitivity import log_range
+from experiments.corrected_bounds import dirichlet_kl, posterior_divergence_limit, table_map
 from experiments.paper_bounds import largest_noise, map_failure
 
 from .claims.privacy import delta_of_theorem_4_2

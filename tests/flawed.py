@@ -22,6 +22,7 @@ from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.planned import planned
 from discreet.mechanisms.posterior_sampler import posterior_sampler
 from discreet.mechanisms.table_scales import noisy_tables, table_noise
+from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.records.count_sensitivity import cells_moved
 from discreet.releases.kinds.noisy_counts import NoisyCounts
 from discreet.releases.kinds.noisy_tables import NoisyTables
@@ -200,7 +201,7 @@ def budgets_from_the_counts() -> dc.tools.Mechanism:
 
     def draw(counts: dc.results.Counts, prior: dc.Dirichlet, own: Any, noise: Noise) -> TwoStageCounts:
         network, scales = counts.network, own.first.scales
-        first = NoisyCounts(network, noisy_tables(counts.tables, scales, noise.discrete_laplace), scales)
+        first = NoisyCounts(network, noisy_tables(counts.tables, scales, DiscreteLaplace, noise), scales)
         exact = NoisyCounts(network, {node: counts.tables[node] for node in scales}, scales)
         steps = 2**40
         budgets = {
@@ -208,7 +209,7 @@ def budgets_from_the_counts() -> dc.tools.Mechanism:
             for node, share in table_shares(exact, "kl", 1.0).items()
         }
         second = table_noise(budgets, own.first.sensitivity).scales
-        tables = noisy_tables(counts.tables, second, noise.discrete_laplace)
+        tables = noisy_tables(counts.tables, second, DiscreteLaplace, noise)
         return TwoStageCounts(first, NoisyCounts(network, tables, second), Fraction(1))
 
     return replace(honest, draw=draw)

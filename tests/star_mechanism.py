@@ -10,7 +10,7 @@ import numpy as np
 
 import discreet as dc
 from discreet.mechanisms.noise import Noise
-from discreet.mechanisms.star_noise import star_scale
+from discreet.noise.star_noise import star_scale
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise, star_scopes
 from discreet.theory.star_cover import Group, shared_by, star_cover, star_lengths
 from discreet.util.arrays import by_rows, of_rows

@@ -150,6 +150,7 @@ CHANGES = (
     "a plot or export of a posterior",
     "an experiment",
     "a bug in the scale or law of noise",
+    "a law of noise",
     "a bug in a sensitivity",
     "a format to export to",
 )

@@ -12,10 +12,10 @@ import pytest
 
 import discreet as dc
 from discreet.mechanisms import MECHANISMS, mechanisms_over
+from discreet.noise.shapes import SHAPES
 from discreet.releases.kinds.weight_draws import Truncation
 from discreet.verify import tiny_data
 from discreet.verify.densities import BALL_STEPS, truncation_loss
-from discreet.verify.losses import length
 from flawed import ADD_REMOVE, REPLACE, for_adding, misdrawn, promise, recalibrated
 
 DESIGNS = tiny_data.audit_designs()
@@ -149,8 +149,8 @@ def test_what_no_tiny_design_suits_is_refused() -> None:
 
 def test_lengths_are_rounded_up() -> None:
     vectors = ([0, 0], [3, 4], [1, 1], [-2, 2], [5, 5])
-    assert [length(np.array(vector), "ball") for vector in vectors] == [0, 5, 2, 3, 8]
-    assert [length(np.array(vector), "cube") for vector in vectors] == [0, 4, 1, 2, 5]
+    assert [SHAPES["ball"].norm(np.array(vector)) for vector in vectors] == [0, 5, 2, 3, 8]
+    assert [SHAPES["cube"].norm(np.array(vector)) for vector in vectors] == [0, 4, 1, 2, 5]
 
 
 def test_a_posterior_in_a_ball_is_looked_at_up_to_its_edge() -> None:

@@ -19,6 +19,7 @@ import discreet as dc
 from discreet.inference import pair_laws
 from discreet.mechanisms.noise import SimulatedNoise, deviation_for
 from discreet.mechanisms.planned import choice_scale
+from discreet.noise.noise_laws import DiscreteGaussian, DiscreteLaplace
 from discreet.releases.kinds.audited_tables import pairs_beyond
 from discreet.theory.audit_size import (
     affordable_pairs,
@@ -236,17 +237,19 @@ def test_how_many_pairs_follows_the_rule() -> None:
 def test_as_many_pairs_are_afforded_as_noise_leaves_shares_good_enough() -> None:
     """One pair more would deviate by more than a sampling error and .005 of the records, under either law."""
     for moved, few in product((1, 2), (True, False)):
-        for gaussian, budget, n in (
-            (False, Fraction(1, 5), 5_000 if few else 50_000),
-            (True, Fraction(1, 100), 2_000 if few else 60_000),
+        for law, budget, n in (
+            (DiscreteLaplace, Fraction(1, 5), 5_000 if few else 50_000),
+            (DiscreteGaussian, Fraction(1, 100), 2_000 if few else 60_000),
         ):
-            most = affordable_pairs(n, budget, moved, gaussian=gaussian)
+            most = affordable_pairs(n, budget, moved, law)
             deviations = [
-                math.sqrt(moved * count / (2 * budget)) if gaussian else math.sqrt(2) * moved * count / budget
+                math.sqrt(moved * count / (2 * budget))
+                if law is DiscreteGaussian
+                else math.sqrt(2) * moved * count / budget
                 for count in (most, most + 1)
             ]
             assert most > 3 and deviations[0] <= (n**0.5 if few else 0.005 * n) < deviations[1]
-            assert affordable_pairs(-3, budget, moved, gaussian=gaussian) == 0
+            assert affordable_pairs(-3, budget, moved, law) == 0
     assert not prefers_gaussian(Fraction(1, 5), Fraction(1, 1000), 1, 10)  # 71 records, of 71 by Laplace noise
     assert prefers_gaussian(Fraction(1, 5), Fraction(1, 1000), 1, 11)
 
@@ -535,7 +538,7 @@ def test_gaussian_noise_on_pairs_spends_its_part(relation: dc.Relation, chosen: 
     number, scale = len(payload.pairs), payload.scale
     assert bool(payload.chosen) == chosen == bool(source.scores) and scale is not None
     spent = number * Fraction(moved) / (2 * Fraction(scale) ** 2)
-    budget = noise.for_pairs(payload.chosen, gaussian=True)
+    budget = noise.for_pairs(payload.chosen, DiscreteGaussian)
     assert spent <= budget and float(spent / budget) > 1 - 1e-9
     epsilon = float(noise.second * (1 - noise.selection if chosen else 1))
     assert noise.delta == Fraction(1, 200)
@@ -576,8 +579,8 @@ def test_few_records_are_better_served_by_laplace_noise_whatever_the_delta() -> 
     guarantee = promise(3, ADD_REMOVE, "1e-6")
     noise = calibrated(dc.planned(records=8), network, guarantee)
     assert noise.rho is not None
-    assert audit_of(8, 36, noise.second, noise.rho, 1) == (4, False)
-    assert audit_of(10_000, 36, noise.second, noise.rho, 1) == (36, True)
+    assert audit_of(8, 36, noise.second, noise.rho, 1) == (4, DiscreteLaplace)
+    assert audit_of(10_000, 36, noise.second, noise.rho, 1) == (36, DiscreteGaussian)
     made = simulated(network, 8, 3, guarantee, records=8)
     assert (
         isinstance(made.payload, dc.kinds.AuditedTables) and made.payload.noise is None and len(made.payload.pairs) == 4
@@ -605,7 +608,7 @@ def test_gaussian_pairs_are_read_as_such_and_survive_a_file(tmp_path: Path) -> N
     assert (
         isinstance(payload, dc.kinds.AuditedTables) and payload.noise == "discrete_gaussian" and len(payload.pairs) == 6
     )
-    assert {part.noise for part in payload.measurements if part.audit} == {"discrete_gaussian"}
+    assert {part.tag for part in payload.measurements if part.audit} == {"discrete_gaussian"}
     assert "Gaussian noise of scale" in payload.summary(again.calibration)
     answer = dc.answer(dc.noise_aware(again, draws=200, rng=rng), "P(a=s0, b=s0)", level=0.95)
     assert answer.basis == "measured" and answer.rows[0]["mean"] == pytest.approx(0.4, abs=0.02)

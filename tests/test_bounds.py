@@ -11,6 +11,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from experiments.corrected_bounds import dirichlet_kl, posterior_divergence_limit, query_deviation, query_gradient
 from experiments.paper_bounds import (
     fourier_deviation,
     largest_noise,
@@ -40,9 +41,8 @@ import discreet as dc
 from discreet.theory import divergence
 from discreet.theory.adversary import least_distinguishable
 from discreet.theory.bounds import largest_integer_noise, plan_draws, response_error
-from discreet.theory.divergence import dirichlet_kl, posterior_divergence_limit, range_distance, range_divergence
+from discreet.theory.divergence import range_distance, range_divergence
 from discreet.theory.number_losses import Squared
-from discreet.theory.query_error import query_deviation, query_gradient
 from folding import every
 from networks import asia
 from oracle import event, small, with_draws

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from experiments.corrected_bounds import table_map
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +22,7 @@ from discreet.theory.contrast_sensitivity import (
     _Part,
     contrast_sensitivity,
 )
-from discreet.theory.contrasts import coefficients, family_tables, stealth_shift, table_map
+from discreet.theory.contrasts import coefficients, family_tables, stealth_shift
 from folding import every
 from networks import asia, network_path
 from strategies import networks

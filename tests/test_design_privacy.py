@@ -26,6 +26,7 @@ from discreet.mechanisms import objective_perturbation as perturbation
 from discreet.mechanisms import truncated_posterior as truncated
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.model.design import GRID_STEPS
+from discreet.noise.shapes import KNorm
 from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS
 from discreet.releases.kinds.noisy_sums import groups_of
 from folding import every
@@ -461,9 +462,10 @@ def test_the_minimiser_is_as_near_as_was_paid_for(name: str, monkeypatch: pytest
     rows = dc.designs.read_rows(over, features, states)
     convexity, cell = calibration.regularisation, math.sqrt(over.size) * 2.0 ** -(OBJECTIVE_BITS + 1)
     # A step is no shorter than what is computed may be off, of as many records as there are or were expected.
-    rounding = perturbation._bound_rounding(max(10 * records, n), over, convexity, calibration.scale, normal=False)
+    law = KNorm(calibration.scale, over.weights, over.shape)
+    rounding = perturbation._bound_rounding(max(10 * records, n), over, convexity, law)
     tail = perturbation._bound_records(records, calibration.total_scale, n)
-    step = perturbation._set_precision(tail, over, convexity, calibration.scale, normal=False)[1]
+    step = perturbation._set_precision(tail, over, convexity, law)[1]
     assert step >= (max(10 * records, n) * perturbation.GRADIENT_TOLERANCE + 2 * rounding + cell) / convexity
     assert (step == calibration.polish_step) == (n <= 10 * records)
     minimise, found = perturbation.minimiser, []
@@ -514,7 +516,9 @@ def test_all_parts_of_objective_perturbation_are_paid_for(relation: dc.Relation,
         assert exact <= calibration.curvature <= exact * (1 + 1e-9)
         # A step is no shorter than the computed minimiser may be off: two of them are then two steps apart at most.
         convexity, cell = calibration.regularisation, math.sqrt(over.size) * 2.0 ** -(OBJECTIVE_BITS + 1)
-        rounding = perturbation._bound_rounding(1000, over, convexity, calibration.scale, normal=False)
+        rounding = perturbation._bound_rounding(
+            1000, over, convexity, KNorm(calibration.scale, over.weights, over.shape)
+        )
         assert (1000 * perturbation.GRADIENT_TOLERANCE + 2 * rounding + cell) / convexity <= calibration.polish_step
 
 

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from discreet.mechanisms.exact_draws import (
+from discreet.mechanisms.noise import SimulatedNoise
+from discreet.noise.exact_draws import (
     below,
     coin,
     exponential_bounds,
@@ -25,7 +26,6 @@ from discreet.mechanisms.exact_draws import (
     subset,
     under_exponential,
 )
-from discreet.mechanisms.noise import SimulatedNoise
 from folding import every
 from goodness import fit
 

@@ -10,6 +10,7 @@ import pytest
 from scipy.special import gammaln
 
 import discreet as dc
+from discreet.noise.noise_laws import Gaussian, Laplace
 from discreet.posterior.evidence import measurements
 from discreet.posterior.pooled.least_squares import Margins, pooled_margins
 from discreet.posterior.pooled.raking import rake_part
@@ -56,10 +57,10 @@ def log_density(part: Measurement, counts: np.ndarray) -> float:
     table = table.transpose([left.index(name) for name in part.scope])
     error = part.values - (table if part.weights is None else np.tensordot(part.weights, table, axes=table.ndim))
     match part.noise:
-        case "laplace":
-            return float(-np.abs(error).sum() / (part.scale or 0))
-        case "gaussian":
-            return float(-(error**2).sum() / (2 * (part.scale or 0) ** 2))
+        case Laplace(scale):
+            return float(-np.abs(error).sum() / scale)
+        case Gaussian(scale):
+            return float(-(error**2).sum() / (2 * scale**2))
         case _:
             return 0.0 if np.all(np.abs(error) <= (part.scale or 0) / 2) else -math.inf
 
@@ -248,21 +249,21 @@ def test_what_sums_leave_open(weights: list[list[float]], found: set[tuple[str, 
 @every(
     ("law", "scale", "variance", "reach"),
     [
-        ("laplace", 3, 18, 0),
-        ("gaussian", 3, 9, 0),
-        ("discrete_gaussian", 3, 9, 0),
-        ("discrete_laplace", 3, 2 * math.exp(-1 / 3) / math.expm1(-1 / 3) ** 2, 0),
+        ("laplace", 3, 18, None),
+        ("gaussian", 3, 9, None),
+        ("discrete_gaussian", 3, 9, None),
+        ("discrete_laplace", 3, 2 * math.exp(-1 / 3) / math.expm1(-1 / 3) ** 2, None),
         ("rounded", 1, 1e-6, 0),
         ("rounded", 5, 2, 2),
         ("rounded", 10, 10, 5),
     ],
 )
-def test_laws_have_their_variance(law: str, scale: float, variance: float, reach: float) -> None:
+def test_laws_have_their_variance(law: str, scale: float, variance: float, reach: float | None) -> None:
     """Of rounding that of whole numbers evenly within its reach."""
     (part,) = measurements([told([4, 6], ["a"], law, scale)])
-    assert part.variance == pytest.approx(variance) and part.reach == reach
+    assert part.noise is not None and part.noise.reach == reach and part.variance == pytest.approx(variance)
     (sums,) = measurements([told([4.5], ["a"], "rounded", 3, weights=[[0.5, 0]])])
-    assert (sums.variance, sums.reach) == (pytest.approx(0.75), 1.5)
+    assert sums.noise is not None and (sums.variance, sums.noise.reach) == (pytest.approx(0.75), 1.5)
 
 
 # ----------------------------------------------------------------------------------------------------------------- rows

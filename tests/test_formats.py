@@ -26,6 +26,7 @@ import discreet as dc
 from design_releases import DESIGN_KINDS
 from discreet.mechanisms import mechanisms_over
 from discreet.model.score_tables import SCORE_STEPS
+from discreet.noise.noise_laws import DiscreteGaussian, DiscreteLaplace
 from discreet.releases import release as release_module
 from discreet.releases.kinds import Calibration, Payload
 from discreet.releases.kinds.audited_tables import AuditNoise, pairs_beyond
@@ -229,7 +230,11 @@ def audited_tables(draw: st.DrawFn, network: dc.Network) -> Parts:
     gaussian = bool(pairs) and able and draw(st.booleans())
     scale = None
     if pairs:
-        spent = noise.sensitivity * len(pairs) / float(noise.for_pairs(number, gaussian=gaussian))
+        spent = (
+            noise.sensitivity
+            * len(pairs)
+            / float(noise.for_pairs(number, DiscreteGaussian if gaussian else DiscreteLaplace))
+        )
         scale = math.sqrt(spent / 2) if gaussian else spent
     assume(scale is None or 0 < scale < 2**62)
     seen = None if total is None else draw(st.integers(-(2**53), 2**53))

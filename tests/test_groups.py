@@ -24,12 +24,10 @@ from discreet.mechanisms import objective_perturbation as perturbation
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.model.design import GRID_STEPS, CurvaturePart, least_shape
 from discreet.model.indicators import features_of, state_groups, worth_groups
-from discreet.posterior.design.logistic import noise_variance
+from discreet.noise.shapes import SHAPES, KNorm
 from discreet.records.gradients import curvature_sensitivity, gradient_sensitivity
 from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS
-from discreet.releases.kinds.noisy_sums import k_norm_variance
 from discreet.verify import tiny_data
-from discreet.verify.losses import length as audited
 from discreet.verify.plan import _make_up_rows
 from flawed import recalibrated
 from folding import every
@@ -72,9 +70,9 @@ def test_the_least_noise_is_that_of_a_cube_or_a_diamond(size: int, bound: int) -
     """Among all three for a budget of 1, of vectors whose entries are at most 1 and whose absolute sum is at most L."""
     bound = min(bound, size)
     variances = {
-        "cube": k_norm_variance(size, 1, "cube"),
-        "ball": k_norm_variance(size, math.sqrt(bound), "ball"),
-        "diamond": k_norm_variance(size, bound, "diamond"),
+        "cube": KNorm(1, size, "cube").raw_variance,
+        "ball": KNorm(math.sqrt(bound), size, "ball").raw_variance,
+        "diamond": KNorm(bound, size, "diamond").raw_variance,
     }
     assert variances[least_shape(size, bound)] <= min(variances.values()) * (1 + 1e-12)
     assert least_shape(size, size) == "cube"
@@ -86,12 +84,12 @@ def test_noise_of_a_diamond_has_the_stated_moments() -> None:
     """The mixture of normal laws has the noise's second and fourth moment; of one coordinate it is the Laplace law."""
     source, zeros = SimulatedNoise(RNG(5)), np.zeros(7000, np.int64)
     noise = np.concatenate([source.k_norm(zeros, 1000.0, "diamond").reshape(-1, 7) for _ in range(100)]) / 1000
-    order, unit = noise_variance(7, 1.0, "diamond")
+    order, unit = KNorm(1.0, 7, "diamond").mixture
     norms = (noise**2).sum(axis=1)
     assert norms.mean() == pytest.approx(7 * order * unit, rel=0.03)
     assert (norms**2).mean() == pytest.approx(7 * 9 * order * (order + 1) * unit**2, rel=0.1)
-    assert noise.var() == pytest.approx(k_norm_variance(7, 1.0, "diamond"), rel=0.03)
-    assert noise_variance(1, 1.0, "diamond") == (1, 2)
+    assert noise.var() == pytest.approx(KNorm(1.0, 7, "diamond").raw_variance, rel=0.03)
+    assert KNorm(1.0, 1, "diamond").mixture == (1, 2)
 
 
 def test_columns_of_many_states_are_worth_groups_and_of_two_are_not() -> None:
@@ -268,7 +266,7 @@ def test_the_calibration_is_for_the_diamond_and_its_lattice(relation: dc.Relatio
              zip(over.curvature, found.measured.scales, strict=True)]  # fmt: skip
     assert float(found.measured.reported) == pytest.approx(sum(parts), rel=1e-12)
     assert found.total <= 1
-    noise = math.sqrt(k_norm_variance(14, found.scale * 2.0**-OBJECTIVE_BITS, "diamond"))
+    noise = math.sqrt(KNorm(found.scale * 2.0**-OBJECTIVE_BITS, 14, "diamond").raw_variance)
     assert found.regularisation == pytest.approx(noise / (perturbation.PREDICTOR_DEVIATION / 2), rel=0.2)
 
 
@@ -284,7 +282,7 @@ def test_the_audit_passes_a_group_and_finds_half_the_noise(relation: dc.Relation
     def halved(calibration: Any) -> Any:
         return replace(calibration, scale=calibration.scale / 2)
 
-    assert TINY.shape == "diamond" and audited(np.array([3, -4]), "diamond") == 7
+    assert TINY.shape == "diamond" and SHAPES["diamond"].norm(np.array([3, -4])) == 7
     for honest in (dc.objective_perturbation(records=30), dc.noisy_gradients(2, records=30)):
         (found,) = dc.audit(honest, promise(1, relation.value), {"group": TINY}, most=1)
         assert found.holds and not found.leak and 0.5 < found.measured <= 1

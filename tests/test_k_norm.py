@@ -19,17 +19,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.mechanisms import k_norm
-from discreet.mechanisms.k_norm import k_norm_noise, k_norm_scale
 from discreet.mechanisms.noise import COUNT_LIMIT, ExactNoise, Noise, SimulatedNoise
-from discreet.model.design import Shape
+from discreet.noise import k_norm
+from discreet.noise.k_norm import k_norm_noise, k_norm_scale
+from discreet.noise.noise_laws import ShapeTag
 from folding import every
 from goodness import fit
 
 FALSE_ALARM = 1e-9
 DRAWS = 4000
 """Of a seeded source: as many as tell another law from this one at that false alarm."""
-SHAPES: tuple[Shape, ...] = ("cube", "ball", "diamond")
+SHAPES: tuple[ShapeTag, ...] = ("cube", "ball", "diamond")
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803")
 
 
@@ -48,7 +48,7 @@ def evenness(dimension: int, radius: int) -> float:
     return float(math.exp(dimension * math.log((radius + 0.5) / total) - (radius + 0.5) ** 2 / (2 * deviation**2)))
 
 
-def levels(dimension: int, scale: float, shape: Shape, reach: int) -> np.ndarray:
+def levels(dimension: int, scale: float, shape: ShapeTag, reach: int) -> np.ndarray:
     """Weight of a vector by its norm, rounded up: `sum of q^r c(r) over r >= norm`; shape (reach + 1,)."""
     far = reach + math.ceil(40 * scale)
     even = [evenness(dimension, radius) if shape == "ball" else 1.0 for radius in range(far)]
@@ -56,7 +56,7 @@ def levels(dimension: int, scale: float, shape: Shape, reach: int) -> np.ndarray
     return np.asarray(np.cumsum(weights[::-1])[::-1][: reach + 1])
 
 
-def norms(vectors: np.ndarray, shape: Shape) -> np.ndarray:
+def norms(vectors: np.ndarray, shape: ShapeTag) -> np.ndarray:
     """Norms of vectors, shape (vectors, d), rounded up."""
     if shape == "cube":
         return np.asarray(np.abs(vectors).max(axis=1))
@@ -71,7 +71,7 @@ def lattice(dimension: int, reach: int) -> np.ndarray:
     return np.array(list(itertools.product(range(-reach, reach + 1), repeat=dimension)))
 
 
-CASES: list[tuple[int, float, Shape, int]] = [
+CASES: list[tuple[int, float, ShapeTag, int]] = [
     (1, 0.5, "cube", 12), (2, 1.3, "cube", 20), (3, 1.0, "cube", 14), (1, 0.5, "ball", 12), (2, 1.3, "ball", 20),
     (3, 1.0, "ball", 14), (1, 0.5, "diamond", 12), (2, 1.3, "diamond", 20), (3, 1.0, "diamond", 14),
 ]  # fmt: skip
@@ -79,7 +79,7 @@ CASES: list[tuple[int, float, Shape, int]] = [
 
 
 @cache
-def law(dimension: int, scale: float, shape: Shape, reach: int) -> tuple[np.ndarray, np.ndarray]:
+def law(dimension: int, scale: float, shape: ShapeTag, reach: int) -> tuple[np.ndarray, np.ndarray]:
     """All vectors of coordinates up to `reach`, and their probabilities among those of norms up to `reach`."""
     vectors = lattice(dimension, reach)
     found = norms(vectors, shape)
@@ -87,7 +87,7 @@ def law(dimension: int, scale: float, shape: Shape, reach: int) -> tuple[np.ndar
     return vectors, weights / weights.sum()
 
 
-def joint_fit(draws: np.ndarray, scale: float, shape: Shape, reach: int, within: float = 0.99) -> float:
+def joint_fit(draws: np.ndarray, scale: float, shape: ShapeTag, reach: int, within: float = 0.99) -> float:
     """Fit of draws, shape (draws, d), to the joint law of all coordinates, given that the norm is at most `reach`."""
     kept = draws[norms(draws, shape) <= reach]
     assert len(kept) > within * len(draws)
@@ -96,13 +96,13 @@ def joint_fit(draws: np.ndarray, scale: float, shape: Shape, reach: int, within:
     return fit(np.bincount(cells, minlength=len(probabilities)), probabilities)
 
 
-def drawn(noise: Noise, number: int, dimension: int, scale: float, shape: Shape) -> np.ndarray:
+def drawn(noise: Noise, number: int, dimension: int, scale: float, shape: ShapeTag) -> np.ndarray:
     zeros = np.zeros(dimension, np.int64)
     return np.array([noise.k_norm(zeros, scale, shape) for _ in range(number)])
 
 
 @cache
-def simulated(dimension: int, scale: float, shape: Shape) -> np.ndarray:
+def simulated(dimension: int, scale: float, shape: ShapeTag) -> np.ndarray:
     """Vectors; drawn once for both tests below, since a vector costs a tenth of a millisecond and more."""
     return drawn(source("simulated"), DRAWS, dimension, scale, shape)
 
@@ -110,7 +110,7 @@ def simulated(dimension: int, scale: float, shape: Shape) -> np.ndarray:
 @every(("dimension", "scale", "shape", "reach"), CASES)
 @every(("name", "draws"), [("exact", 200), ("simulated", DRAWS)])
 def test_vectors_have_their_joint_law(
-    name: str, draws: int, dimension: int, scale: float, shape: Shape, reach: int
+    name: str, draws: int, dimension: int, scale: float, shape: ShapeTag, reach: int
 ) -> None:
     vectors = (
         simulated(dimension, scale, shape)
@@ -122,7 +122,7 @@ def test_vectors_have_their_joint_law(
 
 
 @every(("dimension", "scale", "shape", "reach"), CASES)
-def test_the_fit_notices_another_law(dimension: int, scale: float, shape: Shape, reach: int) -> None:
+def test_the_fit_notices_another_law(dimension: int, scale: float, shape: ShapeTag, reach: int) -> None:
     """What the test above must not let through: another scale, the other norm, a shift, a vector in two parts."""
     noise, other = source("simulated", 5), SHAPES[SHAPES[0] == shape]
     draws = simulated(dimension, scale, shape)
@@ -148,7 +148,7 @@ def test_the_law_of_the_ball_is_what_it_is_named_for(dimension: int, scale: floa
 # ------------------------------------------------------------------------------------------------------- privacy
 
 
-def losses(dimension: int, scale: float, shape: Shape, shift: np.ndarray, reach: int) -> np.ndarray:
+def losses(dimension: int, scale: float, shape: ShapeTag, shift: np.ndarray, reach: int) -> np.ndarray:
     """Log ratio of the laws of the noise at every vector and at the vector less a shift."""
     vectors = lattice(dimension, reach)
     beyond = reach * math.isqrt(dimension * 4) + int(np.abs(shift).sum())
@@ -160,7 +160,7 @@ def losses(dimension: int, scale: float, shape: Shape, shift: np.ndarray, reach:
 @every(("dimension", "scale"), [(1, 0.5), (1, 3.0), (2, 0.4), (2, 2.5), (3, 0.5), (3, 2.0)])
 @every("shape", SHAPES)
 def test_no_two_neighbours_are_told_apart_by_more_than_the_cost(
-    shape: Shape, dimension: int, scale: float, sensitivity: int
+    shape: ShapeTag, dimension: int, scale: float, sensitivity: int
 ) -> None:
     """All outputs on a lattice, all shifts of at most the sensitivity: nothing above the cost, and it is reached.
 
@@ -314,7 +314,7 @@ def test_coordinates_reach_62_bits() -> None:
 # --------------------------------------------------------------------------------------------------------- moments
 
 
-def mean_square(dimension: int, scale: float, shape: Shape) -> float:
+def mean_square(dimension: int, scale: float, shape: ShapeTag) -> float:
     """`E ||k||_2^2 / d`. Cube: `r (r + 1) / 3` under the radius law. Ball: by the continuous law, far from 0."""
     if shape == "ball":
         return scale**2 * (dimension + 1)
@@ -331,7 +331,7 @@ def mean_square(dimension: int, scale: float, shape: Shape) -> float:
         ("simulated", 10, "cube", 1000), ("simulated", 100, "cube", 1000), ("simulated", 100, "ball", 300),
     ],
 )  # fmt: skip
-def test_moments_in_many_dimensions(name: str, dimension: int, shape: Shape, draws: int) -> None:
+def test_moments_in_many_dimensions(name: str, dimension: int, shape: ShapeTag, draws: int) -> None:
     """Means of 0, mean squares as expected, no correlation between coordinates."""
     found = drawn(source(name, 11), draws, dimension, 40.0, shape) / 40.0
     right = mean_square(dimension, 40.0, shape) / 1600
@@ -371,7 +371,7 @@ def test_norms_in_the_ball_follow_the_number_of_lattice_points(dimension: int, s
     st.sampled_from(SHAPES),
 )
 def test_the_scale_is_the_smallest_that_keeps_the_budget(
-    sensitivity: int, epsilon: Fraction, dimension: int, shape: Shape
+    sensitivity: int, epsilon: Fraction, dimension: int, shape: ShapeTag
 ) -> None:
     if 8 * sensitivity < dimension * epsilon or 3 * sensitivity * (dimension + 1) > 2**52 * epsilon:
         return
@@ -417,7 +417,7 @@ class Untouched:
     ],
 )  # fmt: skip
 def test_a_calibration_that_is_none_is_refused(
-    sensitivity: int, epsilon: Fraction, dimension: int, shape: Shape, why: str
+    sensitivity: int, epsilon: Fraction, dimension: int, shape: ShapeTag, why: str
 ) -> None:
     with pytest.raises(dc.InputError, match=why):
         k_norm_scale(sensitivity, epsilon, dimension, shape)
@@ -434,7 +434,7 @@ def test_noise_of_a_diamond_may_be_as_large_whatever_its_coordinates() -> None:
 
 
 @every("shape", SHAPES)
-def test_the_ends_of_the_calibration_can_be_drawn(shape: Shape) -> None:
+def test_the_ends_of_the_calibration_can_be_drawn(shape: ShapeTag) -> None:
     """The smallest and the largest scale; radii of the largest are far from 2^62, but for a chance of exp(-500)."""
     for epsilon, dimension in (
         (Fraction(8, 3), 3),
@@ -458,7 +458,7 @@ def test_the_ends_of_the_calibration_can_be_drawn(shape: Shape) -> None:
     ],
 )  # fmt: skip
 def test_a_draw_that_cannot_be_is_refused_before_anything_is_drawn(
-    dimension: int, scale: float, shape: Shape, why: str
+    dimension: int, scale: float, shape: ShapeTag, why: str
 ) -> None:
     for refused in (
         lambda: k_norm_noise(Untouched(), Untouched(), dimension, scale, shape),
@@ -474,7 +474,7 @@ def test_a_draw_that_cannot_be_is_refused_before_anything_is_drawn(
 
 @every("shape", SHAPES)
 @every("name", ["exact", "simulated"])
-def test_noise_is_added_and_shapes_are_kept(name: str, shape: Shape) -> None:
+def test_noise_is_added_and_shapes_are_kept(name: str, shape: ShapeTag) -> None:
     """At scale 1 a coordinate moves by 1,000 or more with probability below exp(-900)."""
     values = np.array([[0, 2**40 + 1, -(2**53)], [5, 7, 2**53]])
     before = values.copy()
@@ -506,7 +506,7 @@ def test_a_simulation_is_repeatable_and_a_release_is_not() -> None:
 
 @every("shape", ["cube", "ball"])
 @every("dimension", [1, 6, 13, 120])
-def test_twice_the_largest_scale_can_be_drawn_too(shape: Shape, dimension: int) -> None:
+def test_twice_the_largest_scale_can_be_drawn_too(shape: ShapeTag, dimension: int) -> None:
     """A vector may be doubled with its noise."""
     least = Fraction(3 * 8192 * (dimension + 1), 2**52)
     scale, _ = k_norm_scale(8192, least, dimension, shape)

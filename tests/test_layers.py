@@ -17,18 +17,19 @@ from discreet.util.attached import _homes, above
 from folding import every
 
 ROOT = Path(discreet.__file__).parent
-GROUND = ("util", "model", "display", "formats")
+GROUND = ("util", "noise", "model", "display", "formats")
 CORE = (*GROUND, "privacy", "releases", "inference", "theory")
 MAY_IMPORT = {
     "errors": set(),
     "util": set(),
-    "model": {"util"},
+    "noise": {"util"},
+    "model": {"util", "noise"},
     "display": {"util", "model"},
     "formats": {"util", "model"},
     "privacy": set(),
     "releases": {*GROUND, "privacy"},
     "inference": {"util", "model"},
-    "theory": {"util", "model", "privacy", "inference"},
+    "theory": {"util", "noise", "model", "privacy", "inference"},
     "records": {*CORE},
     "mechanisms": {*CORE, "records"},
     "posterior": {*CORE},

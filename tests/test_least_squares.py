@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from experiments.corrected_bounds import table_map
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
@@ -21,6 +22,7 @@ from discreet.inference.interactions import (
     transformed,
 )
 from discreet.model.schema import Scope
+from discreet.noise.noise_laws import CELL_LAWS, DiscreteGaussian, DiscreteLaplace
 from discreet.posterior.evidence import number_of_records
 from discreet.posterior.pooled.least_squares import (
     coordinates_of,
@@ -30,12 +32,12 @@ from discreet.posterior.pooled.least_squares import (
     pooled_margins,
 )
 from discreet.posterior.pooled.measured import Measured, read_tables
-from discreet.releases.measurement import Measurement, laplace_variance
-from discreet.theory.contrasts import coefficients, table_map
+from discreet.releases.measurement import Measurement
+from discreet.theory.contrasts import coefficients
 from folding import every
 from releases import guarantee, noisy_release, simulated, simulated_counts
 from strategies import networks
-from tiny import TINY, network_of
+from tiny import TINY, network_of, noisy_tables
 
 NETWORKS = {
     **TINY,
@@ -75,7 +77,7 @@ def noisy(
     for scope in ordering:
         truth = joint.sum(axis=tuple(axis for axis, name in enumerate(network.nodes) if name not in scope))
         tables[scope] = truth[..., None] + scales[scope] * rng.normal(size=(*truth.shape, repetitions))
-    return Measured.independent(network, tables, scales, noise)  # type: ignore[arg-type]
+    return noisy_tables(network, tables, {scope: CELL_LAWS[noise](scales[scope]) for scope in scales})
 
 
 # --------------------------------------------------------------------------------------------------- by matrices
@@ -195,7 +197,7 @@ def test_measured_puts_families_into_the_schemas_order() -> None:
     np.testing.assert_array_equal(table[..., 0], made.payload.tables["c"].transpose(2, 1, 0))
     margins = least_squares(given, None)
     np.testing.assert_allclose(margins.table(network.family("c")), made.payload.tables["c"], atol=1e-9)
-    assert given.laws == {scope: ("discrete_laplace", made.payload.scales["c"])}
+    assert given.laws == {scope: DiscreteLaplace(made.payload.scales["c"])}
 
 
 # ------------------------------------------------------------------------------------- contrasts, stages, or both
@@ -221,7 +223,7 @@ def test_contrasts_tell_their_tables_and_the_mean_of_their_errors(name: str, rec
         matrix, told = table_map(network, node)
         sizes = [math.prod(network.schema[part].size - 1 for part in subset) for subset in told]
         known = np.repeat([float(bool(subset) or records is None) for subset in told], sizes)
-        variance = laplace_variance(3.0) * (matrix**2 @ known).mean()
+        variance = DiscreteLaplace(3.0).variance * (matrix**2 @ known).mean()
         assert margins.deviation(family) ** 2 == pytest.approx(variance)
 
 
@@ -230,7 +232,7 @@ def test_contrasts_and_tables_are_weighed_by_their_precision() -> None:
     network = NETWORKS["one node"]
     size = network.schema["a"].size
     counts = dc.Tables(network, {"a": np.arange(10, 10 + size)})
-    others = Measurement(("a",), np.arange(20, 20 + size), 5.0, "discrete_gaussian")
+    others = Measurement(("a",), np.arange(20, 20 + size), DiscreteGaussian(5.0))
     alone = [pooled_margins(network, parts, None) for parts in (contrasts_of(counts, 2.0), (others,))]
     both = pooled_margins(network, (*contrasts_of(counts, 2.0), others), None)
     for subset in ((), ("a",)):
@@ -243,7 +245,7 @@ def test_contrasts_and_tables_are_weighed_by_their_precision() -> None:
 def test_tables_of_unequal_noise_are_weighed_by_their_precision() -> None:
     network = network_of({"a": 2})
     parts = [
-        Measurement(("a",), np.array(told), scale, "discrete_gaussian")
+        Measurement(("a",), np.array(told), DiscreteGaussian(scale))
         for told, scale in (([10, 30], 1.0), ([18, 38], 2.0))
     ]
     found = read_tables(network, parts)
@@ -260,8 +262,8 @@ def test_stages_are_merged_by_their_variances(sampling: Fraction) -> None:
     second = dc.kinds.NoisyCounts(network, {"a": np.array([100, 44])}, {"a": 5.0})
     found = read_tables(network, dc.kinds.TwoStageCounts(first, second, sampling).measurements)
     share = float(sampling)
-    one = laplace_variance(2.0) / share**2 + 72.0 * (1 - share) / share
-    two = laplace_variance(5.0)
+    one = DiscreteLaplace(2.0).variance / share**2 + 72.0 * (1 - share) / share
+    two = DiscreteLaplace(5.0).variance
     expected = [(x / share / one + y / two) / (1 / one + 1 / two) for x, y in ((30, 100), (12, 44))]
     np.testing.assert_allclose(found.tables["a",][:, 0], expected)
     assert found.variance(("a",), ("a",)) == pytest.approx(1 / (1 / one + 1 / two))
@@ -269,9 +271,9 @@ def test_stages_are_merged_by_their_variances(sampling: Fraction) -> None:
 
 def test_the_number_of_records_is_the_mean_of_what_each_table_tells() -> None:
     """The sum over a quarter of the records is a quarter of their number, and varies with who is in it."""
-    whole = Measurement(("a",), np.array([10, 30]), 2.0, "discrete_gaussian")
-    quarter = Measurement(("b",), np.array([3, 5, 4]), 0.5, "discrete_gaussian", sampling=0.25)
-    contrast = Measurement(("a",), np.array([7]), 1.0, contrasts=True)
+    whole = Measurement(("a",), np.array([10, 30]), DiscreteGaussian(2.0))
+    quarter = Measurement(("b",), np.array([3, 5, 4]), DiscreteGaussian(0.5), sampling=0.25)
+    contrast = Measurement(("a",), np.array([7]), DiscreteLaplace(1.0), contrasts=True)
     variances = [2 * 4.0, 3 * 0.25 / 0.25**2 + 48 * 0.75 / 0.25]
     precision = 1 / variances[0] + 1 / variances[1]
     mean, deviation = number_of_records([whole, quarter, contrast])
@@ -283,9 +285,9 @@ def test_the_number_of_records_is_the_mean_of_what_each_table_tells() -> None:
 def test_new_noise_has_the_variance_of_its_law() -> None:
     """200,000 cells: a sample variance within 6 standard errors (kurtosis 6 or 3), below 1e-8; and whole numbers."""
     network, zeros = NETWORKS["one node"], {("a",): np.zeros((3, 70_000))}
-    for law, kurtosis in (("discrete_laplace", 6.0), ("discrete_gaussian", 3.0)):
-        for scale in (0.4, 5.0) if law == "discrete_laplace" else (5.0, 40.0):
-            given = Measured.independent(network, zeros, {("a",): scale}, law)  # type: ignore[arg-type]
+    for law, scales in ((DiscreteLaplace, (0.4, 5.0)), (DiscreteGaussian, (5.0, 40.0))):
+        for scale in scales:
+            given, kurtosis = noisy_tables(network, zeros, {("a",): law(scale)}), 3 + law.excess
             drawn = given.again(zeros, np.random.default_rng(3)).tables[("a",)]
             fourth = float((drawn**4).mean()) / float(drawn.var()) ** 2
             error = math.sqrt((max(fourth, kurtosis) - 1) / drawn.size)
@@ -415,8 +417,8 @@ def test_a_hard_repetition_leaves_an_easy_one_alone() -> None:
     network = NETWORKS["complete, three states"]
     easy = np.random.default_rng(29).dirichlet(np.ones(12)).reshape(2, 3, 2) * 100
     wild = 100 * np.random.default_rng(31).normal(size=(2, 3, 2))
-    given = Measured.independent(
-        network, {network.nodes: np.stack([easy, wild], axis=-1)}, {network.nodes: 5.0}, "discrete_gaussian"
+    given = noisy_tables(
+        network, {network.nodes: np.stack([easy, wild], axis=-1)}, {network.nodes: DiscreteGaussian(5.0)}
     )
     fit = fit_nonnegative(given, 100.0, close=1e3)
     assert fit.steps <= 20 and fit.gap[0] < 1e-9
@@ -429,7 +431,7 @@ def test_it_is_nearer_to_the_truth_than_plain_least_squares() -> None:
     rng = np.random.default_rng(19)
     truth = np.zeros((2, 3, 2, 200))
     truth[0, 0, 0], truth[1, 2, 1] = 15, 5
-    given = Measured.independent(network, {network.nodes: truth}, {network.nodes: 6.0}, "discrete_laplace").again(
+    given = noisy_tables(network, {network.nodes: truth}, {network.nodes: DiscreteLaplace(6.0)}).again(
         {network.nodes: truth}, rng
     )
     fit = fit_nonnegative(given, 20.0).tables[network.nodes]

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import discreet as dc
+from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.posterior.methods import noise_aware, rows_below_noise
 from discreet.posterior.pooled import latent_counts as module
 from discreet.posterior.pooled.latent_counts import draw_latent_counts
 from discreet.posterior.pooled.shrinkage import Rows, draw_rows
-from discreet.releases.measurement import laplace_variance
 from networks import asia
 from releases import guarantee, noisy_release, row_release, simulated
 from rows import SIGMAS
@@ -158,7 +158,7 @@ def test_rows_below_noise_are_those_below_one_standard_deviation() -> None:
     scales = [made.payload.scales[node] for node in made.payload.tables]
     variances = np.concatenate(
         [
-            np.full(table.size, laplace_variance(scale))
+            np.full(table.size, DiscreteLaplace(scale).variance)
             for table, scale in zip(made.payload.tables.values(), scales, strict=True)
         ]
     )

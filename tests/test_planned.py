@@ -8,7 +8,6 @@ from fractions import Fraction
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -19,11 +18,11 @@ import discreet as dc
 from discreet.inference.interactions import Blur
 from discreet.mechanisms import table_plans as planning
 from discreet.mechanisms.noise import SimulatedNoise
+from discreet.noise.noise_laws import CellLaw, DiscreteGaussian, DiscreteLaplace
+from discreet.noise.star import star_variances
 from discreet.privacy.ledger import Ledger
 from discreet.releases.kinds.noisy_tables import star_scopes
-from discreet.releases.measurement import noise_variance
 from discreet.theory.star_cover import Group, group_costs, shared_by, star_cover, star_lengths
-from discreet.theory.stars import star_variances
 from discreet.theory.workload import workload_error, workload_shares
 from folding import every
 from networks import asia, network_path
@@ -142,7 +141,7 @@ def covariance(network: dc.Network, plan: dc.kinds.PlannedNoise) -> np.ndarray:
     def block(one: tuple[str, ...], other: tuple[str, ...]) -> np.ndarray:
         number, same = plan.stars.get(one), np.eye(network.cells(one))
         if number is None or plan.stars.get(other) != number:
-            return noise_variance(plan.noise, plan.scales[one]) * same if one == other else 0 * agreeing(one, other, ())
+            return plan.law(plan.scales[one]).variance * same if one == other else 0 * agreeing(one, other, ())
         star = star_scopes(plan.stars)[number - 1]
         lengths, inside = star_lengths(network, star), agreeing(one, other, shared_by(star))
         found = star_variances(lengths, plan.scales[one])
@@ -418,8 +417,11 @@ def test_a_workload_moves_the_budget_to_what_it_asks() -> None:
     assert 1 - SLACK < served.total <= 1
 
 
-@every(("name", "noise", "gain"), [("sachs", "gaussian", 0.6), ("alarm", "gaussian", 0.85), ("sachs", "laplace", 0.9)])
-def test_margins_of_their_own_serve_a_workload(name: str, noise: Literal["gaussian", "laplace"], gain: float) -> None:
+@every(
+    ("name", "law", "gain"),
+    [("sachs", DiscreteGaussian, 0.6), ("alarm", DiscreteGaussian, 0.85), ("sachs", DiscreteLaplace, 0.9)],
+)
+def test_margins_of_their_own_serve_a_workload(name: str, law: type[CellLaw], gain: float) -> None:
     """All marginals: the standard deviation against that of a plan whose tables are families alone."""
     network = of(name)
     queries = [f"P({node})" for node in network.nodes]
@@ -427,13 +429,13 @@ def test_margins_of_their_own_serve_a_workload(name: str, noise: Literal["gaussi
     prior = dc.Dirichlet.uniform(network)
 
     def error(of: Mapping[Group, float]) -> float:
-        variance = {scope: 0.5 / share if noise == "gaussian" else 2 / share**2 for (scope,), share in of.items()}
+        variance = {scope: 0.5 / share if law is DiscreteGaussian else 2 / share**2 for (scope,), share in of.items()}
         return workload_error(network, prior, queries, {scope: Blur(value) for scope, value in variance.items()})
 
-    found = error(workload_shares(network, prior, queries, groups, noise))
+    found = error(workload_shares(network, prior, queries, groups, law))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("discreet.theory.workload.SMALL_MARGIN", 0)
-        assert math.exp(found - error(workload_shares(network, prior, queries, groups, noise))) < gain
+        assert math.exp(found - error(workload_shares(network, prior, queries, groups, law))) < gain
 
 
 def test_with_a_delta_a_workload_takes_the_form_that_answers_it_best() -> None:

@@ -14,6 +14,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from experiments.corrected_bounds import dirichlet_kl
 from experiments.paper_lipschitz import attribute_loss
 from experiments.printed import (
     COIN,
@@ -32,7 +33,6 @@ from experiments.printed import (
 import discreet as dc
 from discreet.mechanisms.laplace import laplace
 from discreet.theory.contrasts import family_tables
-from discreet.theory.divergence import dirichlet_kl
 from discreet.theory.likelihood_sensitivity import record_loss
 from discreet.verify import audit as auditing
 from enumeration import Pair

@@ -20,6 +20,8 @@ from discreet.mechanisms import objective_perturbation as perturbation
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.model.design import GRID_STEPS
 from discreet.model.response import Classes, Counts, Response, TwoClasses, response_of
+from discreet.noise.noise_laws import DiscreteGaussian
+from discreet.noise.shapes import KNorm
 from discreet.records.gradients import curvature_sensitivity, squared_gradient_sensitivity
 from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS, NoisyCurvature
 from folding import every
@@ -356,7 +358,7 @@ def test_a_perturbed_minimum_keeps_its_delta(kind: str, relation: dc.Relation) -
     """
     made, far, near = over(kind, 1), 1.0, 0.5
     promised, delta = promise(10, relation, "0.4"), 0.4
-    calibration = perturbation._calibrate_with(made, promised, 1, None, measured=False, normal=True)
+    calibration = perturbation._calibrate_with(made, promised, 1, None, measured=False, law=DiscreteGaussian)
     assert calibration.total <= promised.epsilon
     spend = float(promised.epsilon) - float(Fraction(4) / Fraction(calibration.polish))
     if relation is ADD_REMOVE:
@@ -485,19 +487,13 @@ def test_a_tilt_is_hardly_ever_as_long_as_the_rounding_is_summed_for(shape: str,
     }.get(shape, over("two", size))
     assert shape in (made.shape, "normal")
     scale, noise, zeros = 2.0**20, SimulatedNoise(RNG(size)), np.zeros(made.weights, np.int64)
-    normal = shape == "normal"
-    drawn = np.array(
-        [
-            noise.discrete_gaussian(zeros, scale) if normal else noise.k_norm(zeros, scale, made.shape)
-            for _ in range(300)
-        ],
-        float,
-    )
+    law = DiscreteGaussian(scale) if shape == "normal" else KNorm(scale, made.weights, made.shape)
+    drawn = np.array([law.add(zeros, noise) for _ in range(300)], float)
     lengths = np.sqrt((drawn**2).sum(axis=1)) / scale
-    bound = perturbation._bound_tilt(made, scale, normal=normal) * 2.0**OBJECTIVE_BITS / scale
+    bound = perturbation._bound_tilt(made, law) * 2.0**OBJECTIVE_BITS / scale
     number = made.weights
     radius = bound / (math.sqrt(number) if shape in ("cube", "normal") else 1)
-    if normal:
+    if law.concentrated:
         assert radius == pytest.approx(15)
         assert 2 * number * math.exp(-(15**2) / 2) < 1e-41
     else:

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.inference.interactions import Blur, cell_variance, pooled_variances
-from discreet.mechanisms.star_noise import dimensions
 from discreet.model.graphs import AXES
-from discreet.theory.star_cover import Group, group_costs, readers, shared_by, star_cover, star_lengths
-from discreet.theory.stars import star_blurs
+from discreet.noise.star_noise import dimensions
+from discreet.theory.star_cover import Group, group_costs, readers, shared_by, star_blurs, star_cover, star_lengths
 from discreet.util.limits import STAR_DIMENSIONS
 from folding import every
 from networks import asia, network_path

@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import discreet as dc
-from discreet.mechanisms import star_noise as star_module
-from discreet.mechanisms.exact_draws import exponential_bounds
 from discreet.mechanisms.noise import ExactNoise, SimulatedNoise
-from discreet.mechanisms.star_noise import dimensions, star_noise, star_scale
-from discreet.theory.stars import simulated_star, star_variances
+from discreet.noise import star_noise as star_module
+from discreet.noise.exact_draws import exponential_bounds
+from discreet.noise.star import simulated_star, star_variances
+from discreet.noise.star_noise import dimensions, star_noise, star_scale
 from discreet.util.limits import STAR_DIMENSIONS
 from folding import every
 from goodness import fit

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.verify.losses import star_length
+from discreet.noise.star import star_length
 from flawed import ADD_REMOVE, REPLACE, promise
 from folding import every
 from star_mechanism import STAR_FLAWS, starred

@@ -15,11 +15,12 @@ import discreet as dc
 from discreet.inference.interactions import subsets
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.model.schema import Scope
+from discreet.noise.noise_laws import DiscreteLaplace
+from discreet.noise.star import Star, star_variances
 from discreet.posterior.evidence import number_of_records
 from discreet.posterior.pooled.least_squares import coordinates_of, fit_nonnegative, least_squares
 from discreet.posterior.pooled.measured import Measured, read_tables
-from discreet.releases.measurement import Measurement, Star
-from discreet.theory.stars import star_variances
+from discreet.releases.measurement import Measurement
 from discreet.util.arrays import by_rows, of_rows
 from folding import every
 from tiny import network_of
@@ -168,7 +169,7 @@ def test_two_stars_over_the_same_tables_are_weighed_by_interaction() -> None:
 
 def test_a_star_in_part_is_made_again_without_its_tie() -> None:
     """A second release tells one of its tables, too: the mean of these two has no law, nor has the rest of the star."""
-    more = Measurement(("a", "b"), np.full((2, 3), 10), 4.0)
+    more = Measurement(("a", "b"), np.full((2, 3), 10), DiscreteLaplace(4.0))
     found = read_tables(NETWORK, (*GIVEN.measurements, more))
     assert list(found.laws) == [("c", "d")]
     assert found.variance(("a", "c"), ("c",)) == pytest.approx(star_variances([3, 2], SCALE).rows[1])
@@ -257,5 +258,5 @@ def test_measured_stars_are_told_apart_from_independent_noise() -> None:
     tied, apart = (read_tables(NETWORK, part.measurements) for part in (GIVEN, replace(GIVEN, stars={})))
     assert isinstance(tied, Measured)
     assert tied.variance(("a", "b"), ("a",)) > 1.5 * apart.variance(("a", "b"), ("a",))
-    assert isinstance(tied.laws["a", "b"][0], Star) and apart.laws["a", "b"][0] == "discrete_laplace"
+    assert isinstance(tied.laws["a", "b"], Star) and isinstance(apart.laws["a", "b"], DiscreteLaplace)
     assert json.loads(json.dumps(list(STAR))) == [["a", "b"], ["a", "c"]]

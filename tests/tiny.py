@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import combinations, combinations_with_replacement, product
 
 import numpy as np
 
 import discreet as dc
+from discreet.inference.interactions import Blur
 from discreet.model.schema import Scope
+from discreet.noise.noise_laws import NoiseLaw
+from discreet.posterior.pooled.measured import Measured
 from discreet.releases.policy import RecordsPolicy
 from discreet.theory.star_cover import star_cover
+from discreet.util.arrays import Floats
 
 STRICT = RecordsPolicy("error", "error")
 
@@ -46,6 +50,11 @@ Families that lie in no other: two of "two roots", "chain" and "fork", one of ea
 def measured(network: dc.Network) -> list[Scope]:
     """Sets of variables that `planned` measures without a delta and a workload, star by star."""
     return [scope for group in star_cover(network) for scope in group]
+
+
+def noisy_tables(network: dc.Network, tables: Mapping[Scope, Floats], laws: Mapping[Scope, NoiseLaw]) -> Measured:
+    """Tables, with an axis of repetitions, and independent noise in every cell."""
+    return Measured(network, tables, {scope: (Blur(law.variance),) for scope, law in laws.items()}, laws)
 
 
 def counts_of(network: dc.Network, records: Iterable[Record]) -> dc.results.Counts:

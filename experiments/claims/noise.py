@@ -11,8 +11,7 @@ import numpy.typing as npt
 from scipy.special import betainc
 
 import discreet as dc
-from discreet.theory.contrasts import table_map
-from discreet.theory.divergence import dirichlet_kl
+from experiments.corrected_bounds import dirichlet_kl, table_map
 
 from . import second_noise
 from .claim import Claim, Ground, Group, claimed, difference, measured

@@ -16,11 +16,12 @@ from discreet.inference.additive_moments import additive_moments
 from discreet.inference.elimination import joint
 from discreet.inference.sampling import sample_codes
 from discreet.posterior import choices
-from discreet.posterior.choices import Likelihood, choice_cells, choice_log_likelihood, coin_posterior
+from discreet.posterior.choices import Likelihood, choice_cells, coin_posterior
 from discreet.posterior.totals import told_law
 from discreet.records.counts import count_codes
 from discreet.releases.measurement import Scores
 from discreet.theory.choice_likelihood import Choices, clt_log_choices, lower_log_marginal, principal
+from discreet.util.arrays import Floats, Ints
 from networks import asia
 from shell import Shell, opened
 from tiny import network_of
@@ -31,6 +32,20 @@ FIVE = network_of({"a": 2, "b": 3, "c": 2, "d": 3, "e": 2}, "a>b a>c b>c c>d d>e
 SIDES = np.arange(1, 10) / 10
 """The paper's candidates for a coin (Williams and McSherry, Section 3.2)."""
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
+
+
+def choice_log_likelihood(
+    told: Sequence[Scores],
+    numbers: Ints,
+    cells: dc.Tables,
+    rng: np.random.Generator,
+    *,
+    likelihood: Likelihood = "auto",
+) -> Floats:
+    """`ln p(choices | theta, n)` under every draw, by one of the likelihoods that posteriors take."""
+    asked = choices._join_choices(told, int(numbers.max()), cells.network)
+    prior = dc.Dirichlet.uniform(cells.network, 1.0)
+    return choices._choose_likelihood(asked, prior, len(numbers), likelihood)(cells, numbers, rng)
 
 
 def rng(seed: int = 0) -> np.random.Generator:

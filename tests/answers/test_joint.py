@@ -16,6 +16,7 @@ import pytest
 from scipy.special import gammaln
 
 import discreet as dc
+from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.posterior.exact import chains as module
 from discreet.posterior.exact import sums
 from discreet.posterior.exact.chains import draw_jointly
@@ -223,7 +224,7 @@ def test_a_record_adds_to_contrasts_what_their_definition_says(sizes: tuple[int,
 
 def test_a_table_of_a_sample_counts_those_who_are_in_it() -> None:
     """Whether a record is in the sample is one more variable of two states, out and in, and the last axis."""
-    part, members = Measurement(("x",), np.array([3, 5]), 1.0, sampling=0.25), dict[str, float]()
+    part, members = Measurement(("x",), np.array([3, 5]), DiscreteLaplace(1.0), sampling=0.25), dict[str, float]()
     told = sums.read_sums(NETWORK, part, (0, 0), members, 1.5)
     assert members == {"member 0": 0.25} and told.scope == ("x", "member 0")
     assert told.weights == [(1, 0, 1), (3, 1, 1)]

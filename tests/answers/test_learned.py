@@ -17,6 +17,7 @@ import discreet as dc
 from discreet.inference import elimination
 from discreet.inference.interactions import Blur, pooled_variances
 from discreet.inference.sampling import sample_codes
+from discreet.noise.noise_laws import DiscreteGaussian
 from discreet.posterior.pooled import latent_counts as module
 from discreet.posterior.pooled.estimate import estimate
 from discreet.posterior.pooled.latent_counts import LatentCounts, draw_latent_counts
@@ -27,7 +28,7 @@ from folding import every
 from networks import asia
 from releases import guarantee, simulated
 from strategies import networks
-from tiny import network_of
+from tiny import network_of, noisy_tables
 
 NETWORKS = {
     "one node": network_of({"a": 3}),
@@ -133,7 +134,7 @@ def given_tables(
     network: dc.Network, tables: dict[tuple[str, ...], np.ndarray], scales: dict[tuple[str, ...], float]
 ) -> Measured:
     with_axis = {scope: np.asarray(table, float)[..., None] for scope, table in tables.items()}
-    return Measured.independent(network, with_axis, scales, "discrete_gaussian")
+    return noisy_tables(network, with_axis, {scope: DiscreteGaussian(scale) for scope, scale in scales.items()})
 
 
 def test_a_private_number_of_records_has_the_pooled_spread() -> None:

@@ -17,6 +17,8 @@ from scipy import stats
 from scipy.special import expit
 
 from discreet.errors import InputError
+from discreet.noise.noise_laws import ShapeTag
+from discreet.noise.shapes import KNorm
 from discreet.posterior import diagnostics
 from discreet.posterior.design import importance, logistic, slices
 from discreet.posterior.design.importance import Density, Reference, t_draws, weighted_draws
@@ -35,10 +37,8 @@ from discreet.posterior.design.logistic import (
     LabelledPoints,
     LogisticDraws,
     NoisyGradients,
-    Shape,
     gradient_evidence,
     logistic_draws,
-    noise_variance,
 )
 from discreet.posterior.design.slices import draw_by_slices
 
@@ -47,7 +47,7 @@ Floats = npt.NDArray[np.float64]
 EDGES = np.array([-1.0, -0.5, 0.2, 1.0])
 
 
-def k_norm(size: int, scale: float, shape: Shape, rng: np.random.Generator, draws: int) -> Floats:
+def k_norm(size: int, scale: float, shape: ShapeTag, rng: np.random.Generator, draws: int) -> Floats:
     """K-norm noise, shape (draws, size)."""
     if shape == "cube":
         return np.asarray(rng.gamma(size + 1, scale, (draws, 1)) * rng.uniform(-1, 1, (draws, size)))
@@ -63,7 +63,7 @@ class Case:
     at: Floats
     told: Floats
     scale: float
-    shape: Shape
+    shape: ShapeTag
     records: float
     count_scale: float | None
     law: Law
@@ -119,7 +119,7 @@ class Case:
 
 
 def simulated(
-    law: Law, truth: Floats, at: Floats, n: int, scale: float, shape: Shape, rng: np.random.Generator, **known: Any
+    law: Law, truth: Floats, at: Floats, n: int, scale: float, shape: ShapeTag, rng: np.random.Generator, **known: Any
 ) -> Case:
     """Records drawn from the law and the model, and their noisy gradients."""
     points = spread(law).points
@@ -170,17 +170,17 @@ def test_draws_of_several_laws_are_weighed_by_the_mean_of_their_densities() -> N
 
 @pytest.mark.parametrize("size", [1, 2, 5, 11])
 @pytest.mark.parametrize("shape", ["cube", "ball"])
-def test_the_mixture_has_the_moments_of_the_noise(size: int, shape: Shape) -> None:
+def test_the_mixture_has_the_moments_of_the_noise(size: int, shape: ShapeTag) -> None:
     """Moments of the norm over 400,000 draws: their own error is below 1.2 %, and 7 % are five of these and more."""
-    order, unit = noise_variance(size, 0.7, shape)
+    order, unit = KNorm(0.7, size, shape).mixture
     squares = (k_norm(size, 0.7, shape, np.random.default_rng(1), 400_000) ** 2).sum(axis=1)
     assert size * order * unit == pytest.approx(squares.mean(), rel=0.02)
     assert size * (size + 2) * order * (order + 1) * unit**2 == pytest.approx((squares**2).mean(), rel=0.07)
 
 
 def test_in_one_dimension_the_mixture_is_laplace_for_both_shapes() -> None:
-    assert noise_variance(1, 0.5, "cube") == pytest.approx((1.0, 0.5))
-    assert noise_variance(1, 0.5, "ball") == pytest.approx((1.0, 0.5))
+    assert KNorm(0.5, 1, "cube").mixture == pytest.approx((1.0, 0.5))
+    assert KNorm(0.5, 1, "ball").mixture == pytest.approx((1.0, 0.5))
 
 
 # ------------------------------------------------------------------------------------------ against a grid

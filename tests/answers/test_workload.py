@@ -17,6 +17,7 @@ from discreet.inference.interactions import (
 )
 from discreet.model.query_grammar import Probability, Query
 from discreet.model.schema import Scope
+from discreet.noise.noise_laws import CellLaw, DiscreteGaussian, DiscreteLaplace
 from discreet.theory import workload
 from discreet.theory.star_cover import Group, star_cover
 from discreet.theory.workload import default_shares, workload_shares, workload_variances
@@ -221,9 +222,9 @@ def not_negative(
 # ------------------------------------------------------------------------------------------ the shares
 
 
-@every("noise", ["laplace", "gaussian"])
-def test_shares_are_positive_sum_to_one_and_keep_the_floor(noise: workload.Noise) -> None:
-    shares = workload_shares(ASIA, PRIOR, ["P(lung | smoke=yes)", "MAP(tub, bronc | dysp=yes)"], MERGED, noise)
+@every("law", [DiscreteLaplace, DiscreteGaussian])
+def test_shares_are_positive_sum_to_one_and_keep_the_floor(law: type[CellLaw]) -> None:
+    shares = workload_shares(ASIA, PRIOR, ["P(lung | smoke=yes)", "MAP(tub, bronc | dysp=yes)"], MERGED, law)
     assert math.fsum(shares.values()) == pytest.approx(1, abs=1e-12)
     assert set(MERGED) <= set(shares)
     families = [in_order(ASIA, ASIA.family(node)) for node in ASIA.nodes]
@@ -231,14 +232,14 @@ def test_shares_are_positive_sum_to_one_and_keep_the_floor(noise: workload.Noise
     for (scope,) in set(shares) - set(MERGED):
         assert scope in families or len(scope) <= workload.SMALL_MARGIN
         assert any(set(scope) < table for table in tables), "only what every plan counts"
-    floor = default_shares(ASIA, MERGED, noise)
+    floor = default_shares(ASIA, MERGED, law)
     assert all(shares[scope] >= workload.FLOOR_SHARE * floor[scope] for scope in MERGED)
     assert all(share > 0 for share in shares.values())
-    assert shares == workload_shares(ASIA, PRIOR, ["P(lung | smoke=yes)", "MAP(tub, bronc | dysp=yes)"], MERGED, noise)
+    assert shares == workload_shares(ASIA, PRIOR, ["P(lung | smoke=yes)", "MAP(tub, bronc | dysp=yes)"], MERGED, law)
 
 
 def test_a_narrow_workload_gets_all_that_is_not_floor() -> None:
-    shares = workload_shares(ASIA, PRIOR, ["P(lung | smoke=yes)"], MERGED, "laplace")
+    shares = workload_shares(ASIA, PRIOR, ["P(lung | smoke=yes)"], MERGED, DiscreteLaplace)
     assert shares[(("smoke", "lung"),)] == pytest.approx(1 - workload.FLOOR_SHARE, abs=0.01)
     assert len(shares) == 4
 
@@ -249,22 +250,22 @@ def test_queries_that_are_alike_get_alike_and_one_asked_twice_gets_more() -> Non
     # One draw for both: with few draws they would differ by chance.
     prior = dc.Dirichlet.uniform(network, 1e6)
     groups: list[Group] = [(("A",),), (("B",),)]
-    for noise in ("laplace", "gaussian"):
-        even = workload_shares(network, prior, ["P(A)", "P(B)"], groups, noise)
+    for law in (DiscreteLaplace, DiscreteGaussian):
+        even = workload_shares(network, prior, ["P(A)", "P(B)"], groups, law)
         assert even[groups[0]] == pytest.approx(0.5, abs=1e-3)
-        twice = workload_shares(network, prior, ["P(A)", "P(B)", "P(A=h)"], groups, noise)
+        twice = workload_shares(network, prior, ["P(A)", "P(B)", "P(A=h)"], groups, law)
         # Least sum of weighted logarithms: shares of the budget in proportion to the weights.
         assert twice[groups[0]] == pytest.approx(2 / 3, abs=1e-3)
 
 
-@every("noise", ["laplace", "gaussian"])
-def test_no_other_shares_promise_less_error(noise: workload.Noise) -> None:
+@every("law", [DiscreteLaplace, DiscreteGaussian])
+def test_no_other_shares_promise_less_error(law: type[CellLaw]) -> None:
     texts = ["P(lung | smoke=yes)", "P(tub | asia=yes)", "P(xray)"]
-    shares = workload_shares(ASIA, PRIOR, texts, MERGED, noise)
+    shares = workload_shares(ASIA, PRIOR, texts, MERGED, law)
     alpha = PRIOR.alpha.map(lambda table: np.maximum(table, workload.LEAST_CONCENTRATION))
     theta = dc.Dirichlet(alpha).draw(workload.PRIOR_DRAWS, rng=np.random.default_rng(0))
     sensitivities = workload_variances(theta, named(ASIA, *texts))
-    floor = default_shares(ASIA, MERGED, noise)
+    floor = default_shares(ASIA, MERGED, law)
 
     def error(part: dict[Group, float]) -> float:
         """Mean logarithm of the standard deviation, from the public functions alone."""
@@ -272,7 +273,7 @@ def test_no_other_shares_promise_less_error(noise: workload.Noise) -> None:
             scope: workload.FLOOR_SHARE * floor.get(scope, 0) + (1 - workload.FLOOR_SHARE) * part[scope]
             for scope in part
         }
-        variances = {group[0]: 2 / x**2 if noise == "laplace" else 1 / (2 * x) for group, x in scale.items()}
+        variances = {group[0]: 2 / x**2 if law is DiscreteLaplace else 1 / (2 * x) for group, x in scale.items()}
         pooled = pooled_variances(ASIA, {scope: Blur(variance) for scope, variance in variances.items()})
         logs = [np.log(sum(pooled[subset] * h for subset, h in found.items())).mean() / 2 for found in sensitivities]
         return float(np.mean(logs))
@@ -291,7 +292,7 @@ def test_no_other_shares_promise_less_error(noise: workload.Noise) -> None:
         else:
             near = {scope: max(x, 1e-9) * math.exp(0.1 * rng.normal()) for scope, x in part.items()}
             other = {scope: x / sum(near.values()) for scope, x in near.items()}
-        assert least <= error(other) + (1e-4 if noise == "gaussian" or not trial % 2 else 0.02)
+        assert least <= error(other) + (1e-4 if law is DiscreteGaussian or not trial % 2 else 0.02)
 
 
 def test_default_shares_follow_the_families_that_a_table_serves() -> None:
@@ -300,10 +301,10 @@ def test_default_shares_follow_the_families_that_a_table_serves() -> None:
         MERGED[1]: [2, 4, 4],  # smoke, lung, bronc
         MERGED[2]: [4, 8],  # xray, dysp
     }
-    for noise, power in (("laplace", 0.4), ("gaussian", 2 / 3)):
+    for law, power in ((DiscreteLaplace, 0.4), (DiscreteGaussian, 2 / 3)):
         sums = {group: sum(math.sqrt(cells * 2 ** len(group[0])) for cells in read) for group, read in served.items()}
         whole = sum(total**power for total in sums.values())
-        shares = default_shares(ASIA, MERGED, noise)
+        shares = default_shares(ASIA, MERGED, law)
         assert shares == pytest.approx({group: total**power / whole for group, total in sums.items()})
 
 
@@ -330,8 +331,8 @@ def test_the_error_of_a_workload_falls(name: str, text: str, factor: float) -> N
     truth = answers(dc.Tables(network, lambda node: theta[node][..., None], draws=1), query)
     errors = []
     for shares in (
-        default_shares(network, groups, "laplace"),
-        workload_shares(network, dc.Dirichlet.uniform(network), [text], groups, "laplace"),
+        default_shares(network, groups, DiscreteLaplace),
+        workload_shares(network, dc.Dirichlet.uniform(network), [text], groups, DiscreteLaplace),
     ):
         rng = np.random.default_rng(11)
         variances = {group[0]: 2 / (epsilon * share) ** 2 for group, share in shares.items()}
@@ -350,21 +351,21 @@ def test_the_error_of_a_workload_falls(name: str, text: str, factor: float) -> N
 
 def test_what_cannot_be_planned_is_refused() -> None:
     with pytest.raises(dc.InputError, match="at least one query"):
-        workload_shares(ASIA, PRIOR, [], MERGED, "laplace")
+        workload_shares(ASIA, PRIOR, [], MERGED, DiscreteLaplace)
     with pytest.raises(dc.InputError, match="did you mean 'smoke'"):
-        workload_shares(ASIA, PRIOR, ["P(smok)"], MERGED, "laplace")
+        workload_shares(ASIA, PRIOR, ["P(smok)"], MERGED, DiscreteLaplace)
     with pytest.raises(dc.InputError, match="no variable 'smok'"):
-        workload_shares(ASIA, PRIOR, [Probability((("smok", None),))], MERGED, "laplace")
+        workload_shares(ASIA, PRIOR, [Probability((("smok", None),))], MERGED, DiscreteLaplace)
     with pytest.raises(dc.InputError, match="no measured table holds the family of 'xray'"):
-        workload_shares(ASIA, PRIOR, ["P(smoke)"], [*MERGED[:2], (("bronc", "either", "dysp"),)], "laplace")
+        workload_shares(ASIA, PRIOR, ["P(smoke)"], [*MERGED[:2], (("bronc", "either", "dysp"),)], DiscreteLaplace)
     with pytest.raises(dc.InputError, match="serves no family"):
-        workload_shares(ASIA, PRIOR, ["P(smoke)"], [*MERGED, (("lung", "dysp"),)], "laplace")
+        workload_shares(ASIA, PRIOR, ["P(smoke)"], [*MERGED, (("lung", "dysp"),)], DiscreteLaplace)
 
 
 def test_an_answer_that_no_record_can_change_cannot_be_planned_for() -> None:
     network = dc.Network((dc.Variable("A", ("only",)), dc.Variable("B", ("x", "y"))), {"A": (), "B": ("A",)})
     prior = dc.Dirichlet.uniform(network)
     with pytest.raises(dc.InputError, match="no answer of this workload depends on the records"):
-        workload_shares(network, prior, ["P(A)"], [(("A", "B"),)], "laplace")
-    shares = workload_shares(network, prior, ["P(A)", "P(B)"], [(("A", "B"),)], "laplace")
+        workload_shares(network, prior, ["P(A)"], [(("A", "B"),)], DiscreteLaplace)
+    shares = workload_shares(network, prior, ["P(A)", "P(B)"], [(("A", "B"),)], DiscreteLaplace)
     assert sum(shares.values()) == pytest.approx(1)

@@ -11,6 +11,7 @@ from experiments import chowdhury_parts as parts
 from experiments import chowdhury_table_1 as table_1
 from experiments import chowdhury_table_2 as table_2
 from experiments import errors as measured
+from experiments.corrected_bounds import query_gradient
 from experiments.harness import Task
 from experiments.networks import asia
 from experiments.pages import Page
@@ -19,7 +20,6 @@ from scipy.optimize import minimize
 
 import discreet as dc
 from discreet.queries.synthetic import sample_codes
-from discreet.theory.query_error import query_gradient
 from folding import every
 from tiny import counts_of as counted_slowly
 from tiny import network_of

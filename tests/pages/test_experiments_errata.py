@@ -17,6 +17,7 @@ from experiments.claims.noise import binary, chain, clipped_laplace, complete, m
 from experiments.claims.privacy import MAP_LOSSES, constants_of_theorem_4_2, delta_of_theorem_4_2
 from experiments.claims.sensitivity import largest_move, largest_table_move
 from experiments.claims.steps import bound_without_exponent, coin_peak, coin_worst_errors
+from experiments.corrected_bounds import dirichlet_kl
 from experiments.errata import CLAIMS, GROUNDS, GROUPS, measure, outcomes, plan, present, second_numbers
 from experiments.harness import Task
 from experiments.networks import asia
@@ -39,7 +40,6 @@ import discreet as dc
 from discreet.theory.adversary import least_distinguishable
 from discreet.theory.contrast_sensitivity import contrast_sensitivity
 from discreet.theory.contrasts import coefficients
-from discreet.theory.divergence import dirichlet_kl
 from discreet.theory.likelihood_sensitivity import log_range
 from folding import every
 from painting import paint

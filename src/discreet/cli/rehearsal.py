@@ -356,7 +356,7 @@ def _print_plan(
 ) -> str:
     """Write a plan with its audit, and what planning for so many records would leave out, where none were named."""
     first = plan.plan if isinstance(plan, dc.kinds.AuditNoise) else plan
-    idle = promise.delta and first.noise == "discrete_laplace"
+    idle = promise.delta and not first.law.concentrated
     text = f"\n\nplan, {promise.relation}{f' ({UNUSED_DELTA})' if idle else ''}:\n\n{plan_lines(prior.network, first)}"
     if isinstance(plan, dc.kinds.AuditNoise) and not asked:
         text += f"\n\n{audit_lines(prior.network, plan, records)}"

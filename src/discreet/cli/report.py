@@ -126,9 +126,9 @@ def audit_lines(network: dc.Network, plan: dc.kinds.AuditNoise, records: int) ->
         records: a guess.
     """
     candidates = len(pairs_beyond(all_pairs(network), plan.plan.scales))
-    number, gaussian = audit_of(records, candidates, plan.second, plan.rho, plan.sensitivity)
+    number, law = audit_of(records, candidates, plan.second, plan.rho, plan.sensitivity)
     how = "all" if number == candidates else f"{chosen_pairs(number, candidates)} by misfit, the others at random"
-    noise = ", Gaussian noise" if gaussian else ""
+    noise = ", Gaussian noise" if law.concentrated else ""
     pairs = (
         f"{number} of them ({how}{noise})" if number else "none of them: too few records, and the plan gets that, too"
     )
@@ -138,7 +138,7 @@ def audit_lines(network: dc.Network, plan: dc.kinds.AuditNoise, records: int) ->
 
 def plan_lines(network: dc.Network, plan: PlannedNoise) -> str:
     """The tables of a planned release with their budgets, and the error to expect of every family."""
-    budget, kind = ("epsilon", "Laplace") if plan.noise == "discrete_laplace" else ("rho", "Gaussian")
+    kind = plan.law.name.removeprefix("discrete ")
     families = [
         (_describe_family(network, node, measured_part(network, plan.scales, node)[:-1]),
          f"{network.cells(network.family(node)):,}", f"{error:.4g}")
@@ -146,7 +146,9 @@ def plan_lines(network: dc.Network, plan: PlannedNoise) -> str:
     ]  # fmt: skip
     return "\n\n".join(
         (
-            table(("table", "cells", "star", budget, f"scale of the {kind} noise"), _list_tables(network, plan)),
+            table(
+                ("table", "cells", "star", plan.law.budget, f"scale of the {kind} noise"), _list_tables(network, plan)
+            ),
             table(("family", "cells", "expected error of a cell, in records"), families),
         )
     )
@@ -178,6 +180,6 @@ def _describe_noise(release: dc.Release) -> str:
         cells = sum(math.prod(release.network.shape(node)) for node in calibration.scales)
         largest = largest_integer_noise(cells, max(calibration.scales.values()), EXCEEDED_CHANCE)
         line += f"; in all {cells:,} cells at most {largest:,}, with probability {1 - EXCEEDED_CHANCE:.0%}"
-    if isinstance(calibration, PlannedNoise) and calibration.noise == "discrete_laplace" and release.guarantee.delta:
+    if isinstance(calibration, PlannedNoise) and not calibration.law.concentrated and release.guarantee.delta:
         line += f"; {UNUSED_DELTA}"
     return line

@@ -37,12 +37,12 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
+from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.privacy.guarantee import Guarantee, as_rational, compose
 from discreet.privacy.ledger import Account
 from discreet.records.counts import Counts
 from discreet.records.rows import Rows
 from discreet.releases.kinds.noisy_counts import GaussianNoise, NoisyCounts, TableNoise
-from discreet.releases.measurement import noise_variance
 from discreet.releases.release import Release
 
 HISTOGRAM_CELLS = 32
@@ -313,9 +313,9 @@ def _choose_mechanism(
     """Choose the mechanism of least noise for a share; return it, its promise, and its deviation in records."""
     network = Network(tuple(variables), {variable.name: () for variable in variables})
     found, mechanisms = [], list[tuple[Mechanism[Any], Fraction]]([(laplace(), Fraction(0))])
-    for mechanism, delta in (*mechanisms, (gaussian(), share * guarantee.delta)):
-        if mechanism.name == "gaussian" and not delta:
-            continue
+    if guarantee.delta:
+        mechanisms.append((gaussian(), share * guarantee.delta))
+    for mechanism, delta in mechanisms:
         first = replace(guarantee, epsilon=share * guarantee.epsilon, delta=delta)
         noise = calibrate(mechanism, Dirichlet.uniform(network), first, rows.policy)
         found.append((_measure_noise(noise), mechanism, first))
@@ -327,7 +327,7 @@ def _measure_noise(noise: TableNoise | GaussianNoise) -> float:
     """Measure the standard deviation of the noise in a cell, in records."""
     if isinstance(noise, GaussianNoise):
         return noise.scale
-    return math.sqrt(noise_variance("discrete_laplace", max(noise.scales.values())))
+    return math.sqrt(DiscreteLaplace(max(noise.scales.values())).variance)
 
 
 # ------------------------------------------------------------------------------------------------------- the records
@@ -356,11 +356,11 @@ def _read_bounds(released: Release, design: Design) -> FoundBounds:
     payload = released.payload
     assert isinstance(payload, NoisyCounts)
     tables = {name: np.asarray(table, np.float64) for name, table in payload.tables.items()}
-    deviation = math.sqrt(noise_variance(payload.noise, max(payload.scales.values())))
+    deviation = math.sqrt(payload.law(max(payload.scales.values())).variance)
     public = released.records if released.policy.steps == 1 else None
     records = public or max(float(np.mean([table.sum() for table in tables.values()])), 1.0)
     unsure = 0.0 if public else HISTOGRAM_CELLS / len(tables)
-    excess = 3.0 if payload.noise == "discrete_laplace" else 0.0
+    excess = payload.law.excess
     clipped, outside = dict[str, Clipped](), dict[str, float]()
     for variable in design.schema:
         if variable.name not in tables:

@@ -21,6 +21,7 @@ from discreet.mechanisms.noise import Noise, scale_for
 from discreet.mechanisms.table_scales import noisy_tables, pure_only, table_noise
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
+from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.privacy.guarantee import Guarantee, Number, Relation, as_rational, before_sampling
 from discreet.records.count_sensitivity import cells_moved
 from discreet.records.counts import Counts
@@ -109,11 +110,11 @@ def allocated(
             thinned = statistic.tables.map(lambda table: noise.thin(table, probability))
         else:
             thinned = statistic.tables
-        seen = NoisyCounts(network, noisy_tables(thinned, scales, noise.discrete_laplace), scales)
+        seen = NoisyCounts(network, noisy_tables(thinned, scales, DiscreteLaplace, noise), scales)
         shares = table_shares(seen, weights, float(probability))
         budgets = _split_budget(shares, calibration.second_epsilon, even)
         second = table_noise(budgets, calibration.first.sensitivity)
-        tables = noisy_tables(statistic.tables, second.scales, noise.discrete_laplace)
+        tables = noisy_tables(statistic.tables, second.scales, DiscreteLaplace, noise)
         return TwoStageCounts(seen, NoisyCounts(network, tables, second.scales), probability)
 
     return Mechanism("allocated", calibrate, draw)

@@ -11,6 +11,7 @@ from discreet.mechanisms.noise import Noise, deviation_for
 from discreet.mechanisms.table_scales import noisy_tables
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
+from discreet.noise.noise_laws import DiscreteGaussian
 from discreet.privacy.guarantee import Guarantee
 from discreet.records.count_sensitivity import cells_moved
 from discreet.records.counts import Counts
@@ -53,7 +54,7 @@ def gaussian() -> Mechanism[GaussianNoise]:
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: GaussianNoise, noise: Noise) -> NoisyCounts:
         scales = dict.fromkeys(statistic.network.maximal_families, calibration.scale)
-        tables = noisy_tables(statistic.tables, scales, noise.discrete_gaussian)
-        return NoisyCounts(statistic.network, tables, scales, "discrete_gaussian")
+        tables = noisy_tables(statistic.tables, scales, DiscreteGaussian, noise)
+        return NoisyCounts(statistic.network, tables, scales, DiscreteGaussian.tag)
 
     return Mechanism("gaussian", calibrate, draw)

@@ -8,9 +8,11 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import DesignMechanism, Mechanism
-from discreet.mechanisms.k_norm import k_norm_scale
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
 from discreet.model.design import Design, Normal
+from discreet.noise.k_norm import k_norm_scale
+from discreet.noise.noise_laws import DiscreteGaussian
+from discreet.noise.shapes import Cube, vector_law
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.records.moments import Moments, moment_sensitivity
 from discreet.releases.kinds.noisy_sums import GROUPS, GroupedMoments, GroupNoise, groups_of
@@ -68,11 +70,11 @@ def grouped_moments() -> DesignMechanism[GroupNoise, Moments]:
             return _calibrate_gaussian(sizes, sensitivity, guarantee)
         shares = _split_budget(sizes, power=2)
         found = [
-            k_norm_scale(sensitivity, share * guarantee.epsilon, size, "cube") if size else (None, Fraction(0))
+            k_norm_scale(sensitivity, share * guarantee.epsilon, size, Cube.tag) if size else (None, Fraction(0))
             for size, share in zip(sizes, shares, strict=True)
         ]
         scales, costs = zip(*found, strict=True)
-        return GroupNoise("cube", sensitivity, scales, None, sum(costs, Fraction(0)))
+        return GroupNoise(Cube.tag, sensitivity, scales, None, sum(costs, Fraction(0)))
 
     def draw(statistic: Moments, prior: Normal, calibration: GroupNoise, noise: Noise) -> GroupedMoments:
         design = statistic.design
@@ -82,10 +84,7 @@ def grouped_moments() -> DesignMechanism[GroupNoise, Moments]:
         for group, scale in enumerate(calibration.scales):
             if scale is not None:
                 told = sums[groups == group]
-                cube = calibration.noise == "cube"
-                sums[groups == group] = (
-                    noise.k_norm(told, scale, "cube") if cube else noise.discrete_gaussian(told, scale)
-                )
+                sums[groups == group] = vector_law(calibration.noise, scale, told.size).add(told, noise)
         return GroupedMoments(design, sums, calibration.noise, calibration.scales, noisy_total)
 
     return Mechanism("grouped_moments", calibrate, draw, Moments)
@@ -99,7 +98,7 @@ def _calibrate_gaussian(sizes: list[int], sensitivity: int, guarantee: Guarantee
         for size, share in zip(sizes, _split_budget(sizes, power=1), strict=True)
     ]
     scales, costs = zip(*found, strict=True)
-    return GroupNoise("discrete_gaussian", sensitivity, scales, sum(costs, Fraction(0)), reported)
+    return GroupNoise(DiscreteGaussian.tag, sensitivity, scales, sum(costs, Fraction(0)), reported)
 
 
 def _split_budget(sizes: list[int], *, power: int) -> list[Fraction]:

@@ -15,6 +15,7 @@ from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.table_scales import checked_budgets, even_budgets, noisy_tables, pure_only, table_noise
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
+from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.privacy.guarantee import Guarantee, Number, as_rational
 from discreet.records.count_sensitivity import cells_moved
 from discreet.records.counts import Counts
@@ -71,7 +72,7 @@ def laplace(epsilons: Mapping[str, Number] | None = None) -> Mechanism[TableNois
         return table_noise(budgets, cells_moved(guarantee.relation))
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: TableNoise, noise: Noise) -> NoisyCounts:
-        tables = noisy_tables(statistic.tables, calibration.scales, noise.discrete_laplace)
+        tables = noisy_tables(statistic.tables, calibration.scales, DiscreteLaplace, noise)
         return NoisyCounts(statistic.network, tables, calibration.scales)
 
     return Mechanism("laplace", calibrate, draw)

@@ -32,10 +32,10 @@ from opendp.mod import enable_features
 from scipy.special import gammaincinv
 
 from discreet.errors import DiscreetError, InputError
-from discreet.mechanisms.exact_draws import Entropy, choose
-from discreet.mechanisms.k_norm import k_norm_noise
-from discreet.mechanisms.star_noise import star_noise
-from discreet.model.noise_shapes import Shape
+from discreet.noise.exact_draws import Entropy, choose
+from discreet.noise.k_norm import k_norm_noise
+from discreet.noise.noise_laws import ShapeTag, VectorSource
+from discreet.noise.star_noise import star_noise
 from discreet.privacy.guarantee import Guarantee
 from discreet.records.counts import COUNT_LIMIT
 from discreet.util.arrays import Floats, Ints
@@ -55,46 +55,8 @@ COIN_BLOCK = 2**20
 Flags = npt.NDArray[np.bool_]
 
 
-class Noise(Protocol):
+class Noise(VectorSource, Protocol):
     """A source of randomness for mechanisms."""
-
-    def discrete_laplace(self, values: Ints, scale: float) -> Ints:
-        """Add independent noise, `P(noise = k) ~ exp(-|k| / scale)`, to every entry.
-
-        Args:
-            values: records; any shape, entries from -2^53 to 2^53.
-            scale: unit: records.
-
-        Returns:
-            Noisy entries, same shape.
-        """
-
-    def discrete_gaussian(self, values: Ints, scale: float) -> Ints:
-        """Add independent noise, `P(noise = k) ~ exp(-k^2 / (2 scale^2))`; arguments and result as above."""
-
-    def k_norm(self, values: Ints, scale: float, shape: Shape) -> Ints:
-        """Add noise to all entries as one vector, `P(noise = k) ~ exp(-||k|| / scale)`; see `k_norm_noise`.
-
-        Args:
-            values: any shape, entries from -2^53 to 2^53.
-            scale: in the unit of the values.
-            shape: "cube" for the largest absolute entry as the norm, "ball" for the root of the sum of squares,
-                rounded up, "diamond" for the sum of the absolute entries.
-
-        Returns:
-            Noisy entries, same shape.
-        """
-
-    def star(self, tables: Sequence[Ints], scale: float) -> list[Ints]:
-        """Add noise to tables that share variables, equal on what they share; see `star_noise`.
-
-        Args:
-            tables: shape (cells of the shared variables, cells of a row), entries from -2^53 to 2^53.
-            scale: records.
-
-        Returns:
-            Noisy tables, same shapes.
-        """
 
     def thin(self, values: Ints, probability: Fraction) -> Ints:
         """Keep each of the counted records with this probability, independently: a binomial draw for every entry."""
@@ -141,7 +103,7 @@ class ExactNoise:
         """See `Noise`; additionally refuses counts of more than 2^53."""
         return _add_noise(_make_gaussian(scale), values)
 
-    def k_norm(self, values: Ints, scale: float, shape: Shape) -> Ints:
+    def k_norm(self, values: Ints, scale: float, shape: ShapeTag) -> Ints:
         """See `Noise`; additionally refuses counts of more than 2^53, and scales that `k_norm_noise` refuses."""
         _require_counts(values)
         return values + k_norm_noise(self, os.urandom, values.size, scale, shape).reshape(values.shape)
@@ -236,7 +198,7 @@ class SimulatedNoise:
             left = left[~accepted]
         return values + flat.reshape(values.shape)
 
-    def k_norm(self, values: Ints, scale: float, shape: Shape) -> Ints:
+    def k_norm(self, values: Ints, scale: float, shape: ShapeTag) -> Ints:
         """See `Noise`: the same sampler, from this generator's bytes."""
         return values + k_norm_noise(self, self.rng.bytes, values.size, scale, shape).reshape(values.shape)
 

@@ -12,9 +12,10 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import DesignMechanism, Mechanism
-from discreet.mechanisms.k_norm import BALL_SLACK, k_norm_scale
 from discreet.mechanisms.noise import Noise, scale_for
 from discreet.model.design import GRID_STEPS, Design, Normal
+from discreet.noise.k_norm import k_norm_scale
+from discreet.noise.shapes import Ball
 from discreet.privacy.guarantee import Guarantee
 from discreet.records.gradients import Gradients, gradient_sensitivity
 from discreet.releases.kinds.gradient_trace import GradientTrace
@@ -83,7 +84,7 @@ def noisy_gradients(steps: int = 2, *, records: int) -> DesignMechanism[VectorNo
             )
         left, total_scale, total_cost = total_noise(guarantee)
         sensitivity = gradient_sensitivity(design, guarantee.relation)
-        weight, kept = steps - Fraction(1, 2), design.size * BALL_SLACK
+        weight, kept = steps - Fraction(1, 2), design.size * Ball.slack
         scale, reported = k_norm_scale(sensitivity, (left - kept) / weight, design.size, design.shape)
         return VectorNoise(sensitivity, scale, steps, total_scale, weight * reported + kept + total_cost)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from discreet.errors import InputError
 from discreet.mechanisms.crossing import DesignMechanism, Mechanism
-from discreet.mechanisms.k_norm import k_norm_scale
 from discreet.mechanisms.noise import Noise
 from discreet.model.design import Design, Normal
+from discreet.noise.k_norm import k_norm_scale
+from discreet.noise.shapes import Cube
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.records.moments import Moments, moment_sensitivity
 from discreet.releases.kinds.noisy_sums import NoisyMoments, VectorNoise
@@ -51,13 +52,13 @@ def noisy_moments() -> DesignMechanism[VectorNoise, Moments]:
             raise InputError("noisy_moments is calibrated to the features' bounds; give the design no norm")
         sums = len(design.moments) + (not guarantee.relation.public_number)
         sensitivity = moment_sensitivity(guarantee.relation)
-        scale, reported = k_norm_scale(sensitivity, guarantee.epsilon, sums, "cube")
+        scale, reported = k_norm_scale(sensitivity, guarantee.epsilon, sums, Cube.tag)
         return VectorNoise(sensitivity, scale, 1, None, reported)
 
     def draw(statistic: Moments, prior: Normal, calibration: VectorNoise, noise: Noise) -> NoisyMoments:
         private_total = calibration.sensitivity == moment_sensitivity(Relation.ADD_REMOVE)
         sums = statistic.vector(Relation.ADD_REMOVE if private_total else Relation.REPLACE)
-        noisy = noise.k_norm(sums, calibration.scale, "cube")
+        noisy = noise.k_norm(sums, calibration.scale, Cube.tag)
         return NoisyMoments(statistic.design, noisy, calibration.scale, private_total)
 
     return Mechanism("noisy_moments", calibrate, draw, Moments)

@@ -84,11 +84,13 @@ import numpy as np
 
 from discreet.errors import DiscreetError, InputError
 from discreet.mechanisms.crossing import DesignMechanism, Mechanism
-from discreet.mechanisms.k_norm import k_norm_scale
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
 from discreet.mechanisms.noisy_gradients import noisy_total, require_records, total_noise
 from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.model.response import response_of
+from discreet.noise.k_norm import k_norm_scale
+from discreet.noise.noise_laws import DiscreteGaussian, ShapeTag
+from discreet.noise.shapes import SHAPES, Cube, KNorm, VectorLaw, vector_law
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.records.gradients import (
     Gradients,
@@ -103,8 +105,7 @@ from discreet.releases.kinds.gradient_trace import (
     NoisyCurvature,
     ObjectiveNoise,
 )
-from discreet.releases.kinds.noisy_sums import k_norm_variance
-from discreet.util.arrays import Floats, Ints
+from discreet.util.arrays import Floats
 
 EPSILON_RANGE = (Fraction(1, 10**9), Fraction(1000))
 """Range of epsilon: beyond it noise cannot be drawn, or nobody is protected."""
@@ -206,10 +207,12 @@ def objective_perturbation(
         design, convexity = statistic.over, calibration.regularisation
         total = noisy_total(statistic.records, calibration.total_scale, noise)
         most = _bound_records(records, calibration.total_scale, statistic.records if total is None else total.value)
-        end, step = _set_precision(most, design, convexity, calibration.scale, normal=calibration.rho is not None)
-        tilt = np.asarray(_draw_tilt(design, calibration, noise) * 2.0**-OBJECTIVE_BITS, np.float64)
+        law = _find_law(calibration, design.shape, calibration.scale, design.weights)
+        end, step = _set_precision(most, design, convexity, law)
+        # The random linear term, in steps of its lattice.
+        tilt = np.asarray(law.add(np.zeros(design.weights, np.int64), noise) * 2.0**-OBJECTIVE_BITS, np.float64)
         steps = np.rint(minimiser(statistic, tilt, convexity, end) / step).astype(np.int64)
-        weights = np.asarray(noise.k_norm(steps, calibration.polish, "cube") * step, np.float64)
+        weights = np.asarray(noise.k_norm(steps, calibration.polish, Cube.tag) * step, np.float64)
         # At the minimiser the gradient of the log-likelihood is Lambda w + b: a noisy gradient like any other.
         return GradientTrace(
             design=design,
@@ -231,54 +234,55 @@ def _calibrate_noise(
     """Split epsilon and find the noise that each share buys; with a delta that of Gaussian noise, where it is less."""
     convexity = None if regularisation is None else records * regularisation * float(design.squared_length)
     with_noise = partial(_calibrate_with, design, guarantee, records, convexity, measured=measured)
-    found = with_noise(normal=False)
+    found = with_noise(KNorm)
     if guarantee.delta:
         try:
-            other = with_noise(normal=True)
+            other = with_noise(DiscreteGaussian)
         except InputError:  # too small a delta, or too large an epsilon, for Gaussian noise
             return found
-        if other.scale < math.sqrt(k_norm_variance(design.weights, found.scale, design.shape)):
+        if other.scale < math.sqrt(KNorm(found.scale, design.weights, design.shape).raw_variance):
             return other
     return found
 
 
 def _calibrate_with(
-    design: Design, guarantee: Guarantee, records: int, convexity: float | None, *, measured: bool, normal: bool
+    design: Design, guarantee: Guarantee, records: int, convexity: float | None, law: type[VectorLaw], *, measured: bool
 ) -> ObjectiveNoise:
     """Calibrate with K-norm or with Gaussian noise, and a regularisation that is given or is that of the rule."""
     response, length, size = response_of(design), float(design.squared_length), design.weights
     left, total_scale, total_cost = total_noise(guarantee)
     second, rho, measured_cost = None, None, Fraction(0)
-    if measured and not normal:
-        second = _calibrate_curvature(design, guarantee.relation, CURVATURE_BUDGET * guarantee.epsilon, normal=False)
+    if measured and not law.concentrated:
+        second = _calibrate_curvature(design, guarantee.relation, CURVATURE_BUDGET * guarantee.epsilon, law)
         measured_cost = second.reported
     left -= measured_cost
-    polish, polish_cost = k_norm_scale(2 * POLISH_ERROR, min(POLISH_SHARE * left, Fraction(16, size)), size, "cube")
+    polish, polish_cost = k_norm_scale(2 * POLISH_ERROR, min(POLISH_SHARE * left, Fraction(16, size)), size, Cube.tag)
     needed = response.steepest * length / math.expm1(min(float(CURVATURE_SHARE * left) / response.rank, 700))
     left -= polish_cost
     sensitivity = _bound_lattice_move(design, guarantee.relation)
     if convexity is None:
         # The rule takes the noise that all of the budget would buy: what the curvature costs is known only after it.
-        deviation = math.sqrt(k_norm_variance(size, sensitivity / float(left), design.shape))
-        if normal:
+        deviation = math.sqrt(KNorm(sensitivity / float(left), size, design.shape).raw_variance)
+        if law.concentrated:
             rho, _ = _find_rho(design, guarantee, left, measured=measured, hidden=polish_cost)
             deviation = _calibrate_gaussian(design, guarantee.relation, rho, measured=measured)[1]
         convexity = deviation * 2.0**-OBJECTIVE_BITS * math.sqrt(length) / PREDICTOR_DEVIATION
     convexity = max(needed, convexity)
     curvature = Fraction(response.rank * math.log1p(response.steepest * length / convexity)) * (1 + LOG_ROUNDING)
     left -= curvature
-    if normal:
+    if law.concentrated:
         rho, cost = _find_rho(design, guarantee, left, measured=measured, hidden=polish_cost)
         sensitivity, scale, second = _calibrate_gaussian(design, guarantee.relation, rho, measured=measured)
     else:
         scale, cost = k_norm_scale(sensitivity, left, size, design.shape)
+    drawn = vector_law(design.shape if rho is None else DiscreteGaussian.tag, scale, size)
     return ObjectiveNoise(
         regularisation=convexity,
         sensitivity=sensitivity,
         scale=scale,
         curvature=curvature,
         polish=polish,
-        polish_step=_set_precision(_bound_records(records, total_scale, 0), design, convexity, scale, normal=normal)[1],
+        polish_step=_set_precision(_bound_records(records, total_scale, 0), design, convexity, drawn)[1],
         total_scale=total_scale,
         reported=cost + curvature + polish_cost + total_cost + measured_cost,
         measured=second,
@@ -288,8 +292,7 @@ def _calibrate_with(
 
 def _bound_lattice_move(design: Design, relation: Relation) -> int:
     """Bound how far a record moves k, in the norm of the design's shape: step 2."""
-    size = design.weights
-    rounded = {"cube": 1, "ball": math.isqrt(size - 1) + 1, "diamond": size}[design.shape]
+    rounded = SHAPES[design.shape].largest(design.weights)
     steps: int = gradient_sensitivity(design, relation) * 2**OBJECTIVE_BITS // GRID_STEPS
     return steps + rounded
 
@@ -344,18 +347,18 @@ def _calibrate_gaussian(
     squared = squared_gradient_sensitivity(design, relation) * (2**OBJECTIVE_BITS // GRID_STEPS) ** 2
     share = CURVATURE_BUDGET * rho if measured else Fraction(0)
     scale, _ = deviation_within(squared, rho - share)
-    second = _calibrate_curvature(design, relation, share, normal=True) if measured else None
+    second = _calibrate_curvature(design, relation, share, DiscreteGaussian) if measured else None
     return math.isqrt(squared - 1) + 1, scale, second
 
 
-def _calibrate_curvature(design: Design, relation: Relation, budget: Fraction, *, normal: bool) -> CurvatureNoise:
+def _calibrate_curvature(design: Design, relation: Relation, budget: Fraction, law: type[VectorLaw]) -> CurvatureNoise:
     """Calibrate noise on the vectors of a curvature: Gaussian, or K-norm noise of the shape that has the least."""
     found: list[tuple[float | None, Fraction]] = []
-    for part, share in zip(design.curvature, _split_curvature(design, normal=normal), strict=True):
-        sensitivity = curvature_sensitivity(relation, None if normal else part)
+    for part, share in zip(design.curvature, _split_curvature(design, law), strict=True):
+        sensitivity = curvature_sensitivity(relation, None if law.concentrated else part)
         if not part.size:
             found.append((None, Fraction(0)))
-        elif normal:
+        elif law.concentrated:
             # A record moves a vector by so much in the Euclidean norm.
             found.append(deviation_within(part.length * sensitivity**2, share * budget))
         else:
@@ -366,7 +369,7 @@ def _calibrate_curvature(design: Design, relation: Relation, budget: Fraction, *
     return CurvatureNoise(curvature_sensitivity(relation), scales, sum(costs, Fraction(0)))
 
 
-def _split_curvature(design: Design, *, normal: bool) -> tuple[Fraction, Fraction, Fraction]:
+def _split_curvature(design: Design, law: type[VectorLaw]) -> tuple[Fraction, Fraction, Fraction]:
     """Split a budget among the vectors of a curvature.
 
     The deviation of K-norm noise goes as a vector's width over its epsilon: beside the weight's own part, shares make
@@ -375,17 +378,14 @@ def _split_curvature(design: Design, *, normal: bool) -> tuple[Fraction, Fractio
     to 1/2.
     """
     _, some, many = design.curvature
-    ratio = (many.length / some.length) ** 0.5 if normal else (many.width / some.width) ** (2 / 3)
+    ratio = (many.length / some.length) ** 0.5 if law.concentrated else (many.width / some.width) ** (2 / 3)
     few = Fraction(round(1000 / (1 + PRODUCTS_RATIO * ratio)), 1000) * (1 - WEIGHT_SHARE)
     return WEIGHT_SHARE, few, 1 - WEIGHT_SHARE - few
 
 
-def _draw_tilt(design: Design, calibration: ObjectiveNoise, noise: Noise) -> Ints:
-    """Draw the random linear term, in steps of its lattice."""
-    zeros = np.zeros(design.weights, np.int64)
-    if calibration.rho:
-        return noise.discrete_gaussian(zeros, calibration.scale)
-    return noise.k_norm(zeros, calibration.scale, design.shape)
+def _find_law(calibration: ObjectiveNoise, shape: ShapeTag, scale: float, size: int) -> VectorLaw:
+    """Find the law of the noise on a vector for which K-norm noise has such a shape."""
+    return vector_law(DiscreteGaussian.tag if calibration.rho else shape, scale, size)
 
 
 def _blur_curvature(
@@ -396,23 +396,19 @@ def _blur_curvature(
         return None
     scales, over = calibration.measured.scales, statistic.over.curvature
     parts = [
-        part
-        if scale is None
-        else noise.discrete_gaussian(part, scale)
-        if calibration.rho
-        else noise.k_norm(part, scale, vector.shape)
+        part if scale is None else _find_law(calibration, vector.shape, scale, vector.size).add(part, noise)
         for part, scale, vector in zip(statistic.curvature(weights), scales, over, strict=True)
     ]
     return NoisyCurvature(np.concatenate(parts), scales)
 
 
-def _bound_tilt(design: Design, scale: float, *, normal: bool) -> float:
+def _bound_tilt(design: Design, law: VectorLaw) -> float:
     """Bound the length of b but for a probability below 1e-41: see step 3."""
     size = design.weights
-    if normal:
-        return TAIL_DEVIATIONS * math.sqrt(size) * scale * 2.0**-OBJECTIVE_BITS
-    radius = ((2 * (size + 1) + 200) * scale + size + 1) * 2.0**-OBJECTIVE_BITS
-    return math.sqrt(size) * radius if design.shape == "cube" else radius
+    if law.concentrated:
+        return TAIL_DEVIATIONS * math.sqrt(size) * law.scale * 2.0**-OBJECTIVE_BITS
+    radius = ((2 * (size + 1) + 200) * law.scale + size + 1) * 2.0**-OBJECTIVE_BITS
+    return SHAPES[design.shape].longest(size) * radius
 
 
 def _bound_records(records: int, scale: float | None, number: int) -> int:
@@ -420,18 +416,18 @@ def _bound_records(records: int, scale: float | None, number: int) -> int:
     return max(RECORDS_EXCESS * records, number) + (0 if scale is None else math.ceil(TAIL_SCALES * scale))
 
 
-def _set_precision(most: int, design: Design, convexity: float, scale: float, *, normal: bool) -> tuple[float, float]:
+def _set_precision(most: int, design: Design, convexity: float, law: VectorLaw) -> tuple[float, float]:
     """Set the gradient at which the search ends, and the step of weights, no shorter than they are off: see step 3."""
-    rounding = _bound_rounding(most, design, convexity, scale, normal=normal)
+    rounding = _bound_rounding(most, design, convexity, law)
     end, lattice = GRADIENT_TOLERANCE * most + rounding, math.sqrt(design.weights) * 2.0 ** -(OBJECTIVE_BITS + 1)
     # A power of two: products with it are exact.
     return end, 2.0 ** math.ceil(math.log2((end + rounding + lattice) / convexity * (1 + 1e-9)))
 
 
-def _bound_rounding(most: int, design: Design, convexity: float, scale: float, *, normal: bool) -> float:
+def _bound_rounding(most: int, design: Design, convexity: float, law: VectorLaw) -> float:
     """Bound how far a computed gradient of `most` records can be off: see step 3."""
     size, several = design.weights, 1 + (design.outputs > 1)
-    tilt = _bound_tilt(design, scale, normal=normal)
+    tilt = _bound_tilt(design, law)
     longest = math.sqrt(2 * most * response_of(design).height / convexity) + 2 * tilt / convexity
     uneven = several * design.size**2 * (1 + math.sqrt(size) * longest) * 2.0**-40
     of_records = most * (40 + 8 * (design.outputs - 1) + uneven)

@@ -28,6 +28,7 @@ from discreet.model.network import Network
 from discreet.model.query_grammar import Query
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
+from discreet.noise.noise_laws import CELL_LAWS, CellLaw, DiscreteGaussian
 from discreet.privacy.guarantee import Guarantee, Number, as_rational, as_text
 from discreet.records.count_sensitivity import cells_moved
 from discreet.records.counts import Counts
@@ -134,20 +135,18 @@ def planned(
         if calibration.total_scale is not None:
             total = known = int(noise.discrete_laplace(np.array([statistic.records]), calibration.total_scale)[0])
         candidates = pairs_beyond(beyond(network), calibration.plan.scales)
-        number, gaussian = _size_audit(calibration, statistic.records if known is None else known, len(candidates))
+        number, law = _size_audit(calibration, statistic.records if known is None else known, len(candidates))
         taken = calibration.plan if number else calibration.alone
         first = _require_tables(plan.draw(statistic, prior, taken, noise))
         if not number:
             return AuditedTables(network, first, {}, None, 0, total)
         chosen, others = _pick_pairs(statistic, first, candidates, number, calibration, noise)
-        each = calibration.for_pairs(len(chosen), gaussian=gaussian) / number
-        scale = _find_pair_scale((*chosen, *others), each, calibration, gaussian=gaussian)
+        each = calibration.for_pairs(len(chosen), law) / number
+        scale = _find_pair_scale((*chosen, *others), each, calibration, law)
         counted = {pair: statistic.joint(pair) for pair in (*chosen, *others)}
-        add = noise.discrete_gaussian if gaussian else noise.discrete_laplace
-        pairs = noisy_tables(counted, dict.fromkeys(counted, scale), add)
-        return AuditedTables(
-            network, first, pairs, scale, len(chosen), total, "discrete_gaussian" if gaussian else None
-        )
+        pairs = noisy_tables(counted, dict.fromkeys(counted, scale), law, noise)
+        special = DiscreteGaussian.tag if law is DiscreteGaussian else None
+        return AuditedTables(network, first, pairs, scale, len(chosen), total, special)
 
     def numbers(network: Network, noise: PlannedNoise | AuditNoise) -> int:
         return sum(map(network.cells, noise.scopes))
@@ -196,8 +195,9 @@ def _calibrate_stages(
         return plan.calibrate(network, prior, guarantee)
     # Whatever is measured, its scale must exist: nothing may fail once the budget is charged.
     scale_for(moved, second * SELECTION_SHARE / number)
-    for gaussian, chosen in product({False, rho is not None}, (0, 1)):
-        _find_pair_scale(wanted[:1], found.for_pairs(chosen, gaussian=gaussian) / number, found, gaussian=gaussian)
+    laws = [law for law in CELL_LAWS.values() if rho is not None or not law.concentrated]
+    for law, chosen in product(laws, (0, 1)):
+        _find_pair_scale(wanted[:1], found.for_pairs(chosen, law) / number, found, law)
     if records is not None:
         return found
     if guarantee.relation.public_number:
@@ -233,9 +233,9 @@ def _size_audit(calibration: AuditNoise, records: float, candidates: int) -> Aud
     return audit_of(records, candidates, calibration.second, calibration.rho, calibration.sensitivity)
 
 
-def _find_pair_scale(pairs: Sequence[Scope], budget: Fraction, calibration: AuditNoise, *, gaussian: bool) -> float:
+def _find_pair_scale(pairs: Sequence[Scope], budget: Fraction, calibration: AuditNoise, law: type[CellLaw]) -> float:
     """Find the scale of the noise on some pairs, each of which has such a budget."""
-    if gaussian:
+    if law.concentrated:
         return deviation_within(calibration.sensitivity, budget)[0]
     scales, _ = laplace_scales(dict.fromkeys(pairs, budget), calibration.sensitivity)
     return next(iter(scales.values()))

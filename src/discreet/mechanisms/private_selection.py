@@ -46,7 +46,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from discreet.errors import InputError
-from discreet.mechanisms.exact_draws import Entropy, below, choose
+from discreet.noise.exact_draws import Entropy, below, choose
 from discreet.privacy.guarantee import Guarantee, Relation, for_each
 from discreet.privacy.ledger import Account, Ledger
 

@@ -16,26 +16,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Literal
 
 from discreet.errors import InputError, shown
 from discreet.inference.interactions import MOST_VARIABLES, Blur, cell_variance, pooled_variances
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
-from discreet.mechanisms.star_noise import star_scale
 from discreet.mechanisms.table_scales import laplace_scales, noisy_tables
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.query_grammar import Query
 from discreet.model.schema import Scope
+from discreet.noise.noise_laws import CellLaw, DiscreteGaussian, DiscreteLaplace
+from discreet.noise.star_noise import star_scale
 from discreet.privacy.guarantee import Guarantee
 from discreet.records.count_sensitivity import cells_moved
 from discreet.records.counts import Counts
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise, star_scopes
-from discreet.releases.measurement import CellNoise, noise_variance
 from discreet.theory.large_families import NOISY_ROW_ERROR, largest_table, without_large
-from discreet.theory.star_cover import Group, shared_by, star_cover, star_lengths
-from discreet.theory.stars import star_blurs
+from discreet.theory.star_cover import Group, shared_by, star_blurs, star_cover, star_lengths
 from discreet.theory.workload import default_shares, workload_error, workload_shares
 from discreet.util.arrays import Array, by_rows, of_rows
 
@@ -102,10 +100,9 @@ def table_plan(*, workload: Sequence[str | Query] | None, records: int | None) -
         return best if records is None or queries is not None else _leave_out_large(network, best, guarantee, records)
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: PlannedNoise, noise: Noise) -> NoisyTables:
-        add = noise.discrete_laplace if calibration.noise == "discrete_laplace" else noise.discrete_gaussian
         alone = {scope: scale for scope, scale in calibration.scales.items() if scope not in calibration.stars}
         joints = {scope: statistic.joint(scope) for scope in calibration.scales}
-        tables = noisy_tables({scope: joints[scope] for scope in alone}, alone, add)
+        tables = noisy_tables({scope: joints[scope] for scope in alone}, alone, calibration.law, noise)
         for star in star_scopes(calibration.stars):
             tables |= _add_star_noise({scope: joints[scope] for scope in star}, calibration.scales[star[0]], noise)
         return NoisyTables(statistic.network, tables, calibration.scales, calibration.noise, calibration.stars)
@@ -118,25 +115,25 @@ def _list_plans(
 ) -> Iterator[PlannedNoise]:
     """List the forms that a release may take."""
 
-    def shares(groups: Sequence[Group], noise: Literal["laplace", "gaussian"]) -> dict[Group, float]:
+    def shares(groups: Sequence[Group], law: type[CellLaw]) -> dict[Group, float]:
         if queries is None:
-            return default_shares(network, groups, noise)
-        return workload_shares(network, prior, queries, groups, noise)
+            return default_shares(network, groups, law)
+        return workload_shares(network, prior, queries, groups, law)
 
     moved = cells_moved(guarantee.relation)
     groups = star_cover(network)
-    yield laplace_plan(network, shares(groups, "laplace"), guarantee.epsilon, moved)
+    yield laplace_plan(network, shares(groups, DiscreteLaplace), guarantee.epsilon, moved)
     alone = [(scope,) for group in groups for scope in group]
     if queries is not None and len(alone) > len(groups):
         # A workload that asks for little of a star is served better by tables of their own.
-        yield laplace_plan(network, shares(alone, "laplace"), guarantee.epsilon, moved)
+        yield laplace_plan(network, shares(alone, DiscreteLaplace), guarantee.epsilon, moved)
     if guarantee.delta:
         try:
             _, rho, reported = deviation_for(1, guarantee)
         except InputError:
             return  # Gaussian noise cannot keep this guarantee; Laplace noise can.
         families = [(network.ordered(network.family(node)),) for node in network.maximal_families]
-        yield _plan_gaussian(network, shares(families, "gaussian"), in_digits(rho), reported, moved)
+        yield _plan_gaussian(network, shares(families, DiscreteGaussian), in_digits(rho), reported, moved)
 
 
 def _leave_out_large(network: Network, plan: PlannedNoise, guarantee: Guarantee, records: int) -> PlannedNoise:
@@ -144,17 +141,16 @@ def _leave_out_large(network: Network, plan: PlannedNoise, guarantee: Guarantee,
     if _sum_errors(network, plan) <= NOISY_ROW_ERROR * records * len(network.nodes):
         return plan
     moved, counted = cells_moved(guarantee.relation), tuple(scope for group in star_cover(network) for scope in group)
-    gaussian = plan.noise == "discrete_gaussian"
     rho, whole = sum(plan.budgets.values(), Fraction()), guarantee.epsilon
     groups = _count_groups(plan)
     for _ in range(PLAN_ROUNDS):
-        scale = math.sqrt(moved * groups / rho) / 2 if gaussian else float(moved * groups / whole)
+        scale = math.sqrt(moved * groups / rho) / 2 if plan.law.concentrated else float(moved * groups / whole)
         smaller = without_large(network, largest_table(records, scale))
-        if gaussian:
+        if plan.law.concentrated:
             families = [(smaller.ordered(smaller.family(node)),) for node in smaller.maximal_families]
-            plan = _plan_gaussian(smaller, default_shares(smaller, families, "gaussian"), rho, plan.reported, moved)
+            plan = _plan_gaussian(smaller, default_shares(smaller, families, plan.law), rho, plan.reported, moved)
         else:
-            shares = default_shares(smaller, star_cover(smaller, inside=counted), "laplace")
+            shares = default_shares(smaller, star_cover(smaller, inside=counted), plan.law)
             plan = laplace_plan(smaller, shares, whole, moved)
         if _count_groups(plan) == groups:
             break
@@ -205,8 +201,8 @@ def laplace_plan(network: Network, shares: Mapping[Group, float], epsilon: Fract
     if len(budgets) == 1:
         ((scope, scale),) = of_tables.items()
         equal = [node for node in network.nodes if network.ordered(network.family(node)) == scope]
-        expected |= dict.fromkeys(equal, _expect_laplace_error(scale))
-    return PlannedNoise("discrete_laplace", moved, budgets, of_tables, reported, expected, stars)
+        expected |= dict.fromkeys(equal, max(DiscreteLaplace(scale).mean_error, LEAST_ERROR))
+    return PlannedNoise(DiscreteLaplace.tag, moved, budgets, of_tables, reported, expected, stars)
 
 
 def _plan_gaussian(
@@ -215,8 +211,8 @@ def _plan_gaussian(
     """Plan discrete Gaussian noise; rho, which keeps the guarantee, goes to the tables by their shares."""
     budgets = {scope: part for (scope,), part in _split_budget(shares, rho).items()}
     scales = {scope: deviation_within(moved, budget)[0] for scope, budget in budgets.items()}
-    expected = _expect_errors(network, _find_table_blurs("discrete_gaussian", scales))
-    return PlannedNoise("discrete_gaussian", moved, budgets, scales, reported, expected)
+    expected = _expect_errors(network, _find_table_blurs(DiscreteGaussian, scales))
+    return PlannedNoise(DiscreteGaussian.tag, moved, budgets, scales, reported, expected)
 
 
 def _split_budget(shares: Mapping[Group, float], whole: Fraction) -> dict[Group, Fraction]:
@@ -265,29 +261,22 @@ def _find_blurs(network: Network, plan: PlannedNoise) -> dict[Scope, Blur]:
     """Find what the noise of a plan does to each table; records squared."""
     alone = {scope: scale for scope, scale in plan.scales.items() if scope not in plan.stars}
     stars = {star: plan.scales[star[0]] for star in star_scopes(plan.stars)}
-    return _find_table_blurs(plan.noise, alone) | _find_group_blurs(network, stars)
+    return _find_table_blurs(plan.law, alone) | _find_group_blurs(network, stars)
 
 
-def _find_table_blurs(noise: CellNoise, scales: Mapping[Scope, float]) -> dict[Scope, Blur]:
+def _find_table_blurs(law: type[CellLaw], scales: Mapping[Scope, float]) -> dict[Scope, Blur]:
     """Find what independent noise in every cell does to each table; records squared."""
-    return {scope: Blur(max(noise_variance(noise, scale), LEAST_ERROR)) for scope, scale in scales.items()}
+    return {scope: Blur(max(law(scale).raw_variance, LEAST_ERROR)) for scope, scale in scales.items()}
 
 
 def _find_group_blurs(network: Network, scales: Mapping[Group, float]) -> dict[Scope, Blur]:
     """Find what Laplace noise does to tables alone, and to those of stars; records squared."""
-    blurs = _find_table_blurs(
-        "discrete_laplace", {group[0]: scale for group, scale in scales.items() if len(group) == 1}
-    )
+    blurs = _find_table_blurs(DiscreteLaplace, {group[0]: scale for group, scale in scales.items() if len(group) == 1})
     for star, scale in scales.items():
         if len(star) > 1:
             found = star_blurs(shared_by(star), star_lengths(network, star), scale)
             blurs |= dict(zip(star, found, strict=True))
     return blurs
-
-
-def _expect_laplace_error(scale: float) -> float:
-    """Mean absolute value of discrete Laplace noise, `2 q / (1 - q^2)`; records."""
-    return max(-2 * math.exp(-1 / scale) / math.expm1(-2 / scale), LEAST_ERROR)
 
 
 def _expect_errors(network: Network, blurs: Mapping[Scope, Blur]) -> dict[str, float]:

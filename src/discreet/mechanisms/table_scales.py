@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from fractions import Fraction
 from typing import TypeVar
 
@@ -11,9 +11,10 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.mechanisms.noise import scale_for
 from discreet.model.network import Network
+from discreet.noise.noise_laws import CellLaw, IntegerNoise
 from discreet.privacy.guarantee import Guarantee, as_text
 from discreet.releases.kinds.noisy_counts import TableNoise
-from discreet.util.arrays import Array, Ints
+from discreet.util.arrays import Array
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value", Fraction, float)
@@ -71,7 +72,7 @@ def laplace_scales(epsilons: Mapping[Key, Fraction], moved: int) -> tuple[dict[K
 
 
 def noisy_tables(
-    counts: Mapping[Key, Array], scales: Mapping[Key, float], add: Callable[[Ints, float], Ints]
+    counts: Mapping[Key, Array], scales: Mapping[Key, float], law: type[CellLaw], noise: IntegerNoise
 ) -> dict[Key, Array]:
     """Add noise to tables, in one vector call for all of equal scale.
 
@@ -80,20 +81,23 @@ def noisy_tables(
     Args:
         counts: private.
         scales: of the noise, for each table that is measured.
-        add: the noise.
+        law: of the noise.
+        noise: its source.
 
     Returns:
         Noisy tables.
 
     Example:
-        >>> noisy_tables({"a": np.array([3, 4])}, {"a": 2.0}, lambda values, scale: values + 1)["a"].tolist()
-        [4, 5]
+        >>> from discreet.mechanisms.noise import ExactNoise
+        >>> from discreet.noise.noise_laws import DiscreteLaplace
+        >>> noisy_tables({"a": np.array([3, 4])}, {"a": 2.0}, DiscreteLaplace, ExactNoise())["a"].shape
+        (2,)
     """
     noisy = dict[Key, Array]()
     for scale, keys in _group_by_value(scales).items():
         flat = np.concatenate([counts[key].ravel() for key in keys])
         ends = np.cumsum([counts[key].size for key in keys])[:-1]
-        for key, part in zip(keys, np.split(add(flat, scale), ends), strict=True):
+        for key, part in zip(keys, np.split(law(scale).add(flat, noise), ends), strict=True):
             noisy[key] = part.reshape(counts[key].shape)
     return noisy
 

@@ -23,8 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError, require, shown
-from discreet.model.noise_shapes import CurvaturePart, Shape, least_shape
 from discreet.model.schema import Schema, Variable, bin_ends
+from discreet.noise.noise_laws import ShapeTag
+from discreet.noise.shapes import SHAPES, Ball, CurvaturePart, least_shape
 from discreet.util.arrays import Floats, Ints
 from discreet.util.limits import SUMS, first_repeated
 
@@ -144,9 +145,9 @@ class Design:
         return self.size * self.outputs
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> ShapeTag:
         """The norm in which a record's gradient is bounded: the one whose noise is least."""
-        return least_shape(self.weights, self.sum_reach) if self.norm is None else "ball"
+        return least_shape(self.weights, self.sum_reach) if self.norm is None else Ball.tag
 
     @property
     def sum_reach(self) -> int:
@@ -226,7 +227,7 @@ class Design:
         Of several outputs in a ball it is that of the coordinates.
         """
         if self.norm is None:
-            return GRID_STEPS * (self.sum_reach if self.shape == "diamond" else 1)
+            return GRID_STEPS * SHAPES[self.shape].largest(self.sum_reach)
         return math.isqrt(math.ceil(self.squared_length * GRID_STEPS**2) - 1) + 1
 
     @property

@@ -123,29 +123,6 @@ def choice_cells(
     return _normalise_logs(prior, logs[:, kept]), lambda: independent_worth(first[kept])
 
 
-def choice_log_likelihood(
-    told: Sequence[Scores], numbers: Ints, cells: Tables, rng: np.random.Generator, *, likelihood: Likelihood = "auto"
-) -> Floats:
-    """`ln p(choices | theta, n)` under every draw.
-
-    Args:
-        told: choices by scores of the same records, at least one.
-        numbers: of records, one for each draw.
-        cells: probabilities, shape `(*parents, child, draws)`.
-        rng: source of randomness, of the simulated likelihood alone.
-        likelihood: which one.
-
-    Returns:
-        Shape (draws,).
-
-    Raises:
-        InputError: a likelihood that is out of reach.
-    """
-    asked = _join_choices(told, int(numbers.max()), cells.network)
-    prior = Dirichlet.uniform(cells.network, 1.0)
-    return _choose_likelihood(asked, prior, len(numbers), likelihood)(cells, numbers, rng)
-
-
 def coin_posterior(release: Release, prior: Dirichlet | None, draws: int, rng: np.random.Generator) -> PosteriorDraws:
     """The posterior of a categorical variable's probabilities, given a choice by a `CategoricalFactor`.
 

@@ -19,14 +19,14 @@ from discreet.releases.combined import Combined
 from discreet.releases.external_figures import External
 from discreet.releases.measurement import Measurement
 from discreet.releases.release import Release
-from discreet.theory.stars import star_blurs
+from discreet.theory.star_cover import star_blurs
 
 
 def blur(part: Measurement) -> Blur:
     """Variances that the noise of a measured table adds to its interactions."""
-    if part.star is None or part.scale is None:
+    if part.star is None:
         return Blur(part.variance)
-    found = star_blurs(part.star.shared, part.star.lengths, part.scale)
+    found = star_blurs(part.star.shared, part.star.lengths, part.star.scale)
     return found[part.star.scopes.index(part.scope)]
 
 

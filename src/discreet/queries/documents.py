@@ -232,7 +232,7 @@ def external_document(part: External) -> Document:
     """Figures by others, and who guarantees what."""
     promise = part.guarantee
     tables = [
-        {"variables": list(each.scope), "noise": each.noise, "scale": each.scale, "sums": each.weights is not None}
+        {"variables": list(each.scope), "noise": each.tag, "scale": each.scale, "sums": each.weights is not None}
         for each in part.measurements
     ]
     return {

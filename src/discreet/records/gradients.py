@@ -14,8 +14,8 @@ from typing import NoReturn
 import numpy as np
 
 from discreet.model.design import GRID_STEPS, Design
-from discreet.model.noise_shapes import CurvaturePart
 from discreet.model.response import Response, response_of
+from discreet.noise.shapes import SHAPES, CurvaturePart
 from discreet.privacy.guarantee import Relation
 from discreet.records.rows import Rows
 from discreet.releases.policy import RecordsPolicy
@@ -298,7 +298,7 @@ def gradient_sensitivity(design: Design, relation: Relation) -> int:
         >>> gradient_sensitivity(ill, Relation.REPLACE) == 2 * gradient_sensitivity(ill, Relation.ADD_REMOVE)
         True
     """
-    reach = _bound_length(design) if design.shape == "ball" else design.reach
+    reach = design.reach if design.norm is None else _bound_length(design)
     return relation.by_record(reach, 2 * reach)
 
 
@@ -331,5 +331,5 @@ def curvature_sensitivity(relation: Relation, part: CurvaturePart | None = None)
         >>> curvature_sensitivity(Relation.ADD_REMOVE) == GRID_STEPS
         True
     """
-    times = part.length if part is not None and part.shape == "diamond" else 1
+    times = 1 if part is None else SHAPES[part.shape].largest(part.length)
     return times * relation.by_record(GRID_STEPS, 2 * GRID_STEPS)

@@ -13,16 +13,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from discreet.errors import InputError, listed, require, shown, shown_path
 from discreet.model.network import Network
 from discreet.model.schema import Scope, table_cells
+from discreet.noise.noise_laws import LAWS, DiscreteGaussian, Gaussian, Laplace, LawTag
 from discreet.privacy.guarantee import Guarantee
 from discreet.releases.external_figures import External, StatedNoise, measured
-from discreet.releases.measurement import NoiseLaw
 from discreet.util.frames import arrow_table, read_guarded
 from discreet.util.json_files import read_text
 from discreet.util.limits import FREE_CELLS, NETWORK_BYTES, at_most, first_repeated
@@ -50,7 +50,7 @@ class _Cells:
 
 
 def measured_cells(
-    cells: Any, network: Network, noise: StatedNoise | NoiseLaw, *, guarantee: Guarantee | str | None, source: str
+    cells: Any, network: Network, noise: StatedNoise | LawTag, *, guarantee: Guarantee | str | None, source: str
 ) -> External:
     """Figures by others from a table with a row for each cell.
 
@@ -98,7 +98,7 @@ def measured_cells(
 def measured_mbi(
     measurements: Iterable[Any],
     network: Network,
-    law: Literal["gaussian", "laplace", "discrete_gaussian"],
+    law: LawTag,
     *,
     guarantee: Guarantee | str | None,
     source: str,
@@ -132,7 +132,7 @@ def measured_mbi(
         >>> found.measurements[0].scope, found.measurements[0].scale
         (('sex',), 2.0)
     """
-    require(law in ("gaussian", "laplace", "discrete_gaussian"), "the law of mbi's noise is gaussian or laplace")
+    require(law in (Gaussian.tag, Laplace.tag, DiscreteGaussian.tag), "the law of mbi's noise is gaussian or laplace")
     parts = []
     for part in measurements:
         attributes = ("noisy_measurement", "clique", "stddev")
@@ -141,7 +141,7 @@ def measured_mbi(
         unknown = next((name for name in scope if name not in network.schema), None)
         require(unknown is None, f"the network has no variable {shown(unknown)}")
         sizes = tuple(network.schema[name].size for name in scope)
-        noise = StatedNoise(law, float(part.stddev) / (math.sqrt(2) if law == "laplace" else 1.0))
+        noise = StatedNoise(law, float(part.stddev) / math.sqrt(LAWS[law].unit))
         rows = _read_query_rows(getattr(part, "query", None), table_cells(sizes))
         if rows is None:
             require(figures.size == math.prod(sizes), f"the marginal of ({listed(scope)}) has another number of cells")
@@ -246,7 +246,7 @@ def _read_floats(column: Sequence[Any], name: str) -> list[float]:
     return found
 
 
-def _group_by_noise(noise: StatedNoise | NoiseLaw, scales: Sequence[float] | None) -> dict[StatedNoise, list[int]]:
+def _group_by_noise(noise: StatedNoise | LawTag, scales: Sequence[float] | None) -> dict[StatedNoise, list[int]]:
     """Which rows have which noise."""
     if isinstance(noise, StatedNoise):
         require(scales is None, "the scale is given twice: leave out the column 'scale', or name the law alone")

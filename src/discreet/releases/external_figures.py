@@ -28,6 +28,7 @@ from discreet.errors import InputError, listed, printable, require, shown, shown
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import table_cells
+from discreet.noise.noise_laws import LAWS, NO_NOISE, LawTag
 from discreet.privacy.guarantee import Guarantee
 from discreet.releases.codec import Finite, Items, Part, Positive, check_part
 from discreet.releases.document import (
@@ -39,7 +40,7 @@ from discreet.releases.document import (
     write_guarantee,
     write_network,
 )
-from discreet.releases.measurement import NO_NOISE, Measurement, NoiseLaw, spread
+from discreet.releases.measurement import Measurement, spread
 from discreet.releases.release_rows import measured_rows
 from discreet.util.arrays import Array, read_only
 from discreet.util.framed import Framed
@@ -50,15 +51,6 @@ FORMAT = "discreet-external"
 VERSION = 1
 LARGEST_FIGURE = 2.0**60
 """Sums of figures up to here stay within 64 bits."""
-NOISE_LAWS: tuple[NoiseLaw, ...] = ("laplace", "gaussian", "discrete_laplace", "discrete_gaussian", "rounded")
-LAW_WORDS = {
-    "laplace": "Laplace noise of scale",
-    "gaussian": "Gaussian noise of deviation",
-    "discrete_laplace": "discrete Laplace noise of scale",
-    "discrete_gaussian": "discrete Gaussian noise of deviation",
-    "rounded": "rounded to multiples of",
-}
-"""Laws in words, before their scale."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +73,12 @@ class StatedNoise:
         (2.0, 'rounded')
     """
 
-    law: NoiseLaw
+    law: LawTag
     scale: float
 
     def __post_init__(self) -> None:
         """Refuse what is no law."""
-        require(self.law in NOISE_LAWS, f"noise is one of {listed(NOISE_LAWS)}, not {shown(self.law)}")
+        require(self.law in LAWS, f"noise is one of {listed(LAWS)}, not {shown(self.law)}")
         try:
             object.__setattr__(self, "scale", float(self.scale))
         except (TypeError, ValueError):
@@ -196,9 +188,10 @@ class External(Document, Framed):
         Returns:
             One line, but where that is longer than the terminal.
         """
-        laws = dict.fromkeys(part.noise for part in self.measurements)
-        scales = {law: [part.scale or 0.0 for part in self.measurements if part.noise == law] for law in laws}
-        told = "; ".join(f"{LAW_WORDS[law]} {spread(scales[law])}" for law in laws)
+        scales: dict[str, list[float]] = {}
+        for law in (part.noise for part in self.measurements if part.noise is not None):
+            scales.setdefault(law.words, []).append(law.scale)
+        told = "; ".join(f"{words} {spread(found)}" for words, found in scales.items())
         scopes = listed(f"({', '.join(part.scope)})" for part in self.measurements)
         return fold(f"tables over {scopes}: {told} records", width)
 
@@ -326,13 +319,11 @@ def _make_measurement(
         at_most(FREE_CELLS, rows.size, "weights of one set of sums")
         rows = read_only(rows.reshape(shape))
         require(bool(np.all(rows.reshape(numbers.size, -1).any(axis=1))), "a weighted sum has a weight that is not 0")
-    found = Measurement(scope, read_only(numbers), noise.scale, noise.law, weights=rows)
-    whole = noise.law.startswith("discrete") or (noise.law == "rounded" and found.whole and not found.reach)
-    if whole and not (found.whole and np.all(numbers == np.rint(numbers))):
-        raise InputError(
-            f"figures with {LAW_WORDS[noise.law]} {noise.scale:g} are whole numbers, and so are their weights"
-        )
-    return found
+    whole = rows is None or bool(np.all(rows == np.rint(rows)))
+    law = LAWS[noise.law].on(noise.scale, whole=whole)
+    if law.whole and not (whole and np.all(numbers == np.rint(numbers))):
+        raise InputError(f"figures with {law.words} {noise.scale:g} are whole numbers, and so are their weights")
+    return Measurement(scope, read_only(numbers), law, weights=rows)
 
 
 def _read_numbers(values: npt.ArrayLike, what: str) -> Array:
@@ -352,7 +343,7 @@ def _read_numbers(values: npt.ArrayLike, what: str) -> Array:
 
 
 class _Noise(Part):
-    law: Literal["laplace", "gaussian", "discrete_laplace", "discrete_gaussian", "rounded"]
+    law: LawTag
     scale: Positive
 
 
@@ -428,7 +419,7 @@ def _write_measurement(part: Measurement) -> dict[str, Any]:
     """One measurement as JSON values."""
     found = {
         "variables": list(part.scope),
-        "noise": {"law": part.noise, "scale": part.scale},
+        "noise": {"law": part.tag, "scale": part.scale},
         "values": part.values.ravel().tolist(),
     }
     rows = part.weights

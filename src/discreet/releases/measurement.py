@@ -6,72 +6,19 @@ to know no payload.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal, Self, assert_never, cast
-
-import numpy as np
+from typing import Literal, Self, cast
 
 from discreet.model.design import Design
 from discreet.model.network import Network
 from discreet.model.schema import Scope
+from discreet.noise.noise_laws import KNOWN_VARIANCE, NoiseLaw
+from discreet.noise.star import Star
 from discreet.privacy.guarantee import Relation
 from discreet.util.arrays import Floats, Ints
-
-NO_NOISE = 2.0**63
-"""Scales from here on fit into no table: its numbers have 64 bits."""
-KNOWN_VARIANCE = 1e-6
-"""Variance of what is known exactly: the next whole number is a thousand deviations away."""
-
-CellNoise = Literal["discrete_laplace", "discrete_gaussian"]
-"""Integer noise: `P(k) ~ exp(-|k| / scale)`, or `P(k) ~ exp(-k^2 / (2 scale^2))`."""
-
-NoiseLaw = CellNoise | Literal["laplace", "gaussian", "rounded"]
-"""Laws of figures by others: the continuous ones with a density in the place of `P(k)`, and rounding to the nearest
-multiple of the scale."""
-
-
-def laplace_variance(scale: float) -> float:
-    """Variance of discrete Laplace noise: `2 q / (1 - q)^2` with `q = exp(-1 / scale)`.
-
-    Example:
-        >>> round(laplace_variance(10.0) / (2 * 10.0**2), 3)
-        0.999
-    """
-    return 2 * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2
-
-
-def noise_variance(noise: CellNoise, scale: float) -> float:
-    """Variance of the noise in a cell; of discrete Gaussian noise a bound, Canonne et al. (2020), Corollary 9.
-
-    Example:
-        >>> noise_variance("discrete_gaussian", 3.0)
-        9.0
-    """
-    match noise:
-        case "discrete_laplace":
-            return laplace_variance(scale)
-        case "discrete_gaussian":
-            return scale**2
-    assert_never(noise)
-
-
-@dataclass(frozen=True, eq=False)
-class Star:
-    """The tables of a release whose noise agrees on the variables they share; see `mechanisms/star_noise.py`.
-
-    Args:
-        scopes: of its tables, at least two.
-        shared: the variables that all of them have.
-        lengths: cells of each table for one cell of the shared variables.
-    """
-
-    scopes: tuple[Scope, ...]
-    shared: Scope
-    lengths: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,11 +29,9 @@ class Measurement:
         scope: the table's variables, in the order of its axes.
         values: shape (size for the scope), unit: records, whole numbers unless by others; of contrasts (size - 1 for
             the scope), see `theory/contrasts.py`; of weighted sums (sums,). Without noise, if there were any.
-        scale: of the noise; None for numbers that are known exactly.
-        noise: its law, where that is independent.
+        noise: its law; None for numbers that are known exactly.
         contrasts: whether the values are contrasts of neighbouring states.
         sampling: probability with which each record, by itself, was counted; None where all were.
-        star: that its noise was drawn with, of this scale.
         audit: of a second stage that measured what no table of the first holds: whether this table was "chosen" for
             what the first stage misjudged, or taken at "random"; None for other tables.
         weights: of sums over the cells: what a record in each cell adds to each sum, float64, shape
@@ -95,52 +40,42 @@ class Measurement:
 
     scope: Scope
     values: Ints | Floats
-    scale: float | None
-    noise: NoiseLaw = "discrete_laplace"
+    noise: NoiseLaw | None
     contrasts: bool = False
     sampling: float | None = None
-    star: Star | None = None
     audit: Literal["chosen", "random"] | None = None
     weights: Floats | None = None
 
     @property
+    def scale(self) -> float | None:
+        """Scale of the noise; None for numbers that are known exactly."""
+        return None if self.noise is None else self.noise.scale
+
+    @property
+    def tag(self) -> str | None:
+        """The law of the noise, as documents name it."""
+        return None if self.noise is None else self.noise.tag
+
+    @property
     def variance(self) -> float:
-        """Variance of independent noise in one number; noise that never shows still leaves a proper weight."""
-        if self.scale is None:
-            return KNOWN_VARIANCE
-        match self.noise:
-            case "laplace":
-                return max(2 * self.scale**2, KNOWN_VARIANCE)
-            case "gaussian":
-                return max(self.scale**2, KNOWN_VARIANCE)
-            case "rounded":
-                return max(self.reach * (self.reach + 1) / 3 if self.whole else self.scale**2 / 12, KNOWN_VARIANCE)
-            case law:
-                return max(noise_variance(law, self.scale), KNOWN_VARIANCE)
+        """Variance of the noise in one number."""
+        return KNOWN_VARIANCE if self.noise is None else self.noise.variance
 
     @property
-    def whole(self) -> bool:
-        """Whether the true numbers are whole: cells are, and sums whose weights are."""
-        return self.weights is None or bool(np.all(self.weights == np.rint(self.weights)))
-
-    @property
-    def reach(self) -> float:
-        """The farthest that rounding moves a number: half a step, or the whole numbers in it; 0 of other noise."""
-        if self.noise != "rounded" or self.scale is None:
-            return 0.0
-        return float(math.floor(self.scale / 2)) if self.whole else self.scale / 2
+    def star(self) -> Star | None:
+        """The law of the noise, where the table is one of several whose noise agrees."""
+        return self.noise if isinstance(self.noise, Star) else None
 
     def per_unit(self, steps: int) -> Measurement:
-        """The same said of units that count so many steps each: there noise of whole numbers has no steps to speak of.
+        """The same said of units that count so many steps each.
 
         Args:
             steps: at least 1; 1 changes nothing.
         """
         if steps == 1:
             return self
-        law: NoiseLaw = "gaussian" if self.noise == "discrete_gaussian" else "laplace"
         return replace(
-            self, values=self.values / steps, scale=None if self.scale is None else self.scale / steps, noise=law
+            self, values=self.values / steps, noise=None if self.noise is None else self.noise.per_unit(steps)
         )
 
     @property
@@ -151,7 +86,7 @@ class Measurement:
     @property
     def known_total(self) -> int | None:
         """The number of records where a table says it exactly."""
-        exact = self.table and self.noise == "rounded" and not self.reach
+        exact = self.table and self.noise is not None and self.noise.reach == 0
         return round(float(self.values.sum())) if exact else None
 
 

@@ -105,7 +105,7 @@ def measured_rows(part: Measurement, network: Network) -> Rows:
     if part.weights is not None:
         axes = [[f"sum {number}" for number in range(1, len(part.weights) + 1)]]
     what = {"variables": ", ".join(part.scope)}
-    noise = {"scale": part.scale, "noise": part.noise, "contrast": part.contrasts}
+    noise = {"scale": part.scale, "noise": part.tag, "contrast": part.contrasts}
     noise |= {} if part.sampling is None else {"sampled": part.sampling}
     for states, value in zip(product(*axes), np.ravel(part.values).tolist(), strict=True):
         yield {**what, "states": ", ".join(states), "value": value, **noise}

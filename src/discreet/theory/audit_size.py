@@ -19,6 +19,7 @@ from zlib import crc32
 from discreet.model.network import Network
 from discreet.model.query_grammar import Query, check_names, parse_query
 from discreet.model.schema import Scope
+from discreet.noise.noise_laws import CellLaw, DiscreteGaussian, DiscreteLaplace
 
 SHARE_DEVIATION = 0.005
 """Standard deviation that the noise may give a share of a measured pair, of however many records."""
@@ -86,23 +87,22 @@ def _is_measurable(network: Network, pair: Scope) -> bool:
     return network.cells(pair) <= MOST_PAIR_CELLS and all(network.schema[name].size > 1 for name in pair)
 
 
-def affordable_pairs(records: float, budget: Fraction, moved: int, *, gaussian: bool = False) -> int:
+def affordable_pairs(records: float, budget: Fraction, moved: int, law: type[CellLaw] = DiscreteLaplace) -> int:
     """How many pairs can be measured, each to within a sampling error, or within SHARE_DEVIATION.
 
     Args:
         records: a public number, or one that was released.
         budget: of all pairs together: epsilon of Laplace noise, rho of Gaussian noise.
         moved: most cells of one pair's table that neighbours differ in, each by one record.
-        gaussian: whether the noise is Gaussian: its deviation grows with the root of the number of pairs.
+        law: of the noise; of Gaussian noise the deviation grows with the root of the number of pairs.
 
     Example:
-        >>> affordable_pairs(28_155, Fraction(1, 5), 1), affordable_pairs(28_155, Fraction(1, 1000), 1, gaussian=True)
-        (23, 56)
+        >>> affordable_pairs(28_155, Fraction(1, 5), 1)
+        23
+        >>> affordable_pairs(28_155, Fraction(1, 1000), 1, DiscreteGaussian)
+        56
     """
-    deviation = max(SHARE_DEVIATION * records, math.sqrt(max(records, 0.0)))
-    if gaussian:
-        return math.floor(2 * float(budget) * deviation**2 / moved)
-    return math.floor(deviation * float(budget / moved) / math.sqrt(2))
+    return law.affordable(max(SHARE_DEVIATION * records, math.sqrt(max(records, 0.0))), budget, moved)
 
 
 def audited_pairs(affordable: int, candidates: int) -> int:
@@ -141,14 +141,15 @@ def prefers_gaussian(epsilon: Fraction, rho: Fraction, moved: int, candidates: i
         >>> prefers_gaussian(Fraction(1), Fraction(1, 50), 1, 2), prefers_gaussian(Fraction(1), Fraction(1, 50), 1, 100)
         (False, True)
     """
-    return moved * candidates / (2 * rho) < 2 * (moved * candidates / epsilon) ** 2
+    gaussian, laplace = DiscreteGaussian.variance_at, DiscreteLaplace.variance_at
+    return gaussian(rho / candidates, moved) < laplace(epsilon / candidates, moved)
 
 
 class Audit(NamedTuple):
-    """How many pairs are measured, and whether with Gaussian noise."""
+    """How many pairs are measured, and with which noise."""
 
     pairs: int
-    gaussian: bool
+    law: type[CellLaw]
 
 
 def audit_of(records: float, candidates: int, epsilon: Fraction, rho: Fraction | None, moved: int) -> Audit:
@@ -162,15 +163,17 @@ def audit_of(records: float, candidates: int, epsilon: Fraction, rho: Fraction |
         moved: as of `affordable_pairs`.
 
     Example:
-        >>> audit_of(28_155, 171, Fraction(4, 5), None, 1), audit_of(28_155, 171, Fraction(4, 5), Fraction(1, 100), 1)
-        (Audit(pairs=94, gaussian=False), Audit(pairs=171, gaussian=True))
+        >>> audit_of(28_155, 171, Fraction(4, 5), None, 1).pairs
+        94
+        >>> audit_of(28_155, 171, Fraction(4, 5), Fraction(1, 100), 1).law is DiscreteGaussian
+        True
     """
     laplace = audited_pairs(affordable_pairs(records, epsilon, moved), candidates)
     if rho is None:
-        return Audit(laplace, False)
-    found = audited_pairs(affordable_pairs(records, rho, moved, gaussian=True), candidates)
+        return Audit(laplace, DiscreteLaplace)
+    found = audited_pairs(affordable_pairs(records, rho, moved, DiscreteGaussian), candidates)
     equal = found == laplace and prefers_gaussian(epsilon, rho, moved, max(found, 1))
-    return Audit(found, True) if found > laplace or equal else Audit(laplace, False)
+    return Audit(found, DiscreteGaussian) if found > laplace or equal else Audit(laplace, DiscreteLaplace)
 
 
 def chosen_pairs(number: int, candidates: int) -> int:

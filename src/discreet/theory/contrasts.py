@@ -34,8 +34,6 @@ from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.util.arrays import Array, Floats, Ints
 
-MATRIX_LIMIT = 2**24
-"""Most entries of a matrix over the cells of one table: 128 MB, a table of 4,096 cells."""
 CHUNK_COEFFICIENTS = 2**20
 """Coefficients of all draws of a chunk: 8 MB."""
 SHIFT_CONFIDENCE = 0.999
@@ -201,41 +199,6 @@ def family_tables(network: Network, components: Mapping[Scope, Array]) -> Tables
         table = _scale_table(family, components) / math.prod(family.sizes)
         tables[family.node] = table.transpose(np.argsort(family.axes))
     return Tables(network, tables)
-
-
-def table_map(network: Network, node: str) -> tuple[Floats, list[Scope]]:
-    """The matrix from the components of a family to its table.
-
-    Args:
-        network: public.
-        node: whose table is meant.
-
-    Returns:
-        (A, subsets): `table.ravel() = A @ concatenation of the subsets' components, each flattened`; A has the shape
-        `(cells, cells)`, subsets are listed as in `network.downward_closure`.
-
-    Raises:
-        InputError: no such node, or a table of more than 4,096 cells.
-
-    Source:
-        Zhang et al. (2016), Theorem 2, as a matrix.
-
-    Example:
-        >>> from discreet.model.schema import Variable
-        >>> table_map(Network((Variable("rain", ("no", "yes")),), {"rain": ()}), "rain")
-        (array([[ 0.5,  0.5],
-                [ 0.5, -0.5]]), [(), ('rain',)])
-    """
-    cells = network.cells(network.family(node))
-    if cells**2 > MATRIX_LIMIT:
-        raise InputError(f"a matrix over the {cells:,} cells of the table of {node!r} is too large")
-    (family,) = families(network, (node,))
-    unit = np.eye(cells).reshape(cells, *family.sizes)
-    places = np.arange(cells).reshape(family.sizes)
-    order = np.concatenate([places[place].ravel() for _, place in family.parts])
-    images = contract(unit[order], map(_invert_contrasts, family.sizes), leading=1)
-    rows = images.transpose(0, *(1 + np.argsort(family.axes))).reshape(cells, cells)
-    return np.ascontiguousarray(rows.T) / cells, [subset for subset, _ in family.parts]
 
 
 # ------------------------------------------------------------------------------------------ no negative cells

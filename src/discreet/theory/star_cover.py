@@ -1,7 +1,7 @@
 """Covers by stars: groups of tables that together hold every family, so that noise of one budget disturbs them least.
 
 A *group* is a table alone, or a star: tables that share variables S and whose noise agrees on them, at the cost of one
-table (`theory/stars.py`). At budget 1 the noise of a group disturbs all cells of the families f read from it by
+table (`noise/star.py`). At budget 1 the noise of a group disturbs all cells of the families f read from it by
 
     c = sum over f of sqrt(|S| |f & S| shared + |t| (|f| - |f & S|) rows_t)          (|.|: cells; t: the table of f),
 
@@ -21,10 +21,12 @@ from functools import lru_cache
 from itertools import combinations, pairwise
 
 from discreet.errors import InputError
+from discreet.inference.interactions import Blur
 from discreet.model.graphs import AXES, COVER_CELLS
 from discreet.model.network import Network
 from discreet.model.schema import Scope
-from discreet.theory.stars import star_variances
+from discreet.noise.noise_laws import KNOWN_VARIANCE
+from discreet.noise.star import star_variances
 from discreet.util.limits import STAR_DIMENSIONS
 
 Group = tuple[Scope, ...]
@@ -78,6 +80,27 @@ def star_lengths(network: Network, group: Group) -> tuple[int, ...]:
     """
     cells = network.cells(shared_by(group))
     return tuple(network.cells(scope) // cells for scope in group)
+
+
+def star_blurs(shared: Sequence[str], lengths: Sequence[int], scale: float) -> tuple[Blur, ...]:
+    """Find what the noise of a star does to each of its tables.
+
+    All of them say the same of the variables they share: each is given its part of that, so that the precisions of all
+    add up to what they say together.
+
+    Args:
+        shared: names of the variables.
+        lengths: cells of a row of each table.
+        scale: of the noise; records.
+
+    Returns:
+        For each table; records squared.
+    """
+    found = star_variances(lengths, scale)
+    return tuple(
+        Blur(max(rows, KNOWN_VARIANCE), frozenset(shared), max(len(lengths) * found.shared / length, KNOWN_VARIANCE))
+        for rows, length in zip(found.rows, lengths, strict=True)
+    )
 
 
 def group_costs(network: Network, groups: Sequence[Group]) -> dict[Group, float]:
@@ -143,7 +166,7 @@ def star_cover(
 
     Args:
         network: public.
-        dimensions: most of a star (`mechanisms.star_noise.dimensions`); with 0 there are none, only tables alone.
+        dimensions: most of a star (`noise.star_noise.dimensions`); with 0 there are none, only tables alone.
         inside: sets of variables, in one of which every merged table must lie; None where all may be measured.
 
     Returns:

@@ -103,35 +103,6 @@ def truncated_normal(
     return np.concatenate([np.empty((0, len(envelope.mode.direction))), *found])
 
 
-def expected_tries(
-    precision: npt.ArrayLike,
-    shift: npt.ArrayLike,
-    radius: float,
-    *,
-    proposals: int,
-    rng: np.random.Generator,
-) -> float:
-    """Estimate how many proposals `truncated_normal` makes for one draw.
-
-    Args:
-        precision, shift, radius: as for `truncated_normal`.
-        proposals: of which the acceptance is averaged; the error is of the order of `(tries / proposals)^(1/2)`.
-        rng: source of randomness.
-
-    Returns:
-        Proposals per draw, at least 1; infinite if none of them would have been accepted.
-
-    Raises:
-        InputError: as for `truncated_normal`, or no proposals.
-    """
-    if proposals < 1:
-        raise InputError("the number of proposals must be at least 1")
-    envelope = _find_envelope(*_check_law(precision, shift, radius))
-    _, log_chance = _propose(envelope, proposals, rng.standard_normal, rng.random)
-    chance = float(np.exp(log_chance).sum()) / proposals
-    return 1 / chance if chance > 0 else math.inf
-
-
 def _check_law(precision: npt.ArrayLike, shift: npt.ArrayLike, radius: float) -> tuple[Floats, Floats, float]:
     """Check the arguments and make arrays of them; refuse what is no law on a ball."""
     matrix, vector = np.asarray(precision, np.float64), np.asarray(shift, np.float64)

@@ -14,8 +14,9 @@ This file reads no records and no release: what it plans may be published.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from string import ascii_letters
-from typing import Literal, assert_never
+from typing import assert_never
 
 import numpy as np
 import scipy
@@ -38,11 +39,10 @@ from discreet.model.query_grammar import (
 )
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
-from discreet.theory.star_cover import Group, group_costs, shared_by, star_lengths
-from discreet.theory.stars import star_blurs
+from discreet.noise.noise_laws import CellLaw
+from discreet.theory.star_cover import Group, group_costs, shared_by, star_blurs, star_lengths
 from discreet.util.arrays import Floats, Ints, margin
 
-Noise = Literal["laplace", "gaussian"]
 Part = tuple[tuple[str, ...], Mapping[str, int], Ints]
 
 FLOOR_SHARE = 0.2
@@ -50,10 +50,11 @@ FLOOR_SHARE = 0.2
 most 5 times its usual standard deviation (Gaussian: 2.2), and the workload pays at most a quarter more error for it."""
 PRIOR_DRAWS = 32
 """Draws from the prior; on asia, child and alarm another seed changed the error of a workload by less than 5%."""
-SEARCH_STARTS = {"laplace": 16, "gaussian": 8}
-"""Points from which the budgets are sought, every second one without small margins. Of 64 workloads (all marginals, one
-conditional; asia, cancer, sachs, child, ALARM) 48 points found 5 % less error than 16, and 16 % less than 8, where it
-was worst with Laplace noise; with Gaussian noise nothing less than 8."""
+SEARCH_STARTS = 8
+"""Points from which the budgets are sought, for each power of the budget in the noise's precision; every second one is
+without small margins. Of 64 workloads (all marginals, one conditional; asia, cancer, sachs, child, ALARM) 48 points
+found 5 % less error than 16, and 16 % less than 8, where it was worst with Laplace noise; with Gaussian noise nothing
+less than 8."""
 LEAST_CONCENTRATION = 0.5
 """Concentration that draws from the prior have at least: draws nearer to 0 and 1 say little about other networks."""
 SMALL_MARGIN = 2
@@ -65,16 +66,16 @@ CHUNK_CELLS = 10_000_000
 """Entries of the gradients that are held at once: 80 MB."""
 
 
-def default_shares(network: Network, groups: Sequence[Group], noise: Noise) -> dict[Group, float]:
+def default_shares(network: Network, groups: Sequence[Group], law: type[CellLaw]) -> dict[Group, float]:
     """Split the budget so that it serves all families alike.
 
-    Proportional to `c^0.4` (Laplace) or `c^(2/3)` (Gaussian) with c the expected error at budget 1 of all families that
+    Proportional to a power of c, `share_power` of the law, with c the expected error at budget 1 of all families that
     are read from a group (`star_cover.group_costs`).
 
     Args:
         network: public.
         groups: tables alone, with Laplace noise stars; names in the schema's order.
-        noise: shares of epsilon for "laplace", of rho for "gaussian".
+        law: of the noise whose budget is shared.
 
     Returns:
         By group: positive, of sum 1.
@@ -82,17 +83,13 @@ def default_shares(network: Network, groups: Sequence[Group], noise: Noise) -> d
     Raises:
         InputError: a family lies in no table, or a group serves no family.
 
-    Source:
-        With Laplace noise the expected absolute error is `sum c / epsilon`, least at the power 1/2, and the squared
-        one least at 1/3: 0.4 lies between. With Gaussian noise it is `sum c / sqrt(rho)`, least at 2/3.
     """
     costs = group_costs(network, groups)
     for group, cost in costs.items():
         if not cost:
             raise InputError(f"the table over {', '.join(group[0])} serves no family; leave it out")
-    power = 0.4 if noise == "laplace" else 2 / 3
-    whole = sum(cost**power for cost in costs.values())
-    return {group: cost**power / whole for group, cost in costs.items()}
+    whole = sum(cost**law.share_power for cost in costs.values())
+    return {group: cost**law.share_power / whole for group, cost in costs.items()}
 
 
 def workload_variances(theta: Tables, queries: Sequence[Query]) -> tuple[dict[Scope, Floats], ...]:
@@ -129,7 +126,7 @@ def workload_variances(theta: Tables, queries: Sequence[Query]) -> tuple[dict[Sc
 
 
 def workload_shares(
-    network: Network, prior: Dirichlet, queries: Sequence[str | Query], groups: Sequence[Group], noise: Noise
+    network: Network, prior: Dirichlet, queries: Sequence[str | Query], groups: Sequence[Group], law: type[CellLaw]
 ) -> dict[Group, float]:
     """Choose tables and shares of the budget that answer a workload best.
 
@@ -144,7 +141,7 @@ def workload_shares(
         queries: text or parsed, at least one.
         groups: what is measured in any case: tables alone, with Laplace noise stars; names in the schema's order; every
             family lies in one of the tables.
-        noise: shares of epsilon for "laplace", of rho for "gaussian".
+        law: of the noise whose budget is shared.
 
     Returns:
         By group: positive, of sum 1. Besides the given groups perhaps families, single variables and pairs that lie in
@@ -163,7 +160,7 @@ def workload_shares(
         the records measures interactions instead of tables: Xiao et al., 2023, ResidualPlanner.)
     """
     listed, weights, squares = _differentiate_workload(network, prior, queries)
-    floor = default_shares(network, groups, noise)
+    floor = default_shares(network, groups, law)
     measured = {scope for group in groups for scope in group}
     families = dict.fromkeys(network.ordered(network.family(node)) for node in network.nodes)
     known = (*groups, *((family,) for family in families if family not in measured))
@@ -171,13 +168,13 @@ def workload_shares(
         (one,) for one in listed if 0 < len(one) <= SMALL_MARGIN and one not in measured and one not in families
     )
     every = (*known, *small)
-    held = _tabulate_precisions(network, listed, every, noise)
+    held = _tabulate_precisions(network, listed, every, law)
     base = np.array([floor.get(group, 0.0) for group in every])
     # From a share of 0 nothing pulls a table up, and between two tables that say the same nothing decides.
-    starts = [base, *np.random.default_rng(0).lognormal(size=(SEARCH_STARTS[noise] - 1, len(every)))]
+    starts = [base, *np.random.default_rng(0).lognormal(size=(SEARCH_STARTS * law.order - 1, len(every)))]
     starts[1::2] = [start * (np.arange(len(every)) < len(known)) for start in starts[1::2]]
     shares = min(
-        (_minimise_shares(start, base, held, weights, squares, noise) for start in starts), key=lambda pair: pair[0]
+        (_minimise_shares(start, base, held, weights, squares, law) for start in starts), key=lambda pair: pair[0]
     )[1]
     kept = (base > 0) | (shares > LEAST_SHARE)
     shares = np.where(kept, shares, 0) / shares[kept].sum()
@@ -331,12 +328,14 @@ def _stack_rows(variances: Sequence[Mapping[Scope, Floats]]) -> tuple[tuple[Scop
     return listed, np.concatenate(weights), np.concatenate(rows)
 
 
-def _tabulate_precisions(network: Network, listed: Sequence[Scope], groups: Sequence[Group], noise: Noise) -> csr_array:
+def _tabulate_precisions(
+    network: Network, listed: Sequence[Scope], groups: Sequence[Group], law: type[CellLaw]
+) -> csr_array:
     """Tabulate what groups say about interactions at budget 1, by group and interaction."""
     places = {subset: place for place, subset in enumerate(listed)}
     rows, columns, values = list[int](), list[int](), list[float]()
     for row, group in enumerate(groups):
-        blurs: tuple[Blur, ...] = (Blur(2.0 if noise == "laplace" else 0.5),)
+        blurs: tuple[Blur, ...] = (Blur(float(law.variance_at(Fraction(1), 1))),)
         if len(group) > 1:
             blurs = star_blurs(shared_by(group), star_lengths(network, group), 1.0)
         for scope, blur in zip(group, blurs, strict=True):
@@ -349,7 +348,7 @@ def _tabulate_precisions(network: Network, listed: Sequence[Scope], groups: Sequ
 
 
 def _minimise_shares(
-    start: Floats, base: Floats, held: csr_array, weights: Floats, squares: Floats, noise: Noise
+    start: Floats, base: Floats, held: csr_array, weights: Floats, squares: Floats, law: type[CellLaw]
 ) -> tuple[float, Floats]:
     """Minimise the weighted sum of log variances over the workload's part of the budget.
 
@@ -359,7 +358,7 @@ def _minimise_shares(
         held: precision by group and interaction at budget 1.
         weights: of the rows of `squares`.
         squares: h by row and interaction.
-        noise: how a share becomes a precision.
+        law: of the noise, which says how a share becomes a precision.
 
     Returns:
         (least value found, shares of sum 1).
@@ -369,7 +368,7 @@ def _minimise_shares(
         shares = _softmax(logits)
         mixed = FLOOR_SHARE * base + (1 - FLOOR_SHARE) * shares
         # It grows with the square of epsilon, or with rho; the whole budget is a factor.
-        precision, slope = (mixed**2, 2 * mixed) if noise == "laplace" else (mixed, np.ones(len(mixed)))
+        precision, slope = mixed**law.order, law.order * mixed ** (law.order - 1)
         pooled = 1 / (precision @ held)
         variances = squares @ pooled
         by_precision = -held @ (pooled**2 * ((weights / variances) @ squares))

@@ -36,7 +36,7 @@ STATES = 2**16
 STATES_IN_ALL = 2**20
 """States of all variables together."""
 STAR_DIMENSIONS = 256
-"""Free numbers in a block of a star (`mechanisms/star_noise.py`): its law takes a second to find, a block some ten
+"""Free numbers in a block of a star (`noise/star_noise.py`): its law takes a second to find, a block some ten
 milliseconds to draw, and its variances stay within floating point."""
 XML_ATTRIBUTES = 64
 """Attributes that the document type of an XMLBIF file declares: all of them are looked at again for each element. The

@@ -19,16 +19,15 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, logsumexp, ndtr
 
 from discreet.mechanisms.crossing import Mechanism
-from discreet.mechanisms.k_norm import BALL_SLACK
 from discreet.mechanisms.objective_perturbation import POLISH_ERROR, corners_of
 from discreet.model.design import GRID_STEPS, Normal
-from discreet.model.noise_shapes import Shape
 from discreet.model.response import Response, response_of
+from discreet.noise.noise_laws import ShapeTag
+from discreet.noise.shapes import SHAPES, Ball, Cube, KNorm
 from discreet.privacy.guarantee import Guarantee
 from discreet.records.rows import Rows
 from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS, ObjectiveNoise
 from discreet.releases.kinds.weight_draws import Truncation
-from discreet.verify.losses import length
 from discreet.verify.script import Answers, Leak, Script
 
 Floats = npt.NDArray[np.float64]
@@ -111,12 +110,12 @@ def objective_loss(
         at = inner[len(logs) % len(inner)]
         script = Script(Answers(), first=tilts[at])
         mechanism.draw(statistic, prior, calibration, script)
-        (zeros, (steps, polish, cube), *measured), scale, shape = _list_asked(script, calibration)
+        (zeros, (steps, polish, form), *measured), scale, shape = _list_asked(script, calibration)
         off = np.abs(steps - points[at] / calibration.polish_step).max()
-        if np.any(zeros) or cube != "cube" or off > POLISH_ERROR:
+        if np.any(zeros) or form != Cube.tag or off > POLISH_ERROR:
             raise Leak("what is found is not the minimum of the objective that is stated")
         asked = [(one, *norm) for _, one, *norm in measured]
-        slack = float(BALL_SLACK) * len(zeros) if shape == "ball" and not calibration.rho else 0.0
+        slack = 0.0 if calibration.rho else KNorm(scale, len(zeros), shape).loss(zeros)
         costs.append(2 * POLISH_ERROR / polish + slack + sum(1 / one for _, one, _ in script.laplace))
         sums = statistic.curvature(points) if measured else ()
         logs[key] = Asked(tilts, volumes, sums, scale, shape)
@@ -151,19 +150,19 @@ class Asked:
     volumes: Floats
     sums: Sums
     scale: float
-    shape: Shape
+    shape: ShapeTag
 
     @cached_property
     def density(self) -> Floats:
         """Its logarithm at each point, for K-norm noise."""
-        return self.volumes - np.array([length(tilt, self.shape) for tilt in self.tilts]) / self.scale
+        return self.volumes - np.array([SHAPES[self.shape].norm(tilt) for tilt in self.tilts]) / self.scale
 
 
-def _list_asked(script: Script, calibration: ObjectiveNoise) -> tuple[list[Any], float, Shape]:
+def _list_asked(script: Script, calibration: ObjectiveNoise) -> tuple[list[Any], float, ShapeTag]:
     """List the vectors that noise was put on, the first without its scale, and that and its shape."""
     if calibration.rho:
         (zeros, scale), *measured = script.gaussian
-        return [zeros, *script.vectors, *measured], scale, "ball"
+        return [zeros, *script.vectors, *measured], scale, Ball.tag
     (zeros, scale, shape), *others = script.vectors
     return [zeros, *others], scale, shape
 
@@ -188,8 +187,7 @@ def _measure_moves(one: Asked, other: Asked, asked: Sequence[tuple[Any, ...]]) -
     """Measure losses of K-norm noise on the vectors of two curvatures at each point; 0 where none is measured."""
     found = np.zeros(len(one.tilts))
     for a, b, (scale, shape) in zip(one.sums, other.sums, asked, strict=False):
-        moved = np.abs(a - b)
-        found += (moved.sum(axis=1) if shape == "diamond" else moved.max(axis=1, initial=0)) / scale
+        found += np.array([SHAPES[shape].norm(each) for each in a - b]) / scale
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import binom
 
-from discreet.mechanisms.k_norm import BALL_SLACK
-from discreet.model.noise_shapes import Shape
+from discreet.noise.noise_laws import DiscreteGaussian, DiscreteLaplace
+from discreet.noise.shapes import KNorm
+from discreet.noise.star import star_length
 from discreet.verify.script import Leak, Log
 
 Floats = npt.NDArray[np.float64]
@@ -53,8 +54,7 @@ def loss(one: Log, other: Log, draws: int, *, epsilon: float, delta: float) -> f
         gaps = [_subtract_logs(paths[path], others[path], least) for path in paths]
         total += draws * max(gaps), -draws * min(gaps)
     for (u, scale, shape), (v, _, _) in zip(a.vectors, b.vectors, strict=True):
-        slack = float(BALL_SLACK) * u.size if shape == "ball" else 0.0
-        total += length(u - v, shape) / scale + slack
+        total += KNorm(scale, u.size, shape).loss(u - v)
     for (ours, scale), (theirs, _) in zip(a.stars, b.stars, strict=True):
         total += star_length([u - v for u, v in zip(ours, theirs, strict=True)]) / scale
     calls = [(np.abs(u - v), scale) for (u, scale), (v, _) in zip(a.gaussian, b.gaussian, strict=True)]
@@ -103,47 +103,11 @@ def _subtract_logs(one: float, other: float, least: float) -> float:
     return 0.0 if a == b else a - b
 
 
-def length(vector: npt.NDArray[Any], shape: Shape) -> int:
-    """Norm of a vector of whole numbers, rounded up: what noise on it costs for each part of its scale.
-
-    Example:
-        >>> [length(np.array([3, -4]), shape) for shape in ("cube", "ball", "diamond")]
-        [4, 5, 7]
-    """
-    exact = [abs(int(entry)) for entry in vector.ravel().tolist()]
-    if shape == "cube":
-        return max(exact, default=0)
-    if shape == "diamond":
-        return sum(exact)
-    squares = sum(entry * entry for entry in exact)
-    return math.isqrt(squares - 1) + 1 if squares else 0
-
-
-def star_length(moved: Sequence[Integers]) -> float:
-    """Norm of what a star's tables move by: what its noise costs for each part of its scale.
-
-    Args:
-        moved: shape (cells of the shared variables, cells of a row), for each table.
-
-    Returns:
-        Infinity where rows of one block do not move by the same sum: noise that agrees on it shows that.
-
-    Example:
-        >>> star_length([np.array([[1, 0]]), np.array([[0, 1, 0]])])  # a record is one entry of each of two tables
-        1.0
-        >>> star_length([np.array([[1, 0]]), np.array([[0, 0, 0]])])
-        inf
-    """
-    sums = [table.sum(axis=1) for table in moved]
-    if any(not np.array_equal(total, sums[0]) for total in sums):
-        return math.inf
-    return float(np.max([np.abs(table).sum(axis=1) for table in moved], axis=0).sum())
-
-
 def _measure_laplace(u: Integers, v: Integers, scale: float, shares: tuple[Fraction, ...]) -> Floats:
     """Measure the largest log ratios of the outputs for values u and v, both ways, every cell at its worst."""
     moved = np.flatnonzero(u != v).tolist()
-    total = np.full(2, sum(abs(int(u[cell] - v[cell])) for cell in moved if shares[cell] == 1) / scale)
+    law = DiscreteLaplace(scale)
+    total = np.full(2, law.loss(sum(abs(int(u[cell] - v[cell])) for cell in moved if shares[cell] == 1)))
     for cell in moved:
         if shares[cell] != 1:
             total += _measure_sampled(int(u[cell]), int(v[cell]), scale, shares[cell])
@@ -157,7 +121,7 @@ def _measure_sampled(u: int, v: int, scale: float, share: Fraction) -> tuple[flo
 
     def logs(count: int) -> Floats:
         kept = np.arange(count + 1)
-        terms = binom.logpmf(kept, count, float(share)) - np.abs(window[:, None] - kept) / scale
+        terms = binom.logpmf(kept, count, float(share)) + DiscreteLaplace(scale).log_density(window[:, None] - kept)
         return np.asarray(np.logaddexp.reduce(terms, axis=1))
 
     gaps = logs(u) - logs(v)
@@ -177,7 +141,7 @@ def _solve_epsilon(moved: tuple[tuple[float, tuple[int, ...]], ...], epsilon: fl
     """Find epsilon at delta by what moved under each scale of the noise."""
     losses, law = np.zeros(1), np.ones(1)
     for scale, steps in moved:
-        more, masses = _compute_gaussian_law(scale, steps)
+        more, masses = DiscreteGaussian(scale).losses(steps)
         losses, law = np.add.outer(losses, more).ravel(), np.multiply.outer(law, masses).ravel()
 
     def divergence(at: float) -> float:
@@ -193,17 +157,3 @@ def _solve_epsilon(moved: tuple[tuple[float, tuple[int, ...]], ...], epsilon: fl
         middle = (bottom + top) / 2
         bottom, top = (bottom, middle) if divergence(middle) <= delta else (middle, top)
     return top
-
-
-def _compute_gaussian_law(scale: float, steps: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """Compute losses, and their probabilities, of discrete Gaussian noise on entries that moved by so many steps."""
-    reach = math.ceil(12 * scale) + 2
-    mass = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * scale**2))
-    mass /= mass.sum()
-    # The loss of moving one cell by m is (2 k m + m^2) / (2 scale^2): linear in the noise k, so sums of m k suffice.
-    law, low = np.ones(1), 0
-    for m in steps:
-        spread = np.zeros(2 * reach * m + 1)
-        spread[::m] = mass
-        law, low = np.convolve(law, spread), low - reach * m
-    return (2 * (low + np.arange(len(law))) + sum(m**2 for m in steps)) / (2 * scale**2), law

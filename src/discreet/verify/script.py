@@ -19,7 +19,7 @@ from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism, Statistic
 from discreet.model.design import Normal
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.noise_shapes import Shape
+from discreet.noise.noise_laws import ShapeTag
 from discreet.releases.kinds.parameter_draws import Tempering
 
 Floats = npt.NDArray[np.float64]
@@ -87,7 +87,7 @@ class Script:
     astray: tuple[int, ...] | None = None
     laplace: list[tuple[Integers, float, tuple[Fraction, ...]]] = field(default_factory=list)
     gaussian: list[tuple[Integers, float]] = field(default_factory=list)
-    vectors: list[tuple[Integers, float, Shape]] = field(default_factory=list)
+    vectors: list[tuple[Integers, float, ShapeTag]] = field(default_factory=list)
     stars: list[tuple[tuple[Integers, ...], float]] = field(default_factory=list)
     gammas: list[tuple[int, ...]] = field(default_factory=list)
     choices: list[Floats] = field(default_factory=list)
@@ -192,7 +192,7 @@ class Script:
         self.gammas.append(shapes.shape)
         return np.random.default_rng([self.answers.noise, len(self.gammas)]).normal(size=shapes.shape)
 
-    def k_norm(self, values: Integers, scale: float, shape: Shape) -> Integers:
+    def k_norm(self, values: Integers, scale: float, shape: ShapeTag) -> Integers:
         """Log, and answer."""
         self.vectors.append((values, scale, shape))
         first = len(self.vectors) == 1 and not self.gaussian

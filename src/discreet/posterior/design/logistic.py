@@ -30,14 +30,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, log_expit
 
 from discreet.errors import InputError
-from discreet.model.noise_shapes import Shape
+from discreet.noise.noise_laws import ShapeTag
+from discreet.noise.shapes import SHAPES, KNorm
 from discreet.posterior.design.importance import Density, Evidence, weighted_draws
 from discreet.posterior.design.laws import Law, WeightedPoints, moments_of, spread
 from discreet.posterior.design.slices import draw_by_slices
@@ -100,7 +101,7 @@ class NoisyGradients:
     points: Floats
     gradients: Floats
     scale: float
-    shape: Shape
+    shape: ShapeTag
     records: float
     count_scale: float | None
 
@@ -113,7 +114,7 @@ class NoisyGradients:
             raise InputError("points must be a finite array of shape (gradients, size), the size of the law")
         if told.shape != at.shape or not np.all(np.isfinite(told)):
             raise InputError(f"gradients must be a finite array of shape {at.shape}, one gradient for each point")
-        if self.shape not in get_args(Shape):
+        if self.shape not in SHAPES:
             raise InputError(f"the shape of the noise must be 'cube', 'ball' or 'diamond', got {self.shape!r}")
         positive(scale=self.scale)
         if self.count_scale is None:
@@ -186,43 +187,11 @@ def logistic_draws(
     return LogisticDraws(weights, "slices", mixing)
 
 
-def noise_variance(size: int, scale: float, shape: Shape) -> tuple[float, float]:
-    """The gamma law of the variance, given which noise is taken to be normal in each coordinate: shape and scale.
-
-    Args:
-        size: d, coordinates of a gradient.
-        scale: s of the noise.
-        shape: of the noise.
-
-    Returns:
-        Shape, and scale in the unit of the noise squared.
-
-    Source:
-        Ball: the multivariate Laplace law as a mixture (Gomez, Gomez-Villegas and Marin, 1998, with exponent 1/2).
-        Cube: its noise is G U with G ~ Gamma(d + 1, s) and U uniform on [-1, 1]^d (Hardt and Talwar, 2010), so
-        E |b|^2 = E G^2 d / 3 and E |b|^4 = E G^4 (d / 5 + d (d - 1) / 9); a mixture has d E V and d (d + 2) E V^2.
-        Diamond: independent Laplace noise has E |b|^2 = 2 d s^2 and E |b|^4 = (20 d + 4 d^2) s^4, matched likewise.
-
-    Example:
-        >>> noise_variance(1, 2.0, "ball")  # Laplace noise: a normal law whose variance is exponential
-        (1.0, 8.0)
-    """
-    d = size
-    if shape == "ball":
-        return (d + 1) / 2, 2 * scale**2
-    if shape == "diamond":
-        return (d + 2) / 3, 6 / (d + 2) * scale**2
-    mean = (d + 1) * (d + 2) / 3
-    square = (d + 1) * (d + 3) * (d + 4) * (1 / 5 + (d - 1) / 9)
-    order = mean**2 / (square - mean**2)
-    return order, mean / order * scale**2
-
-
 # ---------------------------------------------------------------------------------------------- evidence
 
 
 @dataclass(frozen=True)
-class NoiseLaw:
+class GammaVariances:
     """Gamma laws of the variances of noise.
 
     Args:
@@ -270,13 +239,13 @@ def gradient_evidence(told: NoisyGradients, law: Law) -> Evidence:
         Latents are the logarithm of each noise's variance, less that of its mean, and where the number of records has
         noise, how far off it is in scales of that noise.
     """
-    order, unit = noise_variance(law.size, told.scale, told.shape)
-    return normal_sums(
-        told.points, told.gradients, law, NoiseLaw(order, unit, len(told.points)), told.records, told.count_scale
-    )
+    noise = GammaVariances(*KNorm(told.scale, law.size, told.shape).mixture, len(told.points))
+    return normal_sums(told.points, told.gradients, law, noise, told.records, told.count_scale)
 
 
-def normal_sums(at: Floats, told: Floats, law: Law, noise: NoiseLaw, counted: float, scale: float | None) -> Evidence:
+def normal_sums(
+    at: Floats, told: Floats, law: Law, noise: GammaVariances, counted: float, scale: float | None
+) -> Evidence:
     """Gradients that are jointly normal over the draw of the records, given the variances of their noise.
 
     Args:

@@ -97,7 +97,7 @@ def _build_model(
         np.concatenate([part.released.ravel() for part in parts]).astype(np.float64),
         np.repeat([part.scale for part in parts], each).astype(np.float64),
         np.repeat([part.within or 0.0 for part in parts], each).astype(np.float64),
-        np.repeat([part.gaussian for part in parts], each),
+        np.repeat([part.power == 2 for part in parts], each),
         *_list_ties(parts, _lay_out(each)),
         np.array([name in members for name in order]),
         np.array([part.owner for part in parts], np.int64),
@@ -293,7 +293,7 @@ class _Task:
             for owner, releases in enumerate(evidence.data_sets)
             for index, release in enumerate(releases)
             for part in measurements([release])
-            if part.scale is not None
+            if part.noise is not None
         ]
         model = _build_model(network, parts, members, [number is not None for number in evidence.records])
         alpha = _join_tables(network, prior.alpha, members, 1.0)

@@ -32,7 +32,7 @@ class Sums:
         weights: what a record in each cell adds to each statistic, sparse: (cell, statistic, amount).
         scale: of the noise; of rounding that of the law beyond.
         within: how far rounding moves a statistic; None of other noise.
-        gaussian: its law.
+        power: of the distance in the exponent of its law, 1 or 2.
         shared: variables that the tables of its star share; none where its noise is independent.
         star: what tells its star from others.
     """
@@ -43,7 +43,7 @@ class Sums:
     weights: Sequence[tuple[int, int, float]]
     scale: float
     within: float | None
-    gaussian: bool
+    power: int
     shared: Scope = ()
     star: Hashable = None
 
@@ -60,7 +60,7 @@ def crossing_nats(parts: Iterable[Measurement]) -> float:
         >>> crossing_nats([])  # nothing was rounded
         1.5
     """
-    count = sum(part.values.size for part in parts if part.noise == "rounded")
+    count = sum(part.values.size for part in parts if part.noise is not None and part.noise.reach is not None)
     return max(2 * math.atanh(INSIDE_SHARE ** (1 / max(count, 1))), LEAST_NATS)
 
 
@@ -71,12 +71,13 @@ def read_sums(
 
     Args:
         network: for the sizes.
-        part: of the evidence.
+        part: of the evidence, with noise.
         place: positions of its data set, and of its release in it.
         members: probabilities of the memberships that were noted before; changed.
         nats: of `crossing_nats`.
     """
-    weights, scope = _list_weights(network, part), part.scope
+    weights, scope, law = _list_weights(network, part), part.scope, part.noise
+    assert law is not None
     if part.sampling is not None:
         member = f"member {len(members)}"
         while member in network.schema:
@@ -84,9 +85,8 @@ def read_sums(
         members[member] = part.sampling
         # The membership is the last axis: 0 is out of the sample.
         scope, weights = (*scope, member), [(2 * cell + 1, statistic, amount) for cell, statistic, amount in weights]
-    gaussian, rounded = part.noise in ("gaussian", "discrete_gaussian"), part.noise == "rounded"
-    scale = float(np.median([abs(amount) for *_, amount in weights])) / nats if rounded else part.scale or 0.0
-    found = Sums(scope, place[0], part.values, weights, scale, part.reach if rounded else None, gaussian)
+    scale = law.scale if law.reach is None else float(np.median([abs(amount) for *_, amount in weights])) / nats
+    found = Sums(scope, place[0], part.values, weights, scale, law.reach, law.power)
     if part.star is None:
         return found
     if part.sampling is not None:

@@ -5,23 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import assert_never
 
 import numpy as np
 
 from discreet.inference.interactions import Blur, contrast_matrices, positions, transformed
 from discreet.model.network import Network
 from discreet.model.schema import Scope
+from discreet.noise.noise_laws import NoiseLaw
 from discreet.posterior.evidence import blur, number_of_records
 from discreet.posterior.pooled.weighted import MOST_WEIGHTED
-from discreet.releases.measurement import KNOWN_VARIANCE, CellNoise, Measurement, NoiseLaw, Star, noise_variance
-from discreet.theory.stars import simulated_star
-from discreet.util.arrays import Floats, margin, of_rows
+from discreet.releases.measurement import Measurement
+from discreet.util.arrays import Floats, margin
 
 MOST_POOLED = 17
 """Variables of a table: a draw of a binary family of 15 takes a tenth of a second under a Dirichlet prior."""
-Law = tuple[NoiseLaw | Star, float]
-"""The law of a table's noise, and its scale."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,15 +35,7 @@ class Measured:
     network: Network
     tables: Mapping[Scope, Floats]
     blurs: Mapping[Scope, tuple[Blur, ...]]
-    laws: Mapping[Scope, Law]
-
-    @staticmethod
-    def independent(
-        network: Network, tables: Mapping[Scope, Floats], scales: Mapping[Scope, float], noise: CellNoise
-    ) -> Measured:
-        """Tables with independent noise of one law in every cell."""
-        blurs = {scope: (Blur(max(noise_variance(noise, scale), KNOWN_VARIANCE)),) for scope, scale in scales.items()}
-        return Measured(network, tables, blurs, {scope: (noise, scale) for scope, scale in scales.items()})
+    laws: Mapping[Scope, NoiseLaw]
 
     def variance(self, scope: Scope, subset: Scope) -> float:
         """Variance of independent errors in cells that would disturb an interaction as much as the noise does."""
@@ -63,32 +52,11 @@ class Measured:
         )
 
     def _draw_noise(self, scope: Scope, shape: tuple[int, ...], rng: np.random.Generator) -> dict[Scope, Floats]:
-        """Draw the noise of a table and its star; Gaussian noise is rounded, close enough for a simulation."""
-        law, scale = self.laws.get(scope, (None, 0.0))
-        match law:
-            case None:
-                return {scope: self._draw_normal_noise(scope, shape, rng)}
-            case "discrete_laplace":
-                success = -math.expm1(-1 / scale)
-                found = rng.geometric(success, shape) - rng.geometric(success, shape)
-                return {scope: np.asarray(found, np.float64)}
-            case "discrete_gaussian":
-                return {scope: np.asarray(np.rint(rng.normal(0, scale, shape)))}
-            case "laplace":
-                return {scope: rng.laplace(0, scale, shape)}
-            case "gaussian":
-                return {scope: rng.normal(0, scale, shape)}
-            case "rounded":
-                most = math.floor(scale / 2)
-                return {scope: rng.integers(-most, most + 1, shape).astype(np.float64)}
-            case Star():
-                blocks = (self.network.cells(law.shared), shape[-1])
-                rows = simulated_star(law.lengths, scale, blocks, rng)
-                return {
-                    each: of_rows(np.moveaxis(row, 0, 1), each, law.shared, self._list_sizes(each))
-                    for each, row in zip(law.scopes, rows, strict=True)
-                }
-        assert_never(law)
+        """Draw the noise of a table and its star."""
+        if scope not in self.laws:
+            return {scope: self._draw_normal_noise(scope, shape, rng)}
+        sizes = {variable.name: variable.size for variable in self.network.variables}
+        return self.laws[scope].simulate_tables(scope, shape, sizes, rng)
 
     def _draw_normal_noise(self, scope: Scope, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         """Errors of each interaction's variance."""
@@ -96,10 +64,6 @@ class Measured:
         for subset, part in positions(scope):
             coordinates[part] *= math.sqrt(self.variance(scope, subset))
         return transformed(coordinates, contrast_matrices(shape[:-1]), back=True)
-
-    def _list_sizes(self, scope: Scope) -> list[int]:
-        """States of the variables of a table."""
-        return [self.network.schema[name].size for name in scope]
 
 
 def read_tables(network: Network, parts: Sequence[Measurement]) -> Measured:
@@ -115,11 +79,11 @@ def read_tables(network: Network, parts: Sequence[Measurement]) -> Measured:
     """
     number, _ = number_of_records([part for part in parts if part.sampling is None] or parts)
     told: dict[Scope, list[tuple[Floats, Blur]]] = {}
-    laws = dict[Scope, Law]()
+    laws = dict[Scope, NoiseLaw]()
     for part in parts:
         scope, table, noise = network.ordered(part.scope), in_order(network, part), blur(part)
         if part.sampling is None:
-            laws[scope] = (part.star or part.noise, part.scale or 0.0)
+            laws |= {} if part.noise is None else {scope: part.noise}
         else:
             table, noise = _scale_sample(table, noise, part.sampling, number)
         told.setdefault(scope, []).append((table, noise))
@@ -139,10 +103,9 @@ def _scale_sample(table: Floats, noise: Blur, share: float, number: float) -> tu
     return table / share, Blur(rows, noise.shared, inside)
 
 
-def _leave_out_cut_stars(laws: Mapping[Scope, Law]) -> dict[Scope, Law]:
+def _leave_out_cut_stars(laws: Mapping[Scope, NoiseLaw]) -> dict[Scope, NoiseLaw]:
     """Leave out stars that lack a table: one is made again as a whole, or else as tables with noise of their own."""
-    whole = {scope for scope, (law, _) in laws.items() if not isinstance(law, Star) or laws.keys() >= set(law.scopes)}
-    return {scope: laws[scope] for scope in laws if scope in whole}
+    return {scope: law for scope, law in laws.items() if laws.keys() >= set(law.tied)}
 
 
 def _average_tables(scope: Scope, told: Sequence[tuple[Floats, Blur]]) -> Floats:

@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.inference.interactions import contrast_matrices
+from discreet.noise.noise_laws import KNOWN_VARIANCE
 from discreet.posterior.pooled.raking import by_child, counts_of, goal, rake_to
-from discreet.releases.measurement import KNOWN_VARIANCE
 from discreet.util.arrays import Floats, Ints
 
 DEPENDENCES: npt.NDArray[np.float64] = np.array([0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64])

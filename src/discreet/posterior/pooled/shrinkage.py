@@ -56,6 +56,7 @@ from scipy.special import gammaln
 
 from discreet.inference.interactions import contrast_matrices, transformed
 from discreet.model.dirichlet import dirichlet_draws
+from discreet.noise.noise_laws import KNOWN_VARIANCE
 from discreet.posterior.pooled.cell_weights import (
     BACK_OFF_CONCENTRATIONS,
     COMPONENTS,
@@ -69,7 +70,6 @@ from discreet.posterior.pooled.cell_weights import (
 from discreet.posterior.pooled.raking import Goal, counts_of, rake_cells, rake_to
 from discreet.posterior.pooled.row_means import RowMeans
 from discreet.posterior.pooled.splits import draw_normals, split_pairs
-from discreet.releases.measurement import KNOWN_VARIANCE
 from discreet.util.arrays import Floats, Ints
 
 Array = npt.NDArray[np.floating]

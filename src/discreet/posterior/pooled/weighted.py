@@ -26,7 +26,8 @@ import numpy.typing as npt
 from discreet.inference.interactions import contrast_matrices, positions, subsets, transformed
 from discreet.model.network import Network
 from discreet.model.schema import Scope
-from discreet.releases.measurement import KNOWN_VARIANCE, Measurement
+from discreet.noise.noise_laws import KNOWN_VARIANCE
+from discreet.releases.measurement import Measurement
 from discreet.util.arrays import Floats
 
 MOST_WEIGHTED = 2048

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from typing import Literal
 
 import numpy as np
 
 from discreet.errors import InputError, listed, require
 from discreet.model.network import Network
 from discreet.model.schema import Scope
+from discreet.noise.noise_laws import CELL_LAWS, NO_NOISE, CellLaw, DiscreteLaplace, GaussianTag
 from discreet.releases.codec import Integer, Positive, Scoped, Whole, all_positive, kind
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise
-from discreet.releases.measurement import NO_NOISE, CellNoise, Measurement, Released
+from discreet.releases.measurement import Measurement, Released
 from discreet.util.arrays import Array, freeze
 
 
@@ -96,12 +96,12 @@ class AuditNoise:
         require(self.total_epsilon is None or self.total_epsilon > 0, "a noisy total costs more than 0")
         require(self.records is None or self.total_scale is None, "a public number of records needs no noisy total")
 
-    def for_pairs(self, chosen: int, *, gaussian: bool) -> Fraction:
+    def for_pairs(self, chosen: int, law: type[CellLaw]) -> Fraction:
         """Budget of all pairs' tables together, where so many were chosen: choosing any costs its whole part.
 
         Args:
             chosen: pairs.
-            gaussian: whether their noise is.
+            law: of their noise.
 
         Returns:
             Epsilon of Laplace noise, rho of Gaussian noise.
@@ -109,7 +109,7 @@ class AuditNoise:
         Raises:
             InputError: Gaussian noise that this calibration does not know.
         """
-        if gaussian:
+        if law.concentrated:
             loss = self.rho_chosen if chosen else self.rho
             require(loss is not None, "this calibration knows no Gaussian noise on pairs")
             assert loss is not None
@@ -180,7 +180,7 @@ class AuditedTables(Released):
     scale: Positive | None
     chosen: Integer
     total: Integer | None
-    noise: Literal["discrete_gaussian"] | None = None
+    noise: GaussianTag | None = None
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
@@ -196,15 +196,16 @@ class AuditedTables(Released):
         require(0 <= self.chosen <= len(self.pairs), "no more pairs can be chosen than there are")
 
     @property
-    def law(self) -> CellNoise:
+    def law(self) -> type[CellLaw]:
         """Law of the noise on pairs."""
-        return self.noise or "discrete_laplace"
+        return CELL_LAWS[self.noise] if self.noise else DiscreteLaplace
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
         """See `Released`."""
+        noise = None if self.scale is None else self.law(self.scale)
         second = (
-            Measurement(scope, table, self.scale, self.law, audit="chosen" if place < self.chosen else "random")
+            Measurement(scope, table, noise, audit="chosen" if place < self.chosen else "random")
             for place, (scope, table) in enumerate(self.pairs.items())
         )
         return (*self.first.measurements, *second)
@@ -226,11 +227,10 @@ class AuditedTables(Released):
         if not isinstance(calibration, AuditNoise):
             return False
         first = self.first.agrees(calibration.plan if self.pairs else calibration.alone)
-        gaussian = self.noise is not None
-        if gaussian and calibration.rho is None:
+        if self.law.concentrated and calibration.rho is None:
             return False
-        each = calibration.for_pairs(self.chosen, gaussian=gaussian) / max(len(self.pairs), 1)
-        spent = self.scale and (2 * self.scale**2 * each if gaussian else self.scale * each)
+        each = calibration.for_pairs(self.chosen, self.law) / max(len(self.pairs), 1)
+        spent = self.scale and self.law(self.scale).sensitivity_at(each)
         scale = spent is None or math.isclose(spent, calibration.sensitivity, rel_tol=1e-9)
         # Of the plan that was not taken only what it must hold for this network.
         plans = (calibration.plan, calibration.alone)

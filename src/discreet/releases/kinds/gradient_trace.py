@@ -10,13 +10,14 @@ import numpy as np
 from discreet.errors import require
 from discreet.model.design import GRID_STEPS, Design
 from discreet.model.response import response_of
+from discreet.noise.noise_laws import DiscreteGaussian, ShapeTag
+from discreet.noise.shapes import VectorLaw, vector_law
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Flag, Integers, Matrix, Numbers, Positive, Whole, all_positive, kind
 from discreet.releases.kinds.noisy_sums import (
     NoisyTotal,
     VectorNoise,
     all_drawn,
-    k_norm_variance,
     total_line,
     total_scale,
 )
@@ -214,7 +215,11 @@ class GradientTrace(Released):
     @property
     def variance(self) -> float:
         """Variance of the noise on one number of a gradient."""
-        return self.scale**2 if self.normal else k_norm_variance(self.design.weights, self.scale, self.design.shape)
+        return self._find_law(self.design.shape, self.scale, self.design.weights).raw_variance
+
+    def _find_law(self, shape: ShapeTag, scale: float, size: int) -> VectorLaw:
+        """Find the law of the noise on a vector for which K-norm noise has such a shape."""
+        return vector_law(DiscreteGaussian.tag if self.normal else shape, scale, size)
 
     def curvature_variances(self, unit: float) -> tuple[float, ...]:
         """Variance of the noise on one sum of each vector of the curvature.
@@ -227,11 +232,7 @@ class GradientTrace(Released):
         """
         assert self.curvature is not None
         return tuple(
-            0.0
-            if scale is None
-            else (scale / GRID_STEPS * unit) ** 2
-            if self.normal
-            else k_norm_variance(part.size, scale / GRID_STEPS * unit, part.shape)
+            0.0 if scale is None else self._find_law(part.shape, scale / GRID_STEPS * unit, part.size).raw_variance
             for part, scale in zip(self.design.curvature, self.curvature.scales, strict=True)
         )
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
 
 import numpy as np
 
 from discreet.errors import InputError, listed, require
 from discreet.model.network import Network
 from discreet.model.schema import Scope
+from discreet.noise.noise_laws import NO_NOISE, DiscreteLaplace, LaplaceTag
 from discreet.releases.codec import Count, Flag, Positive, Scoped, Whole, all_positive, kind
-from discreet.releases.measurement import NO_NOISE, Measurement, Released, Reported
+from discreet.releases.measurement import Measurement, Released, Reported
 from discreet.util.arrays import Array, freeze
 
 
@@ -87,9 +87,9 @@ class NoisyCoefficients(Released):
     noisy_total: Flag
 
     @property
-    def noise(self) -> Literal["discrete_laplace"]:
+    def noise(self) -> LaplaceTag:
         """The law of the noise."""
-        return "discrete_laplace"
+        return DiscreteLaplace.tag
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
@@ -115,7 +115,9 @@ class NoisyCoefficients(Released):
         for subset, array in self.components.items():
             values = array if subset else array - self.shift
             noisy = bool(subset) or self.noisy_total
-            found.append(Measurement(subset, np.asarray(values), self.scale if noisy else None, contrasts=True))
+            found.append(
+                Measurement(subset, np.asarray(values), DiscreteLaplace(self.scale) if noisy else None, contrasts=True)
+            )
         return tuple(found)
 
     def summary(self, calibration: object) -> str:

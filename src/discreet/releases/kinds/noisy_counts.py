@@ -15,8 +15,9 @@ import numpy as np
 from discreet.errors import InputError, require, shown
 from discreet.model.network import Network
 from discreet.model.schema import Scope
+from discreet.noise.noise_laws import CELL_LAWS, NO_NOISE, CellLaw, CellTag, DiscreteGaussian, DiscreteLaplace
 from discreet.releases.codec import CountTables, Positive, Whole, all_positive, kind
-from discreet.releases.measurement import NO_NOISE, CellNoise, Measurement, Released, Reported, spread
+from discreet.releases.measurement import Measurement, Released, Reported, spread
 from discreet.util.arrays import Array, freeze, margin
 
 
@@ -94,7 +95,12 @@ class CountedTables(Released):
     network: Network
     tables: Mapping[Any, Array]
     scales: Mapping[Any, float]
-    noise: CellNoise
+    noise: CellTag
+
+    @property
+    def law(self) -> type[CellLaw]:
+        """Law of the noise; each table has a scale of its own."""
+        return CELL_LAWS[self.noise]
 
     @abstractmethod
     def scope(self, name: Any) -> Scope:
@@ -104,7 +110,7 @@ class CountedTables(Released):
     def measurements(self) -> tuple[Measurement, ...]:
         """See `Released`."""
         return tuple(
-            Measurement(self.scope(name), table, self.scales[name], self.noise) for name, table in self.tables.items()
+            Measurement(self.scope(name), table, self.law(self.scales[name])) for name, table in self.tables.items()
         )
 
     @cached_property
@@ -170,7 +176,7 @@ class NoisyCounts(CountedTables):
     network: Network
     tables: CountTables
     scales: Mapping[str, Positive]
-    noise: CellNoise = "discrete_laplace"
+    noise: CellTag = DiscreteLaplace.tag
 
     def __post_init__(self) -> None:
         """Freeze, then refuse what inference could not read."""
@@ -196,16 +202,15 @@ class NoisyCounts(CountedTables):
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""
-        if self.noise == "discrete_gaussian":
-            return f"noise in every cell: discrete Gaussian of scale {max(self.scales.values()):.4g} records"
-        return f"noise in every cell of the tables: discrete Laplace of scale {spread(self.scales.values())} records"
+        where = "" if self.law.concentrated else " of the tables"
+        return f"noise in every cell{where}: {self.law.name} of scale {spread(self.scales.values())} records"
 
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""
         match calibration:
             case TableNoise():
-                return self.noise == "discrete_laplace" and dict(self.scales) == dict(calibration.scales)
+                return self.law is DiscreteLaplace and dict(self.scales) == dict(calibration.scales)
             case GaussianNoise():
-                return self.noise == "discrete_gaussian" and set(self.scales.values()) == {calibration.scale}
+                return self.law is DiscreteGaussian and set(self.scales.values()) == {calibration.scale}
             case _:
                 return False

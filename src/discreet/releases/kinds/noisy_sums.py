@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
 
 import numpy as np
 
 from discreet.errors import require
 from discreet.model.design import GRID_STEPS, Design
-from discreet.model.noise_shapes import Shape
+from discreet.noise.noise_laws import GroupedTag
+from discreet.noise.shapes import Cube, KNorm, vector_law
 from discreet.privacy.guarantee import Relation
 from discreet.releases.codec import Flag, Integer, Integers, Positive, Whole, all_positive, kind
 from discreet.releases.measurement import Released, Reported
@@ -21,19 +21,6 @@ from discreet.util.arrays import Floats, freeze
 def all_drawn(*scales: float | None) -> bool:
     """Whether noise on whole numbers of 64 bits can have these scales, where there are any."""
     return all(scale is None or 1e-9 <= scale <= 2.0**63 for scale in scales)
-
-
-def k_norm_variance(size: int, scale: float, shape: Shape) -> float:
-    """Variance of one of so many coordinates of K-norm noise, density `exp(-||x|| / scale)`.
-
-    The radius is Gamma(size + 1), or Gamma(size) for the ball; a coordinate of a point in the unit cube has the mean
-    square 1/3, on the unit sphere 1 / size. Coordinates of a diamond are independent Laplace variates.
-
-    Example:
-        >>> k_norm_variance(3, 1.0, "diamond"), k_norm_variance(3, 1.0, "ball")
-        (2.0, 4.0)
-    """
-    return scale**2 * {"cube": (size + 1) * (size + 2) / 3, "ball": size + 1, "diamond": 2}[shape]
 
 
 @kind("vector_noise")
@@ -189,7 +176,7 @@ class NoisyMoments(SummedProducts):
     @property
     def variances(self) -> Floats:
         """Variance of the noise in each of `sums`."""
-        return np.full(len(self.values), k_norm_variance(len(self.values), self.sums_scale, "cube"))
+        return np.full(len(self.values), KNorm(self.sums_scale, len(self.values), Cube.tag).raw_variance)
 
     def per_unit(self, steps: int) -> NoisyMoments:
         """See `Released`."""
@@ -214,7 +201,6 @@ class NoisyMoments(SummedProducts):
 GROUPS = ("target", "features", "pairs")
 """Groups of second moments, each with noise of its own: the number of records and the target's own sums; those of each
 feature alone, and with the target; and products of two features."""
-GroupedLaw = Literal["cube", "discrete_gaussian"]
 
 
 def groups_of(design: Design, *, noisy_total: bool) -> Integers:
@@ -250,7 +236,7 @@ class GroupNoise(Reported):
         InputError: a number is not positive and finite, or not one scale for each group.
     """
 
-    noise: GroupedLaw
+    noise: GroupedTag
     sensitivity: Whole
     scales: tuple[Positive | None, ...]
     rho: Fraction | None
@@ -262,7 +248,8 @@ class GroupNoise(Reported):
         require(self.sensitivity > 0 and self.reported > 0, "a calibration needs a sensitivity and a loss")
         require(len(self.scales) == len(GROUPS), f"moments have {len(GROUPS)} groups, each with a noise scale")
         require(all_positive(*self.scales), "a calibration needs positive, finite noise scales")
-        require((self.rho is not None) == (self.noise == "discrete_gaussian"), "Gaussian noise has a loss rho")
+        concentrated = vector_law(self.noise, 1.0, 1).concentrated
+        require((self.rho is not None) == concentrated, "Gaussian noise has a loss rho")
 
 
 @kind("grouped_moments", order=("noise", "scales", "noisy_total", "values"))
@@ -292,7 +279,7 @@ class GroupedMoments(SummedProducts):
 
     design: Design
     values: Integers
-    noise: GroupedLaw
+    noise: GroupedTag
     scales: tuple[Positive | None, ...]
     noisy_total: Flag
 
@@ -316,13 +303,9 @@ class GroupedMoments(SummedProducts):
     @property
     def variances(self) -> Floats:
         """Variance of the noise in each of `sums`."""
-        sizes = np.bincount(self.groups, minlength=len(GROUPS))
+        sizes = np.bincount(self.groups, minlength=len(GROUPS)).tolist()
         each = [
-            0.0
-            if scale is None
-            else k_norm_variance(int(size), scale / GRID_STEPS**2, "cube")
-            if self.noise == "cube"
-            else (scale / GRID_STEPS**2) ** 2
+            0.0 if scale is None else vector_law(self.noise, scale / GRID_STEPS**2, size).raw_variance
             for size, scale in zip(sizes, self.scales, strict=True)
         ]
         return np.array(each)[self.groups]
@@ -335,7 +318,7 @@ class GroupedMoments(SummedProducts):
     def summary(self, calibration: object) -> str:
         """See `Released`."""
         off = np.sqrt(self.variances)
-        noise = "cube" if self.noise == "cube" else "discrete Gaussian"
+        noise = vector_law(self.noise, 1.0, 1).name
         each = [f"{np.mean(off[self.groups == group]):.4g} ({GROUPS[group]})" for group in np.unique(self.groups)]
         return f"{noise} noise on {len(self.values):,} sums of products, each off by about {', '.join(each)}"
 

@@ -13,9 +13,11 @@ from discreet.display.text_tables import with_noun
 from discreet.errors import listed, require, shown
 from discreet.model.network import Network
 from discreet.model.schema import Scope
+from discreet.noise.noise_laws import CELL_LAWS, NO_NOISE, CellLaw, CellTag
+from discreet.noise.star import Star
 from discreet.releases.codec import Positive, Scoped, Whole, all_positive, kind
 from discreet.releases.kinds.noisy_counts import CountedTables
-from discreet.releases.measurement import NO_NOISE, CellNoise, Measurement, Star, spread
+from discreet.releases.measurement import Measurement, spread
 from discreet.util.arrays import Array, freeze, margin
 from discreet.util.limits import STAR_DIMENSIONS
 
@@ -42,7 +44,7 @@ class PlannedNoise:
             as is measured together, after least squares over all tables; by the normal approximation, which the
             release's noise alone enters.
         stars: number of the star, from 1, of each table that is in one: its tables share variables, and noise that
-            agrees on them (`discreet.mechanisms.star_noise`).
+            agrees on them (`discreet.noise.star_noise`).
 
     Raises:
         InputError: no such noise, a number is not positive and finite, or a star of one table, without shared
@@ -59,7 +61,7 @@ class PlannedNoise:
         (Fraction(1, 1), (('rain',), ('wet',)))
     """
 
-    noise: CellNoise
+    noise: CellTag
     sensitivity: Whole
     budgets: Mapping[Scope, Fraction]
     scales: Mapping[Scope, Positive]
@@ -70,8 +72,7 @@ class PlannedNoise:
     def __post_init__(self) -> None:
         """Freeze, then refuse what is no calibration."""
         freeze(self, budgets=self.budgets, scales=self.scales, expected=self.expected, stars=self.stars)
-        known = self.noise in ("discrete_laplace", "discrete_gaussian")
-        require(known, "a calibration needs Laplace or Gaussian noise")
+        require(self.noise in CELL_LAWS, "a calibration needs Laplace or Gaussian noise")
         require(
             self.sensitivity > 0 and self.reported > 0, "a calibration needs a sensitivity and a report greater than 0"
         )
@@ -81,9 +82,14 @@ class PlannedNoise:
             "a calibration needs one positive, finite noise scale for each budget",
         )
         require(all_positive(*self.expected.values()), "a calibration needs positive, finite expected errors")
-        _require_stars(self.stars, self.scales, self.noise)
+        _require_stars(self.stars, self.scales, self.law)
         for scopes in star_scopes(self.stars):
             require(len({self.budgets[scope] for scope in scopes}) == 1, "the tables of a star share one budget")
+
+    @property
+    def law(self) -> type[CellLaw]:
+        """Law of the noise; each table has a scale of its own."""
+        return CELL_LAWS[self.noise]
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
@@ -93,7 +99,7 @@ class PlannedNoise:
     @property
     def total(self) -> Fraction:
         """Epsilon of all tables together, for Gaussian noise at the guarantee's delta."""
-        if self.noise == "discrete_gaussian":
+        if self.law.concentrated:
             return self.reported
         alone = [budget for scope, budget in self.budgets.items() if scope not in self.stars]
         stars = [self.budgets[scopes[0]] for scopes in star_scopes(self.stars)]
@@ -137,7 +143,7 @@ class NoisyTables(CountedTables):
     network: Network
     tables: Mapping[Scope, Array]
     scales: Mapping[Scope, Positive]
-    noise: CellNoise
+    noise: CellTag
     stars: Mapping[Scope, Whole] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -156,7 +162,7 @@ class NoisyTables(CountedTables):
         held = set[str]().union(*self.tables)
         for node in self.network.nodes:
             require(node in held, f"noisy tables need one that holds {shown(node)}")
-        _require_stars(self.stars, self.scales, self.noise)
+        _require_stars(self.stars, self.scales, self.law)
         self._require_agreement()
 
     def _require_agreement(self) -> None:
@@ -175,7 +181,8 @@ class NoisyTables(CountedTables):
         for scopes in star_scopes(self.stars):
             shared = tuple(name for name in scopes[0] if all(name in scope for scope in scopes))
             cells = self.network.cells(shared)
-            found.append(Star(scopes, shared, tuple(self.tables[scope].size // cells for scope in scopes)))
+            lengths = tuple(self.tables[scope].size // cells for scope in scopes)
+            found.append(Star(self.scales[scopes[0]], scopes, shared, lengths))
         return found
 
     @property
@@ -183,7 +190,7 @@ class NoisyTables(CountedTables):
         """See `Released`."""
         star = {scope: star for star in self._stars for scope in star.scopes}
         return tuple(
-            Measurement(scope, table, self.scales[scope], self.noise, star=star.get(scope))
+            Measurement(scope, table, star.get(scope) or self.law(self.scales[scope]))
             for scope, table in self.tables.items()
         )
 
@@ -198,12 +205,11 @@ class NoisyTables(CountedTables):
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""
-        kind = "Laplace" if self.noise == "discrete_laplace" else "Gaussian"
         number = len(set(self.stars.values()))
         agreeing = f", {len(self.stars)} of them in {number} star{'s' * (number > 1)} whose noise agrees"
         line = (
             f"noise in every cell of {with_noun(len(self.scales), 'table')}{agreeing * bool(number)}: "
-            f"discrete {kind} of scale {spread(self.scales.values())}"
+            f"{self.law.name} of scale {spread(self.scales.values())}"
         )
         off = spread(calibration.expected.values()) if isinstance(calibration, PlannedNoise) else "?"
         line += f" records; after least squares the cells of a family are off by {off} records on average"
@@ -273,10 +279,10 @@ def _sort_scopes(scopes: Iterable[Scope], nodes: Sequence[str]) -> list[Scope]:
     return sorted(places, key=places.__getitem__)
 
 
-def _require_stars(stars: Mapping[Scope, int], scales: Mapping[Scope, float], noise: CellNoise) -> None:
+def _require_stars(stars: Mapping[Scope, int], scales: Mapping[Scope, float], law: type[CellLaw]) -> None:
     """Refuse stars that are none."""
     require(stars.keys() <= scales.keys(), "a star needs tables that were measured")
-    require(not stars or noise == "discrete_laplace", "Gaussian noise has no stars")
+    require(not stars or not law.concentrated, "Gaussian noise has no stars")
     for scopes in star_scopes(stars):
         require(len(scopes) > 1, "a star needs two tables")
         require(bool(set(scopes[0]).intersection(*scopes)), "the tables of a star share a variable")

@@ -5,29 +5,26 @@ Nothing is rounded and no distribution function is inverted; every loop ends wit
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import accumulate
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from discreet.noise.noise_laws import IntegerNoise
 from discreet.util.arrays import Ints
 
 Entropy = Callable[[int], bytes]
 """As many independent, uniform bytes as are asked for, such as `os.urandom`."""
 
 
-class IntegerNoise(Protocol):
-    """What the samplers need: independent noise on every entry, as in `noise.Noise`."""
-
-    def discrete_laplace(self, values: Ints, scale: float) -> Ints:
-        """Add `P(k) ~ exp(-|k| / scale)`."""
-
-    def discrete_gaussian(self, values: Ints, scale: float) -> Ints:
-        """Add `P(k) ~ exp(-k^2 / (2 scale^2))`."""
+def float_above(exact: Fraction) -> float:
+    """The smallest float that is no less than a number, or the next one."""
+    found = float(exact)
+    return found if Fraction(found) >= exact else math.nextafter(found, math.inf)
 
 
 def geometric(noise: IntegerNoise, number: int, scale: float) -> Ints:

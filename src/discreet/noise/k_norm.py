@@ -28,8 +28,9 @@ from fractions import Fraction
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.mechanisms.exact_draws import Entropy, IntegerNoise, coin, geometric, words
-from discreet.model.noise_shapes import Shape
+from discreet.noise.exact_draws import Entropy, coin, float_above, geometric, words
+from discreet.noise.noise_laws import IntegerNoise, ShapeTag
+from discreet.noise.shapes import SHAPES, Ball, Cube, Diamond
 from discreet.util.arrays import Ints
 
 COORDINATES_PER_SCALE = 8
@@ -37,11 +38,9 @@ COORDINATES_PER_SCALE = 8
 REACH_LIMIT = 2.0**52
 """Largest (d + 1) scale: beyond 2^62 the radius, of about d scales, would have to be 1,000 times as large, which has a
 probability below exp(-1000)."""
-BALL_SLACK = Fraction(1, 2**100)
-"""Loss beyond L / scale, for each coordinate of a ball: standard deviations are floats (`_draw_ball`)."""
 
 
-def k_norm_scale(sensitivity: int, epsilon: Fraction, dimension: int, shape: Shape) -> tuple[float, Fraction]:
+def k_norm_scale(sensitivity: int, epsilon: Fraction, dimension: int, shape: ShapeTag) -> tuple[float, Fraction]:
     """The smallest scale of K-norm noise that keeps a budget.
 
     Args:
@@ -75,7 +74,7 @@ def k_norm_scale(sensitivity: int, epsilon: Fraction, dimension: int, shape: Sha
         raise InputError(f"an epsilon of {epsilon}: expected a number greater than 0")
     _require_shape(dimension, shape)
     # Three times: a vector may be doubled with its noise, and rounding up does not take that beyond what can be drawn.
-    if 3 * sensitivity * _count_scales(dimension, shape) > int(REACH_LIMIT) * epsilon:
+    if 3 * sensitivity * SHAPES[shape].scales(dimension) > int(REACH_LIMIT) * epsilon:
         raise InputError(f"epsilon is too small for {dimension} coordinates: the noise would exceed 64-bit integers")
     if COORDINATES_PER_SCALE * sensitivity < dimension * epsilon:
         raise InputError(
@@ -83,15 +82,12 @@ def k_norm_scale(sensitivity: int, epsilon: Fraction, dimension: int, shape: Sha
             f"coordinates takes too long to draw; ask for at most {COORDINATES_PER_SCALE * sensitivity}/{dimension}"
         )
     # The slack, of dimension / 2^100 at most, is far below epsilon, which is at least dimension / 2^51 here.
-    slack = dimension * BALL_SLACK if shape == "ball" else Fraction(0)
-    exact = sensitivity / (epsilon - slack)
-    scale = float(exact)
-    while Fraction(scale) < exact:
-        scale = math.nextafter(scale, math.inf)
+    slack = dimension * SHAPES[shape].slack
+    scale = float_above(sensitivity / (epsilon - slack))
     return scale, sensitivity / Fraction(scale) + slack
 
 
-def k_norm_noise(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float, shape: Shape) -> Ints:
+def k_norm_noise(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float, shape: ShapeTag) -> Ints:
     """Draw one vector of K-norm noise.
 
     Args:
@@ -113,26 +109,17 @@ def k_norm_noise(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: f
         None by itself; see `k_norm_scale`. The law of the number of tries depends on nothing but the arguments.
     """
     _require_shape(dimension, shape)
-    if not (dimension <= COORDINATES_PER_SCALE * scale and scale * _count_scales(dimension, shape) <= REACH_LIMIT):
+    if not (dimension <= COORDINATES_PER_SCALE * scale and scale * SHAPES[shape].scales(dimension) <= REACH_LIMIT):
         raise InputError(
             f"a noise scale of {scale} on {dimension} coordinates: expected at least "
-            f"{dimension}/{COORDINATES_PER_SCALE} and at most {REACH_LIMIT / _count_scales(dimension, shape):.4g}"
+            f"{dimension}/{COORDINATES_PER_SCALE} and at most {REACH_LIMIT / SHAPES[shape].scales(dimension):.4g}"
         )
-    if shape == "diamond":
-        return noise.discrete_laplace(np.zeros(dimension, np.int64), scale)
-    if shape == "cube":
-        return _draw_cube(entropy, dimension, _draw_radius(noise, entropy, dimension, scale))
-    return _draw_ball(noise, entropy, dimension, scale)
-
-
-def _count_scales(dimension: int, shape: Shape) -> int:
-    """Count the scales that an entry is within, about: the radius of a cube or a ball grows with its coordinates."""
-    return 2 if shape == "diamond" else dimension + 1
+    return _SAMPLERS[shape](noise, entropy, dimension, scale)
 
 
 def _require_shape(dimension: int, shape: str) -> None:
     """Refuse what is no vector or no norm."""
-    if shape not in ("cube", "ball", "diamond"):
+    if shape not in SHAPES:
         raise InputError(f'a shape of {shape!r}: expected "cube", "ball" or "diamond"')
     if not dimension >= 1:
         raise InputError(f"a vector of {dimension} coordinates: expected at least one")
@@ -193,6 +180,16 @@ def _draw_rounded_sum(entropy: Entropy, number: int) -> int:
             return lowest
 
 
+def _draw_diamond(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float) -> Ints:
+    """Draw independent discrete Laplace noise."""
+    return noise.discrete_laplace(np.zeros(dimension, np.int64), scale)
+
+
+def _draw_in_cube(noise: IntegerNoise, entropy: Entropy, dimension: int, scale: float) -> Ints:
+    """Draw a radius, and then any of the vectors within it."""
+    return _draw_cube(entropy, dimension, _draw_radius(noise, entropy, dimension, scale))
+
+
 def _draw_cube(entropy: Entropy, number: int, radius: int) -> Ints:
     """Draw independent integers, uniform on -radius..radius; radius below 2^62."""
     largest = np.uint64(2 * radius)
@@ -202,3 +199,6 @@ def _draw_cube(entropy: Entropy, number: int, radius: int) -> Ints:
         drawn = words(entropy, number) >> unused
         kept = np.concatenate([kept, drawn[drawn <= largest]])
     return kept[:number].astype(np.int64) - radius
+
+
+_SAMPLERS = {Cube.tag: _draw_in_cube, Ball.tag: _draw_ball, Diamond.tag: _draw_diamond}

@@ -1,9 +1,10 @@
 """Stars: tables that share variables and are released with noise that agrees on what they share; its variances.
 
-The law is that of `mechanisms/star_noise.py`. It is the same in all cells of the shared variables, and in all cells of
-a row: in the coordinates of interactions (`inference/interactions.py`) its errors are uncorrelated. Interactions of
-shared variables have the errors of *one* table over these variables, whose cells have the variance `shared`; any other
-interaction of a table t has those of a table whose cells have independent errors of variance `rows[t]`.
+The law is that of `star_noise.py`, where it is drawn exactly. It is the same in all cells of the shared variables, and
+in all cells of a row: in the coordinates of interactions (`inference/interactions.py`) its errors are uncorrelated.
+Interactions of shared variables have the errors of *one* table over these variables, whose cells have the variance
+`shared`; any other interaction of a table t has those of a table whose cells have independent errors of variance
+`rows[t]`.
 
 Both are the limit of large scales, in units of the scale squared: integers vary less, by 1 % at scale 4, by 2 % at 2,
 by 8 % at 1. In this limit the number J of positive directions among the d - 1 free ones has the weights, by (1) there,
@@ -17,18 +18,16 @@ with j positive ones among its first m - 1 entries is uniform on two corners of 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 import scipy
 
-from discreet.inference.interactions import Blur
-from discreet.util.arrays import Floats, Ints
-
-LEAST_VARIANCE = 1e-6
-"""Least variance, which is left of noise which never shows: its tables still have a proper weight."""
+from discreet.noise.noise_laws import DiscreteLaplace, NoiseLaw
+from discreet.util.arrays import Floats, Ints, of_rows
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,84 @@ class StarVariances:
 
     shared: float
     rows: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Star(NoiseLaw):
+    """The law of tables whose noise agrees on the variables they share; see `star_noise.py`.
+
+    Args:
+        scale: records.
+        scopes: variables of each table, at least two.
+        shared: the variables that all of them have.
+        lengths: cells of each table for one cell of the shared variables.
+    """
+
+    scopes: tuple[tuple[str, ...], ...]
+    shared: tuple[str, ...]
+    lengths: tuple[int, ...]
+    # Documents say which tables are in a star beside the law that each would have alone.
+    tag = DiscreteLaplace.tag
+    name, words = DiscreteLaplace.name, DiscreteLaplace.words
+    unit, excess, integer = DiscreteLaplace.unit, DiscreteLaplace.excess, True
+
+    @property
+    def tied(self) -> tuple[tuple[str, ...], ...]:
+        """See `NoiseLaw`."""
+        return self.scopes
+
+    @property
+    def raw_variance(self) -> float:
+        """See `NoiseLaw`: that of a cell where it is largest."""
+        found = star_variances(self.lengths, self.scale)
+        cells = zip(found.rows, self.lengths, strict=True)
+        return max(rows * (1 - 1 / length) + found.shared / length**2 for rows, length in cells)
+
+    def log_density(self, values: npt.ArrayLike) -> Floats:
+        """Logarithms of the probability of tables, but for a constant.
+
+        Args:
+            values: rows of all tables one after the other, shape (cells of the shared variables, sum of the lengths).
+        """
+        tables = np.split(np.asarray(values), np.cumsum(self.lengths)[:-1], axis=1)
+        return np.asarray(-star_length(tables) / self.scale)
+
+    def simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+        """Draw rows of all tables one after the other, shape `(*shape, sum of the lengths)`."""
+        rows = simulated_star(self.lengths, self.scale, shape, rng)
+        return np.moveaxis(np.concatenate(rows), 0, -1)
+
+    def simulate_tables(
+        self, scope: tuple[str, ...], shape: tuple[int, ...], sizes: Mapping[str, int], rng: np.random.Generator
+    ) -> dict[tuple[str, ...], Floats]:
+        """See `NoiseLaw`."""
+        blocks = (math.prod(sizes[name] for name in self.shared), shape[-1])
+        rows = simulated_star(self.lengths, self.scale, blocks, rng)
+        return {
+            each: of_rows(np.moveaxis(row, 0, 1), each, self.shared, [sizes[name] for name in each])
+            for each, row in zip(self.scopes, rows, strict=True)
+        }
+
+
+def star_length(moved: Sequence[Ints]) -> float:
+    """Norm of what a star's tables move by: what its noise costs for each part of its scale.
+
+    Args:
+        moved: shape (cells of the shared variables, cells of a row), for each table.
+
+    Returns:
+        Infinity where rows of one block do not move by the same sum: noise that agrees on it shows that.
+
+    Example:
+        >>> star_length([np.array([[1, 0]]), np.array([[0, 1, 0]])])  # a record is one entry of each of two tables
+        1.0
+        >>> star_length([np.array([[1, 0]]), np.array([[0, 0, 0]])])
+        inf
+    """
+    sums = [table.sum(axis=1) for table in moved]
+    if any(not np.array_equal(total, sums[0]) for total in sums):
+        return math.inf
+    return float(np.max([np.abs(table).sum(axis=1) for table in moved], axis=0).sum())
 
 
 def star_variances(lengths: Sequence[int], scale: float) -> StarVariances:
@@ -67,27 +144,6 @@ def star_variances(lengths: Sequence[int], scale: float) -> StarVariances:
     unit = _compute_variances(tuple(lengths[index] for index in order))
     rows = dict(zip(order, unit.rows, strict=True))
     return StarVariances(unit.shared * scale**2, tuple(rows[index] * scale**2 for index in range(len(lengths))))
-
-
-def star_blurs(shared: Sequence[str], lengths: Sequence[int], scale: float) -> tuple[Blur, ...]:
-    """Find what the noise of a star does to each of its tables.
-
-    All of them say the same of the variables they share: each is given its part of that, so that the precisions of all
-    add up to what they say together.
-
-    Args:
-        shared: names of the variables.
-        lengths: cells of a row of each table.
-        scale: of the noise; records.
-
-    Returns:
-        For each table; records squared.
-    """
-    found = star_variances(lengths, scale)
-    return tuple(
-        Blur(max(rows, LEAST_VARIANCE), frozenset(shared), max(len(lengths) * found.shared / length, LEAST_VARIANCE))
-        for rows, length in zip(found.rows, lengths, strict=True)
-    )
 
 
 def simulated_star(

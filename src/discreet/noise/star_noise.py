@@ -53,16 +53,17 @@ from itertools import accumulate
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.mechanisms.exact_draws import (
+from discreet.noise.exact_draws import (
     Entropy,
-    IntegerNoise,
     below,
     exponential_bounds,
+    float_above,
     geometric,
     pick,
     subset,
     under_exponential,
 )
+from discreet.noise.noise_laws import IntegerNoise
 from discreet.util.arrays import Ints
 from discreet.util.limits import STAR_DIMENSIONS
 
@@ -121,9 +122,7 @@ def star_scale(moved: int, epsilon: Fraction, lengths: Sequence[int]) -> tuple[f
     exact = max(moved / epsilon, LEAST_SCALE)
     if exact * (dimensions(lengths) + 1) > int(REACH_LIMIT):
         raise InputError("epsilon is too small: the noise of a star would exceed 64-bit integers")
-    scale = float(exact)
-    while Fraction(scale) < exact:
-        scale = math.nextafter(scale, math.inf)
+    scale = float_above(exact)
     _require_star(lengths, scale)
     return scale, moved / Fraction(scale)
 
