@@ -301,7 +301,7 @@ MADE: dict[str, Any] = {
     "Moments": lambda: dc.designs.sum_moments(rows()),
     "NoisyCoefficients": lambda: made_of(dc.fourier()),
     "OwnFactor": lambda: OWN,
-    "PooledEstimate": lambda: dc.pool_estimates([1.0, 2.0], [1.0, 1.0]),
+    "PooledEstimate": lambda: dc.tools.pool_estimates([1.0, 2.0], [1.0, 1.0]),
     "PublicRecords": lambda: dc.designs.PublicRecords(np.zeros((4, 3)), np.zeros(4)),
     "PublicRows": lambda: dc.designs.PublicRows(np.zeros((4, 3)), 1.0),
     "Quantile": lambda: dc.decisions.Quantile(0.9),

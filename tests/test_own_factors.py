@@ -318,7 +318,7 @@ def test_readers_say_how_an_own_choice_is_read() -> None:
     mechanism = dc.factored(COIN)
     statistic = dc.tools.statistic_of(mechanism, rows_of(SIDES, [(1.0,)]), SIDES)
     release = dc.simulate(mechanism, statistic, dc.designs.Normal(SIDES, 1.0), promise(1, "replace"), rng=rng)
-    with pytest.raises(dc.InputError, match="read_law_weights"):
+    with pytest.raises(dc.InputError, match="tells of no weights: `read`"):
         dc.read_weights(release, draws=10, rng=rng)
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"factor": CASES["places"][0]}, "another design"),

@@ -279,7 +279,8 @@ class PrivateLinearRegression(RegressorMixin, Regression):  # type: ignore[misc]
 
     def _plan_draws(self) -> DrawnLater:
         """Plan the draws; nothing that happens to the random state after a fit can change them."""
-        return DrawnLater(whole_number(self.draws, "draws", 2), self.random_state, exact=self.method == "exact")
+        method = "exact" if self.method == "exact" else "auto"
+        return DrawnLater(whole_number(self.draws, "draws", 2), self.random_state, method=method)
 
     def _require(self, rows: Rows, guarantee: Guarantee) -> None:
         """Refuse fewer records than weights, where their number is public."""
@@ -292,7 +293,7 @@ class PrivateLinearRegression(RegressorMixin, Regression):  # type: ignore[misc]
 
     def _reading_options(self) -> dict[str, Any]:
         """List what the posterior is told beside the release."""
-        return {"exact": self.release_.mechanism == "noisy_moments"}
+        return {"method": "exact" if self.release_.mechanism == "noisy_moments" else "auto"}
 
     def _draw_for(self, level: float) -> WeightPosterior:
         """The draws that all intervals share."""

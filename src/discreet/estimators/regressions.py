@@ -38,13 +38,9 @@ from discreet.mechanisms.objective_perturbation import objective_perturbation
 from discreet.model.design import Design, Normal
 from discreet.model.indicators import worth_groups
 from discreet.model.schema import Variable
-from discreet.posterior.design.weight_posterior import (
-    WeightPosterior,
-    quick_estimate,
-    read_weights,
-    require_level,
-    tails,
-)
+from discreet.posterior.design.weight_posterior import WeightPosterior, quick_estimate
+from discreet.posterior.protocol import require_level, tails
+from discreet.posterior.read import read
 from discreet.privacy.guarantee import Guarantee
 from discreet.records.rows import Rows
 from discreet.releases.kinds.gradient_trace import GradientTrace
@@ -206,7 +202,9 @@ class Regression(PrivateEstimator):
             InputError: no draws, no law of the features where one is needed, or chains that did not meet.
         """
         rng = generator_after(self, random_state)
-        return read_weights(self.release_, draws=whole_number(draws, "draws", 1), rng=rng, **self._reading_options())
+        number = whole_number(draws, "draws", 1)
+        found: WeightPosterior = read(self.release_, draws=number, rng=rng, **self._reading_options())
+        return found
 
     def _reading_options(self) -> dict[str, Any]:
         """List what the posterior is told beside the release."""

@@ -26,13 +26,13 @@ from discreet.posterior.pooled.least_squares import (
 from discreet.posterior.pooled.measured import read_tables
 from discreet.releases.combined import evidence_of, payers_of
 from discreet.releases.external_figures import External
-from discreet.releases.kinds import TablePayload
 from discreet.releases.kinds.audited_tables import AuditedTables
 from discreet.releases.kinds.candidate_choice import Choice
 from discreet.releases.kinds.noisy_counts import NoisyCounts
 from discreet.releases.kinds.noisy_tables import NoisyTables
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.kinds.scored_choice import ScoredChoice
+from discreet.releases.measurement import Released
 from discreet.releases.release import Release
 from discreet.util.arrays import Array
 from discreet.util.randomness import Seed, as_generator
@@ -85,7 +85,7 @@ def _take_as_is(
 ) -> PosteriorDraws:
     """Draws of what was released, taken as it is."""
     network = release.network
-    payload = release if isinstance(release, External) else release.network_payload
+    payload = release if isinstance(release, External) else release.payload
     match payload:
         case ParameterDraws():
             picked = rng.integers(payload.cells.draws or 1, size=draws)
@@ -118,7 +118,7 @@ def _draw_dirichlet(posterior: Dirichlet, draws: int, rng: np.random.Generator) 
     return PosteriorDraws(posterior.draw(draws, rng=rng), "plug-in", source=source)
 
 
-def _fit_tables(release: Release | External, payload: TablePayload | External) -> dict[str, Array]:
+def _fit_tables(release: Release | External, payload: Released | External) -> dict[str, Array]:
     """Estimated counts of every family."""
     if isinstance(payload, AuditedTables):
         payload = payload.first  # a pair that no family holds says nothing of one to whoever ignores noise

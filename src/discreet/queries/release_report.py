@@ -90,7 +90,7 @@ def report(
     """
     if form not in ("html", "markdown"):
         raise InputError(f"a report is html or markdown, not {shown(form)}")
-    if not isinstance(release, Release):
+    if getattr(release, "one_release", None) is None:
         raise InputError("a report is of one release: name those that were combined one by one")
     told = _describe(release, balance, name)
     answers = _read(release, posterior, rng, level)
@@ -413,7 +413,7 @@ def _read(
 ) -> tuple[PosteriorDraws, Answers] | str:
     """The posterior with the probabilities of all states, or why there are none."""
     if release.over_design:
-        return release.reading_advice
+        return "Its numbers are coefficients or a direction: `discreet query` prints them."
     if posterior is None:
         try:
             posterior = noise_aware(release, rng=0 if rng is None else rng)

@@ -28,8 +28,8 @@ from discreet.errors import InputError
 from discreet.model.design import GRID_STEPS, Design
 from discreet.model.network import Network
 from discreet.model.schema import Variable
-from discreet.posterior.design.weight_posterior import require_level
 from discreet.posterior.methods import noise_aware
+from discreet.posterior.protocol import require_level
 from discreet.queries.credible import credible_interval
 from discreet.releases.kinds.noisy_sums import NoisyMoments
 from discreet.releases.release import Release
