@@ -86,10 +86,10 @@ def _draw(evidence: Evidence, how: Drawing) -> dc.results.PosteriorDraws:
     if method not in METHODS:
         raise InputError(f"no method {shown(method)}; there are: {', '.join(METHODS)}")
     if method == "plug-in":
-        own = evidence.parts[0]
-        if evidence.alone is not own:
+        single = bool(evidence.alone is evidence.parts[0])
+        if not single:
             raise InputError("plug-in reads one release, not several")
-        return dc.tools.plug_in(own, draws=draws, rng=rng, prior=how.prior)
+        return dc.tools.plug_in(evidence.parts[0], draws=draws, rng=rng, prior=how.prior)
     asked = cast(dc.tools.Method, "auto" if method == "noise-aware" else method)
     return dc.noise_aware(
         evidence, draws=draws, rng=rng, prior=how.prior, method=asked, trust_network=how.trust_network
