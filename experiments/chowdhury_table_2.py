@@ -24,8 +24,9 @@ import pandas as pd
 
 import discreet as dc
 from discreet.inference import elimination
-from discreet.theory.query_error import query_deviation, query_gradient
+from discreet.theory.query_error import query_gradient
 from experiments.paper_bounds import sum_product_bounds
+from experiments.paper_theory import query_deviation
 
 from . import d_ind
 from .chowdhury import (

@@ -205,7 +205,7 @@ def map_failure(epsilon: float, sensitivity: float, t: float, mass: float) -> fl
 def sum_product_bounds(
     network: Network, smallest_error: float, largest_error: float, smallest_factor: float
 ) -> tuple[float, float]:
-    """Printed bounds on the error of one step of variable elimination, beside `theory.query_error.query_deviation`.
+    """Printed bounds on the error of one step of variable elimination, beside `paper_theory.query_deviation`.
 
     `sqrt(eta - 1) delta_min phi_min^(eta - 2)` and `2 eta d^kappa delta_max`; eta is the largest degree plus 1, kappa
     the treewidth (here the min-fill width, at least as large), d the most states of a variable.

@@ -20,9 +20,9 @@ from scipy.stats import beta as beta_law
 
 import discreet as dc
 from discreet.theory.contrasts import table_map
-from discreet.theory.divergence import dirichlet_kl, posterior_divergence_limit
 from discreet.theory.likelihood_sensitivity import log_range
 from experiments.paper_bounds import largest_noise, map_failure
+from experiments.paper_theory import dirichlet_kl, posterior_divergence_limit
 
 from .claims.privacy import delta_of_theorem_4_2
 from .harness import Task

@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from experiments.paper_theory import dirichlet_kl
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,13 +21,7 @@ from discreet.theory.adversary import (
     records_to_tell,
 )
 from discreet.theory.bounds import largest_error
-from discreet.theory.divergence import (
-    dirichlet_kl,
-    divergence_limits,
-    expected_divergences,
-    range_distance,
-    record_divergence,
-)
+from discreet.theory.divergence import divergence_limits, expected_divergences, range_distance, record_divergence
 from folding import every
 from tiny import network_of
 

@@ -28,6 +28,7 @@ from experiments.paper_distance import (
     least_distinguishable_stochastic,
     untrimmed_privacy,
 )
+from experiments.paper_theory import dirichlet_kl, posterior_divergence_limit, query_deviation
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
@@ -40,9 +41,9 @@ import discreet as dc
 from discreet.theory import divergence
 from discreet.theory.adversary import least_distinguishable
 from discreet.theory.bounds import largest_integer_noise, plan_draws, response_error
-from discreet.theory.divergence import dirichlet_kl, posterior_divergence_limit, range_distance, range_divergence
+from discreet.theory.divergence import range_distance, range_divergence
 from discreet.theory.number_losses import Squared
-from discreet.theory.query_error import query_deviation, query_gradient
+from discreet.theory.query_error import query_gradient
 from folding import every
 from networks import asia
 from oracle import event, small, with_draws

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from experiments.paper_theory import dirichlet_kl
 from scipy.special import softmax
 
 import discreet as dc
@@ -20,7 +21,6 @@ from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.queries import explain as explaining
 from discreet.queries.row_shares import Dependence, dependence
-from discreet.theory.divergence import dirichlet_kl
 from discreet.theory.query_error import row_effects
 from folding import every
 from oracle import conditional, random_draws, small, with_draws

@@ -142,7 +142,7 @@ def parts_of(found: Any, seen: dict[int, Any] | None = None) -> list[Any]:
 def texts_of(found: Any) -> Iterator[tuple[str, str]]:
     """Each text that an object shows of itself, by the name of what makes it."""
     for method in TEXTS:
-        if isinstance(found, dc.Release) and found.over_design and method == "to_svg":
+        if isinstance(found, dc.Release) and not found.networks and method == "to_svg":
             continue
         show = getattr(found, method, None)
         if method == "summary" and type(found).__name__ in (*dc.kinds.__all__, "RemotePosterior"):

@@ -15,6 +15,7 @@ from itertools import product
 import numpy as np
 import pytest
 from experiments.paper_lipschitz import attribute_loss
+from experiments.paper_theory import dirichlet_kl
 from experiments.printed import (
     COIN,
     CoinChoice,
@@ -32,7 +33,6 @@ from experiments.printed import (
 import discreet as dc
 from discreet.mechanisms.laplace import laplace
 from discreet.theory.contrasts import family_tables
-from discreet.theory.divergence import dirichlet_kl
 from discreet.theory.likelihood_sensitivity import record_loss
 from discreet.verify import audit as auditing
 from enumeration import Pair

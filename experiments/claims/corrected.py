@@ -9,11 +9,10 @@ import numpy as np
 from scipy.special import betainc, betaincc, betaln
 
 import discreet as dc
-from discreet.theory.divergence import dirichlet_kl, posterior_divergence_limit
 from discreet.theory.likelihood_sensitivity import log_range, record_loss
-from discreet.theory.query_error import query_deviation
 from experiments.paper_bounds import largest_noise, loss_of_trimming, map_failure
 from experiments.paper_distance import close_distance, untrimmed_privacy
+from experiments.paper_theory import dirichlet_kl, posterior_divergence_limit, query_deviation
 
 from ..printed import COIN, bits, sampler_loss
 from ..shipped_families import chain_losses

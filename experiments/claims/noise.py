@@ -12,7 +12,7 @@ from scipy.special import betainc
 
 import discreet as dc
 from discreet.theory.contrasts import table_map
-from discreet.theory.divergence import dirichlet_kl
+from experiments.paper_theory import dirichlet_kl
 
 from . import second_noise
 from .claim import Claim, Ground, Group, claimed, difference, measured

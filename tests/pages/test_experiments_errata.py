@@ -22,6 +22,7 @@ from experiments.harness import Task
 from experiments.networks import asia
 from experiments.pages import Estimate
 from experiments.paper_distance import historical_theorem_8_2
+from experiments.paper_theory import dirichlet_kl
 from experiments.printed import (
     CoinChoice,
     first_stage_loss,
@@ -39,7 +40,6 @@ import discreet as dc
 from discreet.theory.adversary import least_distinguishable
 from discreet.theory.contrast_sensitivity import contrast_sensitivity
 from discreet.theory.contrasts import coefficients
-from discreet.theory.divergence import dirichlet_kl
 from discreet.theory.likelihood_sensitivity import log_range
 from folding import every
 from painting import paint

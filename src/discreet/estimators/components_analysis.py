@@ -28,7 +28,7 @@ from discreet.mechanisms.factored import factored
 from discreet.mechanisms.noisy_moments import noisy_moments
 from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.posterior.design.components import ComponentPosterior, Spectrum, quick_components
-from discreet.posterior.read import read, readers_of
+from discreet.posterior.read import is_read_by, read
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.records.moments import moment_sensitivity
@@ -189,10 +189,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         Raises:
             InputError: a release of something else, or more components than it tells of.
         """
-        readers = [reader.name for reader in readers_of(release)]
-        if "components" not in readers:
+        if not is_read_by("components", release):
             raise InputError("this release is not of principal components")
-        chosen = "direction" in readers
+        chosen = is_read_by("direction", release)
         most = 1 if chosen else len(release.design.features)
         made = of_release(
             cls,
@@ -387,7 +386,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
     def _keep(self, released: Release, later: DrawnLater, number: int) -> Self:
         """Set what a fit leaves: the release, its draws, and the estimate, which moments have at once."""
-        at_once = quick_components(released) if readers_of(released)[0].name == "components" else None
+        at_once = None if is_read_by("direction", released) else quick_components(released)
         self.release_, self._later, self.n_components_, self._at_once = released, later, number, at_once
         return self
 

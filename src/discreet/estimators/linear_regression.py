@@ -26,6 +26,7 @@ from discreet.mechanisms.truncated_posterior import truncated_posterior
 from discreet.model.design import Design
 from discreet.model.schema import Variable
 from discreet.posterior.design.weight_posterior import WeightPosterior
+from discreet.posterior.read import is_read_by
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.records.moments import Moments
@@ -154,10 +155,11 @@ class PrivateLinearRegression(RegressorMixin, Regression):  # type: ignore[misc]
         Raises:
             InputError: a release of something else.
         """
-        design, sampled = release.design, release.payload
+        design = release.design
         if design.target is None or design.predicts != "number":
             raise InputError("this release is not of a linear regression: its target is no number")
-        if isinstance(sampled, WeightDraws):
+        if is_read_by("released", release):
+            sampled = release.payload_as(WeightDraws)
             sampling = {"residual_variance": sampled.variance, "radius": sampled.radius}
             sampling["released_draws"] = len(sampled.weights)
         else:

@@ -28,7 +28,7 @@ from discreet.mechanisms.factored import factored
 from discreet.model.design import Design, Normal
 from discreet.posterior.design.direction import Method, mean_axis
 from discreet.posterior.design.weight_posterior import WeightPosterior
-from discreet.posterior.read import read, readers_of
+from discreet.posterior.read import is_read_by, read
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.releases.kinds.factored_choice import FactoredChoice
@@ -175,7 +175,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Raises:
             InputError: a release of something else.
         """
-        if not any(reader.name == "direction" for reader in readers_of(release)):
+        if not is_read_by("direction", release):
             raise InputError("this release is not of a principal direction")
         payload = release.payload_as(FactoredChoice)
         made = of_release(

@@ -38,9 +38,9 @@ from discreet.mechanisms.objective_perturbation import objective_perturbation
 from discreet.model.design import Design, Normal
 from discreet.model.indicators import worth_groups
 from discreet.model.schema import Variable
-from discreet.posterior.design.weight_posterior import WeightPosterior, quick_estimate
+from discreet.posterior.design.weight_posterior import WeightPosterior
 from discreet.posterior.protocol import require_level, tails
-from discreet.posterior.read import read
+from discreet.posterior.read import is_read_by, quick_estimate, read
 from discreet.privacy.guarantee import Guarantee
 from discreet.records.rows import Rows
 from discreet.releases.kinds.gradient_trace import GradientTrace
@@ -354,6 +354,6 @@ def perturb_objective(estimator: Any, records: int) -> DesignMechanism[Any, Any]
 
 def trace_of(release: Release) -> GradientTrace:
     """The gradients that a logistic or Poisson regression released; any other release is an InputError."""
-    if not isinstance(release.payload, GradientTrace):
+    if not is_read_by("gradients", release):
         raise InputError("this release is not of a logistic or Poisson regression: it holds no gradients")
-    return release.payload
+    return release.payload_as(GradientTrace)

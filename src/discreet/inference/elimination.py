@@ -187,41 +187,6 @@ def marginals(
     return _calibrate(plan, cells, evidence, dtype)[0]
 
 
-def marginals_beside(cells: Tables, others: Sequence[str]) -> dict[str, Floats]:
-    """`P(X, others)` for every variable X that is none of the others, under every draw: a pass for each joint state.
-
-    Args:
-        cells: probabilities, shape `(*parents, child, draws)`.
-        others: different variables, at least one.
-
-    Returns:
-        By variable, in the network's order: shape `(size, *sizes of the others, draws)`.
-
-    Raises:
-        InputError: the network needs more cells than the budget.
-
-    Example:
-        >>> from discreet import Network, Variable
-        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
-        >>> theta = Tables(network, {"a": [[0.25], [0.75]], "b": [[[1.0], [0.0]], [[0.5], [0.5]]]}, draws=1)
-        >>> marginals_beside(theta, ["b"])["a"][..., 0].tolist()
-        [[0.25, 0.0], [0.375, 0.375]]
-    """
-    network = cells.network
-    shape, draws = tuple(network.schema[name].size for name in others), cells.draws or 1
-    plan = plan_sum(network, frozenset(others), every=True)
-    _check_budget(plan.cells, "all marginals", np.float64)
-    found: dict[str, Floats] = {
-        name: np.empty((network.schema[name].size, *shape, draws)) for name in network.nodes if name not in others
-    }
-    for codes in np.ndindex(*shape):
-        laws, log_total = _calibrate(plan, cells, dict(zip(others, codes, strict=True)), np.float64)
-        total = np.exp(log_total)
-        for name, law in laws.items():
-            found[name][(slice(None), *codes)] = np.where(total > 0, law * total, 0.0)
-    return found
-
-
 def _calibrate(
     plan: Plan, cells: Tables, evidence: Mapping[str, int], dtype: type[np.floating[Any]]
 ) -> tuple[dict[str, Array], Floats]:

@@ -253,7 +253,7 @@ def able_methods(combined: Combined) -> list[Method]:
             "combine it with choices, or with releases on different data"
         )
     found: list[Method] = ["pooled"] if counted and is_poolable(parts) else []
-    if len(combined.parts) == 1 and not counted and isinstance(combined.releases[0].payload, ParameterDraws):
+    if len(combined.parts) == 1 and not counted and door.is_read_by("particles", combined):
         found.append("particles")
     if not found and not exact:
         raise InputError("releases of parameter draws on one data set cannot be combined: their records are not known")

@@ -23,7 +23,7 @@ from discreet.model.design import GRID_STEPS, Design
 from discreet.model.own_factors import OwnFactor
 from discreet.model.score_tables import SCORE_STEPS
 from discreet.posterior.particles import independent_worth, next_step
-from discreet.posterior.protocol import Posterior
+from discreet.posterior.protocol import Posterior, name_rows
 from discreet.posterior.read import read
 from discreet.posterior.totals import told_law
 from discreet.releases.kinds.factored_choice import FactoredChoice
@@ -34,6 +34,7 @@ from discreet.util.randomness import Seed
 MakeUp = Callable[[int, int, np.random.Generator], Mapping[str, npt.ArrayLike]]
 """From a law's place in the list, a number of records and a source of randomness to records: by name of the design's
 variables their values."""
+Chances = Sequence[float] | Floats
 
 WIDEST_ERROR, WIDEST_WEIGHT_ERROR = 0.5, 0.05
 """Relative error of a law's likelihood, and error of its probability, beyond which more data sets are needed."""
@@ -107,21 +108,12 @@ class LawWeights(Posterior):
 
     def rows(self, *, level: float = 0.95) -> tuple[dict[str, Any], ...]:
         """Probability of each law, by its place in the list, with what is left open of it; errors as of `interval`."""
-        numbers = zip(self.weights.tolist(), *(ends.tolist() for ends in self.interval(level=level)), strict=True)
-        return tuple(
-            {"name": str(law), "mean": mean, "lower": lower, "upper": upper}
-            for law, (mean, lower, upper) in enumerate(numbers)
-        )
+        heads = [{"name": str(law)} for law in range(len(self.weights))]
+        return name_rows(heads, self.weights[None], lambda _, level: self.interval(level=level), level)
 
 
 def read_law_weights(
-    release: Release,
-    factor: OwnFactor,
-    make_up: MakeUp,
-    prior: Sequence[float] | Floats,
-    *,
-    rng: Seed = None,
-    data_sets: int = 1000,
+    release: Release, factor: OwnFactor, make_up: MakeUp, prior: Chances, *, rng: Seed = None, data_sets: int = 1000
 ) -> LawWeights:
     """Probabilities of the laws that records may have: `read(release, score=factor, make_up=..., prior=...)`.
 
@@ -175,7 +167,7 @@ def draw_law_weights(
     rng: np.random.Generator,
     score: OwnFactor | None = None,
     make_up: MakeUp | None = None,
-    prior: Sequence[float] | Floats | None = None,
+    prior: Chances | None = None,
 ) -> LawWeights:
     """The reader of a choice by a score of the curator's own, which `read` knows.
 

@@ -14,6 +14,9 @@ from discreet.errors import InputError
 from discreet.util.arrays import Floats
 from discreet.util.framed import Intervals
 
+Tails = Callable[[Floats, float], tuple[Floats, Floats]]
+"""From draws, over the first axis, and a level to lower and upper ends."""
+
 
 class Posterior(Intervals):
     """Draws of what a release tells of: numbers with names, each with an interval.
@@ -94,10 +97,7 @@ class Posterior(Intervals):
 
 
 def name_rows(
-    heads: Sequence[dict[str, Any]],
-    draws: Floats,
-    tails_of: Callable[[Floats, float], tuple[Floats, Floats]],
-    level: float,
+    heads: Sequence[dict[str, Any]], draws: Floats, tails_of: Tails, level: float
 ) -> tuple[dict[str, Any], ...]:
     """Rows of numbers that have names.
 

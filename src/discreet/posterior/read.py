@@ -11,24 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from discreet.errors import InputError, listed, shown
+import numpy as np
+
+from discreet.errors import InputError, listed, require, shown
 from discreet.posterior.protocol import Posterior
+from discreet.releases import kinds as held
 from discreet.releases.combined import Evidence, evidence_of
 from discreet.releases.document import Document
 from discreet.releases.external_figures import External
-from discreet.releases.kinds.audited_tables import AuditedTables
-from discreet.releases.kinds.candidate_choice import Choice
-from discreet.releases.kinds.chosen_network import ChosenNetwork
-from discreet.releases.kinds.factored_choice import FactoredChoice
-from discreet.releases.kinds.gradient_trace import GradientTrace
-from discreet.releases.kinds.noisy_contrasts import NoisyCoefficients
-from discreet.releases.kinds.noisy_counts import NoisyCounts
-from discreet.releases.kinds.noisy_sums import GroupedMoments, NoisyMoments
-from discreet.releases.kinds.noisy_tables import NoisyTables
-from discreet.releases.kinds.parameter_draws import ParameterDraws
-from discreet.releases.kinds.scored_choice import ScoredChoice
-from discreet.releases.kinds.two_stages import TwoStageCounts
-from discreet.releases.kinds.weight_draws import WeightDraws
+from discreet.releases.release import Release
+from discreet.util.arrays import Floats
 from discreet.util.randomness import Seed, as_generator
 
 Gives = Literal["network", "family", "states", "weights", "structure"]
@@ -49,9 +41,10 @@ class Reader:
         only: says which payloads of these kinds, given all of them; None for any.
         options: words that it takes beside `draws` and `rng`.
         method: of `noise_aware`; "" for a function that has no such option.
+        quick: module of `posterior` and function of the release alone: the means at once; "" where there is none.
 
     Example:
-        >>> find_reader("moments").cost
+        >>> next(reader for reader in READERS if reader.name == "moments").cost
         'nothing'
     """
 
@@ -63,6 +56,7 @@ class Reader:
     only: Callable[[Sequence[Any]], bool] | None = None
     options: tuple[str, ...] = ()
     method: str = ""
+    quick: str = ""
 
     def reads(self, evidence: Evidence) -> bool:
         """Whether all that was released is of its kinds."""
@@ -77,26 +71,20 @@ class Reader:
             takes = f"takes {', '.join(self.options)}" if self.options else "takes no options"
             raise InputError(f"this release is read by the method {self.name!r}, which {takes}, not {listed(strange)}")
         fixed = {"method": self.method} if self.method else {}
-        module, _, function = self.home.partition(":")
-        found: Posterior = getattr(importlib.import_module(f"discreet.posterior.{module}"), function)(
-            evidence, draws=draws, rng=as_generator(rng), **fixed, **options
-        )
+        found: Posterior = _load(self.home)(evidence, draws=draws, rng=as_generator(rng), **fixed, **options)
         return found
 
 
-def _is_direction(payloads: Sequence[Any]) -> bool:
-    """Whether directions were chosen."""
-    return all(payload.kind == "direction" for payload in payloads)
+def _load(home: str) -> Callable[..., Any]:
+    """Load a function of a module of `posterior`."""
+    module, _, function = home.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(f"discreet.posterior.{module}"), function)
+    return found
 
 
-def _is_of_states(payloads: Sequence[Any]) -> bool:
-    """Whether probabilities of a variable's states were chosen."""
-    return all(payload.kind == "categorical" for payload in payloads)
-
-
-def _is_own(payloads: Sequence[Any]) -> bool:
-    """Whether something was chosen by a score of the curator's own."""
-    return all(payload.kind == "own" for payload in payloads)
+def _chose(kind: str) -> Callable[[Sequence[Any]], bool]:
+    """Make what says whether something was chosen by scores of a kind."""
+    return lambda payloads: all(payload.kind == kind for payload in payloads)
 
 
 def _predicts(payloads: Sequence[Any]) -> bool:
@@ -115,58 +103,54 @@ def _is_one_family(payloads: Sequence[Any]) -> bool:
     return first.log_law is not None and all(first.same_family(other) for other in others)
 
 
-TABLES = (NoisyCounts, NoisyTables, AuditedTables, NoisyCoefficients, TwoStageCounts, External)
+TABLES = (held.NoisyCounts, held.NoisyTables, held.AuditedTables, held.NoisyCoefficients, held.TwoStageCounts, External)
 """What was measured by the states of a network's variables, with noise."""
-OVER_NETWORKS = (*TABLES, ParameterDraws, Choice, ScoredChoice)
+DRAWS, PICKED, SCORED = (held.ParameterDraws,), (held.Choice, held.ScoredChoice), (held.ScoredChoice,)
+"""Draws of probabilities; choices among them; choices by scores alone."""
+OVER_NETWORKS = (*TABLES, *DRAWS, *PICKED)
 """What `noise_aware` reads."""
-OF_NETWORKS = ("prior", "trust_network", "progress")
-"""Its options."""
-NETWORK, WEIGHTS, COMPONENTS = "methods:noise_aware", "design.weight_posterior:", "design.components:"
+MOMENTS, GRADIENTS, WEIGHT_DRAWS = (held.NoisyMoments, held.GroupedMoments), (held.GradientTrace,), (held.WeightDraws,)
+"""What a regression releases."""
+ONE_SCALE, CHOICE = (held.NoisyMoments,), (held.FactoredChoice,)
+"""Moments with noise of one scale; a choice by scores of a design's records."""
+OPTIONS, OF_LAWS = ("prior", "trust_network", "progress"), ("score", "make_up", "prior")
+"""Options of a network's readers; of a choice's by a score of one's own."""
+NETWORK, WEIGHTS, PARTS = "methods:noise_aware", "design.weight_posterior:", "design.components:"
 
 READERS = (
-    Reader("noise-aware", "family", "a second", NETWORK, (ScoredChoice,), _is_one_family, OF_NETWORKS, "auto"),
-    Reader("noise-aware", "network", "that of the next that can", NETWORK, OVER_NETWORKS, None, OF_NETWORKS, "auto"),
-    Reader("exact", "network", "thousands of sweeps over records", NETWORK, TABLES, None, OF_NETWORKS, "exact"),
-    Reader("pooled", "network", "seconds, when it is asked", NETWORK, TABLES, None, OF_NETWORKS, "pooled"),
-    Reader("particles", "network", "seconds", NETWORK, (ParameterDraws,), None, OF_NETWORKS, "particles"),
-    Reader("choice", "network", "seconds to minutes", NETWORK, (Choice, ScoredChoice), None, OF_NETWORKS, "choice"),
-    Reader("family", "network", "a second", NETWORK, (ScoredChoice,), _is_one_family, OF_NETWORKS, "family"),
-    Reader("sequential", "network", "each data set's", NETWORK, OVER_NETWORKS, None, OF_NETWORKS, "sequential"),
-    Reader("parameters", "family", "a second", "family_draws:draw_parameters", (ScoredChoice,), _is_one_family),
-    Reader("structure", "structure", "nothing", NETWORK, (ChosenNetwork,)),
-    Reader("moments", "weights", "nothing", WEIGHTS + "read_moments", (NoisyMoments, GroupedMoments), _predicts),
-    Reader("exact", "weights", "seconds; refused with much noise", WEIGHTS + "resample", (NoisyMoments,), _predicts),
+    Reader("noise-aware", "family", "a second", NETWORK, SCORED, _is_one_family, OPTIONS, "auto"),
+    Reader("noise-aware", "network", "that of the next that can", NETWORK, OVER_NETWORKS, None, OPTIONS, "auto"),
+    Reader("exact", "network", "thousands of sweeps over records", NETWORK, TABLES, None, OPTIONS, "exact"),
+    Reader("pooled", "network", "seconds, when it is asked", NETWORK, TABLES, None, OPTIONS, "pooled"),
+    Reader("particles", "network", "seconds", NETWORK, DRAWS, None, OPTIONS, "particles"),
+    Reader("choice", "network", "seconds to minutes", NETWORK, PICKED, None, OPTIONS, "choice"),
+    Reader("family", "network", "a second", NETWORK, SCORED, _is_one_family, OPTIONS, "family"),
+    Reader("sequential", "network", "each data set's", NETWORK, OVER_NETWORKS, None, OPTIONS, "sequential"),
+    Reader("parameters", "family", "a second", "family_draws:draw_parameters", SCORED, _is_one_family),
+    Reader("structure", "structure", "nothing", NETWORK, (held.ChosenNetwork,)),
     Reader(
-        "gradients",
+        "moments",
         "weights",
-        "nothing with a curvature, else seconds",
-        WEIGHTS + "read_gradients",
-        (GradientTrace,),
+        "nothing",
+        WEIGHTS + "read_moments",
+        MOMENTS,
+        _predicts,
+        quick=WEIGHTS + "estimate_moments",
+    ),
+    Reader("exact", "weights", "seconds; refused with much noise", WEIGHTS + "resample", ONE_SCALE, _predicts),
+    Reader(
+        *("gradients", "weights", "nothing with a curvature, else seconds", WEIGHTS + "read_gradients", GRADIENTS),
         options=("covariates", "public"),
+        quick=WEIGHTS + "estimate_gradients",
     ),
-    Reader("released", "weights", "nothing", WEIGHTS + "take_draws", (WeightDraws,)),
-    Reader(
-        "direction", "weights", "seconds", WEIGHTS + "read_direction", (FactoredChoice,), _is_direction, ("likelihood",)
-    ),
-    Reader("components", "weights", "seconds", COMPONENTS + "component_draws", (NoisyMoments,), _predicts_nothing),
-    Reader("components", "weights", "seconds", COMPONENTS + "direction_components", (FactoredChoice,), _is_direction),
-    Reader("choice", "states", "a second", "choices:coin_posterior", (FactoredChoice,), _is_of_states, ("prior",)),
-    Reader(
-        "laws",
-        "weights",
-        "seconds to minutes",
-        "own_choices:draw_law_weights",
-        (FactoredChoice,),
-        _is_own,
-        ("score", "make_up", "prior"),
-    ),
+    Reader("released", "weights", "nothing", WEIGHTS + "take_draws", WEIGHT_DRAWS, quick=WEIGHTS + "average_draws"),
+    Reader("direction", "weights", "seconds", WEIGHTS + "read_direction", CHOICE, _chose("direction"), ("likelihood",)),
+    Reader("components", "weights", "seconds", PARTS + "component_draws", ONE_SCALE, _predicts_nothing),
+    Reader("components", "weights", "seconds", PARTS + "direction_components", CHOICE, _chose("direction")),
+    Reader("choice", "states", "a second", "choices:coin_posterior", CHOICE, _chose("categorical"), ("prior",)),
+    Reader("laws", "weights", "seconds to minutes", "own_choices:draw_law_weights", CHOICE, _chose("own"), OF_LAWS),
 )
 """Every reader; of those that read the same the one that is taken by itself stands first."""
-
-
-def find_reader(name: str) -> Reader:
-    """The first reader of a name."""
-    return next(reader for reader in READERS if reader.name == name)
 
 
 def readers_of(evidence: Evidence) -> tuple[Reader, ...]:
@@ -180,15 +164,37 @@ def readers_of(evidence: Evidence) -> tuple[Reader, ...]:
     """
     if not isinstance(evidence, Document):
         evidence_of(evidence)
-    return tuple(reader for reader in READERS if reader.reads(evidence))
+    able = tuple(reader for reader in READERS if reader.reads(evidence))
+    require(bool(able), "nothing reads this release: its kind has no reader")
+    return able
+
+
+def is_read_by(name: str, evidence: Evidence) -> bool:
+    """Whether some evidence has a reader of this name."""
+    return any(reader.name == name for reader in readers_of(evidence))
+
+
+def quick_estimate(release: Release) -> Floats:
+    """Posterior means of the weights of a regression at once, without a draw.
+
+    Args:
+        release: of noisy moments, of draws of weights, or of gradients: where these have no curvature, or groups so
+            that weights are many, the released weights themselves.
+
+    Returns:
+        Shape (size,), in the design's coordinates.
+
+    Raises:
+        InputError: a release of something else.
+    """
+    quick = readers_of(release)[0].quick
+    require(bool(quick), "this release is not of a regression: it holds no moments, draws or gradients of one")
+    return np.asarray(_load(quick)(release))
 
 
 def what_it_gives(evidence: Evidence) -> Gives:
     """What some evidence answers with, whoever reads it by itself."""
-    able = readers_of(evidence)
-    if not able:
-        raise InputError("nothing reads this release: its kind has no reader")
-    return able[0].gives
+    return readers_of(evidence)[0].gives
 
 
 def read(evidence: Evidence, *, method: str = "auto", draws: int = 1000, rng: Seed = None, **options: Any) -> Any:
@@ -240,6 +246,5 @@ def read(evidence: Evidence, *, method: str = "auto", draws: int = 1000, rng: Se
     if reader is None:
         names = ", ".join(one.name for one in able)
         raise InputError(f"method {shown(method)} cannot read this evidence; there is: {names}")
-    if not draws > 0:
-        raise InputError(f"a posterior needs at least one draw, got {draws}")
+    require(draws > 0, f"a posterior needs at least one draw, got {draws}")
     return reader.read(evidence, draws=draws, rng=rng, **options)

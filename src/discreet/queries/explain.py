@@ -130,7 +130,7 @@ def explain(
 
 def _find_why_nothing_answers(release: Release) -> str:
     """Find why there is no posterior to take apart; empty where there may be one."""
-    if release.over_design:
+    if not release.networks:
         return "over a design: what answers depend on, and other priors, are told of networks only"
     if what_it_gives(release) == "structure":
         return (
@@ -201,7 +201,7 @@ def _convert_to_values(guarantee: Guarantee) -> Guarantee | None:
 def _describe_changes(release: Release) -> Changes:
     """What a change of some units can change: `k epsilon` for k of them."""
     guarantee, epsilon = release.guarantee, float(release.guarantee.epsilon)
-    ranges = [] if release.over_design else [each.bounds for each in release.network.variables if each.bounds]
+    ranges = [each.bounds for network in release.networks for each in network.variables if each.bounds]
     widest = max(
         (math.ceil((Fraction(high) - Fraction(low)) / guarantee.unit_amount) for low, high in ranges), default=None
     )

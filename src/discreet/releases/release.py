@@ -182,9 +182,9 @@ class Release(Document, Framed):
         return payload
 
     @property
-    def over_design(self) -> bool:
-        """Whether the release is over a design, and not over a network."""
-        return isinstance(self.prior, Normal)
+    def networks(self) -> tuple[Network, ...]:
+        """The public network, alone; none where the release is over a design."""
+        return () if isinstance(self.prior, Normal) else (self.network,)
 
     @property
     def one_release(self) -> Release:
@@ -231,7 +231,7 @@ class Release(Document, Framed):
         """
         promise = self.guarantee
         if promise.relation is Relation.METRIC:
-            return unit_lines(promise, () if self.over_design else self.network.variables)
+            return unit_lines(promise, self.networks[0].variables if self.networks else ())
         return self.policy.unit_lines(promise.unit)
 
     def tidy(self) -> list[dict[str, Any]]:
@@ -253,7 +253,7 @@ class Release(Document, Framed):
             InputError: the release is over a design, which has no network: `release.posterior().plot()` draws its
                 coefficients.
         """
-        if self.over_design:
+        if not self.networks:
             raise InputError(
                 "a release over a design has no network to draw: plot its posterior, `release.posterior().plot()`"
             )
@@ -261,7 +261,7 @@ class Release(Document, Framed):
 
     def _repr_html_(self) -> str:
         """The lines of `summary` and the network, for a notebook."""
-        drawn = "" if self.over_design else self._shown_network._repr_html_()
+        drawn = self._shown_network._repr_html_() if self.networks else ""
         return f"{facts_html(release_facts(self))}{drawn}"
 
     @property

@@ -7,7 +7,6 @@ those of a release.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,6 @@ from scipy.special import digamma, gammaln, polygamma
 
 from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet
-from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Relation
 from discreet.theory.checks import not_negative
 from discreet.util.arrays import Floats
@@ -25,38 +23,6 @@ VERTEX_STATES = 12
 tangents takes their place."""
 TANGENTS = 129
 """Number of tangent points tried; each gives a valid bound."""
-
-
-def dirichlet_kl(a: npt.ArrayLike, b: npt.ArrayLike) -> Floats:
-    """Kullback-Leibler divergence of Dirichlet distributions, `KL(Dir(a) || Dir(b))`; convex in b.
-
-    Args:
-        a: concentrations, greater than 0; the last axis is that of the states.
-        b: the same shape.
-
-    Returns:
-        Nats, one for each row.
-
-    Raises:
-        InputError: shapes differ, or a concentration is not positive and finite.
-
-    Example:
-        >>> dirichlet_kl([[1.0, 1.0], [2.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]]).round(4).tolist()
-        [0.0, 0.1931]
-    """
-    one, other = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    if one.shape != other.shape or not one.ndim:
-        raise InputError(f"both sets of concentrations need the same shape, got {one.shape} and {other.shape}")
-    for array in (one, other):
-        if not (np.all(array > 0) and np.all(np.isfinite(array))):
-            raise InputError("concentrations must be finite and greater than 0")
-    total = one.sum(axis=-1)
-    linear = (one - other) * (digamma(one) - digamma(total)[..., None])
-    result: Floats = (
-        gammaln(total) - gammaln(other.sum(axis=-1)) + (gammaln(other) - gammaln(one) + linear).sum(axis=-1)
-    )
-    # It is at least 0; for nearly equal arguments rounding may say otherwise.
-    return np.maximum(result, 0, dtype=np.float64)
 
 
 def divergence_limits(alpha: npt.ArrayLike, counts: npt.ArrayLike, noise: float, most: float) -> Floats:
@@ -96,31 +62,6 @@ def divergence_limits(alpha: npt.ArrayLike, counts: npt.ArrayLike, noise: float,
         raise InputError(f"counts must be finite, at least 0 and at most {most}")
     boxes = (exact, np.clip(exact - noise, 0, most), np.clip(exact + noise, 0, most))
     return _limit_rows(*((prior + box).reshape(-1, prior.shape[-1]) for box in boxes)).reshape(prior.shape[:-1])
-
-
-def posterior_divergence_limit(prior: Dirichlet, counts: Tables, noise: Mapping[str, float], most: float) -> float:
-    """Largest KL of the exact posterior from the posterior of noisy counts, while no noise exceeds its bound.
-
-    Args:
-        prior: alpha.
-        counts: N, assumed or public; records.
-        noise: bound t on the noise in each cell of a node's table. With `largest_noise` for a failure delta the limit
-            holds with probability 1 - delta.
-        most: as for `divergence_limits`, whose sum over all rows it is.
-
-    Returns:
-        Nats.
-
-    Raises:
-        InputError: counts over another network, negative or larger than `most`, or a node without a bound.
-
-    Source:
-        As for `divergence_limits`.
-    """
-    if counts.network != prior.network or set(noise) != set(prior.network.nodes):
-        raise InputError("the prior, the counts and the noise bounds must be for the same network")
-    tables = prior.alpha.items()
-    return math.fsum(float(divergence_limits(alpha, counts[node], noise[node], most).sum()) for node, alpha in tables)
 
 
 def _limit_rows(a: Floats, low: Floats, high: Floats) -> Floats:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from types import EllipsisType
 
 import numpy as np
-import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.inference.elimination import joint, log_probability
@@ -169,38 +168,3 @@ def _make_cells_certain(theta: Tables, node: str) -> Tables:
         return array
 
     return Tables(theta.network, table, draws=draws)
-
-
-def query_deviation(
-    theta: Tables, variances: Mapping[str, npt.ArrayLike], targets: Sequence[str], evidence: Mapping[str, int]
-) -> Floats:
-    """Standard deviation of `P(targets | evidence)` from independent errors in the cells of the tables, to first order.
-
-    Args:
-        theta: probabilities, without draws; rows sum to 1.
-        variances: by node, of the error of each cell before its row is divided by its sum; shape of the node's table.
-            For noise of variance s2 on counts, `s2 / N^2` in a row of N records.
-        targets: variables that are no evidence, at least one.
-        evidence: code of the state of each observed variable.
-
-    Returns:
-        Shape `(*sizes of the targets)`. First order: errors must be small beside the probabilities that matter, and
-        counts that were clipped at 0 are biased besides.
-
-    Raises:
-        InputError: as for `query_gradient`, or variances that do not fit or are negative.
-
-    Source:
-        Delta method; computes what Chowdhury et al. (ICML 2020), Theorems 4.1 and 4.2, bound
-        (`experiments.paper_bounds.sum_product_bounds`).
-    """
-    network = theta.network
-    given = Tables(network, variances)
-    for node in network.nodes:
-        if not (np.all(given[node] >= 0) and np.all(np.isfinite(given[node]))):
-            raise InputError(f"variances of {node!r} must be finite and at least 0")
-    gradient = query_gradient(theta, targets, evidence)
-    total = np.zeros(tuple(network.schema[name].size for name in targets))
-    for node in network.nodes:
-        total += np.tensordot(given[node].ravel(), gradient[node].reshape(given[node].size, *total.shape) ** 2, axes=1)
-    return np.sqrt(total)

@@ -21,9 +21,8 @@ from discreet.model.response import response_of
 from discreet.model.tables import Tables
 from discreet.posterior.design.direction import mean_axis
 from discreet.posterior.design.many_classes import centred
-from discreet.posterior.design.weight_posterior import quick_estimate
 from discreet.posterior.plug_in import plug_in
-from discreet.posterior.read import read, readers_of
+from discreet.posterior.read import quick_estimate, read, readers_of
 from discreet.privacy.guarantee import Guarantee
 from discreet.records.counts import Counts, count_codes
 from discreet.records.gradients import sum_gradients

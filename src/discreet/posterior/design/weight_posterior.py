@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from discreet.errors import InputError
+from discreet.errors import InputError, require
 from discreet.model.design import GRID_STEPS, Design
 from discreet.posterior.design.curvature import curvature_draws, curvature_estimate
 from discreet.posterior.design.direction import Chosen, Method, direction_draws
@@ -263,8 +263,7 @@ def read_weights(
         ('age', True)
     """
     able = [reader.name for reader in readers_of(release) if reader.name in WEIGHT_READERS]
-    if not able:
-        raise InputError("this release tells of no weights: `read` and `.posterior()` read it")
+    require(bool(able), "this release tells of no weights: `read` and `.posterior()` read it")
     given = {"covariates": covariates, "public": public, "likelihood": None if likelihood == "clt" else likelihood}
     options = {name: value for name, value in given.items() if value is not None}
     return cast(WeightPosterior, read(release, method="exact" if exact else able[0], draws=draws, rng=rng, **options))
@@ -349,30 +348,22 @@ def read_direction(
     return WeightPosterior(release.design, walked.weights, None, "walk", walked.mixing)
 
 
-def quick_estimate(release: Release) -> Floats:
-    """Posterior means of the weights of a regression at once, without a draw.
+def estimate_moments(release: Release) -> Floats:
+    """Means given noisy moments."""
+    return normal_estimate(cast("NoisyMoments | GroupedMoments", release.unit_payload), release.records)
 
-    Args:
-        release: of noisy moments, of draws of weights, or of gradients: where these have no curvature, or groups so
-            that weights are many, the released weights themselves.
 
-    Returns:
-        Shape (size,), in the design's coordinates.
+def estimate_gradients(release: Release) -> Floats:
+    """Means given gradients: with a curvature, and few weights; else the released weights."""
+    trace = release.payload_as(GradientTrace)
+    if trace.curvature is not None and not release.design.groups:
+        return curvature_estimate(trace)
+    return centred(trace.weights, trace.design.outputs)
 
-    Raises:
-        InputError: a release of something else.
-    """
-    match payload := release.unit_payload:
-        case WeightDraws():
-            return np.asarray(payload.weights.mean(axis=0))
-        case NoisyMoments() | GroupedMoments() if release.design.target is not None:
-            return normal_estimate(payload, release.records)
-        case GradientTrace():
-            if payload.curvature is not None and not release.design.groups:
-                return curvature_estimate(payload)
-            return centred(payload.weights, payload.design.outputs)
-        case _:
-            raise InputError("this release is not of a regression: it holds no moments, draws or gradients of one")
+
+def average_draws(release: Release) -> Floats:
+    """Means of released draws."""
+    return np.asarray(release.payload_as(WeightDraws).weights.mean(axis=0))
 
 
 def require_known(design: Design, covariates: Law | None, public: PublicRecords | None) -> None:

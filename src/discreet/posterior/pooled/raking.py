@@ -151,13 +151,6 @@ def fit_margins(law: Floats, names: Sequence[str], wanted: Mapping[Scope, Floats
     return fitted
 
 
-def scale_to(law: Floats, names: Sequence[str], part: Scope, own: Floats) -> Floats:
-    """Move a law to the margin of one part; arguments as of `fit_margins`."""
-    scaled = law.copy()
-    _scale_margin(scaled, *_axes_of(names, part), own)
-    return scaled
-
-
 def _axes_of(names: Sequence[str], part: Scope) -> tuple[tuple[int, ...], list[int]]:
     """Axes of a law over which the margin of a part is summed, and the order of that margin's axes in the law's."""
     left = [name for name in names if name in part]
