@@ -51,7 +51,7 @@ PLACES: tuple[ModuleType, ...] = (
 )  # fmt: skip
 NAMELESS = {
     "BudgetError", "DiscreetError", "InputError",  # their texts are tested with what raises them
-    "DefaultAccountWarning", "Method", "Posterior", "Mechanism",  # a warning, a word and protocols
+    "DefaultAccountWarning", "Method", "NetworkPosterior", "Mechanism",  # a warning, a word and protocols
     "AnswerRow",  # the type of a dict
 }  # fmt: skip
 """Public classes without a text of their own."""

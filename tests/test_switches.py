@@ -17,7 +17,7 @@ OWN_ROOMS = ("model", "releases", "records", "mechanisms")
 KINDS = {"Network", "Design", *(kind.__name__ for kind in (*get_args(Calibration), *get_args(Payload)))} | {
     kind.__name__ for kind in get_args(Evidence)
 }
-MOST_SWITCHES = 999
+MOST_SWITCHES = 29
 """The places that are left; a new one is a method of the kind, or an entry of a registry."""
 
 
