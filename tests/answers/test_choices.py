@@ -63,7 +63,7 @@ def chosen(
 
 
 def scores_of(release: dc.Release) -> Scores:
-    found = release.network_payload.scores(release.calibration)
+    found = release.payload.scores(release.calibration)
     assert found is not None
     return found
 

@@ -63,7 +63,8 @@ def estimator(account: dc.results.Account | None, **others: Any) -> PrivateNaive
 
 def reading(estimator: PrivateNaiveBayes, tables: dc.Tables) -> PrivateNaiveBayes:
     """The estimator with other draws as its posterior."""
-    estimator._later = DrawnLater(1, 0, reader=lambda *_, **__: dc.results.PosteriorDraws(tables))
+    estimator._later = DrawnLater(1, 0)
+    vars(estimator._later)["_found"] = dc.results.PosteriorDraws(tables)
     return estimator
 
 

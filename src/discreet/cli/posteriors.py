@@ -86,8 +86,7 @@ def _draw(evidence: Evidence, how: Drawing) -> dc.results.PosteriorDraws:
     if method not in METHODS:
         raise InputError(f"no method {shown(method)}; there are: {', '.join(METHODS)}")
     if method == "plug-in":
-        single = bool(evidence.alone is evidence.parts[0])
-        if not single:
+        if len(evidence.parts) > 1 or getattr(evidence, "public", None) is not None:
             raise InputError("plug-in reads one release, not several")
         return dc.tools.plug_in(evidence.parts[0], draws=draws, rng=rng, prior=how.prior)
     asked = cast(dc.tools.Method, "auto" if method == "noise-aware" else method)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -226,8 +226,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         """
         rng = generator_after(self, random_state)
         number = whole_number(draws, "draws", 100)
-        found: ComponentPosterior = read(self.release_, method="components", draws=number, rng=rng)
-        return found
+        return cast(ComponentPosterior, read(self.release_, method="components", draws=number, rng=rng))
 
     def components_interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
         """Intervals of the components' entries, which count the sampling error and the noise.

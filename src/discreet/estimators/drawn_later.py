@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -40,8 +40,7 @@ class DrawnLater:
 
     def of(self, release: Release) -> WeightPosterior:
         """The posterior of weights given a release, always the same one; errors as of `read`, each time."""
-        found: WeightPosterior = self.drawn(release)
-        return found
+        return cast(WeightPosterior, self.drawn(release))
 
     def drawn(self, release: Release) -> Any:
         """What `read` makes of a release, always the same."""

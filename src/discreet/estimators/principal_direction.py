@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -218,8 +218,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         """
         rng = generator_after(self, random_state)
         number = whole_number(draws, "draws", 100)
-        found: WeightPosterior = read(self.release_, draws=number, rng=rng, likelihood=self.likelihood)
-        return found
+        return cast(WeightPosterior, read(self.release_, draws=number, rng=rng, likelihood=self.likelihood))
 
     def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
         """A row for each coordinate of theta: the rows of `posterior_.tidy`, which has the arguments and errors."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -203,8 +203,7 @@ class Regression(PrivateEstimator):
         """
         rng = generator_after(self, random_state)
         number = whole_number(draws, "draws", 1)
-        found: WeightPosterior = read(self.release_, draws=number, rng=rng, **self._reading_options())
-        return found
+        return cast(WeightPosterior, read(self.release_, draws=number, rng=rng, **self._reading_options()))
 
     def _reading_options(self) -> dict[str, Any]:
         """List what the posterior is told beside the release."""

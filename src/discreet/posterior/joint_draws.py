@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from discreet.model.network import Network
 from discreet.model.query_grammar import Query
 from discreet.model.tables import Tables
 from discreet.posterior.law_plan import JointLaw
-from discreet.posterior.protocol import Posterior, tails
+from discreet.posterior.protocol import NetworkPosterior, Posterior, tails
 from discreet.posterior.saturated import projected
 from discreet.releases.combined import Evidence, evidence_of, payers_of, refuse_counting_twice
 from discreet.util.arrays import Floats, balanced_quantiles
@@ -67,48 +67,6 @@ class Mixing:
     effective: float
     worst: str
     r_hat: float
-
-
-class NetworkPosterior(Protocol):
-    """A distribution over all probabilities of a network, given as draws: all that queries need of a posterior.
-
-    Raises:
-        Nothing: a protocol.
-
-    Example:
-        >>> import discreet as dc
-        >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
-        >>> drawn = dc.Dirichlet.uniform(coin).draw(100, rng=1)
-        >>> posterior: dc.results.NetworkPosterior = dc.results.PosteriorDraws(drawn)
-        >>> posterior.draw(10, rng=2)["coin"].shape
-        (2, 10)
-    """
-
-    @property
-    def network(self) -> Network:
-        """The public network."""
-
-    @property
-    def cells(self) -> Tables:
-        """Probabilities, float64, shape `(*parents, child, draws)`; draw s of all families is one joint draw."""
-
-    def mean(self) -> Tables:
-        """Posterior mean of every probability.
-
-        Returns:
-            Tables without an axis of draws.
-        """
-
-    def draw(self, n: int, *, rng: Seed = None) -> Tables:
-        """Some of the joint draws.
-
-        Args:
-            n: how many.
-            rng: picks them.
-
-        Returns:
-            Probabilities, shape `(*parents, child, n)`.
-        """
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from discreet.display.interval_tables import text_table
 from discreet.errors import InputError
+from discreet.model.network import Network
+from discreet.model.tables import Tables
 from discreet.util.arrays import Floats
 from discreet.util.framed import Intervals
+from discreet.util.randomness import Seed
 
 Tails = Callable[[Floats, float], tuple[Floats, Floats]]
 """From draws, over the first axis, and a level to lower and upper ends."""
@@ -94,6 +97,48 @@ class Posterior(Intervals):
             InputError: draws of another kind.
         """
         raise InputError("only draws over a network can be stored yet; save the release, and read it again")
+
+
+class NetworkPosterior(Protocol):
+    """A distribution over all probabilities of a network, given as draws: all that queries need of a posterior.
+
+    Raises:
+        Nothing: a protocol.
+
+    Example:
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> drawn = dc.Dirichlet.uniform(coin).draw(100, rng=1)
+        >>> posterior: dc.results.NetworkPosterior = dc.results.PosteriorDraws(drawn)
+        >>> posterior.draw(10, rng=2)["coin"].shape
+        (2, 10)
+    """
+
+    @property
+    def network(self) -> Network:
+        """The public network."""
+
+    @property
+    def cells(self) -> Tables:
+        """Probabilities, float64, shape `(*parents, child, draws)`; draw s of all families is one joint draw."""
+
+    def mean(self) -> Tables:
+        """Posterior mean of every probability.
+
+        Returns:
+            Tables without an axis of draws.
+        """
+
+    def draw(self, n: int, *, rng: Seed = None) -> Tables:
+        """Some of the joint draws.
+
+        Args:
+            n: how many.
+            rng: picks them.
+
+        Returns:
+            Probabilities, shape `(*parents, child, n)`.
+        """
 
 
 def name_rows(

@@ -41,7 +41,7 @@ class Reader:
         only: says which payloads of these kinds, given all of them; None for any.
         options: words that it takes beside `draws` and `rng`.
         method: of `noise_aware`; "" for a function that has no such option.
-        quick: module of `posterior` and function of the release alone: the means at once; "" where there is none.
+        quick: function beside it, of the release alone: the means at once; "" where there is none.
 
     Example:
         >>> next(reader for reader in READERS if reader.name == "moments").cost
@@ -128,22 +128,20 @@ READERS = (
     Reader("sequential", "network", "each data set's", NETWORK, OVER_NETWORKS, None, OPTIONS, "sequential"),
     Reader("parameters", "family", "a second", "family_draws:draw_parameters", SCORED, _is_one_family),
     Reader("structure", "structure", "nothing", NETWORK, (held.ChosenNetwork,)),
-    Reader(
-        "moments",
-        "weights",
-        "nothing",
-        WEIGHTS + "read_moments",
-        MOMENTS,
-        _predicts,
-        quick=WEIGHTS + "estimate_moments",
-    ),
+    Reader("moments", "weights", "nothing", WEIGHTS + "read_moments", MOMENTS, _predicts, quick="estimate_moments"),
     Reader("exact", "weights", "seconds; refused with much noise", WEIGHTS + "resample", ONE_SCALE, _predicts),
     Reader(
-        *("gradients", "weights", "nothing with a curvature, else seconds", WEIGHTS + "read_gradients", GRADIENTS),
-        options=("covariates", "public"),
-        quick=WEIGHTS + "estimate_gradients",
+        *(
+            "gradients",
+            "weights",
+            "nothing with a curvature, else seconds",
+            WEIGHTS + "read_gradients",
+            GRADIENTS,
+            None,
+        ),
+        *(("covariates", "public"), "", "estimate_gradients"),
     ),
-    Reader("released", "weights", "nothing", WEIGHTS + "take_draws", WEIGHT_DRAWS, quick=WEIGHTS + "average_draws"),
+    Reader("released", "weights", "nothing", WEIGHTS + "take_draws", WEIGHT_DRAWS, quick="average_draws"),
     Reader("direction", "weights", "seconds", WEIGHTS + "read_direction", CHOICE, _chose("direction"), ("likelihood",)),
     Reader("components", "weights", "seconds", PARTS + "component_draws", ONE_SCALE, _predicts_nothing),
     Reader("components", "weights", "seconds", PARTS + "direction_components", CHOICE, _chose("direction")),
@@ -187,9 +185,9 @@ def quick_estimate(release: Release) -> Floats:
     Raises:
         InputError: a release of something else.
     """
-    quick = readers_of(release)[0].quick
-    require(bool(quick), "this release is not of a regression: it holds no moments, draws or gradients of one")
-    return np.asarray(_load(quick)(release))
+    reader = readers_of(release)[0]
+    require(bool(reader.quick), "this release is not of a regression: it holds no moments, draws or gradients of one")
+    return np.asarray(_load(f"{reader.home.partition(':')[0]}:{reader.quick}")(release))
 
 
 def what_it_gives(evidence: Evidence) -> Gives:

@@ -21,7 +21,7 @@ from discreet.model.network import Network
 from discreet.model.query_grammar import Probability, parse_query
 from discreet.model.tables import Tables
 from discreet.posterior.elsewhere import answered_elsewhere
-from discreet.posterior.joint_draws import NetworkPosterior
+from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.decision_draws import asked_draws, best_response, condition, effective_draws, refuse_outside
 from discreet.queries.given import both_given

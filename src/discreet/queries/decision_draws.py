@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.posterior.diagnostics import effective_size
-from discreet.posterior.joint_draws import NetworkPosterior, PosteriorDraws
+from discreet.posterior.joint_draws import PosteriorDraws
+from discreet.posterior.protocol import NetworkPosterior
 from discreet.util.arrays import Floats
 from discreet.util.progress import under_way
 from discreet.util.randomness import Seed

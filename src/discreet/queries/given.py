@@ -18,9 +18,10 @@ from discreet.model.query_grammar import Probability
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.basis import Basis
-from discreet.posterior.joint_draws import NetworkPosterior, PosteriorDraws, law_of
+from discreet.posterior.joint_draws import PosteriorDraws, law_of
 from discreet.posterior.law_parts import LawParts
 from discreet.posterior.law_plan import JointLaw
+from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.answers import Answer, EvidenceProbability
 from discreet.queries.credible import credible_interval
 from discreet.util.arrays import Floats

@@ -28,7 +28,8 @@ from discreet.model.schema import Variable
 from discreet.model.tables import Tables
 from discreet.posterior.basis import Mark
 from discreet.posterior.elsewhere import answered_elsewhere
-from discreet.posterior.joint_draws import NetworkPosterior, PosteriorDraws, law_of
+from discreet.posterior.joint_draws import PosteriorDraws, law_of
+from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.query import answer
 from discreet.util.arrays import Floats

@@ -19,7 +19,8 @@ from discreet.errors import QUOTED_CHARACTERS, InputError, require, shown
 from discreet.inference import elimination
 from discreet.model.query_grammar import Explanation, NumberQuery, Probability, Query, read_query
 from discreet.posterior.elsewhere import answered_elsewhere
-from discreet.posterior.joint_draws import NetworkPosterior, PosteriorDraws, require_posterior
+from discreet.posterior.joint_draws import PosteriorDraws, require_posterior
+from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.allowed import allowed_bounds
 from discreet.queries.answers import Answer, AnswerRow, Answers
 from discreet.queries.bin_laws import BinLaw, Inside, check_inside

@@ -33,7 +33,8 @@ from discreet.inference.drawn_points import drawn_points
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
 from discreet.posterior.elsewhere import answered_elsewhere
-from discreet.posterior.joint_draws import NetworkPosterior, PosteriorDraws
+from discreet.posterior.joint_draws import PosteriorDraws
+from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.answer_text import assumption_lines
 from discreet.queries.bin_laws import Inside, check_inside
 from discreet.queries.column_moments import MOST_JOINT_STATES, Column, ColumnLaw, Moments, column_moments, covariance

@@ -7,7 +7,7 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.model.design import Design
 from discreet.posterior.design.laws import WeightedPoints
-from discreet.posterior.joint_draws import NetworkPosterior
+from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.synthetic import sample
 from discreet.util.randomness import Seed, as_generator
 

@@ -26,7 +26,8 @@ from discreet.inference.sampling import check_number, sample_codes
 from discreet.model.schema import Schema, Variable
 from discreet.model.tables import Tables
 from discreet.posterior.elsewhere import answered_elsewhere
-from discreet.posterior.joint_draws import NetworkPosterior, law_of
+from discreet.posterior.joint_draws import law_of
+from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.bin_laws import BinLaw
 from discreet.util.arrays import Array
 from discreet.util.progress import under_way

@@ -76,8 +76,7 @@ class Version:
             raise Problem(
                 "bad-request", "a release of a regression or direction answers with all its coefficients: ask without q"
             )
-        found: Network = self.evidence.answers_over
-        return found
+        return self.evidence.answers_over
 
     @property
     def over_network(self) -> bool:
