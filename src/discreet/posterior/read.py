@@ -115,6 +115,8 @@ ONE_SCALE, CHOICE = (held.NoisyMoments,), (held.FactoredChoice,)
 """Moments with noise of one scale; a choice by scores of a design's records."""
 OPTIONS, OF_LAWS = ("prior", "trust_network", "progress"), ("score", "make_up", "prior")
 """Options of a network's readers; of a choice's by a score of one's own."""
+KNOWN = ("covariates", "public")
+"""Options of the reader of gradients: what else is known."""
 NETWORK, WEIGHTS, PARTS = "methods:noise_aware", "design.weight_posterior:", "design.components:"
 
 READERS = (
@@ -131,15 +133,7 @@ READERS = (
     Reader("moments", "weights", "nothing", WEIGHTS + "read_moments", MOMENTS, _predicts, quick="estimate_moments"),
     Reader("exact", "weights", "seconds; refused with much noise", WEIGHTS + "resample", ONE_SCALE, _predicts),
     Reader(
-        *(
-            "gradients",
-            "weights",
-            "nothing with a curvature, else seconds",
-            WEIGHTS + "read_gradients",
-            GRADIENTS,
-            None,
-        ),
-        *(("covariates", "public"), "", "estimate_gradients"),
+        "gradients", "weights", "seconds", WEIGHTS + "read_gradients", GRADIENTS, None, KNOWN, "", "estimate_gradients"
     ),
     Reader("released", "weights", "nothing", WEIGHTS + "take_draws", WEIGHT_DRAWS, quick="average_draws"),
     Reader("direction", "weights", "seconds", WEIGHTS + "read_direction", CHOICE, _chose("direction"), ("likelihood",)),
