@@ -508,7 +508,7 @@ def test_a_release_over_a_design_has_no_network_and_says_what_reads_it(kind: str
 
 
 def test_a_release_over_a_network_has_no_design() -> None:
-    with pytest.raises(dc.InputError, match="noise_aware"):
+    with pytest.raises(dc.InputError, match=r"read it with `.posterior\(\)`"):
         _ = dc.Release.loads(network_file(dc.Relation.REPLACE)).design
 
 

@@ -413,7 +413,7 @@ def test_the_posterior_is_the_same_whenever_and_wherever_it_is_asked_for(state: 
 def test_looking_around_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a fit, nor what a notebook does, nor an estimate, nor a pickle."""
     asked: list[Any] = []
-    monkeypatch.setattr("discreet.estimators.drawn_later.read_weights", lambda *given, **_: asked.append(given))
+    monkeypatch.setattr("discreet.estimators.drawn_later.read", lambda *given, **_: asked.append(given))
     X, y = patients()
     fitted = estimator().fit(X, y)
     assert "posterior_" in dir(fitted) and "posterior_" not in dir(estimator())

@@ -385,7 +385,7 @@ def test_a_release_that_was_paid_for_survives_a_posterior_that_fails(
     def failing(*_: Any, **__: Any) -> Any:
         raise dc.DiscreetError("chains did not mix")
 
-    monkeypatch.setattr(module, "noise_aware", failing)
+    monkeypatch.setattr("discreet.estimators.drawn_later.read", failing)
     fitted.fit(frame, y)
     assert fitted.release_.id == paying.charges()[-1].release != first.id
     for _ in range(2):  # rather than an answer from the release before

@@ -142,7 +142,8 @@ def _fit_tables(release: Release | External) -> dict[str, Array]:
     network, parts = release.network, tuple(part for part in release.measurements if not part.audit)
     kind = type(getattr(release, "payload", release))
     if kind is NoisyCounts:
-        return {node: part.values for node, part in zip(network.nodes, parts, strict=True)}
+        own: Any = release
+        return {node: own.payload.table(node) / own.policy.steps for node in network.nodes}
     fitted = pooled_margins(network, parts, release.records)
     if kind in (NoisyTables, AuditedTables):
         noisy = read_tables(network, parts)
