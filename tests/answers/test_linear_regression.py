@@ -21,7 +21,7 @@ from sklearn.exceptions import NotFittedError
 import discreet as dc
 from discreet.estimators.declared_designs import by_column
 from discreet.estimators.linear_regression import PrivateLinearRegression
-from discreet.posterior.design.weight_posterior import quick_estimate
+from discreet.posterior.read import quick_estimate
 
 BOUNDS = {"age": (20.0, 90.0), "pressure": (80.0, 200.0)}
 DAYS = (0.0, 40.0)

@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 import discreet as dc
 from discreet.estimators.logistic_regression import PrivateLogisticRegression, chosen_method
-from discreet.posterior.design.weight_posterior import quick_estimate
+from discreet.posterior.read import quick_estimate
 
 BOUNDS = {"age": (20.0, 90.0), "pressure": (80.0, 200.0)}
 CLASSES = ("well", "ill")
