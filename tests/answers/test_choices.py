@@ -274,7 +274,7 @@ def test_a_direction_is_read_by_weights() -> None:
     release = dc.simulate(dc.factored(factor), rows, dc.designs.Normal(plane, 1.0), promise(1), rng=rng())
     with pytest.raises(dc.InputError, match=r"over a design, not a network: .* `\.posterior\(\)`"):
         dc.noise_aware(release, draws=10, rng=rng())
-    assert release.posterior(draws=10, rng=1).weights.shape == (10, 2)
+    assert release.posterior(draws=100, rng=1).weights.shape == (100, 2)
 
 
 @pytest.mark.parametrize(
