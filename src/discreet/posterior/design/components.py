@@ -69,7 +69,7 @@ class ComponentPosterior(Posterior):
         mixing: of the chains: R-hat and effective draws of the worst entry of a covariance.
     """
 
-    noun: ClassVar[str] = "component"
+    noun: ClassVar[str] = "coordinate"
     design: Design
     centre: Floats
     covariance: Floats
