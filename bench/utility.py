@@ -107,7 +107,7 @@ def _estimate(release: dc.Release, rng: np.random.Generator) -> dc.Tables:
 
 def _fitted(release: dc.Release, rng: np.random.Generator) -> dc.Tables:
     """Least squares with no cell below 0, +1, normalised: no prior for rows."""
-    noisy = read_tables(release.network, release.network_payload.measurements)
+    noisy = read_tables(release.network, release.payload.measurements)
     plain = least_squares(noisy, release.records)
     fit = fit_nonnegative(noisy, max(plain.total[0], 1.0))
     tables = Margins(release.network, coordinates_of_fit(noisy, fit), plain.variances)

@@ -145,7 +145,7 @@ def _read(task: Task) -> Iterator[tuple[str, str, tuple[float, float], int]]:
     promise = dc.Guarantee(epsilon=str(epsilon), delta=delta, relation=relation, unit="record")
     case = simulation(theta, concentration, records, mechanism, promise, rng)
     true = {kind: array[:, 0] for kind, array in values(case.truth, queries).items()}
-    posteriors: list[dc.results.Posterior] = [dc.noise_aware(case.release, draws=DRAWS, rng=rng)]
+    posteriors: list[dc.results.NetworkPosterior] = [dc.noise_aware(case.release, draws=DRAWS, rng=rng)]
     if mechanism in COUNTS:
         posteriors.append(dc.tools.plug_in(case.release, draws=DRAWS, rng=rng))
     for reader, posterior in zip(READERS, posteriors, strict=False):

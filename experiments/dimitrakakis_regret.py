@@ -169,7 +169,7 @@ def _priced(task: Task, epsilon: int) -> Iterator[Row]:
     prior = dc.Dirichlet.uniform(counts.network, 1.0)
     guarantee = dc.Guarantee(epsilon=epsilon, delta=0, relation="replace", unit="record")
 
-    def answered(posterior: dc.results.Posterior, scope: str, draws: int) -> Row:
+    def answered(posterior: dc.results.NetworkPosterior, scope: str, draws: int) -> Row:
         decisions = decided(game("value", probabilities(posterior.cells)), posterior, len(QUERIES))
         return {"draws": draws, "scope": scope, "metric": "mean", "value": float(lost(exact, decisions).mean())}
 

@@ -131,7 +131,7 @@ def losses(exact: Floats, estimated: Floats) -> Floats:
     return np.asarray(exact.max(axis=1)[:, None] - np.take_along_axis(exact, chosen, axis=1))
 
 
-def decided(played: Game, posterior: dc.results.Posterior, queries: int) -> list[dc.decisions.Decision[int]]:
+def decided(played: Game, posterior: dc.results.NetworkPosterior, queries: int) -> list[dc.decisions.Decision[int]]:
     """What `dc.decide` answers to every query of a game.
 
     Args:
@@ -184,7 +184,7 @@ def by_the_package(name: str, played: Game, cells: dc.Tables, times: Floats, est
     return found | _numbers(cells, posterior) if name == "value" else found
 
 
-def _numbers(cells: dc.Tables, posterior: dc.results.Posterior) -> dict[str, float]:
+def _numbers(cells: dc.Tables, posterior: dc.results.NetworkPosterior) -> dict[str, float]:
     """Guesses of every p by `dc.decisions.decide_number`, u = 1 - |p - r|, under the law of all atoms."""
     worst, bound = 0.0, 1.0
     for query, p in zip(QUERIES, probabilities(cells), strict=True):

@@ -104,7 +104,7 @@ def measure(task: Task) -> Iterator[dict[str, Any]]:
 def _noise(release: dc.Release, data: Data) -> float:
     """Absolute errors of all cells of all families after least squares, records."""
     made = release.network
-    fitted = least_squares(read_tables(made, release.network_payload.measurements), release.records)
+    fitted = least_squares(read_tables(made, release.payload.measurements), release.records)
     exact = data.counts.tables
     return float(sum(np.abs(fitted.table(made.family(node)) - exact[node]).sum() for node in made.nodes))
 

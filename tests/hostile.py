@@ -278,7 +278,7 @@ def read_release_text(text: str) -> None:
     for release in dc.tools.evidence_of(read).releases if not _over_design(read) else (read,):
         assert str(release.guarantee)
         assert release.calibration.total <= release.guarantee.epsilon
-        if release.over_design:
+        if not release.networks:
             assert release.design.size and release.normal.deviation
         else:
             assert release.dirichlet.mean() is not None
@@ -289,7 +289,7 @@ def read_release_text(text: str) -> None:
 
 
 def _over_design(read: dc.Release | dc.results.Combined) -> bool:
-    return isinstance(read, dc.Release) and read.over_design
+    return isinstance(read, dc.Release) and not read.networks
 
 
 Generator = Callable[[random.Random], str]

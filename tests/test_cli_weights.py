@@ -100,7 +100,7 @@ def test_stored_draws_are_a_law_of_features_as_their_release_is(run: Shell) -> N
 def test_a_classification_needs_the_law_of_its_features(run: Shell) -> None:
     released("gradients").save("g.json")
     assert "needs the law of its features" in run.fails("query g.json")
-    assert "are for releases of gradients" in run.fails("query r.json --covariates even")
+    assert "takes no options, not covariates" in run.fails("query r.json --covariates even")
 
 
 def test_a_choice_of_probabilities_is_answered_by_states(run: Shell) -> None:

@@ -439,7 +439,7 @@ def test_releases_of_every_kind_are_asked_or_say_who_reads_them(tmp_path: Path) 
             assert dc.predict(there, {}, node).table() == dc.predict(here, {}, node).table()
             assert dc.sample(there, 9, rng=1)[0].read_all() == dc.sample(here, 9, rng=1)[0].read_all()
             assert client.release(name).dumps() == dc.load(tmp_path / f"{name}.json").dumps()
-        with pytest.raises(dc.InputError, match="read_weights"):
+        with pytest.raises(dc.InputError, match=r"read client.release\(...\).posterior\(\)"):
             client.posterior("noisy-moments")
         found, local = (
             dc.read_weights(made, draws=50, rng=1)

@@ -221,7 +221,7 @@ def test_the_divergence_limit_is_exceeded_less_often_than_it_says(kind: str) -> 
         made = dc.simulate(make(), counts, prior, promise, rng=rng)
         limit = explaining._describe_divergence(made)
         assert limit.limit is not None
-        margins = pooled_margins(NETWORK, made.network_payload.measurements, made.records)
+        margins = pooled_margins(NETWORK, made.payload.measurements, made.records)
         most = 600 if relation == "replace" else np.inf
         actual = 0.0
         for node in NETWORK.nodes:
@@ -244,7 +244,7 @@ def test_the_expected_divergence_is_that_of_simulated_releases() -> None:
         made = dc.simulate(dc.laplace(), counts, prior, promise, rng=rng)
         found = explaining._describe_divergence(made)
         assert found.large == found.rows == 12
-        margins = pooled_margins(NETWORK, made.network_payload.measurements, made.records)
+        margins = pooled_margins(NETWORK, made.payload.measurements, made.records)
         tables = {node: margins.table(NETWORK.family(node)) + 1.0 for node in NETWORK.nodes}
         seen.append(sum(float(dirichlet_kl(tables[node], counts.tables[node] + 1.0).sum()) for node in NETWORK.nodes))
         told.append(found.expected)

@@ -51,7 +51,7 @@ PLACES: tuple[ModuleType, ...] = (
 )  # fmt: skip
 NAMELESS = {
     "BudgetError", "DiscreetError", "InputError",  # their texts are tested with what raises them
-    "DefaultAccountWarning", "Method", "Posterior", "Mechanism",  # a warning, a word and protocols
+    "DefaultAccountWarning", "Method", "NetworkPosterior", "Mechanism",  # a warning, a word and protocols
     "AnswerRow",  # the type of a dict
 }  # fmt: skip
 """Public classes without a text of their own."""
@@ -142,7 +142,7 @@ def parts_of(found: Any, seen: dict[int, Any] | None = None) -> list[Any]:
 def texts_of(found: Any) -> Iterator[tuple[str, str]]:
     """Each text that an object shows of itself, by the name of what makes it."""
     for method in TEXTS:
-        if isinstance(found, dc.Release) and found.over_design and method == "to_svg":
+        if isinstance(found, dc.Release) and not found.networks and method == "to_svg":
             continue
         show = getattr(found, method, None)
         if method == "summary" and type(found).__name__ in (*dc.kinds.__all__, "RemotePosterior"):
@@ -301,7 +301,7 @@ MADE: dict[str, Any] = {
     "Moments": lambda: dc.designs.sum_moments(rows()),
     "NoisyCoefficients": lambda: made_of(dc.fourier()),
     "OwnFactor": lambda: OWN,
-    "PooledEstimate": lambda: dc.pool_estimates([1.0, 2.0], [1.0, 1.0]),
+    "PooledEstimate": lambda: dc.tools.pool_estimates([1.0, 2.0], [1.0, 1.0]),
     "PublicRecords": lambda: dc.designs.PublicRecords(np.zeros((4, 3)), np.zeros(4)),
     "PublicRows": lambda: dc.designs.PublicRows(np.zeros((4, 3)), 1.0),
     "Quantile": lambda: dc.decisions.Quantile(0.9),

@@ -318,7 +318,7 @@ def test_readers_say_how_an_own_choice_is_read() -> None:
     mechanism = dc.factored(COIN)
     statistic = dc.tools.statistic_of(mechanism, rows_of(SIDES, [(1.0,)]), SIDES)
     release = dc.simulate(mechanism, statistic, dc.designs.Normal(SIDES, 1.0), promise(1, "replace"), rng=rng)
-    with pytest.raises(dc.InputError, match="read_law_weights"):
+    with pytest.raises(dc.InputError, match="tells of no weights: `read`"):
         dc.read_weights(release, draws=10, rng=rng)
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"factor": CASES["places"][0]}, "another design"),
@@ -358,7 +358,7 @@ def test_the_examples_of_the_page_run() -> None:
     """One after the other, as a reader would."""
     page = (Path(__file__).parent.parent / "docs" / "mechanisms.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n([^`]*)^```$", page.partition("## Over a design")[2], re.MULTILINE)
-    assert len(blocks) == 3 and "own_factor" in blocks[0] and "read_law_weights" in blocks[2]
+    assert len(blocks) == 3 and "own_factor" in blocks[0] and "read.posterior(score=" in blocks[2]
     names: dict[str, object] = {}
     for block in blocks:
         exec(block, names)  # noqa: S102

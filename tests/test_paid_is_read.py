@@ -37,13 +37,11 @@ def read(release: dc.Release) -> None:
     match release.payload:
         case dc.kinds.ChosenNetwork():
             release.learned_network  # noqa: B018 - it is made
-        case dc.kinds.FactoredChoice():
-            str(dc.read_weights(release, draws=40, rng=1))
-        case _ if release.over_design:
+        case _ if not release.networks:
             told = (
                 {"covariates": dc.designs.UniformSphere(2, 1.0, 1.0)} if release.mechanism == "noisy_gradients" else {}
             )
-            str(dc.read_weights(release, draws=40, rng=1, **told))
+            str(dc.read(release, draws=40, rng=1, **told))
         case _:
             posterior = dc.noise_aware(release, draws=40, rng=1)
             assert all(np.all(np.isfinite(posterior.cells[node])) for node in posterior.network.nodes)

@@ -43,7 +43,7 @@ def made_up(n: int, seed: int, missing: float = 0.3) -> dict[str, list[str | Non
 
 
 def one_by_one(
-    posterior: dc.results.Posterior, records: dict[str, list[Any]], target: str, level: float
+    posterior: dc.results.NetworkPosterior, records: dict[str, list[Any]], target: str, level: float
 ) -> list[np.ndarray]:
     """Means, lower and upper ends that `answer` gives for each record; shape (records, states) each."""
     found = []
@@ -124,7 +124,7 @@ def test_predictions_of_any_network(network: dc.Network, data: st.DataObject) ->
         predict(posterior, columns, target, level=0.8)
 
 
-def fails(posterior: dc.results.Posterior, record: dict[str, list[Any]], target: str) -> bool:
+def fails(posterior: dc.results.NetworkPosterior, record: dict[str, list[Any]], target: str) -> bool:
     """Whether `answer` refuses a record."""
     try:
         one_by_one(posterior, record, target, 0.8)

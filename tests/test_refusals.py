@@ -127,9 +127,10 @@ def test_a_choice_by_an_own_score_is_sent_to_what_reads_it(run: Shell) -> None:
         "combine own.json --output both.json", "decide own.json --quantity 'P(x=1)'",
     ):  # fmt: skip
         said = run(command)[2]
-        assert "`read_law_weights`" in said and "`read_weights`" not in said, command
-    with pytest.raises(dc.InputError, match="read_law_weights"):
-        dc.noise_aware(chosen("own"), draws=9, rng=np.random.default_rng(1))
+        assert "(score=own_factor(...))" in said if command.startswith("query") else "`.posterior()`" in said, command
+    for read in (dc.read, dc.Release.posterior):
+        with pytest.raises(dc.InputError, match=r"give `read` that score \(score=own_factor\(...\)\)"):
+            read(chosen("own"), draws=9, rng=1)
 
 
 def test_a_choice_of_states_is_decided_by(run: Shell) -> None:
@@ -139,7 +140,7 @@ def test_a_choice_of_states_is_decided_by(run: Shell) -> None:
     (answer,) = run.json("query side.json 'P(x=1)'")["answers"]
     (one,) = [row["mean"] for row in told["decisions"][0]["values"] if row["response"] == "one"]
     assert abs(one - answer["values"][0]["mean"]) < 0.1
-    assert "ask it with `query` or `decide`" in run("export side.json --output o.bif")[2]
+    assert "ask it with `query`" in run("export side.json --output o.bif")[2]
 
 
 def test_a_score_is_named_where_it_is_wanted(run: Shell) -> None:

@@ -16,7 +16,7 @@ POSITIVE = np.array([0.9, 0.7, 0.3, 0.1])
 """Of doses, by age: the older the less."""
 
 
-def posterior() -> dc.results.Posterior:
+def posterior() -> dc.results.NetworkPosterior:
     """Of a release at an epsilon at which the noise does not matter; it has a seed."""
     cells = {"age": SHARES, "dose": np.column_stack([1 - POSITIVE, POSITIVE]), "sex": np.array([0.5, 0.5])}
     rng = np.random.default_rng(2)
@@ -28,7 +28,7 @@ def posterior() -> dc.results.Posterior:
 
 
 @pytest.fixture(scope="module")
-def learned() -> dc.results.Posterior:
+def learned() -> dc.results.NetworkPosterior:
     return posterior()
 
 
@@ -38,7 +38,7 @@ def design(*names: str, norm: float | None = None) -> dc.Design:
     return dc.Design(features, dc.Variable("class", ("no", "yes")), norm)
 
 
-def test_points_are_spread_like_the_records(learned: dc.results.Posterior) -> None:
+def test_points_are_spread_like_the_records(learned: dc.results.NetworkPosterior) -> None:
     law = dc.designs.released_covariates(learned, design("dose", "age"), rng=np.random.default_rng(1))
     assert law.points.shape == (4096, 3) and np.allclose(law.weights, 1 / 4096)
     dose, age, constant = law.points.T
@@ -51,7 +51,7 @@ def test_points_are_spread_like_the_records(learned: dc.results.Posterior) -> No
     assert np.allclose(np.quantile(within, [0.25, 0.5, 0.75]), [0.25, 0.5, 0.75], atol=0.07)
 
 
-def test_the_design_says_how_points_are_scaled(learned: dc.results.Posterior) -> None:
+def test_the_design_says_how_points_are_scaled(learned: dc.results.NetworkPosterior) -> None:
     short = design("age", "dose", norm=0.5)
     law = dc.designs.released_covariates(learned, short, rng=np.random.default_rng(1), points=100)
     assert law.points.shape == (100, 3)
@@ -62,7 +62,7 @@ def test_the_design_says_how_points_are_scaled(learned: dc.results.Posterior) ->
     assert np.isclose(np.mean(clipped == 1), 0.3, atol=0.04)
 
 
-def test_points_are_drawn_by_seed(learned: dc.results.Posterior) -> None:
+def test_points_are_drawn_by_seed(learned: dc.results.NetworkPosterior) -> None:
     first, again, other = (
         dc.designs.released_covariates(learned, design("age"), rng=np.random.default_rng(seed), points=200).points
         for seed in (1, 1, 2)
@@ -71,11 +71,11 @@ def test_points_are_drawn_by_seed(learned: dc.results.Posterior) -> None:
 
 
 @pytest.mark.parametrize("name", ["sex", "weight"])
-def test_every_feature_is_a_numeric_variable_of_the_network(learned: dc.results.Posterior, name: str) -> None:
+def test_every_feature_is_a_numeric_variable_of_the_network(learned: dc.results.NetworkPosterior, name: str) -> None:
     with pytest.raises(dc.InputError, match=f"the network needs feature '{name}' as a numeric variable with bins"):
         dc.designs.released_covariates(learned, design("age", name), rng=np.random.default_rng(1))
 
 
-def test_a_law_has_points(learned: dc.results.Posterior) -> None:
+def test_a_law_has_points(learned: dc.results.NetworkPosterior) -> None:
     with pytest.raises(dc.InputError, match="at least 100 points, got 99"):
         dc.designs.released_covariates(learned, design("age"), rng=np.random.default_rng(1), points=99)

@@ -246,7 +246,7 @@ def test_a_release_over_a_design_says_who_reads_it() -> None:
         dc.noisy_moments(), dc.designs.sum_moments(rows), dc.designs.Normal(design, 1.0), guarantee, rng=1
     )
     words = Page(dc.report(made)).words
-    assert "read_weights" in words and "age, days" in words
+    assert "discreet query" in words and "age, days" in words
     assert "Every variable" not in words
 
 

@@ -102,7 +102,7 @@ def test_every_document_that_was_published_shows_itself(path: Path) -> None:
     text = release.summary()
     assert str(release.guarantee) in text and (f"{release.records:,}" if release.records else "private") in text
     assert release.id in release._repr_html_()
-    if release.over_design:
+    if not release.networks:
         with pytest.raises(dc.InputError, match="no network to draw"):
             release.plot()
 

@@ -160,10 +160,10 @@ def test_what_was_released_pooled_and_scored_shows_itself(release: dc.Release) -
     assert repr(release) == f"Release(id='{release.id}', private=False, planned: epsilon 1, add-remove one record)"
     public = dc.Release.loads(release.dumps().replace('"private": false', '"private": true'))
     assert release.id in public._repr_html_() and "nobody" not in public._repr_html_()
-    pooled = dc.pool_estimates([[0.1, 5.0], [0.12, 5.5], [0.11, 5.2]], [[1e-4, 0.1]] * 3)
+    pooled = dc.tools.pool_estimates([[0.1, 5.0], [0.12, 5.5], [0.11, 5.2]], [[1e-4, 0.1]] * 3)
     assert [row["quantity"] for row in pooled.tidy()] == [1, 2]
     np.testing.assert_array_equal([row["lower"] for row in pooled.tidy()], pooled.lower)
-    (one,) = dc.pool_estimates([0.1, 0.12, 0.11], [1e-4] * 3).tidy()
+    (one,) = dc.tools.pool_estimates([0.1, 0.12, 0.11], [1e-4] * 3).tidy()
     assert one["lower"] < one["mean"] < one["upper"] and one["level"] == 0.95
     score = dc.results.Score("accuracy", 0.8, 0.7, 0.9, 0.95, release)
     assert score.tidy() == [{"metric": "accuracy", "mean": 0.8, "lower": 0.7, "upper": 0.9, "level": 0.95}]

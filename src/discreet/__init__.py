@@ -21,9 +21,10 @@ The names at the top, by task:
                  posterior_sampler, sampled, map_estimate, scored, factored draw or choose; structure chooses arcs;
                  for regressions noisy_moments, grouped_moments, truncated_posterior, noisy_gradients and
                  objective_perturbation
-    read         load, Release, combine, measured; noise_aware or `.posterior()` for draws, estimate for means,
-                 read_weights for regressions, fit to test the network
-    ask          answer, answer_many, marginals, predict, regress, decide, explain, sample, pool_estimates; report
+    read         load, Release, combine, measured; read or `.posterior()` for draws of whatever was released,
+                 noise_aware with all options of a network, estimate for means, fit to test the network;
+                 read_weights is `read` for regressions alone
+    ask          answer, answer_many, marginals, predict, regress, decide, explain, sample; report
     elsewhere    Client: releases and posteriors of `discreet serve`, asked as if they were here
     estimators   PrivateNaiveBayes, PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegression,
                  PrivatePCA, PrivateGridSearch

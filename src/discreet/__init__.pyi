@@ -43,12 +43,12 @@ from .posterior.design.weight_posterior import read_weights as read_weights
 from .posterior.fit_check import fit as fit
 from .posterior.methods import noise_aware as noise_aware
 from .posterior.pooled.estimate import estimate as estimate
+from .posterior.read import read as read
 from .privacy.guarantee import Guarantee as Guarantee
 from .privacy.guarantee import Relation as Relation
 from .privacy.ledger import Ledger as Ledger
 from .queries.decide import decide as decide
 from .queries.explain import explain as explain
-from .queries.pooled_estimates import pool_estimates as pool_estimates
 from .queries.predict import predict as predict
 from .queries.query import answer as answer
 from .queries.query import answer_many as answer_many

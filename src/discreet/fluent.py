@@ -24,7 +24,7 @@ attach(
         "PosteriorDraws.load": "discreet.posterior.stored:load_draws",
         "PosteriorDraws.marginals": "discreet.queries.query:marginals",
         "PosteriorDraws.save": "discreet.posterior.stored:save_draws",
-        "Release.posterior": "discreet.posterior.methods:noise_aware",
+        "Release.posterior": "discreet.posterior.read:read",
         "Tables.from_pgmpy": "discreet.formats.conversions:tables_of_pgmpy",
         "Tables.from_pyagrum": "discreet.formats.conversions:tables_of_pyagrum",
         "Tables.read": "discreet.formats.network_files:read_tables",

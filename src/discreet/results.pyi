@@ -2,8 +2,9 @@ from .model.origin import Learned as Learned
 from .posterior.fit_check import FitCheck as FitCheck
 from .posterior.fit_check import Tested as Tested
 from .posterior.joint_draws import Mixing as Mixing
-from .posterior.joint_draws import Posterior as Posterior
 from .posterior.joint_draws import PosteriorDraws as PosteriorDraws
+from .posterior.protocol import NetworkPosterior as NetworkPosterior
+from .posterior.protocol import Posterior as Posterior
 from .privacy.ledger import Account as Account
 from .queries.answers import Answer as Answer
 from .queries.answers import AnswerRow as AnswerRow

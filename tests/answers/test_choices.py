@@ -16,7 +16,7 @@ from discreet.inference.additive_moments import additive_moments
 from discreet.inference.elimination import joint
 from discreet.inference.sampling import sample_codes
 from discreet.posterior import choices
-from discreet.posterior.choices import Likelihood, choice_cells, coin_posterior
+from discreet.posterior.choices import Likelihood, choice_cells
 from discreet.posterior.totals import told_law
 from discreet.records.counts import count_codes
 from discreet.releases.measurement import Scores
@@ -78,7 +78,7 @@ def chosen(
 
 
 def scores_of(release: dc.Release) -> Scores:
-    found = release.network_payload.scores(release.calibration)
+    found = release.payload.scores(release.calibration)
     assert found is not None
     return found
 
@@ -278,7 +278,7 @@ def test_a_coin_by_a_factor_is_the_same_coin(relation: dc.Relation) -> None:
         dc.noise_aware(release, draws=0, rng=rng())
     with pytest.raises(dc.InputError, match="there is: choice"):
         dc.noise_aware(release, draws=10, rng=rng(), method="exact")
-    with pytest.raises(dc.InputError, match="read it from Python with `noise_aware`"):
+    with pytest.raises(dc.InputError, match="tells of no weights"):
         dc.read_weights(release, draws=10, rng=rng())
 
 
@@ -287,8 +287,9 @@ def test_a_direction_is_read_by_weights() -> None:
     rows = dc.designs.read_rows(plane, rng().uniform(-1, 1, (9, 2)))
     factor = dc.scores.DirectionFactor([[0.9, 0.0], [0.0, 0.9]], noise_variance=0.1, tau=2.0)
     release = dc.simulate(dc.factored(factor), rows, dc.designs.Normal(plane, 1.0), promise(1), rng=rng())
-    with pytest.raises(dc.InputError, match="read it with `read_weights`"):
-        coin_posterior(release, None, 10, rng())
+    with pytest.raises(dc.InputError, match=r"over a design, not a network: .* `\.posterior\(\)`"):
+        dc.noise_aware(release, draws=10, rng=rng())
+    assert release.posterior(draws=100, rng=1).weights.shape == (100, 2)
 
 
 @pytest.mark.parametrize(

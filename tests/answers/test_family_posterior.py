@@ -53,8 +53,8 @@ def test_the_posterior_is_the_sum_over_all_data_sets(draws: int) -> None:
     exact = by_hand(release, 8)
     posterior = dc.scores.read_family(release, draws=20_000, rng=rng)
     share = np.bincount(posterior.index, minlength=7) / 20_000
-    assert posterior.effective > 5000
-    deviation = np.sqrt(exact * (1 - exact) * (1 / posterior.effective + 1 / 20_000))
+    assert posterior.effective() > 5000
+    deviation = np.sqrt(exact * (1 - exact) * (1 / posterior.effective() + 1 / 20_000))
     assert np.all(np.abs(share - exact) < 6 * deviation + 1e-4)
     prior = np.exp(SMALL.table.base - logsumexp(SMALL.table.base))
     assert np.abs(exact - prior).max() > 0.02  # the draws say something
@@ -118,7 +118,7 @@ def test_answers_about_the_variable_follow_the_parameters() -> None:
 
 @pytest.mark.parametrize(
     ("release", "draws", "why"),
-    [("laplace", 10, "read from draws of that one family alone"), ("family", 0, "at least one draw")],
+    [("laplace", 10, "cannot read this evidence"), ("family", 0, "at least one draw")],
 )
 def test_what_is_no_family_is_refused(release: str, draws: int, why: str) -> None:
     rng = np.random.default_rng(1)
@@ -146,7 +146,7 @@ def log_told(release: dc.Release, records: int) -> np.ndarray:
 
 def shares(evidence: dc.results.Combined, seed: int = 3) -> tuple[np.ndarray, float]:
     posterior = dc.scores.read_family(evidence, draws=20_000, rng=np.random.default_rng(seed))
-    return np.bincount(posterior.index, minlength=7) / 20_000, posterior.effective
+    return np.bincount(posterior.index, minlength=7) / 20_000, posterior.effective()
 
 
 def two(data: str) -> tuple[dc.Release, dc.Release]:

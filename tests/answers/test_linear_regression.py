@@ -21,7 +21,7 @@ from sklearn.exceptions import NotFittedError
 import discreet as dc
 from discreet.estimators.declared_designs import by_column
 from discreet.estimators.linear_regression import PrivateLinearRegression
-from discreet.posterior.design.weight_posterior import quick_estimate
+from discreet.posterior.read import quick_estimate
 
 BOUNDS = {"age": (20.0, 90.0), "pressure": (80.0, 200.0)}
 DAYS = (0.0, 40.0)
@@ -413,7 +413,7 @@ def test_the_posterior_is_the_same_whenever_and_wherever_it_is_asked_for(state: 
 def test_looking_around_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a fit, nor what a notebook does, nor an estimate, nor a pickle."""
     asked: list[Any] = []
-    monkeypatch.setattr("discreet.estimators.drawn_later.read_weights", lambda *given, **_: asked.append(given))
+    monkeypatch.setattr("discreet.estimators.drawn_later.read", lambda *given, **_: asked.append(given))
     X, y = patients()
     fitted = estimator().fit(X, y)
     assert "posterior_" in dir(fitted) and "posterior_" not in dir(estimator())

@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 import discreet as dc
 from discreet.estimators.logistic_regression import PrivateLogisticRegression, chosen_method
-from discreet.posterior.design.weight_posterior import quick_estimate
+from discreet.posterior.read import quick_estimate
 
 BOUNDS = {"age": (20.0, 90.0), "pressure": (80.0, 200.0)}
 CLASSES = ("well", "ill")
@@ -279,7 +279,7 @@ def test_public_records_sharpen_the_posterior() -> None:
 
 def test_a_law_of_covariates_reaches_the_posterior(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr("discreet.estimators.regressions.read_weights", lambda *given, **other: asked.append(other))
+    monkeypatch.setattr("discreet.estimators.regressions.read", lambda *given, **other: asked.append(other))
     law = dc.designs.UniformSphere(2, 1.0, 1.0)
     known = dc.designs.PublicRecords([[50.0, 100.0]], [1])
     X, y = patients()

@@ -18,7 +18,7 @@ from discreet.estimators.logistic_regression import PrivateLogisticRegression
 from discreet.estimators.poisson_regression import PrivatePoissonRegression
 from discreet.mechanisms.objective_perturbation import minimiser
 from discreet.posterior.design.many_classes import centred
-from discreet.posterior.design.weight_posterior import quick_estimate
+from discreet.posterior.read import quick_estimate
 from folding import every
 
 RNG = np.random.default_rng

@@ -63,7 +63,8 @@ def estimator(account: dc.results.Account | None, **others: Any) -> PrivateNaive
 
 def reading(estimator: PrivateNaiveBayes, tables: dc.Tables) -> PrivateNaiveBayes:
     """The estimator with other draws as its posterior."""
-    estimator._later = DrawnLater(1, 0, reader=lambda *_, **__: dc.results.PosteriorDraws(tables))
+    estimator._later = DrawnLater(1, 0)
+    vars(estimator._later)["_found"] = dc.results.PosteriorDraws(tables)
     return estimator
 
 
@@ -384,7 +385,7 @@ def test_a_release_that_was_paid_for_survives_a_posterior_that_fails(
     def failing(*_: Any, **__: Any) -> Any:
         raise dc.DiscreetError("chains did not mix")
 
-    monkeypatch.setattr(module, "noise_aware", failing)
+    monkeypatch.setattr("discreet.estimators.drawn_later.read", failing)
     fitted.fit(frame, y)
     assert fitted.release_.id == paying.charges()[-1].release != first.id
     for _ in range(2):  # rather than an answer from the release before

@@ -231,7 +231,7 @@ def test_what_is_declared_wrongly_costs_nothing(asked: str) -> None:
 
 
 def test_there_are_no_weights_without_a_target() -> None:
-    with pytest.raises(dc.InputError, match=r"PrivatePCA\.from_release reads them"):
+    with pytest.raises(dc.InputError, match=r"tells of no weights"):
         dc.read_weights(simulated(1, "replace"), draws=100, rng=np.random.default_rng(0))
 
 

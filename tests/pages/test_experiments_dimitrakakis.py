@@ -379,7 +379,9 @@ def test_the_page_sees_what_the_package_decides(monkeypatch: pytest.MonkeyPatch)
     assert 0 < guessed["number worst"] < guessed["number bound"] <= 1
     decide = dc.decide
 
-    def last(posterior: dc.results.Posterior, utility: Any, responses: Any, **options: Any) -> dc.decisions.Decision:
+    def last(
+        posterior: dc.results.NetworkPosterior, utility: Any, responses: Any, **options: Any
+    ) -> dc.decisions.Decision:
         return replace(decide(posterior, utility, responses, **options), response=responses[-1])
 
     monkeypatch.setattr(dc, "decide", last)

@@ -40,6 +40,7 @@ from discreet.cli.report import origin_lines
 from discreet.display.text_tables import with_noun
 from discreet.errors import InputError, shown
 from discreet.model.query_grammar import parse_regression
+from discreet.posterior.read import what_it_gives
 from discreet.releases.combined import Evidence
 from discreet.util.lazy_imports import import_late
 
@@ -135,17 +136,18 @@ def query(
     evidence, stored = load_asked(release)
     how = Drawing(method, draws, seed, trust_network=trust_network)
     check_draws(how.with_stored(stored), level)
-    if isinstance(evidence, dc.Release) and evidence.over_design:
-        if _is_of_states(evidence) and prior is None and not regressions:
-            posterior = posterior_of(evidence, how)
-            show_states(posterior, _ask(posterior, asked, level, predictive, assume, inside), outlet)
-            return
+    gives = what_it_gives(evidence)
+    if gives == "states" and prior is None and not regressions:
+        posterior = posterior_of(evidence, how)
+        show_states(posterior, _ask(posterior, asked, level, predictive, assume, inside), outlet)
+        return
+    if gives in ("weights", "states"):
         more = not bare or _is_about_networks(how, prior, predictive, "exact")
-        _show_weights(evidence, more, covariates, level, how, outlet)
+        _show_weights(evidence.one_release, more, covariates, level, how, outlet)
         return
     if covariates is not None:
         raise InputError("--covariates is for releases of a logistic regression")
-    if bare and _is_of_family(evidence):
+    if bare and gives == "family":
         show_parameters(evidence, _is_about_networks(how, prior, predictive, "family"), level, how, outlet)
         return
     how = with_(how, prior=believed_prior(evidence, prior, equivalent_sample_size, how))
@@ -283,32 +285,19 @@ def _show_weights(
             "a release of a regression or direction answers with all its coefficients: ask without queries, prior and "
             "method; predictions are the estimators' (see the README)"
         )
-    trace = release.payload
-    if covariates is None and isinstance(trace, dc.kinds.GradientTrace) and trace.curvature is None:
+    if covariates is None and getattr(release.payload, "curvature", release) is None:
         raise InputError(
             "a logistic regression needs the law of its features: --covariates FILE, a release over a network of them, "
             "binned; or --covariates even, if they are known to fill their bounds evenly"
         )
-    law = None if covariates is None else _read_law(covariates, release.design, how)
-    posterior = dc.read_weights(release, draws=how.number, rng=how.rng(), covariates=law, exact=how.method == "exact")
-    show_numbers("coefficient", posterior, posterior.method, level, outlet)
+    options = {} if covariates is None else {"covariates": _read_law(covariates, release.design, how)}
+    method = "exact" if how.method == "exact" else "auto"
+    show_numbers(dc.read(release, method=method, draws=how.number, rng=how.rng(), **options), level, outlet)
 
 
 def _is_about_networks(how: Drawing, prior: str | None, predictive: bool, method: str) -> bool:
     """Whether options of networks were given, for a release that has but one method of its own."""
     return prior is not None or predictive or how.trust_network or how.method not in (None, "noise-aware", method)
-
-
-def _is_of_states(release: dc.Release) -> bool:
-    """Whether one of the states of a variable was chosen, which answers queries like a network."""
-    return isinstance(release.payload, dc.kinds.FactoredChoice) and release.payload.kind == "categorical"
-
-
-def _is_of_family(evidence: Evidence) -> bool:
-    """Whether a family's parameters were released; what reads them is loaded when it is asked."""
-    from discreet.posterior.family_draws import of_family
-
-    return of_family(evidence)
 
 
 def _read_law(covariates: str, design: dc.Design, how: Drawing) -> Law:

@@ -20,13 +20,14 @@ from discreet.util.json_files import read_packed_text, read_text
 from discreet.util.limits import NETWORK_BYTES, QUERIES, QUERIES_BYTES, at_most
 
 PREDICTS = {
-    "number": "a number",
-    "count": "a count",
-    "class": "one of two classes",
-    "classes": "one of several classes",
-    "nothing": "nothing",
+    None: "a network",
+    "number": "a design that predicts a number",
+    "count": "a design that predicts a count",
+    "class": "a design that predicts one of two classes",
+    "classes": "a design that predicts one of several classes",
+    "nothing": "a design that predicts nothing",
 }
-"""A design's target, for a message."""
+"""A network, or a design by its target, for a message."""
 DEFAULT_CONCENTRATION, DEFAULT_DEVIATION = "0.25", 1.0
 """The curator's priors: of every cell of a network, and of every weight of a design in its coordinates."""
 
@@ -127,9 +128,7 @@ Seed = Annotated[
 
 def fitting(structure: dc.Network | dc.Design) -> dict[str, Entry]:
     """The mechanisms for a network, or for a design and its target."""
-    if isinstance(structure, dc.Network):
-        return mechanisms_over("network")
-    return mechanisms_over("design", structure.predicts)
+    return mechanisms_over("design" if structure.predicts else "network", structure.predicts)
 
 
 def registered(name: str, structure: dc.Network | dc.Design | None = None) -> Entry:
@@ -146,8 +145,7 @@ def registered(name: str, structure: dc.Network | dc.Design | None = None) -> En
             "--design"
         )
     if entry.name not in fit:
-        predicts = PREDICTS[structure.predicts] if isinstance(structure, dc.Design) else ""
-        what = f"a design that predicts {predicts}" if predicts else "a network"
+        what = PREDICTS[structure.predicts if structure else None]
         raise InputError(f"mechanism {entry.name!r} does not fit {what}; there are: {', '.join(fit)}")
     return entry
 

@@ -12,15 +12,9 @@ from discreet.util.lazy_imports import import_late
 documents = import_late("discreet.queries.documents")
 
 
-def show_numbers(
-    what: str,
-    posterior: dc.designs.WeightPosterior | dc.scores.FamilyPosterior,
-    method: str,
-    level: float,
-    outlet: Outlet,
-) -> None:
+def show_numbers(posterior: dc.results.Posterior, level: float, outlet: Outlet) -> None:
     """Means and intervals, in JSON under the plural of what they are."""
-    told = {"method": method, "level": level, f"{what}s": posterior.rows(level=level)}
+    told = {"method": posterior.method, "level": level, f"{posterior.noun}s": posterior.rows(level=level)}
     outlet.show(told, posterior.summary(level=level, width=outlet.width), posterior.tidy(level=level))
 
 
@@ -31,8 +25,7 @@ def show_parameters(evidence: Evidence, more: bool, level: float, how: Drawing, 
             "without queries a family's release answers with its parameters, under its own prior: leave out the prior "
             "and other options of networks, or name queries"
         )
-    posterior = dc.scores.read_family(evidence, draws=how.number, rng=how.rng())
-    show_numbers("parameter", posterior, "family", level, outlet)
+    show_numbers(dc.read(evidence, method="parameters", draws=how.number, rng=how.rng()), level, outlet)
 
 
 def show_states(posterior: dc.results.PosteriorDraws, answers: dc.results.Answers, outlet: Outlet) -> None:

@@ -86,7 +86,7 @@ def _describe_data_sets(made: dc.results.Combined, assumed: bool) -> tuple[list[
     sets, lines = list[dict[str, object]](), list[str]()
     for group, promise in zip(made.data_sets, made.guarantees, strict=True):
         stated = None if promise is None or assumed else str(promise)
-        unstated = NO_ONE_GUARANTEE if all(isinstance(part, dc.Release) for part in group) else GUARANTEE_OF_OTHERS
+        unstated = NO_ONE_GUARANTEE if all(part.one_release for part in group) else GUARANTEE_OF_OTHERS
         sets.append({"releases": [part.id for part in group], "guarantee": stated})
         lines.append(f"data set {len(sets)}: {_count_parts(group)}, {stated or unstated}")
     return sets, lines
@@ -94,6 +94,6 @@ def _describe_data_sets(made: dc.results.Combined, assumed: bool) -> tuple[list[
 
 def _count_parts(group: Sequence[dc.Release | dc.external.External]) -> str:
     """Say how many releases and figures by others a data set has."""
-    releases = sum(isinstance(part, dc.Release) for part in group)
+    releases = sum(part.one_release is not None for part in group)
     kinds = {"release(s)": releases, "document(s) of figures by others": len(group) - releases}
     return " and ".join(f"{number} {what}" for what, number in kinds.items() if number)

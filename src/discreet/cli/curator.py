@@ -171,9 +171,10 @@ def _pay(
 
 def _choose_entry(mechanism: str | None, structure: dc.Network | dc.Design) -> Entry:
     """Choose the mechanism of a structure; over a network there is a default."""
-    if mechanism is None and isinstance(structure, dc.Design):
+    default = next(iter(MECHANISMS))
+    if mechanism is None and default not in fitting(structure):
         raise InputError(f"name a --mechanism for this design: {', '.join(fitting(structure))}")
-    return registered(mechanism or next(iter(MECHANISMS)), structure)
+    return registered(mechanism or default, structure)
 
 
 def _add_share(options: list[str] | None, audit: str | None) -> list[str]:

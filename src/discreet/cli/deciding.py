@@ -178,10 +178,7 @@ def _find_network(evidence: Evidence, missing: str | None) -> dc.Network:
 
     Where missing values are taken at random it is that of complete records, of which the posterior is then.
     """
-    payload = evidence.payload if isinstance(evidence, dc.Release) else None
-    if isinstance(payload, dc.kinds.FactoredChoice) and payload.kind == "categorical":
-        return payload.states_network
-    return evidence.network.without_missing() if missing == "at-random" else evidence.network
+    return evidence.answers_over.without_missing() if missing == "at-random" else evidence.answers_over
 
 
 def _read_choices(queries: list[str], payoffs: list[str]) -> list[_Choice]:

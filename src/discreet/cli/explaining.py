@@ -40,15 +40,15 @@ def explain(
     outlet = Outlet.of(form, output, replace, as_json)
     asked = asked_queries(queries, release) or []
     evidence = load_evidence(release)
-    if isinstance(evidence, dc.external.External):
+    if evidence.one_release is None and evidence.parts == (evidence,):
         raise InputError(
             "these are figures by others, whose promise is their source's: explain tells what a release of this "
             "package can give away; `query` reads them"
         )
-    if not isinstance(evidence, dc.Release):
+    if evidence.one_release is None:
         raise InputError("explain takes one release: name those that were combined one by one")
     how = Drawing(draws=draws, seed=seed)
     if asked:
         check_draws(how.number, level)
-    found = dc.explain(evidence, asked, rng=how.rng(), level=level, draws=how.number, rows=rows)
+    found = dc.explain(evidence.one_release, asked, rng=how.rng(), level=level, draws=how.number, rows=rows)
     outlet.show(found.document(), found.summary(width=outlet.width), found.tidy())

@@ -13,6 +13,7 @@ from discreet.cli.arguments import Json, Replace, SchemaFile, named_network, net
 from discreet.cli.report import origin_lines
 from discreet.cli.terminal import check_output, show
 from discreet.errors import InputError
+from discreet.posterior.read import what_it_gives
 from discreet.util.json_files import decode_text, read_at_most, read_packed_text, write_whole
 from discreet.util.lazy_imports import import_late
 from discreet.util.limits import DOCUMENT_BYTES
@@ -68,11 +69,9 @@ def _read_network(source: str, schema: Path | None) -> dc.Network:
     if schema is not None:
         raise InputError("a release has its schema itself; leave out --schema")
     release = dc.tools.loads(text)
-    if isinstance(release, dc.Release) and release.over_design:
+    if what_it_gives(release) == "weights":
         raise InputError("a release over a design has no network to show; `discreet query` prints its coefficients")
-    if isinstance(release, dc.Release) and isinstance(release.payload, dc.kinds.ChosenNetwork):
-        return release.learned_network
-    return release.network
+    return release.answers_over
 
 
 def _write_document(network: dc.Network) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -13,22 +14,14 @@ from discreet.cli.arguments import DEFAULT_DRAWS, prior_of, queries_in, queries_
 from discreet.cli.terminal import say
 from discreet.errors import InputError, shown
 from discreet.posterior.joint_draws import DRAWS_FIRST_LINE
+from discreet.posterior.read import READERS
 from discreet.releases.combined import Evidence
 from discreet.util.json_files import decode_text, read_at_most
 from discreet.util.limits import DOCUMENT_BYTES, QUERIES_BYTES
 
 SNIFFED_BYTES = 4096
 """Bytes of a file that tell what it holds."""
-METHODS: dict[str, dc.tools.Method] = {
-    "noise-aware": "auto",
-    "exact": "exact",
-    "pooled": "pooled",
-    "particles": "particles",
-    "choice": "choice",
-    "family": "family",
-    "sequential": "sequential",
-    "plug-in": "auto",
-}
+METHODS = [*dict.fromkeys(reader.name for reader in READERS if reader.method), "plug-in"]
 GAPS = {
     "at-random": "at random, given what was seen in the families of the record (--missing state: as counted)",
     "state": "a state like others (--missing at-random: of complete records, which is an assumption)",
@@ -70,17 +63,13 @@ def posterior_of(
 
     Draws that are stored are taken as they are: options that would make others are refused.
     """
-    complete = (isinstance(evidence, dc.Release) and evidence.over_design) or not dc.tools.evidence_of(
-        evidence
-    ).network.may_be_missing
     if missing is not None and missing not in GAPS:
         raise InputError(f"--missing is {' or '.join(GAPS)}, not {shown(missing)}")
-    if missing is not None and complete:
+    if missing is not None and not evidence.answers_over.may_be_missing:
         raise InputError(
             "--missing is for releases of variables with a state of missing values, which this one has not"
         )
-    private = evidence.private if isinstance(evidence, dc.Release) else dc.tools.evidence_of(evidence).private
-    if not private:
+    if not evidence.private:
         say("this release is a simulation: it protects nobody")
     if stored is not None and how != Drawing():
         raise InputError(
@@ -97,11 +86,12 @@ def _draw(evidence: Evidence, how: Drawing) -> dc.results.PosteriorDraws:
     if method not in METHODS:
         raise InputError(f"no method {shown(method)}; there are: {', '.join(METHODS)}")
     if method == "plug-in":
-        if not isinstance(evidence, dc.Release | dc.external.External):
+        if len(evidence.parts) > 1 or getattr(evidence, "public", None) is not None:
             raise InputError("plug-in reads one release, not several")
-        return dc.tools.plug_in(evidence, draws=draws, rng=rng, prior=how.prior)
+        return dc.tools.plug_in(evidence.parts[0], draws=draws, rng=rng, prior=how.prior)
+    asked = cast(dc.tools.Method, "auto" if method == "noise-aware" else method)
     return dc.noise_aware(
-        evidence, draws=draws, rng=rng, prior=how.prior, method=METHODS[method], trust_network=how.trust_network
+        evidence, draws=draws, rng=rng, prior=how.prior, method=asked, trust_network=how.trust_network
     )
 
 
@@ -111,7 +101,7 @@ def believed_prior(evidence: Evidence, text: str | None, size: float, how: Drawi
         return None
     if _is_document(text):
         other, stored = load_asked(text)
-        if not dc.tools.evidence_of(other).private:
+        if not other.private:
             say("the release that the prior comes from is a simulation: it protects nobody")
         return (dc.noise_aware(other, draws=DEFAULT_DRAWS, rng=how.rng()) if stored is None else stored).as_prior()
     return prior_of(evidence.network, text, size)
@@ -160,9 +150,7 @@ def load_asked(path: str) -> tuple[Evidence, dc.results.PosteriorDraws | None]:
         return dc.load(path), None
     stored = dc.results.PosteriorDraws.load(path)
     assert stored.basis is not None
-    combined = stored.basis.evidence
-    alone = len(combined.parts) == 1 and combined.public is None
-    return (combined.parts[0] if alone else combined), stored
+    return stored.basis.evidence.alone, stored
 
 
 def _begins_with(path: str, start: bytes) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import discreet as dc
 from discreet.cli.terminal import table
 from discreet.errors import printable
+from discreet.posterior.read import what_it_gives
 from discreet.privacy.guarantee import as_text
 from discreet.releases.codec import encode
 from discreet.releases.kinds.audited_tables import pairs_beyond
@@ -45,10 +46,10 @@ def release_lines(release: dc.Release, balance: Balance) -> str:
         + (f"; delta left {as_text(balance.delta_left)}" if limit.delta else ""),
         _describe_noise(release),
         *([DROPPED_RECORDS] if release.policy.missing == "drop" else []),
-        *(() if release.over_design else origin_lines(release.network)),
+        *origin_lines(*release.networks),
     ]
-    if isinstance(release.payload, dc.kinds.ChosenNetwork):
-        lines += [f"{parent} -> {child}" for parent, child in release.payload.chosen.arcs]
+    if what_it_gives(release) == "structure":
+        lines += [f"{parent} -> {child}" for parent, child in release.answers_over.arcs]
     if not release.payload.measurements:
         return "\n".join(map(printable, lines))
     below = dc.tools.rows_below_noise(release)
@@ -75,10 +76,10 @@ def release_summary(release: dc.Release, balance: Balance) -> dict[str, object]:
         "guarantee": str(promise),
         **({"unit": release.unit_lines} if release.unit_lines else {}),
     }
-    if isinstance(release.payload, dc.kinds.ChosenNetwork):
-        arcs = [list(arc) for arc in release.payload.chosen.arcs]
+    if what_it_gives(release) == "structure":
+        arcs = [list(arc) for arc in release.answers_over.arcs]
         return {**summary, "arcs": arcs, "calibration": encode(release.calibration)}
-    if release.over_design:
+    if not release.networks:
         return {**summary, "calibration": encode(release.calibration)}
     if isinstance(release.payload, dc.kinds.NoisyCounts):
         summary["scales"] = dict(release.payload.scales)

@@ -13,6 +13,7 @@ from discreet.cli.ledgers import LedgerUrl
 from discreet.cli.posteriors import Drawing, load_asked, posterior_of
 from discreet.cli.terminal import check_output, show
 from discreet.errors import InputError, shown
+from discreet.posterior.read import what_it_gives
 from discreet.privacy.settings import ledger_address
 from discreet.util.json_files import write_whole
 
@@ -44,15 +45,16 @@ def report(
         raise InputError(f"a report ends in .html or .md, not in {output.suffix!r}")
     check_output(output, replace)
     evidence, stored = load_asked(release)
-    if not isinstance(evidence, dc.Release):
+    own = evidence.one_release
+    if own is None:
         raise InputError("a report is of one release: name those that were combined one by one")
     how = Drawing(draws=draws, seed=seed)
     check_draws(how.with_stored(stored), level)
-    balance = None if account is None else _find_balance(evidence, account, ledger)
-    readable = not evidence.over_design and not isinstance(evidence.payload, dc.kinds.ChosenNetwork)
+    balance = None if account is None else _find_balance(own, account, ledger)
+    readable = what_it_gives(evidence) in ("network", "family")
     posterior = posterior_of(evidence, how, None, stored) if readable else None
     text = dc.report(
-        evidence,
+        own,
         posterior=posterior,
         form=cast(Literal["html", "markdown"], form),
         balance=balance,

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-import discreet as dc
 from discreet.cli.arguments import (
     Draws,
     EquivalentSampleSize,
@@ -23,6 +22,7 @@ from discreet.cli.arguments import (
 from discreet.cli.posteriors import Drawing, believed_prior, load_evidence, posterior_of
 from discreet.cli.terminal import check_output, show
 from discreet.errors import InputError
+from discreet.posterior.read import what_it_gives
 
 
 def draw(
@@ -43,7 +43,7 @@ def draw(
     """
     check_output(output, replace)
     evidence = load_evidence(release)
-    if isinstance(evidence, dc.Release) and evidence.over_design:
+    if what_it_gives(evidence) in ("weights", "states"):
         raise InputError("a release of a regression or a direction is read in no time; there is nothing to store")
     how = Drawing(method, draws, seed, trust_network=trust_network)
     how = with_(how, prior=believed_prior(evidence, prior, equivalent_sample_size, how))

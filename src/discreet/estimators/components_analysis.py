@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,12 +27,12 @@ from discreet.mechanisms.crossing import DesignMechanism, release, statistic_of
 from discreet.mechanisms.factored import factored
 from discreet.mechanisms.noisy_moments import noisy_moments
 from discreet.model.design import GRID_STEPS, Design, Normal
-from discreet.posterior.design.components import ComponentPosterior, Spectrum, component_draws, quick_components
+from discreet.posterior.design.components import ComponentPosterior, Spectrum, quick_components
+from discreet.posterior.read import is_read_by, read
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.records.moments import moment_sensitivity
 from discreet.records.rows import Rows
-from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.release import Release
 from discreet.theory.factors import DirectionFactor, spread_candidates
 
@@ -189,11 +189,10 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         Raises:
             InputError: a release of something else, or more components than it tells of.
         """
-        design = release.design
-        chosen = isinstance(release.payload, FactoredChoice) and release.payload.kind == "direction"
-        if not chosen and release.mechanism != "noisy_moments":
+        if not is_read_by("components", release):
             raise InputError("this release is not of principal components")
-        most = 1 if chosen else len(design.features)
+        chosen = is_read_by("direction", release)
+        most = 1 if chosen else len(release.design.features)
         made = of_release(
             cls,
             release,
@@ -226,7 +225,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
             InputError: too few draws.
         """
         rng = generator_after(self, random_state)
-        return component_draws(self.release_, draws=whole_number(draws, "draws", 100), rng=rng)
+        number = whole_number(draws, "draws", 100)
+        return cast(ComponentPosterior, read(self.release_, method="components", draws=number, rng=rng))
 
     def components_interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
         """Intervals of the components' entries, which count the sampling error and the noise.
@@ -381,11 +381,11 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
 
     def _plan_draws(self) -> DrawnLater:
         """Plan the draws; nothing that happens to the random state after a fit can change them."""
-        return DrawnLater(whole_number(self.draws, "draws", 100), self.random_state, reader=component_draws)
+        return DrawnLater(whole_number(self.draws, "draws", 100), self.random_state, method="components")
 
     def _keep(self, released: Release, later: DrawnLater, number: int) -> Self:
         """Set what a fit leaves: the release, its draws, and the estimate, which moments have at once."""
-        at_once = None if isinstance(released.payload, FactoredChoice) else quick_components(released)
+        at_once = None if is_read_by("direction", released) else quick_components(released)
         self.release_, self._later, self.n_components_, self._at_once = released, later, number, at_once
         return self
 

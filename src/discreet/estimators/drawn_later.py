@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from discreet.estimators.options import generator
-from discreet.posterior.design.weight_posterior import WeightPosterior, read_weights
+from discreet.posterior.design.weight_posterior import WeightPosterior
 from discreet.posterior.joint_draws import PosteriorDraws
+from discreet.posterior.read import read
 from discreet.releases.release import Release
 from discreet.util.lazy_imports import import_late
 from discreet.util.progress import under_way
@@ -28,29 +29,24 @@ class DrawnLater:
     Args:
         draws: how many.
         random_state: of the draws; read now, so nothing that happens to it later has an effect.
-        reader: what draws; None for `read_weights`.
-        options: more for the reader.
+        options: more for `discreet.read`.
     """
 
-    def __init__(
-        self, draws: int, random_state: Any, *, reader: Callable[..., Any] | None = None, **options: Any
-    ) -> None:
-        self._draws, self._reader, self._options = draws, reader, options
+    def __init__(self, draws: int, random_state: Any, **options: Any) -> None:
+        self._draws, self._options = draws, options
         rng = generator(random_state)
         # A caller's own generator moves on, so that the next fit draws others.
         self._rng = np.random.default_rng(int(rng.integers(2**63))) if rng is random_state else rng
 
     def of(self, release: Release) -> WeightPosterior:
-        """The posterior of weights given a release, always the same one; errors as of `read_weights`, each time."""
-        found: WeightPosterior = self.drawn(release)
-        return found
+        """The posterior of weights given a release, always the same one; errors as of `read`, each time."""
+        return cast(WeightPosterior, self.drawn(release))
 
     def drawn(self, release: Release) -> Any:
-        """What the reader makes of a release, always the same."""
+        """What `read` makes of a release, always the same."""
         if "_found" not in vars(self):
-            reader = read_weights if self._reader is None else self._reader
             with under_way("drawing the posterior"):
-                drawn = reader(release, draws=self._draws, rng=copy.deepcopy(self._rng), **self._options)
+                drawn = read(release, draws=self._draws, rng=copy.deepcopy(self._rng), **self._options)
             vars(self).setdefault("_found", drawn)
         return vars(self)["_found"]
 

@@ -353,8 +353,7 @@ def _count_histograms(rows: Rows, network: Network) -> Counts:
 
 def _read_bounds(released: Release, design: Design) -> FoundBounds:
     """Read bounds and numbers of clipped values, off the release alone."""
-    payload = released.payload
-    assert isinstance(payload, NoisyCounts)
+    payload = released.payload_as(NoisyCounts)
     tables = {name: np.asarray(table, np.float64) for name, table in payload.tables.items()}
     deviation = math.sqrt(payload.law(max(payload.scales.values())).variance)
     public = released.records if released.policy.steps == 1 else None

@@ -26,6 +26,7 @@ from discreet.mechanisms.truncated_posterior import truncated_posterior
 from discreet.model.design import Design
 from discreet.model.schema import Variable
 from discreet.posterior.design.weight_posterior import WeightPosterior
+from discreet.posterior.read import is_read_by
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.records.moments import Moments
@@ -154,10 +155,11 @@ class PrivateLinearRegression(RegressorMixin, Regression):  # type: ignore[misc]
         Raises:
             InputError: a release of something else.
         """
-        design, sampled = release.design, release.payload
+        design = release.design
         if design.target is None or design.predicts != "number":
             raise InputError("this release is not of a linear regression: its target is no number")
-        if isinstance(sampled, WeightDraws):
+        if is_read_by("released", release):
+            sampled = release.payload_as(WeightDraws)
             sampling = {"residual_variance": sampled.variance, "radius": sampled.radius}
             sampling["released_draws"] = len(sampled.weights)
         else:
@@ -279,7 +281,8 @@ class PrivateLinearRegression(RegressorMixin, Regression):  # type: ignore[misc]
 
     def _plan_draws(self) -> DrawnLater:
         """Plan the draws; nothing that happens to the random state after a fit can change them."""
-        return DrawnLater(whole_number(self.draws, "draws", 2), self.random_state, exact=self.method == "exact")
+        method = "exact" if self.method == "exact" else "auto"
+        return DrawnLater(whole_number(self.draws, "draws", 2), self.random_state, method=method)
 
     def _require(self, rows: Rows, guarantee: Guarantee) -> None:
         """Refuse fewer records than weights, where their number is public."""
@@ -292,7 +295,7 @@ class PrivateLinearRegression(RegressorMixin, Regression):  # type: ignore[misc]
 
     def _reading_options(self) -> dict[str, Any]:
         """List what the posterior is told beside the release."""
-        return {"exact": self.release_.mechanism == "noisy_moments"}
+        return {"method": "exact" if self.release_.mechanism == "noisy_moments" else "auto"}
 
     def _draw_for(self, level: float) -> WeightPosterior:
         """The draws that all intervals share."""

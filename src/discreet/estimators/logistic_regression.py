@@ -308,7 +308,8 @@ class PrivateLogisticRegression(ClassifierMixin, Regression):  # type: ignore[mi
         covariates = self.covariates
         if covariates is None and self.symmetric and trace_of(self.release_).curvature is None:
             covariates = uniform_law(self.release_.design)
-        return {"covariates": covariates, "public": self.public_records}
+        given = {"covariates": covariates, "public": self.public_records}
+        return {name: value for name, value in given.items() if value is not None}
 
     def _require(self, rows: Rows, guarantee: Guarantee) -> None:
         """Refuse a law of other features."""

@@ -386,7 +386,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
 
 def _plan_draws(draws: int, random_state: Any) -> DrawnLater:
     """Plan the posterior of a star, which is what the estimator assumes."""
-    return DrawnLater(draws, random_state, reader=noise_aware, trust_network=True)
+    return DrawnLater(draws, random_state, trust_network=True)
 
 
 def _classify_blocks(cells: Tables, codes: Codes) -> Iterator[Floats]:

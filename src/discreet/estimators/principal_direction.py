@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,8 @@ from discreet.mechanisms.crossing import release
 from discreet.mechanisms.factored import factored
 from discreet.model.design import Design, Normal
 from discreet.posterior.design.direction import Method, mean_axis
-from discreet.posterior.design.weight_posterior import WeightPosterior, read_weights
+from discreet.posterior.design.weight_posterior import WeightPosterior
+from discreet.posterior.read import is_read_by, read
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.releases.kinds.factored_choice import FactoredChoice
@@ -174,9 +175,9 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Raises:
             InputError: a release of something else.
         """
-        payload = release.payload
-        if not isinstance(payload, FactoredChoice) or payload.kind != "direction":
+        if not is_read_by("direction", release):
             raise InputError("this release is not of a principal direction")
+        payload = release.payload_as(FactoredChoice)
         made = of_release(
             cls,
             release,
@@ -217,7 +218,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         """
         rng = generator_after(self, random_state)
         number = whole_number(draws, "draws", 100)
-        return read_weights(self.release_, draws=number, rng=rng, likelihood=self.likelihood)
+        return cast(WeightPosterior, read(self.release_, draws=number, rng=rng, likelihood=self.likelihood))
 
     def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
         """A row for each coordinate of theta: the rows of `posterior_.tidy`, which has the arguments and errors."""

@@ -27,7 +27,7 @@ from discreet.mechanisms.noisy_moments import noisy_moments
 from discreet.mechanisms.private_selection import FULL_GAIN
 from discreet.model.design import Normal
 from discreet.model.dirichlet import Dirichlet
-from discreet.posterior.design.weight_posterior import require_level
+from discreet.posterior.protocol import require_level
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Account
 from discreet.queries.score import Score, accuracy_network, error_design, read_score

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -38,13 +38,9 @@ from discreet.mechanisms.objective_perturbation import objective_perturbation
 from discreet.model.design import Design, Normal
 from discreet.model.indicators import worth_groups
 from discreet.model.schema import Variable
-from discreet.posterior.design.weight_posterior import (
-    WeightPosterior,
-    quick_estimate,
-    read_weights,
-    require_level,
-    tails,
-)
+from discreet.posterior.design.weight_posterior import WeightPosterior
+from discreet.posterior.protocol import require_level, tails
+from discreet.posterior.read import is_read_by, quick_estimate, read
 from discreet.privacy.guarantee import Guarantee
 from discreet.records.rows import Rows
 from discreet.releases.kinds.gradient_trace import GradientTrace
@@ -206,7 +202,8 @@ class Regression(PrivateEstimator):
             InputError: no draws, no law of the features where one is needed, or chains that did not meet.
         """
         rng = generator_after(self, random_state)
-        return read_weights(self.release_, draws=whole_number(draws, "draws", 1), rng=rng, **self._reading_options())
+        number = whole_number(draws, "draws", 1)
+        return cast(WeightPosterior, read(self.release_, draws=number, rng=rng, **self._reading_options()))
 
     def _reading_options(self) -> dict[str, Any]:
         """List what the posterior is told beside the release."""
@@ -356,6 +353,6 @@ def perturb_objective(estimator: Any, records: int) -> DesignMechanism[Any, Any]
 
 def trace_of(release: Release) -> GradientTrace:
     """The gradients that a logistic or Poisson regression released; any other release is an InputError."""
-    if not isinstance(release.payload, GradientTrace):
+    if not is_read_by("gradients", release):
         raise InputError("this release is not of a logistic or Poisson regression: it holds no gradients")
-    return release.payload
+    return release.payload_as(GradientTrace)

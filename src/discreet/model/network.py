@@ -11,7 +11,7 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from discreet.errors import InputError, shortened, shown
 from discreet.model.arcs import parents_in, parents_of, schema_of
@@ -197,6 +197,9 @@ class Network(Graph, Framed):
             return Network(schema.variables, parents)
         except InputError as error:
             raise InputError(f"{shortened(where)}: {error}") from None
+
+    predicts: ClassVar[None] = None
+    """What a design has: a network predicts whatever is asked."""
 
     @property
     def size(self) -> int:

@@ -103,6 +103,11 @@ class ScoreTable:
         ):
             raise InputError("a law of records has, for each candidate, log probabilities of all types that sum to 1")
 
+    def same_family(self, other: ScoreTable) -> bool:
+        """Whether another table is of the same family: its points, their prior, and their laws of records."""
+        parts = ("candidates", "base", "log_law")
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in parts)
+
     @property
     def size(self) -> int:
         """Number of candidates."""

@@ -20,7 +20,6 @@ from discreet.posterior.evidence import measured_anywhere, measured_sets
 from discreet.posterior.fit_check import FitCheck, fit
 from discreet.posterior.saturated import leaves_open, missing_arcs
 from discreet.releases.combined import Combined
-from discreet.releases.kinds.parameter_draws import ParameterDraws
 
 Mark = Literal["measured", "inferred", "assumed", "contradicted", "prior"]
 
@@ -136,9 +135,7 @@ class Basis:
     @cached_property
     def _untold_nodes(self) -> frozenset[str]:
         """Nodes that draws of parameters were released without."""
-        told = [
-            part.payload.untold if isinstance(part.payload, ParameterDraws) else () for part in self.evidence.releases
-        ]
+        told = [getattr(part.payload, "untold", ()) for part in self.evidence.releases]
         return frozenset.intersection(*map(frozenset, told)) if told and not self.evidence.external else frozenset()
 
     @cached_property

@@ -123,38 +123,39 @@ def choice_cells(
     return _normalise_logs(prior, logs[:, kept]), lambda: independent_worth(first[kept])
 
 
-def coin_posterior(release: Release, prior: Dirichlet | None, draws: int, rng: np.random.Generator) -> PosteriorDraws:
+def coin_posterior(
+    release: Release, *, draws: int, rng: np.random.Generator, prior: Dirichlet | None = None
+) -> PosteriorDraws:
     """The posterior of a categorical variable's probabilities, given a choice by a `CategoricalFactor`.
 
     Args:
         release: of such a choice, over a design of one feature.
-        prior: over a network of that feature alone, its states the whole numbers from 0; None for Dirichlet(1).
         draws: how many.
         rng: source of randomness.
+        prior: over a network of that feature alone, its states the whole numbers from 0; None for Dirichlet(1).
 
     Returns:
         Draws over that network.
 
     Raises:
-        InputError: another release, a prior over another network or from the same records, or no draws.
+        InputError: another release, or a prior over another network or from the same records.
     """
-    payload = release.unit_payload
-    if not (isinstance(payload, FactoredChoice) and payload.kind == "categorical"):
-        raise InputError(release.reading_advice)
+    payload = release.payload_as(FactoredChoice)
     network = payload.states_network
     name, states = network.nodes[0], network.variables[0].states
     believed = Dirichlet.uniform(network, 1.0) if prior is None else prior
     if believed.network != network:
         raise InputError(f"the prior of this choice is over one variable, {shown(name)}, with the states 0, 1, ...")
     refuse_counting_twice(believed, payers_of([release]))
-    if not draws > 0:
-        raise InputError(f"a posterior needs at least one draw, got {draws}")
     factor = CategoricalFactor(payload.candidates, payload.parameters["floor"])
     table = payload.rate * factor.log_factors(np.arange(len(states)))
     total = None if payload.total is None else (payload.total.value, payload.total.scale)
     told = Scores({(name,): table}, (payload.index,), total=total)
     cells, worth = choice_cells([told], release.records, believed, draws, rng)
-    again = partial(coin_posterior, release, prior, draws)
+
+    def again(rng: np.random.Generator) -> PosteriorDraws:
+        return coin_posterior(release, draws=draws, rng=rng, prior=prior)
+
     accounts = believed.accounts.union(payers_of([release]))
     return PosteriorDraws(cells, "choice", worth=worth, source=Source(again, rng), accounts=accounts)
 

@@ -19,24 +19,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from scipy.special import log_softmax, logsumexp, softmax
 
-from discreet.display.interval_tables import text_table
 from discreet.errors import DiscreetError, InputError
 from discreet.model.network import Network
 from discreet.model.score_tables import SCORE_STEPS, ScoreTable
 from discreet.model.tables import Tables
-from discreet.posterior.design.weight_posterior import tails
+from discreet.posterior.protocol import Posterior, name_rows, tails
+from discreet.posterior.read import read
 from discreet.posterior.totals import told_law
 from discreet.releases.combined import Combined, Evidence, evidence_of
 from discreet.releases.kinds.scored_choice import ScoredChoice
-from discreet.releases.release import Release
 from discreet.util.arrays import Floats, Ints, margin
-from discreet.util.framed import Intervals
-from discreet.util.randomness import Seed, as_generator
+from discreet.util.randomness import Seed
 
 PARTICLES_AT_ONCE = 512
 """Particles at once: with 4,096 points of a grid their scores take 16 MiB."""
@@ -52,13 +50,13 @@ LEAST_EFFECTIVE_PARTICLES = 400
 
 
 @dataclass(frozen=True, eq=False)
-class FamilyPosterior(Intervals):
+class FamilyPosterior(Posterior):
     """Draws of a family's parameters.
 
     Args:
         table: the family, public.
         index: points of its grid, int64, shape `(draws,)`.
-        effective: independent draws that they are worth.
+        worth: independent draws that they are worth.
 
     Raises:
         Nothing: `read_family` makes these.
@@ -76,9 +74,11 @@ class FamilyPosterior(Intervals):
         (('rate',), (4, 1))
     """
 
+    noun: ClassVar[str] = "parameter"
+    method = "family"
     table: ScoreTable
     index: Ints
-    effective: float
+    worth: float
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -90,20 +90,31 @@ class FamilyPosterior(Intervals):
         """Parameters, float64, shape `(draws, parameters)`."""
         return np.asarray(self.table.candidates[self.index])
 
-    def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
-        """The rows of `rows`, which has the arguments and the errors, each with its "level"."""
-        return [{**row, "level": level} for row in self.rows(level=level)]
+    @property
+    def draws(self) -> int:
+        """Number of joint draws."""
+        return len(self.index)
 
-    def summary(self, *, level: float = 0.95, width: int | None = None) -> str:
-        """The parameters as aligned text.
+    def effective(self) -> float:
+        """Number of independent draws that they are worth."""
+        return self.worth
+
+    def mean(self) -> Floats:
+        """Posterior means of the parameters, shape `(parameters,)`."""
+        return np.asarray(self.parameters.mean(axis=0))
+
+    def interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Equal-tailed intervals of the parameters, which end at points of the grid.
 
         Args:
-            level: posterior probability of each interval, between 0 and 1; errors as of `rows`.
-            width: columns of the terminal, as of `columns`.
-        """
-        return f"{text_table(self.tidy(level=level), named='parameter', width=width)}\n\nposterior: family"
+            level: posterior probability, between 0 and 1.
 
-    def rows(self, *, level: float = 0.95) -> tuple[dict[str, float | str], ...]:
+        Raises:
+            InputError: a level outside (0, 1), or too few draws for it.
+        """
+        return tails(self.parameters, level)
+
+    def rows(self, *, level: float = 0.95) -> tuple[dict[str, Any], ...]:
         """Mean and interval of each parameter.
 
         Args:
@@ -116,33 +127,11 @@ class FamilyPosterior(Intervals):
         Raises:
             InputError: a level outside (0, 1), or too few draws for it.
         """
-        lower, upper = tails(self.parameters, level)
-        return tuple(
-            {"name": name, "mean": float(mean), "lower": float(low), "upper": float(high)}
-            for name, mean, low, high in zip(self.names, self.parameters.mean(axis=0), lower, upper, strict=True)
-        )
-
-
-def of_family(evidence: Evidence) -> bool:
-    """Whether all evidence is draws of one family's parameters, with one grid and prior, and perhaps public records."""
-    if isinstance(evidence, Release) and evidence.over_design:
-        return False
-    combined = evidence_of(evidence)
-    payloads = [release.payload for release in combined.releases]
-    tables = [payload.table_of_scores for payload in payloads if isinstance(payload, ScoredChoice)]
-    if combined.external or len(tables) < len(payloads) or any(table.log_law is None for table in tables):
-        return False
-    return all(_is_same_family(tables[0], table) for table in tables[1:])
-
-
-def _is_same_family(one: ScoreTable, other: ScoreTable) -> bool:
-    """Whether two tables are the same family: its points, their prior, and their laws of records."""
-    parts = ("candidates", "base", "log_law")
-    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in parts)
+        return name_rows([{"name": name} for name in self.names], self.parameters, tails, level)
 
 
 def read_family(evidence: Evidence, *, draws: int = 1000, rng: Seed = None) -> FamilyPosterior:
-    """Draws of a family's parameters given what was released of it.
+    """Draws of a family's parameters: `read(evidence, method="parameters", ...)`.
 
     Args:
         evidence: a release of draws of a family's parameters, by `sampled` or `scored`; or what `combine` made of
@@ -175,13 +164,12 @@ def read_family(evidence: Evidence, *, draws: int = 1000, rng: Seed = None) -> F
         >>> row["name"], 0.02 < row["lower"] < row["mean"] < row["upper"] < 0.5
         ('rate', True)
     """
-    rng = as_generator(rng)
-    combined = evidence_of(evidence)
-    if not of_family(combined):
-        raise InputError("a family's parameters are read from draws of that one family alone, with one grid and prior")
-    if not draws > 0:
-        raise InputError(f"a posterior needs at least one draw, got {draws}")
-    reading = _Reading(combined)
+    return cast(FamilyPosterior, read(evidence, method="parameters", draws=draws, rng=rng))
+
+
+def draw_parameters(evidence: Evidence, *, draws: int, rng: np.random.Generator) -> FamilyPosterior:
+    """The reader of a family's parameters, which `read` knows; arguments, result and errors as of `read_family`."""
+    reading = _Reading(evidence_of(evidence))
     proposal = reading.proposal(rng)
     kept, logs = [], []
     for block in range(MOST_BLOCKS):
@@ -213,8 +201,8 @@ def family_cells(evidence: Evidence, draws: int, rng: np.random.Generator) -> tu
         InputError: as `read_family`; or a network in which a variable lacks some of those before it as parents,
             so that its rows are not the family's.
     """
-    posterior = read_family(evidence, draws=draws, rng=rng)
-    return family_rows(posterior.table, posterior.index), lambda: posterior.effective
+    posterior = draw_parameters(evidence, draws=draws, rng=rng)
+    return family_rows(posterior.table, posterior.index), posterior.effective
 
 
 def family_rows(table: ScoreTable, index: Ints) -> Tables:
@@ -260,8 +248,8 @@ class _Reading:
     @cached_property
     def payloads(self) -> tuple[tuple[ScoredChoice, ...], ...]:
         """The draws, data set by data set."""
-        sets = [[part.unit_payload for part in parts if isinstance(part, Release)] for parts in self.combined.data_sets]
-        return tuple(tuple(payload for payload in part if isinstance(payload, ScoredChoice)) for part in sets)
+        parts = ([part.one_release for part in parts] for parts in self.combined.data_sets)
+        return tuple(tuple(release.payload_as(ScoredChoice) for release in releases) for releases in parts)
 
     @cached_property
     def table(self) -> ScoreTable:

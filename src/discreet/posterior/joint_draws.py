@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -19,11 +19,11 @@ from discreet.model.network import Network
 from discreet.model.query_grammar import Query
 from discreet.model.tables import Tables
 from discreet.posterior.law_plan import JointLaw
+from discreet.posterior.protocol import NetworkPosterior, Posterior, tails
 from discreet.posterior.saturated import projected
 from discreet.releases.combined import Evidence, evidence_of, payers_of, refuse_counting_twice
 from discreet.util.arrays import Floats, balanced_quantiles
 from discreet.util.attached import above
-from discreet.util.framed import Intervals
 from discreet.util.randomness import Seed, as_generator
 
 if TYPE_CHECKING:
@@ -69,47 +69,6 @@ class Mixing:
     r_hat: float
 
 
-class Posterior(Protocol):
-    """A distribution over all probabilities of a network, given as draws: all that queries need of a posterior.
-
-    Raises:
-        Nothing: a protocol.
-
-    Example:
-        >>> import discreet as dc
-        >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
-        >>> posterior: dc.results.Posterior = dc.results.PosteriorDraws(dc.Dirichlet.uniform(coin).draw(100, rng=1))
-        >>> posterior.draw(10, rng=2)["coin"].shape
-        (2, 10)
-    """
-
-    @property
-    def network(self) -> Network:
-        """The public network."""
-
-    @property
-    def cells(self) -> Tables:
-        """Probabilities, float64, shape `(*parents, child, draws)`; draw s of all families is one joint draw."""
-
-    def mean(self) -> Tables:
-        """Posterior mean of every probability.
-
-        Returns:
-            Tables without an axis of draws.
-        """
-
-    def draw(self, n: int, *, rng: Seed = None) -> Tables:
-        """Some of the joint draws.
-
-        Args:
-            n: how many.
-            rng: picks them.
-
-        Returns:
-            Probabilities, shape `(*parents, child, n)`.
-        """
-
-
 @dataclass(frozen=True, eq=False)
 class Source:
     """A function and a generator that a posterior's new draws come from.
@@ -126,7 +85,7 @@ class Source:
 
 
 @dataclass(frozen=True, eq=False)
-class PosteriorDraws(Intervals):
+class PosteriorDraws(Posterior):
     """Joint draws, independent of each other but for resampling; a family is drawn when it is first asked for.
 
     Args:
@@ -183,29 +142,51 @@ class PosteriorDraws(Intervals):
         """The public network."""
         return self.cells.network
 
-    def tidy(self) -> list[dict[str, Any]]:
-        """A row for each state of each variable: its probability with its 95 % interval.
+    @property
+    def draws(self) -> int:
+        """Number of joint draws."""
+        return self.cells.draws or 0
+
+    def rows(self, *, level: float = 0.95) -> tuple[dict[str, Any], ...]:
+        """A row for each state of each variable: its probability with its interval.
+
+        Args:
+            level: posterior probability of each interval, between 0 and 1.
 
         Returns:
-            The rows of `marginals(posterior)`.
+            The rows of `marginals(posterior, level=level)`.
         """
-        found: list[dict[str, Any]] = above("PosteriorDraws.marginals")(self).tidy()
-        return found
+        return tuple(above("PosteriorDraws.marginals")(self, level=level).tidy())
 
-    def summary(self, *, width: int | None = None) -> str:
+    def interval(self, *, level: float = 0.95) -> tuple[Tables, Tables]:
+        """Equal-tailed intervals of every probability of every family.
+
+        Args:
+            level: posterior probability, between 0 and 1.
+
+        Returns:
+            (lower, upper), tables without an axis of draws.
+
+        Raises:
+            InputError: a level outside (0, 1), or one that so few draws cannot tell.
+        """
+        ends = {node: tails(np.moveaxis(draws, -1, 0), level) for node, draws in self.cells.items()}
+        lower, upper = ({node: pair[side] for node, pair in ends.items()} for side in (0, 1))
+        return Tables(self.network, lower), Tables(self.network, upper)
+
+    def summary(self, *, level: float = 0.95, width: int | None = None) -> str:
         """How the draws were made, and the probability of each state with its interval, as aligned text.
 
         Args:
+            level: posterior probability of each interval, between 0 and 1.
             width: columns of the terminal, as of `columns`; None for lines as long as they are.
         """
-        head = (
-            f"{self.cells.draws:,} draws of {len(self.network.nodes):,} variables, {self.method or 'given as they are'}"
-        )
-        return f"{head}\n\n{above('PosteriorDraws.marginals')(self).summary(width=width)}"
+        head = f"{self.draws:,} draws of {len(self.network.nodes):,} variables, {self.method or 'given as they are'}"
+        return f"{head}\n\n{above('PosteriorDraws.marginals')(self, level=level).summary(width=width)}"
 
     def _repr_html_(self) -> str:
         """The network, how the draws were made, and what contradicts it, for a notebook: no family is drawn for it."""
-        head, network = f"<p>{self.cells.draws:,} posterior draws, {self.method or 'given'}</p>", self.network
+        head, network = f"<p>{self.draws:,} posterior draws, {self.method or 'given'}</p>", self.network
         if self.basis is None or len(network.nodes) > MOST_DRAWN_NODES:
             return f"{head}{network._repr_html_()}"
         drawn = network.to_svg(refuted=self.basis.fit_check.contradicted_pairs)
@@ -394,7 +375,7 @@ class PosteriorDraws(Intervals):
         Returns:
             At most the number of draws; less for those of chains and for resampled ones.
         """
-        draws = float(self.cells.draws or 0)
+        draws = float(self.draws)
         return draws if self.worth is None else min(self.worth(), draws)
 
     def fresh(self, *, rng: Seed = None) -> PosteriorDraws:
@@ -432,10 +413,9 @@ class PosteriorDraws(Intervals):
             InputError: more draws than there are.
         """
         rng = as_generator(rng)
-        have = self.cells.draws or 0
-        if not 0 < n <= have:
-            raise InputError(f"this posterior has {have} draws, asked for {n}; make it with more draws")
-        picked = rng.permutation(have)[:n]
+        if not 0 < n <= self.draws:
+            raise InputError(f"this posterior has {self.draws} draws, asked for {n}; make it with more draws")
+        picked = rng.permutation(self.draws)[:n]
         return self.cells.of_draws(picked)
 
 
@@ -446,7 +426,7 @@ def require_posterior(posterior: object) -> None:
         raise InputError(f"a posterior was expected, not a {type(posterior).__name__}{advice}")
 
 
-def law_of(posterior: Posterior) -> JointLaw:
+def law_of(posterior: NetworkPosterior) -> JointLaw:
     """The joint law that answers what is asked of a posterior; of draws that somebody put together the network's."""
     require_posterior(posterior)
     if isinstance(posterior, PosteriorDraws):

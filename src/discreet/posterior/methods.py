@@ -36,12 +36,13 @@ from discreet.errors import DiscreetError, InputError
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.network import Network
 from discreet.model.tables import Tables
+from discreet.posterior import read as door
 from discreet.posterior.basis import Basis
-from discreet.posterior.choices import choice_cells, coin_posterior
+from discreet.posterior.choices import choice_cells
 from discreet.posterior.compiling import COMPILED
 from discreet.posterior.evidence import check_total, measured_sets, measurements, misfit
 from discreet.posterior.exact.chains import draw_jointly, updates_per_sweep
-from discreet.posterior.family_draws import family_cells, of_family
+from discreet.posterior.family_draws import family_cells
 from discreet.posterior.fit_check import FitCheck
 from discreet.posterior.joint_draws import (
     LEAST_EFFECTIVE_DRAWS,
@@ -59,7 +60,6 @@ from discreet.posterior.pooled.measured import is_poolable
 from discreet.posterior.pooled.measured_sets import MeasuredSets
 from discreet.posterior.saturated import saturated
 from discreet.releases.combined import Combined, Evidence, evidence_of, payers_of
-from discreet.releases.external_figures import External
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.release import Release
 from discreet.util.progress import Bar, under_way
@@ -145,10 +145,8 @@ def noise_aware(
         True
     """
     rng = as_generator(rng)
-    if isinstance(evidence, Release) and evidence.over_design:
-        if method not in ("auto", "choice"):
-            raise InputError(f"method {method!r} cannot read this evidence; there is: choice")
-        return coin_posterior(evidence, prior, draws, rng)
+    if door.what_it_gives(evidence) == "states":
+        return cast(PosteriorDraws, door.read(evidence, method=method, draws=draws, rng=rng, prior=prior))
     combined = evidence_of(evidence)
     check_total(combined)
     believed = None if learned_prior(combined, prior) else prior_for(combined, prior, draws)
@@ -242,7 +240,7 @@ def able_methods(combined: Combined) -> list[Method]:
     parts = measurements(combined.parts)
     counted = all(measurements([part]) for part in combined.parts)
     exact: list[Method] = ["exact"] if counted else []
-    if of_family(combined):
+    if door.what_it_gives(combined) == "family":
         return ["family", "choice"] if len(combined.data_sets) == 1 else ["family", "sequential"]
     if len(combined.data_sets) > 1:
         return ["sequential", *exact] if all(able_methods(part) for part in _split_data_sets(combined)) else exact
@@ -255,7 +253,7 @@ def able_methods(combined: Combined) -> list[Method]:
             "combine it with choices, or with releases on different data"
         )
     found: list[Method] = ["pooled"] if counted and is_poolable(parts) else []
-    if len(combined.parts) == 1 and not counted and isinstance(combined.releases[0].payload, ParameterDraws):
+    if len(combined.parts) == 1 and not counted and door.is_read_by("particles", combined):
         found.append("particles")
     if not found and not exact:
         raise InputError("releases of parameter draws on one data set cannot be combined: their records are not known")
@@ -386,8 +384,7 @@ def _draw_by_method(
         cells, worth = choice_cells(listed, combined.records[0], believed or combined.dirichlet, draws, rng)
         return PosteriorDraws(cells, "choice", worth=worth)
     first = combined.releases[0]
-    payload = first.unit_payload
-    assert isinstance(payload, ParameterDraws)
+    payload = first.payload_as(ParameterDraws)
     cells, worth = parameter_cells(first, payload, believed or first.dirichlet, draws, rng)
     return PosteriorDraws(cells, "particles", worth=worth)
 
@@ -397,7 +394,7 @@ def _split_data_sets(combined: Combined) -> list[Combined]:
 
     Figures by others often leave families open; what is known of a whole network comes first, as the prior of these.
     """
-    ordered = sorted(combined.data_sets, key=lambda parts: all(isinstance(part, External) for part in parts))
+    ordered = sorted(combined.data_sets, key=lambda parts: all(part.one_release is None for part in parts))
     return [Combined((parts,), None if index else combined.public) for index, parts in enumerate(ordered)]
 
 

@@ -12,25 +12,29 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logsumexp, softmax
+from scipy.special import logsumexp, ndtri, softmax
 
 from discreet.errors import DiscreetError, InputError, shown
 from discreet.model.design import GRID_STEPS, Design
 from discreet.model.own_factors import OwnFactor
 from discreet.model.score_tables import SCORE_STEPS
 from discreet.posterior.particles import independent_worth, next_step
+from discreet.posterior.protocol import Posterior, name_rows
+from discreet.posterior.read import read
 from discreet.posterior.totals import told_law
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats, Ints
-from discreet.util.randomness import Seed, as_generator
+from discreet.util.randomness import Seed
 
 MakeUp = Callable[[int, int, np.random.Generator], Mapping[str, npt.ArrayLike]]
 """From a law's place in the list, a number of records and a source of randomness to records: by name of the design's
 variables their values."""
+Chances = Sequence[float] | Floats
 
 WIDEST_ERROR, WIDEST_WEIGHT_ERROR = 0.5, 0.05
 """Relative error of a law's likelihood, and error of its probability, beyond which more data sets are needed."""
@@ -45,13 +49,14 @@ MOST_HELD_SCORES = 2**27
 
 
 @dataclass(frozen=True, eq=False)
-class LawWeights:
+class LawWeights(Posterior):
     """Probabilities of laws of records, given a choice.
 
     Args:
         weights: float64, shape `(laws,)`, sum to 1.
         errors: relative standard error of each law's likelihood, from the made-up data sets, shape `(laws,)`; 0 where
             the prior has none.
+        draws: made-up data sets of each law.
 
     Raises:
         Nothing: `read_law_weights` makes these.
@@ -67,20 +72,50 @@ class LawWeights:
         1
     """
 
+    noun: ClassVar[str] = "law"
+    method = "laws"
     weights: Floats
     errors: Floats
+    draws: int = 0
+
+    def effective(self) -> float:
+        """Independent data sets that tell the likelihood of the worst-known law as well."""
+        worst = float(self.errors.max())
+        return min(1 / worst**2, float(self.draws)) if worst else float(self.draws)
+
+    def mean(self) -> Floats:
+        """Probabilities of the laws, shape `(laws,)`."""
+        return self.weights
+
+    def interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
+        """What the made-up data sets leave open of each law's probability: the posterior has no spread beside it.
+
+        Args:
+            level: between 0 and 1.
+
+        Returns:
+            (lower, upper), shape `(laws,)` each.
+
+        Raises:
+            InputError: a level outside (0, 1).
+        """
+        if not 0 < level < 1:
+            raise InputError(f"a level lies between 0 and 1, got {level}")
+        # d ln w_i = d l_i - sum_j w_j d l_j, for errors of the log-likelihoods l that are independent of each other.
+        moved = np.eye(len(self.weights)) - self.weights
+        wide = ndtri((1 + level) / 2) * self.weights * np.sqrt(moved**2 @ self.errors**2)
+        return np.maximum(self.weights - wide, 0.0), np.minimum(self.weights + wide, 1.0)
+
+    def rows(self, *, level: float = 0.95) -> tuple[dict[str, Any], ...]:
+        """Probability of each law, by its place in the list, with what is left open of it; errors as of `interval`."""
+        heads = [{"name": str(law)} for law in range(len(self.weights))]
+        return name_rows(heads, self.weights[None], lambda _, level: self.interval(level=level), level)
 
 
 def read_law_weights(
-    release: Release,
-    factor: OwnFactor,
-    make_up: MakeUp,
-    prior: Sequence[float] | Floats,
-    *,
-    rng: Seed = None,
-    data_sets: int = 1000,
+    release: Release, factor: OwnFactor, make_up: MakeUp, prior: Chances, *, rng: Seed = None, data_sets: int = 1000
 ) -> LawWeights:
-    """Probabilities of the laws that records may have, given a choice by a score of the curator's own.
+    """Probabilities of the laws that records may have: `read(release, score=factor, make_up=..., prior=...)`.
 
     Args:
         release: of `factored` with an `OwnFactor`.
@@ -121,27 +156,56 @@ def read_law_weights(
         >>> int(np.argmax(found.weights)) == release.payload.index
         True
     """
-    rng = as_generator(rng)
-    payload = _check_choice(release, factor)
+    more: dict[str, Any] = {"score": factor, "make_up": make_up, "prior": prior}
+    return cast(LawWeights, read(release, method="laws", draws=data_sets, rng=rng, **more))
+
+
+def draw_law_weights(
+    release: Release,
+    *,
+    draws: int,
+    rng: np.random.Generator,
+    score: OwnFactor | None = None,
+    make_up: MakeUp | None = None,
+    prior: Chances | None = None,
+) -> LawWeights:
+    """The reader of a choice by a score of the curator's own, which `read` knows.
+
+    Args:
+        release, rng: as of `read_law_weights`.
+        draws: made-up data sets of each law, at least 100.
+        score, make_up, prior: `factor`, `make_up` and `prior` of `read_law_weights`.
+
+    Raises:
+        InputError: as `read_law_weights`, or one of the three is not given.
+        DiscreetError: as `read_law_weights`.
+    """
+    if score is None or make_up is None or prior is None:
+        raise InputError(
+            "this release is a choice by a score of the curator's own, which no release holds: give `read` that score "
+            "(score=own_factor(...)), what makes up records of each law that you consider (make_up=function) and the "
+            "laws' probabilities (prior=[...])"
+        )
+    payload = _check_choice(release, score)
     try:
         before = np.array(prior, np.float64)
     except (TypeError, ValueError):
         before = np.empty(0)
     if before.ndim != 1 or not np.all(np.isfinite(before) & (before >= 0)) or not before.sum() > 0:
         raise InputError("a prior of laws has a number of at least 0 for each, and not all are 0")
-    if isinstance(data_sets, bool) or not isinstance(data_sets, int) or not data_sets >= LEAST_DATA_SETS:
-        raise InputError(f"it takes at least {LEAST_DATA_SETS} made-up data sets, a whole number, not {data_sets}")
+    if isinstance(draws, bool) or not isinstance(draws, int) or not draws >= LEAST_DATA_SETS:
+        raise InputError(f"it takes at least {LEAST_DATA_SETS} made-up data sets, a whole number, not {draws}")
     logs, errors = np.full(len(before), -math.inf), np.zeros(len(before))
     for law in np.flatnonzero(before).tolist():
-        made = _MadeUpData(payload, factor, partial(_score_made_up, factor, make_up, law))
-        logs[law], errors[law] = made.log_likelihood(_draw_numbers(release, payload, data_sets, rng), rng)
+        made = _MadeUpData(payload, score, partial(_score_made_up, score, make_up, law))
+        logs[law], errors[law] = made.log_likelihood(_draw_numbers(release, payload, draws, rng), rng)
     with np.errstate(divide="ignore"):
         weights = softmax(logs + np.log(before))
     if errors.max() > WIDEST_ERROR or np.max(weights * errors) > WIDEST_WEIGHT_ERROR:
         raise DiscreetError(
-            f"the likelihood of a law is known within {errors.max():.0%} only; ask for more made-up data_sets"
+            f"the likelihood of a law is known within {errors.max():.0%} only; ask for more made-up data sets"
         )
-    return LawWeights(weights, errors)
+    return LawWeights(weights, errors, draws)
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,9 +283,7 @@ def _score_made_up(factor: OwnFactor, make_up: MakeUp, law: int, records: int, r
 
 def _check_choice(release: Release, factor: OwnFactor) -> FactoredChoice:
     """The payload, after what can be checked of the score."""
-    payload = release.unit_payload
-    if not (isinstance(payload, FactoredChoice) and payload.kind == "own"):
-        raise InputError("this release is not a choice by a score of the curator's own: read it with `noise_aware`")
+    payload = release.payload_as(FactoredChoice)
     stated = np.zeros(len(payload.candidates)) if payload.base is None else payload.base
     same = (
         factor.design == payload.design

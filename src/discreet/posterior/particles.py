@@ -32,7 +32,7 @@ from discreet.errors import DiscreetError
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.tables import Tables
 from discreet.posterior.totals import MOST_EXPECTED_RECORDS, TotalLaw, log_flat_law, normal_law, told_law, total_laws
-from discreet.releases.kinds.parameter_draws import ParameterDraws, Trimming
+from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.release import Release
 from discreet.theory.lattice import resolution_for
 from discreet.theory.truncated import LARGEST_CONCENTRATION, SMALLEST_CONCENTRATION, log_beta_mass
@@ -79,7 +79,7 @@ def parameter_cells(
     """
     network = release.network
     generators = dict(zip(network.nodes, rng.spawn(len(network.nodes)), strict=True))
-    steps = release.calibration.resolution if isinstance(release.calibration, Trimming) else {}
+    steps = getattr(release.calibration, "resolution", {})
     records = _find_record_law(release, payload)
     worths = [float(draws)]
 

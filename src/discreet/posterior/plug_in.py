@@ -6,8 +6,10 @@ It is over-confident: on noisy counts its nominal 95 % intervals cover 22 / 74 /
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +28,6 @@ from discreet.posterior.pooled.least_squares import (
 from discreet.posterior.pooled.measured import read_tables
 from discreet.releases.combined import evidence_of, payers_of
 from discreet.releases.external_figures import External
-from discreet.releases.kinds import TablePayload
 from discreet.releases.kinds.audited_tables import AuditedTables
 from discreet.releases.kinds.candidate_choice import Choice
 from discreet.releases.kinds.noisy_counts import NoisyCounts
@@ -77,39 +78,54 @@ def plug_in(
     rng = as_generator(rng)
     basis, believed = Basis(evidence_of(release), release.network, trusted=True), prior_for(release, prior, draws)
     accounts = believed.accounts.union(payers_of([release]))
-    return replace(_take_as_is(release, believed, draws, rng), basis=basis, accounts=accounts)
+    take = AS_THEY_ARE.get(type(getattr(release, "payload", release)), _add_counts)
+    return replace(take(release, believed, draws, rng), basis=basis, accounts=accounts)
 
 
-def _take_as_is(
+def _take_draws(release: Release, believed: Dirichlet, draws: int, rng: np.random.Generator) -> PosteriorDraws:
+    """Released draws of parameters, with replacement."""
+    network, payload = release.network, release.payload_as(ParameterDraws)
+    picked = rng.integers(payload.cells.draws or 1, size=draws)
+    # Nothing of a node is no estimate of it: there the prior is all that there is.
+    prior = believed.draw(draws, rng=rng) if payload.untold else {}
+    cells = {
+        node: prior[node] if node in payload.untold else _normalise_rows(payload.cells[node][..., picked])
+        for node in network.nodes
+    }
+    # Hoeffding's bound of a weighted mean has one over the sum of squared weights in the place of the number.
+    worth = partial(float, draws**2 / np.sum(np.bincount(picked) ** 2))
+    return PosteriorDraws(Tables(network, cells, draws=draws), "plug-in", worth=worth)
+
+
+def _repeat_choice(release: Release, believed: Dirichlet, draws: int, rng: np.random.Generator) -> PosteriorDraws:
+    """A chosen candidate, as every draw."""
+    payload = release.payload_as(Choice)
+    chosen = payload.candidates[payload.index]
+    repeated = Tables(release.network, lambda node: np.repeat(chosen[node][..., None], draws, axis=-1), draws=draws)
+    return PosteriorDraws(repeated, "plug-in")
+
+
+def _take_parameters(release: Release, believed: Dirichlet, draws: int, rng: np.random.Generator) -> PosteriorDraws:
+    """Released parameters of a family, with replacement."""
+    payload = release.payload_as(ScoredChoice)
+    indices = payload.indices[rng.integers(len(payload.indices), size=draws)]
+    return PosteriorDraws(family_rows(payload.table_of_scores, indices), "plug-in")
+
+
+def _add_counts(
     release: Release | External, believed: Dirichlet, draws: int, rng: np.random.Generator
 ) -> PosteriorDraws:
-    """Draws of what was released, taken as it is."""
-    network = release.network
-    payload = release if isinstance(release, External) else release.network_payload
-    match payload:
-        case ParameterDraws():
-            picked = rng.integers(payload.cells.draws or 1, size=draws)
-            # Nothing of a node is no estimate of it: there the prior is all that there is.
-            prior = believed.draw(draws, rng=rng) if payload.untold else {}
-            cells = {
-                node: prior[node] if node in payload.untold else _normalise_rows(payload.cells[node][..., picked])
-                for node in network.nodes
-            }
-            # Hoeffding's bound of a weighted mean has one over the sum of squared weights in the place of the number.
-            worth = partial(float, draws**2 / np.sum(np.bincount(picked) ** 2))
-            return PosteriorDraws(Tables(network, cells, draws=draws), "plug-in", worth=worth)
-        case Choice():
-            chosen = payload.candidates[payload.index]
-            repeated = Tables(network, lambda node: np.repeat(chosen[node][..., None], draws, axis=-1), draws=draws)
-            return PosteriorDraws(repeated, "plug-in")
-        case ScoredChoice():
-            indices = payload.indices[rng.integers(len(payload.indices), size=draws)]
-            return PosteriorDraws(family_rows(payload.table_of_scores, indices), "plug-in")
-        case _:
-            counts = Tables(
-                network, {node: np.maximum(table, 0) for node, table in _fit_tables(release, payload).items()}
-            )
-            return _draw_dirichlet(believed.updated(counts), draws, rng)
+    """The prior with estimated counts of every family."""
+    counts = {node: np.maximum(table, 0) for node, table in _fit_tables(release).items()}
+    return _draw_dirichlet(believed.updated(Tables(release.network, counts)), draws, rng)
+
+
+AS_THEY_ARE: Mapping[type, Callable[[Any, Dirichlet, int, np.random.Generator], PosteriorDraws]] = {
+    ParameterDraws: _take_draws,
+    Choice: _repeat_choice,
+    ScoredChoice: _take_parameters,
+}
+"""Payloads that are taken as they are; all others are tables, to which counts are fitted."""
 
 
 def _draw_dirichlet(posterior: Dirichlet, draws: int, rng: np.random.Generator) -> PosteriorDraws:
@@ -118,23 +134,23 @@ def _draw_dirichlet(posterior: Dirichlet, draws: int, rng: np.random.Generator) 
     return PosteriorDraws(posterior.draw(draws, rng=rng), "plug-in", source=source)
 
 
-def _fit_tables(release: Release | External, payload: TablePayload | External) -> dict[str, Array]:
-    """Estimated counts of every family."""
-    if isinstance(payload, AuditedTables):
-        payload = payload.first  # a pair that no family holds says nothing of one to whoever ignores noise
-    network, parts = release.network, payload.measurements
-    steps = release.policy.steps if isinstance(release, Release) else 1
-    parts = tuple(part.per_unit(steps) for part in parts)
-    if isinstance(payload, NoisyCounts):
-        return {node: payload.table(node) / steps for node in network.nodes}
-    if isinstance(payload, NoisyTables):
+def _fit_tables(release: Release | External) -> dict[str, Array]:
+    """Estimated counts of every family: as released, or by least squares, with no cell below 0 where a plan says which.
+
+    A pair that no family holds says nothing of one to whoever ignores noise.
+    """
+    network, parts = release.network, tuple(part for part in release.measurements if not part.audit)
+    kind = type(getattr(release, "payload", release))
+    if kind is NoisyCounts:
+        own: Any = release
+        return {node: own.payload.table(node) / own.policy.steps for node in network.nodes}
+    fitted = pooled_margins(network, parts, release.records)
+    if kind in (NoisyTables, AuditedTables):
         noisy = read_tables(network, parts)
         plain = least_squares(noisy, release.records)
         fitted = Margins(
             network, coordinates_of_fit(noisy, fit_nonnegative(noisy, max(plain.total[0], 1.0))), plain.variances
         )
-    else:
-        fitted = pooled_margins(network, parts, release.records)
     return {node: fitted.table(network.family(node)) for node in network.nodes}
 
 

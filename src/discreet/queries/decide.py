@@ -21,7 +21,7 @@ from discreet.model.network import Network
 from discreet.model.query_grammar import Probability, parse_query
 from discreet.model.tables import Tables
 from discreet.posterior.elsewhere import answered_elsewhere
-from discreet.posterior.joint_draws import Posterior
+from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.decision_draws import asked_draws, best_response, condition, effective_draws, refuse_outside
 from discreet.queries.given import both_given
@@ -94,7 +94,7 @@ class Decision(Intervals, Generic[R]):
 
 @answered_elsewhere
 def decide(
-    posterior: Posterior,
+    posterior: NetworkPosterior,
     utility: Callable[[Tables, R], Floats],
     responses: Sequence[R],
     *,
@@ -212,7 +212,7 @@ class Payoff:
         evidence = {name: schema[name].code(state) for name, state in self.asked.evidence}
         return self._average_payoff(elimination.joint(cells, (self.asked.targets[0][0],), evidence), response)
 
-    def under(self, posterior: Posterior) -> Callable[[Tables, Any], Floats]:
+    def under(self, posterior: NetworkPosterior) -> Callable[[Tables, Any], Floats]:
         """The payoff with all that a posterior knows of the query, as `answer` has it, whatever the cells."""
         target = (self.asked.targets[0][0],)
         law = both_given(posterior, self.asked.evidence, predictive=False).about(target, most=ROW_LIMIT)

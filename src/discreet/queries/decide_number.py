@@ -18,7 +18,7 @@ from discreet.model.network import Network
 from discreet.model.query_grammar import Probability, parse_query
 from discreet.model.tables import Tables
 from discreet.posterior.elsewhere import answered_elsewhere
-from discreet.posterior.joint_draws import Posterior
+from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.decide import LARGEST_UTILITY
 from discreet.queries.decision_draws import asked_draws, condition, effective_draws, refuse_outside
@@ -103,7 +103,7 @@ class NumberDecision(Framed):
 
 @answered_elsewhere
 def decide_number(
-    posterior: Posterior,
+    posterior: NetworkPosterior,
     quantity: Quantity,
     loss: NumberLoss | str,
     *,
@@ -200,7 +200,7 @@ def one_probability(network: Network, query: str) -> Probability:
 
 
 def _find_quantity(
-    posterior: Posterior, asked: Probability | Callable[[Tables], Floats], low: float, high: float
+    posterior: NetworkPosterior, asked: Probability | Callable[[Tables], Floats], low: float, high: float
 ) -> Floats:
     """The quantity under every draw, shape (draws,), with all that a posterior knows of a query, as `answer` has it."""
     if isinstance(asked, Probability):

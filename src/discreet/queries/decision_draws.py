@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.posterior.diagnostics import effective_size
-from discreet.posterior.joint_draws import Posterior, PosteriorDraws
+from discreet.posterior.joint_draws import PosteriorDraws
+from discreet.posterior.protocol import NetworkPosterior
 from discreet.util.arrays import Floats
 from discreet.util.progress import under_way
 from discreet.util.randomness import Seed
@@ -20,12 +21,12 @@ LEAST_DRAWS_OF_A_CHAIN = 8
 """Below it nothing can be told from a chain's utilities (`effective_size`)."""
 
 
-def renewable(posterior: Posterior) -> TypeGuard[PosteriorDraws]:
+def renewable(posterior: NetworkPosterior) -> TypeGuard[PosteriorDraws]:
     """Whether new draws can be made."""
     return isinstance(posterior, PosteriorDraws) and posterior.source is not None
 
 
-def asked_draws(posterior: Posterior, fresh: bool, rng: Seed) -> Posterior:
+def asked_draws(posterior: NetworkPosterior, fresh: bool, rng: Seed) -> NetworkPosterior:
     """New draws where they are wanted and can be made, else the posterior's own."""
     with under_way("drawing the posterior"):
         return posterior.fresh(rng=rng) if fresh and renewable(posterior) else posterior
@@ -63,7 +64,7 @@ def refuse_outside(values: Floats, low: float, high: float, what: str) -> None:
         raise InputError(f"{what} is outside its bounds {low:g} to {high:g}")
 
 
-def effective_draws(posterior: Posterior, values: Floats) -> float:
+def effective_draws(posterior: NetworkPosterior, values: Floats) -> float:
     """Number of independent draws that tell some means as well, shape (means, draws); at most all."""
     draws = values.shape[1]
     if not isinstance(posterior, PosteriorDraws):

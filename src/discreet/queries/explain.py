@@ -20,12 +20,12 @@ from discreet.posterior.joint_draws import PosteriorDraws, learned_prior
 from discreet.posterior.methods import Method, noise_aware
 from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.posterior.pooled.measured import is_poolable
+from discreet.posterior.read import what_it_gives
 from discreet.privacy.guarantee import Guarantee, Relation, convert
 from discreet.queries.credible import check_level
 from discreet.queries.explanation import Change, Changes, Divergence, Explanation, OtherPrior, Promise, Telling
 from discreet.queries.query import answer
 from discreet.queries.row_shares import Dependence, dependence
-from discreet.releases.kinds.chosen_network import ChosenNetwork
 from discreet.releases.kinds.noisy_sums import NoisyTotal
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.kinds.scored_choice import ScoredNoise
@@ -130,9 +130,9 @@ def explain(
 
 def _find_why_nothing_answers(release: Release) -> str:
     """Find why there is no posterior to take apart; empty where there may be one."""
-    if release.over_design:
+    if not release.networks:
         return "over a design: what answers depend on, and other priors, are told of networks only"
-    if isinstance(release.payload, ChosenNetwork):
+    if what_it_gives(release) == "structure":
         return (
             "a network was chosen and nothing else measured: there is no posterior, and no answer; releases that are "
             "made with it (`--network FILE`) have them"
@@ -201,7 +201,7 @@ def _convert_to_values(guarantee: Guarantee) -> Guarantee | None:
 def _describe_changes(release: Release) -> Changes:
     """What a change of some units can change: `k epsilon` for k of them."""
     guarantee, epsilon = release.guarantee, float(release.guarantee.epsilon)
-    ranges = [] if release.over_design else [each.bounds for each in release.network.variables if each.bounds]
+    ranges = [each.bounds for network in release.networks for each in network.variables if each.bounds]
     widest = max(
         (math.ceil((Fraction(high) - Fraction(low)) / guarantee.unit_amount) for low, high in ranges), default=None
     )

@@ -18,9 +18,10 @@ from discreet.model.query_grammar import Probability
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.basis import Basis
-from discreet.posterior.joint_draws import Posterior, PosteriorDraws, law_of
+from discreet.posterior.joint_draws import PosteriorDraws, law_of
 from discreet.posterior.law_parts import LawParts
 from discreet.posterior.law_plan import JointLaw
+from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.answers import Answer, EvidenceProbability
 from discreet.queries.credible import credible_interval
 from discreet.util.arrays import Floats
@@ -282,7 +283,7 @@ class PosteriorGiven:
         ]
 
 
-def both_given(posterior: Posterior, evidence: Sequence[tuple[str, str]], predictive: bool) -> PosteriorGiven:
+def both_given(posterior: NetworkPosterior, evidence: Sequence[tuple[str, str]], predictive: bool) -> PosteriorGiven:
     """Draws of a posterior given evidence, with twin draws where the posterior has some.
 
     Args:

@@ -128,7 +128,7 @@ def pool_estimates(estimates: npt.ArrayLike, variances: npt.ArrayLike, *, level:
 
     Example:
         >>> import discreet as dc
-        >>> pooled = dc.pool_estimates([0.50, 0.56, 0.53, 0.49, 0.52], [1e-4] * 5, level=0.95)
+        >>> pooled = dc.tools.pool_estimates([0.50, 0.56, 0.53, 0.49, 0.52], [1e-4] * 5, level=0.95)
         >>> f"{pooled.mean:.3f}: {pooled.lower:.3f} to {pooled.upper:.3f}"
         '0.520: 0.439 to 0.601'
     """

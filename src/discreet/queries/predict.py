@@ -28,7 +28,8 @@ from discreet.model.schema import Variable
 from discreet.model.tables import Tables
 from discreet.posterior.basis import Mark
 from discreet.posterior.elsewhere import answered_elsewhere
-from discreet.posterior.joint_draws import Posterior, PosteriorDraws, law_of
+from discreet.posterior.joint_draws import PosteriorDraws, law_of
+from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.query import answer
 from discreet.util.arrays import Floats
@@ -110,7 +111,7 @@ class Prediction:
 
 
 @answered_elsewhere
-def predict(posterior: Posterior, records: Any, target: str, *, level: float = 0.95) -> Prediction:
+def predict(posterior: NetworkPosterior, records: Any, target: str, *, level: float = 0.95) -> Prediction:
     """Probabilities of one variable for records that show some of the others.
 
     They are means over draws of `P(target | evidence, theta)`, as those of `answer`: what is true of the records of the
@@ -392,7 +393,7 @@ def _count_impossible(cells: Tables, observed: tuple[str, ...], rows: Codes) -> 
 
 
 def _predict_with_impossible(
-    posterior: Posterior, target: str, shown: Mapping[str, int], positions: Positions, level: float
+    posterior: NetworkPosterior, target: str, shown: Mapping[str, int], positions: Positions, level: float
 ) -> Floats:
     """Ends of a record whose evidence some draws make impossible, shape (3, 1, states), as `answer` has them."""
     schema = posterior.network.schema

@@ -19,7 +19,8 @@ from discreet.errors import QUOTED_CHARACTERS, InputError, require, shown
 from discreet.inference import elimination
 from discreet.model.query_grammar import Explanation, NumberQuery, Probability, Query, read_query
 from discreet.posterior.elsewhere import answered_elsewhere
-from discreet.posterior.joint_draws import Posterior, PosteriorDraws, require_posterior
+from discreet.posterior.joint_draws import PosteriorDraws, require_posterior
+from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.allowed import allowed_bounds
 from discreet.queries.answers import Answer, AnswerRow, Answers
 from discreet.queries.bin_laws import BinLaw, Inside, check_inside
@@ -40,7 +41,7 @@ ROW_LIMIT = 4096
 
 @answered_elsewhere
 def answer(
-    posterior: Posterior,
+    posterior: NetworkPosterior,
     query: str | Query,
     *,
     level: float = 0.95,
@@ -112,7 +113,7 @@ def answer(
 
 @answered_elsewhere
 def answer_many(
-    posterior: Posterior,
+    posterior: NetworkPosterior,
     queries: Iterable[str | Query],
     *,
     level: float = 0.95,
@@ -176,7 +177,7 @@ def answer_many(
 
 @answered_elsewhere
 def marginals(
-    posterior: Posterior,
+    posterior: NetworkPosterior,
     evidence: Mapping[str, str] = MappingProxyType({}),
     *,
     level: float = 0.95,
@@ -244,7 +245,7 @@ def name_query(position: int, query: object) -> Iterator[None]:
         raise InputError(f"query {position + 1}, {text.strip()[:QUOTED_CHARACTERS]}: {reason}") from None
 
 
-def _assuming(posterior: Posterior, assume: Assume | None, predictive: bool) -> Posterior:
+def _assuming(posterior: NetworkPosterior, assume: Assume | None, predictive: bool) -> NetworkPosterior:
     """The posterior under what shall be assumed."""
     if assume is None:
         return posterior

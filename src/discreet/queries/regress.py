@@ -33,7 +33,8 @@ from discreet.inference.drawn_points import drawn_points
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
 from discreet.posterior.elsewhere import answered_elsewhere
-from discreet.posterior.joint_draws import Posterior, PosteriorDraws
+from discreet.posterior.joint_draws import PosteriorDraws
+from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.answer_text import assumption_lines
 from discreet.queries.bin_laws import Inside, check_inside
 from discreet.queries.column_moments import MOST_JOINT_STATES, Column, ColumnLaw, Moments, column_moments, covariance
@@ -186,7 +187,7 @@ class Regression(Intervals):
 
 @answered_elsewhere
 def regress(
-    posterior: Posterior,
+    posterior: NetworkPosterior,
     target: str,
     on: Sequence[str],
     *,
@@ -290,7 +291,7 @@ def _check_covariates(schema: Schema, target: str, on: Sequence[str], kind: str)
     return names
 
 
-def _assuming(posterior: Posterior, assume: Assume | None) -> Posterior:
+def _assuming(posterior: NetworkPosterior, assume: Assume | None) -> NetworkPosterior:
     """The posterior under what shall be assumed."""
     if assume is None:
         return posterior

@@ -90,7 +90,7 @@ def report(
     """
     if form not in ("html", "markdown"):
         raise InputError(f"a report is html or markdown, not {shown(form)}")
-    if not isinstance(release, Release):
+    if getattr(release, "one_release", None) is None:
         raise InputError("a report is of one release: name those that were combined one by one")
     told = _describe(release, balance, name)
     answers = _read(release, posterior, rng, level)
@@ -156,7 +156,7 @@ def _describe(release: Release, balance: Balance | None, name: str) -> dict[str,
     """All that does not need a posterior."""
     guarantee = release.guarantee
     promised = describe_promise(release)
-    network = None if release.over_design else release.network
+    network = next(iter(release.networks), None)
     drawn = network is not None and len(network.nodes) <= MOST_DRAWN_NODES
     checked = fit(release) if network is not None and release.payload.measurements else None
     beliefs = _list_beliefs(promised) if isinstance(promised, Promise) else []
@@ -211,7 +211,7 @@ PROOF = (
 
 def _name_subject(release: Release) -> str:
     """What the records are about, as far as the document says."""
-    names = _list_columns(release) if release.over_design else list(release.network.nodes)
+    names = [node for network in release.networks for node in network.nodes] or _list_columns(release)
     return listed(names[:3]) + (f" and {with_noun(len(names) - 3, 'more variable')}" if len(names) > 3 else "")
 
 
@@ -346,7 +346,7 @@ def _write_budget(release: Release, balance: Balance | None) -> list[str]:
 
 def _list_public(release: Release) -> list[str]:
     """What is assumed to be known to everybody."""
-    if release.over_design:
+    if not release.networks:
         columns = _list_columns(release)
         lines = [f"the names of the columns and their bounds: {listed(columns[:MOST_LISTED_VARIABLES])}"]
     else:
@@ -396,7 +396,7 @@ def _list_commands(release: Release, name: str) -> list[str]:
     """Commands that check what is said here."""
     promise, file = release.guarantee, shlex.quote(name)
     lines = [f"sha256sum {file}", f"discreet explain {file}"]
-    if not release.over_design:
+    if release.networks:
         lines += [f"discreet query {file}", f"discreet fit {file}"]
     if promise.relation is Relation.METRIC:
         return lines  # an audit under a metric needs the curator's own score
@@ -412,8 +412,8 @@ def _read(
     release: Release, posterior: PosteriorDraws | None, rng: Seed, level: float
 ) -> tuple[PosteriorDraws, Answers] | str:
     """The posterior with the probabilities of all states, or why there are none."""
-    if release.over_design:
-        return release.reading_advice
+    if not release.networks:
+        return "Its numbers are coefficients or a direction: `discreet query` prints them."
     if posterior is None:
         try:
             posterior = noise_aware(release, rng=0 if rng is None else rng)

@@ -7,13 +7,13 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.model.design import Design
 from discreet.posterior.design.laws import WeightedPoints
-from discreet.posterior.joint_draws import Posterior
+from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.synthetic import sample
 from discreet.util.randomness import Seed, as_generator
 
 
 def released_covariates(
-    posterior: Posterior, design: Design, *, rng: Seed = None, points: int = 4096
+    posterior: NetworkPosterior, design: Design, *, rng: Seed = None, points: int = 4096
 ) -> WeightedPoints:
     """What a release over a network says of a design's features, as points for `read_weights`.
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.model.tables import Tables
-from discreet.posterior.joint_draws import Posterior
+from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.decide import Decision, decide
 from discreet.queries.decide_number import NumberDecision, Quantity, decide_number
 from discreet.queries.decision_draws import renewable
@@ -67,7 +67,7 @@ class Responder:
 
     def __init__(
         self,
-        posterior: Posterior,
+        posterior: NetworkPosterior,
         *,
         failure: float = 0.05,
         queries: int | None = None,

@@ -28,8 +28,9 @@ from discreet.errors import InputError
 from discreet.model.design import GRID_STEPS, Design
 from discreet.model.network import Network
 from discreet.model.schema import Variable
-from discreet.posterior.design.weight_posterior import require_level
 from discreet.posterior.methods import noise_aware
+from discreet.posterior.protocol import require_level
+from discreet.posterior.read import is_read_by
 from discreet.queries.credible import credible_interval
 from discreet.releases.kinds.noisy_sums import NoisyMoments
 from discreet.releases.release import Release
@@ -140,12 +141,12 @@ def read_score(release: Release, *, level: float = 0.95, draws: int = 1000, rng:
     """
     rng = as_generator(rng)
     require_level(level, draws)
-    if release.over_design and isinstance(release.payload, NoisyMoments):
+    if is_read_by("components", release):
         design = release.design
         bounds = design.features[0].bounds
         if bounds is not None and design == error_design(bounds[1]):
-            return _read_error(release, release.payload, bounds[1], level, draws, rng)
-    elif not release.over_design and release.network == accuracy_network():
+            return _read_error(release, release.payload_as(NoisyMoments), bounds[1], level, draws, rng)
+    elif release.networks == (accuracy_network(),):
         posterior = noise_aware(release, draws=draws, rng=rng, prior=release.dirichlet, method="pooled")
         right = posterior.cells["prediction"][STATES.index("right")]
         lower, upper = credible_interval(right, level)

@@ -26,7 +26,8 @@ from discreet.inference.sampling import check_number, sample_codes
 from discreet.model.schema import Schema, Variable
 from discreet.model.tables import Tables
 from discreet.posterior.elsewhere import answered_elsewhere
-from discreet.posterior.joint_draws import Posterior, law_of
+from discreet.posterior.joint_draws import law_of
+from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.bin_laws import BinLaw
 from discreet.util.arrays import Array
 from discreet.util.progress import under_way
@@ -73,7 +74,7 @@ def simulate_records(theta: Tables, n: int, *, rng: Seed = None) -> pa.Table:
 
 @answered_elsewhere
 def sample(
-    posterior: Posterior, n: int, *, rng: Seed = None, sets: int | None = None, block: int = BLOCK_RECORDS
+    posterior: NetworkPosterior, n: int, *, rng: Seed = None, sets: int | None = None, block: int = BLOCK_RECORDS
 ) -> tuple[pa.RecordBatchReader, ...]:
     """Synthetic data: one set that is as near to the truth as the posterior knows, or several that can be analysed.
 
@@ -117,7 +118,9 @@ def sample(
     return _sample(posterior, n, range(sets or 1), rng, sets, block)
 
 
-def sample_set(posterior: Posterior, n: int, which: int, *, rng: Seed, sets: int | None = None) -> pa.RecordBatchReader:
+def sample_set(
+    posterior: NetworkPosterior, n: int, which: int, *, rng: Seed, sets: int | None = None
+) -> pa.RecordBatchReader:
     """One of the sets of `sample`, without the work of the others.
 
     Args:
@@ -134,7 +137,7 @@ def sample_set(posterior: Posterior, n: int, which: int, *, rng: Seed, sets: int
 
 
 def _sample(
-    posterior: Posterior,
+    posterior: NetworkPosterior,
     n: int,
     wanted: Sequence[int],
     rng: Seed,
@@ -154,7 +157,7 @@ def _sample(
     return tuple(_make_stream(theta, schema, n, each, block) for theta, each in zip(laws, own, strict=True))
 
 
-def _list_laws(posterior: Posterior, picked: npt.NDArray[np.intp] | None) -> Iterator[Tables]:
+def _list_laws(posterior: NetworkPosterior, picked: npt.NDArray[np.intp] | None) -> Iterator[Tables]:
     """List the joint laws of some draws, or their mean."""
     cells = law_of(posterior).cells
     if picked is None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import sha256
 from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -101,6 +102,21 @@ class Combined(Document, Framed):
     def parts(self) -> tuple[Release | External, ...]:
         """Releases and figures by others, data set by data set."""
         return tuple(part for parts in self.data_sets for part in parts)
+
+    @property
+    def id(self) -> str:
+        """A digest of the document, in the form of a release's id."""
+        return sha256(self.dumps().encode()).hexdigest()[:32]
+
+    @property
+    def alone(self) -> Evidence:
+        """The one release or document of figures, where nothing is combined with it."""
+        return self.parts[0] if len(self.parts) == 1 and self.public is None else self
+
+    @property
+    def answers_over(self) -> Network:
+        """The public network."""
+        return self.network
 
     @property
     def releases(self) -> tuple[Release, ...]:

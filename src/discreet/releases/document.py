@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
 
@@ -24,9 +24,6 @@ from discreet.util.attached import above
 from discreet.util.json_files import read_json, read_text, write_whole
 from discreet.util.limits import NETWORK_BYTES, PARENTS, at_most, check_name, check_states
 from discreet.util.randomness import Seed
-
-if TYPE_CHECKING:
-    from discreet.posterior.joint_draws import PosteriorDraws
 
 
 class Document(ABC):
@@ -52,18 +49,40 @@ class Document(ABC):
         """
         write_whole(self.dumps(), Path(path), self.what, replace=replace)
 
-    def posterior(self, *, draws: int = 1000, rng: Seed = None) -> PosteriorDraws:
-        """Read what was measured, over a network, with all defaults of `noise_aware`, which has the options.
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """Releases and figures by others that it consists of: itself alone, if it is one."""
+        return (self,)
+
+    @property
+    def one_release(self) -> Any:
+        """The release that it is; None of figures by others and of several releases."""
+        return None
+
+    @property
+    def alone(self) -> Any:
+        """Its one part, where it is no more than that; else itself."""
+        return self
+
+    @property
+    @abstractmethod
+    def answers_over(self) -> Network:
+        """The network that its answers are of; InputError where there is none."""
+
+    def posterior(self, *, method: str = "auto", draws: int = 1000, rng: Seed = None, **options: Any) -> Any:
+        """Read what was measured: short for `discreet.read(release, ...)`, which says all about it.
 
         Args:
+            method: "auto" takes what the release is read by.
             draws: number of joint draws.
             rng: seed or generator; the same seed gives the same draws.
+            options: by the method, such as `prior`.
 
         Returns:
-            The posterior over all probabilities of the network.
+            A `Posterior`: over a network `PosteriorDraws`, over a design its weights or components.
 
         Raises:
-            InputError: nothing that `noise_aware` reads: a release over a design is read by `read_weights`.
+            InputError: as `discreet.read`.
 
         Guarantee:
             None spent: reads what was released alone.
@@ -79,8 +98,7 @@ class Document(ABC):
             >>> 0 <= row["lower"] < row["mean"] < row["upper"] <= 1
             True
         """
-        found: PosteriorDraws = above("Release.posterior")(self, draws=draws, rng=rng)
-        return found
+        return above("Release.posterior")(self, method=method, draws=draws, rng=rng, **options)
 
 
 class GuaranteePart(Part):

@@ -155,6 +155,21 @@ class External(Document, Framed):
         return hashlib.sha256(self.dumps().encode()).hexdigest()[:32]
 
     @property
+    def answers_over(self) -> Network:
+        """The network over whose variables they are."""
+        return self.network
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """None of ours: what protects these figures is their source's promise."""
+        return ()
+
+    @property
+    def private(self) -> bool:
+        """Whether it is no simulation."""
+        return True
+
+    @property
     def records(self) -> int | None:
         """The number of records where a table says it exactly."""
         return next((part.known_total for part in self.measurements if part.known_total is not None), None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
 import pydantic
 
@@ -44,6 +44,8 @@ from discreet.util.limits import DOCUMENT_BYTES, free_cells
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -140,43 +142,21 @@ class Release(Document, Framed):
     def dirichlet(self) -> Dirichlet:
         """The prior over the network's probabilities."""
         if isinstance(self.prior, Normal):
-            raise InputError(self.reading_advice)
+            raise InputError(
+                "this release is over a design, not a network: ask it with `query`, or read it from Python with "
+                "`.posterior()` or the estimator's `from_release`"
+            )
         return self.prior
-
-    @property
-    def reading_advice(self) -> str:
-        """What reads a release over a design, for whoever took it for one over a network."""
-        match self.payload:
-            case FactoredChoice(kind="own"):
-                how = (
-                    "it is a choice by a score of the curator's own, which no release holds; read it from Python with "
-                    "`read_law_weights`, that score and the laws of records that you consider"
-                )
-            case FactoredChoice(kind="categorical"):
-                how = (
-                    "it is a choice of the probabilities of one variable's states; ask it with `query` or `decide`, or "
-                    "read it from Python with `noise_aware`"
-                )
-            case _:
-                how = "read it with `read_weights`, or with the estimator's `from_release`"
-        return f"this release is over a design, not a network: {how}"
-
-    @property
-    def network_payload(self) -> TablePayload:
-        """What was released over the network."""
-        if isinstance(self.payload, DesignPayload):
-            raise InputError("this release is over a design, not a network")
-        return self.payload
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
         """What was measured by the states of the network's variables, in units: `policy.steps` of a table are one."""
-        return tuple(part.per_unit(self.policy.steps) for part in self.network_payload.measurements)
+        return tuple(part.per_unit(self.policy.steps) for part in self.payload.measurements)
 
     @property
     def scores(self) -> Scores | None:
         """What was chosen by scores, of which a unit adds `policy.steps` records' worth; None of another payload."""
-        found = self.network_payload.scores(self.calibration)
+        found = self.payload.scores(self.calibration)
         return found and found.per_unit(self.policy.steps)
 
     @property
@@ -184,10 +164,48 @@ class Release(Document, Framed):
         """The payload as readers take it: said of units, where several steps are one."""
         return self.payload if self.policy.steps == 1 else self.payload.per_unit(self.policy.steps)
 
+    def payload_as(self, kind: type[K]) -> K:
+        """The payload as readers take it, which is of a kind.
+
+        Args:
+            kind: class of payloads.
+
+        Raises:
+            InputError: it is of another kind.
+        """
+        payload = self.unit_payload
+        if not isinstance(payload, kind):
+            raise InputError(
+                f"this release is of {type(payload).__name__}, and {kind.__name__} is what is read here; `read` and "
+                "`.posterior()` read releases of all kinds"
+            )
+        return payload
+
     @property
-    def over_design(self) -> bool:
-        """Whether the release is over a design, and not over a network."""
-        return isinstance(self.prior, Normal)
+    def networks(self) -> tuple[Network, ...]:
+        """The public network, alone; none where the release is over a design."""
+        return () if isinstance(self.prior, Normal) else (self.network,)
+
+    @property
+    def one_release(self) -> Release:
+        """Itself."""
+        return self
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """What holds for its records, as `Combined.guarantees` says of each data set."""
+        return (self.guarantee,)
+
+    @property
+    def answers_over(self) -> Network:
+        """The network that answers are of: that of the states that were chosen among, the chosen or the public one.
+
+        Raises:
+            InputError: its posterior is of coefficients, components or a direction.
+        """
+        if isinstance(self.payload, FactoredChoice) and self.payload.kind == "categorical":
+            return self.payload.states_network
+        return self.learned_network if isinstance(self.payload, ChosenNetwork) else self.network
 
     @property
     def design(self) -> Design:
@@ -202,7 +220,7 @@ class Release(Document, Framed):
     def normal(self) -> Normal:
         """The prior over the design's weights."""
         if not isinstance(self.prior, Normal):
-            raise InputError("this release is over a network, not a design: read it with `noise_aware`")
+            raise InputError("this release is over a network, not a design: read it with `.posterior()`")
         return self.prior
 
     @property
@@ -213,7 +231,7 @@ class Release(Document, Framed):
         """
         promise = self.guarantee
         if promise.relation is Relation.METRIC:
-            return unit_lines(promise, () if self.over_design else self.network.variables)
+            return unit_lines(promise, self.networks[0].variables if self.networks else ())
         return self.policy.unit_lines(promise.unit)
 
     def tidy(self) -> list[dict[str, Any]]:
@@ -232,16 +250,18 @@ class Release(Document, Framed):
         """Draw the network; arguments and errors as of `Network.plot`.
 
         Raises:
-            InputError: the release is over a design, which has no network: `read_weights(release).plot()` draws its
+            InputError: the release is over a design, which has no network: `release.posterior().plot()` draws its
                 coefficients.
         """
-        if self.over_design:
-            raise InputError("a release over a design has no network to draw: plot what reads it (read_weights)")
+        if not self.networks:
+            raise InputError(
+                "a release over a design has no network to draw: plot its posterior, `release.posterior().plot()`"
+            )
         return self._shown_network.plot(axes)
 
     def _repr_html_(self) -> str:
         """The lines of `summary` and the network, for a notebook."""
-        drawn = "" if self.over_design else self._shown_network._repr_html_()
+        drawn = self._shown_network._repr_html_() if self.networks else ""
         return f"{facts_html(release_facts(self))}{drawn}"
 
     @property

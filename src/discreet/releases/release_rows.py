@@ -190,15 +190,15 @@ def release_facts(release: Release) -> Mapping[str, str]:
         "records": "their number is private" if release.records is None else f"{release.records:,}, which is public",
         "holds": release.payload.summary(release.calibration),
     }
-    if not release.over_design and release.network.learned:
-        facts["network"] = str(release.network.learned)
+    for network in release.networks:
+        if network.learned:
+            facts["network"] = str(network.learned)
     return facts
 
 
 def _describe_structure(release: Release) -> str:
     """Describe the network, or the design."""
-    if not release.over_design:
-        network = release.network
+    for network in release.networks:
         return f"a network of {with_noun(len(network.nodes), 'variable')} and {with_noun(len(network.arcs), 'arc')}"
     design = release.design
     target = "no target" if design.target is None else f"the target {design.target.name}"

@@ -13,8 +13,6 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from discreet.queries.release_report import report_policy
-from discreet.releases.combined import evidence_of
-from discreet.releases.release import Release
 from discreet.server import replies
 from discreet.server.desk import Desk, Made
 from discreet.server.gate import FRAME_POLICY
@@ -262,11 +260,7 @@ OPERATIONS = (
 def listed_release(serving: Serving, version: Version) -> dict[str, Any]:
     """What a list of releases says of one."""
     evidence = version.evidence
-    promises = (
-        [evidence.guarantee]
-        if isinstance(evidence, Release)
-        else [promise for promise in evidence_of(evidence).guarantees if promise is not None]
-    )
+    promises, release = [promise for promise in evidence.guarantees if promise is not None], evidence.one_release
     variables = len(evidence.design.features) if version.kind == "weights" else len(version.network.nodes)  # type: ignore[union-attr]
     return {
         "name": version.name,
@@ -274,7 +268,7 @@ def listed_release(serving: Serving, version: Version) -> dict[str, Any]:
         "version": version.number,
         "kind": version.kind,
         "private": version.private,
-        "date": evidence.date.isoformat() if isinstance(evidence, Release) else None,
+        "date": release and release.date.isoformat(),
         "guarantees": list(map(str, promises)),
         "variables": variables,
         "draws": serving.readings.state(version),

@@ -8,9 +8,7 @@ from typing import Any, Literal
 from discreet.display.text_tables import columns
 from discreet.errors import DiscreetError, InputError, listed, require, shown
 from discreet.model.network import Network
-from discreet.releases.combined import Evidence, evidence_of, loads
-from discreet.releases.kinds.factored_choice import FactoredChoice
-from discreet.releases.release import Release
+from discreet.releases.combined import Evidence, loads
 from discreet.server.http_client import Wire
 from discreet.server.remote_posterior import RemotePosterior
 from discreet.util.framed import Framed
@@ -65,7 +63,7 @@ class Client:
     A notebook goes over to a server by one line: `client.posterior()` in the place of `load(path).posterior()`, and
     `client.release()` in that of `load(path)`. With a posterior of a client `answer`, `answer_many`, `marginals`,
     `predict`, `regress`, `decide` (of a `decisions.payoff`), `decisions.decide_number` and `sample` ask the server;
-    `fit`, `explain`, `report` and `read_weights` take the release, and work here.
+    `fit`, `explain`, `report` and `posterior` take the release, and work here.
 
     Each thread has a connection that stays open. Who is told that the server is busy asks again while there is time.
     No redirect is followed.
@@ -121,7 +119,7 @@ class Client:
         return ServedReleases(rows)
 
     def release(self, name: str | None = None) -> Evidence:
-        """The document of a release, as its file has it: for `fit`, `explain`, `report`, `read_weights`, or to save.
+        """The document of a release, as its file has it: for `fit`, `explain`, `report`, `posterior`, or to save.
 
         Args:
             name: of a release, for its newest version, or the id of any; None where the server has one alone.
@@ -202,13 +200,10 @@ def _find_network(evidence: Evidence, kind: object, missing: str | None) -> Netw
         InputError: there is none, or nothing may be missing.
     """
     if kind == "weights":
-        raise InputError("a release of a regression or direction has no network: read_weights(client.release(...))")
+        raise InputError("a release of a regression or direction has no network: read client.release(...).posterior()")
     if kind == "structure":
         raise InputError("this release has no posterior to ask: only a network was chosen")
-    if isinstance(evidence, Release) and isinstance(evidence.payload, FactoredChoice) and kind == "states":
-        network = evidence.payload.states_network
-    else:
-        network = evidence.network
-    gaps = kind in ("network", "family") and evidence_of(evidence).network.may_be_missing
+    network = evidence.answers_over
+    gaps = kind in ("network", "family") and network.may_be_missing
     require(missing != "at-random" or bool(gaps), "missing is for releases of variables with a state of missing values")
     return network.without_missing() if missing == "at-random" else network

@@ -177,18 +177,18 @@ def number_table(
     """Coefficients or parameters with their intervals.
 
     Args:
-        rows: with "name", "mean", "lower" and "upper", of several classes "class".
+        rows: with "name", "mean", "lower" and "upper", of several classes "class", of components "component".
         level: of the intervals.
         named: what a row is of.
         reach: of each feature: bars are then of the coefficient times it; None: of the numbers themselves.
     """
     kept = list(rows)
-    classes = any("class" in row for row in kept)
+    beside = next((name for name in ("class", "component") if kept and name in kept[0]), None)
     scaled = [(row, 1.0 if reach is None else reach.get(row["name"], 0.0)) for row in kept]
     most = max((max(abs(row["lower"]), abs(row["upper"])) * by for row, by in scaled), default=0.0) or 1.0
     least = 0.0 if all(row["lower"] >= 0 for row, by in scaled if by) else -most
     lines = [
-        f'<table><thead><tr><th scope="col">{html_text(named)}</th>{"<th scope=col>class</th>" if classes else ""}'
+        f'<table><thead><tr><th scope="col">{html_text(named)}</th>{f"<th scope=col>{beside}</th>" if beside else ""}'
         f'<th scope="col" class="n">estimate</th><th scope="col" class="n">{100 * level:g} % interval</th>'
         f'<th scope="col" class="wide">{"over its whole range" if reach is not None else "bar"}</th></tr></thead>'
         "<tbody>"
@@ -196,7 +196,7 @@ def number_table(
     for row, by in scaled:
         mean, lower, upper = row["mean"], row["lower"], row["upper"]
         drawn = bar(mean * by, lower * by, upper * by, least, most) if by else ""
-        of_class = f"<td>{html_text(row['class'])}</td>" if classes else ""
+        of_class = f"<td>{html_text(row[beside])}</td>" if beside else ""
         lines.append(
             f'<tr><th scope="row">{html_text(row["name"])}</th>{of_class}<td class="n">{mean:.4g}</td>'
             f'<td class="n i">{lower:.4g} to {upper:.4g}</td><td class="wide">{drawn}</td></tr>'

@@ -18,7 +18,6 @@ from discreet.errors import DiscreetError, InputError
 from discreet.model.design import Design
 from discreet.model.schema import Schema
 from discreet.queries.query import marginals
-from discreet.releases.release import Release
 from discreet.server.api import Serving, listed_release
 from discreet.server.desk import Made
 from discreet.server.gate import COOKIE
@@ -224,7 +223,7 @@ class _Pages:
 
     def _describe(self, version: Version, asked: PageRequest, root: str) -> dict[str, Any]:
         """All of a page that needs no posterior: what is released, and where links lead."""
-        shelf, evidence = self._serving.shelf, version.evidence
+        shelf, evidence, release = self._serving.shelf, version.evidence, version.evidence.one_release
         own = [pair for pair in pairs_of(asked) if pair[0] in ("e", "level", "missing")]
         rest = "".join(f"&{name}={quote_plus(value)}" for name, value in own)
         versions = shelf.versions(version.name)
@@ -236,8 +235,8 @@ class _Pages:
             "kind": KINDS[version.kind],
             "permanent": f"{root}pages/{version.id}{address(asked).rstrip('?')}",
             "today": datetime.now(UTC).date().isoformat(),
-            "date": evidence.date.isoformat() if isinstance(evidence, Release) else None,
-            "report": isinstance(evidence, Release),
+            "date": release and release.date.isoformat(),
+            "report": release is not None,
             "promises": promises(evidence),
             "fault": shelf.fault(version.name),
             "others": [one for one in versions if one is not version] if version.kind in ASKED else [],
@@ -275,17 +274,16 @@ class _Pages:
 
     async def _answer_weights(self, version: Version, asked: PageRequest, record: dict[str, str]) -> dict[str, Any]:
         """Coefficients, and what is expected of numbers that were typed in."""
-        evidence = version.evidence
-        assert isinstance(evidence, Release)
+        design = version.evidence.one_release.design
         if asked.e or asked.q is not None:
             raise InputError("a regression or direction has no states to observe, and no queries")
         made = await self._serving.answer(version, lambda reading: ask_numbers(reading, asked))
-        told: dict[str, Any] = {"numbers": made.body.decode(), "lead": _lead_of(evidence.design)}
-        if evidence.design.target is None:
+        told: dict[str, Any] = {"numbers": made.body.decode(), "lead": _lead_of(design)}
+        if design.target is None:
             return told
         told["fields"] = [
             {"name": one.name, "low": f"{low:g}", "high": f"{high:g}", "value": record.get(one.name, "")}
-            for one in evidence.design.features
+            for one in design.features
             for low, high in [one.bounds or (0.0, 0.0)]
         ]
         if record:

@@ -12,17 +12,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from discreet.errors import DiscreetError
 from discreet.posterior.at_random import assume_at_random
-from discreet.posterior.design.weight_posterior import WeightPosterior, read_weights
-from discreet.posterior.family_draws import FamilyPosterior, read_family
 from discreet.posterior.fit_check import FitCheck, fit
 from discreet.posterior.joint_draws import PosteriorDraws
-from discreet.posterior.methods import noise_aware
+from discreet.posterior.read import read as read_evidence
 from discreet.posterior.stored import evidence_in, load_draws
-from discreet.releases.release import Release
 from discreet.server.desk import return_memory
 from discreet.server.problems import Problem
 from discreet.server.server_limits import ServerLimits
@@ -88,15 +85,10 @@ class Reading:
         return fit(self.version.evidence) if basis is None else basis.fit_check
 
     @cached_property
-    def weights(self) -> WeightPosterior:
-        """The coefficients of a regression, or the vector of a direction."""
-        assert isinstance(self.version.evidence, Release)
-        return read_weights(self.version.evidence, draws=DRAWS, rng=SEED)
-
-    @cached_property
-    def family(self) -> FamilyPosterior:
-        """The parameters of a family."""
-        return read_family(self.version.evidence, draws=DRAWS, rng=SEED)
+    def numbers(self) -> Any:
+        """The posterior of numbers with names: coefficients, a direction, components, or a family's parameters."""
+        method = "parameters" if self.version.kind == "family" else "auto"
+        return read_evidence(self.version.evidence, method=method, draws=DRAWS, rng=SEED)
 
     @property
     def bytes(self) -> int:
@@ -203,7 +195,7 @@ def read(version: Version) -> Reading:
     """Read what is stored, or draw the posterior; also that of an older version whose draws were replaced."""
     if version.kind in ("structure", "weights"):
         return Reading(version, None)
-    found = _read_stored(version) or Reading(version, noise_aware(version.evidence, draws=DRAWS, rng=SEED))
+    found = _read_stored(version) or Reading(version, read_evidence(version.evidence, draws=DRAWS, rng=SEED))
     if version.gaps:
         _ = found.complete  # here, and not while others wait
     return found

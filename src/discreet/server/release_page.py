@@ -168,12 +168,11 @@ def ask_numbers(reading: Reading, asked: PageRequest) -> replies.Question:
     weights = reading.version.kind == "weights"
 
     def make() -> Made:
-        if weights:
-            rows, design = reading.weights.rows(level=asked.level), reading.weights.design
-            target = None if design.target is None else reach_of(design)
-            text = number_table(rows, asked.level, "coefficient" if target is not None else "coordinate", target)
-        else:
-            text = number_table(reading.family.rows(level=asked.level), asked.level, "parameter")
+        rows, target = reading.numbers.rows(level=asked.level), None
+        noun = "coordinate" if weights else reading.numbers.noun
+        if weights and reading.numbers.design.target is not None:
+            noun, target = reading.numbers.noun, reach_of(reading.numbers.design)
+        text = number_table(rows, asked.level, noun, target)
         return Made(text.encode(), HTML)
 
     return replies.Question(("page numbers", asked.level), make)
@@ -185,13 +184,12 @@ def ask_expected(reading: Reading, asked: PageRequest, record: Mapping[str, str]
     Raises:
         InputError: a field that is empty or no number.
     """
-    evidence = reading.version.evidence
-    assert isinstance(evidence, Release)
-    features = feature_rows(evidence.design, [{name: _number(name, text) for name, text in record.items()}])
+    design = reading.version.evidence.one_release.design
+    features = feature_rows(design, [{name: _number(name, text) for name, text in record.items()}])
 
     def make() -> Made:
-        found = expected_values(reading.weights, features, level=asked.level)
-        classes = evidence.design.predicts in ("class", "classes")
+        found = expected_values(reading.numbers, features, level=asked.level)
+        classes = design.predicts in ("class", "classes")
         ends = [part[0].tolist() for part in (found.mean, found.lower, found.upper)]
         return Made(expected_table(found.outputs, ends, asked.level, classes=classes).encode(), HTML)
 
@@ -212,8 +210,8 @@ def _number(name: str, text: str) -> float:
 
 def promises(evidence: Evidence) -> list[dict[str, Any]]:
     """The promises of all that was released; first what releases of the same records add up to."""
-    if isinstance(evidence, Release):
-        return [_promise_of(evidence)]
+    if evidence.one_release is not None:
+        return [_promise_of(evidence.one_release)]
     combined, together = evidence_of(evidence), list[dict[str, Any]]()
     for number, (parts, total) in enumerate(zip(combined.data_sets, combined.guarantees, strict=True), 1):
         if len(parts) > 1 and total is not None:
@@ -224,8 +222,8 @@ def promises(evidence: Evidence) -> list[dict[str, Any]]:
 
 def _promise_of(part: Release | External) -> dict[str, Any]:
     """What one part promises, or who made the figures."""
-    if isinstance(part, Release):
-        title, told, words = f"Release {part.id[:8]}", str(part.guarantee), promise_words(part)
+    if part.one_release is not None:
+        title, told, words = f"Release {part.id[:8]}", str(part.guarantee), promise_words(part.one_release)
         return {"title": title, "guarantee": told, "words": words, "source": None}
     told = "no guarantee is stated" if part.guarantee is None else f"they state {part.guarantee}"
     return {"title": part.source, "guarantee": told, "words": [], "source": part.source}

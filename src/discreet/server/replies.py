@@ -162,15 +162,12 @@ def _ask_numbers(reading: Reading, asked: QueryRequest) -> Question:
     """All coefficients of a regression, or parameters of a family."""
     if asked.predictive or asked.assume is not None or asked.missing is not None:
         raise InputError("coefficients and parameters are asked with a level alone")
-    weights = reading.version.kind == "weights"
 
     def make() -> Made:
-        found = reading.weights if weights else reading.family
+        found, level = reading.numbers, asked.level
         if asked.format == "csv":
-            return csv_of(found.tidy(level=asked.level))
-        method = reading.weights.method if weights else "family"
-        rows = found.rows(level=asked.level)
-        return json_of({"method": method, "level": asked.level, "coefficients" if weights else "parameters": rows})
+            return csv_of(found.tidy(level=level))
+        return json_of({"method": found.method, "level": level, f"{found.noun}s": found.rows(level=level)})
 
     return Question(("numbers", asked.level, asked.format), make)
 
@@ -221,8 +218,7 @@ def ask_prediction(reading: Reading, asked: PredictRequest) -> Question:
 
 def _ask_expectation(reading: Reading, asked: PredictRequest) -> Question:
     """What a regression expects of records."""
-    assert isinstance(reading.version.evidence, Release)
-    design = reading.version.evidence.design
+    design = reading.version.evidence.one_release.design
     if asked.target not in (None, design.target.name if design.target is not None else None):
         raise InputError("a regression has its own target: leave it out")
     if asked.missing is not None:
@@ -234,7 +230,7 @@ def _ask_expectation(reading: Reading, asked: PredictRequest) -> Question:
         return feature_rows(design, [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)])
 
     def make() -> Made:
-        found = expected_values(reading.weights, features(), level=asked.level)
+        found = expected_values(reading.numbers, features(), level=asked.level)
         rows = [named_ends(found.outputs, *ends) for ends in zip(found.mean, found.lower, found.upper, strict=True)]
         return json_of({"target": design.target and design.target.name, "level": asked.level, "records": rows})
 
@@ -353,9 +349,10 @@ def ask_report(reading: Reading, asked: ReportRequest) -> Question:
 
 def _require_release(reading: Reading, message: str) -> Release:
     """The release alone."""
-    if not isinstance(reading.version.evidence, Release):
+    release: Release | None = reading.version.evidence.one_release
+    if release is None:
         raise Problem("bad-request", message)
-    return reading.version.evidence
+    return release
 
 
 def synthetic_chunks(

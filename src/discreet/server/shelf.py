@@ -15,23 +15,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
 
 from discreet.errors import InputError, listed, shown, shown_path
 from discreet.model.network import Network
-from discreet.posterior.family_draws import of_family
 from discreet.posterior.joint_draws import DRAWS_FIRST_LINE
+from discreet.posterior.read import Gives, what_it_gives
 from discreet.posterior.stored import check_draws, evidence_in
-from discreet.releases.combined import Combined, Evidence, evidence_of, load
-from discreet.releases.kinds.chosen_network import ChosenNetwork
-from discreet.releases.kinds.factored_choice import FactoredChoice
-from discreet.releases.release import Release
+from discreet.releases.combined import Evidence, load
 from discreet.server.problems import Problem
 from discreet.util.json_files import file_stamp
 
-Kind = Literal["network", "family", "states", "weights", "structure"]
-"""What a release answers with: probabilities of a network, also of a family's parameters, or of the states of one
-variable; coefficients of a regression or a direction; a network that was chosen, and nothing else."""
 NAME = re.compile(r"[^A-Za-z0-9._~-]+")
 ID = re.compile("[0-9a-f]{32}")
 NAME_CHARACTERS = 100
@@ -68,7 +61,7 @@ class Version:
     name: str
     number: int
     evidence: Evidence
-    kind: Kind
+    kind: Gives
     path: Path
     draws: Path | None
 
@@ -79,16 +72,11 @@ class Version:
         Raises:
             Problem: there is none.
         """
-        if isinstance(self.evidence, Release):
-            if isinstance(self.evidence.payload, FactoredChoice) and self.kind == "states":
-                return self.evidence.payload.states_network
-            if self.kind == "structure":
-                return self.evidence.learned_network
         if self.kind == "weights":
             raise Problem(
                 "bad-request", "a release of a regression or direction answers with all its coefficients: ask without q"
             )
-        return self.evidence.network
+        return self.evidence.answers_over
 
     @property
     def over_network(self) -> bool:
@@ -98,12 +86,12 @@ class Version:
     @property
     def gaps(self) -> bool:
         """Whether values may be missing, so that `missing` says what is made of that."""
-        return self.over_network and bool(evidence_of(self.evidence).network.may_be_missing)
+        return self.over_network and bool(self.evidence.network.may_be_missing)
 
     @property
     def private(self) -> bool:
         """Whether it is a release of records, and no simulation."""
-        return self.evidence.private if isinstance(self.evidence, Release) else evidence_of(self.evidence).private
+        return self.evidence.private
 
 
 @dataclass
@@ -206,7 +194,7 @@ class Shelf:
         except InputError as error:
             named = file.path.name in str(error)
             raise error if named else InputError(f"{shown_path(file.path)}: {error}") from None
-        own = _identify(evidence)
+        own = evidence.id
         same = self._by_id.get(own)
         if same is not None and same.name != file.name:
             raise InputError(
@@ -217,7 +205,8 @@ class Shelf:
             draws = next((path for path, (_, known) in self._draws.items() if known == content), None)
         stamp = None if draws is None else file_stamp(draws)
         number = max((one.number for one in file.versions), default=0) + 1 if same is None else same.number
-        version = Version(own, f"{content}-{stamp}", file.name, number, evidence, _kind_of(evidence), file.path, draws)
+        kind = what_it_gives(evidence)
+        version = Version(own, f"{content}-{stamp}", file.name, number, evidence, kind, file.path, draws)
         file.fault = ""
         older = [one for one in file.versions if one is not same]
         if draws is not None:  # they are of this version now
@@ -247,21 +236,8 @@ def _read(path: Path) -> tuple[Evidence, Path | None]:
     with suppress(OSError), path.open("rb") as file:
         drawn = drawn or file.read(len(DRAWS_FIRST_LINE)) == DRAWS_FIRST_LINE
     if drawn:
-        return _unwrap(evidence_in(path)), path
-    return _unwrap(load(path)), None
-
-
-def _unwrap(evidence: Evidence) -> Evidence:
-    """One release or document of figures alone, where nothing is combined with it."""
-    alone = isinstance(evidence, Combined) and len(evidence.parts) == 1 and evidence.public is None
-    return evidence.parts[0] if isinstance(evidence, Combined) and alone else evidence
-
-
-def _identify(evidence: Evidence) -> str:
-    """The id of a document: its own; of combined ones a digest."""
-    if isinstance(evidence, Combined):
-        return content_digest(evidence)[:32]
-    return evidence.id
+        return evidence_in(path).alone, path
+    return load(path).alone, None
 
 
 def content_digest(evidence: Evidence) -> str:
@@ -270,16 +246,4 @@ def content_digest(evidence: Evidence) -> str:
     Args:
         evidence: that the document holds.
     """
-    return sha256(_unwrap(evidence).dumps().encode()).hexdigest()
-
-
-def _kind_of(evidence: Evidence) -> Kind:
-    """What a document answers with."""
-    if isinstance(evidence, Release):
-        if isinstance(evidence.payload, ChosenNetwork):
-            return "structure"
-        if isinstance(evidence.payload, FactoredChoice) and evidence.payload.kind == "categorical":
-            return "states"
-        if evidence.over_design:
-            return "weights"
-    return "family" if of_family(evidence) else "network"
+    return sha256(evidence.alone.dumps().encode()).hexdigest()

@@ -19,10 +19,10 @@ waits for one rare answer passes. The audit finds mistakes; it is no defence aga
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +68,7 @@ from discreet.verify.tiny_data import (
     crowd_of,
     kinds_of,
     neighbours,
+    prior_over,
     rests_of,
     statistic_from,
     units_of,
@@ -100,6 +101,7 @@ FLOAT_SLACK = 1e-7
 VECTOR_SLACK = 1e-12
 """The same for noise on vectors, whose losses are quotients of whole numbers: one step of a sensitivity is seen."""
 BOUND_WORDS = f"at least, {100 * CONFIDENCE:.4f} % sure"
+POINTS_WORDS = "densities at points"
 """What kind of check a statistical bound is."""
 
 
@@ -212,7 +214,7 @@ def _list_taken(mechanism: Mechanism[Any, Any, Any, Any], guarantee: Guarantee) 
     found, refused = dict[str, Network | Design](), ""
     for name, over in own.items():
         try:
-            prior = Dirichlet.uniform(over) if isinstance(over, Network) else Normal(over, 1.0)
+            prior = prior_over(over)
             mechanism.calibrate(over, prior, guarantee)
             found[name] = over
         except InputError as error:
@@ -230,11 +232,11 @@ def _audit_one(
     policy: RecordsPolicy,
 ) -> Finding:
     """Audit one network or design."""
-    prior = Dirichlet.uniform(over) if isinstance(over, Network) else Normal(over, 1.0)
+    prior = prior_over(over)
     policy.check(guarantee)
     # What it says that it spends is no evidence: a bug may be there.
     calibration = mechanism.calibrate(over, prior, for_each(guarantee, policy.steps))
-    continuous = isinstance(calibration, Truncation | ObjectiveNoise)
+    check = _check_of(calibration)
     crowd = crowd_of(over, calibration)
     if guarantee.relation is Relation.METRIC:
         kinds = kinds_of(over)
@@ -242,50 +244,101 @@ def _audit_one(
         apart = changed_readings(over, guarantee.unit_amount, rests)
     else:
         records = kinds_of(over, MOST_KINDS if policy.steps == 1 else FEW_KINDS)
-        rests = rests_of(records, 1 if continuous else most, crowd)
+        rests = rests_of(records, 1 if check.continuous else most, crowd)
         apart = dict.fromkeys(neighbours(units_of(over, policy), rests, guarantee.relation), 1)
     try:
-        measured_loss, how = _measure(mechanism, calibration, prior, apart, guarantee)
+        measured_loss, how = check.measure(_Audited(mechanism, calibration, prior, apart, guarantee))
     except Leak as leak:
         return Finding(name, guarantee, math.inf, exact=True, pairs=len(apart), leak=str(leak))
-    slack = VECTOR_SLACK if isinstance(calibration, VectorNoise | GroupNoise) else FLOAT_SLACK
-    return Finding(name, guarantee, measured_loss, exact=how == "exactly", pairs=len(apart), how=how, slack=slack)
+    return Finding(name, guarantee, measured_loss, exact=how == "exactly", pairs=len(apart), how=how, slack=check.slack)
 
 
-def _measure(
-    mechanism: Mechanism[Any, Any, Any, Any], calibration: Any, prior: Any, pairs: Pairs, guarantee: Guarantee
-) -> tuple[float, str]:
-    """Measure the largest loss; return it, and what kind of check found it."""
-    # Every kind of calibration has its place here: one that is forgotten would be followed as if it had no rows.
-    match calibration:
-        case TableNoise() | GaussianNoise() | CoefficientNoise() | Selection() | Stages():
-            return _measure_loss(mechanism, calibration, prior, pairs, guarantee, 1, None), "exactly"
-        case PlannedNoise() | AuditNoise() | FactoredNoise() | StructureNoise() | ScoredNoise():
-            return _measure_loss(mechanism, calibration, prior, pairs, guarantee, 1, None), "exactly"
-        case VectorNoise() | GroupNoise():
-            return _measure_loss(mechanism, calibration, prior, pairs, guarantee, 1, None), "exactly"
-        case Trimming():
-            # Independent draws cost alike: one is enumerated, on a coarse grid. What only the real draws and grid do is
-            # run once, without a loss.
-            steps = dict.fromkeys(calibration.resolution, ENUMERATED_STEPS)
-            followed = replace(calibration, resolution=steps, draws=1)
-            draws = calibration.draws
-            return _measure_loss(mechanism, followed, prior, pairs, guarantee, draws, calibration), "exactly"
-        case Tempering():
-            exact = _measure_loss(mechanism, calibration, prior, pairs, guarantee, 1, None)
-            return max(exact, _bound_loss(mechanism, calibration, prior, pairs, guarantee)), BOUND_WORDS
-        case Truncation():
-            statistics = {data: read_rows(prior.design, *columns_of(prior.design, data)) for data in set(chain(*pairs))}
-            stated = truncation_loss(calibration, prior, statistics, pairs)
-            bound = _bound_loss(mechanism, calibration, prior, pairs, guarantee)
-            return max(stated, bound), f"density as stated; draws {BOUND_WORDS}"
-        case ObjectiveNoise():
-            few = {pair: units for pair, units in pairs.items() if max(map(len, pair)) <= 2}
-            _measure_loss(mechanism, calibration, prior, few, guarantee, 0, None)
-            found = {data: statistic_from(mechanism, prior.design, data) for data in set(chain(*pairs))}
-            return objective_loss(mechanism, calibration, prior, found, pairs, guarantee), "densities at points"
-        case _:
-            raise InputError(f"the audit does not know calibrations of type {type(calibration).__name__}")
+class _Audited(NamedTuple):
+    """What is followed: the first arguments of `_measure_loss`."""
+
+    mechanism: Mechanism[Any, Any, Any, Any]
+    calibration: Any
+    prior: Any
+    pairs: Pairs
+    guarantee: Guarantee
+
+
+def _enumerate(case: _Audited) -> tuple[float, str]:
+    """Measure the loss of noise and choices that can be written down."""
+    return _measure_loss(*case, 1, None), "exactly"
+
+
+def _enumerate_rows(case: _Audited) -> tuple[float, str]:
+    """Measure the loss of draws of rows from a grid.
+
+    Independent draws cost alike: one is enumerated, on a coarse grid. What only the real draws and grid do is run once,
+    without a loss.
+    """
+    real = case.calibration
+    steps = dict.fromkeys(real.resolution, ENUMERATED_STEPS)
+    return _measure_loss(
+        *case._replace(calibration=replace(real, resolution=steps, draws=1)), real.draws, real
+    ), "exactly"
+
+
+def _count_draws(case: _Audited) -> tuple[float, str]:
+    """Measure the loss of continuous draws of rows: bounded from below by counting."""
+    return max(_measure_loss(*case, 1, None), _bound_loss(*case)), BOUND_WORDS
+
+
+def _state_density(case: _Audited) -> tuple[float, str]:
+    """Measure the loss of draws of weights: of their density as stated, and bounded by counting."""
+    design = case.prior.design
+    statistics = {data: read_rows(design, *columns_of(design, data)) for data in set(chain(*case.pairs))}
+    stated = truncation_loss(case.calibration, case.prior, statistics, case.pairs)
+    return max(stated, _bound_loss(*case)), f"density as stated; draws {BOUND_WORDS}"
+
+
+def _compare_densities(case: _Audited) -> tuple[float, str]:
+    """Measure the loss of a perturbed objective, at points."""
+    few = {pair: units for pair, units in case.pairs.items() if max(map(len, pair)) <= 2}
+    _measure_loss(*case._replace(pairs=few), 0, None)
+    found = {data: statistic_from(case.mechanism, case.prior.design, data) for data in set(chain(*case.pairs))}
+    return objective_loss(case.mechanism, case.calibration, case.prior, found, case.pairs, case.guarantee), POINTS_WORDS
+
+
+@dataclass(frozen=True)
+class _Check:
+    """How a kind of calibration is followed.
+
+    Args:
+        measure: measures the largest loss; its result says what kind of check found it.
+        continuous: whether what is drawn cannot be written down.
+        slack: share of the promise that floating point may take.
+        scripted: whether draws are counted beside a script of what is asked.
+        asks_anew: whether what is asked may follow from what was drawn.
+    """
+
+    measure: Callable[[_Audited], tuple[float, str]]
+    continuous: bool = False
+    slack: float = FLOAT_SLACK
+    scripted: bool = False
+    asks_anew: bool = False
+
+
+CHECKS: Mapping[type, _Check] = {
+    **dict.fromkeys((TableNoise, GaussianNoise, CoefficientNoise, Selection, Stages), _Check(_enumerate)),
+    **dict.fromkeys((PlannedNoise, FactoredNoise, StructureNoise, ScoredNoise), _Check(_enumerate)),
+    **dict.fromkeys((VectorNoise, GroupNoise), _Check(_enumerate, slack=VECTOR_SLACK)),
+    AuditNoise: _Check(_enumerate, asks_anew=True),
+    Trimming: _Check(_enumerate_rows),
+    Tempering: _Check(_count_draws, scripted=True),
+    Truncation: _Check(_state_density, continuous=True),
+    ObjectiveNoise: _Check(_compare_densities, continuous=True),
+}
+"""Every kind of calibration has its place here: one that is forgotten would be followed as if it had no rows."""
+
+
+def _check_of(calibration: object) -> _Check:
+    """How a calibration is followed."""
+    if type(calibration) not in CHECKS:
+        raise InputError(f"the audit does not know calibrations of type {type(calibration).__name__}")
+    return CHECKS[type(calibration)]
 
 
 def _measure_loss(
@@ -327,7 +380,7 @@ def _measure_loss(
             for (one, other), units in different.items()
         )
         largest = max(largest, *losses) if different else largest
-        asked = _refuse_other_questions(logs, None if isinstance(calibration, AuditNoise) else asked)
+        asked = _refuse_other_questions(logs, None if _check_of(calibration).asks_anew else asked)
         if number == 0:
             scripts += _list_other_answers(logs.values())
     return largest
@@ -366,7 +419,7 @@ def _bound_loss(
     mechanism: Mechanism[Any, Any, Any, Any], calibration: Any, prior: Any, pairs: Pairs, guarantee: Guarantee
 ) -> float:
     """Bound the loss from below over a few pairs, for each unit: the fewest records, and a crowd of equal ones."""
-    most, delta, scripted = 0.0, float(guarantee.delta), isinstance(calibration, Tempering)
+    most, delta, scripted = 0.0, float(guarantee.delta), _check_of(calibration).scripted
     for pair, units in (list(pairs.items())[place] for place in (0, -1)):
         # A noisy number of records beside the draws adds its loss, which it attains with a probability above one half.
         beside = _measure_loss(mechanism, calibration, prior, {pair: 1}, guarantee, 1, None) if scripted else 0.0

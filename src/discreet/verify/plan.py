@@ -21,17 +21,13 @@ from discreet.model.response import response_of
 from discreet.model.tables import Tables
 from discreet.posterior.design.direction import mean_axis
 from discreet.posterior.design.many_classes import centred
-from discreet.posterior.design.weight_posterior import quick_estimate, read_weights
-from discreet.posterior.methods import noise_aware
 from discreet.posterior.plug_in import plug_in
+from discreet.posterior.read import quick_estimate, read, readers_of
 from discreet.privacy.guarantee import Guarantee
 from discreet.records.counts import Counts, count_codes
 from discreet.records.gradients import sum_gradients
 from discreet.records.rows import Rows, read_rows
 from discreet.releases.kinds.factored_choice import FactoredChoice
-from discreet.releases.kinds.gradient_trace import GradientTrace
-from discreet.releases.kinds.noisy_sums import NoisyMoments
-from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.release import Release
 from discreet.util.progress import under_way
 from discreet.util.randomness import Seed, as_generator
@@ -199,8 +195,8 @@ def _make_up_records(
 ) -> _MadeUp:
     """Make up records from a network's probabilities."""
 
-    def read(release: Release) -> tuple[float, float]:
-        reader = plug_in if isinstance(release.payload, ParameterDraws) else noise_aware
+    def errors(release: Release) -> tuple[float, float]:
+        reader = plug_in if readers_of(release)[1].name == "particles" else read
         return _measure_errors(reader(release, draws=PLAN_DRAWS, rng=rng).mean(), theta, truth)
 
     codes = sample_codes(theta, records, rng)
@@ -210,20 +206,20 @@ def _make_up_records(
         scopes = tuple(mechanism.scopes(theta.network))
         return count_codes(theta.network, codes, scopes) if scopes else counts
 
-    return of, _measure_errors(believed.updated(counts.tables).mean(), theta, truth), read
+    return of, _measure_errors(believed.updated(counts.tables).mean(), theta, truth), errors
 
 
 def _make_up_for_design(design: Design, records: int, rng: np.random.Generator) -> _MadeUp:
     """Make up records from a design's random weights."""
     rows, truth = _make_up_rows(design, records, rng)
 
-    def read(release: Release) -> tuple[float, float]:
+    def errors(release: Release) -> tuple[float, float]:
         return _measure_weight_errors(_read_weights(release, rng), truth, rows)
 
     return (
         lambda mechanism: statistic_of(mechanism, rows, design),
         _measure_weight_errors(_fit_openly(rows), truth, rows),
-        read,
+        errors,
     )
 
 
@@ -298,15 +294,15 @@ def _fit_openly(rows: Rows) -> Floats:
 
 def _read_weights(release: Release, rng: np.random.Generator) -> Floats:
     """Read one set of weights, or an axis, off a release."""
-    match release.payload:
-        case GradientTrace() as payload:
-            return quick_estimate(release)
-        case FactoredChoice(kind="direction") as payload:
-            return np.asarray(payload.candidates[payload.index])
-        case NoisyMoments(design=Design(target=None)):
-            raise InputError("moments without a target predict nothing; their noise is in the calibration")
-        case _:
-            return read_weights(release, draws=PLAN_DRAWS, rng=rng).mean()
+    reader = readers_of(release)[0].name
+    if reader == "components":
+        raise InputError("moments without a target predict nothing; their noise is in the calibration")
+    if reader == "gradients":
+        return quick_estimate(release)
+    if reader == "direction":
+        choice = release.payload_as(FactoredChoice)
+        return np.asarray(choice.candidates[choice.index])
+    return np.asarray(read(release, draws=PLAN_DRAWS, rng=rng).mean())
 
 
 def _measure_weight_errors(found: Floats, truth: Floats, rows: Rows) -> tuple[float, float]:

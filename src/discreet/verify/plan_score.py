@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
-from discreet.errors import DiscreetError, InputError
+from discreet.errors import InputError
 from discreet.mechanisms.crossing import Mechanism, simulate
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.score_tables import SCORE_STEPS, ScoreTable
@@ -120,9 +120,7 @@ def _plan_once(
     codes = np.unravel_index(made_up, [variable.size for variable in score.network.variables])
     counts = count_codes(score.network, dict(zip(score.scope, codes, strict=True)), (score.scope,))
     release = simulate(mechanism, counts, Dirichlet.uniform(score.network), guarantee, rng=rng)
-    payload = release.payload
-    if not isinstance(payload, ScoredChoice):
-        raise DiscreetError(f"mechanism {mechanism.name!r} drew no candidate")
+    payload = release.payload_as(ScoredChoice)
     of_types = np.bincount(made_up, minlength=types)
     if truth is None or score.log_law is None:
         means = of_types @ score.steps / records * (score.span / SCORE_STEPS)

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.mechanisms.crossing import Mechanism, Statistic, statistic_of
-from discreet.model.design import Design
+from discreet.model.design import Design, Normal
+from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.model.tables import Tables
@@ -112,6 +113,11 @@ def statistic_from(mechanism: Mechanism[Any, Any, Any, Any], over: Network | Des
     if isinstance(over, Network):
         return _count(over, data)
     return statistic_of(mechanism, read_rows(over, *columns_of(over, data)), over)
+
+
+def prior_over(over: Network | Design) -> Dirichlet | Normal:
+    """A prior that says nothing."""
+    return Dirichlet.uniform(over) if isinstance(over, Network) else Normal(over, 1.0)
 
 
 def columns_of(design: Design, data: Iterable[Any]) -> tuple[Floats, list[Any] | None]:

@@ -18,16 +18,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from discreet.errors import InputError
 from discreet.model.design import Design
 from discreet.posterior.design.spectrum_compiled import chain
-from discreet.posterior.design.weight_posterior import read_weights, require_met, tails
+from discreet.posterior.design.weight_posterior import read_direction, require_met
 from discreet.posterior.diagnostics import measure_mixing
 from discreet.posterior.joint_draws import Mixing
+from discreet.posterior.protocol import Posterior, name_rows, tails
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.kinds.noisy_sums import NoisyMoments
 from discreet.releases.release import Release
@@ -56,27 +57,72 @@ class Spectrum:
 
 
 @dataclass(frozen=True, eq=False)
-class ComponentPosterior:
+class ComponentPosterior(Posterior):
     """Draws of a covariance matrix.
 
     Args:
         design: public.
-        mean: of the features, shape `(draws, features)`, in the design's coordinates, and so is all that follows.
+        centre: means of the features, shape `(draws, features)`, in the design's coordinates, and so is all that
+            follows.
         covariance: of the law that records are drawn from, shape `(draws, features, features)`.
         method: "moments", or "directions" for the choice of one.
         mixing: of the chains: R-hat and effective draws of the worst entry of a covariance.
     """
 
+    noun: ClassVar[str] = "coordinate"
     design: Design
-    mean: Floats
+    centre: Floats
     covariance: Floats
     method: Literal["moments", "directions"]
     mixing: Mixing
 
+    @property
+    def draws(self) -> int:
+        """Number of joint draws."""
+        return len(self.covariance)
+
+    def effective(self) -> float:
+        """Independent draws that those of the worst entry of a covariance are worth."""
+        return min(self.mixing.effective, float(self.draws))
+
+    def mean(self) -> Floats:
+        """Mean covariance, shape `(features, features)`."""
+        return np.asarray(self.covariance.mean(axis=0))
+
+    def interval(self, *, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Equal-tailed intervals of the covariance's entries.
+
+        Args:
+            level: posterior probability, between 0 and 1.
+
+        Raises:
+            InputError: as `tails`.
+        """
+        return self.tails(self.covariance, level)
+
+    def rows(self, *, level: float = 0.95) -> tuple[dict[str, Any], ...]:
+        """The components, the widest first: coordinates of the unit vector, and the variance along it.
+
+        Args:
+            level: posterior probability of each interval, between 0 and 1.
+
+        Returns:
+            For each component and feature, and then its variance, `{"component", "name", "mean", "lower", "upper"}`; a
+            choice of a direction tells of one component. "component" counts from 1.
+
+        Raises:
+            InputError: as `tails`.
+        """
+        number = 1 if self.method == "directions" else self.covariance.shape[-1]
+        drawn = np.concatenate([self.components(number), self.variances(number)[..., None]], axis=-1)
+        names = (*self.design.names, "variance")
+        heads = [{"component": at, "name": name} for at in range(1, number + 1) for name in names]
+        return name_rows(heads, drawn.reshape(self.draws, -1), self.tails, level)
+
     def spectrum(self) -> Spectrum:
         """Means, axes and variances of the mean covariance."""
-        variances, axes = _find_axes(self.covariance.mean(axis=0))
-        return Spectrum(self.mean.mean(axis=0), axes, variances)
+        variances, axes = _find_axes(self.mean())
+        return Spectrum(self.centre.mean(axis=0), axes, variances)
 
     def components(self, number: int, reference: Floats | None = None) -> Floats:
         """Unit vectors of each draw, the widest first.
@@ -159,7 +205,7 @@ def component_draws(release: Release, *, draws: int, rng: np.random.Generator) -
     """Draw covariance matrices given a release.
 
     Args:
-        release: as for `quick_components`, or of the choice of a direction, whose covariance is `theta theta' + s2 I`.
+        release: as for `quick_components`.
         draws: how many.
         rng: source of randomness.
 
@@ -169,8 +215,6 @@ def component_draws(release: Release, *, draws: int, rng: np.random.Generator) -
     Raises:
         InputError: a release of something else, or no more records than features where their number is public.
     """
-    if isinstance(release.payload, FactoredChoice):
-        return _draw_from_direction(release, release.payload, draws, rng)
     told, size = _read_sums(release), len(release.design.features)
     if not told.private and told.first[0] <= size + 1:
         raise InputError(f"a covariance of {size} features needs more records than that; their number is public here")
@@ -199,13 +243,27 @@ def component_draws(release: Release, *, draws: int, rng: np.random.Generator) -
     return ComponentPosterior(release.design, mean, sampled, "moments", mixing)
 
 
+def direction_components(release: Release, *, draws: int, rng: np.random.Generator) -> ComponentPosterior:
+    """Draw covariances given the choice of a direction: `theta theta' + s2 I`; the mean is 0 by its model.
+
+    Args:
+        release: of such a choice.
+        draws, rng: as of `component_draws`.
+    """
+    found = read_direction(release, draws=draws, rng=rng)
+    assert found.mixing is not None, "directions are drawn by chains"
+    theta, variance = found.weights, release.payload_as(FactoredChoice).parameters["noise_variance"]
+    covariance = theta[:, :, None] * theta[:, None] + variance * np.eye(theta.shape[1])
+    return ComponentPosterior(release.design, np.zeros_like(theta), covariance, "directions", found.mixing)
+
+
 # -------------------------------------------------------------------------------------------------------------- details
 
 
 def _read_sums(release: Release) -> _ReleasedSums:
     """Read the sums of a release of moments without a target."""
-    payload, design = release.unit_payload, release.design
-    if not isinstance(payload, NoisyMoments) or design.target is not None or not design.intercept:
+    payload, design = release.payload_as(NoisyMoments), release.design
+    if design.target is not None or not design.intercept:
         raise InputError("this release is not of principal components: moments of features alone, with an intercept")
     size = len(design.features)
     products = payload.sums[1:] if payload.noisy_total else payload.sums
@@ -217,17 +275,6 @@ def _read_sums(release: Release) -> _ReleasedSums:
     variance = scale**2 * (values + 1) * (values + 2) / 3
     first = np.concatenate([[number], matrix[:size, size]])
     return _ReleasedSums(first, np.ascontiguousarray(matrix[:size, :size]), variance, payload.noisy_total)
-
-
-def _draw_from_direction(
-    release: Release, chosen: FactoredChoice, draws: int, rng: np.random.Generator
-) -> ComponentPosterior:
-    """Covariances of a direction's posterior; the mean is 0 by its model."""
-    found = read_weights(release, draws=draws, rng=rng)
-    assert found.mixing is not None, "directions are drawn by chains"
-    theta = found.weights
-    covariance = theta[:, :, None] * theta[:, None] + chosen.parameters["noise_variance"] * np.eye(theta.shape[1])
-    return ComponentPosterior(release.design, np.zeros_like(theta), covariance, "directions", found.mixing)
 
 
 def _find_second_moments(told: _ReleasedSums, number: float) -> Floats:

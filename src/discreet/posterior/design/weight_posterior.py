@@ -1,19 +1,17 @@
 """Posteriors of releases over a design: draws of the weights that count sampling error and privacy noise.
 
-The counterpart of `noise_aware` for regressions, classifications and directions: one function from a release to draws,
-whatever was released.
+The readers of regressions, classifications and directions, which `read` knows (`discreet.posterior.read`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from discreet.display.interval_tables import text_table
-from discreet.errors import InputError
-from discreet.model.design import GRID_STEPS, Design, Normal
+from discreet.errors import InputError, require
+from discreet.model.design import GRID_STEPS, Design
 from discreet.posterior.design.curvature import curvature_draws, curvature_estimate
 from discreet.posterior.design.direction import Chosen, Method, direction_draws
 from discreet.posterior.design.laws import Law, WeightedPoints
@@ -22,6 +20,8 @@ from discreet.posterior.design.logistic import LabelledPoints, NoisyGradients, l
 from discreet.posterior.design.many_classes import centred
 from discreet.posterior.design.moment_normal import normal_draws, normal_estimate
 from discreet.posterior.joint_draws import Mixing
+from discreet.posterior.protocol import Posterior, name_rows, tails
+from discreet.posterior.read import read, readers_of
 from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.releases.kinds.noisy_sums import GroupedMoments, NoisyMoments
@@ -29,12 +29,13 @@ from discreet.releases.kinds.weight_draws import WeightDraws
 from discreet.releases.release import Release
 from discreet.theory.factors import DirectionFactor
 from discreet.util.arrays import Floats, Ints
-from discreet.util.framed import Intervals
 from discreet.util.progress import under_way
-from discreet.util.randomness import Seed, as_generator
+from discreet.util.randomness import Seed
 
 MIXING_BY_METHOD = {"slices": (1.01, 400), "walk": (1.1, 50)}
 """Largest R-hat and fewest effective draws, of the worst quantity, for intervals from chains."""
+WEIGHT_READERS = ("moments", "gradients", "released", "direction")
+"""Readers whose posterior is of a design's weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +69,7 @@ class PublicRecords:
 
 
 @dataclass(frozen=True, eq=False)
-class WeightPosterior(Intervals):
+class WeightPosterior(Posterior):
     """Draws of a design's weights.
 
     Args:
@@ -96,11 +97,21 @@ class WeightPosterior(Intervals):
         ['age', 'intercept']
     """
 
+    noun: ClassVar[str] = "coefficient"
     design: Design
     weights: Floats
     variance: Floats | None
     method: str
     mixing: Mixing | None
+
+    @property
+    def draws(self) -> int:
+        """Number of joint draws."""
+        return len(self.weights)
+
+    def effective(self) -> float:
+        """Number of independent draws that the worst weight's are worth."""
+        return float(self.draws) if self.mixing is None else min(self.mixing.effective, float(self.draws))
 
     @property
     def slopes(self) -> tuple[Floats, Floats]:
@@ -154,21 +165,7 @@ class WeightPosterior(Intervals):
             require_met(self.mixing, *MIXING_BY_METHOD[self.method], advice)
         return tails(values, level)
 
-    def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
-        """The rows of `rows`, which has the arguments and the errors, each with its "level"."""
-        return [{**row, "level": level} for row in self.rows(level=level)]
-
-    def summary(self, *, level: float = 0.95, width: int | None = None) -> str:
-        """The coefficients as aligned text, and how they were drawn.
-
-        Args:
-            level: posterior probability of each interval, between 0 and 1; errors as of `rows`.
-            width: columns of the terminal, as of `columns`.
-        """
-        table = text_table(self.tidy(level=level), named="coefficient", width=width)
-        return f"{table}\n\nposterior: {self.method}"
-
-    def rows(self, *, level: float = 0.95) -> tuple[dict[str, float | str], ...]:
+    def rows(self, *, level: float = 0.95) -> tuple[dict[str, Any], ...]:
         """Effect of each column with its interval, in the units of the columns.
 
         Args:
@@ -190,35 +187,7 @@ class WeightPosterior(Intervals):
         names = (*self.design.names, *(["intercept"] if self.design.intercept else []))
         states = self.design.target.states if self.design.target is not None and self.design.outputs > 1 else (None,)
         heads = [({} if state is None else {"class": state}) | {"name": name} for state in states for name in names]
-        drawn = drawn.reshape(len(drawn), -1)
-        lower, upper = self.tails(drawn, level)
-        return tuple(
-            head | {"mean": float(mean), "lower": float(low), "upper": float(high)}
-            for head, mean, low, high in zip(heads, drawn.mean(axis=0), lower, upper, strict=True)
-        )
-
-
-def tails(draws: Floats, level: float) -> tuple[Floats, Floats]:
-    """Equal-tailed intervals over the first axis.
-
-    Args:
-        draws: shape `(draws, ...)`.
-        level: posterior probability, between 0 and 1.
-
-    Returns:
-        (lower, upper), shape `(...)` each.
-
-    Raises:
-        InputError: a level outside (0, 1), a single draw, or so few that their range is below the level.
-
-    Example:
-        >>> lower, upper = tails(np.arange(101.0), 0.9)
-        >>> round(float(lower)), round(float(upper))
-        (5, 95)
-    """
-    require_level(level, len(draws))
-    lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return lower, upper
+        return name_rows(heads, drawn.reshape(len(drawn), -1), self.tails, level)
 
 
 def require_met(mixing: Mixing, ratio: float, least: int, advice: str) -> None:
@@ -243,30 +212,6 @@ def require_met(mixing: Mixing, ratio: float, least: int, advice: str) -> None:
         )
 
 
-def require_level(level: float, draws: int) -> None:
-    """Refuse a level that a number of draws cannot tell: fewer than one of them would be beyond each end.
-
-    Args:
-        level: posterior probability, between 0 and 1.
-        draws: how many there are.
-
-    Raises:
-        InputError: as `tails`.
-
-    Example:
-        >>> require_level(0.95, 40)
-        >>> require_level(0.999, 40)
-        Traceback (most recent call last):
-        discreet.errors.InputError: 40 draws cannot tell a level of 0.999; it takes about 2,000
-    """
-    if not 0 < level < 1:
-        raise InputError(f"a level lies between 0 and 1, got {level}")
-    if draws < 2:
-        raise InputError("one draw of the weights has no interval; release more draws, or moments")
-    if draws * (1 - level) < 1.999:
-        raise InputError(f"{draws} draws cannot tell a level of {level}; it takes about {2 / (1 - level):,.0f}")
-
-
 def read_weights(
     release: Release,
     *,
@@ -277,7 +222,7 @@ def read_weights(
     likelihood: Method = "clt",
     exact: bool = False,
 ) -> WeightPosterior:
-    """Posterior draws of the weights of a regression, classification or direction, given a release over a design.
+    """Posterior draws of a design's weights: `read(release, ...)`, which reads releases of all kinds, for these alone.
 
     Args:
         release: of noisy moments, gradients, draws of weights, or a factored choice of a direction.
@@ -317,64 +262,108 @@ def read_weights(
         >>> row["name"], 0.9 < row["mean"] < 1.1
         ('age', True)
     """
-    rng = as_generator(rng)
-    design, prior, payload = release.design, release.prior, release.unit_payload
-    assert isinstance(prior, Normal)
-    if not draws > 0:
-        raise InputError(f"a posterior needs at least one draw, got {draws}")
-    if not isinstance(payload, GradientTrace) and (covariates is not None or public is not None):
-        raise InputError("a law of covariates and public records are for releases of gradients")
-    if exact and not isinstance(payload, NoisyMoments):
-        raise InputError("an exact posterior is offered for the mechanism noisy_moments only")
+    able = [reader.name for reader in readers_of(release) if reader.name in WEIGHT_READERS]
+    require(bool(able), "this release tells of no weights: `read` and `.posterior()` read it")
+    given = {"covariates": covariates, "public": public, "likelihood": None if likelihood == "clt" else likelihood}
+    options = {name: value for name, value in given.items() if value is not None}
+    return cast(WeightPosterior, read(release, method="exact" if exact else able[0], draws=draws, rng=rng, **options))
+
+
+# ---------------------------------------------------------------------------------------------------------- the readers
+
+
+def read_moments(release: Release, *, draws: int, rng: np.random.Generator) -> WeightPosterior:
+    """Draws given noisy moments, by a normal approximation."""
+    payload = cast("NoisyMoments | GroupedMoments", release.unit_payload)
     with under_way("drawing the posterior"):
-        match payload:
-            case NoisyMoments() if design.target is None:
-                raise InputError("moments without a target tell of no weights: PrivatePCA.from_release reads them")
-            case NoisyMoments() | GroupedMoments() if not exact:
-                drawn, variance = normal_draws(payload, release.records, draws, rng)
-                return WeightPosterior(design, drawn, variance, "normal", None)
-            case NoisyMoments():
-                layout = Layout(len(design.features), design.intercept, release.records)
-                noise, deviation = payload.sums_scale, prior.deviation
-                drawn, variance = moment_draws(
-                    payload.sums, layout, scale=noise, prior_deviation=deviation, draws=draws, rng=rng
-                )
-                return WeightPosterior(design, drawn, variance, "resampling", None)
-            case GradientTrace():
-                return _read_gradients(release, prior, draws, rng, covariates, public)
-            case WeightDraws():
-                variance = np.full(len(payload.weights), payload.variance)
-                return WeightPosterior(design, payload.weights, variance, "draws", None)
-            case FactoredChoice(kind="direction"):
-                return _read_direction(release, payload, prior, draws, rng, likelihood)
-            case _:
-                raise InputError(release.reading_advice)
+        drawn, variance = normal_draws(payload, release.records, draws, rng)
+    return WeightPosterior(release.design, drawn, variance, "normal", None)
 
 
-def quick_estimate(release: Release) -> Floats:
-    """Posterior means of the weights of a regression at once, without a draw.
+def resample(release: Release, *, draws: int, rng: np.random.Generator) -> WeightPosterior:
+    """Draws given noisy moments of one scale, by their exact law."""
+    payload = release.payload_as(NoisyMoments)
+    layout = Layout(len(release.design.features), release.design.intercept, release.records)
+    noise, deviation = payload.sums_scale, release.normal.deviation
+    with under_way("drawing the posterior"):
+        drawn, variance = moment_draws(
+            payload.sums, layout, scale=noise, prior_deviation=deviation, draws=draws, rng=rng
+        )
+    return WeightPosterior(release.design, drawn, variance, "resampling", None)
 
-    Args:
-        release: of noisy moments, of draws of weights, or of gradients: where these have no curvature, or groups so
-            that weights are many, the released weights themselves.
 
-    Returns:
-        Shape (size,), in the design's coordinates.
+def take_draws(release: Release, *, draws: int, rng: np.random.Generator) -> WeightPosterior:
+    """Released draws as they are, however many are asked for."""
+    payload = release.payload_as(WeightDraws)
+    variance = np.full(len(payload.weights), payload.variance)
+    return WeightPosterior(release.design, payload.weights, variance, "draws", None)
 
-    Raises:
-        InputError: a release of something else.
-    """
-    match payload := release.unit_payload:
-        case WeightDraws():
-            return np.asarray(payload.weights.mean(axis=0))
-        case NoisyMoments() | GroupedMoments() if release.design.target is not None:
-            return normal_estimate(payload, release.records)
-        case GradientTrace():
-            if payload.curvature is not None and not release.design.groups:
-                return curvature_estimate(payload)
-            return centred(payload.weights, payload.design.outputs)
-        case _:
-            raise InputError("this release is not of a regression: it holds no moments, draws or gradients of one")
+
+def read_gradients(
+    release: Release,
+    *,
+    draws: int,
+    rng: np.random.Generator,
+    covariates: Law | None = None,
+    public: PublicRecords | None = None,
+) -> WeightPosterior:
+    """Draws given noisy gradients: by their curvature, or by the law of the features."""
+    design, trace = release.design, release.payload_as(GradientTrace)
+    if covariates is None:
+        if trace.curvature is not None and public is None:
+            with under_way("drawing the posterior"):
+                return WeightPosterior(design, curvature_draws(trace, draws, rng), None, "curvature", None)
+        if design.predicts != "class" or trace.normal:
+            raise InputError("this release has no curvature, and without it no posterior: fit with curvature=True")
+        raise InputError(
+            "a posterior given gradients alone needs the law of the features: covariates=released_covariates(...), "
+            "PublicRows(...), or uniform_law(design) if they are known to fill their bounds evenly; a release of "
+            "objective_perturbation with its curvature needs none, but with public records"
+        )
+    require_known(design, covariates, public)
+    known = None if public is None else LabelledPoints(design.scaled(public.features), public.labels)
+    gradients, deviation = gradients_of(release), release.normal.deviation
+    with under_way("drawing the posterior"):
+        found = logistic_draws(gradients, covariates, prior_deviation=deviation, public=known, draws=draws, rng=rng)
+    return WeightPosterior(design, found.weights, None, found.method, found.mixing)
+
+
+def read_direction(
+    release: Release, *, draws: int, rng: np.random.Generator, likelihood: Method = "clt"
+) -> WeightPosterior:
+    """Draws given the choice of a direction."""
+    payload = release.payload_as(FactoredChoice)
+    factor = DirectionFactor(payload.candidates, payload.parameters["noise_variance"], payload.parameters["tau"])
+    records, scale = _read_total(release, payload)
+    with under_way("drawing the posterior"):
+        walked = direction_draws(
+            Chosen(factor, payload.index, payload.rate),
+            records,
+            method=likelihood,
+            draws=draws,
+            rng=rng,
+            prior_deviation=release.normal.deviation,
+            count_scale=scale,
+        )
+    return WeightPosterior(release.design, walked.weights, None, "walk", walked.mixing)
+
+
+def estimate_moments(release: Release) -> Floats:
+    """Means given noisy moments."""
+    return normal_estimate(cast("NoisyMoments | GroupedMoments", release.unit_payload), release.records)
+
+
+def estimate_gradients(release: Release) -> Floats:
+    """Means given gradients: with a curvature, and few weights; else the released weights."""
+    trace = release.payload_as(GradientTrace)
+    if trace.curvature is not None and not release.design.groups:
+        return curvature_estimate(trace)
+    return centred(trace.weights, trace.design.outputs)
+
+
+def average_draws(release: Release) -> Floats:
+    """Means of released draws."""
+    return np.asarray(release.payload_as(WeightDraws).weights.mean(axis=0))
 
 
 def require_known(design: Design, covariates: Law | None, public: PublicRecords | None) -> None:
@@ -416,59 +405,11 @@ def gradients_of(release: Release) -> NoisyGradients:
     Raises:
         InputError: a release of something else, or one without a number of records.
     """
-    payload = release.unit_payload
-    if not isinstance(payload, GradientTrace) or payload.design.predicts != "class" or payload.normal:
+    payload = release.payload_as(GradientTrace)
+    if payload.design.predicts != "class" or payload.normal:
         raise InputError("this release holds no gradients of two classes with K-norm noise")
     records, scale = _read_total(release, payload)
     return NoisyGradients(payload.points, payload.gradients, payload.scale, release.design.shape, records, scale)
-
-
-def _read_gradients(
-    release: Release,
-    prior: Normal,
-    draws: int,
-    rng: np.random.Generator,
-    covariates: Law | None,
-    public: PublicRecords | None,
-) -> WeightPosterior:
-    """Draws given noisy gradients."""
-    design = release.design
-    if covariates is None:
-        trace = release.unit_payload
-        assert isinstance(trace, GradientTrace)
-        if trace.curvature is not None and public is None:
-            return WeightPosterior(design, curvature_draws(trace, draws, rng), None, "curvature", None)
-        if design.predicts != "class" or trace.normal:
-            raise InputError("this release has no curvature, and without it no posterior: fit with curvature=True")
-        raise InputError(
-            "a posterior given gradients alone needs the law of the features: covariates=released_covariates(...), "
-            "PublicRows(...), or uniform_law(design) if they are known to fill their bounds evenly; a release of "
-            "objective_perturbation with its curvature needs none, but with public records"
-        )
-    require_known(design, covariates, public)
-    known = None if public is None else LabelledPoints(design.scaled(public.features), public.labels)
-    found = logistic_draws(
-        gradients_of(release), covariates, prior_deviation=prior.deviation, public=known, draws=draws, rng=rng
-    )
-    return WeightPosterior(design, found.weights, None, found.method, found.mixing)
-
-
-def _read_direction(
-    release: Release, payload: FactoredChoice, prior: Normal, draws: int, rng: np.random.Generator, likelihood: Method
-) -> WeightPosterior:
-    """Draws given the choice of a direction."""
-    factor = DirectionFactor(payload.candidates, payload.parameters["noise_variance"], payload.parameters["tau"])
-    records, scale = _read_total(release, payload)
-    walked = direction_draws(
-        Chosen(factor, payload.index, payload.rate),
-        records,
-        method=likelihood,
-        draws=draws,
-        rng=rng,
-        prior_deviation=prior.deviation,
-        count_scale=scale,
-    )
-    return WeightPosterior(release.design, walked.weights, None, "walk", walked.mixing)
 
 
 def _read_total(release: Release, payload: GradientTrace | FactoredChoice) -> tuple[int, float | None]:

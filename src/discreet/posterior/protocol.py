@@ -1,0 +1,212 @@
+"""The one protocol of posteriors: what every reader of a release returns, whatever was released."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from discreet.display.interval_tables import text_table
+from discreet.errors import InputError
+from discreet.model.network import Network
+from discreet.model.tables import Tables
+from discreet.util.arrays import Floats
+from discreet.util.framed import Intervals
+from discreet.util.randomness import Seed
+
+Tails = Callable[[Floats, float], tuple[Floats, Floats]]
+"""From draws, over the first axis, and a level to lower and upper ends."""
+
+
+class Posterior(Intervals):
+    """Draws of what a release tells of: numbers with names, each with an interval.
+
+    Over a network these are probabilities (`PosteriorDraws`), over a design weights or components, of a family its
+    parameters, of a choice by a score of one's own the laws that records may have.
+
+    Raises:
+        Nothing: readers make these.
+
+    Example:
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> posterior: dc.results.Posterior = dc.results.PosteriorDraws(dc.Dirichlet.uniform(coin).draw(100, rng=1))
+        >>> posterior.draws, [row["state"] for row in posterior.rows()]
+        (100, ['heads', 'tails'])
+    """
+
+    noun: ClassVar[str] = "name"
+    """Heading of the column of names, where rows are printed."""
+    method: str
+    """How it was drawn."""
+
+    @property
+    @abstractmethod
+    def draws(self) -> int:
+        """Number of joint draws."""
+
+    @abstractmethod
+    def mean(self) -> Any:
+        """Posterior means of all that is drawn, in the shape that one draw has."""
+
+    @abstractmethod
+    def interval(self, *, level: float = 0.95) -> tuple[Any, Any]:
+        """Equal-tailed intervals, lower and upper ends in the shape of `mean`.
+
+        Args:
+            level: posterior probability, between 0 and 1.
+        """
+
+    @abstractmethod
+    def rows(self, *, level: float = 0.95) -> tuple[dict[str, Any], ...]:
+        """Each number with its interval: what names it, "mean", "lower" and "upper".
+
+        Args:
+            level: posterior probability of each interval, between 0 and 1.
+        """
+
+    def effective(self) -> float:
+        """Number of independent draws that the draws are worth."""
+        return float(self.draws)
+
+    def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
+        """The rows of `rows`, which has the arguments and the errors, each with its "level"."""
+        return [{**row, "level": level} for row in self.rows(level=level)]
+
+    def summary(self, *, level: float = 0.95, width: int | None = None) -> str:
+        """The rows as aligned text, and how they were drawn.
+
+        Args:
+            level: posterior probability of each interval, between 0 and 1; errors as of `rows`.
+            width: columns of the terminal, as of `columns`.
+        """
+        table = text_table(self.tidy(level=level), named=self.noun, width=width)
+        return f"{table}\n\nposterior: {self.method}"
+
+    def save(self, path: str | Path, *, replace: bool = False) -> None:
+        """Write the draws to a file, where their kind can be stored: today those of a network.
+
+        Args:
+            path: of the file.
+            replace: whether a file of this name is replaced.
+
+        Raises:
+            InputError: draws of another kind.
+        """
+        raise InputError("only draws over a network can be stored yet; save the release, and read it again")
+
+
+class NetworkPosterior(Protocol):
+    """A distribution over all probabilities of a network, given as draws: all that queries need of a posterior.
+
+    Raises:
+        Nothing: a protocol.
+
+    Example:
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> drawn = dc.Dirichlet.uniform(coin).draw(100, rng=1)
+        >>> posterior: dc.results.NetworkPosterior = dc.results.PosteriorDraws(drawn)
+        >>> posterior.draw(10, rng=2)["coin"].shape
+        (2, 10)
+    """
+
+    @property
+    def network(self) -> Network:
+        """The public network."""
+
+    @property
+    def cells(self) -> Tables:
+        """Probabilities, float64, shape `(*parents, child, draws)`; draw s of all families is one joint draw."""
+
+    def mean(self) -> Tables:
+        """Posterior mean of every probability.
+
+        Returns:
+            Tables without an axis of draws.
+        """
+
+    def draw(self, n: int, *, rng: Seed = None) -> Tables:
+        """Some of the joint draws.
+
+        Args:
+            n: how many.
+            rng: picks them.
+
+        Returns:
+            Probabilities, shape `(*parents, child, n)`.
+        """
+
+
+def name_rows(
+    heads: Sequence[dict[str, Any]], draws: Floats, tails_of: Tails, level: float
+) -> tuple[dict[str, Any], ...]:
+    """Rows of numbers that have names.
+
+    Args:
+        heads: what names each number.
+        draws: shape `(draws, numbers)`.
+        tails_of: makes intervals over the first axis, as `tails`.
+        level: posterior probability of each interval.
+
+    Returns:
+        For each number its head, "mean", "lower" and "upper".
+
+    Raises:
+        InputError: as of `tails_of`.
+    """
+    lower, upper = tails_of(draws, level)
+    return tuple(
+        head | {"mean": float(mean), "lower": float(low), "upper": float(high)}
+        for head, mean, low, high in zip(heads, draws.mean(axis=0), lower, upper, strict=True)
+    )
+
+
+def tails(draws: Floats, level: float) -> tuple[Floats, Floats]:
+    """Equal-tailed intervals over the first axis.
+
+    Args:
+        draws: shape `(draws, ...)`.
+        level: posterior probability, between 0 and 1.
+
+    Returns:
+        (lower, upper), shape `(...)` each.
+
+    Raises:
+        InputError: a level outside (0, 1), a single draw, or so few that their range is below the level.
+
+    Example:
+        >>> lower, upper = tails(np.arange(101.0), 0.9)
+        >>> round(float(lower)), round(float(upper))
+        (5, 95)
+    """
+    require_level(level, len(draws))
+    lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return lower, upper
+
+
+def require_level(level: float, draws: int) -> None:
+    """Refuse a level that a number of draws cannot tell: fewer than one of them would be beyond each end.
+
+    Args:
+        level: posterior probability, between 0 and 1.
+        draws: how many there are.
+
+    Raises:
+        InputError: as `tails`.
+
+    Example:
+        >>> require_level(0.95, 40)
+        >>> require_level(0.999, 40)
+        Traceback (most recent call last):
+        discreet.errors.InputError: 40 draws cannot tell a level of 0.999; it takes about 2,000
+    """
+    if not 0 < level < 1:
+        raise InputError(f"a level lies between 0 and 1, got {level}")
+    if draws < 2:
+        raise InputError("one draw of the weights has no interval; release more draws, or moments")
+    if draws * (1 - level) < 1.999:
+        raise InputError(f"{draws} draws cannot tell a level of {level}; it takes about {2 / (1 - level):,.0f}")

@@ -1,0 +1,242 @@
+"""The one front door: from anything that was released to its posterior, by the reader that its kind has.
+
+`READERS` is the one list of readers. It says what each reads, what it costs and what it gives, and loads none of their
+modules until one is asked. A reader of another kind of payload is one function beside its posterior and one entry here.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from discreet.errors import InputError, listed, require, shown
+from discreet.posterior.protocol import Posterior
+from discreet.releases import kinds as held
+from discreet.releases.combined import Evidence, evidence_of
+from discreet.releases.document import Document
+from discreet.releases.external_figures import External
+from discreet.releases.release import Release
+from discreet.util.arrays import Floats
+from discreet.util.randomness import Seed, as_generator
+
+Gives = Literal["network", "family", "states", "weights", "structure"]
+"""What a release answers with: probabilities of a network, also of a family's parameters, or of the states of one
+variable; numbers with names, such as coefficients; a network that was chosen, and nothing else."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One way from what was released to a posterior.
+
+    Args:
+        name: the word for `method`.
+        gives: what its posterior answers with.
+        cost: of reading, in words.
+        home: module of `posterior` and function, which takes the evidence, `draws`, `rng` and the options.
+        kinds: of payload that it reads, or figures by others.
+        only: says which payloads of these kinds, given all of them; None for any.
+        options: words that it takes beside `draws` and `rng`.
+        method: of `noise_aware`; "" for a function that has no such option.
+        quick: function beside it, of the release alone: the means at once; "" where there is none.
+
+    Example:
+        >>> next(reader for reader in READERS if reader.name == "moments").cost
+        'nothing'
+    """
+
+    name: str
+    gives: Gives
+    cost: str
+    home: str
+    kinds: tuple[type, ...]
+    only: Callable[[Sequence[Any]], bool] | None = None
+    options: tuple[str, ...] = ()
+    method: str = ""
+    quick: str = ""
+
+    def reads(self, evidence: Evidence) -> bool:
+        """Whether all that was released is of its kinds."""
+        payloads = [getattr(part, "payload", part) for part in evidence.parts]
+        known = all(isinstance(payload, self.kinds) for payload in payloads)
+        return known and (self.only is None or self.only(payloads))
+
+    def read(self, evidence: Evidence, *, draws: int, rng: Seed, **options: Any) -> Posterior:
+        """Draw the posterior; arguments, result and errors as of `discreet.read`."""
+        strange = [name for name in options if name not in self.options]
+        if strange:
+            takes = f"takes {', '.join(self.options)}" if self.options else "takes no options"
+            raise InputError(f"this release is read by the method {self.name!r}, which {takes}, not {listed(strange)}")
+        fixed = {"method": self.method} if self.method else {}
+        found: Posterior = _load(self.home)(evidence, draws=draws, rng=as_generator(rng), **fixed, **options)
+        return found
+
+
+def _load(home: str) -> Callable[..., Any]:
+    """Load a function of a module of `posterior`."""
+    module, _, function = home.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(f"discreet.posterior.{module}"), function)
+    return found
+
+
+def _chose(kind: str) -> Callable[[Sequence[Any]], bool]:
+    """Make what says whether something was chosen by scores of a kind."""
+    return lambda payloads: all(payload.kind == kind for payload in payloads)
+
+
+def _predicts(payloads: Sequence[Any]) -> bool:
+    """Whether sums are of a target, too."""
+    return all(payload.design.target is not None for payload in payloads)
+
+
+def _predicts_nothing(payloads: Sequence[Any]) -> bool:
+    """Whether sums are of features alone."""
+    return not _predicts(payloads)
+
+
+def _is_one_family(payloads: Sequence[Any]) -> bool:
+    """Whether draws are of one family's parameters, with one grid and prior."""
+    first, *others = (payload.table_of_scores for payload in payloads)
+    return first.log_law is not None and all(first.same_family(other) for other in others)
+
+
+TABLES = (held.NoisyCounts, held.NoisyTables, held.AuditedTables, held.NoisyCoefficients, held.TwoStageCounts, External)
+"""What was measured by the states of a network's variables, with noise."""
+DRAWS, PICKED, SCORED = (held.ParameterDraws,), (held.Choice, held.ScoredChoice), (held.ScoredChoice,)
+"""Draws of probabilities; choices among them; choices by scores alone."""
+OVER_NETWORKS = (*TABLES, *DRAWS, *PICKED)
+"""What `noise_aware` reads."""
+MOMENTS, GRADIENTS, WEIGHT_DRAWS = (held.NoisyMoments, held.GroupedMoments), (held.GradientTrace,), (held.WeightDraws,)
+"""What a regression releases."""
+ONE_SCALE, CHOICE = (held.NoisyMoments,), (held.FactoredChoice,)
+"""Moments with noise of one scale; a choice by scores of a design's records."""
+OPTIONS, OF_LAWS = ("prior", "trust_network", "progress"), ("score", "make_up", "prior")
+"""Options of a network's readers; of a choice's by a score of one's own."""
+KNOWN = ("covariates", "public")
+"""Options of the reader of gradients: what else is known."""
+NETWORK, WEIGHTS, PARTS = "methods:noise_aware", "design.weight_posterior:", "design.components:"
+
+READERS = (
+    Reader("noise-aware", "family", "a second", NETWORK, SCORED, _is_one_family, OPTIONS, "auto"),
+    Reader("noise-aware", "network", "that of the next that can", NETWORK, OVER_NETWORKS, None, OPTIONS, "auto"),
+    Reader("exact", "network", "thousands of sweeps over records", NETWORK, TABLES, None, OPTIONS, "exact"),
+    Reader("pooled", "network", "seconds, when it is asked", NETWORK, TABLES, None, OPTIONS, "pooled"),
+    Reader("particles", "network", "seconds", NETWORK, DRAWS, None, OPTIONS, "particles"),
+    Reader("choice", "network", "seconds to minutes", NETWORK, PICKED, None, OPTIONS, "choice"),
+    Reader("family", "network", "a second", NETWORK, SCORED, _is_one_family, OPTIONS, "family"),
+    Reader("sequential", "network", "each data set's", NETWORK, OVER_NETWORKS, None, OPTIONS, "sequential"),
+    Reader("parameters", "family", "a second", "family_draws:draw_parameters", SCORED, _is_one_family),
+    Reader("structure", "structure", "nothing", NETWORK, (held.ChosenNetwork,)),
+    Reader("moments", "weights", "nothing", WEIGHTS + "read_moments", MOMENTS, _predicts, quick="estimate_moments"),
+    Reader("exact", "weights", "seconds; refused with much noise", WEIGHTS + "resample", ONE_SCALE, _predicts),
+    Reader(
+        "gradients", "weights", "seconds", WEIGHTS + "read_gradients", GRADIENTS, None, KNOWN, "", "estimate_gradients"
+    ),
+    Reader("released", "weights", "nothing", WEIGHTS + "take_draws", WEIGHT_DRAWS, quick="average_draws"),
+    Reader("direction", "weights", "seconds", WEIGHTS + "read_direction", CHOICE, _chose("direction"), ("likelihood",)),
+    Reader("components", "weights", "seconds", PARTS + "component_draws", ONE_SCALE, _predicts_nothing),
+    Reader("components", "weights", "seconds", PARTS + "direction_components", CHOICE, _chose("direction")),
+    Reader("choice", "states", "a second", "choices:coin_posterior", CHOICE, _chose("categorical"), ("prior",)),
+    Reader("laws", "weights", "seconds to minutes", "own_choices:draw_law_weights", CHOICE, _chose("own"), OF_LAWS),
+)
+"""Every reader; of those that read the same the one that is taken by itself stands first."""
+
+
+def readers_of(evidence: Evidence) -> tuple[Reader, ...]:
+    """Readers of some evidence, the one that is taken by itself first.
+
+    Args:
+        evidence: a release, figures by others, or several of them.
+
+    Raises:
+        InputError: something else.
+    """
+    if not isinstance(evidence, Document):
+        evidence_of(evidence)
+    able = tuple(reader for reader in READERS if reader.reads(evidence))
+    require(bool(able), "nothing reads this release: its kind has no reader")
+    return able
+
+
+def is_read_by(name: str, evidence: Evidence) -> bool:
+    """Whether some evidence has a reader of this name."""
+    return any(reader.name == name for reader in readers_of(evidence))
+
+
+def quick_estimate(release: Release) -> Floats:
+    """Posterior means of the weights of a regression at once, without a draw.
+
+    Args:
+        release: of noisy moments, of draws of weights, or of gradients: where these have no curvature, or groups so
+            that weights are many, the released weights themselves.
+
+    Returns:
+        Shape (size,), in the design's coordinates.
+
+    Raises:
+        InputError: a release of something else.
+    """
+    reader = readers_of(release)[0]
+    require(bool(reader.quick), "this release is not of a regression: it holds no moments, draws or gradients of one")
+    return np.asarray(_load(f"{reader.home.partition(':')[0]}:{reader.quick}")(release))
+
+
+def what_it_gives(evidence: Evidence) -> Gives:
+    """What some evidence answers with, whoever reads it by itself."""
+    return readers_of(evidence)[0].gives
+
+
+def read(evidence: Evidence, *, method: str = "auto", draws: int = 1000, rng: Seed = None, **options: Any) -> Any:
+    """Read what was released, whatever it is: draws that count the sampling error and the privacy noise.
+
+    Args:
+        evidence: a release of any kind, figures by others (`measured`), or what `combine` made of several.
+        method: "auto" takes what the release is read by; others, where there are some, are those of `noise_aware` over
+            a network, "parameters" of a family, "exact" of the moments of a regression, "components" of a direction.
+        draws: number of joint draws; of a choice by a score of one's own made-up data sets of each law. Released draws
+            of weights are returned as they are.
+        rng: seed or generator; nothing here is private. The same seed gives the same draws.
+        options: by the method. Over a network `prior`, `trust_network` and `progress`, as of `noise_aware`; of the
+            probabilities of one variable's states `prior`. Of gradients of two classes `covariates`, the features' law,
+            where the release has no curvature, and `public`, labelled `PublicRecords`; of a direction `likelihood`. Of
+            a choice by a score of one's own `score`, the same `OwnFactor`, `make_up(law, records, rng)`, which makes
+            up records of a law, and `prior`, the laws' probabilities before the choice.
+
+    Returns:
+        A `Posterior`: over a network `PosteriorDraws`, over a design `WeightPosterior` or `ComponentPosterior`, of
+        parameters `FamilyPosterior`, of laws `LawWeights`.
+
+    Raises:
+        InputError: no evidence, a method or an option that it is not read by, no draws, or what the reader needs beside
+            the release and was not given. A network that was chosen has no posterior.
+        DiscreetError: chains that do not mix, or hardly anything that explains what was released.
+
+    Guarantee:
+        None spent: reads what was released, and what else is given, alone.
+
+    Source:
+        Williams and McSherry (NIPS 2010), equation 3: the noise is in the likelihood. The documentation's page on
+        reading has each method.
+
+    Example:
+        >>> import discreet as dc
+        >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
+        >>> noise = dc.external.StatedNoise("laplace", 2)
+        >>> figures = dc.measured([52, 48], coin, ["coin"], noise, guarantee=None, source="a friend")
+        >>> posterior = dc.read(figures, draws=400, rng=1)
+        >>> posterior.method, posterior.draws
+        ('pooled', 400)
+        >>> row = posterior.rows(level=0.9)[0]
+        >>> row["state"], row["lower"] < row["mean"] < row["upper"]
+        ('heads', True)
+    """
+    able = readers_of(evidence)
+    reader = next((one for one in able if method in ("auto", one.name)), None)
+    if reader is None:
+        names = ", ".join(one.name for one in able)
+        raise InputError(f"method {shown(method)} cannot read this evidence; there is: {names}")
+    require(draws > 0, f"a posterior needs at least one draw, got {draws}")
+    return reader.read(evidence, draws=draws, rng=rng, **options)
