@@ -14,7 +14,7 @@ from experiments.chowdhury_ratios import COMPARED, PEER, common, ratios
 from experiments.pages import Estimate, estimate
 from experiments.shipped import SHIPPED
 
-from discreet.theory.adversary import least_misses, moved_belief
+from discreet.queries.explain import least_misses, moved_belief
 
 from .figures import ROOT, WORDS, Cell, Figure, OfCode, OfCommand, OfExperiment
 
@@ -238,7 +238,7 @@ FIGURES: Sequence[Figure] = (
     Figure(
         HOW,
         "At 1 it finds {} % of them at 1 % false alarms, and at 3 it finds {} %",
-        OfCode("python -m pytest tests/test_adversary.py", "a formula, `discreet.theory.adversary`", found_by_attacks),
+        OfCode("python -m pytest tests/test_adversary.py", "a formula, `discreet.queries.explain`", found_by_attacks),
     ),
     Figure(
         HOW,
@@ -273,9 +273,7 @@ FIGURES: Sequence[Figure] = (
     Figure(
         WHICH,
         BELIEFS,
-        OfCode(
-            "python -m pytest tests/pages/test_guide_pictures.py", "a formula, `discreet.theory.adversary`", beliefs
-        ),
+        OfCode("python -m pytest tests/pages/test_guide_pictures.py", "a formula, `discreet.queries.explain`", beliefs),
         about="the table of beliefs",
     ),
     Figure(

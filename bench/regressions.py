@@ -30,7 +30,7 @@ from experiments.networks import theta_of
 
 import discreet as dc
 from discreet.inference.sampling import sample_codes
-from discreet.queries.logit_fits import logit_fits
+from discreet.queries.regress import logit_fits
 
 Floats = npt.NDArray[np.float64]
 Data = Mapping[str, npt.NDArray[np.generic]]

@@ -5,7 +5,7 @@ LB = sqrt(eta - 1) delta_min phi_min^(eta - 2), UB = 2 eta d^kappa delta_max. Ne
 was proved for one instance; errors can cancel), and UB is far above 2, the largest L1 distance there is, so that mu is
 L1 divided by a large number, and *falls* when the worst cell of a release gets worse.
 
-The replacement is the delta method (`discreet.theory.query_error`), exact to first order: here the root mean square
+The replacement is the delta method (`discreet.queries.row_shares`), exact to first order: here the root mean square
 error of the same queries under D-Ind's noise, predicted from exact counts, beside the measured one. It is about the
 noise alone, so that errors are taken against the answers of the exact counts. Noise is cut where a count would be
 negative; the mean and variance of what is left are in closed form.

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from scipy.special import betaln, logsumexp
 
 import discreet as dc
+from discreet.posterior.particles import log_beta_mass
 from discreet.theory.likelihood_sensitivity import log_range, record_loss
-from discreet.theory.truncated import log_beta_mass
 from experiments.paper_lipschitz import attribute_loss
 
 from .trimmed_laws import ExponentialRate, LaplaceRate, NormalPrecision, NormalPrecisionMatrix, TrimmedGamma
@@ -278,7 +278,7 @@ def beta_renyi(a: float, records: int, order: float) -> float:
 
     Args:
         a: both concentrations of the prior.
-        records: n; `discreet.theory.renyi.dirichlet_renyi` has the supremum over all n.
+        records: n; `discreet.mechanisms.posterior_sampler.dirichlet_renyi` has the supremum over all n.
         order: above 1 and below 1 + a, where it is finite.
 
     Returns:

@@ -14,9 +14,9 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
+from discreet.queries.explain import divergence_limits
+from discreet.queries.row_shares import row_effects
 from discreet.theory.contrasts import family_tables
-from discreet.theory.divergence import divergence_limits
-from discreet.theory.query_error import row_effects
 from discreet.util.arrays import Floats
 
 MOST_CELLS = 2**12

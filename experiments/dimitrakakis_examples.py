@@ -20,8 +20,8 @@ from scipy.optimize import brentq
 from scipy.special import betaln, gammaln
 
 import discreet as dc
-from discreet.theory.renyi import delta_of, dirichlet_renyi
-from discreet.theory.truncated import log_beta_mass
+from discreet.mechanisms.posterior_sampler import delta_of, dirichlet_renyi
+from discreet.posterior.particles import log_beta_mass
 from experiments.paper_distance import historical_theorem_8_2
 
 from . import conjugate_constants as conjugate

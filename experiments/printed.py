@@ -20,8 +20,8 @@ from scipy.stats import binom
 
 import discreet as dc
 from discreet.mechanisms.noise import Noise
+from discreet.posterior.particles import log_beta_mass
 from discreet.releases.kinds.candidate_choice import Choice, Selection
-from discreet.theory.truncated import log_beta_mass
 
 __all__ = [
     "COIN",

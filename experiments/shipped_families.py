@@ -1,7 +1,7 @@
 """What the package charges for the families of Dimitrakakis et al. (JMLR 2017), Section 5, beside the exact constants.
 
 `dc.sampled` draws a parameter from a public grid, and a number counts as its bin; what it charges is a property of that
-public table (`discreet.theory.score_width`). Under a family a bin is as likely as the mean of the densities in it, so
+public table (`discreet.mechanisms.scored`). Under a family a bin is as likely as the mean of the densities in it, so
 that a bin's likelihood ratio is one of a number in it, or between two of them: the loss is never above that of real
 numbers, and below it by no more than a bin's width allows. The law is the family's within the variable's bounds; where
 a record is replaced or moved, that changes nothing, as both records have the same normaliser.
@@ -23,9 +23,9 @@ import numpy.typing as npt
 from scipy import stats
 
 import discreet as dc
+from discreet.mechanisms.scored import metric_width, score_width
 from discreet.model.score_tables import SCORE_STEPS, ScoreTable
 from discreet.theory.likelihood_sensitivity import record_loss
-from discreet.theory.score_width import metric_width, score_width
 
 from .conjugate_constants import FAMILIES, FLOOR, MATRICES, UNIFORM, VECTORS, Rates
 from .trimmed_laws import BetaBinomial, ExponentialRate, LaplaceRate, NormalPrecision

@@ -17,9 +17,9 @@ import numpy.typing as npt
 from scipy.special import betainc, expit
 
 from discreet.errors import InputError
+from discreet.posterior.particles import truncated_beta
 from discreet.privacy.guarantee import Relation
 from discreet.theory.likelihood_sensitivity import log_range
-from discreet.theory.truncated import truncated_beta
 
 __all__ = [
     "BetaBinomial",

@@ -30,7 +30,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 from scipy.stats import chi2
 
 import discreet as dc
-from discreet.theory.truncated_normal import sampler_loss
+from discreet.mechanisms.truncated_posterior import sampler_loss
 
 from .harness import Experiment, Task, command
 from .pages import Check, Estimate, Illustration, Page, estimate, markdown

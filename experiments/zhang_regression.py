@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pandas as pd
 
 import discreet as dc
-from discreet.theory.truncated_normal import truncated_normal
+from discreet.mechanisms.truncated_posterior import truncated_normal
 
 Floats = npt.NDArray[np.float64]
 

@@ -13,15 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.theory.adversary import (
+from discreet.queries.explain import (
     best_distance,
+    divergence_limits,
+    expected_divergences,
     least_distinguishable,
     least_misses,
     moved_belief,
+    range_distance,
+    record_divergence,
     records_to_tell,
 )
 from discreet.theory.bounds import largest_error
-from discreet.theory.divergence import divergence_limits, expected_divergences, range_distance, record_divergence
 from folding import every
 from tiny import network_of
 

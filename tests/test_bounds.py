@@ -38,10 +38,9 @@ from scipy.stats import beta as beta_law
 from scipy.stats import binom
 
 import discreet as dc
-from discreet.theory import divergence
-from discreet.theory.adversary import least_distinguishable
+from discreet.queries import explain as divergence
+from discreet.queries.explain import least_distinguishable, range_distance, range_divergence
 from discreet.theory.bounds import largest_integer_noise, plan_draws, response_error
-from discreet.theory.divergence import range_distance, range_divergence
 from discreet.theory.number_losses import Squared
 from folding import every
 from networks import asia

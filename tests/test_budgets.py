@@ -6,19 +6,24 @@ How many ways lead through a function is held by ruff (`C901` in pyproject.toml)
 from __future__ import annotations
 
 import ast
-import statistics
+import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import discreet
+import test_api
+import test_switches
+from makefile import ROOT as PROJECT
 
 ROOT = Path(discreet.__file__).parent
 SOURCES = {str(path.relative_to(ROOT)): path.read_text() for path in sorted(ROOT.rglob("*.py"))}
-CODE, MODULE, MEDIAN, FUNCTION, ARGUMENTS = 40_000, 500, 220, 50, 7
+CODE, FRAGMENTS, FUNCTION, ARGUMENTS = 40_000, 30, 50, 7
 """Lines of code of the package, without docstrings, comments and empty lines: who explains less must not gain by it.
-Lines of its largest and of its median file; lines of code of a function, and its arguments."""
+Files that one other file alone imports; lines of code of a function, and its arguments. A file has no most lines: that
+makes fragments. The last decision on limits states all of them."""
 MANY = {
     "estimators/private_scores.py: release_score",
     "queries/decide.py: decide",
@@ -74,11 +79,41 @@ def arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return len(names) - (names[:1] in (["self"], ["cls"]))
 
 
-def test_files_are_small() -> None:
-    sizes = {file: text.count("\n") for file, text in SOURCES.items()}
-    assert {file: size for file, size in sizes.items() if size > MODULE} == {}
-    assert statistics.median(sizes.values()) <= MEDIAN
+def importers() -> dict[str, set[str]]:
+    """Files that import each file; of public names and commands, which are lists, the list is not counted."""
+    found: dict[str, set[str]] = {file.removesuffix(".py"): set() for file in SOURCES}
+    texts = SOURCES | {str(path.relative_to(ROOT)): path.read_text() for path in ROOT.rglob("*.pyi")}
+    for file, text in texts.items():
+        for name in re.findall(r"discreet\.([\w.]+)|^from \.([\w.]+) import", text, re.MULTILINE):
+            path = (name[0] or name[1]).replace(".", "/")
+            known = path if path in found else path.rpartition("/")[0]
+            if known in found and known != file.rpartition(".")[0]:
+                found[known].add("a list" if file.endswith(".pyi") or file in ("cli/cli.py", "fluent.py") else file)
+    return found
+
+
+def test_the_package_is_small() -> None:
     assert sum(lines_of_code(text) for text in SOURCES.values()) <= CODE
+
+
+def test_few_files_are_there_for_one_other() -> None:
+    alone = sorted(file for file, others in importers().items() if len(others) == 1 and "a list" not in others)
+    assert len(alone) <= FRAGMENTS, alone
+
+
+def test_limits_are_those_of_the_last_decision_on_them() -> None:
+    records = sorted((PROJECT / "docs/decisions").glob("*-limits-*.md"))
+    stated = dict(re.findall(r"^\| ([a-z][^|]*?) \| ([\d,]+) \|$", records[-1].read_text(), re.MULTILINE))
+    ways = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]["mccabe"]["max-complexity"]
+    assert {name: int(number.replace(",", "")) for name, number in stated.items()} == {
+        "lines of code of the package": CODE,
+        "ways through a function (ruff, `C901`)": ways,
+        "lines of code of a function": FUNCTION,
+        "arguments of a function": ARGUMENTS,
+        "files that one other file alone imports": FRAGMENTS,
+        "switches on kinds outside their rooms": test_switches.MOST_SWITCHES,
+        "public names at the top": test_api.MOST_NAMES,
+    }
 
 
 def test_functions_are_short() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from discreet.posterior import completed_sets
-from discreet.posterior.completed_sets import complete_set
+from discreet.posterior import law_parts as completed_sets
+from discreet.posterior.law_parts import complete_set
 from folding import every
 
 

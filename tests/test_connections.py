@@ -9,7 +9,7 @@ from typing import Any
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from discreet.server.connections import HEAD_BYTES, HEAD_LINES, MOST_AHEAD, Connection
+from discreet.server.application import HEAD_BYTES, HEAD_LINES, MOST_AHEAD, Connection
 from folding import every
 
 ENOUGH = 10.0

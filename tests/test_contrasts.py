@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.errors import InputError
-from discreet.model.schema import Scope
-from discreet.theory.contrast_sensitivity import (
+from discreet.mechanisms.fourier import (
     CoefficientSensitivity,
     _group_parts,
     _list_cases,
     _Part,
     contrast_sensitivity,
 )
+from discreet.model.schema import Scope
 from discreet.theory.contrasts import coefficients, family_tables, stealth_shift
 from folding import every
 from networks import asia, network_path

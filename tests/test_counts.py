@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import discreet as dc
 from discreet.queries.synthetic import sample_codes
 from discreet.records import counts as counts_module
-from discreet.records import grouped as grouped_module
 from discreet.releases.policy import RecordsPolicy
 from networks import asia, theta_of
 from sources import AB, CANARY, PEER_WARNINGS, alone, column, refusal, same_counts, slow_counts, slow_joint
@@ -172,7 +171,7 @@ def test_a_family_larger_than_the_limit_is_refused_before_a_record_is_read(monke
     records = read(dc.tools.simulate_records(theta, 10, rng=np.random.default_rng(0)), theta.network)
     largest = max(math.prod(theta.network.shape(node)) for node in theta.network.nodes)
     dc.count(records, theta.network, cell_limit=largest)
-    monkeypatch.setattr(grouped_module, "arrow", forbidden)
+    monkeypatch.setattr(counts_module, "arrow", forbidden)
     monkeypatch.setattr(counts_module, "local_tables", forbidden)
     message = refusal(lambda: dc.count(records, theta.network, cell_limit=largest - 1, progress=forbidden))
     assert "cells" in message
@@ -196,8 +195,8 @@ def test_identifiers_in_place_of_states_are_refused_without_being_listed(monkeyp
         fetched.append(rows.num_rows)
         return rows
 
-    fetch = grouped_module.arrow
-    monkeypatch.setattr(grouped_module, "arrow", watched)
+    fetch = counts_module.arrow
+    monkeypatch.setattr(counts_module, "arrow", watched)
     message = refusal(lambda: dc.count(by_engine(read(table, network)), network), "x")
     assert "'y'" not in message
     assert fetched

@@ -18,7 +18,7 @@ import shell
 from design_cases import numeric
 from discreet.records import dialects, grouped
 from discreet.records import rows as reading
-from discreet.records.grouped import together
+from discreet.records.counts import together
 from discreet.records.records import Records, check_units
 from discreet.records.sources import arrow
 from discreet.releases.policy import RecordsPolicy

@@ -20,8 +20,7 @@ from discreet.model.query_grammar import Probability, parse_query
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.queries import explain as explaining
-from discreet.queries.row_shares import Dependence, dependence
-from discreet.theory.query_error import row_effects
+from discreet.queries.row_shares import Dependence, dependence, row_effects
 from folding import every
 from oracle import conditional, random_draws, small, with_draws
 from releases import simulated_counts

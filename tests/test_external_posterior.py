@@ -12,9 +12,9 @@ from scipy.special import gammaln
 import discreet as dc
 from discreet.noise.noise_laws import Gaussian, Laplace
 from discreet.posterior.evidence import measurements
+from discreet.posterior.pooled.latent_counts import unmeasured_rows
 from discreet.posterior.pooled.least_squares import Margins, pooled_margins
 from discreet.posterior.pooled.raking import rake_part
-from discreet.posterior.pooled.spreading import unmeasured_rows
 from discreet.posterior.pooled.weighted import list_determined
 from discreet.releases.measurement import Measurement
 from folding import every

@@ -14,12 +14,12 @@ from scipy.special import log_softmax
 
 import discreet as dc
 from discreet.mechanisms.noise import Noise, scale_for
+from discreet.mechanisms.scored import metric_width
 from discreet.model.score_tables import SCORE_STEPS
 from discreet.releases.kinds.noisy_counts import TableNoise
 from discreet.releases.kinds.scored_choice import ScoredNoise
-from discreet.theory.score_width import metric_width
 from discreet.verify import tiny_data
-from discreet.verify.changed_readings import changed_readings
+from discreet.verify.audit import changed_readings
 from folding import every
 from tiny import network_of
 

@@ -13,7 +13,7 @@ from discreet.queries import column_moments
 from discreet.queries import regress as module
 from discreet.queries.bin_laws import BinLaw
 from discreet.queries.documents import read_regression, regression_document
-from discreet.queries.logit_fits import logit_fits
+from discreet.queries.regress import logit_fits
 from oracle import full_joint, random_draws, small, stacked
 
 NETWORK = small(("a", 3, ()), ("b", 2, ("a",)), ("c", 2, ("b",)), ("d", 2, ("a", "c")), ("e", 2, ("d",)))

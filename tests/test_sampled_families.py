@@ -16,9 +16,9 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import discreet as dc
+from discreet.mechanisms.scored import metric_width, score_width
 from discreet.model.families import FAMILIES
 from discreet.model.score_tables import SCORE_STEPS
-from discreet.theory.score_width import metric_width, score_width
 from enumeration import Scripted
 from folding import every
 from shell import Shell

@@ -14,9 +14,9 @@ from scipy.special import logsumexp
 
 import discreet as dc
 from discreet.mechanisms.noise import ExactNoise, SimulatedNoise
+from discreet.mechanisms.scored import score_width
 from discreet.model.score_tables import SCORE_STEPS, likelihood_table, record_types
 from discreet.releases.kinds.scored_choice import ScoredNoise
-from discreet.theory.score_width import score_width
 from enumeration import Scripted
 from folding import every
 from goodness import fit

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from discreet.server.connections import ADDRESS_BYTES, Connection
+from discreet.server.application import ADDRESS_BYTES, Connection
 from folding import every
 from served_kinds import plain
 from serving import Served, served
 
 ASKED = "/releases/r/query?q=P(c)"
 HURRY = """
-import discreet.server.connections as connections
+import discreet.server.application as connections
 connections.HEAD_SECONDS = connections.TAKE_SECONDS = 0.5
 connections.MOST_CONNECTIONS = 100
 import sys; from discreet.cli.start import main; sys.exit(main())

@@ -13,9 +13,8 @@ import pytest
 from experiments.paper_lipschitz import assumption_one, lipschitz_constants
 
 import discreet as dc
-from discreet.model.score_tables import SCORE_STEPS
-from discreet.model.smooth_scores import smooth_score
-from discreet.theory.score_width import metric_width
+from discreet.mechanisms.scored import metric_width
+from discreet.model.score_tables import SCORE_STEPS, smooth_score
 from folding import every
 from tiny import counts_of, network_of
 

@@ -1,4 +1,4 @@
-"""`discreet.theory.truncated_normal`: laws against integrals and rejection, tries far outside, a draw's price."""
+"""A truncated normal law: against integrals and rejection, tries far outside, a draw's price."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from scipy import integrate, stats
 
 import discreet as dc
-from discreet.theory import truncated_normal as module
-from discreet.theory.truncated_normal import sampler_loss, truncated_normal
+from discreet.mechanisms import truncated_posterior as module
+from discreet.mechanisms.truncated_posterior import sampler_loss, truncated_normal
 from folding import every
 
 Floats = npt.NDArray[np.float64]

@@ -15,8 +15,7 @@ from discreet.inference import elimination
 from discreet.inference.query_plans import requisite
 from discreet.model.query_grammar import Query
 from discreet.queries import query as module
-from discreet.queries.noise_share import noise_share
-from discreet.queries.query import Explanation, Probability, answer_many
+from discreet.queries.query import Explanation, Probability, answer_many, noise_share
 from folding import every
 from networks import asia
 from oracle import conditional, event, most_probable, random_draws, with_draws

@@ -8,7 +8,7 @@ import pytest
 import discreet as dc
 from discreet.inference import elimination
 from discreet.queries import given
-from discreet.queries.noise_share import noise_share
+from discreet.queries.query import noise_share
 
 VARIABLES = tuple(dc.Variable(name, ("low", "middle", "high")) for name in "abcdef")
 NETWORK = dc.Network(VARIABLES, {"a": (), "b": ("a",), "c": ("a",), "d": ("b", "c"), "e": ("b", "d"), "f": ("d", "e")})

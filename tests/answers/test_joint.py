@@ -18,7 +18,7 @@ from scipy.special import gammaln
 import discreet as dc
 from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.posterior.exact import chains as module
-from discreet.posterior.exact import sums
+from discreet.posterior.exact import chains as sums
 from discreet.posterior.exact.chains import draw_jointly
 from discreet.releases.measurement import Measurement
 from folding import every

@@ -37,10 +37,10 @@ from discreet.posterior.design.logistic import (
     LabelledPoints,
     LogisticDraws,
     NoisyGradients,
+    draw_by_slices,
     gradient_evidence,
     logistic_draws,
 )
-from discreet.posterior.design.slices import draw_by_slices
 
 Floats = npt.NDArray[np.float64]
 

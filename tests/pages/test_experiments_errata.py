@@ -37,8 +37,8 @@ from scipy.special import betainc, betaincinv, betaln, logsumexp
 from scipy.stats import binom
 
 import discreet as dc
-from discreet.theory.adversary import least_distinguishable
-from discreet.theory.contrast_sensitivity import contrast_sensitivity
+from discreet.mechanisms.fourier import contrast_sensitivity
+from discreet.queries.explain import least_distinguishable
 from discreet.theory.contrasts import coefficients
 from discreet.theory.likelihood_sensitivity import log_range
 from folding import every

@@ -1,4 +1,7 @@
-"""Commands that ask a release, and cost nothing."""
+"""Commands that ask a release, and cost nothing.
+
+What `query` prints of numbers that have names: coefficients of a regression, parameters of a family.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,6 @@ from discreet.cli.arguments import (
     check_draws,
     network_over,
 )
-from discreet.cli.coefficients import show_numbers, show_parameters, show_states
 from discreet.cli.figures import external_lines
 from discreet.cli.outlet import Format, Outlet, Output
 from discreet.cli.posteriors import (
@@ -46,6 +48,31 @@ from discreet.util.lazy_imports import import_late
 
 if TYPE_CHECKING:
     from discreet.posterior.design.laws import Law
+
+
+def show_numbers(posterior: dc.results.Posterior, level: float, outlet: Outlet) -> None:
+    """Means and intervals, in JSON under the plural of what they are."""
+    told = {"method": posterior.method, "level": level, f"{posterior.noun}s": posterior.rows(level=level)}
+    outlet.show(told, posterior.summary(level=level, width=outlet.width), posterior.tidy(level=level))
+
+
+def show_parameters(evidence: Evidence, more: bool, level: float, how: Drawing, outlet: Outlet) -> None:
+    """The parameters of a family; refused where more was asked than it can answer."""
+    if more:
+        raise InputError(
+            "without queries a family's release answers with its parameters, under its own prior: leave out the prior "
+            "and other options of networks, or name queries"
+        )
+    show_numbers(dc.read(evidence, method="parameters", draws=how.number, rng=how.rng()), level, outlet)
+
+
+def show_states(posterior: dc.results.PosteriorDraws, answers: dc.results.Answers, outlet: Outlet) -> None:
+    """The probabilities of a choice by a categorical factor: of its one variable, whose states are whole numbers."""
+    told = {"method": posterior.method, "answers": [documents.answer_document(part) for part in answers]}
+    text = "\n".join([answers.summary(width=outlet.width), "", f"posterior: {posterior.method}"])
+    outlet.show(told, text, answers.tidy())
+
+
 documents = import_late("discreet.queries.documents")
 
 ROUGH_DRAWS, ROUGH_WORDS = 100, "ends of intervals are rough; ask for more (--draws)"

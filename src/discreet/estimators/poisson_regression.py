@@ -76,8 +76,8 @@ class PrivatePoissonRegression(RegressorMixin, Regression):  # type: ignore[misc
     Source:
         Chaudhuri, Monteleoni and Sarwate (2011), with the Poisson loss made straight beyond the counts' bound, and
         Kulkarni et al. (ICML 2021) for a noise-aware posterior of such regressions, as `objective_perturbation` and
-        `discreet.posterior.design.curvature` have it. Its intervals take counts to vary as a Poisson law does: where
-        they vary more, intervals are too short.
+        `discreet.posterior.design.weight_posterior` have it. Its intervals take counts to vary as a Poisson law does:
+        where they vary more, intervals are too short.
 
     Example:
         >>> import numpy as np

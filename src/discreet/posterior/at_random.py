@@ -16,7 +16,7 @@ and then `theta` to what it makes of complete records. The truth is a fixed poin
 product of functions of what was seen in each family; that a gap depends on what no family holds with it, or on the
 value that is missing, is not identified, and the answer is off by as much.
 
-What tables hold beside the families is completed set by set, each by its own EM (`completed_sets.py`). Of complete
+What tables hold beside the families is completed set by set, each by its own EM (`law_parts.py`). Of complete
 rows, the laws of parents that come with them, and complete sets one joint law is fitted, as of what was seen.
 
 Source: Rubin (1976), missing at random; Dempster, Laird and Rubin (1977), EM; Csiszár and Tusnády (1984), rounds of two

@@ -1,6 +1,15 @@
 """Questions and answers: what a posterior says to a query, and an interval for every number.
 
 The text of a query, and what may be asked, are in `model/query_grammar.py`.
+
+How much of an interval is there because of the privacy noise, and how well draws tell it.
+
+Answers to questions about numbers, with intervals that count what bins hide.
+
+An interval for a mean counts three things: the sampling error and the privacy noise, which the posterior's draws have,
+and that nobody knows where in its bin a number is. Under each draw the laws inside the bins allow an interval of means;
+what is reported goes from a low quantile of their lower ends to a high one of their upper ends, and so holds whatever
+the law is. It is as wide as a typical bin. The interval under the law that is taken is told beside it.
 """
 
 from __future__ import annotations
@@ -27,10 +36,116 @@ from discreet.queries.bin_laws import BinLaw, Inside, check_inside
 from discreet.queries.counted_draws import keep_possible, possible_draws, resample
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.given import Given, PosteriorGiven, both_given
-from discreet.queries.noise_share import noise_share
-from discreet.queries.number_answers import number_draws, number_row
 from discreet.util.arrays import Floats
 from discreet.util.progress import under_way
+
+
+def number_draws(asked: NumberQuery, law: BinLaw) -> tuple[Floats, Floats, Floats]:
+    """What is asked, draw by draw.
+
+    Args:
+        asked: the question.
+        law: of the numbers in the bins.
+
+    Returns:
+        Under the law, and the smallest and the largest value that any law inside the bins allows; shape `(draws,)`.
+    """
+    at = 0.0 if asked.at is None else asked.at
+    match asked.asked:
+        case "mean":
+            return law.mean(), *law.mean_ends()
+        case "quantile":
+            return law.quantile(at), *law.quantile_ends(at)
+        case ">" | ">=":
+            return law.above(at, itself=asked.asked == ">=")
+        case "<" | "<=":
+            found, low, high = law.above(at, itself=asked.asked == "<")
+            return 1 - found, 1 - high, 1 - low
+        case _:
+            raise AssertionError(asked.asked)
+
+
+def number_row(asked: NumberQuery, law: BinLaw, level: float, weights: Floats, *, alike: bool) -> AnswerRow:
+    """The row of an answer.
+
+    Args:
+        asked: the question.
+        law: of the numbers in the bins, for the draws that count.
+        level: of the intervals.
+        weights: of the draws, which sum to 1.
+        alike: whether they are all the same.
+
+    Returns:
+        What is asked, its mean, and both intervals.
+    """
+    found, low, high = number_draws(asked, law)
+    picked = slice(None) if alike else resample(weights)
+    own, lowest, highest = (part[picked] for part in (found, low, high))
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    if asked.kind in ("marginal", "conditional"):
+        within, (first, _), (_, last) = (credible_interval(part, level) for part in (own, lowest, highest))
+    else:
+        within, (first, _), (_, last) = (tuple(np.quantile(part, tails)) for part in (own, lowest, highest))
+    at = "" if asked.at is None else f" {asked.at:.15g}"
+    return {
+        "state": {asked.variable: f"{asked.asked}{at}"},
+        "mean": float(found @ weights),
+        "lower": float(min(first, within[0])),
+        "upper": float(max(last, within[1])),
+        "law_lower": float(within[0]),
+        "law_upper": float(within[1]),
+    }
+
+
+ROUNDING_DEVIATION = 1e-12
+"""Standard deviation of a probability that is taken for a rounding error."""
+
+
+def noise_share(draws: Floats, twins: Floats, effective: float | None = None) -> tuple[Floats, Floats]:
+    """The part of a posterior's variance that is there because the counts are not known, but behind privacy noise.
+
+    For a number q of the probabilities theta, `Var(E[q(theta) | counts]) / Var(q(theta))`. A twin is a second draw
+    with the same counts, so the covariance of the two is the variance of the conditional mean.
+
+    Args:
+        draws: q under every draw, shape `(..., draws)`.
+        twins: q under the twin of every draw, of the same shape; draws in which either is NaN are left out.
+        effective: independent draws that all draws are worth; None: they are independent.
+
+    Returns:
+        (the part, between 0 and 1; its standard error), shape `(...)` each: both 0 where q does not vary, NaN where
+        fewer than two draws are left. The error is about `(1 - part^2) / sqrt(draws)` where q is normal.
+
+    Source:
+        The intraclass correlation of pairs, Fisher (1925), *Statistical Methods for Research Workers*, chapter VII:
+        mean and variance are pooled over draws and twins. The error is by the delta method: with x and y a draw and its
+        twin less the mean, v the variance and r the part, each pair moves the estimate by
+        `(x y - r (x^2 + y^2) / 2) / v`, over the number of pairs.
+
+    Example:
+        >>> draws = np.array([0.1, 0.2, 0.3, 0.4])
+        >>> float(noise_share(draws, draws)[0]), float(noise_share(draws, draws[::-1])[0])
+        (1.0, 0.0)
+    """
+    known = ~np.isnan(draws + twins).reshape(-1, draws.shape[-1]).any(axis=0)
+    if known.sum() < 2:
+        unknown = np.full(draws.shape[:-1], np.nan)
+        return unknown, unknown
+    one, other = (draws, twins) if known.all() else (draws[..., known], twins[..., known])
+    middle = ((one.mean(axis=-1) + other.mean(axis=-1)) / 2)[..., None]
+    one, other = one - middle, other - middle
+    products, squares = one * other, (one**2 + other**2) / 2
+    variance = np.asarray(squares.mean(axis=-1))
+    share = _divide_by_variance(products.mean(axis=-1), variance)
+    moved = (products - share[..., None] * squares).std(axis=-1)
+    independent = one.shape[-1] * min(1.0, (effective or draws.shape[-1]) / draws.shape[-1])
+    return np.asarray(np.clip(share, 0.0, 1.0)), _divide_by_variance(moved, variance) / np.sqrt(independent)
+
+
+def _divide_by_variance(number: Floats, variance: Floats) -> Floats:
+    """The number over the variance, 0 where nothing varies."""
+    return np.asarray(np.divide(number, variance, out=np.zeros(variance.shape), where=variance > ROUNDING_DEVIATION**2))
+
 
 Assume = Literal["network", "robust", "nothing"]
 """What is believed of variables that no table holds together."""

@@ -14,13 +14,16 @@ What is assumed, and only spot-checked: that rows are independent of each other 
 tried; that all randomness comes from the source (every draw is run twice, which finds most that does not); and that a
 draw which is honest under the scripts is so under all others: scripts are finitely many, answers are not. Code that
 waits for one rare answer passes. The audit finds mistakes; it is no defence against whoever writes for the audit.
+
+Pairs of data sets under a metric: one reading is in another bin, so many units away at least.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -35,6 +38,7 @@ from discreet.mechanisms.noise import ExactNoise
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
+from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Guarantee, Relation, for_each
 from discreet.records.counts import Counts
 from discreet.records.rows import read_rows
@@ -53,7 +57,6 @@ from discreet.releases.kinds.two_stages import Stages
 from discreet.releases.kinds.weight_draws import Truncation, WeightDraws
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.progress import under_way
-from discreet.verify.changed_readings import changed_readings
 from discreet.verify.densities import objective_loss, truncation_loss
 from discreet.verify.losses import loss, refuse_leaks
 from discreet.verify.script import NOISE_SCRIPTS, Answers, Leak, Log, logged, numbers
@@ -73,6 +76,73 @@ from discreet.verify.tiny_data import (
     statistic_from,
     units_of,
 )
+
+Data = tuple[tuple[Any, ...], ...]
+
+MOST_PAIRED_BINS = 12
+"""Of a variable of more bins not all pairs are looked at: from so many the farthest that some units reach."""
+REACHED_UNITS = (1, 2, 5, 10, 10**9)
+"""Numbers of units within which the farthest bin is looked for; the last reaches the first and the last bin."""
+
+
+def changed_readings(over: Network | Design, amount: Fraction, rests: Iterable[Data]) -> dict[tuple[Data, Data], int]:
+    """Data sets that differ in one reading of one record, which is in another bin.
+
+    The reading moves from the end of one bin to the start of the other, the least that brings it there. Bins that touch
+    are not enough: a unit may span several, and then does more.
+
+    Args:
+        over: a network with a numeric variable.
+        amount: of the unit, in the variable's own.
+        rests: the records that both data sets share.
+
+    Returns:
+        By pair of data sets the units, rounded up.
+
+    Raises:
+        InputError: a design, or no numeric variable with two bins or more.
+
+    Example:
+        >>> age = Variable.binned("age", (0, 30), 3)  # bins of ten years
+        >>> changed_readings(Network((age,), {"age": ()}), Fraction(5), [()])
+        {(((0,),), ((1,),)): 1, (((0,),), ((2,),)): 3, (((1,),), ((2,),)): 1}
+    """
+    variables = () if isinstance(over, Design) else over.variables
+    moves = [
+        ((*record[:place], one, *record[place + 1 :]), (*record[:place], other, *record[place + 1 :]), units)
+        for record in ([0 for _ in variables], [variable.size - 1 for variable in variables])
+        for place, variable in enumerate(variables)
+        if variable.bounds is not None
+        for one, other, units in _list_moves(variable, amount)
+    ]
+    if not moves:
+        raise InputError(
+            "an audit under a metric moves readings: it needs a network with a numeric variable and its bins"
+        )
+    return {((*rest, one), (*rest, other)): units for rest in rests for one, other, units in moves}
+
+
+def _list_moves(variable: Variable, amount: Fraction) -> Iterator[tuple[int, int, int]]:
+    """List pairs of bins, and the least units from a reading in the one to a reading in the other."""
+    assert variable.bounds is not None
+    cuts = [float(variable.bounds[0]), *variable.bins]
+    ends = [Fraction(float(np.nextafter(cut, -math.inf))) for cut in cuts[1:]]
+    starts = [Fraction(cut) for cut in cuts]
+
+    def units(one: int, other: int) -> int:
+        return math.ceil((starts[other] - ends[one]) / amount)
+
+    last = len(cuts) - 1
+    if last < MOST_PAIRED_BINS:
+        yield from ((one, other, units(one, other)) for other in range(last + 1) for one in range(other))
+        return
+    for place in range(MOST_PAIRED_BINS):
+        at = place * last // (MOST_PAIRED_BINS - 1)
+        for most in REACHED_UNITS:
+            above = max((bin for bin in range(at + 1, last + 1) if units(at, bin) <= most), default=at)
+            below = min((bin for bin in range(at) if units(bin, at) <= most), default=at)
+            yield from ((one, other, units(one, other)) for one, other in ((at, above), (below, at)) if one < other)
+
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

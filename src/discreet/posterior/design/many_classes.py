@@ -2,7 +2,7 @@ r"""Posterior of a multinomial regression from a perturbed minimum and the noisy
 
 The curvature of K classes is a sum over pairs k < l of `(e_k - e_l)(e_k - e_l)' (x) G_kl`, where G_kl holds sums of
 products of the coordinates weighted by `p_k p_l`. Each is released with noise and drawn by itself (`noisy_gram`), and
-their sum is positive semidefinite whatever was drawn. The equations are those of `curvature.py`,
+their sum is positive semidefinite whatever was drawn. The equations are those of `weight_posterior.py`,
 
     H w + Lambda w = H theta + error,    error of covariance H + Cov(b),
 
@@ -110,7 +110,7 @@ class _PredictorLaw:
             share = rng.random(len(slopes))
             drawn = sum(self._draw_pair(pair, told, len(slopes), rng) for pair, told in self.sums)
             ratio = np.diag(self.curvature) / drawn
-        # The slopes at the released weights say how means change, which is right for these: see `curvature.py`.
+        # The slopes at the released weights say how means change, which is right for these: see `weight_posterior.py`.
         at = self.there[:, None]
         least = share * min(self.one, 1 / classes)
         middle = Classes(classes).bent(at, (middle.T - at) * ratio.T, least).T

@@ -1,4 +1,4 @@
-r"""The posterior of a network from noisy tables: records flow from the roots down, through rows with a learned prior.
+"""The posterior of a network from noisy tables: records flow from the roots down, through rows with a learned prior.
 
 Each joint draw of the posterior has latent counts: a number of records, their counts in every family, and all
 probabilities. In a draw, nodes are taken in topological order. The N records of a parent configuration are split by
@@ -9,8 +9,8 @@ that are held already kept, and with what the release tells beyond these margins
 the network's independence of the parents, which is learned from the same numbers.
 
 Of a family that was not measured whole, rows of the largest measured part are drawn, and the family's own rows around
-them (`spreading.py`), moved to the counts of the other parts that were measured; where nothing of it was measured they
-are draws of the prior. What is told far better than the rest, such as an exact margin by others beside noisy tables, is
+them, moved to the counts of the other parts that were measured; where nothing of it was measured they are draws of the
+prior. What is told far better than the rest, such as an exact margin by others beside noisy tables, is
 drawn by itself, and the rest is moved to it (`raking.py`).
 
 Evidence is used once. In the coordinates of interactions (`least_squares.py`) tables tell independent pieces, one for
@@ -34,7 +34,7 @@ prior they take the same model with three doubts:
   constraint.
 * *of what rows say together*: hundreds of rows with few records each have a prior for every one of them, and so, by the
   law of large numbers, one for the table's margins that nobody meant. The child's margin has a prior of its own
-  (Dirichlet(1/2)), and so has each parent's table with the child (`own_margins.py`). They are drawn from evidence on
+  (Dirichlet(1/2)), and so has each parent's table with the child (`latent_counts.py`). They are drawn from evidence on
   themselves; the rows' counts are then moved to them, as little as can be (`raking.py`), and the rows' probabilities to
   margins that are drawn from these counts alone (`moved_rows.py`).
 * *of the learned prior* (`shrinkage.py`): what it says is true of the average cell, and an interval is to hold the rare
@@ -42,6 +42,32 @@ prior they take the same model with three doubts:
 
 Source: Williams and McSherry (2010), eq. 3, for noise in the likelihood; Bernstein and Sheldon (2018) for counts as
 latent variables; cut distributions: Plummer (2015).
+
+Counts of a parent and the child, drawn from what is told of their own table alone, and given both of its margins.
+
+Rows of a family have a prior each. What hundreds of them say together of how the child depends on one parent nobody
+meant: a table of the two has one prior of its own, and its counts are drawn from the evidence on their interaction.
+Given both margins, with shares w and q of N records, the interaction is normal around that of independent counts with
+the covariance
+
+    (N + N^2 tau^2)  (diag(w) - w w')  x  (diag(q) - q q')
+
+in cells: N for records that fell independently of each other (the multivariate hypergeometric law), and tau for how far
+the two depend on each other: their mean-square contingency is about tau^2 for each coordinate. Each draw picks tau
+among a few by the likelihood of the evidence. Both factors have a basis of their own, in which all coordinates are
+independent of each other, of noise, too.
+
+Rows of a family that was not measured whole: spread around the rows of the part that was, or drawn from the prior.
+
+The part has the child and some of its parents. A row of it is the mean of the family's rows with the same states of
+these parents, weighted by their records; how they differ was not measured, and is left to the prior: Dirichlet around
+the part's row. Under the learned prior each row picks its concentration as the rows of the part do, with the weights of
+the components that they ended with. (A component that takes no notice of other rows would be around the uniform row;
+here it is around the part's, because rows that all went elsewhere would not have it for their mean.) The counts that
+rows then draw are moved to the counts of the part, as little as can be.
+
+Of a family of which nothing was measured, rows are draws of the prior that is given, or are spread like that around a
+row of their own that is drawn from Dirichlet(1/2), the prior of a child's margin.
 """
 
 from __future__ import annotations
@@ -52,6 +78,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.inference.interactions import contrast_matrices, positions, transformed
@@ -61,9 +88,10 @@ from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
+from discreet.noise.noise_laws import KNOWN_VARIANCE
 from discreet.posterior.evidence import check_total, measurements
-from discreet.posterior.pooled.cell_weights import COMPONENTS
-from discreet.posterior.pooled.family_laws import held_sets
+from discreet.posterior.pooled.cell_weights import BACK_OFF_CONCENTRATIONS, COMPONENTS, LEAST_MEAN, LONE_CONCENTRATIONS
+from discreet.posterior.pooled.family_laws import ParentLaws, held_sets
 from discreet.posterior.pooled.least_squares import (
     Margins,
     coordinates_of,
@@ -73,13 +101,166 @@ from discreet.posterior.pooled.least_squares import (
 )
 from discreet.posterior.pooled.measured import Measured, read_tables
 from discreet.posterior.pooled.moved_rows import MARGIN_CONCENTRATION, draw_moved_rows
-from discreet.posterior.pooled.own_margins import draw_pair_counts
-from discreet.posterior.pooled.parent_laws import ParentLaws
-from discreet.posterior.pooled.raking import Goal, goal, rake_part
-from discreet.posterior.pooled.shrinkage import Doubt, Rows, draw_rows
-from discreet.posterior.pooled.spreading import spread_rows, unmeasured_rows
+from discreet.posterior.pooled.raking import Goal, by_child, counts_of, goal, rake_counts, rake_part, rake_to
+from discreet.posterior.pooled.shrinkage import PRIOR_WORTH_ROWS, Doubt, Rows, draw_rows
 from discreet.releases.combined import Evidence, evidence_of
 from discreet.util.arrays import Floats, Ints, margin
+
+SPREAD_CELLS_AT_ONCE = 2**22
+"""Cells that are drawn together: some hundred MB."""
+
+
+def spread_rows(
+    part: Rows,
+    kept: Sequence[int],
+    totals: Ints,
+    weights: Floats,
+    rng: np.random.Generator,
+    alpha: Floats | None = None,
+) -> Rows:
+    """Draw all rows of a family around those of a part of it.
+
+    Args:
+        part: draws of the part's rows, parents in the order of the family.
+        kept: positions of the part's parents among those of the family.
+        totals: records in each row of the family, shape `(*parents, draws)`; those of the part are their sums.
+        weights: prior mean of the components' weights, shape (COMPONENTS,).
+        rng: source of randomness.
+        alpha: concentrations, shape `(*parents, child)`, instead of the learned prior.
+
+    Returns:
+        A draw for each of the part's. Without a prior that is given the means are those of the part, repeated.
+    """
+    *sizes, draws = totals.shape
+    states = part.counts.shape[-2]
+    left = [axis for axis in range(len(sizes)) if axis not in kept]
+    order = [*kept, *left]
+    rows, of_each = (math.prod(sizes[axis] for axis in axes) for axes in (kept, left))
+    grouped = totals.transpose(*order, len(sizes)).reshape(rows, of_each, draws)
+    given = None if alpha is None else alpha.transpose(*order, len(sizes)).reshape(rows, of_each, states)
+    block = max(SPREAD_CELLS_AT_ONCE // (rows * of_each * states), 1)
+    found = [
+        _spread_block(part, slice(first, first + block), grouped, weights, given, rng)
+        for first in range(0, draws, block)
+    ]
+    shape = [*(sizes[axis] for axis in order), states]
+    back = [*np.argsort(order).tolist(), len(sizes)]
+
+    def ordered(place: int) -> Floats:
+        """One of the three arrays, with the parents' own order again."""
+        table = np.concatenate([each[place] for each in found], axis=-1)
+        return np.ascontiguousarray(table.reshape(*shape, draws).transpose(*back, len(back)))
+
+    counts, concentrations, theta = ordered(0).astype(np.int64), ordered(1), ordered(2)
+    if alpha is not None:
+        mean = ((counts + concentrations) / (counts + concentrations).sum(axis=-2, keepdims=True)).mean(axis=-1)
+    else:
+        repeated = [size if axis in kept else 1 for axis, size in enumerate(sizes)]
+        mean = np.broadcast_to(part.mean.reshape(*repeated, states), (*sizes, states)).copy()
+    return Rows(counts, concentrations, theta, mean, part.usage)
+
+
+def unmeasured_rows(
+    totals: Ints, states: int, weights: Floats, rng: np.random.Generator, alpha: Floats | None = None
+) -> Rows:
+    """Draw all rows of a family of which nothing was measured.
+
+    Args:
+        totals: records in each row, shape `(*parents, draws)`.
+        states: of the child.
+        weights: prior mean of the components' weights, shape (COMPONENTS,).
+        rng: source of randomness.
+        alpha: concentrations, shape `(*parents, child)`, instead of the learned prior.
+
+    Returns:
+        A draw for each last entry of the totals.
+    """
+    if alpha is None and totals.ndim > 1:
+        records = totals.sum(axis=tuple(range(totals.ndim - 1)))
+        return spread_rows(unmeasured_rows(records, states, weights, rng), [], totals, weights, rng)
+    given = np.full(states, MARGIN_CONCENTRATION) if alpha is None else alpha
+    around = np.broadcast_to(given[..., None], (*given.shape, totals.shape[-1]))
+    chance = np.moveaxis(_draw_dirichlet_rows(around, rng), -2, -1)
+    counts = np.moveaxis(rng.multinomial(totals, chance / chance.sum(axis=-1, keepdims=True)), -1, -2)
+    mean = given / given.sum(axis=-1, keepdims=True)
+    theta = _draw_dirichlet_rows(np.asarray(counts + around, np.float64), rng)
+    return Rows(np.ascontiguousarray(counts, np.int64), np.asarray(around), theta, mean, np.zeros(COMPONENTS))
+
+
+def _draw_dirichlet_rows(concentrations: Floats, rng: np.random.Generator) -> Floats:
+    """Rows of Dirichlet draws, shape `(*parents, child, draws)`."""
+    shape = concentrations.shape
+    return dirichlet_draws(concentrations.reshape(-1, *shape[-2:]), rng).reshape(shape)
+
+
+def _spread_block(
+    part: Rows, which: slice, totals: Ints, weights: Floats, alpha: Floats | None, rng: np.random.Generator
+) -> tuple[Ints, Floats, Floats]:
+    """Draw a block of counts, concentrations and probabilities, shape (part rows, rows of each, child, draws)."""
+    rows, of_each, _ = totals.shape
+    theta, counts = (each[..., which].reshape(rows, each.shape[-2], -1) for each in (part.theta, part.counts))
+    states, draws = theta.shape[1:]
+    n = totals[..., which]
+    if alpha is None:
+        chances = part.usage + PRIOR_WORTH_ROWS * weights
+        picked = rng.choice(len(chances), size=(rows, of_each, draws), p=chances / chances.sum())
+        concentration = np.concatenate([BACK_OFF_CONCENTRATIONS, states * LONE_CONCENTRATIONS])[picked]
+        around = concentration[:, :, None, :] * np.maximum(theta[:, None], LEAST_MEAN)
+    else:
+        around = np.broadcast_to(alpha[..., None], (rows, of_each, states, draws))
+    flat = (rows * of_each, states, draws)
+    chance = np.moveaxis(dirichlet_draws(around.reshape(flat), rng), 1, -1)
+    drawn = np.moveaxis(rng.multinomial(n.reshape(flat[0], draws), chance / chance.sum(axis=-1, keepdims=True)), -1, 1)
+    # Each row of the part is a table of its own: its rows by the child's states.
+    tables = drawn.reshape(rows, of_each, states, draws).transpose(1, 2, 0, 3).reshape(of_each, states, rows * draws)
+    wanted: Ints = counts.transpose(1, 0, 2).reshape(states, rows * draws).astype(np.int64)
+    moved = rake_counts(tables, wanted, rng)
+    own = moved.reshape(of_each, states, rows, draws).transpose(2, 0, 1, 3)
+    probabilities = dirichlet_draws((own + around).reshape(flat), rng).reshape(own.shape)
+    return own, np.asarray(around), probabilities
+
+
+DEPENDENCES: npt.NDArray[np.float64] = np.array([0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64])
+"""tau, all as likely: none, and a factor of 2 apart up to where any evidence outweighs it."""
+
+
+def draw_pair_counts(values: Floats, variance: float, rows: Ints, child: Ints, rng: np.random.Generator) -> Ints:
+    """Draw the counts of a parent and the child.
+
+    Args:
+        values: coordinates of their interaction as they are told, shape `(parent - 1, child - 1)`.
+        variance: of the error of each.
+        rows: records of the parent's states, shape (parent, draws).
+        child: of the child's, shape (child, draws).
+        rng: source of randomness.
+
+    Returns:
+        Whole counts, shape (parent, child, draws), with the row totals, and the child's margin but for rounding.
+    """
+    records = np.maximum(rows.sum(axis=0), 1.0)
+    (left, right), shares = contrast_matrices((len(rows), len(child))), (rows / records, child / records)
+    expected = rows[:, None] * shares[1]
+    (scale, basis), (other, turned) = _diagonal(shares[0], left), _diagonal(shares[1], right)
+    turn = basis.T @ left[1:], turned.T @ right[1:]
+    news = np.einsum("ia,jb,abd->ijd", *turn, -expected, optimize=True) + (basis.T @ values @ turned)[..., None]
+    share = scale[:, None] * other
+    own = (records + (records * DEPENDENCES[:, None]) ** 2)[:, None, None] * share[..., None]
+    told = own + max(variance, KNOWN_VARIANCE)
+    fit = -0.5 * (np.log(told) + news**2 / told).sum(axis=(1, 2)) if news.size else np.zeros((len(own), len(records)))
+    chances = np.exp(fit - fit.max(axis=0)).cumsum(axis=0)
+    picked = (rng.random(len(records)) * chances[-1] >= chances[:-1]).sum(axis=0)
+    gain = np.take_along_axis(own / told, picked[None, None, None], axis=0)[0]
+    drawn = gain * news + np.sqrt(gain * max(variance, KNOWN_VARIANCE)) * rng.standard_normal(news.shape)
+    cells = np.maximum(expected + np.einsum("ia,jb,ijd->abd", *turn, drawn, optimize=True), 0)
+    return counts_of(rake_to(by_child(cells), rows, [goal(1, (), child)], rng))
+
+
+def _diagonal(shares: Floats, contrasts: Floats) -> tuple[Floats, Floats]:
+    """Variances of one factor and their basis in the contrasts' coordinates, of the mean share of all draws."""
+    mean = shares.mean(axis=-1)
+    scales, basis = np.linalg.eigh(contrasts[1:] @ (np.diag(mean) - np.outer(mean, mean)) @ contrasts[1:].T)
+    return np.maximum(scales, math.ulp(1.0)), basis
+
 
 FIRST_PASS_DRAWS, LEAST_FIRST_PASS_DRAWS, FIRST_PASS_CELLS = 16, 4, 2**21
 """Draws of the first pass, each with records of its own: relative error of an interaction's variance below 1/4 from the
