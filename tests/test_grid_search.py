@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 import discreet as dc
 from discreet.estimators import grid_search
 from discreet.estimators.contract import PrivateEstimator
-from discreet.estimators.private_scores import check_score, gains
+from discreet.estimators.grid_search import check_score, gains
 from discreet.mechanisms import private_selection
 from discreet.mechanisms.private_selection import FULL_GAIN, SearchPlan
 from estimator_cases import charges_at_draws

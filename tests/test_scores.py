@@ -28,7 +28,7 @@ from sklearn.preprocessing import MinMaxScaler
 
 import discreet as dc
 from discreet.estimators import folds
-from discreet.estimators import private_scores as scores
+from discreet.estimators import grid_search as scores
 from discreet.mechanisms.noise import ExactNoise
 from discreet.queries.credible import credible_interval
 from discreet.queries.score import accuracy_network

@@ -3,13 +3,13 @@ from .folds import IndependentFolds as IndependentFolds
 from .found_bounds import Clipped as Clipped
 from .found_bounds import ClippedWarning as ClippedWarning
 from .grid_search import PrivateGridSearch as PrivateGridSearch
+from .grid_search import PrivateScorer as PrivateScorer
+from .grid_search import private_scorer as private_scorer
+from .grid_search import release_score as release_score
 from .linear_regression import PrivateLinearRegression as PrivateLinearRegression
 from .logistic_regression import PrivateLogisticRegression as PrivateLogisticRegression
 from .naive_bayes import PrivateNaiveBayes as PrivateNaiveBayes
 from .pipelines import check_pipeline as check_pipeline
 from .poisson_regression import PrivatePoissonRegression as PrivatePoissonRegression
 from .principal_direction import PrivatePrincipalDirection as PrivatePrincipalDirection
-from .private_scores import PrivateScorer as PrivateScorer
-from .private_scores import private_scorer as private_scorer
-from .private_scores import release_score as release_score
 from .scaling import PublicScaler as PublicScaler

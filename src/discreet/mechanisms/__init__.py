@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from discreet.errors import InputError, shown
+from discreet.util.pack_entries import of_packs
 
 if TYPE_CHECKING:
     from discreet.mechanisms.crossing import Mechanism
@@ -38,6 +40,7 @@ class Entry:
             on tiny data sets and in plans.
         chooses: whether it releases a network, for the others to be over, and not what they release.
         brings: whether its options bring the network that it is over.
+        home: dotted name of its module; "" for the one of its name here.
     """
 
     name: str
@@ -49,12 +52,13 @@ class Entry:
     needed: Mapping[str, str] = field(default_factory=dict)
     chooses: bool = False
     brings: bool = False
+    home: str = ""
 
     @property
     def make(self) -> Callable[..., Mechanism[Any, Any, Any, Any]]:
         """The function that makes the mechanism, loaded when it is first asked for."""
         found: Callable[..., Mechanism[Any, Any, Any, Any]] = getattr(
-            importlib.import_module(f"discreet.mechanisms.{self.name}"), self.name
+            importlib.import_module(self.home or f"discreet.mechanisms.{self.name}"), self.name
         )
         return found
 
@@ -110,9 +114,28 @@ def _read_option(name: str, text: str, kind: str) -> Any:
         raise InputError(f"option {name} needs a number, got {shown(text)}") from None
 
 
-MECHANISMS: Mapping[str, Entry] = {
-    entry.name: entry
-    for entry in (
+class _Registry(Mapping[str, Entry]):
+    """Mechanisms by name: the package's own, then those of packs, which are loaded when their names are asked for."""
+
+    def __init__(self, own: Iterable[Entry]) -> None:
+        self._own = {entry.name: entry for entry in own}
+
+    @cached_property
+    def _all(self) -> dict[str, Entry]:
+        return {entry.name: entry for entry in of_packs("discreet.mechanisms")} | self._own
+
+    def __getitem__(self, name: str) -> Entry:
+        return self._own[name] if name in self._own else self._all[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._own | self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+
+MECHANISMS: Mapping[str, Entry] = _Registry(
+    (
         Entry(
             "planned",
             "network",
@@ -216,8 +239,8 @@ MECHANISMS: Mapping[str, Entry] = {
             },
         ),
     )
-}
-"""The closed registry: every mechanism, by name; called, an entry makes its mechanism."""
+)
+"""The registry: every mechanism, by name; called, an entry makes its mechanism."""
 
 
 def mechanisms_over(over: Over, target: Target | None = None) -> dict[str, Entry]:

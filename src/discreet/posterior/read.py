@@ -21,6 +21,7 @@ from discreet.releases.document import Document
 from discreet.releases.external_figures import External
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats
+from discreet.util.pack_entries import of_packs
 from discreet.util.randomness import Seed, as_generator
 
 Gives = Literal["network", "family", "states", "weights", "structure"]
@@ -36,7 +37,7 @@ class Reader:
         name: the word for `method`.
         gives: what its posterior answers with.
         cost: of reading, in words.
-        home: module of `posterior` and function, which takes the evidence, `draws`, `rng` and the options.
+        home: dotted module, a colon and the function, which takes the evidence, `draws`, `rng` and the options.
         kinds: of payload that it reads, or figures by others.
         only: says which payloads of these kinds, given all of them; None for any.
         options: words that it takes beside `draws` and `rng`.
@@ -76,9 +77,9 @@ class Reader:
 
 
 def _load(home: str) -> Callable[..., Any]:
-    """Load a function of a module of `posterior`."""
+    """Load a function."""
     module, _, function = home.partition(":")
-    found: Callable[..., Any] = getattr(importlib.import_module(f"discreet.posterior.{module}"), function)
+    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
     return found
 
 
@@ -117,7 +118,9 @@ OPTIONS, OF_LAWS = ("prior", "trust_network", "progress"), ("score", "make_up", 
 """Options of a network's readers; of a choice's by a score of one's own."""
 KNOWN = ("covariates", "public")
 """Options of the reader of gradients: what else is known."""
-NETWORK, WEIGHTS, PARTS = "methods:noise_aware", "design.weight_posterior:", "design.components:"
+HERE = "discreet.posterior."
+NETWORK, WEIGHTS = f"{HERE}methods:noise_aware", f"{HERE}design.weight_posterior:"
+PARTS, LAWS = f"{HERE}design.components:", f"{HERE}own_choices:draw_law_weights"
 
 READERS = (
     Reader("noise-aware", "family", "a second", NETWORK, SCORED, _is_one_family, OPTIONS, "auto"),
@@ -128,7 +131,7 @@ READERS = (
     Reader("choice", "network", "seconds to minutes", NETWORK, PICKED, None, OPTIONS, "choice"),
     Reader("family", "network", "a second", NETWORK, SCORED, _is_one_family, OPTIONS, "family"),
     Reader("sequential", "network", "each data set's", NETWORK, OVER_NETWORKS, None, OPTIONS, "sequential"),
-    Reader("parameters", "family", "a second", "family_draws:draw_parameters", SCORED, _is_one_family),
+    Reader("parameters", "family", "a second", f"{HERE}family_draws:draw_parameters", SCORED, _is_one_family),
     Reader("structure", "structure", "nothing", NETWORK, (held.ChosenNetwork,)),
     Reader("moments", "weights", "nothing", WEIGHTS + "read_moments", MOMENTS, _predicts, quick="estimate_moments"),
     Reader("exact", "weights", "seconds; refused with much noise", WEIGHTS + "resample", ONE_SCALE, _predicts),
@@ -139,10 +142,10 @@ READERS = (
     Reader("direction", "weights", "seconds", WEIGHTS + "read_direction", CHOICE, _chose("direction"), ("likelihood",)),
     Reader("components", "weights", "seconds", PARTS + "component_draws", ONE_SCALE, _predicts_nothing),
     Reader("components", "weights", "seconds", PARTS + "direction_components", CHOICE, _chose("direction")),
-    Reader("choice", "states", "a second", "choices:coin_posterior", CHOICE, _chose("categorical"), ("prior",)),
-    Reader("laws", "weights", "seconds to minutes", "own_choices:draw_law_weights", CHOICE, _chose("own"), OF_LAWS),
+    Reader("choice", "states", "a second", f"{HERE}choices:coin_posterior", CHOICE, _chose("categorical"), ("prior",)),
+    Reader("laws", "weights", "seconds to minutes", LAWS, CHOICE, _chose("own"), OF_LAWS),
 )
-"""Every reader; of those that read the same the one that is taken by itself stands first."""
+"""The package's readers; of those that read the same the one that is taken by itself stands first, packs' last."""
 
 
 def readers_of(evidence: Evidence) -> tuple[Reader, ...]:
@@ -156,7 +159,7 @@ def readers_of(evidence: Evidence) -> tuple[Reader, ...]:
     """
     if not isinstance(evidence, Document):
         evidence_of(evidence)
-    able = tuple(reader for reader in READERS if reader.reads(evidence))
+    able = tuple(reader for reader in (*READERS, *of_packs("discreet.readers")) if reader.reads(evidence))
     require(bool(able), "nothing reads this release: its kind has no reader")
     return able
 

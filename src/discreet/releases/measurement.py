@@ -19,6 +19,7 @@ from discreet.noise.noise_laws import KNOWN_VARIANCE, NoiseLaw
 from discreet.noise.star import Star
 from discreet.privacy.guarantee import Relation
 from discreet.util.arrays import Floats, Ints
+from discreet.util.pack_entries import of_packs
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,3 +172,15 @@ class Released(ABC):
     def counts_records(self, relation: Relation) -> bool:
         """Whether a reader knows the number of records once: as it is where it is public, or with noise."""
         return True
+
+
+def pack_kinds(over: Literal["network", "design"], *, paid: bool) -> tuple[type, ...]:
+    """List the kinds that packs bring.
+
+    Args:
+        over: what a release with them is over; a payload has a field of that name, a calibration has neither.
+        paid: whether they are payloads, and not calibrations.
+    """
+    found = of_packs("discreet.kinds")
+    mine = [kind for kind in found if issubclass(kind, Released) == paid]
+    return tuple(kind for kind in mine if not paid or over in kind.__dataclass_fields__)

@@ -33,7 +33,7 @@ from discreet.releases.kinds import (
 )
 from discreet.releases.kinds.chosen_network import ChosenNetwork
 from discreet.releases.kinds.factored_choice import FactoredChoice
-from discreet.releases.measurement import Measurement, Scores
+from discreet.releases.measurement import Measurement, Scores, pack_kinds
 from discreet.releases.metric_unit import unit_lines
 from discreet.releases.policy import RecordsPolicy
 from discreet.releases.release_head import FORMAT, VERSION, DesignHead, NetworkHead, write_head
@@ -316,13 +316,13 @@ class Release(Document, Framed):
 class _Document(NetworkHead):
     """A release over a network; tables are flat, their axes `(*parents, child)` and draws, last fastest."""
 
-    payload: union_of(get_args(TablePayload))  # type: ignore[valid-type]
+    payload: union_of((*get_args(TablePayload), *pack_kinds("network", paid=True)))  # type: ignore[valid-type]
 
 
 class _DesignDocument(DesignHead):
     """A release over a design; weights and sums are in its coordinates, between -1 and 1."""
 
-    payload: union_of(get_args(DesignPayload))  # type: ignore[valid-type]
+    payload: union_of((*get_args(DesignPayload), *pack_kinds("design", paid=True)))  # type: ignore[valid-type]
 
 
 def read_release(raw: Any, cells: int) -> Release:

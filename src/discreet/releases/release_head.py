@@ -33,6 +33,7 @@ from discreet.releases.document import (
     write_network,
 )
 from discreet.releases.kinds import DesignCalibration, TableCalibration
+from discreet.releases.measurement import pack_kinds
 from discreet.releases.policy import PolicyPart
 from discreet.util.arrays import Array
 from discreet.util.json_files import json_text, read_json
@@ -91,7 +92,7 @@ class NetworkHead(_Head):
 
     network: NetworkPart
     prior: dict[str, Positive | list[Positive]]
-    calibration: union_of(get_args(TableCalibration))  # type: ignore[valid-type]
+    calibration: union_of((*get_args(TableCalibration), *pack_kinds("network", paid=False)))  # type: ignore[valid-type]
 
     def _read_over(self, cells: int) -> tuple[Dirichlet, Any]:
         network = read_network(self.network)
@@ -107,7 +108,7 @@ class DesignHead(_Head):
 
     design: DesignPart
     prior: NormalPart
-    calibration: union_of(get_args(DesignCalibration))  # type: ignore[valid-type]
+    calibration: union_of((*get_args(DesignCalibration), *pack_kinds("design", paid=False)))  # type: ignore[valid-type]
 
     def _read_over(self, cells: int) -> tuple[Normal, Any]:
         design = read_design(self.design)

@@ -56,6 +56,7 @@ from discreet.releases.kinds.scored_choice import ScoredNoise
 from discreet.releases.kinds.two_stages import Stages
 from discreet.releases.kinds.weight_draws import Truncation, WeightDraws
 from discreet.releases.policy import RecordsPolicy
+from discreet.util.pack_entries import of_packs
 from discreet.util.progress import under_way
 from discreet.verify.densities import objective_loss, truncation_loss
 from discreet.verify.losses import loss, refuse_leaks
@@ -405,7 +406,9 @@ CHECKS: Mapping[type, _Check] = {
 
 
 def _check_of(calibration: object) -> _Check:
-    """How a calibration is followed."""
+    """How a calibration is followed; a pack's by writing down all that it asks of the source of noise."""
+    if type(calibration) in of_packs("discreet.kinds"):
+        return _Check(_enumerate)
     if type(calibration) not in CHECKS:
         raise InputError(f"the audit does not know calibrations of type {type(calibration).__name__}")
     return CHECKS[type(calibration)]

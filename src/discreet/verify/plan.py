@@ -196,7 +196,7 @@ def _make_up_records(
     """Make up records from a network's probabilities."""
 
     def errors(release: Release) -> tuple[float, float]:
-        reader = plug_in if readers_of(release)[1].name == "particles" else read
+        reader = plug_in if any(one.name == "particles" for one in readers_of(release)) else read
         return _measure_errors(reader(release, draws=PLAN_DRAWS, rng=rng).mean(), theta, truth)
 
     codes = sample_codes(theta, records, rng)

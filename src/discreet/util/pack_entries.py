@@ -1,0 +1,33 @@
+"""What packs bring: distributions beside this one that register mechanisms, kinds of releases and readers.
+
+A pack names its lists under entry points of the groups "discreet.mechanisms", "discreet.kinds" and "discreet.readers".
+They are loaded when somebody first asks for more than the package's own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any, Literal
+
+Group = Literal["discreet.mechanisms", "discreet.kinds", "discreet.readers"]
+
+
+@cache
+def of_packs(group: Group) -> tuple[Any, ...]:
+    """List what installed packs bring to a group, in the order of their names.
+
+    Args:
+        group: of entry points; each names a list.
+
+    Returns:
+        The items of all lists. A pack that cannot be loaded is left out, and a warning says so.
+    """
+    found: list[Any] = []
+    for point in sorted(entry_points(group=group), key=lambda point: point.name):
+        try:
+            found += point.load()
+        except Exception as error:  # whatever a pack does, releases without it are read
+            warnings.warn(f"the pack {point.name!r} brings nothing to {group}: {error!r}", stacklevel=2)
+    return tuple(found)
