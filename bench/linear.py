@@ -27,7 +27,7 @@ from experiments.regressions import covered, pack, taken_for_exact
 import discreet as dc
 from discreet.model.design import GRID_STEPS
 from discreet.posterior.design.linear import Layout, Moments, moment_draws, unpack
-from discreet.posterior.design.moment_normal import normal_draws
+from discreet.posterior.design.weight_posterior import normal_draws
 
 Floats = npt.NDArray[np.float64]
 

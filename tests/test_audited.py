@@ -16,7 +16,7 @@ import pytest
 from scipy import stats
 
 import discreet as dc
-from discreet.mechanisms import planned as pair_laws
+from discreet.inference import pair_laws
 from discreet.mechanisms.noise import SimulatedNoise, deviation_for
 from discreet.mechanisms.planned import choice_scale
 from discreet.noise.noise_laws import DiscreteGaussian, DiscreteLaplace

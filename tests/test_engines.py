@@ -16,7 +16,8 @@ import sqlglot
 import discreet as dc
 import shell
 from design_cases import numeric
-from discreet.records import dialects, grouped
+from discreet.records import counts as grouped
+from discreet.records import dialects
 from discreet.records import rows as reading
 from discreet.records.counts import together
 from discreet.records.records import Records, check_units

@@ -191,7 +191,7 @@ def test_the_list_of_readers_says_what_is_read_and_where() -> None:
     assert set(get_args(Payload)) <= kinds
     for reader in READERS:
         module, _, function = reader.home.partition(":")
-        found = getattr(__import__(f"discreet.posterior.{module}", fromlist=[function]), function)
+        found = getattr(__import__(module, fromlist=[function]), function)
         parameters = list(inspect.signature(found).parameters)
         assert {"draws", "rng", *reader.options, *(["method"] if reader.method else [])} <= set(parameters)
         assert reader.cost and reader.gives in get_args(Gives)

@@ -29,7 +29,7 @@ from scipy.special import gammaln
 import discreet as dc
 from discreet.posterior.compiling import COMPILED as COMPILED_HERE
 from discreet.posterior.diagnostics import effective_size
-from discreet.posterior.exact import by_record, by_type, chains, moves, sums
+from discreet.posterior.exact import by_record, by_type, chains, moves
 from discreet.releases.kinds import Payload
 from discreet.releases.kinds.noisy_contrasts import NoisyCoefficients
 from discreet.releases.kinds.noisy_counts import NoisyCounts
@@ -68,7 +68,7 @@ class Case:
     def model(self) -> tuple[moves.Model, Mapping[str, float]]:
         """Arrays of the kernels, and the memberships of samples."""
         members: dict[str, float] = {}
-        parts = [sums.read_sums(self.network, part, (k, 0), members, 1.5) for k, payload in enumerate(self.payloads)
+        parts = [chains.read_sums(self.network, part, (k, 0), members, 1.5) for k, payload in enumerate(self.payloads)
                  for part in payload.measurements if part.scale is not None]  # fmt: skip
         counted = [len({total[k] for total in self.totals}) == 1 for k in range(len(self.payloads))]
         return chains._build_model(self.network, parts, members, counted), members

@@ -20,7 +20,7 @@ from discreet.errors import InputError
 from discreet.noise.noise_laws import ShapeTag
 from discreet.noise.shapes import KNorm
 from discreet.posterior import diagnostics
-from discreet.posterior.design import importance, logistic, slices
+from discreet.posterior.design import importance, logistic
 from discreet.posterior.design.importance import Density, Reference, t_draws, weighted_draws
 from discreet.posterior.design.laws import (
     Histograms,
@@ -368,6 +368,6 @@ def test_public_records_are_checked(points: Floats, labels: npt.NDArray[np.int64
 def test_chains_that_do_not_mix_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logistic, "LEAST_WEIGHTED_DRAWS", 10**9)
     monkeypatch.setattr(diagnostics, "LARGEST_R_HAT", 0.5)
-    monkeypatch.setattr(slices, "SLICE_ROUNDS", 1)
+    monkeypatch.setattr(logistic, "SLICE_ROUNDS", 1)
     with pytest.raises(InputError, match=r"have not mixed after 200 steps.*smaller prior_deviation"):
         cube().draws(1)

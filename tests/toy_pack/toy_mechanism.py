@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-
 from toy_kinds import TwiceCounts, TwiceNoise
 
 from discreet.mechanisms import Entry
