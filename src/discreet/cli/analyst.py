@@ -1,7 +1,4 @@
-"""Commands that ask a release, and cost nothing.
-
-What `query` prints of numbers that have names: coefficients of a regression, parameters of a family.
-"""
+"""Commands that ask a release, and cost nothing."""
 
 from __future__ import annotations
 
@@ -72,6 +69,9 @@ def show_states(posterior: dc.results.PosteriorDraws, answers: dc.results.Answer
     text = "\n".join([answers.summary(width=outlet.width), "", f"posterior: {posterior.method}"])
     outlet.show(told, text, answers.tidy())
 
+
+# --------------------------------------------------------------------------------------------------------------------
+# What `query` prints of numbers that have names: coefficients of a regression, parameters of a family.
 
 documents = import_late("discreet.queries.documents")
 

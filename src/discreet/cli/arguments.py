@@ -29,7 +29,8 @@ PREDICTS = {
 }
 """A network, or a design by its target, for a message."""
 DEFAULT_CONCENTRATION, DEFAULT_DEVIATION = "0.25", 1.0
-"""The curator's priors: of every cell of a network, and of every weight of a design in its coordinates."""
+"""The curator's priors: of every cell of a network, as `model/dirichlet.py` has it and a test compares, and of every
+weight of a design in its coordinates."""
 
 PROJECT = ".toml"
 """How the name of a project file ends."""

@@ -1,7 +1,4 @@
-"""Commands that need no records: the error to expect of a release, and what a mechanism really reveals.
-
-What `plan --within` shows: the budget that buys the wanted accuracy, and half-widths at others.
-"""
+"""Commands that need no records: the error to expect of a release, and what a mechanism really reveals."""
 
 from __future__ import annotations
 
@@ -47,6 +44,9 @@ from discreet.releases.policy import RecordsPolicy
 from discreet.util.json_files import write_whole
 from discreet.util.lazy_imports import import_late
 from discreet.verify.plan_text import widths_text
+
+# --------------------------------------------------------------------------------------------------------------------
+# What `plan --within` shows: the budget that buys the wanted accuracy, and half-widths at others.
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,6 @@
 All that is published of it is one estimator, which setting it has, and a noisy score; the proof is in
 `mechanisms/private_selection.py`. Other settings, how many were tried, and their scores are forgotten: there is no
 `cv_results_`.
-
-Scores of private estimators on private records: released with noise, charged, and with an interval.
-
-A fitted estimator knows its release and nothing else of the records, so it is public, and what it predicts for one
-record is a function of that record alone. Only then does one record move one count (or one error of a sum), and only
-therefore are other estimators, and transformers that learn, refused here.
 """
 
 from __future__ import annotations
@@ -51,6 +45,13 @@ from discreet.records.moments import sum_moments
 from discreet.records.rows import read_rows
 from discreet.releases.release import Release
 from discreet.util.progress import under_way
+
+# --------------------------------------------------------------------------------------------------------------------
+# Scores of private estimators on private records: released with noise, charged, and with an interval.
+#
+# A fitted estimator knows its release and nothing else of the records, so it is public, and what it predicts for one
+# record is a function of that record alone. Only then does one record move one count (or one error of a sum), and only
+# therefore are other estimators, and transformers that learn, refused here.
 
 Codes = npt.NDArray[np.intp]
 

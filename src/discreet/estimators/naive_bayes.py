@@ -2,8 +2,6 @@
 
 Any discrete mechanism of the package releases the tables P(class) and P(feature | class); the noise-aware posterior of
 the probabilities then classifies, with intervals. What is particular to scikit-learn is in `contract.py`.
-
-What a naive Bayes classifier believes, in rows: of each class alone, and with each feature alone.
 """
 
 from __future__ import annotations
@@ -55,6 +53,9 @@ from discreet.records.counts import Counts, count, count_codes
 from discreet.records.records import Records
 from discreet.releases.policy import RecordsPolicy
 from discreet.releases.release import Release
+
+# --------------------------------------------------------------------------------------------------------------------
+# What a naive Bayes classifier believes, in rows: of each class alone, and with each feature alone.
 
 LEAST_PROBABILITY = 5e-324
 """Stands for a probability of zero, which would make a record impossible under every class."""

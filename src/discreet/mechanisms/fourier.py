@@ -4,10 +4,6 @@ Corrected: the noise is integer and exact; the scale is the exact sensitivity of
 relation, where the paper has twice their number; categorical variables have contrasts of neighbouring states; the shift
 that makes tables non-negative is measured on noise alone, 18 times smaller than the printed one on the paper's own
 example, and recorded, so that readers subtract it. Tables of families that share variables agree exactly.
-
-How far one record can move all contrasts of a network together, for noise that is calibrated to it.
-
-A maximum over pairs of records, found by bucket elimination over the few cases that matter of each variable.
 """
 
 from __future__ import annotations
@@ -31,6 +27,11 @@ from discreet.records.counts import Counts
 from discreet.releases.kinds.noisy_contrasts import CoefficientNoise, NoisyCoefficients
 from discreet.theory.contrasts import Family, coefficients, contract, contrasts, families, stealth_shift
 from discreet.util.arrays import Ints
+
+# --------------------------------------------------------------------------------------------------------------------
+# How far one record can move all contrasts of a network together, for noise that is calibrated to it.
+#
+# A maximum over pairs of records, found by bucket elimination over the few cases that matter of each variable.
 
 SEARCH_CELLS = 10_000_000
 """Most cells of all tables in the search for the sensitivity: a fraction of a second."""

@@ -2,12 +2,6 @@
 
 Corrected: what Zhang et al. and Dimitrakakis et al. charge for a network is the cost of one changed attribute. A
 changed record touches a row of every node, so one joint draw costs the sum over all nodes.
-
-Renyi accounting for draws from untrimmed, tempered Dirichlet posteriors.
-
-An untrimmed posterior has no pure guarantee, but the Renyi divergence between neighbours is finite for orders up to
-`1 + concentration / tau`, tau the tempering exponent. This file owns its worst case over all data, its conversion to
-(epsilon, delta), and the largest tempering exponent that meets a guarantee. It reads no data.
 """
 
 from __future__ import annotations
@@ -34,6 +28,13 @@ from discreet.releases.kinds.parameter_draws import ParameterDraws, Tempering, T
 from discreet.theory.lattice import LARGEST_EXPONENT, lattice_law, resolution_for
 from discreet.theory.likelihood_sensitivity import floor_for, log_range, record_loss
 from discreet.util.arrays import Array, Floats, number
+
+# --------------------------------------------------------------------------------------------------------------------
+# Renyi accounting for draws from untrimmed, tempered Dirichlet posteriors.
+#
+# An untrimmed posterior has no pure guarantee, but the Renyi divergence between neighbours is finite for orders up to
+# `1 + concentration / tau`, tau the tempering exponent. This file owns its worst case over all data, its conversion to
+# (epsilon, delta), and the largest tempering exponent that meets a guarantee. It reads no data.
 
 LEAST_DELTA = 1e-300
 """Smallest delta that floating point tells from 0."""

@@ -4,8 +4,6 @@ Williams and McSherry's factored mechanism, Zhang et al.'s MAP and Dimitrakakis 
 draw with another score: a record's own factor, its log-likelihood under a candidate, its log-likelihood under a
 parameter. `scored` takes any public table of scores, `sampled` a family; `factored` and `map_estimate` are other ways
 to say the score, and draw with the two functions below.
-
-How far one record can move the scores of candidates, exactly, from a public table of whole numbers.
 """
 
 from __future__ import annotations
@@ -29,6 +27,9 @@ from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.records.counts import Counts
 from discreet.releases.kinds.scored_choice import ScoredChoice, ScoredNoise, require_fits
 from discreet.util.arrays import Ints
+
+# --------------------------------------------------------------------------------------------------------------------
+# How far one record can move the scores of candidates, exactly, from a public table of whole numbers.
 
 PAIRS_LIMIT = 2**32
 """Most pairs of bins, times candidates, that are compared: two seconds."""

@@ -9,12 +9,6 @@ before anything is spent.
 With a delta the plan has a second form, discrete Gaussian noise on the families that lie in no other, which pays for
 many tables by the root of their number. Merging does not pay there. The form that is expected to have less error, of
 all families or of the workload's answers, is taken.
-
-Families with more cells than a budget can fill: which parents to leave out of their tables, from public sizes alone.
-
-Where a family has several cells for each record, its table stays noise, and the budget that goes to it by its size is
-missed by the small ones, which answer most queries. Such a family is measured with fewer parents; what its rows are,
-each on its own, is then left to the prior, and intervals say so.
 """
 
 from __future__ import annotations
@@ -41,6 +35,13 @@ from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise, star
 from discreet.theory.star_cover import Group, shared_by, star_blurs, star_cover, star_lengths
 from discreet.theory.workload import default_shares, workload_error, workload_shares
 from discreet.util.arrays import Array, by_rows, of_rows
+
+# --------------------------------------------------------------------------------------------------------------------
+# Families with more cells than a budget can fill: which parents to leave out of their tables, from public sizes alone.
+#
+# Where a family has several cells for each record, its table stays noise, and the budget that goes to it by its size is
+# missed by the small ones, which answer most queries. Such a family is measured with fewer parents; what its rows are,
+# each on its own, is then left to the prior, and intervals say so.
 
 NOISY_ROW_ERROR = 0.5
 """Expected error of a row of probabilities, averaged over nodes and before it saturates, from which families lose

@@ -3,27 +3,6 @@
 The whole guarantee comes from the ball: inside it the likelihoods of two records differ by a bounded factor. Printed
 experiments use a ball of ten prior deviations, which promises little; here the ball is chosen, and the likelihood is
 tempered until the draws cost what was asked for.
-
-A normal law truncated to a ball: exact draws by rejection, and what one draw costs as a posterior of regression.
-
-The posterior of regression weights under a normal prior truncated to `||w|| <= R` has the density
-`exp(-w'Aw/2 + b'w)` on that ball. One draw from it is private because the ball bounds every record's likelihood; that
-proof needs draws from exactly this law, which a Markov chain never gives. Here they come by rejection, from proposals
-whose acceptance does not fall when the unconstrained mean is far outside the ball.
-
-For every alpha >= 0 and every unit vector e the ball lies in the half-space `e'w <= R`, and on it
-`exp(alpha (||w||^2 - R^2) / 2) <= 1`. So a normal law of precision `A + alpha I` and mean `(A + alpha I)^-1 b`, cut to
-that half-space, is an envelope: a proposal is accepted if it is in the ball, with that probability. Its acceptance is
-`constant / exp(F(alpha))` with
-
-    F(alpha) = alpha R^2 / 2 + log of the integral of exp(-w'(A + alpha I)w/2 + b'w) over the half-space,
-
-which is convex and has a closed form: the best alpha is found by a search over one number. e points to the mode in the
-ball. Without the half-space (e.g. with E||w||^2 = R^2, the best alpha then) the acceptance falls like the inverse root
-of the multiplier of the constraint; with it, a mean far outside costs about e (d + 1) / 2 tries, however far it is.
-
-Nothing here reads records. Sources of randomness are arguments, so that a mechanism can bring its own; arithmetic is in
-floating point, which a mechanism that releases a draw has to account for.
 """
 
 from __future__ import annotations
@@ -46,6 +25,29 @@ from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.records.moments import Moments
 from discreet.releases.kinds.weight_draws import Truncation, WeightDraws
 from discreet.util.arrays import Floats
+
+# --------------------------------------------------------------------------------------------------------------------
+# A normal law truncated to a ball: exact draws by rejection, and what one draw costs as a posterior of regression.
+#
+# The posterior of regression weights under a normal prior truncated to `||w|| <= R` has the density
+# `exp(-w'Aw/2 + b'w)` on that ball. One draw from it is private because the ball bounds every record's likelihood; that
+# proof needs draws from exactly this law, which a Markov chain never gives. Here they come by rejection, from proposals
+# whose acceptance does not fall when the unconstrained mean is far outside the ball.
+#
+# For every alpha >= 0 and every unit vector e the ball lies in the half-space `e'w <= R`, and on it
+# `exp(alpha (||w||^2 - R^2) / 2) <= 1`. So a normal law of precision `A + alpha I` and mean `(A + alpha I)^-1 b`, cut
+# to that half-space, is an envelope: a proposal is accepted if it is in the ball, with that probability. Its
+# acceptance is `constant / exp(F(alpha))` with
+#
+#     F(alpha) = alpha R^2 / 2 + log of the integral of exp(-w'(A + alpha I)w/2 + b'w) over the half-space,
+#
+# which is convex and has a closed form: the best alpha is found by a search over one number. e points to the mode in
+# the ball. Without the half-space (e.g. with E||w||^2 = R^2, the best alpha then) the acceptance falls like the
+# inverse root of the multiplier of the constraint; with it, a mean far outside costs about e (d + 1) / 2 tries,
+# however far it is.
+#
+# Nothing here reads records. Sources of randomness are arguments, so that a mechanism can bring its own; arithmetic is
+# in floating point, which a mechanism that releases a draw has to account for.
 
 Source = Callable[[int], Floats]
 """From a number to so many independent variates."""

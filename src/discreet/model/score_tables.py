@@ -9,8 +9,6 @@ a sum of scores is a property of a public table of integers, and sums are exact.
 Williams and McSherry's factored mechanism is this with any factor phi (`s = ln phi`), Dimitrakakis et al.'s sampler
 with the log-likelihood of a family over a grid of its parameters and the prior as base measure, and Zhang et al.'s MAP
 with the log-likelihood of finitely many candidates.
-
-Scores that change no faster than a stated constant with a reading: what a change of the reading then reveals.
 """
 
 from __future__ import annotations
@@ -28,6 +26,9 @@ from discreet.errors import InputError, listed, require, shown
 from discreet.model.network import Network
 from discreet.model.schema import Scope, bin_ends
 from discreet.util.arrays import Floats, Ints, freeze, number, numbers
+
+# --------------------------------------------------------------------------------------------------------------------
+# Scores that change no faster than a stated constant with a reading: what a change of the reading then reveals.
 
 
 def smooth_score(score: Floats, network: Network, lipschitz: float) -> Floats:

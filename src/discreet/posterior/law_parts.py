@@ -1,18 +1,4 @@
-"""What a posterior's joint laws are made of: draws of measured sets, and what is believed where none was measured.
-
-The law of complete records of one measured set, if its values are missing at random.
-
-A table tells the law of what was seen of its variables: `s` has a value of each, or that there is none. Of every draw
-the law of complete records is found under which what was seen is most probable, with the model
-
-    P(s) = c_s sum of theta(x) over all x that agree with s,
-
-c_s the chance that of a record like this so much is missing, which depends on what is seen alone. Each round gives the
-records of a pattern of gaps to complete records in the proportions that the last theta has for them. Whatever was
-measured with a set, pairs beside the network among them, is completed by itself, so that it is not lost.
-
-Source: Rubin (1976), missing at random; Dempster, Laird and Rubin (1977), EM, section 4.1.1.
-"""
+"""What a posterior's joint laws are made of: draws of measured sets, and what is believed where none was measured."""
 
 from __future__ import annotations
 
@@ -36,6 +22,20 @@ from discreet.util.arrays import Array, Floats, Ints
 MOST_ROUNDS, LARGEST_CHANGE = 200, 1e-7
 """Most rounds, and the largest change of a share that ends them: a round leaves a part of the error that is the part of
 the records with a gap, so that where half are missing the end is as far off as the last step."""
+# --------------------------------------------------------------------------------------------------------------------
+# The law of complete records of one measured set, if its values are missing at random.
+#
+# A table tells the law of what was seen of its variables: `s` has a value of each, or that there is none. Of every draw
+# the law of complete records is found under which what was seen is most probable, with the model
+#
+#     P(s) = c_s sum of theta(x) over all x that agree with s,
+#
+# c_s the chance that of a record like this so much is missing, which depends on what is seen alone. Each round gives
+# the records of a pattern of gaps to complete records in the proportions that the last theta has for them. Whatever was
+# measured with a set, pairs beside the network among them, is completed by itself, so that it is not lost.
+#
+# Source: Rubin (1976), missing at random; Dempster, Laird and Rubin (1977), EM, section 4.1.1.
+
 LEAST_SHARE = 1e-300
 """Stands for shares below floating point."""
 

@@ -16,16 +16,6 @@ noise under ADD_REMOVE, where log(1 + n) is flat before, up to a hundred million
 
 Source: Del Moral, Doucet and Jasra (2006), sequential Monte Carlo samplers; Williams and McSherry (2010), equation 3,
 for a mechanism whose output is a posterior draw.
-
-Beta laws truncated to an interval: exact log masses, and draws that are right deep in the tails.
-
-The logit of a Beta variate has a log-concave density for *all* parameters. Downhill from the mode, or from the end of
-the interval nearest to it, such a density is smooth, so its area over a stretch is a short quadrature of values between
-0 and 1 (nothing cancels, nothing underflows), and a log-concave density of known height and area has a universal
-envelope whose acceptance is 1/2 whatever the parameters (Devroye 1986). No inverse CDF is used.
-
-Draws use floating point and a seeded generator. They are for analysis on the public side; a draw that is released
-comes from a sampler on a public grid, not from here.
 """
 
 from __future__ import annotations
@@ -46,6 +36,17 @@ from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.release import Release
 from discreet.theory.lattice import resolution_for
 from discreet.util.arrays import Array, Floats, Ints
+
+# --------------------------------------------------------------------------------------------------------------------
+# Beta laws truncated to an interval: exact log masses, and draws that are right deep in the tails.
+#
+# The logit of a Beta variate has a log-concave density for *all* parameters. Downhill from the mode, or from the end of
+# the interval nearest to it, such a density is smooth, so its area over a stretch is a short quadrature of values
+# between 0 and 1 (nothing cancels, nothing underflows), and a log-concave density of known height and area has a
+# universal envelope whose acceptance is 1/2 whatever the parameters (Devroye 1986). No inverse CDF is used.
+#
+# Draws use floating point and a seeded generator. They are for analysis on the public side; a draw that is released
+# comes from a sampler on a public grid, not from here.
 
 Mask = npt.NDArray[np.bool_]
 

@@ -1,17 +1,4 @@
-"""Explain a release: what one record, or a change under a metric, can change in it, and what its answers depend on.
-
-What an adversary can learn, and tell apart, from whatever has an (epsilon, delta) guarantee.
-
-All of it follows from the guarantee alone, so it holds for every mechanism, ours or not, and for somebody who knows
-all other records. With a delta it is as if a coin were thrown first: with probability delta everything is told, and
-else what is told moves odds by exp(epsilon) at most. Nothing that keeps the guarantee tells more than that (Kairouz, Oh
-and Viswanath, 2015, Theorem 3.1), so all bounds here are attained.
-
-How far two posteriors are apart: of counts with and without noise, and of data sets that differ in one record.
-
-Nothing here is a guarantee. Bounds that take counts are as private as these: planning takes assumed ones, `explain`
-those of a release.
-"""
+"""Explain a release: what one record, or a change under a metric, can change in it, and what its answers depend on."""
 
 from __future__ import annotations
 
@@ -51,6 +38,12 @@ from discreet.theory.likelihood_sensitivity import record_loss
 from discreet.util.arrays import Floats
 from discreet.util.progress import under_way
 from discreet.util.randomness import Seed, as_generator
+
+# --------------------------------------------------------------------------------------------------------------------
+# How far two posteriors are apart: of counts with and without noise, and of data sets that differ in one record.
+#
+# Nothing here is a guarantee. Bounds that take counts are as private as these: planning takes assumed ones, `explain`
+# those of a release.
 
 VERTEX_STATES = 12
 """Most states of a row whose corners are looked at: rows of more have too many corners to look at each; a bound by
@@ -228,6 +221,15 @@ def range_distance(log_range: float) -> float:
     """
     not_negative(log_range=log_range)
     return math.tanh(log_range / 4)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What an adversary can learn, and tell apart, from whatever has an (epsilon, delta) guarantee.
+#
+# All of it follows from the guarantee alone, so it holds for every mechanism, ours or not, and for somebody who knows
+# all other records. With a delta it is as if a coin were thrown first: with probability delta everything is told, and
+# else what is told moves odds by exp(epsilon) at most. Nothing that keeps the guarantee tells more than that (Kairouz,
+# Oh and Viswanath, 2015, Theorem 3.1), so all bounds here are attained.
 
 
 def moved_belief(prior: float, epsilon: float) -> float:

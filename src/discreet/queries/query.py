@@ -1,17 +1,6 @@
 """Questions and answers: what a posterior says to a query, and an interval for every number.
 
 The text of a query, and what may be asked, are in `model/query_grammar.py`.
-
-How much of an interval is there because of the privacy noise, and how well draws tell it.
-
-Answers to questions about numbers, with intervals that count what bins hide.
-
-An interval for a mean counts three things: the sampling error and the privacy noise, which the posterior's draws have,
-and that nobody knows where in its bin a number is. Under each draw the laws inside the bins allow an interval of means;
-what is reported goes from a low quantile of their lower ends to a high one of their upper ends, and so holds whatever
-the law is. It is as wide as a typical bin. The interval under the law that is taken is told beside it.
-
-Which draws of a posterior count for a question, and how much; shared by all that is answered from draws.
 """
 
 from __future__ import annotations
@@ -40,6 +29,9 @@ from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.given import Given, PosteriorGiven, both_given
 from discreet.util.arrays import Floats
 from discreet.util.progress import under_way
+
+# --------------------------------------------------------------------------------------------------------------------
+# Which draws of a posterior count for a question, and how much; shared by all that is answered from draws.
 
 MOST_LEFT_OUT = 0.5
 """Share of the draws above which an answer is refused: evidence that most of the posterior rules out is a mistake of
@@ -95,6 +87,15 @@ def resample(weights: Floats) -> npt.NDArray[np.intp]:
     """
     steps = (np.arange(weights.size) + 0.5) / weights.size
     return np.searchsorted(np.cumsum(weights), steps * np.sum(weights)).clip(max=weights.size - 1)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Answers to questions about numbers, with intervals that count what bins hide.
+#
+# An interval for a mean counts three things: the sampling error and the privacy noise, which the posterior's draws
+# have, and that nobody knows where in its bin a number is. Under each draw the laws inside the bins allow an interval
+# of means; what is reported goes from a low quantile of their lower ends to a high one of their upper ends, and so
+# holds whatever the law is. It is as wide as a typical bin. The interval under the law that is taken is told beside it.
 
 
 def number_draws(asked: NumberQuery, law: BinLaw) -> tuple[Floats, Floats, Floats]:
@@ -153,6 +154,9 @@ def number_row(asked: NumberQuery, law: BinLaw, level: float, weights: Floats, *
         "law_upper": float(within[1]),
     }
 
+
+# --------------------------------------------------------------------------------------------------------------------
+# How much of an interval is there because of the privacy noise, and how well draws tell it.
 
 ROUNDING_DEVIATION = 1e-12
 """Standard deviation of a probability that is taken for a rounding error."""

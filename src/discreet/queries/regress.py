@@ -15,15 +15,6 @@ Where all is categorical that is least squares.
 
 Source: Ferrando and Sheldon (TMLR 2025), regression from sufficient statistics that follow from released marginals;
 Berkson (1950) for covariates that are known by their class; Reiersol (1945) for covariates as instruments.
-
-Logistic regressions of weighted points, one under every draw: Newton's method, all draws at once.
-
-    maximise over b   sum over points of  h log s(z b) + (w - h) log(1 - s(z b))  -  RIDGE |b|^2 / 2
-
-with s the logistic function, w the weight of a point (1 in all), h that of the second class there, and columns z in
-units of their deviation, about their mean. The ridge is what a millionth of the records says: it moves no coefficient
-by more than 1e-5 of itself where both classes are seen, and where they are parted by a column (a state in which one
-class has the chance 0) it stands for "at least": such a coefficient ends near log(1e6).
 """
 
 from __future__ import annotations
@@ -53,6 +44,16 @@ from discreet.util.arrays import Floats
 from discreet.util.framed import Intervals
 from discreet.util.limits import first_repeated
 from discreet.util.progress import under_way
+
+# --------------------------------------------------------------------------------------------------------------------
+# Logistic regressions of weighted points, one under every draw: Newton's method, all draws at once.
+#
+#     maximise over b   sum over points of  h log s(z b) + (w - h) log(1 - s(z b))  -  RIDGE |b|^2 / 2
+#
+# with s the logistic function, w the weight of a point (1 in all), h that of the second class there, and columns z in
+# units of their deviation, about their mean. The ridge is what a millionth of the records says: it moves no coefficient
+# by more than 1e-5 of itself where both classes are seen, and where they are parted by a column (a state in which one
+# class has the chance 0) it stands for "at least": such a coefficient ends near log(1e6).
 
 RIDGE = 1e-6
 """Of the squared standardised coefficients, in shares of the records."""

@@ -3,14 +3,6 @@
 All of it is read from a posterior's draws. To first order an answer is a sum over rows of what each moves it by; of
 that sum's variance every row has its part, and the twins of the draws (`PosteriorDraws.twins`) tell how much of each
 part comes of the privacy noise and how much of sampling. What a single row can do is exact (`queries/row_shares.py`).
-
-What an answer depends on: every row of every table, exactly, and the error that noise in tables makes of it.
-
-`P(targets | evidence)` is a ratio of two linear functions of each row. They are known from two points: the row as it
-is, and the row in which one cell is certain. So how an answer moves is exact for any change of one row, however large,
-also where probabilities are 0; only errors in many rows at once are taken to first order.
-
-For public or assumed tables, or those of a release: an error computed from private tables is private.
 """
 
 from __future__ import annotations
@@ -32,6 +24,15 @@ from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.credible import credible_interval
 from discreet.util.arrays import Floats
+
+# --------------------------------------------------------------------------------------------------------------------
+# What an answer depends on: every row of every table, exactly, and the error that noise in tables makes of it.
+#
+# `P(targets | evidence)` is a ratio of two linear functions of each row. They are known from two points: the row as it
+# is, and the row in which one cell is certain. So how an answer moves is exact for any change of one row, however
+# large, also where probabilities are 0; only errors in many rows at once are taken to first order.
+#
+# For public or assumed tables, or those of a release: an error computed from private tables is private.
 
 GRADIENT_CELLS = 50_000_000
 """Most entries of the tables that are differentiated at once: 400 MB."""

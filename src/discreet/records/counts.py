@@ -3,11 +3,6 @@
 One grouped count for each cover set of the network, then marginalised: all of a file or a frame in one pass over it
 (`local_counts.py`), of others by the engine (`counts.py`). A record with an unknown state is found on the
 way: no pass is spent on validation alone.
-
-Grouped counts: how many records have each combination of states of some variables, found by the engine.
-
-A column of identifiers would make millions of groups: each set of variables has a limit of its own, behind which an
-engine stops, so that they never reach this process.
 """
 
 from __future__ import annotations
@@ -42,6 +37,12 @@ from discreet.theory.audit_size import all_pairs
 from discreet.theory.star_cover import star_cover
 from discreet.util.arrays import Array, margin
 from discreet.util.progress import under_way
+
+# --------------------------------------------------------------------------------------------------------------------
+# Grouped counts: how many records have each combination of states of some variables, found by the engine.
+#
+# A column of identifiers would make millions of groups: each set of variables has a limit of its own, behind which an
+# engine stops, so that they never reach this process.
 
 AT_ONCE = (
     "athena",

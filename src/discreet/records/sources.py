@@ -3,11 +3,6 @@
 This file owns frames, databases and what becomes of an engine's failure: its text, which may quote a record, is
 replaced here before anybody sees it. Files are read by `record_files.py`, on the engines of `engine.py`; what a column
 means is not its business.
-
-Object stores: Parquet files behind a URL of S3, Google Cloud or Azure, by Arrow's file systems.
-
-DuckDB loads no extensions here, so Arrow lists and reads the files. Credentials are where Arrow looks for them (the
-environment, a profile, the machine's role); no part of a URL is ever shown, as it may hold some.
 """
 
 from __future__ import annotations
@@ -37,6 +32,12 @@ from discreet.util.lazy_imports import import_late
 
 if TYPE_CHECKING:
     import pyarrow.dataset
+
+# --------------------------------------------------------------------------------------------------------------------
+# Object stores: Parquet files behind a URL of S3, Google Cloud or Azure, by Arrow's file systems.
+#
+# DuckDB loads no extensions here, so Arrow lists and reads the files. Credentials are where Arrow looks for them (the
+# environment, a profile, the machine's role); no part of a URL is ever shown, as it may hold some.
 
 datasets = import_late("pyarrow.dataset")
 """It loads pandas where that is installed."""

@@ -1,7 +1,4 @@
-"""The operations over HTTP: each with its address, what can be said, and what answers it; OpenAPI is made of this.
-
-The OpenAPI document of the server, made of the operations themselves.
-"""
+"""The operations over HTTP: each with its address, what can be said, and what answers it; OpenAPI is made of this."""
 
 from __future__ import annotations
 
@@ -39,6 +36,9 @@ from discreet.server.problems import PROBLEMS, Problem
 from discreet.server.readings import Reading, Readings
 from discreet.server.server_limits import ServerLimits
 from discreet.server.shelf import Shelf, Version
+
+# --------------------------------------------------------------------------------------------------------------------
+# The OpenAPI document of the server, made of the operations themselves.
 
 MEDIA_OF = {
     "csv": "text/csv; charset=utf-8",

@@ -1,11 +1,4 @@
-"""The server: routes behind the gate, what it prepares while nobody asks, and how it is run.
-
-Connections of the server, with bounds where uvicorn has none.
-
-How large the head of a request is, how long it takes to come, how long an answer waits to be taken, how many requests
-wait for the answer to one before them, and how many connections there are. A client that has said all and closed its
-side still gets its answer.
-"""
+"""The server: routes behind the gate, what it prepares while nobody asks, and how it is run."""
 
 from __future__ import annotations
 
@@ -35,6 +28,13 @@ from discreet.server.release_page import page_questions
 from discreet.server.server_limits import ServerLimits
 from discreet.server.shelf import Shelf
 from discreet.server.tokens import TokenFile
+
+# --------------------------------------------------------------------------------------------------------------------
+# Connections of the server, with bounds where uvicorn has none.
+#
+# How large the head of a request is, how long it takes to come, how long an answer waits to be taken, how many requests
+# wait for the answer to one before them, and how many connections there are. A client that has said all and closed its
+# side still gets its answer.
 
 HEAD_BYTES = 2**18
 """Of the head of a request."""

@@ -1,7 +1,4 @@
-"""The pages: addresses, and what each puts together. All work without scripts; what scripts add is in page.js.
-
-The frame of all pages: templates, and files that pages load.
-"""
+"""The pages: addresses, and what each puts together. All work without scripts; what scripts add is in page.js."""
 
 from __future__ import annotations
 
@@ -55,6 +52,9 @@ from discreet.server.shelf import Version
 from discreet.server.tokens import TokenFile
 from discreet.server.work import marginals_work
 from discreet.util.lazy_imports import import_late
+
+# --------------------------------------------------------------------------------------------------------------------
+# The frame of all pages: templates, and files that pages load.
 
 jinja2 = import_late("jinja2")
 

@@ -14,8 +14,6 @@ What is assumed, and only spot-checked: that rows are independent of each other 
 tried; that all randomness comes from the source (every draw is run twice, which finds most that does not); and that a
 draw which is honest under the scripts is so under all others: scripts are finitely many, answers are not. Code that
 waits for one rare answer passes. The audit finds mistakes; it is no defence against whoever writes for the audit.
-
-Pairs of data sets under a metric: one reading is in another bin, so many units away at least.
 """
 
 from __future__ import annotations
@@ -77,6 +75,9 @@ from discreet.verify.tiny_data import (
     statistic_from,
     units_of,
 )
+
+# --------------------------------------------------------------------------------------------------------------------
+# Pairs of data sets under a metric: one reading is in another bin, so many units away at least.
 
 Data = tuple[tuple[Any, ...], ...]
 

@@ -23,15 +23,6 @@ and the scale that give the norm |b|_2 its second and its fourth moment. In one 
 Laplace law, both are exact. The "diamond" is matched as the cube is.
 
 The module reads a release's arrays and no records, but public ones.
-
-Chains on elliptical slices, for densities of weights that importance cannot draw: many side by side, in NumPy.
-
-Every chain moves on an ellipse through its place and a draw of a normal law, by shrinking an interval of angles until
-the density there is high enough: there is no step to tune and no slope to compute. The normal law is a t law's given
-its latent scale, so tails heavier than normal are walked, too. Each round of chains is twice as long as the last one
-and takes its t law from it; it alone is kept, so all before has been warm-up.
-
-Source: Murray, Adams and MacKay (2010), elliptical slice sampling; Nishihara, Murray and Adams (2014) for the t law.
 """
 
 from __future__ import annotations
@@ -61,6 +52,16 @@ from discreet.posterior.diagnostics import describe_mixing, has_mixed, measure_m
 from discreet.posterior.joint_draws import Mixing
 from discreet.theory.checks import positive
 from discreet.util.arrays import Floats, Ints
+
+# --------------------------------------------------------------------------------------------------------------------
+# Chains on elliptical slices, for densities of weights that importance cannot draw: many side by side, in NumPy.
+#
+# Every chain moves on an ellipse through its place and a draw of a normal law, by shrinking an interval of angles until
+# the density there is high enough: there is no step to tune and no slope to compute. The normal law is a t law's given
+# its latent scale, so tails heavier than normal are walked, too. Each round of chains is twice as long as the last one
+# and takes its t law from it; it alone is kept, so all before has been warm-up.
+#
+# Source: Murray, Adams and MacKay (2010), elliptical slice sampling; Nishihara, Murray and Adams (2014) for the t law.
 
 SLICE_CHAINS = 8
 """Side by side, which costs little more than one where positions are read together."""

@@ -1,34 +1,6 @@
 """Posteriors of releases over a design: draws of the weights that count sampling error and privacy noise.
 
 The readers of regressions, classifications and directions, which `read` knows (`discreet.posterior.read`).
-
-Posterior of a logistic or Poisson regression from a perturbed minimum and the noisy curvature there.
-
-Released are weights w at which the gradient of the negative log-likelihood is `-(Lambda w + b)`, b being noise of known
-law, and the curvature H at w with noise. Near w the gradient is `H (w - theta)` plus the sampling error of the targets,
-whose covariance is phi H where the model holds (phi is the response's dispersion: 1 for classes, and 1 / U for counts
-in units of their bound U); hence
-
-    H w + Lambda w = H theta + error,    error of covariance phi H + Cov(b),
-
-which are the equations of `noisy_gram`, for features centred at their means under the slopes of the records' means.
-More than two classes have equations that are tied together: see `many_classes.py`.
-The observation is w, not the left side, so that a drawn H counts by `det(H + Lambda)`, too. The intercept at the centre
-is known apart from the slopes.
-
-No law of the features is asked. That is exact in the limit of small noise and many records, whatever that law is. What
-is left out: how H changes between w and theta, but for the predictor at the features' means (`_bend_predictor`), which
-matters where the noise moves w so far that the curves bend.
-
-Source: Chaudhuri, Monteleoni and Sarwate (2011) for the release; Kulkarni et al. (ICML 2021) for second moments of the
-features in the same release, here at the weights where they are needed; the posterior is derived above.
-
-Posterior of a linear regression from noisy second moments, by the normal approximation of `noisy_gram`; in a moment.
-
-Features and target are centred at their noisy means; what remains are the equations `c = A theta + error` with A the
-centred sums of products of the features and c those with the target. The residual variance is what the target's noisy
-sum of squares leaves when theta explains its part. `linear` has the exact law of cube noise of one scale, which takes
-minutes where the noise is large.
 """
 
 from __future__ import annotations
@@ -68,6 +40,14 @@ from discreet.theory.factors import DirectionFactor
 from discreet.util.arrays import Floats, Ints
 from discreet.util.progress import under_way
 from discreet.util.randomness import Seed
+
+# --------------------------------------------------------------------------------------------------------------------
+# Posterior of a linear regression from noisy second moments, by the normal approximation of `noisy_gram`; in a moment.
+#
+# Features and target are centred at their noisy means; what remains are the equations `c = A theta + error` with A the
+# centred sums of products of the features and c those with the target. The residual variance is what the target's noisy
+# sum of squares leaves when theta explains its part. `linear` has the exact law of cube noise of one scale, which takes
+# minutes where the noise is large.
 
 TARGET_MEAN_DEVIATION = 1 / 3
 """Deviation of the target's mean a priori, its bounds being -1 and 1."""
@@ -207,6 +187,28 @@ def _join_weights(design: Design, slopes: Floats, means: Floats, middle: Floats 
     constant = (middle - (slopes * means).sum(axis=-1)) / design.constant
     return np.concatenate([slopes, np.asarray(constant)[..., None]], axis=-1)
 
+
+# --------------------------------------------------------------------------------------------------------------------
+# Posterior of a logistic or Poisson regression from a perturbed minimum and the noisy curvature there.
+#
+# Released are weights w at which the gradient of the negative log-likelihood is `-(Lambda w + b)`, b being noise of
+# known law, and the curvature H at w with noise. Near w the gradient is `H (w - theta)` plus the sampling error of the
+# targets, whose covariance is phi H where the model holds (phi is the response's dispersion: 1 for classes, and 1 / U
+# for counts in units of their bound U); hence
+#
+#     H w + Lambda w = H theta + error,    error of covariance phi H + Cov(b),
+#
+# which are the equations of `noisy_gram`, for features centred at their means under the slopes of the records' means.
+# More than two classes have equations that are tied together: see `many_classes.py`.
+# The observation is w, not the left side, so that a drawn H counts by `det(H + Lambda)`, too. The intercept at the
+# centre is known apart from the slopes.
+#
+# No law of the features is asked. That is exact in the limit of small noise and many records, whatever that law is.
+# What is left out: how H changes between w and theta, but for the predictor at the features' means
+# (`_bend_predictor`), which matters where the noise moves w so far that the curves bend.
+#
+# Source: Chaudhuri, Monteleoni and Sarwate (2011) for the release; Kulkarni et al. (ICML 2021) for second moments of
+# the features in the same release, here at the weights where they are needed; the posterior is derived above.
 
 LARGEST_WEIGHT = 1e60
 """Weights and noise beyond which squares of squares overflow."""

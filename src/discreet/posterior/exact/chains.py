@@ -8,8 +8,6 @@ data sets share the probabilities, and public records are counted exactly.
 Rounding leaves a statistic in an interval, and makes all within as probable. Chains that never left it would be stuck
 where several tables were rounded, so they run with a law that lets it go a little beyond, and are watched only while
 all statistics are where they must be: a chain that is watched whenever it is in a set has the law that it has there.
-
-What was measured, as chains over records take it: sums of what each record adds, with the law of their noise.
 """
 
 from __future__ import annotations
@@ -45,6 +43,10 @@ INSIDE_SHARE, LEAST_NATS = 0.25, 1.5
 """Share of the sweeps in which all rounded numbers are where they must be, if their errors were independent, and nats
 that a chain loses at least for each record by which one is off: with four cells in two tables 16 times fewer sweeps
 mix with 1.5 or 2 than with 3."""
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What was measured, as chains over records take it: sums of what each record adds, with the law of their noise.
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,11 +8,6 @@ times its rows, and the law of parents is
     the drawn one, or the network's, moved to what earlier families say of its parts,
 
 so that all families agree in what they share.
-
-Laws of the parents of each node of a network, while tables are made from the roots down.
-
-Where a family above holds all parents, its table and the law of its own parents are all that it takes; laws of others
-are read off a tree of cliques (`inference/forward.py`).
 """
 
 from __future__ import annotations
@@ -29,6 +24,12 @@ from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.pooled.raking import fit_margins
 from discreet.util.arrays import Array, Floats, margin
+
+# --------------------------------------------------------------------------------------------------------------------
+# Laws of the parents of each node of a network, while tables are made from the roots down.
+#
+# Where a family above holds all parents, its table and the law of its own parents are all that it takes; laws of others
+# are read off a tree of cliques (`inference/forward.py`).
 
 
 class ParentLaws:

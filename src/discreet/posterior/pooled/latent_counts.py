@@ -42,43 +42,6 @@ prior they take the same model with three doubts:
 
 Source: Williams and McSherry (2010), eq. 3, for noise in the likelihood; Bernstein and Sheldon (2018) for counts as
 latent variables; cut distributions: Plummer (2015).
-
-Counts of a parent and the child, drawn from what is told of their own table alone, and given both of its margins.
-
-Rows of a family have a prior each. What hundreds of them say together of how the child depends on one parent nobody
-meant: a table of the two has one prior of its own, and its counts are drawn from the evidence on their interaction.
-Given both margins, with shares w and q of N records, the interaction is normal around that of independent counts with
-the covariance
-
-    (N + N^2 tau^2)  (diag(w) - w w')  x  (diag(q) - q q')
-
-in cells: N for records that fell independently of each other (the multivariate hypergeometric law), and tau for how far
-the two depend on each other: their mean-square contingency is about tau^2 for each coordinate. Each draw picks tau
-among a few by the likelihood of the evidence. Both factors have a basis of their own, in which all coordinates are
-independent of each other, of noise, too.
-
-Rows of a family that was not measured whole: spread around the rows of the part that was, or drawn from the prior.
-
-The part has the child and some of its parents. A row of it is the mean of the family's rows with the same states of
-these parents, weighted by their records; how they differ was not measured, and is left to the prior: Dirichlet around
-the part's row. Under the learned prior each row picks its concentration as the rows of the part do, with the weights of
-the components that they ended with. (A component that takes no notice of other rows would be around the uniform row;
-here it is around the part's, because rows that all went elsewhere would not have it for their mean.) The counts that
-rows then draw are moved to the counts of the part, as little as can be.
-
-Of a family of which nothing was measured, rows are draws of the prior that is given, or are spread like that around a
-row of their own that is drawn from Dirichlet(1/2), the prior of a child's margin.
-
-Probabilities of a family's rows given its counts, moved to margins that are drawn once each.
-
-A row is drawn from its counts and its pseudo-records. Of hundreds of rows the pseudo-records add up to more than there
-are records, and would pull and sharpen what the rows say together: the child's law, and its laws given one parent, or
-given all but one. Each of these margins is therefore drawn from its records alone, the Bayesian bootstrap of the rows'
-own (Rubin, 1981), with half a record a state: of each state alike for the child's law, and as that law has them in a
-slice. The rows are moved to all of them by proportional fitting, which leaves their odds ratios.
-
-The gamma variates of the records are those of the rows: rows of many records say what the margins say, and stay. Rows
-are weighted by the parents' law in the same draw, which their margins will be taken with.
 """
 
 from __future__ import annotations
@@ -116,6 +79,18 @@ from discreet.posterior.pooled.raking import Goal, by_child, counts_of, goal, ra
 from discreet.posterior.pooled.shrinkage import DOUBT_SHARE, FILLED_RECORDS, PRIOR_WORTH_ROWS, Doubt, Rows, draw_rows
 from discreet.releases.combined import Evidence, evidence_of
 from discreet.util.arrays import Floats, Ints, margin
+
+# --------------------------------------------------------------------------------------------------------------------
+# Probabilities of a family's rows given its counts, moved to margins that are drawn once each.
+#
+# A row is drawn from its counts and its pseudo-records. Of hundreds of rows the pseudo-records add up to more than
+# there are records, and would pull and sharpen what the rows say together: the child's law, and its laws given one
+# parent, or given all but one. Each of these margins is therefore drawn from its records alone, the Bayesian bootstrap
+# of the rows' own (Rubin, 1981), with half a record a state: of each state alike for the child's law, and as that law
+# has them in a slice. The rows are moved to all of them by proportional fitting, which leaves their odds ratios.
+#
+# The gamma variates of the records are those of the rows: rows of many records say what the margins say, and stay. Rows
+# are weighted by the parents' law in the same draw, which their margins will be taken with.
 
 Array = npt.NDArray[np.floating]
 
@@ -194,6 +169,19 @@ def _move(theta: Floats, weights: Array, goals: Sequence[tuple[tuple[int, ...], 
     found /= found.sum(axis=-2, keepdims=True)
     return found
 
+
+# --------------------------------------------------------------------------------------------------------------------
+# Rows of a family that was not measured whole: spread around the rows of the part that was, or drawn from the prior.
+#
+# The part has the child and some of its parents. A row of it is the mean of the family's rows with the same states of
+# these parents, weighted by their records; how they differ was not measured, and is left to the prior: Dirichlet around
+# the part's row. Under the learned prior each row picks its concentration as the rows of the part do, with the weights
+# of the components that they ended with. (A component that takes no notice of other rows would be around the uniform
+# row; here it is around the part's, because rows that all went elsewhere would not have it for their mean.) The counts
+# that rows then draw are moved to the counts of the part, as little as can be.
+#
+# Of a family of which nothing was measured, rows are draws of the prior that is given, or are spread like that around a
+# row of their own that is drawn from Dirichlet(1/2), the prior of a child's margin.
 
 SPREAD_CELLS_AT_ONCE = 2**22
 """Cells that are drawn together: some hundred MB."""
@@ -308,6 +296,21 @@ def _spread_block(
     probabilities = dirichlet_draws((own + around).reshape(flat), rng).reshape(own.shape)
     return own, np.asarray(around), probabilities
 
+
+# --------------------------------------------------------------------------------------------------------------------
+# Counts of a parent and the child, drawn from what is told of their own table alone, and given both of its margins.
+#
+# Rows of a family have a prior each. What hundreds of them say together of how the child depends on one parent nobody
+# meant: a table of the two has one prior of its own, and its counts are drawn from the evidence on their interaction.
+# Given both margins, with shares w and q of N records, the interaction is normal around that of independent counts with
+# the covariance
+#
+#     (N + N^2 tau^2)  (diag(w) - w w')  x  (diag(q) - q q')
+#
+# in cells: N for records that fell independently of each other (the multivariate hypergeometric law), and tau for how
+# far the two depend on each other: their mean-square contingency is about tau^2 for each coordinate. Each draw picks
+# tau among a few by the likelihood of the evidence. Both factors have a basis of their own, in which all coordinates
+# are independent of each other, of noise, too.
 
 DEPENDENCES: npt.NDArray[np.float64] = np.array([0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64])
 """tau, all as likely: none, and a factor of 2 apart up to where any evidence outweighs it."""

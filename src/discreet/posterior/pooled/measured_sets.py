@@ -9,21 +9,6 @@ are drawn by themselves where tables hold them:
     larger sets                 under a complete network of these variables alone, by the same model as all families.
 
 Every set has a generator of its own: what is drawn of it does not depend on what else is asked.
-
-Draws of the law of a measured pair that a network fixes: around what the network expects, as far as tables say.
-
-A table of two variables that the network does not join tells their interaction y, with noise. With p(s) what draw s of
-the network says of the pair, n records, phi contrasts of both axes and D the tensor product of the variables'
-`diag(q) - q q'`, in contrasts,
-
-    interaction of the records      c  ~  Normal(n phi p(s), (n + n^2 tau^2) D),    y  ~  Normal(c, g I),
-    interaction of the population   d  given c:  a share r = tau^2 / (tau^2 + 1 / n) of the way from p(s) to c / n,
-
-tau being the size of the interaction beyond the network. It is drawn, for every draw, from weights over a grid
-(`discrepancy.py`) times the likelihood of y. At tau = 0 the network is right of the pair, and its draw stays as it is;
-at a large one the law is the Dirichlet's of the records, whatever the network says. Draws and their twins share c.
-
-Source: the conjugate normal law; Jeffreys (1946) for half a record in each cell.
 """
 
 from __future__ import annotations
@@ -52,6 +37,23 @@ from discreet.posterior.pooled.least_squares import Margins, pooled_margins
 from discreet.posterior.saturated import projected, saturated
 from discreet.releases.combined import Combined
 from discreet.util.arrays import Floats, Ints
+
+# --------------------------------------------------------------------------------------------------------------------
+# Draws of the law of a measured pair that a network fixes: around what the network expects, as far as tables say.
+#
+# A table of two variables that the network does not join tells their interaction y, with noise. With p(s) what draw s
+# of the network says of the pair, n records, phi contrasts of both axes and D the tensor product of the variables'
+# `diag(q) - q q'`, in contrasts,
+#
+#     interaction of the records      c  ~  Normal(n phi p(s), (n + n^2 tau^2) D),    y  ~  Normal(c, g I),
+#     interaction of the population   d  given c:  a share r = tau^2 / (tau^2 + 1 / n) of the way from p(s) to c / n,
+#
+# tau being the size of the interaction beyond the network. It is drawn, for every draw, from weights over a grid
+# (`discrepancy.py`) times the likelihood of y. At tau = 0 the network is right of the pair, and its draw stays as it
+# is; at a large one the law is the Dirichlet's of the records, whatever the network says. Draws and their twins share
+# c.
+#
+# Source: the conjugate normal law; Jeffreys (1946) for half a record in each cell.
 
 HALF_RECORD = 0.5
 """Concentration of each cell of a pair's records: Jeffreys' prior."""

@@ -42,10 +42,6 @@ arrays are in single precision where that is far finer than the evidence, and th
 Source: the priors for rows are those of hierarchical smoothing (Petitjean, Buntine, Webb and Zaidi, 2018), with
 conditionally specified laws (Heckerman et al., 2000, dependency networks) in place of a tree of Dirichlet processes.
 Opinion pool: Stone (1961).
-
-How the records of a row are split between its cells: Metropolis steps for pairs of cells, rows and draws at once.
-
-Source: Metropolis et al. (1953), Hastings (1970) for proposals that do not look at where they are.
 """
 
 from __future__ import annotations
@@ -205,6 +201,11 @@ def draw_normals(shape: tuple[int, ...], rng: np.random.Generator) -> Single:
     angle *= np.float32(2 * math.pi)
     return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:size].reshape(shape)
 
+
+# --------------------------------------------------------------------------------------------------------------------
+# How the records of a row are split between its cells: Metropolis steps for pairs of cells, rows and draws at once.
+#
+# Source: Metropolis et al. (1953), Hastings (1970) for proposals that do not look at where they are.
 
 Array = npt.NDArray[np.floating]
 
