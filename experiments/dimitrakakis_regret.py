@@ -33,8 +33,8 @@ from matplotlib.figure import Figure
 from scipy.stats import binom
 
 import discreet as dc
+from discreet.queries.bounds import response_error
 from discreet.queries.synthetic import sample_codes
-from discreet.theory.bounds import response_error
 from discreet.theory.likelihood_sensitivity import record_loss
 
 from .games import (

@@ -26,8 +26,8 @@ from scipy.special import rel_entr
 
 import discreet as dc
 from discreet.inference import elimination
+from discreet.planning.audit_size import all_pairs
 from discreet.queries.synthetic import sample_codes
-from discreet.theory.audit_size import all_pairs
 
 from .tables_alone import alone
 

@@ -29,8 +29,8 @@ import pandas as pd
 
 import discreet as dc
 from discreet.noise.noise_laws import DiscreteLaplace
+from discreet.planning.star_cover import shared_by
 from discreet.releases.kinds.noisy_tables import star_scopes
-from discreet.theory.star_cover import shared_by
 from discreet.util.arrays import by_rows
 
 from .pages import Check, Estimate, estimate

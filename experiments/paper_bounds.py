@@ -15,8 +15,8 @@ from scipy.special import gammaincc
 
 from discreet.errors import InputError
 from discreet.model.network import Network
-from discreet.theory.bounds import each_failure, response_error
-from discreet.theory.checks import not_negative, positive, probability
+from discreet.queries.bounds import each_failure, response_error
+from discreet.util.number_checks import not_negative, positive, probability
 
 __all__ = [
     "fourier_deviation",

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
-from discreet.theory.checks import not_negative, positive, probability
+from discreet.util.number_checks import not_negative, positive, probability
 
 __all__ = [
     "close_distance",

@@ -8,9 +8,9 @@ import discreet as dc
 from discreet.mechanisms.table_plans import laplace_plan
 from discreet.model.schema import Scope
 from discreet.noise.noise_laws import DiscreteLaplace
+from discreet.planning.star_cover import star_cover
+from discreet.planning.workload import default_shares
 from discreet.records.count_sensitivity import cells_moved
-from discreet.theory.star_cover import star_cover
-from discreet.theory.workload import default_shares
 
 from .shipped import NO_PAIRS, planned
 

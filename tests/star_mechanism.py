@@ -11,8 +11,8 @@ import numpy as np
 import discreet as dc
 from discreet.mechanisms.noise import Noise
 from discreet.noise.star_noise import star_scale
+from discreet.planning.star_cover import Group, shared_by, star_cover, star_lengths
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise, star_scopes
-from discreet.theory.star_cover import Group, shared_by, star_cover, star_lengths
 from discreet.util.arrays import by_rows, of_rows
 from discreet.util.limits import STAR_DIMENSIONS
 

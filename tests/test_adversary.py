@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
+from discreet.queries.bounds import largest_error
 from discreet.queries.explain import (
     best_distance,
     divergence_limits,
@@ -24,7 +25,6 @@ from discreet.queries.explain import (
     record_divergence,
     records_to_tell,
 )
-from discreet.theory.bounds import largest_error
 from folding import every
 from tiny import network_of
 

@@ -20,8 +20,7 @@ from discreet.inference import pair_laws
 from discreet.mechanisms.noise import SimulatedNoise, deviation_for
 from discreet.mechanisms.planned import choice_scale
 from discreet.noise.noise_laws import DiscreteGaussian, DiscreteLaplace
-from discreet.releases.kinds.audited_tables import pairs_beyond
-from discreet.theory.audit_size import (
+from discreet.planning.audit_size import (
     affordable_pairs,
     all_pairs,
     audit_of,
@@ -30,6 +29,7 @@ from discreet.theory.audit_size import (
     pairs_asked,
     prefers_gaussian,
 )
+from discreet.releases.kinds.audited_tables import pairs_beyond
 from discreet.verify import tiny_data
 from discreet.verify.audit import audit
 from discreet.verify.losses import _solve_epsilon

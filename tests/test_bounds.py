@@ -39,9 +39,9 @@ from scipy.stats import binom
 
 import discreet as dc
 from discreet.queries import explain as divergence
+from discreet.queries.bounds import largest_integer_noise, plan_draws, response_error
 from discreet.queries.explain import least_distinguishable, range_distance, range_divergence
-from discreet.theory.bounds import largest_integer_noise, plan_draws, response_error
-from discreet.theory.number_losses import Squared
+from discreet.queries.number_losses import Squared
 from folding import every
 from networks import asia
 from oracle import event, small, with_draws

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 import discreet as dc
 from discreet.mechanisms.table_plans import SPARED_FACTOR, without_large
 from discreet.model.dirichlet import dirichlet_draws
+from discreet.planning.star_cover import star_cover
 from discreet.posterior.pooled.latent_counts import spread_rows
 from discreet.posterior.pooled.shrinkage import COMPONENTS, Rows
 from discreet.releases.kinds.noisy_tables import measured_part, star_scopes
-from discreet.theory.star_cover import star_cover
 from enumeration import noise_loss
 from folding import every
 from networks import network_path

@@ -18,7 +18,7 @@ from folding import every
 
 ROOT = Path(discreet.__file__).parent
 GROUND = ("util", "noise", "model", "display", "formats")
-CORE = (*GROUND, "privacy", "releases", "inference", "theory")
+CORE = (*GROUND, "privacy", "releases", "inference", "planning", "theory")
 MAY_IMPORT = {
     "errors": set(),
     "util": set(),
@@ -29,7 +29,8 @@ MAY_IMPORT = {
     "privacy": set(),
     "releases": {*GROUND, "privacy"},
     "inference": {"util", "model"},
-    "theory": {"util", "noise", "model", "privacy", "inference"},
+    "planning": {"util", "noise", "model", "inference"},
+    "theory": {"util", "model", "privacy"},
     "records": {*CORE},
     "mechanisms": {*CORE, "records"},
     "posterior": {*CORE},

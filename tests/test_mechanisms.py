@@ -23,9 +23,9 @@ from discreet.mechanisms.allocated import node_weights, table_shares
 from discreet.mechanisms.noise import ExactNoise, SimulatedNoise, scale_for
 from discreet.mechanisms.posterior_sampler import temper_for
 from discreet.posterior.pooled.least_squares import pooled_margins
+from discreet.queries.bounds import largest_integer_noise
 from discreet.releases.kinds.candidate_choice import Selection
 from discreet.releases.kinds.parameter_draws import Tempering, Trimming
-from discreet.theory.bounds import largest_integer_noise
 from discreet.theory.contrasts import coefficients, family_tables
 from discreet.theory.lattice import resolution_for
 from discreet.theory.likelihood_sensitivity import floor_for, log_range, widest_range

@@ -20,10 +20,10 @@ from discreet.mechanisms import table_plans as planning
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.noise.noise_laws import CellLaw, DiscreteGaussian, DiscreteLaplace
 from discreet.noise.star import star_variances
+from discreet.planning.star_cover import Group, group_costs, shared_by, star_cover, star_lengths
+from discreet.planning.workload import workload_error, workload_shares
 from discreet.privacy.ledger import Ledger
 from discreet.releases.kinds.noisy_tables import star_scopes
-from discreet.theory.star_cover import Group, group_costs, shared_by, star_cover, star_lengths
-from discreet.theory.workload import workload_error, workload_shares
 from folding import every
 from networks import asia, network_path
 from strategies import networks
@@ -434,7 +434,7 @@ def test_margins_of_their_own_serve_a_workload(name: str, law: type[CellLaw], ga
 
     found = error(workload_shares(network, prior, queries, groups, law))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("discreet.theory.workload.SMALL_MARGIN", 0)
+        patched.setattr("discreet.planning.workload.SMALL_MARGIN", 0)
         assert math.exp(found - error(workload_shares(network, prior, queries, groups, law))) < gain
 
 

@@ -13,7 +13,7 @@ import discreet as dc
 from discreet.inference.interactions import Blur, cell_variance, pooled_variances
 from discreet.model.graphs import AXES
 from discreet.noise.star_noise import dimensions
-from discreet.theory.star_cover import Group, group_costs, readers, shared_by, star_blurs, star_cover, star_lengths
+from discreet.planning.star_cover import Group, group_costs, readers, shared_by, star_blurs, star_cover, star_lengths
 from discreet.util.limits import STAR_DIMENSIONS
 from folding import every
 from networks import asia, network_path

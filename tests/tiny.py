@@ -12,9 +12,9 @@ import discreet as dc
 from discreet.inference.interactions import Blur
 from discreet.model.schema import Scope
 from discreet.noise.noise_laws import NoiseLaw
+from discreet.planning.star_cover import star_cover
 from discreet.posterior.pooled.measured import Measured
 from discreet.releases.policy import RecordsPolicy
-from discreet.theory.star_cover import star_cover
 from discreet.util.arrays import Floats
 
 STRICT = RecordsPolicy("error", "error")

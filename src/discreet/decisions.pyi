@@ -1,10 +1,10 @@
+from .queries.bounds import plan_draws as plan_draws
 from .queries.decide import Decision as Decision
 from .queries.decide import payoff as payoff
 from .queries.decide_number import NumberDecision as NumberDecision
 from .queries.decide_number import decide_number as decide_number
+from .queries.number_losses import Absolute as Absolute
+from .queries.number_losses import Interval as Interval
+from .queries.number_losses import Quantile as Quantile
+from .queries.number_losses import Squared as Squared
 from .queries.responder import Responder as Responder
-from .theory.bounds import plan_draws as plan_draws
-from .theory.number_losses import Absolute as Absolute
-from .theory.number_losses import Interval as Interval
-from .theory.number_losses import Quantile as Quantile
-from .theory.number_losses import Squared as Squared

@@ -18,9 +18,9 @@ from discreet.inference.interactions import (
 from discreet.model.query_grammar import Probability, Query
 from discreet.model.schema import Scope
 from discreet.noise.noise_laws import CellLaw, DiscreteGaussian, DiscreteLaplace
-from discreet.theory import workload
-from discreet.theory.star_cover import Group, star_cover
-from discreet.theory.workload import default_shares, workload_shares, workload_variances
+from discreet.planning import workload
+from discreet.planning.star_cover import Group, star_cover
+from discreet.planning.workload import default_shares, workload_shares, workload_variances
 from folding import every
 from networks import asia, theta_of
 from oracle import interactions, spread

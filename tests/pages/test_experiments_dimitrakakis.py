@@ -26,7 +26,7 @@ from scipy import integrate, stats
 from scipy.special import beta as beta_function
 
 import discreet as dc
-from discreet.theory.bounds import response_error
+from discreet.queries.bounds import response_error
 from discreet.theory.likelihood_sensitivity import record_loss
 from folding import every
 

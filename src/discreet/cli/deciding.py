@@ -15,8 +15,8 @@ from discreet.cli.outlet import Format, Outlet, Output
 from discreet.cli.posteriors import Drawing, load_asked, posterior_of
 from discreet.cli.terminal import say, table
 from discreet.errors import InputError, printable, shown
+from discreet.queries.number_losses import NumberLoss, number_loss
 from discreet.releases.combined import Evidence
-from discreet.theory.number_losses import NumberLoss, number_loss
 from discreet.util.arrays import number
 from discreet.util.json_files import read_json, read_text
 from discreet.util.lazy_imports import import_late

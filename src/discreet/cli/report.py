@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import discreet as dc
 from discreet.cli.terminal import table
 from discreet.errors import printable
+from discreet.planning.audit_size import all_pairs, audit_of, chosen_pairs
+from discreet.planning.star_cover import shared_by
 from discreet.posterior.read import what_it_gives
 from discreet.privacy.guarantee import as_text
+from discreet.queries.bounds import largest_integer_noise
 from discreet.releases.codec import encode
 from discreet.releases.kinds.audited_tables import pairs_beyond
 from discreet.releases.kinds.noisy_counts import TableNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise, measured_part, star_scopes
-from discreet.theory.audit_size import all_pairs, audit_of, chosen_pairs
-from discreet.theory.bounds import largest_integer_noise
-from discreet.theory.star_cover import shared_by
 from discreet.util.lazy_imports import import_late
 
 if TYPE_CHECKING:

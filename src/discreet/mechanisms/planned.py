@@ -29,12 +29,7 @@ from discreet.model.query_grammar import Query
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.noise.noise_laws import CELL_LAWS, CellLaw, DiscreteGaussian
-from discreet.privacy.guarantee import Guarantee, Number, as_rational, as_text
-from discreet.records.count_sensitivity import cells_moved
-from discreet.records.counts import Counts
-from discreet.releases.kinds.audited_tables import AuditedTables, AuditNoise, pairs_beyond
-from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise, measured_part
-from discreet.theory.audit_size import (
+from discreet.planning.audit_size import (
     SELECTION_SHARE,
     Audit,
     all_pairs,
@@ -43,6 +38,11 @@ from discreet.theory.audit_size import (
     pairs_asked,
     prefers_gaussian,
 )
+from discreet.privacy.guarantee import Guarantee, Number, as_rational, as_text
+from discreet.records.count_sensitivity import cells_moved
+from discreet.records.counts import Counts
+from discreet.releases.kinds.audited_tables import AuditedTables, AuditNoise, pairs_beyond
+from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise, measured_part
 from discreet.util.arrays import Array, margin
 
 PAIRS_SHARE, PAIRS_SHARE_WITHOUT_ARCS = Fraction(1, 5), Fraction(4, 5)

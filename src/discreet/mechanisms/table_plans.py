@@ -1,10 +1,10 @@
 """Plans of tables: few that hold every family, with budgets that follow from public sizes alone.
 
 The families are merged where one larger table costs less error than several, and tables that share variables are put
-into stars, whose noise agrees on what they share at the cost of one table (`theory/star_cover.py`). Each star, and each
-table beside them, gets a share of the budget that suits all families, or a workload of queries (`theory/workload.py`).
-Readers pool all tables by least squares (`inference/interactions.py`), so the error to expect of every family is known
-before anything is spent.
+into stars, whose noise agrees on what they share at the cost of one table (`planning/star_cover.py`). Each star, and
+each table beside them, gets a share of the budget that suits all families, or a workload of queries
+(`planning/workload.py`). Readers pool all tables by least squares (`inference/interactions.py`), so the error to expect
+of every family is known before anything is spent.
 
 With a delta the plan has a second form, discrete Gaussian noise on the families that lie in no other, which pays for
 many tables by the root of their number. Merging does not pay there. The form that is expected to have less error, of
@@ -28,12 +28,12 @@ from discreet.model.query_grammar import Query
 from discreet.model.schema import Scope
 from discreet.noise.noise_laws import CellLaw, DiscreteGaussian, DiscreteLaplace
 from discreet.noise.star_noise import star_scale
+from discreet.planning.star_cover import Group, shared_by, star_blurs, star_cover, star_lengths
+from discreet.planning.workload import default_shares, workload_error, workload_shares
 from discreet.privacy.guarantee import Guarantee
 from discreet.records.count_sensitivity import cells_moved
 from discreet.records.counts import Counts
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise, star_scopes
-from discreet.theory.star_cover import Group, shared_by, star_blurs, star_cover, star_lengths
-from discreet.theory.workload import default_shares, workload_error, workload_shares
 from discreet.util.arrays import Array, by_rows, of_rows
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -14,12 +14,12 @@ from discreet.errors import InputError
 from discreet.inference.interactions import Blur, subsets
 from discreet.model.network import Network
 from discreet.model.schema import Scope
+from discreet.planning.star_cover import star_blurs
 from discreet.posterior.pooled.weighted import list_determined
 from discreet.releases.combined import Combined
 from discreet.releases.external_figures import External
 from discreet.releases.measurement import Measurement
 from discreet.releases.release import Release
-from discreet.theory.star_cover import star_blurs
 
 
 def blur(part: Measurement) -> Blur:

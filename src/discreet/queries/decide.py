@@ -22,11 +22,11 @@ from discreet.model.query_grammar import Probability, parse_query
 from discreet.model.tables import Tables
 from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.protocol import NetworkPosterior
+from discreet.queries.bounds import response_error
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.decision_draws import asked_draws, best_response, condition, effective_draws, refuse_outside
 from discreet.queries.given import both_given
 from discreet.queries.query import ROW_LIMIT
-from discreet.theory.bounds import response_error
 from discreet.util.arrays import Floats
 from discreet.util.framed import Intervals
 from discreet.util.randomness import Seed

@@ -1,7 +1,7 @@
 """Decisions that name a number: the best one under posterior draws, in closed form, and what their number can cost.
 
 The response to a quantity is its mean, its median, a quantile, or an interval, as the loss says; there is no grid of
-responses to choose from, and no union over them: see `theory/number_losses.py`.
+responses to choose from, and no union over them: see `queries/number_losses.py`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.decide import LARGEST_UTILITY
 from discreet.queries.decision_draws import asked_draws, condition, effective_draws, refuse_outside
 from discreet.queries.given import both_given
+from discreet.queries.number_losses import Band, NumberLoss, number_loss
 from discreet.queries.query import ROW_LIMIT
-from discreet.theory.checks import positive, probability
-from discreet.theory.number_losses import Band, NumberLoss, number_loss
 from discreet.util.arrays import Floats
 from discreet.util.framed import Framed
+from discreet.util.number_checks import positive, probability
 from discreet.util.randomness import Seed
 
 Quantity: TypeAlias = str | Callable[[Tables], Floats]
@@ -142,7 +142,7 @@ def decide_number(
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Algorithm 2, for responses that are numbers; the bound is proved in
-        `discreet.theory.number_losses`, for independent draws. Others count as so many as tell the quantity, and
+        `discreet.queries.number_losses`, for independent draws. Others count as so many as tell the quantity, and
         whether it
         is above the response, as well: for those it is close, but no theorem; see `decide`.
 

@@ -16,11 +16,11 @@ from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.answers import Answer, EvidenceProbability
 from discreet.queries.decide import Decision
 from discreet.queries.decide_number import NumberDecision
+from discreet.queries.number_losses import number_loss
 from discreet.queries.predict import Prediction
 from discreet.queries.regress import Regression
 from discreet.releases.combined import Evidence, evidence_of
 from discreet.releases.external_figures import External
-from discreet.theory.number_losses import number_loss
 from discreet.util.arrays import Floats
 
 Document = dict[str, Any]

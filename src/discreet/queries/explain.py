@@ -24,6 +24,7 @@ from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.posterior.pooled.measured import is_poolable
 from discreet.posterior.read import what_it_gives
 from discreet.privacy.guarantee import Guarantee, Relation, convert
+from discreet.queries.bounds import largest_error
 from discreet.queries.credible import check_level
 from discreet.queries.explanation import Change, Changes, Divergence, Explanation, OtherPrior, Promise, Telling
 from discreet.queries.query import answer
@@ -32,10 +33,9 @@ from discreet.releases.kinds.noisy_sums import NoisyTotal
 from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.kinds.scored_choice import ScoredNoise
 from discreet.releases.release import Release
-from discreet.theory.bounds import largest_error
-from discreet.theory.checks import not_negative, positive, probability
 from discreet.theory.likelihood_sensitivity import record_loss
 from discreet.util.arrays import Floats
+from discreet.util.number_checks import not_negative, positive, probability
 from discreet.util.progress import under_way
 from discreet.util.randomness import Seed, as_generator
 

@@ -20,9 +20,9 @@ from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.decide import Decision, decide
 from discreet.queries.decide_number import NumberDecision, Quantity, decide_number
 from discreet.queries.decision_draws import renewable
-from discreet.theory.checks import probability
-from discreet.theory.number_losses import NumberLoss
+from discreet.queries.number_losses import NumberLoss
 from discreet.util.arrays import Floats
+from discreet.util.number_checks import probability
 
 R = TypeVar("R")
 
@@ -54,7 +54,7 @@ class Responder:
 
     Source:
         Dimitrakakis et al. (JMLR 2017), Algorithm 2 and Lemma 11, corrected for queries that depend on answers; for the
-        bounds see `decide` and `discreet.theory.number_losses`.
+        bounds see `decide` and `discreet.queries.number_losses`.
 
     Example:
         >>> import discreet as dc

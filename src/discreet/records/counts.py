@@ -25,6 +25,8 @@ from discreet.errors import InputError, listed, require
 from discreet.model.network import Network
 from discreet.model.schema import Scope, Variable
 from discreet.model.tables import Tables
+from discreet.planning.audit_size import all_pairs
+from discreet.planning.star_cover import star_cover
 from discreet.privacy.guarantee import Relation
 from discreet.records.count_sensitivity import Sensitivity, sensitivity
 from discreet.records.dialects import engine_of
@@ -33,8 +35,6 @@ from discreet.records.records import Records, codes, decode, grouping, kept, ref
 from discreet.records.sources import arrow
 from discreet.records.units import STEPS, amount
 from discreet.releases.policy import RecordsPolicy
-from discreet.theory.audit_size import all_pairs
-from discreet.theory.star_cover import star_cover
 from discreet.util.arrays import Array, margin
 from discreet.util.progress import under_way
 

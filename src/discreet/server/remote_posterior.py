@@ -33,12 +33,12 @@ from discreet.queries.documents import (
     read_prediction,
     read_regression,
 )
+from discreet.queries.number_losses import number_loss
 from discreet.queries.predict import Prediction, read_evidence
 from discreet.queries.query import answer, marginals, name_query
 from discreet.queries.regress import Regression
 from discreet.queries.synthetic import make_arrow_schema
 from discreet.server.http_client import BODY_BYTES, RecordStream, Wire
-from discreet.theory.number_losses import number_loss
 from discreet.util.framed import Intervals
 from discreet.util.randomness import Seed, as_generator
 

@@ -19,8 +19,8 @@ from scipy.special import ndtri
 from discreet.errors import InputError
 from discreet.model.score_tables import SCORE_STEPS
 from discreet.privacy.guarantee import Relation
-from discreet.theory.checks import probability
 from discreet.util.arrays import Floats, Ints
+from discreet.util.number_checks import probability
 
 CANDIDATES_LIMIT = 1000
 """Most candidates: the width of a factor looks at all pairs."""

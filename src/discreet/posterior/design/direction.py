@@ -25,10 +25,10 @@ from discreet.errors import InputError
 from discreet.posterior.diagnostics import measure_mixing
 from discreet.posterior.joint_draws import Mixing
 from discreet.posterior.totals import TotalLaw, told_law
-from discreet.theory.checks import positive
 from discreet.theory.choice_likelihood import lower_log_marginal, normal_log_law, upper_log_marginal
 from discreet.theory.factors import DirectionFactor, standard_normals
 from discreet.util.arrays import Floats
+from discreet.util.number_checks import positive
 
 Method = Literal["lower", "upper", "clt"]
 Target = Callable[[Floats, Floats], Floats]

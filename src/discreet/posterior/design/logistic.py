@@ -50,8 +50,8 @@ from discreet.posterior.design.importance import (
 from discreet.posterior.design.laws import Law, WeightedPoints, moments_of, spread
 from discreet.posterior.diagnostics import describe_mixing, has_mixed, measure_mixing
 from discreet.posterior.joint_draws import Mixing
-from discreet.theory.checks import positive
 from discreet.util.arrays import Floats, Ints
+from discreet.util.number_checks import positive
 
 # --------------------------------------------------------------------------------------------------------------------
 # Chains on elliptical slices, for densities of weights that importance cannot draw: many side by side, in NumPy.

@@ -40,7 +40,7 @@ from discreet.model.query_grammar import (
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.noise.noise_laws import CellLaw
-from discreet.theory.star_cover import Group, group_costs, shared_by, star_blurs, star_lengths
+from discreet.planning.star_cover import Group, group_costs, shared_by, star_blurs, star_lengths
 from discreet.util.arrays import Floats, Ints, margin
 
 Part = tuple[tuple[str, ...], Mapping[str, int], Ints]

@@ -41,8 +41,8 @@ from typing import TypeAlias
 import numpy as np
 
 from discreet.errors import InputError, shown
-from discreet.theory.checks import positive, probability
 from discreet.util.arrays import Floats
+from discreet.util.number_checks import positive, probability
 
 Named: TypeAlias = float | tuple[float, float]
 """What is named: a number, or the ends of an interval."""

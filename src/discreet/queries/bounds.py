@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 
-from discreet.theory.checks import not_negative, positive, probability
-from discreet.theory.number_losses import NumberLoss, band_width
+from discreet.queries.number_losses import NumberLoss, band_width
+from discreet.util.number_checks import not_negative, positive, probability
 
 
 def largest_integer_noise(cells: int, scale: float, failure: float) -> int:
