@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from toy_kinds import TwiceCounts
 from typer.testing import CliRunner
 
 import discreet as dc
 from discreet.cli.cli import app
+from discreet.mechanisms.crossing import Mechanism
+from discreet.verify.script import Lost
 from networks import asia
 from serving import Local
 
@@ -24,6 +30,31 @@ mechanism = dc.tools.MECHANISMS["twice"]()
 
 # audited: what it reveals is what it promises
 assert {finding.measured for finding in dc.audit(mechanism, promise)} == {2.0}
+
+# a pack that is wrong is found: too little noise, none, noise of its own source, or what cannot be followed
+
+
+def wrong(make: Callable[[np.ndarray, float, Any], np.ndarray]) -> Mechanism[Any, Any, Any, Any]:
+    """The mechanism with something else in every table than it promises."""
+
+    def draw(statistic: Any, prior: Any, calibration: Any, noise: Any) -> Any:
+        tables = {node: make(table, calibration.scale, noise) for node, table in statistic.tables.items()}
+        return TwiceCounts(statistic.network, tables, calibration.scale)
+
+    return Mechanism("twice", mechanism.calibrate, draw)
+
+
+half = wrong(lambda table, scale, noise: noise.discrete_laplace(table, scale / 2))
+bare = wrong(lambda table, scale, noise: table)
+own = wrong(lambda table, scale, noise: table + np.random.default_rng(1).integers(-9, 9, table.shape))
+assert {finding.measured for finding in dc.audit(half, promise)} == {4.0}
+assert all(math.isinf(finding.measured) for one in (bare, own) for finding in dc.audit(one, promise))
+try:
+    dc.audit(wrong(lambda table, scale, noise: np.rint(noise.log_gamma(table + 1.0)).astype(np.int64)), promise)
+except Lost:
+    pass
+else:
+    raise AssertionError("what cannot be followed was called audited")
 
 # planned beside the others
 expected = dc.plan(asia(), promise, 5000, rng=1, repeats=1, mechanisms={"twice": mechanism})
