@@ -10,6 +10,9 @@ from hypothesis import HealthCheck, settings
 import postgres
 from repeatable import Repeatable
 
+collect_ignore = ["tests/packs_at_work.py", "tests/toy_pack"]
+"""What is run by a test in a process of its own: this one does not know the pack."""
+
 settings.register_profile(
     "repeatable",
     deadline=None,  # these machines are shared: no test asserts a time

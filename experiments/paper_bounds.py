@@ -15,7 +15,8 @@ from scipy.special import gammaincc
 
 from discreet.errors import InputError
 from discreet.model.network import Network
-from discreet.queries.bounds import each_failure, response_error
+from discreet.noise.noise_laws import each_failure
+from discreet.queries.bounds import response_error
 from discreet.util.number_checks import not_negative, positive, probability
 
 __all__ = [
@@ -53,7 +54,8 @@ def largest_noise(cells: int, scale: float, failure: float) -> float:
         >>> round(largest_noise(4, 2.0, 0.05), 2)
         8.73
     """
-    return -scale * math.log(each_failure(cells, scale, failure))
+    positive(scale=scale)
+    return -scale * math.log(each_failure(cells, failure))
 
 
 def mean_divergence(theta: npt.ArrayLike, records: npt.ArrayLike, variance: float) -> Floats:

@@ -21,11 +21,13 @@ import design_releases
 import discreet as dc
 from discreet.formats.bif import parse_bif
 from discreet.formats.bif_writing import format_bif
+from discreet.formats.network_files import network_of
 from discreet.formats.xmlbif import format_xmlbif, parse_xmlbif
 from fuzzing import damaged_text, damaged_tree, json_text, name, names, odd_word
 from registry import VARIANTS
 from strategies import same, same_file
-from tiny import TINY, counts_of, network_of
+from tiny import TINY, counts_of
+from tiny import network_of as tiny_network
 
 # ------------------------------------------------------------------------------------------------------------ networks
 
@@ -223,7 +225,7 @@ def read_query(text: str) -> None:
 
 # ------------------------------------------------------------------------------------------------------------ releases
 
-NETWORKS = (TINY["chain"], TINY["two and three states"], network_of({"a": 2, "b": 1, "c": 3}, "a>b b>c a>c"))
+NETWORKS = (TINY["chain"], TINY["two and three states"], tiny_network({"a": 2, "b": 1, "c": 3}, "a>b b>c a>c"))
 
 
 @cache

@@ -38,8 +38,9 @@ from scipy.stats import beta as beta_law
 from scipy.stats import binom
 
 import discreet as dc
+from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.queries import explain as divergence
-from discreet.queries.bounds import largest_integer_noise, plan_draws, response_error
+from discreet.queries.bounds import plan_draws, response_error
 from discreet.queries.explain import least_distinguishable, range_distance, range_divergence
 from discreet.queries.number_losses import Squared
 from folding import every
@@ -70,7 +71,7 @@ def test_the_largest_integer_noise_is_the_smallest_bound_that_holds(cells: int, 
         tail = 2 * q ** (bound + 1) / (1 + q)
         return cells * math.log1p(-tail) >= math.log1p(-failure) * (1 - 1e-9)
 
-    bound = largest_integer_noise(cells, scale, failure)
+    bound = DiscreteLaplace(scale).largest(cells, failure)
     assert holds(bound)
     assert bound == 0 or not surely_holds(bound - 1)
 
@@ -80,7 +81,7 @@ def test_the_integer_noise_of_releases_keeps_the_bound() -> None:
     rng = np.random.default_rng(3)
     success = -math.expm1(-1 / 2.0)
     noise = rng.geometric(success, (100_000, 4)) - rng.geometric(success, (100_000, 4))
-    bound = largest_integer_noise(4, 2.0, 0.05)
+    bound = DiscreteLaplace(2.0).largest(4, 0.05)
     q = math.exp(-1 / 2.0)
     exact = 1 - (1 - 2 * q ** (bound + 1) / (1 + q)) ** 4
     assert exact <= 0.05 < 1 - (1 - 2 * q**bound / (1 + q)) ** 4
@@ -753,8 +754,8 @@ def test_the_printed_lower_bound_of_a_step_is_false() -> None:
         lambda: largest_noise(1, 0.0, 0.1),
         lambda: largest_noise(1, math.nan, 0.1),
         lambda: largest_noise(1, 1.0, 1.0),
-        lambda: largest_integer_noise(1, 1.0, 0.0),
-        lambda: largest_integer_noise(1, math.inf, 0.1),
+        lambda: DiscreteLaplace(1.0).largest(1, 0.0),
+        lambda: DiscreteLaplace(1.0).largest(0, 0.1),
         lambda: dirichlet_kl([1.0, 1.0], [1.0, 1.0, 1.0]),
         lambda: dirichlet_kl(1.0, 1.0),
         lambda: dirichlet_kl([1.0, 0.0], [1.0, 1.0]),

@@ -22,8 +22,8 @@ import discreet as dc
 from discreet.mechanisms.allocated import node_weights, table_shares
 from discreet.mechanisms.noise import ExactNoise, SimulatedNoise, scale_for
 from discreet.mechanisms.posterior_sampler import temper_for
+from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.posterior.pooled.least_squares import pooled_margins
-from discreet.queries.bounds import largest_integer_noise
 from discreet.releases.kinds.candidate_choice import Selection
 from discreet.releases.kinds.parameter_draws import Tempering, Trimming
 from discreet.theory.contrasts import coefficients, family_tables
@@ -118,7 +118,7 @@ def test_the_largest_noise_of_a_release_is_what_proposition_one_says() -> None:
         for _ in range(2000)
     ]
     for failure in (0.05, 0.5):
-        bound = largest_integer_noise(25, 4.0, failure)
+        bound = DiscreteLaplace(4.0).largest(25, failure)
         share = np.mean(np.array(largest) > bound)
         assert share <= failure + 5 * math.sqrt(failure * (1 - failure) / 2000)
         assert np.mean(np.array(largest) > bound - 1) > failure - 5 * math.sqrt(failure * (1 - failure) / 2000)

@@ -142,7 +142,8 @@ def test_a_record_that_shows_nothing_is_a_record(local: Local) -> None:
     (row,) = local.ask("/releases/r/predict", {"records": [{}], "target": "c"}).json()["records"]
     (answer,) = local.ask("/releases/r/query?q=P(c)").json()["answers"]
     for state in answer["values"]:
-        assert abs(row["mean"][state["state"]["c"]] - state["mean"]) < 1e-9
+        # Draws that are read for answers have single precision.
+        assert abs(row["mean"][state["state"]["c"]] - state["mean"]) < 1e-7
 
 
 @every("path", [

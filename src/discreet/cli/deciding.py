@@ -15,7 +15,6 @@ from discreet.cli.outlet import Format, Outlet, Output
 from discreet.cli.posteriors import Drawing, load_asked, posterior_of
 from discreet.cli.terminal import say, table
 from discreet.errors import InputError, printable, shown
-from discreet.queries.number_losses import NumberLoss, number_loss
 from discreet.releases.combined import Evidence
 from discreet.util.arrays import number
 from discreet.util.json_files import read_json, read_text
@@ -23,6 +22,7 @@ from discreet.util.lazy_imports import import_late
 from discreet.util.limits import QUERIES_BYTES
 
 documents = import_late("discreet.queries.documents")
+number_losses = import_late("discreet.queries.number_losses")
 
 DECISION_DRAWS = 1000
 """Draws without --draws and --within."""
@@ -84,6 +84,8 @@ class _Number:
 
 Asked: TypeAlias = _Choice | _Number
 if TYPE_CHECKING:
+    from discreet.queries.number_losses import NumberLoss
+
     Decided: TypeAlias = dc.decisions.Decision[str] | dc.decisions.NumberDecision
 
 OfQueries = Annotated[
@@ -194,7 +196,7 @@ def _read_numbers(quantities: list[str], losses: list[str]) -> list[_Number]:
     """Read quantities with their losses."""
     if losses and not quantities:
         raise InputError("--loss is of a --quantity; a --query has --payoffs")
-    given = [number_loss(text) for text in losses or ["squared"]]
+    given = [number_losses.number_loss(text) for text in losses or ["squared"]]
     if len(given) not in (1, max(1, len(quantities))):
         raise InputError(f"{len(given)} --loss for {len(quantities)} --quantity: give one for all, or for each its own")
     return [_Number(text, given[i if len(given) > 1 else 0]) for i, text in enumerate(quantities)]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import discreet as dc
 from discreet.cli.terminal import table
 from discreet.errors import printable
+from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.planning.audit_size import all_pairs, audit_of, chosen_pairs
 from discreet.planning.star_cover import shared_by
 from discreet.posterior.read import what_it_gives
 from discreet.privacy.guarantee import as_text
-from discreet.queries.bounds import largest_integer_noise
 from discreet.releases.codec import encode
 from discreet.releases.kinds.audited_tables import pairs_beyond
 from discreet.releases.kinds.noisy_counts import TableNoise
@@ -179,7 +179,7 @@ def _describe_noise(release: dc.Release) -> str:
     calibration, line = release.calibration, release.payload.summary(release.calibration)
     if isinstance(calibration, TableNoise):
         cells = sum(math.prod(release.network.shape(node)) for node in calibration.scales)
-        largest = largest_integer_noise(cells, max(calibration.scales.values()), EXCEEDED_CHANCE)
+        largest = DiscreteLaplace(max(calibration.scales.values())).largest(cells, EXCEEDED_CHANCE)
         line += f"; in all {cells:,} cells at most {largest:,}, with probability {1 - EXCEEDED_CHANCE:.0%}"
     if isinstance(calibration, PlannedNoise) and not calibration.law.concentrated and release.guarantee.delta:
         line += f"; {UNUSED_DELTA}"

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.util.arrays import Floats, Ints
+from discreet.util.number_checks import positive, probability
 
 NO_NOISE = 2.0**63
 """Scales from here on fit into no table: its numbers have 64 bits."""
@@ -177,6 +178,28 @@ class NoiseLaw(ABC):
         return cls(scale)
 
 
+def each_failure(cells: int, failure: float) -> float:
+    """Probability with which each of some independent variates may fail, if some of them fails with `failure`.
+
+    Args:
+        cells: number of variates.
+        failure: probability that some variate fails.
+
+    Returns:
+        `1 - (1 - failure)^(1 / cells)`.
+
+    Raises:
+        InputError: no cells, or a probability outside (0, 1).
+
+    Example:
+        >>> round(each_failure(1, 0.05), 12), round(each_failure(10, 0.05), 4)
+        (0.05, 0.0051)
+    """
+    positive(cells=cells)
+    probability(failure=failure)
+    return -math.expm1(math.log1p(-failure) / cells)
+
+
 class CellLaw(NoiseLaw):
     """Integer noise that a budget buys for the cells of tables.
 
@@ -262,6 +285,38 @@ class DiscreteLaplace(CellLaw):
     def loss(self, distance: int) -> float:
         """The loss between vectors at an L1 distance, nats."""
         return distance / self.scale
+
+    def largest(self, cells: int, failure: float) -> int:
+        """Bound that all of some independent variates keep.
+
+        It follows from `P(|noise| > t) = 2 q^(t+1) / (1 + q)` with `q = exp(-1 / scale)`.
+
+        Args:
+            cells: number of variates.
+            failure: probability that some variate is larger.
+
+        Returns:
+            The smallest whole t with `P(max |noise| <= t) >= 1 - failure`.
+
+        Raises:
+            InputError: no cells, or a probability outside (0, 1).
+
+        Source:
+            Zhang et al. (AAAI 2016), Proposition 1, for the geometric mechanism.
+
+        Example:
+            >>> DiscreteLaplace(2.0).largest(4, 0.05)
+            9
+        """
+        allowed = math.log(each_failure(cells, failure))
+        # ln P(|noise| > t) = ln(2 / (1 + q)) - (t + 1) / b.
+        head = math.log(2 / (1 + math.exp(-1 / self.scale)))
+        bound = max(0, math.ceil(self.scale * (head - allowed)) - 1)
+        while head - (bound + 1) / self.scale > allowed:
+            bound += 1
+        while bound > 0 and head - bound / self.scale <= allowed:
+            bound -= 1
+        return bound
 
     @staticmethod
     def affordable(deviation: float, budget: Fraction, moved: int) -> int:

@@ -1,4 +1,4 @@
-"""Bounds that releases and answers are shown with: the largest noise on counts, and answers from finitely many draws.
+"""Bounds that answers are shown with: of noise whose law is known in part, and of answers from finitely many draws.
 
 Each function states which claim of the papers it is, and what was corrected; `experiments/paper_bounds.py` has more.
 """
@@ -9,63 +9,6 @@ import math
 
 from discreet.queries.number_losses import NumberLoss, band_width
 from discreet.util.number_checks import not_negative, positive, probability
-
-
-def largest_integer_noise(cells: int, scale: float, failure: float) -> int:
-    """Bound that all of some variates of integer noise keep.
-
-    It follows from `P(|noise| > t) = 2 q^(t+1) / (1 + q)` with `q = exp(-1 / b)`.
-
-    Args:
-        cells: number of variates.
-        scale: b of the discrete Laplace distribution, records.
-        failure: probability that some variate is larger.
-
-    Returns:
-        The smallest integer t with `P(max |noise| <= t) >= 1 - failure`, records.
-
-    Raises:
-        InputError: no cells, a scale that is not positive, or a probability outside (0, 1).
-
-    Source:
-        Zhang et al. (AAAI 2016), Proposition 1, for the geometric mechanism.
-
-    Example:
-        >>> largest_integer_noise(4, 2.0, 0.05)
-        9
-    """
-    allowed = each_failure(cells, scale, failure)
-    # ln P(|noise| > t) = ln(2 / (1 + q)) - (t + 1) / b.
-    head = math.log(2 / (1 + math.exp(-1 / scale)))
-    bound = max(0, math.ceil(scale * (head - math.log(allowed))) - 1)
-    while head - (bound + 1) / scale > math.log(allowed):
-        bound += 1
-    while bound > 0 and head - bound / scale <= math.log(allowed):
-        bound -= 1
-    return bound
-
-
-def each_failure(cells: int, scale: float, failure: float) -> float:
-    """Probability with which each of some independent variates may fail, if some of them fails with `failure`.
-
-    Args:
-        cells: number of variates.
-        scale: of each, greater than 0; only checked.
-        failure: probability that some variate fails.
-
-    Returns:
-        `1 - (1 - failure)^(1 / cells)`.
-
-    Raises:
-        InputError: no cells, a scale that is not positive, or a probability outside (0, 1).
-
-    Example:
-        >>> round(each_failure(1, 2.0, 0.05), 12), round(each_failure(10, 2.0, 0.05), 4)
-        (0.05, 0.0051)
-    """
-    positive(cells=cells, scale=scale)
-    probability(failure=failure)
-    return -math.expm1(math.log1p(-failure) / cells)
 
 
 def largest_error(deviation: float, failure: float, *, whole: bool) -> float:
