@@ -39,7 +39,7 @@ def state_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 @pytest.fixture
 def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer points for a direction's chains, and so few for the walks that what they propose is not the posterior."""
-    from discreet.posterior.design import direction
+    from discreet.research.readers import direction
 
     monkeypatch.setattr(direction, "FINE_POINTS", 512)
     monkeypatch.setattr(direction, "COARSE_POINTS", 16)
@@ -57,7 +57,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A direction's chains stand on few points and hardly warm up: for tests that look at the estimator."""
-    from discreet.posterior.design import direction
+    from discreet.research.readers import direction
 
     for name, value in {
         "FINE_POINTS": 32,

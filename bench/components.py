@@ -86,10 +86,10 @@ def released(records: Floats, mechanism: str, guarantee: dc.Guarantee, seed: int
     rows, prior = dc.designs.read_rows(design, records), dc.designs.Normal(design, 0.5)
     if mechanism == "moments":
         return dc.simulate(dc.noisy_moments(), dc.designs.sum_moments(rows), prior, guarantee, rng=rng)
-    factor = dc.scores.DirectionFactor(
-        dc.scores.spread_candidates(size, 12, (0.1, 0.2, 0.4)), noise_variance=0.01, tau=4.0
+    factor = dc.research.DirectionFactor(
+        dc.research.spread_candidates(size, 12, (0.1, 0.2, 0.4)), noise_variance=0.01, tau=4.0
     )
-    return dc.simulate(dc.factored(factor), rows, prior, guarantee, rng=rng)
+    return dc.simulate(dc.research.factored(factor), rows, prior, guarantee, rng=rng)
 
 
 def by_moments(records: Floats, guarantee: dc.Guarantee, seed: int) -> Floats:

@@ -96,10 +96,10 @@ def estimator_of(task: Task, epsilon: float, delta: float, relation: str, **opti
         **options,
     }
     if task.kind == "linear":
-        return dc.PrivateLinearRegression(target_bounds=task.target_bounds, **given)
+        return dc.estimators.PrivateLinearRegression(target_bounds=task.target_bounds, **given)
     if relation == "add-remove" and "records" not in given:
         given["records"] = len(task.train)
-    return dc.PrivateLogisticRegression(classes=task.classes, **given)
+    return dc.estimators.PrivateLogisticRegression(classes=task.classes, **given)
 
 
 def _ours(delta: float) -> Run:

@@ -43,7 +43,7 @@ def run(
     point, nothing = error(made.payload.weights[None], task)[0], float("nan")
     if not posterior:
         return Found(point, nothing, nothing, nothing)
-    drawn = dc.read_weights(made, draws=1000, rng=rng, covariates=law).weights
+    drawn = dc.read(made, draws=1000, rng=rng, covariates=law).weights
     covered = nothing
     if task.truth is not None:
         low, high = np.quantile(drawn, (0.025, 0.975), axis=0)

@@ -78,7 +78,7 @@ def fastest(run: Callable[[], tuple[float, float, float]], repeats: int) -> tupl
 
 
 def measured(
-    make: Callable[[], dc.tools.Mechanism[Any]], counts: dc.results.Counts, promise: dc.Guarantee
+    make: Callable[[], dc.tools.Mechanism], counts: dc.results.Counts, promise: dc.Guarantee
 ) -> tuple[float, ...]:
     """CPU seconds of calibrate, draw and dumps."""
     mechanism, prior = make(), dc.Dirichlet.uniform(counts.network)

@@ -201,9 +201,9 @@ def dedicated(case: Case, asked: Asked, data: Data, epsilon: str, account: dc.re
     own: dict[str, object] = {"bounds": pair, "guarantee": promise, "account": account}
     if asked.kind == "linear":
         between = case.network.schema[asked.target].bounds or (0.0, 1.0)
-        made = dc.PrivateLinearRegression(target_bounds=between, **own).fit(columns, target)  # type: ignore[arg-type]
+        made = dc.estimators.PrivateLinearRegression(target_bounds=between, **own).fit(columns, target)  # type: ignore[arg-type]
     else:
-        made = dc.PrivateLogisticRegression(classes=(0, 1), records=len(target), **own).fit(columns, target)  # type: ignore[arg-type]
+        made = dc.estimators.PrivateLogisticRegression(classes=(0, 1), records=len(target), **own).fit(columns, target)  # type: ignore[arg-type]
     return np.asarray(made.coef_).ravel()
 
 

@@ -103,8 +103,8 @@ def ours(given: Table, epsilon: float, delta: float, seed: int) -> Any:
     account = dc.Ledger("sqlite://").open("bench", promise)
     public = {"bounds": (-1, 1), "guarantee": promise, "account": account, "random_state": seed}
     if given.classes:
-        return dc.PrivateLogisticRegression(classes=range(given.classes), **public)
-    return dc.PrivatePoissonRegression(target_bounds=(0, MOST), **public)
+        return dc.estimators.PrivateLogisticRegression(classes=range(given.classes), **public)
+    return dc.estimators.PrivatePoissonRegression(target_bounds=(0, MOST), **public)
 
 
 def descent(given: Table, test: Floats, epsilon: float, seed: int) -> Floats:

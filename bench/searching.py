@@ -38,14 +38,14 @@ Floats = npt.NDArray[np.float64]
 EPSILONS = (0.3, 1.0, 3.0)
 FOLDS = 3
 GRIDS: Mapping[str, tuple[type[Any], Mapping[str, Sequence[Any]], tuple[str, ...]]] = {
-    "naive Bayes": (dc.PrivateNaiveBayes, {"bins": [2, 4, 8, 16, 32]}, ("skew", "pima", "wide")),
+    "naive Bayes": (dc.estimators.PrivateNaiveBayes, {"bins": [2, 4, 8, 16, 32]}, ("skew", "pima", "wide")),
     "logistic": (
-        dc.PrivateLogisticRegression,
+        dc.estimators.PrivateLogisticRegression,
         {"method": ["objective", "gradients"], "norm": [0.5, 1.0, 2.0, None]},
         ("skew", "p30", "offset", "pima"),
     ),
     "linear": (
-        dc.PrivateLinearRegression,
+        dc.estimators.PrivateLinearRegression,
         {"method": ["moments", "exact"], "fit_intercept": [True, False]},
         ("offset", "wide", "pima"),
     ),
@@ -123,7 +123,7 @@ def measure(kind: str, name: str, epsilon: float, seeds: Iterable[int]) -> dict[
     task, grid = task_of(kind, name), GRIDS[kind][1]
     found: dict[str, list[float]] = {method: [] for method in ("search", "composed", "default", "any", "hindsight")}
     for _ in seeds:
-        search = dc.PrivateGridSearch(estimator_of(kind, task, epsilon), grid).fit(*rows(task, task.train))
+        search = dc.estimators.PrivateGridSearch(estimator_of(kind, task, epsilon), grid).fit(*rows(task, task.train))
         found["search"].append(error(kind, task, search))
         found["composed"].append(error(kind, task, composed(kind, task, epsilon)))
         found["default"].append(error(kind, task, estimator_of(kind, task, epsilon).fit(*rows(task, task.train))))
@@ -151,7 +151,7 @@ def cover(name: str, epsilon: float, runs: int, records: int) -> dict[str, float
         X, y = rows(task, task.train[:records])
         for method, draws in (("chosen", [400, 401]), ("not chosen", [400])):
             tries = 12 if method == "chosen" else None
-            found = dc.PrivateGridSearch(estimator_of("linear", task, epsilon), {"draws": draws}, tries=tries).fit(X, y)
+            found = dc.estimators.PrivateGridSearch(estimator_of("linear", task, epsilon), {"draws": draws}, tries=tries).fit(X, y)
             lower, upper = found.best_estimator_.coef_interval()
             assert task.truth is not None and task.target_bounds is not None
             held.setdefault(f"slopes, {method}", []).append(

@@ -217,7 +217,7 @@ def _ours(which: str, delta: float) -> Method:
     return run
 
 
-def _release(mechanism: dc.tools.Mechanism[Any], counts: Any, epsilon: float, delta: float, rng: Any) -> dc.Release:
+def _release(mechanism: dc.tools.Mechanism, counts: Any, epsilon: float, delta: float, rng: Any) -> dc.Release:
     """A simulated one under the uniform prior."""
     promise = dc.Guarantee(epsilon=repr(epsilon), delta=repr(delta), relation="add-remove", unit="record")
     return dc.simulate(mechanism, counts, dc.Dirichlet.uniform(counts.network), promise, rng=rng)

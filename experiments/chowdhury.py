@@ -240,7 +240,7 @@ def _as_is(theta: dc.Tables, rng: np.random.Generator) -> dc.Tables:
 
 
 def _releases(
-    mechanism: Callable[[], dc.tools.Mechanism[Any]],
+    mechanism: Callable[[], dc.tools.Mechanism],
 ) -> Callable[[Data, float, int, np.random.Generator], list[dc.Release]]:
     """The first step of a mechanism of the package."""
 
@@ -287,7 +287,7 @@ _PLAN = _releases(lambda: planned(NO_PAIRS))
 METHODS: Mapping[str, Method] = {
     **{form: Method("D-Ind", _form(form), _as_is) for form in FORMS},
     "Algorithm 1": Method("Algorithm 1", _algorithm_1, lambda stages, _: stages.theta),
-    "corrected": Method("allocated", _releases(lambda: dc.allocated()), _each(_plug_in)),
+    "corrected": Method("allocated", _releases(lambda: dc.research.allocated()), _each(_plug_in)),
     "Zhang's Laplace": Method("laplace", _releases(lambda: dc.laplace()), _each(_clipped)),
     SHIPPED: Method(SHIPPED, _DEFAULT, _each(_estimate), slow=True),
     NO_PAIRS: Method(NO_PAIRS, _PLAN, _each(_estimate), slow=True),
@@ -314,7 +314,7 @@ LEGEND: Sequence[tuple[str, str]] = (
     ("Algorithm 1", "as printed: eps_I = .1 eps_B, beta = .1, two tables for each node, printed merge"),
     ("even split of .9 epsilon", "D-Ind with what Algorithm 1 leaves to its second stage"),
     ("stage II alone", "Algorithm 1 without the merge, on the same noise"),
-    ("corrected", "`dc.allocated()` read by `dc.tools.plug_in`: one table for each maximal family, no sampling, stages "
+    ("corrected", "`dc.research.allocated()` read by `dc.tools.plug_in`: one table for each maximal family, no sampling, stages "
      "merged by inverse variances"),
     ("Zhang's Laplace", "`dc.laplace()`: maximal families, one budget; noisy counts clipped at 0, +1 (Algorithm 1 of "
      "Zhang et al., under add-remove)"),

@@ -73,12 +73,12 @@ def in_spreads(value: float, errors: npt.ArrayLike) -> float:
 
 # ------------------------------------------------------------------------------------------ the experiment
 
-SHIPPED: Mapping[str, dc.tools.Mechanism[Any]] = {
+SHIPPED: Mapping[str, dc.tools.Mechanism] = {
     "laplace()": dc.laplace(),
-    "allocated()": dc.allocated(),
-    "allocated(weights='structure')": dc.allocated(weights="structure"),
-    "allocated(sampling=.1)": dc.allocated(sampling="0.1"),
-    "allocated(sampling=.1, weights='structure')": dc.allocated(sampling="0.1", weights="structure"),
+    "allocated()": dc.research.allocated(),
+    "allocated(weights='structure')": dc.research.allocated(weights="structure"),
+    "allocated(sampling=.1)": dc.research.allocated(sampling="0.1"),
+    "allocated(sampling=.1, weights='structure')": dc.research.allocated(sampling="0.1", weights="structure"),
 }
 READINGS: Mapping[str, Callable[..., dc.results.PosteriorDraws]] = {
     "plug_in": dc.tools.plug_in,
@@ -154,7 +154,7 @@ def _stage_noise(task: Task) -> dict[str, Any]:
 
 
 def _shipped(
-    counts: dc.results.Counts, mechanism: dc.tools.Mechanism[Any], epsilon: int, rng: np.random.Generator
+    counts: dc.results.Counts, mechanism: dc.tools.Mechanism, epsilon: int, rng: np.random.Generator
 ) -> dict[str, dc.Tables]:
     """Posterior means of one simulated release, by the way it is read; one run."""
     network = counts.network

@@ -1,6 +1,6 @@
 """Conjugate examples of Dimitrakakis et al. (JMLR 2017), Section 5: printed constants, corrected ones, exact values.
 
-The printed constants are those of Lemmas 19 to 24 under Assumption 2; `discreet.theory` offers none of them. What is
+The printed constants are those of Lemmas 19 to 24 under Assumption 2; `discreet.research` offers none of them. What is
 exact here is computed from the posteriors themselves, by closed forms or quadrature, and not from any bound: it is what
 bounds are compared with. Nothing here is private.
 """
@@ -18,8 +18,8 @@ import numpy.typing as npt
 from scipy.special import betaln, logsumexp
 
 import discreet as dc
-from discreet.posterior.particles import log_beta_mass
-from discreet.theory.likelihood_sensitivity import log_range, record_loss
+from discreet.research.readers.particles import log_beta_mass
+from discreet.research.scores.likelihood_sensitivity import log_range, record_loss
 from experiments.paper_lipschitz import attribute_loss
 
 from .trimmed_laws import ExponentialRate, LaplaceRate, NormalPrecision, NormalPrecisionMatrix, TrimmedGamma
@@ -278,7 +278,7 @@ def beta_renyi(a: float, records: int, order: float) -> float:
 
     Args:
         a: both concentrations of the prior.
-        records: n; `discreet.mechanisms.posterior_sampler.dirichlet_renyi` has the supremum over all n.
+        records: n; `discreet.research.mechanisms.posterior_sampler.dirichlet_renyi` has the supremum over all n.
         order: above 1 and below 1 + a, where it is finite.
 
     Returns:

@@ -16,7 +16,7 @@ from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.queries.explain import divergence_limits
 from discreet.queries.row_shares import row_effects
-from discreet.theory.contrasts import family_tables
+from discreet.research.scores.contrasts import family_tables
 from discreet.util.arrays import Floats
 
 MOST_CELLS = 2**12

@@ -3,7 +3,7 @@
 Every printed constant stands beside the corrected one and beside what it is about, computed from the posteriors: the
 largest log ratio of densities over neighbouring data for a pure epsilon, the largest total variation for a (0, delta),
 the largest likelihood ratio for the C of Assumption 2. Beside them is what the package charges for the same families on
-its public grids, `dc.sampled`, under all three relations, and how its releases are calibrated. Parameters are those at
+its public grids, `dc.research.sampled`, under all three relations, and how its releases are calibrated. Parameters are those at
 which the reference values were stated, else round ones in which the support's ends differ by a factor of four.
 """
 
@@ -20,8 +20,8 @@ from scipy.optimize import brentq
 from scipy.special import betaln, gammaln
 
 import discreet as dc
-from discreet.mechanisms.posterior_sampler import delta_of, dirichlet_renyi
-from discreet.posterior.particles import log_beta_mass
+from discreet.research.mechanisms.posterior_sampler import delta_of, dirichlet_renyi
+from discreet.research.readers.particles import log_beta_mass
 from experiments.paper_distance import historical_theorem_8_2
 
 from . import conjugate_constants as conjugate
@@ -130,7 +130,7 @@ def _untrimmed() -> Iterator[Row]:
 
 
 def _shipped() -> Iterator[Row]:
-    """What `dc.sampled` charges, and tempers of its releases."""
+    """What `dc.research.sampled` charges, and tempers of its releases."""
     for case, make in CASES.items():
         compared = make()
         for relation, exact, whole, half in tempers(compared):
@@ -287,7 +287,7 @@ def _shipped_table(found: Found) -> tuple[str, str]:
     header = ["example", "replaced: exact", "charged", "added: exact", "charged", "unit", "one unit: exact", "charged",
               "temper", "temper at half of it"]  # fmt: skip
     caption = (
-        "What `dc.sampled` charges for a posterior draw on public grids (nats), beside the corrected constants: one "
+        "What `dc.research.sampled` charges for a posterior draw on public grids (nats), beside the corrected constants: one "
         "record replaced; one added, under the law within the bounds, without the 1/20 of epsilon that goes to the "
         "number of records; and one record changed by one unit, under a metric. Then the temper of its releases at the "
         f"exact losses and at half of them ({', '.join(dc.Relation)}); 1 is the posterior itself."
@@ -400,7 +400,7 @@ def _checks_of_the_shipped(found: Found) -> Iterator[Check]:
             found["shipped", case, f"{relation}: {name}", -1]
             for name in ("exact", "charged", "least", "most", "temper", "half")
         )
-        what = f"dc.sampled, {case.replace('|', '')}, {relation}"
+        what = f"dc.research.sampled, {case.replace('|', '')}, {relation}"
         yield Check.within(
             f"{what}, nats", Estimate(charged), (least, most), sane=(0.75 * exact, 1.25 * exact), digits=6
         )
@@ -411,7 +411,7 @@ def _checks_of_the_shipped(found: Found) -> Iterator[Check]:
         yield Check.within(f"{what}, temper at half", Estimate(half), band, sane=(0.4, 0.7), digits=6)
     for name, wanted in (("temper", 1.0), ("half", 0.5)):
         value = Estimate(found["shipped", NETWORK, f"{REPLACE}: {name}", -1])
-        yield Check.near(f"dc.posterior_sampler, {NETWORK}, {name}", Estimate(wanted), value, rounding=1e-6)
+        yield Check.near(f"dc.research.posterior_sampler, {NETWORK}, {name}", Estimate(wanted), value, rounding=1e-6)
     for name, times in (("charged", 4), ("replaced", 4), ("added", 3)):
         value = Estimate(found["shipped", CHAIN, f"time step: {name}", -1])
         wanted = Estimate(times * math.log((1 - FLOOR) / FLOOR))

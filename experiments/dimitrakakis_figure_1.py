@@ -8,7 +8,7 @@ Example 1 has theta = k Delta for all k up to 1 / Delta, so that theta = 1, whos
 the prior, Delta for each, sums to 1, and no L there is satisfies Assumption 1. Without it, as the figure has it, the
 prior is divided by its sum, and ln(1 / Delta), which is said to satisfy the assumption, does: it is above the least L.
 
-The package has it as `dc.scores.own_family`, and `dc.sampled` draws from its posterior. What that charges
+The package has it as `dc.research.own_family`, and `dc.research.sampled` draws from its posterior. What that charges
 for a replaced record, and for each unit of |x - y| under a metric, is the 2 L of Theorem 8.1 with the L of
 Assumption 1.
 """
@@ -117,7 +117,7 @@ def measured_family(step: float, prior: str) -> dict[str, float]:
 
 
 def shipped_family(step: float, prior: str) -> dict[str, float]:
-    """What `dc.sampled` charges for a draw from the posterior of such a family, and tempers of its releases.
+    """What `dc.research.sampled` charges for a draw from the posterior of such a family, and tempers of its releases.
 
     Args:
         step: Delta.
@@ -211,7 +211,7 @@ def _shipped_table(found: dict[tuple[str, float], dict[str, float]]) -> tuple[st
     header = ["prior", "Delta", "2 L", "replaced: charged", "temper at 2 L", "at L",
               "one unit: charged", "temper at 2 L", "at L", "added: charged"]  # fmt: skip
     caption = (
-        "What `dc.sampled` charges for a posterior draw of the family, as `dc.scores.own_family` has it (nats): for a "
+        "What `dc.research.sampled` charges for a posterior draw of the family, as `dc.research.own_family` has it (nats): for a "
         "replaced record, for each unit of |x - y| under a metric, and for an added record; and the temper of its "
         "releases at 2 L and at L. 1 is the posterior itself."
     )
@@ -262,7 +262,7 @@ def _checks(found: dict[tuple[str, float], dict[str, float]]) -> Iterator[Check]
         for relation, times in ((dc.Relation.REPLACE, 2), (dc.Relation.METRIC, 2), (dc.Relation.ADD_REMOVE, 1)):
             wanted = {"charged": times * math.log((1 - step) / step), "temper": 1.0, "half": 0.5}
             for name, value in wanted.items():
-                what, found_ = f"dc.sampled, {relation}, {name}, {where}", Estimate(row[f"{relation} {name}"])
+                what, found_ = f"dc.research.sampled, {relation}, {name}, {where}", Estimate(row[f"{relation} {name}"])
                 yield Check.near(what, Estimate(value), found_, rounding=2e-5, digits=5)
     for prior in PRIORS:
         what = f"best c if L0 = 0, prior {prior}, Delta {STEPS[0]:g}"

@@ -35,7 +35,7 @@ from scipy.stats import binom
 import discreet as dc
 from discreet.queries.bounds import response_error
 from discreet.queries.synthetic import sample_codes
-from discreet.theory.likelihood_sensitivity import record_loss
+from discreet.research.scores.likelihood_sensitivity import record_loss
 
 from .games import (
     DELTA,
@@ -175,8 +175,8 @@ def _priced(task: Task, epsilon: int) -> Iterator[Row]:
 
     for draws in DRAWS:
         rng = task.rng(f"sampler {epsilon} {draws}")
-        release = dc.simulate(dc.posterior_sampler(draws=draws), counts, prior, guarantee, rng=rng)
-        if not isinstance(release.payload, dc.kinds.ParameterDraws):
+        release = dc.simulate(dc.research.posterior_sampler(draws=draws), counts, prior, guarantee, rng=rng)
+        if not isinstance(release.payload, dc.research.ParameterDraws):
             raise TypeError("a posterior sampler releases draws")
         yield answered(dc.results.PosteriorDraws(release.payload.cells), "sampler", draws)
     rng = task.rng(f"shipped {epsilon}")
@@ -339,7 +339,7 @@ def _tables(found: Found) -> Iterator[tuple[str, str]]:
     rows += [["prior alone", found[f"epsilon {EPSILONS[0]}", SHIPPED, "prior", "mean"].text(4), "", "", ""]]
     header = ["N", *(f"epsilon {epsilon}" for epsilon in EPSILONS), "not private", "2 N L, nats"]
     yield (
-        "Mean loss over the 120 queries of the value game under the exact posterior (`dc.posterior_sampler(draws=N)`, "
+        "Mean loss over the 120 queries of the value game under the exact posterior (`dc.research.posterior_sampler(draws=N)`, "
         f"whose N draws share epsilon, replace one record; {CALLS[DEFAULT]} read by `dc.noise_aware`). Last: "
         f"Corollary 10 at the level of records, N untempered draws with every probability at least {FLOOR:g}.",
         markdown(header, rows),

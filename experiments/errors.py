@@ -111,7 +111,7 @@ class Data:
 
 
 def simulated(
-    mechanism: dc.tools.Mechanism[Any],
+    mechanism: dc.tools.Mechanism,
     counts: dc.results.Counts,
     epsilon: float,
     rng: np.random.Generator,

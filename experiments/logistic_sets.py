@@ -305,7 +305,7 @@ def released(
 
 def mechanism_of(
     method: str, epsilon: float, records: int, features: int, *, symmetric: bool, curvature: int
-) -> dc.tools.Mechanism[Any, Any, Any, Any]:
+) -> dc.tools.Mechanism:
     """The mechanism of a method's name.
 
     Args:
@@ -323,7 +323,7 @@ def mechanism_of(
         method = chosen_method(epsilon=epsilon, records=records, features=features, symmetric=symmetric)
     if method == "objective":
         return dc.objective_perturbation(records=records, curvature=curvature)
-    return dc.noisy_gradients(1 if method == "one_shot" else int(method), records=records)
+    return dc.research.noisy_gradients(1 if method == "one_shot" else int(method), records=records)
 
 
 def learned_law(

@@ -1,7 +1,7 @@
 """Lipschitz constants of likelihoods, as the papers reckon with them: of networks, and over finite supports.
 
 This file owns the calculus of the papers, corrected; `paper_bounds.py` owns what privacy costs, and
-`theory/likelihood_sensitivity.py` the range of a trimmed network, which the product computes with. Nothing here reads
+`research/scores/likelihood_sensitivity.py` the range of a trimmed network, which the product computes with. Nothing here reads
 records or draws anything.
 """
 
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from discreet.errors import InputError
 from discreet.model.network import Network
-from discreet.theory.likelihood_sensitivity import ranges
+from discreet.research.scores.likelihood_sensitivity import ranges
 
 __all__ = [
     "assumption_one",

@@ -179,7 +179,7 @@ def _linear(task: Task, epsilon: float) -> dict[str, float]:
     rng = task.rng(f"linear {epsilon}")
     release = dc.simulate(dc.noisy_moments(), statistic, dc.designs.Normal(LINEAR, 1.0), _promise(epsilon), rng=rng)
     found = {
-        ESTIMATOR: dc.read_weights(release, draws=400, rng=rng).mean(),
+        ESTIMATOR: dc.read(release, draws=400, rng=rng).mean(),
         DIFFPRIVLIB: linear_weights(made_up.features, made_up.target, epsilon, task.rng(f"theirs {epsilon}")),
         EXACT: np.linalg.lstsq(made_up.features, made_up.target, rcond=None)[0],
     }
@@ -214,7 +214,7 @@ def _naive_bayes(task: Task, epsilon: float) -> dict[str, float]:
     counts, rng = dc.tools.count_codes(over, {"class": labels[known], **binned}), task.rng(f"naive Bayes {epsilon}")
     # As `PrivateNaiveBayes` does it: the class is in every table, and two features are independent given it.
     made = dc.simulate(planned(NO_PAIRS), counts, dc.Dirichlet.uniform(over), _promise(epsilon), rng=rng)
-    ours = dc.PrivateNaiveBayes.from_release(made, draws=200, random_state=rng)
+    ours = dc.estimators.PrivateNaiveBayes.from_release(made, draws=200, random_state=rng)
     theirs = gaussian_naive_bayes(
         points[known], labels[known], points[tested], epsilon / NAIVE_BAYES_COST, task.rng(f"theirs {epsilon}")
     )

@@ -43,7 +43,7 @@ RECORDS = 10_000
 RELEASES = 20
 """Of each mechanism in each repeat, for the noise alone."""
 STARS, ALONE, EQUAL = "planned: stars", "planned: every table alone", "each family, equal parts"
-MECHANISMS: Mapping[str, Callable[[], dc.tools.Mechanism[Any]]] = {
+MECHANISMS: Mapping[str, Callable[[], dc.tools.Mechanism]] = {
     STARS: lambda: planned(NO_PAIRS),
     ALONE: tables_alone,
     EQUAL: dc.laplace,

@@ -20,8 +20,8 @@ from scipy.stats import binom
 
 import discreet as dc
 from discreet.mechanisms.noise import Noise
-from discreet.posterior.particles import log_beta_mass
-from discreet.releases.kinds.candidate_choice import Choice, Selection
+from discreet.research.readers.particles import log_beta_mass
+from discreet.research.kinds.candidate_choice import Choice, Selection
 
 __all__ = [
     "COIN",
@@ -94,7 +94,7 @@ class CoinChoice:
         gap = np.subtract(*(each - np.logaddexp.reduce(each) for each in logs))
         return float(np.abs(gap).max())
 
-    def mechanism(self) -> dc.tools.Mechanism[Selection]:
+    def mechanism(self) -> dc.tools.Mechanism:
         """The same as a mechanism over `COIN` that believes what is printed."""
         candidates = tuple(dc.Tables(COIN, {"a": [1 - point, point]}) for point in self.points.tolist())
 
@@ -176,7 +176,7 @@ def untrimmed_inside(lipschitz: float, cells: int = 4000) -> CoinChoice:
 # ------------------------------------------------------------------------------------------ the trimmed sampler
 
 
-def sampler_as_printed(floor: float) -> dc.tools.Mechanism[Any]:
+def sampler_as_printed(floor: float) -> dc.tools.Mechanism:
     """One draw of the plain posterior, trimmed at the floor, for `2 ln(1 / w)` whatever the number of nodes. NOT DP.
 
     Args:
@@ -189,7 +189,7 @@ def sampler_as_printed(floor: float) -> dc.tools.Mechanism[Any]:
         Dimitrakakis et al. (JMLR 2017), Lemma 24 "under the classical definition"; probably the sampler of Zhang et al.
         (AAAI 2016), Figure 1.
     """
-    honest = dc.posterior_sampler(floor=floor, temper=1.0)
+    honest = dc.research.posterior_sampler(floor=floor, temper=1.0)
     enough = promise(100, "replace")
     return replace(
         honest,
@@ -239,7 +239,7 @@ def sampler_loss(floor: float, rows: Iterable[tuple[Counts, Counts]]) -> float:
 # ------------------------------------------------------------------------------------------ Algorithm 1, replacing
 
 
-def two_stages_as_printed() -> dc.tools.Mechanism[Any]:
+def two_stages_as_printed() -> dc.tools.Mechanism:
     """Algorithm 1 with the noise and the sampling of ADD_REMOVE, whatever relation it is asked for.
 
     Returns:
@@ -248,7 +248,7 @@ def two_stages_as_printed() -> dc.tools.Mechanism[Any]:
     Source:
         Chowdhury, Rekatsinas and Jha (ICML 2020), Algorithm 1, whose Definition 2.2 reads as either relation.
     """
-    mechanism = dc.allocated(first=str(ROUNDS), sampling=str(ROUNDS))
+    mechanism = dc.research.allocated(first=str(ROUNDS), sampling=str(ROUNDS))
     return replace(
         mechanism,
         calibrate=lambda network, prior, guarantee: mechanism.calibrate(
@@ -301,7 +301,7 @@ def _log_sampled(count: int, outputs: npt.NDArray[np.int64], epsilon: float) -> 
 # ------------------------------------------------------------------------------------------ stealth
 
 
-def stealth_as_printed(network: dc.Network, t: float) -> dc.tools.Mechanism[Any]:
+def stealth_as_printed(network: dc.Network, t: float) -> dc.tools.Mechanism:
     """Algorithm 2 at epsilon 1 with its printed scale and shift. Private; its tables are negative more often than said.
 
     Args:
@@ -314,7 +314,7 @@ def stealth_as_printed(network: dc.Network, t: float) -> dc.tools.Mechanism[Any]
     Source:
         Zhang et al. (AAAI 2016), Algorithm 2 and Corollary 3.
     """
-    subsets, honest = len(network.downward_closure), dc.fourier()
+    subsets, honest = len(network.downward_closure), dc.research.fourier()
     return replace(
         honest,
         calibrate=lambda network, prior, guarantee: replace(

@@ -114,7 +114,7 @@ def moments_of(release: dc.Release) -> Moments:
 
 
 def _linear(
-    mechanism: Callable[[], dc.tools.Mechanism[Any, Any, Any, Any]],
+    mechanism: Callable[[], dc.tools.Mechanism],
     readers: Mapping[str, Callable[[dc.Release, np.random.Generator], Floats]],
 ) -> Callable[[float, np.random.Generator], dict[str, tuple[float, float]]]:
     """How a mechanism over second moments is simulated and read."""
@@ -135,7 +135,7 @@ def _logistic(method: str) -> Callable[[float, np.random.Generator], dict[str, t
         task = synth(rng)
         made, law = released(task, epsilon, method, rng, relation="replace", deviation=2.5, posterior=True)
         assert task.truth is not None
-        return {"noise-aware": covered(dc.read_weights(made, draws=1000, rng=rng, covariates=law).weights, task.truth)}
+        return {"noise-aware": covered(dc.read(made, draws=1000, rng=rng, covariates=law).weights, task.truth)}
 
     return read
 
@@ -147,7 +147,7 @@ def _promise(epsilon: float) -> dc.Guarantee:
 
 def _weights(release: dc.Release, rng: np.random.Generator) -> Floats:
     """What the package offers."""
-    return dc.read_weights(release, draws=DRAWS, rng=rng).weights
+    return dc.read(release, draws=DRAWS, rng=rng).weights
 
 
 READ: Mapping[str, Callable[[float, np.random.Generator], dict[str, tuple[float, float]]]] = {
@@ -156,7 +156,7 @@ READ: Mapping[str, Callable[[float, np.random.Generator], dict[str, tuple[float,
         {"noise-aware": _weights, "plug-in": lambda made, rng: taken_for_exact(moments_of(made), DRAWS, rng)},
     ),
     "truncated_posterior": _linear(
-        lambda: dc.truncated_posterior(RELEASED, variance=RESIDUAL**2, radius=1.0), {"noise-aware": _weights}
+        lambda: dc.research.truncated_posterior(RELEASED, variance=RESIDUAL**2, radius=1.0), {"noise-aware": _weights}
     ),
     "objective_perturbation": _logistic("objective"),
     "noisy_gradients": _logistic("1"),

@@ -18,7 +18,7 @@ CALLS: Mapping[str, str] = {SHIPPED: "`dc.planned()`", NO_PAIRS: "`dc.planned(au
 OPTIONS: Mapping[str, Mapping[str, Any]] = {SHIPPED: {}, NO_PAIRS: {"audit": 0}}
 
 
-def planned(label: str, **more: Any) -> dc.tools.Mechanism[Any]:
+def planned(label: str, **more: Any) -> dc.tools.Mechanism:
     """The mechanism of a label.
 
     Args:

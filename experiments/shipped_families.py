@@ -1,7 +1,7 @@
 """What the package charges for the families of Dimitrakakis et al. (JMLR 2017), Section 5, beside the exact constants.
 
-`dc.sampled` draws a parameter from a public grid, and a number counts as its bin; what it charges is a property of that
-public table (`discreet.mechanisms.scored`). Under a family a bin is as likely as the mean of the densities in it, so
+`dc.research.sampled` draws a parameter from a public grid, and a number counts as its bin; what it charges is a property of that
+public table (`discreet.research.mechanisms.scored`). Under a family a bin is as likely as the mean of the densities in it, so
 that a bin's likelihood ratio is one of a number in it, or between two of them: the loss is never above that of real
 numbers, and below it by no more than a bin's width allows. The law is the family's within the variable's bounds; where
 a record is replaced or moved, that changes nothing, as both records have the same normaliser.
@@ -23,9 +23,9 @@ import numpy.typing as npt
 from scipy import stats
 
 import discreet as dc
-from discreet.mechanisms.scored import metric_width, score_width
-from discreet.model.score_tables import SCORE_STEPS, ScoreTable
-from discreet.theory.likelihood_sensitivity import record_loss
+from discreet.research.mechanisms.scored import metric_width, score_width
+from discreet.research.scores.score_tables import SCORE_STEPS, ScoreTable
+from discreet.research.scores.likelihood_sensitivity import record_loss
 
 from .conjugate_constants import FAMILIES, FLOOR, MATRICES, UNIFORM, VECTORS, Rates
 from .trimmed_laws import BetaBinomial, ExponentialRate, LaplaceRate, NormalPrecision
@@ -61,7 +61,7 @@ class Compared:
     """A family as it is shipped, and what the real numbers that it stands for cost; all in nats.
 
     Args:
-        score: public: of `dc.sampled`.
+        score: public: of `dc.research.sampled`.
         replaced: exact loss of a replaced record.
         added: of an added one, under the law within the variables' bounds.
         slack: by how much a bin's width can lower the loss of one record.
@@ -70,7 +70,7 @@ class Compared:
         covered: part of the loss that the grid's parameters have at least.
     """
 
-    score: dc.scores.Family | ScoreTable
+    score: dc.research.Family | ScoreTable
     replaced: float
     added: float
     slack: float
@@ -81,7 +81,7 @@ class Compared:
     @property
     def table(self) -> ScoreTable:
         """Scores of all types of records on the grid."""
-        return self.score.table if isinstance(self.score, dc.scores.Family) else self.score
+        return self.score.table if isinstance(self.score, dc.research.Family) else self.score
 
     def band(self, relation: dc.Relation) -> tuple[float, float, float]:
         """Exact loss, and the least and the largest that bins, grid and whole steps leave; nats.
@@ -119,7 +119,7 @@ def _bounds(family: Rates) -> tuple[float, float]:
     return (0.0 if isinstance(family, ExponentialRate) else -family.bound), family.bound
 
 
-def shipped_rates(family: Rates) -> dc.scores.Family:
+def shipped_rates(family: Rates) -> dc.research.Family:
     """The same family, prior and bounds on public grids."""
     names = {ExponentialRate: "exponential", LaplaceRate: "laplace", NormalPrecision: "normal"}
     law, known = family.prior, {}
@@ -129,7 +129,7 @@ def shipped_rates(family: Rates) -> dc.scores.Family:
         case NormalPrecision(mean=mean):
             known = {"mean": mean}
     support = {"low": law.low, "high": law.high, "shape": law.shape, "rate": law.rate}
-    return dc.scores.Family(names[type(family)], (dc.Variable.binned("x", _bounds(family), BINS),), support | known)
+    return dc.research.Family(names[type(family)], (dc.Variable.binned("x", _bounds(family), BINS),), support | known)
 
 
 def rates_within_bounds(family: Rates) -> float:
@@ -204,14 +204,14 @@ def bits_of(theta: Floats, prior: Floats, lipschitz: float) -> Compared:
     def bits(types: Mapping[str, npt.NDArray[np.generic]], z: Floats) -> Floats:
         return np.where(np.asarray(types["x"], np.float64)[:, None] >= 1, np.log(z[:, 0]), np.log1p(-z[:, 0]))
 
-    family = dc.scores.own_family(network, bits, theta, prior=prior)
+    family = dc.research.own_family(network, bits, theta, prior=prior)
     return Compared(family, 2 * lipschitz, lipschitz, 0.0, 2 * lipschitz)
 
 
 def _bit() -> Compared:
     """Lemma 21, trimmed: exact in every way."""
     law = BetaBinomial(1, 1, FLOOR)
-    coin = dc.scores.Family("bernoulli", (dc.Variable("x", ("0", "1")),), {"floor": FLOOR})
+    coin = dc.research.Family("bernoulli", (dc.Variable("x", ("0", "1")),), {"floor": FLOOR})
     return Compared(coin, law.record_loss(REPLACE), law.record_loss(ADD_REMOVE), 0.0)
 
 
@@ -227,7 +227,7 @@ def _vectors() -> Compared:
     """Lemma 23 in the square whose corners are unit vectors: perpendicular ones are the farthest records."""
     half = math.sqrt(0.5)
     pair = tuple(dc.Variable.binned(name, (-half, half), SIDE) for name in "xy")
-    shipped = dc.scores.Family(
+    shipped = dc.research.Family(
         "multivariate_normal", pair, {"low": MATRICES.low, "high": MATRICES.high, "degrees": 3}, 4096
     )
     matrices = _precisions(7, 8)
@@ -262,7 +262,7 @@ def chain_losses(floor: float) -> tuple[float, float, float]:
         one = np.where(types["previous"][:, None] == "1", z[:, 1], z[:, 0])
         return np.asarray(np.log(np.where(types["state"][:, None] == "1", one, 1 - one)))
 
-    table = dc.scores.own_family(network, transition, rows)
+    table = dc.research.own_family(network, transition, rows)
     score = table.steps / SCORE_STEPS * table.span
 
     def total(sequence: tuple[int, ...]) -> Floats:
@@ -284,7 +284,7 @@ CASES: Mapping[str, Callable[[], Compared]] = {
     BIT: _bit,
     VECTORS: _vectors,
 }
-"""Families of `dc.sampled`; a prior changes none of their losses."""
+"""Families of `dc.research.sampled`; a prior changes none of their losses."""
 
 
 # ------------------------------------------------------------------------------------------ releases
@@ -307,20 +307,20 @@ def tempers(compared: Compared) -> Iterator[tuple[dc.Relation, float, float, flo
             unit = f"{float(compared.unit)} of a reading" if relation is METRIC else "record"
             times = COUNTED if relation is ADD_REMOVE else Fraction(1)
             found = [
-                _temper(dc.sampled(compared.score), counts, Fraction(loss) * times * part, relation, unit)
+                _temper(dc.research.sampled(compared.score), counts, Fraction(loss) * times * part, relation, unit)
                 for part in (Fraction(1), Fraction(1, 2))
             ]
             yield relation, loss, *found
 
 
 def network_tempers() -> tuple[float, float]:
-    """The same of `dc.posterior_sampler` on five trimmed bits, a record replaced; it keeps 1e-7 of epsilon a node."""
+    """The same of `dc.research.posterior_sampler` on five trimmed bits, a record replaced; it keeps 1e-7 of epsilon a node."""
     names = "abcde"
     network = dc.Network(tuple(dc.Variable(name, ("0", "1")) for name in names), dict.fromkeys(names, ()))
     loss = record_loss(network, dict.fromkeys(names, FLOOR), REPLACE)
     counts = dc.tools.count_codes(network, {name: np.zeros(3, np.int64) for name in names})
     whole, half = (
-        _temper(dc.posterior_sampler(floor=FLOOR), counts, Fraction(loss) * part, REPLACE, "record")
+        _temper(dc.research.posterior_sampler(floor=FLOOR), counts, Fraction(loss) * part, REPLACE, "record")
         for part in (Fraction(1), Fraction(1, 2))
     )
     return whole, half
@@ -334,6 +334,6 @@ def _temper(
     prior = dc.Dirichlet.uniform(counts.network, 1.0)
     release = dc.simulate(mechanism, counts, prior, guarantee, rng=np.random.default_rng(1))
     payload = release.payload
-    if isinstance(payload, dc.kinds.ParameterDraws | dc.kinds.ScoredChoice):
+    if isinstance(payload, dc.research.ParameterDraws | dc.research.ScoredChoice):
         return payload.temper
     raise TypeError("a sampler releases draws")

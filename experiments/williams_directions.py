@@ -19,11 +19,11 @@ import numpy.typing as npt
 
 import discreet as dc
 from discreet.model.design import GRID_STEPS
-from discreet.model.score_tables import SCORE_STEPS
-from discreet.posterior.design.direction import Method
-from discreet.releases.kinds.factored_choice import FactoredChoice
-from discreet.theory.choice_likelihood import clt_log_marginal, lower_log_marginal, upper_log_marginal
-from discreet.theory.factors import DirectionFactor, spread_candidates, standard_normals
+from discreet.research.scores.score_tables import SCORE_STEPS
+from discreet.research.readers.direction import Method
+from discreet.research.kinds.factored_choice import FactoredChoice
+from discreet.research.scores.choice_likelihood import clt_log_marginal, lower_log_marginal, upper_log_marginal
+from discreet.research.scores.factors import DirectionFactor, spread_candidates, standard_normals
 
 Floats = npt.NDArray[np.float64]
 Laws: TypeAlias = Mapping[tuple[float, Method], Floats]
@@ -100,7 +100,7 @@ def chosen(rows: dc.designs.Rows, epsilon: float, rng: np.random.Generator) -> d
         the `2 epsilon` of adding or removing a record.
     """
     guarantee = dc.Guarantee(epsilon=4 * epsilon, delta=0, relation="replace", unit="record")
-    return dc.simulate(dc.factored(FACTOR), rows, PRIOR, guarantee, rng=rng)
+    return dc.simulate(dc.research.factored(FACTOR), rows, PRIOR, guarantee, rng=rng)
 
 
 def choice_of(release: dc.Release) -> FactoredChoice:

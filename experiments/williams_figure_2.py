@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
-from discreet.theory import choice_likelihood, factors
+from discreet.research.scores import choice_likelihood, factors
 
 from .harness import Experiment, Task, command
 from .pages import Check, Estimate, Illustration, Page, markdown

@@ -152,7 +152,7 @@ def present(frame: pd.DataFrame) -> Page:
         [Illustration("paths", _figure(expected), caption)],
         _tables(found, apart),
         _checks(expected, apart, one),
-        f"Posteriors are weighted draws from the density of `dc.read_weights`: {SHOWN} of equal weight, "
+        f"Posteriors are weighted draws from the density of `dc.read`: {SHOWN} of equal weight, "
         f"worth {effective_draws.median():.0f} independent ones before they were picked, in the median. Every "
         "point is a release of its own: a path is not one growing release. Its gradients all have the noise of one at "
         "the epsilon of the step, as printed; the package charges half for the first, at weights of 0, so that ten "

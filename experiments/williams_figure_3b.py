@@ -3,7 +3,7 @@
 Labelled records that are public enter the posterior as likelihood. The paper's line is of several gradients; beside it
 stand one gradient, which the package advises, and the public records alone, which show what the release adds.
 
-Most posteriors are few weighted draws from the density of `dc.read_weights`; full runs take some from `dc.read_weights`
+Most posteriors are few weighted draws from the density of `dc.read`; full runs take some from `dc.read`
 itself, with `dc.designs.PublicRecords`, too.
 """
 
@@ -36,7 +36,7 @@ EPSILON = 0.1
 PUBLIC = (0, 5, 10, 20, 50, 100, 200)
 """Public records, each number the beginning of the next."""
 CHAINS = (0, 20, 200)
-"""Those that full runs give `dc.read_weights`."""
+"""Those that full runs give `dc.read`."""
 LENGTHS = {"one gradient": 1, "five gradients": 5}
 ALONE = "public records alone"
 DEVIATION = 2.5
@@ -133,7 +133,7 @@ def _by_chains(
     made, law = _release(task, records, 1)
     for count in CHAINS:
         public = dc.designs.PublicRecords(known[0][:count, :-1], known[1][:count].astype(int)) if count else None
-        drawn = dc.read_weights(made, draws=1000, rng=task.rng(f"chains {count}"), covariates=law, public=public)
+        drawn = dc.read(made, draws=1000, rng=task.rng(f"chains {count}"), covariates=law, public=public)
         yield {"line": "one gradient", "public": count}, drawn.weights[:: 1000 // SHOWN]
 
 
@@ -249,8 +249,8 @@ def _tables(
         ]
         tables.append(
             (
-                "One gradient by `dc.read_weights`, and its difference from weighted draws of the same posteriors.",
-                markdown(["", "public records", "dc.read_weights", "difference"], rows),
+                "One gradient by `dc.read`, and its difference from weighted draws of the same posteriors.",
+                markdown(["", "public records", "dc.read", "difference"], rows),
             )
         )
     return tables

@@ -20,8 +20,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import discreet as dc
-from discreet.model.score_tables import SCORE_STEPS
-from discreet.posterior.design.direction import Method
+from discreet.research.scores.score_tables import SCORE_STEPS
+from discreet.research.readers.direction import Method
 
 from .harness import Experiment, Task, command
 from .pages import Check, Estimate, Illustration, Page, estimate, markdown
@@ -140,7 +140,7 @@ def first_off_axis(rows: dc.designs.Rows, epsilon: float, rng: np.random.Generat
 def _draws(release: dc.Release, draws: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
     """The package's posterior of a release: draws, how well chains met, the choice and what it cost."""
     choice = choice_of(release)
-    posterior = dc.read_weights(release, draws=draws, rng=rng, likelihood="lower")
+    posterior = dc.read(release, draws=draws, rng=rng, likelihood="lower")
     theta, mixing = release.design.vectors(posterior.weights), posterior.mixing
     assert mixing is not None
     for number, pair in enumerate(theta):

@@ -36,14 +36,14 @@ SMALL = ("SYNTH", "PIMA")
 HEURISTIC = "heuristic, T = 1"
 SAME = "inference on the heuristic's own T = 1 sums"
 OURS = "posterior of one vector gradient (ours)"
-CHAINED = f"{OURS}, expected, dc.read_weights"
+CHAINED = f"{OURS}, expected, dc.read"
 """Names of rows."""
 
 
 def plan(quick: bool) -> list[tuple[dict[str, Any], int]]:
     """All sets whose tables are there; more repeats for what is cheap.
 
-    Heuristics on small sets take milliseconds; `dc.read_weights` draws more than the other posteriors: quick runs give
+    Heuristics on small sets take milliseconds; `dc.read` draws more than the other posteriors: quick runs give
     it SYNTH only.
     """
     there = [name for name in SETS if name not in missing_sets()]
@@ -131,14 +131,14 @@ def _drawn(evidence: Evidence, size: int, rng: np.random.Generator) -> npt.NDArr
 
 
 def _chains(task: Task, records: Classification, epsilon: float) -> Iterator[tuple[str, float]]:
-    """The same and `dc.read_weights` of one release."""
+    """The same and `dc.read` of one release."""
     made, law = _release(task, records, epsilon, "1", posterior=True)
     yield from _inference(task, records, epsilon, made, law)
     rng = task.rng(f"chains {task.setting['set']} {epsilon}")
-    drawn = dc.read_weights(made, draws=1000, rng=rng, covariates=law).weights
+    drawn = dc.read(made, draws=1000, rng=rng, covariates=law).weights
     expected, at_mean = errors_of_draws(drawn, records, thinned=1000 // SHOWN)
     yield CHAINED, expected
-    yield f"{OURS}, at the mean, dc.read_weights", at_mean
+    yield f"{OURS}, at the mean, dc.read", at_mean
 
 
 def _release(

@@ -151,7 +151,7 @@ def present(frame: pd.DataFrame) -> Page:
         for epsilon in EPSILONS
     ]
     gains = "Error of the heuristic (T = 1) less the expected error of the posterior of the same noisy sums (points)."
-    agreement = "Posteriors of the same releases by `dc.read_weights` and by weighted draws: expected error (%)."
+    agreement = "Posteriors of the same releases by `dc.read` and by weighted draws: expected error (%)."
     return Page(
         verdict,
         [Illustration("errors", _figure(found, cells), caption)],
@@ -194,7 +194,7 @@ def _agreement(frame: pd.DataFrame) -> str:
         for (name, epsilon), part in wide.groupby(["set", "epsilon"], sort=False)
     ]
     rows.append(["all, difference", "", len(wide), _apart(wide).text(2), ""])
-    return markdown(["set", "epsilon", "releases", "dc.read_weights", "weighted draws"], rows)
+    return markdown(["set", "epsilon", "releases", "dc.read", "weighted draws"], rows)
 
 
 def _chained(frame: pd.DataFrame) -> pd.DataFrame:
@@ -211,7 +211,7 @@ def _apart(wide: pd.DataFrame) -> Estimate:
 def _same_posterior(frame: pd.DataFrame) -> Check:
     """Chains and weighted draws of the same releases, on average."""
     wide = _chained(frame)
-    what = f"dc.read_weights less weighted draws of the same {len(wide)} releases: expected error, points"
+    what = f"dc.read less weighted draws of the same {len(wide)} releases: expected error, points"
     return Check.near(what, Estimate(0.0), _apart(wide), sane=HALF_A_POINT, digits=2)
 
 
@@ -310,7 +310,7 @@ def _notes(found: Found, fits: Mapping[str, list[tuple[str, float]]]) -> str:
         "fitted. Inference on the heuristic's own sums: the start and the noisy sums of one step, Laplace noise of "
         "scale d / epsilon on each; the sums are taken as normal over the draw of the records, and the number of "
         "records as known. Posterior of one vector gradient: by few weighted draws from the density of "
-        "`dc.read_weights` (a table of its own); for PIMA and ADULT a tenth of epsilon buys "
+        "`dc.read` (a table of its own); for PIMA and ADULT a tenth of epsilon buys "
         "histograms of the features. Expected: averaged over draws, as the paper does. Non-private: the mode with the "
         "same prior.\n\nSYNTH's weights have the norm 9.85 in the paper's unit and any direction; the best classifier "
         f'then errs by {synth.text(2)} %, where the printed benchmark is 16.40. On PIMA always answering "no" errs by '

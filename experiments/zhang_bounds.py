@@ -2,7 +2,7 @@
 
 Here are the printed formulas and the simulations and integrals that they are compared with, in parts: each yields rows
 with a case, what the part is a function of (`x`), a metric and its value. Bounds that hold are those of
-`discreet.theory`, exact losses of the printed sampler and MAP mechanism those of `printed`. All variables have two
+`discreet.research`, exact losses of the printed sampler and MAP mechanism those of `printed`. All variables have two
 states, and all priors are Beta(1, 1) where nothing else is said.
 """
 
@@ -19,7 +19,7 @@ from scipy.special import betaln, gammaincc, xlogy
 from scipy.stats import beta as beta_law
 
 import discreet as dc
-from discreet.theory.likelihood_sensitivity import log_range
+from discreet.research.scores.likelihood_sensitivity import log_range
 from experiments.corrected_bounds import dirichlet_kl, posterior_divergence_limit, table_map
 from experiments.paper_bounds import largest_noise, map_failure
 

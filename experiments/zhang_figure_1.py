@@ -22,7 +22,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 import discreet as dc
-from discreet.theory.likelihood_sensitivity import floor_for
+from discreet.research.scores.likelihood_sensitivity import floor_for
 
 from .harness import Experiment, Task, command
 from .noise_law import METRIC, noise_check, noise_row
@@ -95,7 +95,7 @@ CLOSE = 0.05
 
 
 def _release(
-    mechanism: dc.tools.Mechanism[Any], task: Learning, epsilon: float, rng: np.random.Generator
+    mechanism: dc.tools.Mechanism, task: Learning, epsilon: float, rng: np.random.Generator
 ) -> dc.Release:
     """A simulated release under REPLACE."""
     guarantee = dc.Guarantee(epsilon=epsilon, delta=0, relation="replace", unit="record")
@@ -131,10 +131,10 @@ METHODS: Mapping[str, Method] = {
 }
 """From a task and epsilon to draws of the probabilities; None for a run that is not counted."""
 Reader = Callable[[dc.Release, int, np.random.Generator], dc.Tables]
-OFFERED: Mapping[str, tuple[Callable[[], dc.tools.Mechanism[Any]], Reader]] = {
+OFFERED: Mapping[str, tuple[Callable[[], dc.tools.Mechanism], Reader]] = {
     SHIPPED: (lambda: planned(SHIPPED), _shipped),
     NO_PAIRS: (lambda: planned(NO_PAIRS), _shipped),
-    SAMPLER: (dc.posterior_sampler, _shipped_sampler),
+    SAMPLER: (dc.research.posterior_sampler, _shipped_sampler),
 }
 """A mechanism, and what reads its release, told how many draws of the posterior to average over."""
 DRAWN = tuple(METHODS)[:6]

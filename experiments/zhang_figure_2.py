@@ -14,7 +14,7 @@ to [-1, 1], so that a row is at most sqrt(14) long; radius and prior deviation a
 model and the same loss. Draws come from `truncated_posterior`, asked for just that loss, so that it does not temper.
 
 At equal epsilon stand beside it what the package offers: `truncated_posterior` with its own radius of 1 and prior
-deviation of 1, tempered; and `noisy_moments`, read by `dc.read_weights(exact=True)`.
+deviation of 1, tempered; and `noisy_moments`, read by `dc.read(exact=True)`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 from scipy.stats import chi2
 
 import discreet as dc
-from discreet.mechanisms.truncated_posterior import sampler_loss
+from discreet.research.mechanisms.truncated_posterior import sampler_loss
 
 from .harness import Experiment, Task, command
 from .pages import Check, Estimate, Illustration, Page, estimate, markdown
@@ -101,7 +101,7 @@ def _draw_rows(name: str, data: Regression, task: Task) -> Iterator[dict[str, An
             yield {**where, "method": "one draw", "metric": "mse", "value": data.error(draw)}
     for epsilon in TEMPERED_AT:
         rng = task.rng(f"{name} tempered {epsilon}")
-        made = drawn(dc.truncated_posterior(variance=min(VARIANCES)), data.train, 1.0, epsilon, rng)
+        made = drawn(dc.research.truncated_posterior(variance=min(VARIANCES)), data.train, 1.0, epsilon, rng)
         row = {"epsilon": epsilon, "method": "tempered draw", "metric": "mse"}
         yield {**row, "value": data.error(made.weights[0])}
     yield {"method": "predicting 0", "metric": "mse", "value": data.square}
@@ -114,7 +114,7 @@ def _moment_rows(name: str, data: Regression, task: Task) -> Iterator[dict[str, 
     for epsilon in MOMENTS_AT[name]:
         rng = task.rng(f"{name} moments {epsilon}")
         release = dc.simulate(dc.noisy_moments(), data.train, dc.designs.Normal(DESIGN, 1.0), promise(epsilon), rng=rng)
-        found = dc.read_weights(release, draws=1000, rng=rng, exact=True)
+        found = dc.read(release, draws=1000, rng=rng, exact=True)
         yield {"epsilon": epsilon, "method": "noisy moments", "metric": "mse", "value": data.error(found.mean())}
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from discreet.theory.likelihood_sensitivity import log_range
+from discreet.research.scores.likelihood_sensitivity import log_range
 from experiments.paper_bounds import fourier_deviation, largest_noise
 
 from .pages import Estimate, estimate

@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pandas as pd
 
 import discreet as dc
-from discreet.mechanisms.truncated_posterior import truncated_normal
+from discreet.research.mechanisms.truncated_posterior import truncated_normal
 
 Floats = npt.NDArray[np.float64]
 
@@ -248,7 +248,7 @@ def one_draw(train: dc.designs.Moments, precision: float, variance: float, rng: 
     Raises:
         RuntimeError: the draw was tempered, so that the loss is not what it is taken to be.
     """
-    mechanism = dc.truncated_posterior(variance=variance, radius=radius_of(precision) / LENGTH)
+    mechanism = dc.research.truncated_posterior(variance=variance, radius=radius_of(precision) / LENGTH)
     loss = draw_loss(precision, variance)
     payload = drawn(mechanism, train, 1 / math.sqrt(precision) / LENGTH, loss * (1 + TOLERANCE), rng)
     if payload.temper != 1:
@@ -257,15 +257,15 @@ def one_draw(train: dc.designs.Moments, precision: float, variance: float, rng: 
 
 
 def drawn(
-    mechanism: dc.tools.Mechanism[Any, dc.designs.Moments, dc.designs.Normal, dc.Design],
+    mechanism: dc.tools.Mechanism,
     train: dc.designs.Moments,
     deviation: float,
     epsilon: float,
     rng: np.random.Generator,
-) -> dc.kinds.WeightDraws:
+) -> dc.research.WeightDraws:
     """A simulated release of `truncated_posterior`; prior deviation in the package's coordinates, epsilon in nats."""
     payload = dc.simulate(mechanism, train, dc.designs.Normal(DESIGN, deviation), promise(epsilon), rng=rng).payload
-    assert isinstance(payload, dc.kinds.WeightDraws)
+    assert isinstance(payload, dc.research.WeightDraws)
     return payload
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from discreet.theory.likelihood_sensitivity import log_range
+from discreet.research.scores.likelihood_sensitivity import log_range
 from experiments.paper_bounds import fourier_deviation, mean_divergence
 
 from .harness import Experiment, Task, command

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 import discreet as dc
 from design_cases import CLASSES, NUMBER, design, numeric, promise, rows_of
 from discreet.model.design import GRID_STEPS
-from discreet.releases.kinds.factored_choice import FactoredNoise
+from discreet.research.kinds.factored_choice import FactoredNoise
 from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS, CurvatureNoise, NoisyCurvature, ObjectiveNoise
 from discreet.releases.kinds.noisy_sums import GROUPS, GroupNoise, VectorNoise
-from discreet.releases.kinds.weight_draws import Truncation
+from discreet.research.kinds.weight_draws import Truncation
 from discreet.releases.policy import RecordsPolicy
 from published import DATA
 
@@ -124,7 +124,7 @@ def weight_draws(draw: st.DrawFn, relation: dc.Relation) -> Parts:
     over, draws = draw(designs("number")), draw(st.integers(1, 3))
     radius, variance, temper = (draw(POSITIVE) for _ in range(3))
     calibration = Truncation(radius, variance, temper, draws, draw(st.integers(1, 9)), draw(BUDGET))
-    return calibration, dc.kinds.WeightDraws(over, matrix(draw, draws, over.size), variance, radius, temper)
+    return calibration, dc.research.WeightDraws(over, matrix(draw, draws, over.size), variance, radius, temper)
 
 
 @st.composite
@@ -137,7 +137,7 @@ def factored(draw: st.DrawFn, relation: dc.Relation) -> Parts:
     parameters = {name: draw(FINITE) for name in names}
     index = draw(st.integers(0, len(candidates) - 1))
     calibration = FactoredNoise(rate, scale_of(noisy), draw(BUDGET))
-    return calibration, dc.kinds.FactoredChoice(over, kind, candidates, parameters, index, rate, noisy)
+    return calibration, dc.research.FactoredChoice(over, kind, candidates, parameters, index, rate, noisy)
 
 
 DESIGN_KINDS: dict[str, tuple[Callable[[dc.Relation], st.SearchStrategy[Parts]], type, type]] = {
@@ -145,8 +145,8 @@ DESIGN_KINDS: dict[str, tuple[Callable[[dc.Relation], st.SearchStrategy[Parts]],
     "noisy moments": (noisy_moments, VectorNoise, dc.kinds.NoisyMoments),
     "noisy gradients": (noisy_gradients, VectorNoise, dc.kinds.GradientTrace),
     "objective perturbation": (perturbed, ObjectiveNoise, dc.kinds.GradientTrace),
-    "truncated posterior": (weight_draws, Truncation, dc.kinds.WeightDraws),
-    "factored": (factored, FactoredNoise, dc.kinds.FactoredChoice),
+    "truncated posterior": (weight_draws, Truncation, dc.research.WeightDraws),
+    "factored": (factored, FactoredNoise, dc.research.FactoredChoice),
 }
 """Parts that belong together, and their types."""
 
@@ -186,8 +186,8 @@ def examples() -> dict[str, dc.Release]:
     logistic = dc.Design(linear.features, CLASSES, 1.25)
     code = dc.Design((dc.Variable("code", bounds=(0, 2)),), None, None, False)
     plane = design(2, intercept=False)
-    axes = dc.scores.DirectionFactor(dc.scores.spread_candidates(2, 4, [0.5]), noise_variance=0.1, tau=2.0)
-    die = dc.scores.CategoricalFactor([[0.8, 0.1, 0.1], [0.2, 0.3, 0.5]], floor=0.1)
+    axes = dc.research.DirectionFactor(dc.research.spread_candidates(2, 4, [0.5]), noise_variance=0.1, tau=2.0)
+    die = dc.research.CategoricalFactor([[0.8, 0.1, 0.1], [0.2, 0.3, 0.5]], floor=0.1)
     sums, slopes = (
         dc.designs.sum_moments(dc.designs.read_rows(linear, features, number)),
         dc.designs.sum_gradients(dc.designs.read_rows(logistic, features, state)),
@@ -213,13 +213,13 @@ def examples() -> dict[str, dc.Release]:
             objective, dc.designs.sum_gradients(dc.designs.read_rows(three, features, states)), "add-remove", 12, "0.3"
         ),
         "noisy-moments": _made(dc.noisy_moments(), sums, "add-remove", 1),
-        "noisy-gradients": _made(dc.noisy_gradients(3, records=400), slopes, "replace", 2),
+        "noisy-gradients": _made(dc.research.noisy_gradients(3, records=400), slopes, "replace", 2),
         "objective-perturbation": _made(dc.objective_perturbation(records=400, curvature=0), slopes, "add-remove", 3),
         "objective-curvature": _made(dc.objective_perturbation(records=400), slopes, "add-remove", 7),
         "grouped-moments": _made(dc.grouped_moments(), sums, "add-remove", 8),
-        "truncated-posterior": _made(dc.truncated_posterior(2, variance=0.1), sums, "replace", 4),
-        "factored-direction": _made(dc.factored(axes), rows_of(plane, features), "add-remove", 5),
-        "factored-categorical": _made(dc.factored(die), rows_of(code, rng.integers(0, 3, (50, 1))), "replace", 6),
+        "truncated-posterior": _made(dc.research.truncated_posterior(2, variance=0.1), sums, "replace", 4),
+        "factored-direction": _made(dc.research.factored(axes), rows_of(plane, features), "add-remove", 5),
+        "factored-categorical": _made(dc.research.factored(die), rows_of(code, rng.integers(0, 3, (50, 1))), "replace", 6),
     }
 
 

@@ -126,9 +126,9 @@ def score_text(rng: random.Random) -> str:
 
 def read_score(text: str) -> None:
     """Read a score, and make its table."""
-    found = dc.scores.read_score_file(text)
+    found = dc.research.read_score_file(text)
     assert repr(found)
-    if isinstance(found, dc.scores.Family):
+    if isinstance(found, dc.research.Family):
         assert found.table.size >= 2
 
 
@@ -302,7 +302,7 @@ READERS: dict[str, tuple[Generator, Callable[[str], None]]] = {
     **hostile.READERS,
     "project": (project_text, read_project),
     "score": (score_text, read_score),
-    "factor": (factor_text, lambda text: dc.factored(text if text.lstrip().startswith("{") else "{" + text) and None),
+    "factor": (factor_text, lambda text: dc.research.factored(text if text.lstrip().startswith("{") else "{" + text) and None),
     "design": (design_text, from_file(read_design, ".json")),
     "arcs": (arcs_text, lambda text: dc.Network.parse_edges(text, QUERY_SCHEMA) and None),
     "payoffs": (payoffs_text, read_payoffs),

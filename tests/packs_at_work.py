@@ -34,7 +34,7 @@ assert {finding.measured for finding in dc.audit(mechanism, promise)} == {2.0}
 # a pack that is wrong is found: too little noise, none, noise of its own source, or what cannot be followed
 
 
-def wrong(make: Callable[[np.ndarray, float, Any], np.ndarray]) -> Mechanism[Any, Any, Any, Any]:
+def wrong(make: Callable[[np.ndarray, float, Any], np.ndarray]) -> Mechanism:
     """The mechanism with something else in every table than it promises."""
 
     def draw(statistic: Any, prior: Any, calibration: Any, noise: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 import discreet as dc
 from design_cases import CLASSES, NUMBER, design
 from discreet.mechanisms import MECHANISMS, mechanisms_over
-from discreet.model.score_tables import SCORE_STEPS, record_types
+from discreet.research.scores.score_tables import SCORE_STEPS, record_types
 from tiny import TINY, counts_of
 
 NETWORK = TINY["complete, three states"]
@@ -37,7 +37,7 @@ class Variant:
     """
 
     mechanism: str
-    make: Callable[[dc.Network], dc.tools.Mechanism[Any]]
+    make: Callable[[dc.Network], dc.tools.Mechanism]
     payload: type
     delta: str = "0"
     relations: tuple[dc.Relation, ...] = RELATIONS
@@ -63,14 +63,14 @@ def candidates(network: dc.Network) -> Sequence[dc.Tables]:
     return [dc.Tables(network, {node: draws[node][..., at] for node in network.nodes}) for at in range(3)]
 
 
-def score(network: dc.Network) -> dc.scores.ScoreTable:
+def score(network: dc.Network) -> dc.research.ScoreTable:
     """Some score of three candidates, and a base measure."""
     size = len(record_types(network)[network.nodes[0]])
     steps = np.random.default_rng(23).integers(0, SCORE_STEPS + 1, (size, 3))
-    return dc.scores.ScoreTable(network, ("z",), np.arange(3.0)[:, None], np.array([0.0, 0.5, -1.0]), steps)
+    return dc.research.ScoreTable(network, ("z",), np.arange(3.0)[:, None], np.array([0.0, 0.5, -1.0]), steps)
 
 
-def family(network: dc.Network) -> dc.scores.ScoreTable:
+def family(network: dc.Network) -> dc.research.ScoreTable:
     """Some law of records with one parameter, on a grid of four."""
     size = len(record_types(network)[network.nodes[0]])
     tilt = np.random.default_rng(29).normal(size=size)
@@ -79,7 +79,7 @@ def family(network: dc.Network) -> dc.scores.ScoreTable:
     def log_likelihood(types: Any, candidates: np.ndarray) -> np.ndarray:
         return tilt[[places[values] for values in zip(*types.values(), strict=True)]][:, None] * candidates.T
 
-    return dc.scores.own_family(network, log_likelihood, [0, 0.5, 1, 2])
+    return dc.research.own_family(network, log_likelihood, [0, 0.5, 1, 2])
 
 
 def varied(network: dc.Network) -> str:
@@ -114,11 +114,11 @@ def points(records: int) -> dc.designs.Rows:
 PAYLOADS = {
     "planned": dc.kinds.NoisyTables,  # every pair lies in the one table of `NETWORK`
     "laplace": dc.kinds.NoisyCounts,
-    "fourier": dc.kinds.NoisyCoefficients,
+    "fourier": dc.research.NoisyCoefficients,
     "gaussian": dc.kinds.NoisyCounts,
-    "allocated": dc.kinds.TwoStageCounts,
-    "posterior_sampler": dc.kinds.ParameterDraws,
-    "map_estimate": dc.kinds.ParameterDraws,
+    "allocated": dc.research.TwoStageCounts,
+    "posterior_sampler": dc.research.ParameterDraws,
+    "map_estimate": dc.research.ParameterDraws,
 }
 NEEDS_DELTA = {"gaussian": DELTA}
 NO_DELTA = tuple(name for name, entry in MECHANISMS.items() if entry.delta == "refused")
@@ -144,28 +144,28 @@ VARIANTS = DEFAULTS | {
     "laplace, all tables": Variant(
         "laplace", lambda net: dc.laplace(dict.fromkeys(net.nodes, "0.001")), dc.kinds.NoisyCounts
     ),
-    "fourier, stealth": Variant("fourier", lambda _: dc.fourier(stealth=0.9), dc.kinds.NoisyCoefficients),
+    "fourier, stealth": Variant("fourier", lambda _: dc.research.fourier(stealth=0.9), dc.research.NoisyCoefficients),
     "allocated, sampled": Variant(
         "allocated",
-        lambda _: dc.allocated(first="0.3", sampling="1/3", weights="structure"),
-        dc.kinds.TwoStageCounts,
+        lambda _: dc.research.allocated(first="0.3", sampling="1/3", weights="structure"),
+        dc.research.TwoStageCounts,
         relations=(dc.Relation.ADD_REMOVE,),
     ),
     "posterior_sampler, 3 draws": Variant(
-        "posterior_sampler", lambda _: dc.posterior_sampler(3), dc.kinds.ParameterDraws
+        "posterior_sampler", lambda _: dc.research.posterior_sampler(3), dc.research.ParameterDraws
     ),
     "posterior_sampler, given": Variant(
-        "posterior_sampler", lambda net: dc.posterior_sampler(given=[n for n in net.nodes if n != varied(net)][:1]),
-        dc.kinds.ParameterDraws,
+        "posterior_sampler", lambda net: dc.research.posterior_sampler(given=[n for n in net.nodes if n != varied(net)][:1]),
+        dc.research.ParameterDraws,
     ),
     "posterior_sampler, delta": Variant(
-        "posterior_sampler", lambda _: dc.posterior_sampler(2), dc.kinds.ParameterDraws, DELTA
+        "posterior_sampler", lambda _: dc.research.posterior_sampler(2), dc.research.ParameterDraws, DELTA
     ),
     "map_estimate, candidates": Variant(
-        "map_estimate", lambda net: dc.map_estimate(candidates(net)), dc.kinds.Choice
+        "map_estimate", lambda net: dc.research.map_estimate(candidates(net)), dc.research.Choice
     ),
-    "scored": Variant("scored", lambda net: dc.scored(score(net), 2), dc.kinds.ScoredChoice),
-    "sampled": Variant("sampled", lambda net: dc.sampled(family(net)), dc.kinds.ScoredChoice),
+    "scored": Variant("scored", lambda net: dc.research.scored(score(net), 2), dc.research.ScoredChoice),
+    "sampled": Variant("sampled", lambda net: dc.research.sampled(family(net)), dc.research.ScoredChoice),
 }  # fmt: skip
 """All over a network, and every option that changes the calibration or the payload."""
 
@@ -174,10 +174,10 @@ OVER_DESIGNS = {
     for name, payload, private, unlike in (
         ("grouped_moments", dc.kinds.GroupedMoments, numbers, lambda: classes(3)),
         ("noisy_moments", dc.kinds.NoisyMoments, numbers, lambda: classes(3)),
-        ("truncated_posterior", dc.kinds.WeightDraws, numbers, lambda: classes(3)),
+        ("truncated_posterior", dc.research.WeightDraws, numbers, lambda: classes(3)),
         ("noisy_gradients", dc.kinds.GradientTrace, classes, lambda: numbers(3)),
         ("objective_perturbation", dc.kinds.GradientTrace, classes, lambda: numbers(3)),
-        ("factored", dc.kinds.FactoredChoice, points, lambda: numbers(3)),
+        ("factored", dc.research.FactoredChoice, points, lambda: numbers(3)),
     )
 }
 CHOOSING = {
@@ -200,16 +200,16 @@ def arrays(payload: Any) -> dict[str, np.ndarray]:
             return {"x".join(scope): table for scope, table in payload.tables.items()}
         case dc.kinds.AuditedTables():
             return {**arrays(payload.first), **{"x".join(pair): table for pair, table in payload.pairs.items()}}
-        case dc.kinds.NoisyCoefficients():
+        case dc.research.NoisyCoefficients():
             return {"x".join(subset): array for subset, array in payload.components.items()}
-        case dc.kinds.TwoStageCounts():
+        case dc.research.TwoStageCounts():
             stages = {"first": payload.first, "second": payload.second}
             return {f"{name} {node}": table for name, stage in stages.items() for node, table in stage.tables.items()}
-        case dc.kinds.ParameterDraws():
+        case dc.research.ParameterDraws():
             return dict(payload.cells)
-        case dc.kinds.Choice():
+        case dc.research.Choice():
             return {"index": np.array(payload.index)}
-        case dc.kinds.ScoredChoice():
+        case dc.research.ScoredChoice():
             return {"indices": payload.indices}
         case dc.kinds.ChosenNetwork():
             nodes = payload.network.nodes
@@ -218,11 +218,11 @@ def arrays(payload: Any) -> dict[str, np.ndarray]:
             dc.kinds.NoisyMoments()
             | dc.kinds.GroupedMoments()
             | dc.kinds.GradientTrace()
-            | dc.kinds.WeightDraws()
-            | dc.kinds.FactoredChoice()
+            | dc.research.WeightDraws()
+            | dc.research.FactoredChoice()
         ):
             values = {name: getattr(payload, name) for name in payload.__dataclass_fields__}
             found = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-            return found | ({"index": np.array(payload.index)} if isinstance(payload, dc.kinds.FactoredChoice) else {})
+            return found | ({"index": np.array(payload.index)} if isinstance(payload, dc.research.FactoredChoice) else {})
         case _:
             raise AssertionError(f"no payload: {type(payload).__name__}")

@@ -54,11 +54,11 @@ def _gappy() -> dc.Release:
 def _family() -> dc.Release:
     """A release of a family's parameter."""
     wait = dc.Variable.binned("wait", (0, 20), 10)
-    family = dc.scores.Family("exponential", (wait,), {"low": 0.1, "high": 2}, 12, lipschitz=0.25)
+    family = dc.research.Family("exponential", (wait,), {"low": 0.1, "high": 2}, 12, lipschitz=0.25)
     asked = dc.Guarantee(epsilon=1, delta=0, relation="metric", unit="1 minute in one wait")
     codes = np.random.default_rng(7).integers(0, 10, 40).tolist()
     counts = dc.tools.count_codes(family.network, {"wait": codes})
-    return dc.simulate(dc.sampled(family), counts, dc.Dirichlet.uniform(family.network), asked, rng=7)
+    return dc.simulate(dc.research.sampled(family), counts, dc.Dirichlet.uniform(family.network), asked, rng=7)
 
 
 def _published(name: str) -> Callable[[], Path]:

@@ -198,7 +198,7 @@ def test_a_release_over_a_design_is_read_by_the_same_door() -> None:
     made = dc.simulate(dc.noisy_moments(), dc.designs.sum_moments(rows), normal, promise, rng=1)
     posterior = made.posterior(draws=40, rng=2)
     assert [row["name"] for row in posterior.rows()] == ["age", "intercept"]
-    assert np.array_equal(posterior.weights, dc.read_weights(made, draws=40, rng=2).weights)
+    assert np.array_equal(posterior.weights, dc.read(made, draws=40, rng=2).weights)
     with pytest.raises(dc.InputError, match="over a design, not a network"):
         dc.noise_aware(made)
 

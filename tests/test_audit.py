@@ -17,16 +17,16 @@ import pytest
 import discreet as dc
 from discreet.cli.cli import main
 from discreet.mechanisms import mechanisms_over
-from discreet.mechanisms import posterior_sampler as sampling
-from discreet.mechanisms.allocated import allocated
-from discreet.mechanisms.fourier import fourier
+from discreet.research.mechanisms import posterior_sampler as sampling
+from discreet.research.mechanisms.allocated import allocated
+from discreet.research.mechanisms.fourier import fourier
 from discreet.mechanisms.gaussian import gaussian
 from discreet.mechanisms.laplace import laplace
-from discreet.mechanisms.map_estimate import map_estimate
+from discreet.research.mechanisms.map_estimate import map_estimate
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.mechanisms.planned import planned
-from discreet.mechanisms.posterior_sampler import posterior_sampler
-from discreet.theory.lattice import LatticeLaw
+from discreet.research.mechanisms.posterior_sampler import posterior_sampler
+from discreet.research.scores.lattice import LatticeLaw
 from discreet.verify import audit as auditing
 from discreet.verify import tiny_data
 from discreet.verify.losses import _may_credit
@@ -373,7 +373,7 @@ def test_the_command_prints_json(run: Run) -> None:
 
 @pytest.mark.usefixtures("arc_alone")
 def test_a_broken_promise_is_exit_code_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discreet.mechanisms.fourier.fourier", FLAWS["fourier: half the scale"].make)
+    monkeypatch.setattr("discreet.research.mechanisms.fourier.fourier", FLAWS["fourier: half the scale"].make)
     code, out, _ = run("fourier", "--records", "1")
     assert code == 1
     assert all(line.endswith("NO") for line in out.splitlines()[1:])
@@ -381,7 +381,7 @@ def test_a_broken_promise_is_exit_code_one(run: Run, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.usefixtures("arc_alone")
 def test_a_leak_is_exit_code_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discreet.mechanisms.fourier.fourier", FLAWS["fourier: an exact total"].make)
+    monkeypatch.setattr("discreet.research.mechanisms.fourier.fourier", FLAWS["fourier: an exact total"].make)
     code, out, _ = run("fourier", "--records", "1", "--relation", "add-remove")
     assert code == 1
     assert all(line.endswith("NO") and " inf " in line for line in out.splitlines()[1:])

@@ -127,7 +127,7 @@ def test_families_are_what_draws_of_parameters_rest_on() -> None:
     from releases import simulated_counts
 
     prior = dc.Dirichlet.uniform(asia().network)
-    made = dc.simulate(dc.posterior_sampler(), simulated_counts(asia(), 200, rng), prior, guarantee(), rng=rng)
+    made = dc.simulate(dc.research.posterior_sampler(), simulated_counts(asia(), 200, rng), prior, guarantee(), rng=rng)
     for posterior in (dc.noise_aware(made, draws=20, rng=rng), dc.tools.plug_in(made, draws=20, rng=rng)):
         assert dc.answer(posterior, "P(lung | smoke=yes)", level=0.9).basis == "measured"
         told = dc.answer(posterior, "P(asia | dysp=yes)", level=0.9)

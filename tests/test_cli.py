@@ -98,30 +98,30 @@ MADE: dict[str, tuple[str, str, type, str]] = {
         "in 3 stars whose noise agrees: discrete Laplace of",
     ),
     "laplace": ("laplace", "", dc.kinds.NoisyCounts, "noise in every cell of the tables: discrete Laplace of scale"),
-    "fourier": ("fourier", "", dc.kinds.NoisyCoefficients, "noise in every contrast"),
-    "fourier, stealth": ("fourier", "stealth=0.9", dc.kinds.NoisyCoefficients, "records were added to the total"),
+    "fourier": ("fourier", "", dc.research.NoisyCoefficients, "noise in every contrast"),
+    "fourier, stealth": ("fourier", "stealth=0.9", dc.research.NoisyCoefficients, "records were added to the total"),
     "gaussian": ("gaussian", "", dc.kinds.NoisyCounts, "discrete Gaussian of scale"),
-    "allocated": ("allocated", "", dc.kinds.TwoStageCounts, "first stage: discrete Laplace"),
+    "allocated": ("allocated", "", dc.research.TwoStageCounts, "first stage: discrete Laplace"),
     "allocated, options": (
         "allocated",
         "first=0.3 sampling=1/3 weights=structure floor=0.5",
-        dc.kinds.TwoStageCounts,
+        dc.research.TwoStageCounts,
         "first stage",
     ),
-    "posterior_sampler": ("posterior_sampler", "", dc.kinds.ParameterDraws, "1 draws from the posterior of"),
+    "posterior_sampler": ("posterior_sampler", "", dc.research.ParameterDraws, "1 draws from the posterior of"),
     "posterior_sampler, draws": (
         "posterior_sampler",
         "draws=3 floor=0.3",
-        dc.kinds.ParameterDraws,
+        dc.research.ParameterDraws,
         "no probability below",
     ),
     "posterior_sampler, delta": (
         "posterior_sampler",
         "draws=2",
-        dc.kinds.ParameterDraws,
+        dc.research.ParameterDraws,
         "2 draws from the posterior of",
     ),
-    "map_estimate": ("map_estimate", "floor=0.2", dc.kinds.ParameterDraws, "no probability below 0.2"),
+    "map_estimate": ("map_estimate", "floor=0.2", dc.research.ParameterDraws, "no probability below 0.2"),
 }
 
 

@@ -24,7 +24,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
 
 def test_coefficients_are_those_of_the_library(run: Shell) -> None:
     found = run.json("query r.json --draws 100 --seed 7 --level 0.9")
-    posterior = dc.read_weights(dc.Release.load("r.json"), draws=100, rng=np.random.default_rng(7))
+    posterior = dc.read(dc.Release.load("r.json"), draws=100, rng=np.random.default_rng(7))
     assert found == {"method": "normal", "level": 0.9, "coefficients": list(posterior.rows(level=0.9))}
     assert [row["name"] for row in found["coefficients"]] == ["age", "pressure", "intercept"]
 

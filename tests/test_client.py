@@ -64,8 +64,8 @@ def server(folder: Path) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
-def client(server: Served) -> Iterator[dc.Client]:
-    made = dc.Client(server.url)
+def client(server: Served) -> Iterator[dc.server.Client]:
+    made = dc.server.Client(server.url)
     yield made
     made.close()
 
@@ -76,7 +76,7 @@ def here(folder: Path) -> dc.results.PosteriorDraws:
 
 
 @pytest.fixture(scope="module")
-def there(client: dc.Client) -> dc.results.RemotePosterior:
+def there(client: dc.server.Client) -> dc.server.RemotePosterior:
     return client.posterior("visits")
 
 
@@ -159,7 +159,7 @@ def test_synthetic_records_are_the_same(sets: int | None, here: Any, there: Any)
     assert dc.sample(there, 0)[0].read_all().num_rows == 0
 
 
-def test_a_posterior_with_gaps_is_asked_either_way(client: dc.Client, folder: Path) -> None:
+def test_a_posterior_with_gaps_is_asked_either_way(client: dc.server.Client, folder: Path) -> None:
     seen = dc.results.PosteriorDraws.load(folder / "gappy.draws")
     complete = dc.tools.assume_at_random(seen)
     for missing, local in {None: seen, "at-random": complete, "state": seen}.items():
@@ -176,7 +176,7 @@ def test_a_posterior_with_gaps_is_asked_either_way(client: dc.Client, folder: Pa
         client.posterior("visits", missing="at-random")
 
 
-def test_the_document_is_the_release_itself(client: dc.Client, folder: Path, here: Any) -> None:
+def test_the_document_is_the_release_itself(client: dc.server.Client, folder: Path, here: Any) -> None:
     made = client.release("visits")
     assert made.dumps() == (folder / "visits.json").read_text()
     assert isinstance(made, dc.Release) and client.release(made.id).dumps() == made.dumps()
@@ -256,7 +256,7 @@ def test_what_cannot_go_to_a_server_says_so(mistake: str, there: Any) -> None:
         wrong(there)
 
 
-def test_a_release_is_named_where_there_are_several(client: dc.Client) -> None:
+def test_a_release_is_named_where_there_are_several(client: dc.server.Client) -> None:
     with pytest.raises(dc.InputError, match="has 2 releases: name one of visits, gappy"):
         client.posterior()
     with pytest.raises(dc.InputError, match=r"no release 'other'; there are: visits, gappy"):
@@ -280,24 +280,24 @@ def test_a_release_is_named_where_there_are_several(client: dc.Client) -> None:
 )
 def test_addresses_that_are_none(url: str) -> None:
     with pytest.raises(dc.InputError, match="no address of a server"):
-        dc.Client(url)
+        dc.server.Client(url)
 
 
 def test_a_token_goes_nowhere_in_the_clear(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(dc.InputError, match="plain http shows the token") as refused:
-        dc.Client("http://elsewhere.example", token="secret")
+        dc.server.Client("http://elsewhere.example", token="secret")
     assert "secret" not in str(refused.value)
-    assert "secret" not in repr(dc.Client("http://elsewhere.example", token="secret", insecure=True))
-    dc.Client("https://elsewhere.example", token="secret")
-    dc.Client("http://elsewhere.example")
+    assert "secret" not in repr(dc.server.Client("http://elsewhere.example", token="secret", insecure=True))
+    dc.server.Client("https://elsewhere.example", token="secret")
+    dc.server.Client("http://elsewhere.example")
     for loopback in ("localhost", "127.8.0.1", "[::1]"):
-        dc.Client(f"http://{loopback}:8000", token="secret")
+        dc.server.Client(f"http://{loopback}:8000", token="secret")
     with pytest.raises(dc.InputError, match="a line without blanks") as refused:
-        dc.Client("http://127.0.0.1", token="other secret")
+        dc.server.Client("http://127.0.0.1", token="other secret")
     assert "secret" not in str(refused.value)
     for timeout in (0, -1, float("nan"), float("inf")):
         with pytest.raises(dc.InputError, match="number of seconds"):
-            dc.Client("http://127.0.0.1", token="t", timeout=timeout)
+            dc.server.Client("http://127.0.0.1", token="t", timeout=timeout)
 
 
 HOME, AWAY = "https://answers.example/discreet", "http://127.0.0.1:8000"
@@ -335,7 +335,7 @@ def test_the_token_of_the_environment_goes_to_its_server_alone(variable: str, ur
         patched.setattr(wire._Line, "connect", lambda own: None)
         patched.setattr("http.client.HTTPConnection.request", refuse)
         with pytest.raises(dc.DiscreetError, match="nothing listens"):
-            dc.Client(url).releases()
+            dc.server.Client(url).releases()
     assert [head.get("Authorization") for head in heads] == ["Bearer secret" if sent else None]
 
 
@@ -343,7 +343,7 @@ def test_the_token_of_the_environment_goes_to_its_server_alone(variable: str, ur
 def test_what_the_environment_should_not_have_is_shown_to_nobody(variable: str) -> None:
     with pytest.MonkeyPatch.context() as patched, pytest.raises(dc.InputError, match="token") as refused:
         patched.setenv("DISCREET_TOKEN", variable)
-        dc.Client("http://127.0.0.1")
+        dc.server.Client("http://127.0.0.1")
     assert "secret" not in str(refused.value)
     assert refused.value.__cause__ is refused.value.__context__ is None
 
@@ -354,21 +354,21 @@ def test_what_the_environment_should_not_have_is_shown_to_nobody(variable: str) 
 def test_a_token_opens_and_its_want_says_so(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     token = add_token(tmp_path / "tokens.json", "ann", 1)
     with served([folder / "visits.draws"], "--tokens", str(tmp_path / "tokens.json"), "--no-prepare") as running:
-        stranger = dc.Client(running.url)
+        stranger = dc.server.Client(running.url)
         with pytest.raises(dc.InputError, match=r"token.*DISCREET_TOKEN"):
             stranger.releases()
-        one = dc.Client(running.url, token=token)
+        one = dc.server.Client(running.url, token=token)
         monkeypatch.setenv("DISCREET_TOKEN", token)
-        two = dc.Client(running.url)
+        two = dc.server.Client(running.url)
         assert one.releases() == two.releases()
         assert one.posterior().answer("P(smoke)") == two.posterior().answer("P(smoke)")
         for each in (stranger, one, two):
             each.close()
 
 
-def test_two_servers_agree_and_each_says_what_is_too_much(folder: Path, client: dc.Client, there: Any) -> None:
+def test_two_servers_agree_and_each_says_what_is_too_much(folder: Path, client: dc.server.Client, there: Any) -> None:
     with served([folder / "visits.draws"], "--most-work", "10", "--most-records", "5", "--no-prepare") as running:
-        other = dc.Client(running.url)
+        other = dc.server.Client(running.url)
         assert other.release().dumps() == client.release("visits").dumps()
         with pytest.raises(dc.InputError, match="this question works on"):
             other.posterior().answer("P(smoke)")
@@ -376,14 +376,14 @@ def test_two_servers_agree_and_each_says_what_is_too_much(folder: Path, client: 
             dc.sample(other.posterior(), 10)
         other.close()
     with served([folder / "visits.draws"], "--no-prepare") as running:
-        other = dc.Client(running.url)
+        other = dc.server.Client(running.url)
         assert dc.answer_many(other.posterior(), QUERIES) == dc.answer_many(there, QUERIES)
         other.close()
 
 
 def test_a_server_that_was_started_again_is_asked_on_and_one_that_is_gone_is_not(folder: Path) -> None:
     with served([folder / "visits.draws"], "--no-prepare") as running:
-        client = dc.Client(running.url)
+        client = dc.server.Client(running.url)
         posterior = client.posterior()
         before = posterior.answer("P(smoke)")
         port = str(running.address[1])
@@ -401,7 +401,7 @@ def test_a_posterior_stays_that_of_its_release_when_another_takes_its_place(fold
     place.write_bytes((folder / "visits.draws").read_bytes())
     dc.noise_aware(release_of(PLAIN, 3), draws=50, rng=0).save(other)
     with served([place], "--no-prepare") as running:
-        client = dc.Client(running.url)
+        client = dc.server.Client(running.url)
         before = client.posterior()
         other.replace(place)
         until = time.monotonic() + 30
@@ -423,13 +423,13 @@ def test_releases_of_every_kind_are_asked_or_say_who_reads_them(tmp_path: Path) 
     for name in ("factored-categorical", "noisy-moments"):
         files.append(tmp_path / f"{name}.json")
         files[-1].write_bytes((DATA / f"release-v1-{name}.json").read_bytes())
-    family = dc.scores.Family("exponential", (WAIT,), {"low": 0.1, "high": 2}, 12, lipschitz=0.25)
+    family = dc.research.Family("exponential", (WAIT,), {"low": 0.1, "high": 2}, 12, lipschitz=0.25)
     asked = dc.Guarantee(epsilon=1, delta=0, relation="metric", unit="1 minute in one wait")
     counts = dc.tools.count_codes(family.network, {"wait": [0, 1, 1, 2, 5] * 8})
     prior = dc.Dirichlet.uniform(family.network)
-    dc.simulate(dc.sampled(family), counts, prior, asked, rng=7).save(tmp_path / "family.json")
+    dc.simulate(dc.research.sampled(family), counts, prior, asked, rng=7).save(tmp_path / "family.json")
     with served([*files, tmp_path / "family.json"], "--no-prepare") as running:
-        client = dc.Client(running.url)
+        client = dc.server.Client(running.url)
         for name in ("both", "factored-categorical", "family"):
             here, there = dc.noise_aware(dc.load(tmp_path / f"{name}.json"), draws=1000, rng=0), client.posterior(name)
             assert there.network == here.network, name
@@ -442,7 +442,7 @@ def test_releases_of_every_kind_are_asked_or_say_who_reads_them(tmp_path: Path) 
         with pytest.raises(dc.InputError, match=r"read client.release\(...\).posterior\(\)"):
             client.posterior("noisy-moments")
         found, local = (
-            dc.read_weights(made, draws=50, rng=1)
+            dc.read(made, draws=50, rng=1)
             for made in (client.release("noisy-moments"), dc.load(tmp_path / "noisy-moments.json"))
             if isinstance(made, dc.Release)
         )
@@ -465,7 +465,7 @@ print(dc.sample(posterior, 9, rng=3)[0].read_all().to_pydict())
 def test_a_notebook_goes_over_by_one_line(folder: Path, server: Served) -> None:
     lines = (
         f"dc.results.PosteriorDraws.load({str(folder / 'visits.draws')!r})",
-        f"dc.Client({server.url!r}).posterior('visits')",
+        f"dc.server.Client({server.url!r}).posterior('visits')",
     )
     found = [
         subprocess.run(
@@ -535,7 +535,7 @@ def pretended(replies: Sequence[Reply]) -> Iterator[tuple[str, list[tuple[str, A
 def refused_by(replies: Sequence[Reply], timeout: float = 20) -> tuple[dc.DiscreetError, list[tuple[str, Any]]]:
     """What a client says of something that answers so."""
     with pretended(replies) as (url, asked):
-        client = dc.Client(url, timeout=timeout)
+        client = dc.server.Client(url, timeout=timeout)
         with pytest.raises(dc.DiscreetError) as refused:
             client.releases()
         client.close()
@@ -545,7 +545,7 @@ def refused_by(replies: Sequence[Reply], timeout: float = 20) -> tuple[dc.Discre
 
 def test_whoever_is_busy_is_asked_again() -> None:
     with pretended([HELLO, BUSY, (429, *BUSY[1:]), NOTHING]) as (url, asked):
-        client = dc.Client(url, token="t")
+        client = dc.server.Client(url, token="t")
         assert client.releases() == ()
         client.close()
     assert [path for path, _ in asked] == ["/below/healthz", *["/below/releases"] * 3]
@@ -599,7 +599,7 @@ def test_an_answer_is_not_longer_than_it_may_be(monkeypatch: pytest.MonkeyPatch)
 def test_a_slow_server_is_not_waited_for_longer_than_was_said() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     with listener, pytest.raises(dc.DiscreetError, match=r"did not answer within 0\.2 seconds"):
-        dc.Client(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.2).releases()
+        dc.server.Client(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.2).releases()
 
 
 @pytest.mark.parametrize("said", [b"HTTP/1.1 100 Continue\r\n\r\n", b"X: y\r\n", b"y"])
@@ -620,7 +620,7 @@ def test_nor_is_one_that_says_a_little_now_and_then(said: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=trickle, args=(listener,))
         thread.start()
-        client = dc.Client(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.5)
+        client = dc.server.Client(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.5)
         with pytest.raises(dc.DiscreetError, match=r"did not answer within 0\.5 seconds"):
             client.releases()
         thread.join()
@@ -634,7 +634,7 @@ def test_an_answer_to_another_question_is_none(here: Any, there: Any, server: Se
         return server.ask(f"/releases/{there.id}/{function}", body).body
 
     def far(url: str) -> Any:
-        return dataclasses.replace(there, wire=dc.Client(url)._wire)
+        return dataclasses.replace(there, wire=dc.server.Client(url)._wire)
 
     query, given = said("query", q=["P(area)"]), said("marginals", e=["smoke=yes"])
     number = said("decide", quantity="P(smoke=yes)", loss="squared")
@@ -674,7 +674,7 @@ def test_an_answer_to_another_question_is_none(here: Any, there: Any, server: Se
 def test_answers_of_another_form_are_told_so(answers: Any, there: Any) -> None:
     reply = (200, JSON, json.dumps(answers).encode())
     with pretended([HELLO, reply]) as (url, _):
-        far = dataclasses.replace(there, wire=dc.Client(url)._wire)
+        far = dataclasses.replace(there, wire=dc.server.Client(url)._wire)
         for ask in (
             lambda: far.answer("P(smoke)"),
             lambda: dc.marginals(far),
@@ -692,7 +692,7 @@ def test_records_that_are_none_are_refused(there: Any, here: Any) -> None:
         writer.write_table(other)
     for body, words in ((b"nothing", "something else"), (made.getvalue().to_pybytes(), "other columns")):
         with pretended([HELLO, (200, {}, body)]) as (url, _):
-            far = dataclasses.replace(there, wire=dc.Client(url)._wire)
+            far = dataclasses.replace(there, wire=dc.server.Client(url)._wire)
             with pytest.raises(dc.DiscreetError, match=words):
                 dc.sample(far, 5)[0].read_all()
             far.wire.close()
@@ -703,7 +703,7 @@ def test_records_that_are_none_are_refused(there: Any, here: Any) -> None:
     whole = right.getvalue().to_pybytes()
     for body, words in ((whole, "sent 500 of 700"), (whole[: len(whole) // 2], "something else|breaks off|sent")):
         with pretended([HELLO, (200, {}, body)]) as (url, _):
-            far = dataclasses.replace(there, wire=dc.Client(url)._wire)
+            far = dataclasses.replace(there, wire=dc.server.Client(url)._wire)
             with pytest.raises(dc.DiscreetError, match=words):
                 dc.sample(far, 700)[0].read_all()
             far.wire.close()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.errors import InputError
-from discreet.mechanisms.fourier import (
+from discreet.research.mechanisms.fourier import (
     CoefficientSensitivity,
     _group_parts,
     _list_cases,
@@ -22,7 +22,7 @@ from discreet.mechanisms.fourier import (
     contrast_sensitivity,
 )
 from discreet.model.schema import Scope
-from discreet.theory.contrasts import coefficients, family_tables, stealth_shift
+from discreet.research.scores.contrasts import coefficients, family_tables, stealth_shift
 from folding import every
 from networks import asia, network_path
 from strategies import networks

@@ -24,10 +24,10 @@ from discreet.cli.cli import main
 from discreet.model.design import GRID_STEPS
 from discreet.releases import release as release_module
 from discreet.releases.kinds import DesignCalibration, DesignPayload
-from discreet.releases.kinds.factored_choice import FactoredNoise
+from discreet.research.kinds.factored_choice import FactoredNoise
 from discreet.releases.kinds.gradient_trace import CurvatureNoise, ObjectiveNoise
 from discreet.releases.kinds.noisy_sums import VectorNoise
-from discreet.releases.kinds.weight_draws import Truncation
+from discreet.research.kinds.weight_draws import Truncation
 from discreet.releases.release import release_schema
 from folding import every
 from published import committed as network_file
@@ -316,7 +316,7 @@ AXES = np.eye(2)
 DIRECTION = {"noise_variance": 1.0, "tau": 1.0}
 
 
-def choice(**changes: Any) -> dc.kinds.FactoredChoice:
+def choice(**changes: Any) -> dc.research.FactoredChoice:
     parts: dict[str, Any] = {
         "design": PLANE,
         "kind": "direction",
@@ -326,7 +326,7 @@ def choice(**changes: Any) -> dc.kinds.FactoredChoice:
         "rate": 1.0,
         "total": None,
     }
-    return dc.kinds.FactoredChoice(**{**parts, **changes})
+    return dc.research.FactoredChoice(**{**parts, **changes})
 
 
 def objective(**changes: Any) -> ObjectiveNoise:
@@ -387,14 +387,14 @@ WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
     ),
     "gradients' scale": (lambda x: dc.kinds.GradientTrace(LOGISTIC, ROW, ROW, x, Z3, None), NO_SCALES, "noise scale"),
     "draws": (
-        lambda x: dc.kinds.WeightDraws(LINEAR, x, 1.0, 1.0, 1.0),
+        lambda x: dc.research.WeightDraws(LINEAR, x, 1.0, 1.0, 1.0),
         (Z3, np.zeros((0, 3)), np.zeros((1, 2)), np.full((1, 3), math.inf)),
         "draws of weights",
     ),
-    "draws' design": (lambda x: dc.kinds.WeightDraws(x, ROW, 1.0, 1.0, 1.0), (LOGISTIC, design(2)), "numeric target"),
-    "draws' variance": (lambda x: dc.kinds.WeightDraws(LINEAR, ROW, x, 1.0, 1.0), NO_SCALES, "positive variance"),
-    "draws' radius": (lambda x: dc.kinds.WeightDraws(LINEAR, ROW, 1.0, x, 1.0), NO_SCALES, "positive variance"),
-    "draws' temper": (lambda x: dc.kinds.WeightDraws(LINEAR, ROW, 1.0, 1.0, x), NO_SCALES, "positive variance"),
+    "draws' design": (lambda x: dc.research.WeightDraws(x, ROW, 1.0, 1.0, 1.0), (LOGISTIC, design(2)), "numeric target"),
+    "draws' variance": (lambda x: dc.research.WeightDraws(LINEAR, ROW, x, 1.0, 1.0), NO_SCALES, "positive variance"),
+    "draws' radius": (lambda x: dc.research.WeightDraws(LINEAR, ROW, 1.0, x, 1.0), NO_SCALES, "positive variance"),
+    "draws' temper": (lambda x: dc.research.WeightDraws(LINEAR, ROW, 1.0, 1.0, x), NO_SCALES, "positive variance"),
     "candidates": (
         lambda x: choice(candidates=x),
         (AXES[:1], AXES[0], np.full((2, 2), math.nan)),
@@ -460,7 +460,7 @@ def test_parts_refuse_what_they_cannot_mean(name: str) -> None:
 
 def test_parts_cannot_be_changed() -> None:
     weights = np.zeros((1, 3))
-    payload = dc.kinds.WeightDraws(LINEAR, weights, 1.0, 1.0, 1.0)
+    payload = dc.research.WeightDraws(LINEAR, weights, 1.0, 1.0, 1.0)
     weights[0, 0] = 5
     assert payload.weights[0, 0] == 0
     with pytest.raises(ValueError, match="read-only"):
@@ -554,7 +554,7 @@ def test_numbers_that_no_records_have_are_read_without_a_crash(kind: str) -> Non
         held = document["payload"]["curvature"] if kind == "objective-curvature" else document["payload"]
         held["values"] = [fill] * len(held["values"])
         release = dc.Release.loads(json.dumps(document))
-        assert np.isfinite(dc.read_weights(release, draws=50, rng=np.random.default_rng(1)).weights).all()
+        assert np.isfinite(dc.read(release, draws=50, rng=np.random.default_rng(1)).weights).all()
 
 
 def test_weights_that_no_fit_makes_are_refused_by_whoever_reads_them() -> None:
@@ -564,4 +564,4 @@ def test_weights_that_no_fit_makes_are_refused_by_whoever_reads_them() -> None:
     document["payload"].update(weights=huge, points=[huge], gradients=[pulled])
     release = dc.Release.loads(json.dumps(document))
     with pytest.raises(dc.InputError, match="no fit makes"):
-        dc.read_weights(release, draws=50, rng=np.random.default_rng(1))
+        dc.read(release, draws=50, rng=np.random.default_rng(1))

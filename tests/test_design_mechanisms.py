@@ -20,7 +20,7 @@ from discreet.records import rows as reading
 from folding import every
 
 LINEAR, LOGISTIC, PLANE = design(2, NUMBER), design(2, CLASSES), design(2, intercept=False)
-AXES = dc.scores.DirectionFactor([[0.9, 0.0], [0.0, 0.9]], noise_variance=0.2, tau=2.0)
+AXES = dc.research.DirectionFactor([[0.9, 0.0], [0.0, 0.9]], noise_variance=0.2, tau=2.0)
 RNG = np.random.default_rng
 
 
@@ -44,10 +44,10 @@ def points(records: int = 30) -> dc.designs.Rows:
 CASES: dict[str, tuple[Callable[[], Any], Callable[..., Any]]] = {
     "noisy_moments": (dc.noisy_moments, numbers),
     "grouped_moments": (dc.grouped_moments, numbers),
-    "noisy_gradients": (lambda: dc.noisy_gradients(2, records=30), classes),
+    "noisy_gradients": (lambda: dc.research.noisy_gradients(2, records=30), classes),
     "objective_perturbation": (lambda: dc.objective_perturbation(records=30), classes),
-    "truncated_posterior": (lambda: dc.truncated_posterior(2, variance=0.1), numbers),
-    "factored": (lambda: dc.factored(AXES), points),
+    "truncated_posterior": (lambda: dc.research.truncated_posterior(2, variance=0.1), numbers),
+    "factored": (lambda: dc.research.factored(AXES), points),
 }
 
 
@@ -85,7 +85,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], Callable[[], Any], dc.Design | None,
         "no norm",
     ),
     "truncated, no target": (
-        lambda: dc.truncated_posterior(variance=1.0),
+        lambda: dc.research.truncated_posterior(variance=1.0),
         lambda: dc.designs.sum_moments(points()),
         None,
         promise(1),
@@ -99,35 +99,35 @@ REFUSED: dict[str, tuple[Callable[[], Any], Callable[[], Any], dc.Design | None,
         "at most 1,000 weights",
     ),
     "factored, another length": (
-        lambda: dc.factored(dc.scores.DirectionFactor(np.eye(3), noise_variance=1.0, tau=1.0)),
+        lambda: dc.research.factored(dc.research.DirectionFactor(np.eye(3), noise_variance=1.0, tau=1.0)),
         points,
         None,
         promise(1),
         "have 3 numbers",
     ),
     "factored, a target": (
-        lambda: dc.factored(AXES),
+        lambda: dc.research.factored(AXES),
         lambda: numbers_rows(LINEAR),
         None,
         promise(1),
         "without target and intercept",
     ),
     "factored, an intercept": (
-        lambda: dc.factored(AXES),
+        lambda: dc.research.factored(AXES),
         lambda: rows_of(design(2), [(0, 0)]),
         None,
         promise(1),
         "without target",
     ),
     "factored, codes of other bounds": (
-        lambda: dc.factored(dc.scores.CategoricalFactor([[0.5, 0.5], [0.1, 0.9]], floor=0.1)),
+        lambda: dc.research.factored(dc.research.CategoricalFactor([[0.5, 0.5], [0.1, 0.9]], floor=0.1)),
         lambda: rows_of(design(1, intercept=False), [(0,)]),
         None,
         promise(1),
         "bounds 0 and 1",
     ),
     "factored, candidates all alike": (
-        lambda: dc.factored(dc.scores.CategoricalFactor([[0.5, 0.5], [0.5, 0.5]], floor=0.1)),
+        lambda: dc.research.factored(dc.research.CategoricalFactor([[0.5, 0.5], [0.5, 0.5]], floor=0.1)),
         lambda: rows_of(dc.Design((dc.Variable("c", bounds=(0, 1)),), None, None, False), [(0,)]),
         None,
         promise(1),
@@ -170,14 +170,14 @@ def test_what_does_not_fit_is_refused_and_nothing_is_charged(name: str, account:
 
 def test_a_weight_that_is_rounded_to_nothing_has_no_sign() -> None:
     """In a ball smaller than half a released step every weight is rounded to 0."""
-    mechanism = dc.truncated_posterior(50, variance=0.1, radius=1e-7)
+    mechanism = dc.research.truncated_posterior(50, variance=0.1, radius=1e-7)
     release = dc.simulate(mechanism, numbers(), dc.designs.Normal(LINEAR, 1.0), promise(1), rng=RNG(2))
     assert np.all(release.payload.weights == 0) and not np.any(np.signbit(release.payload.weights))
 
 
 def test_an_epsilon_beyond_floats_buys_a_posterior_that_is_not_tempered() -> None:
     found = dc.simulate(
-        dc.truncated_posterior(variance=0.5), numbers(), dc.designs.Normal(LINEAR, 1.0), promise("1e400"), rng=RNG(1)
+        dc.research.truncated_posterior(variance=0.5), numbers(), dc.designs.Normal(LINEAR, 1.0), promise("1e400"), rng=RNG(1)
     )
     assert found.calibration.temper == 1
 
@@ -212,27 +212,27 @@ def test_the_largest_number_of_records_that_was_declared_is_taken() -> None:
 @every(
     ("make", "message"),
     [
-        (lambda: dc.noisy_gradients(0, records=1), "steps from 1"),
-        (lambda: dc.noisy_gradients(1001, records=1), "steps from 1"),
-        (lambda: dc.noisy_gradients(True, records=1), "steps from 1"),
-        (lambda: dc.noisy_gradients(1.5, records=1), "steps from 1"),
-        (lambda: dc.noisy_gradients(1, records=0), "public number of records"),
-        (lambda: dc.noisy_gradients(1, records=True), "public number of records"),
-        (lambda: dc.noisy_gradients(1, records=10**9 + 1), "public number of records"),
-        (lambda: dc.noisy_gradients(1, records=2.0), "public number of records"),
+        (lambda: dc.research.noisy_gradients(0, records=1), "steps from 1"),
+        (lambda: dc.research.noisy_gradients(1001, records=1), "steps from 1"),
+        (lambda: dc.research.noisy_gradients(True, records=1), "steps from 1"),
+        (lambda: dc.research.noisy_gradients(1.5, records=1), "steps from 1"),
+        (lambda: dc.research.noisy_gradients(1, records=0), "public number of records"),
+        (lambda: dc.research.noisy_gradients(1, records=True), "public number of records"),
+        (lambda: dc.research.noisy_gradients(1, records=10**9 + 1), "public number of records"),
+        (lambda: dc.research.noisy_gradients(1, records=2.0), "public number of records"),
         (lambda: dc.objective_perturbation(records=0), "public number of records"),
         (lambda: dc.objective_perturbation(records=1, regularisation=0), "regularisation"),
         (lambda: dc.objective_perturbation(records=1, curvature=2), "curvature is 1"),
         (lambda: dc.objective_perturbation(records=1, regularisation=float("nan")), "regularisation"),
         (lambda: dc.objective_perturbation(records=1, regularisation=float("inf")), "regularisation"),
-        (lambda: dc.truncated_posterior(0, variance=1.0), "draws"),
-        (lambda: dc.truncated_posterior(10_001, variance=1.0), "draws"),
-        (lambda: dc.truncated_posterior(True, variance=1.0), "draws"),
-        (lambda: dc.truncated_posterior(variance=0.0), "variance and radius"),
-        (lambda: dc.truncated_posterior(variance=float("nan")), "variance and radius"),
-        (lambda: dc.truncated_posterior(variance=1.0, radius=float("inf")), "variance and radius"),
-        (lambda: dc.truncated_posterior(variance=1e-320), "variance and radius"),
-        (lambda: dc.truncated_posterior(variance=1.0, radius=1e200), "variance and radius"),
+        (lambda: dc.research.truncated_posterior(0, variance=1.0), "draws"),
+        (lambda: dc.research.truncated_posterior(10_001, variance=1.0), "draws"),
+        (lambda: dc.research.truncated_posterior(True, variance=1.0), "draws"),
+        (lambda: dc.research.truncated_posterior(variance=0.0), "variance and radius"),
+        (lambda: dc.research.truncated_posterior(variance=float("nan")), "variance and radius"),
+        (lambda: dc.research.truncated_posterior(variance=1.0, radius=float("inf")), "variance and radius"),
+        (lambda: dc.research.truncated_posterior(variance=1e-320), "variance and radius"),
+        (lambda: dc.research.truncated_posterior(variance=1.0, radius=1e200), "variance and radius"),
     ],
 )
 def test_options_that_are_none_are_refused(make: Callable[[], Any], message: str) -> None:
@@ -245,7 +245,7 @@ def test_options_that_are_none_are_refused(make: Callable[[], Any], message: str
 
 @every("deviation", [1e-12, 1e-3, 1e12])
 def test_priors_of_any_width_are_sampled_with(deviation: float) -> None:
-    mechanism = dc.truncated_posterior(50, variance=0.1, radius=0.5)
+    mechanism = dc.research.truncated_posterior(50, variance=0.1, radius=0.5)
     found = dc.simulate(mechanism, numbers(), dc.designs.Normal(LINEAR, deviation), promise(5), rng=RNG(1))
     lengths = np.linalg.norm(found.payload.weights, axis=1)
     assert lengths.max() <= 0.5 + 1e-5
@@ -256,7 +256,7 @@ def test_priors_of_any_width_are_sampled_with(deviation: float) -> None:
 @every("intercept", [True, False])
 def test_products_come_back_from_centred_sums(norm: float | None, intercept: bool) -> None:
     """The sampler's matrices are the sums over records, in the design's coordinates."""
-    from discreet.mechanisms.truncated_posterior import _recover_products
+    from discreet.research.mechanisms.truncated_posterior import _recover_products
 
     over = design(3, NUMBER, norm=norm, intercept=intercept)
     rng = RNG(2)
@@ -337,10 +337,10 @@ def test_a_search_that_begins_at_some_records_ends_at_the_same_minimum(
 def test_exact_noise_is_added_in_all_shapes() -> None:
     """A ball and a cube from the operating system: within 60 scales, with false alarms below 1e-15."""
     for over in (design(2, CLASSES), design(2, CLASSES, norm=1.0)):
-        calibration = dc.noisy_gradients(1, records=1).calibrate(
+        calibration = dc.research.noisy_gradients(1, records=1).calibrate(
             over, dc.designs.Normal(over, 1.0), promise(1, "replace")
         )
-        found = dc.noisy_gradients(1, records=1).draw(
+        found = dc.research.noisy_gradients(1, records=1).draw(
             classes(over=over), dc.designs.Normal(over, 1.0), calibration, ExactNoise()
         )
         true = classes(over=over).signed() / 2 / 4096
@@ -348,7 +348,7 @@ def test_exact_noise_is_added_in_all_shapes() -> None:
         assert np.any(found.gradients[0] != true)
 
 
-class Foreign(dc.scores.DirectionFactor):
+class Foreign(dc.research.DirectionFactor):
     """Factors that are no numbers between 0 and 1."""
 
     def steps(self, rows: Any) -> Any:
@@ -357,13 +357,13 @@ class Foreign(dc.scores.DirectionFactor):
 
 def test_a_factor_that_is_made_to_look_known_is_refused() -> None:
     with pytest.raises(dc.InputError, match="DirectionFactor, a CategoricalFactor"):
-        dc.factored(Foreign(AXES.candidates, noise_variance=0.1, tau=2.0))
+        dc.research.factored(Foreign(AXES.candidates, noise_variance=0.1, tau=2.0))
 
 
 @every("odd", [{"noise_variance": 5e-309}, {"tau": 1e-310}, {"noise_variance": 1e13}, {"tau": np.nan}])
 def test_a_direction_factor_keeps_its_settings_where_nothing_overflows(odd: dict[str, float]) -> None:
     with pytest.raises(dc.InputError, match="noise_variance and tau must lie between"):
-        dc.scores.DirectionFactor(AXES.candidates, **{"noise_variance": 0.1, "tau": 2.0, **odd})
+        dc.research.DirectionFactor(AXES.candidates, **{"noise_variance": 0.1, "tau": 2.0, **odd})
 
 
 @every("value", [1e-12, 1e12])
@@ -371,8 +371,8 @@ def test_factors_stay_within_one_step_range_at_the_limits(value: float) -> None:
     # The last one lies along a candidate: what is left of a difference of large numbers may be anything.
     rows = np.array([[0.0, 0.0], [1e100, -1e100], [1e-300, 1.0], [-1.0, 1.0], [1e14, 0.0]])
     for factor in (
-        dc.scores.DirectionFactor([[1e12, 0.0], [0.0, 1e-12]], noise_variance=value, tau=1e-12),
-        dc.scores.DirectionFactor([[1e12, 0.0], [0.0, 1e-12]], noise_variance=value, tau=1e12),
+        dc.research.DirectionFactor([[1e12, 0.0], [0.0, 1e-12]], noise_variance=value, tau=1e-12),
+        dc.research.DirectionFactor([[1e12, 0.0], [0.0, 1e-12]], noise_variance=value, tau=1e12),
     ):
         steps = factor.steps(rows)
         assert steps.min() >= 0
@@ -385,12 +385,12 @@ def test_a_vector_that_is_doubled_can_be_drawn_at_the_smallest_epsilon() -> None
     for _ in range(80):
         middle = (low + high) / 2
         try:
-            dc.noisy_gradients(1, records=10).calibrate(over, dc.designs.Normal(over, 1.0), promise(middle, "replace"))
+            dc.research.noisy_gradients(1, records=10).calibrate(over, dc.designs.Normal(over, 1.0), promise(middle, "replace"))
             high = middle
         except dc.InputError:
             low = middle
     found = dc.simulate(
-        dc.noisy_gradients(1, records=10),
+        dc.research.noisy_gradients(1, records=10),
         classes(3, over),
         dc.designs.Normal(over, 1.0),
         promise(high, "replace"),
@@ -402,7 +402,7 @@ def test_a_vector_that_is_doubled_can_be_drawn_at_the_smallest_epsilon() -> None
 def test_a_step_lies_between_newtons_and_the_longest_that_is_safe() -> None:
     over = design(5, CLASSES)
     made = dc.simulate(
-        dc.noisy_gradients(2, records=10), classes(3, over), dc.designs.Normal(over, 1.0), promise(1), rng=RNG(1)
+        dc.research.noisy_gradients(2, records=10), classes(3, over), dc.designs.Normal(over, 1.0), promise(1), rng=RNG(1)
     ).payload
     even = np.array([1 / 3] * 5 + [1.0])
     assert np.allclose(made.points[1], 4 * made.gradients[0] / (10 * np.sqrt(even * 6)))

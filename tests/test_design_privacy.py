@@ -23,7 +23,7 @@ from scipy.special import logsumexp
 import discreet as dc
 from design_cases import CLASSES, NUMBER, SHAPES, Script, answers, design, length, neighbours, promise, rows_of
 from discreet.mechanisms import objective_perturbation as perturbation
-from discreet.mechanisms import truncated_posterior as truncated
+from discreet.research.mechanisms import truncated_posterior as truncated
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.model.design import GRID_STEPS
 from discreet.noise.shapes import KNorm
@@ -35,7 +35,7 @@ ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
 Statistic = dc.designs.Moments | dc.designs.Gradients | dc.designs.Rows
 
 
-def made(mechanism: dc.tools.Mechanism[Any, Any, Any, Any], over: dc.Design, guarantee: dc.Guarantee) -> Any:
+def made(mechanism: dc.tools.Mechanism, over: dc.Design, guarantee: dc.Guarantee) -> Any:
     return mechanism.calibrate(over, dc.designs.Normal(over, 1.0), guarantee)
 
 
@@ -61,8 +61,8 @@ def asked_loss(one: Script, other: Script) -> Fraction:
 VECTORS: dict[str, tuple[Callable[[], Any], Callable[[dc.designs.Rows], Statistic], dc.Variable | None]] = {
     "moments": (dc.noisy_moments, dc.designs.sum_moments, NUMBER),
     "moments, no target": (dc.noisy_moments, dc.designs.sum_moments, None),
-    "one gradient": (lambda: dc.noisy_gradients(1, records=20), dc.designs.sum_gradients, CLASSES),
-    "three gradients": (lambda: dc.noisy_gradients(3, records=1), dc.designs.sum_gradients, CLASSES),
+    "one gradient": (lambda: dc.research.noisy_gradients(1, records=20), dc.designs.sum_gradients, CLASSES),
+    "three gradients": (lambda: dc.research.noisy_gradients(3, records=1), dc.designs.sum_gradients, CLASSES),
 }
 
 
@@ -107,7 +107,7 @@ def test_parts_of_a_budget_add_up(shape: str, relation: dc.Relation) -> None:
     over = design(3, CLASSES, norm=norm, intercept=intercept)
     most = over.reach * (1 if relation is ADD_REMOVE else 2)
     for steps in (1, 2, 5):
-        mechanism, guarantee = dc.noisy_gradients(steps, records=100), promise(2, relation)
+        mechanism, guarantee = dc.research.noisy_gradients(steps, records=100), promise(2, relation)
         calibration = made(mechanism, over, guarantee)
         _, script = run(mechanism, dc.designs.sum_gradients(rows_of(over, [])), calibration, Script())
         vectors = [call for call in script.asked if call[0] == "k_norm"]
@@ -125,7 +125,7 @@ def test_parts_of_a_budget_add_up(shape: str, relation: dc.Relation) -> None:
 def test_a_released_gradient_has_the_noise_that_it_states(relation: dc.Relation) -> None:
     """Noise of one scale in steps is noise of the payload's scale in the gradient, at each of the points."""
     over = design(1, CLASSES)
-    mechanism = dc.noisy_gradients(3, records=10)
+    mechanism = dc.research.noisy_gradients(3, records=10)
     calibration = made(mechanism, over, promise(1, relation))
     rows = rows_of(over, [(0.5, "yes"), (-0.25, "no")])
     gradients = dc.designs.sum_gradients(rows)
@@ -154,9 +154,9 @@ def test_released_moments_are_the_sums_plus_their_noise(relation: dc.Relation, t
 
 # ------------------------------------------------------------------------------------------------- factored: exact laws
 
-COIN = dc.scores.CategoricalFactor([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]], floor=0.1)
-DIE = dc.scores.CategoricalFactor([[0.8, 0.1, 0.1], [0.05, 0.15, 0.8], [0.3, 0.3, 0.4]], floor=0.07)
-AXES = dc.scores.DirectionFactor([[0.9, 0.0], [0.0, 0.9], [0.6, 0.6]], noise_variance=0.05, tau=1.5)
+COIN = dc.research.CategoricalFactor([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]], floor=0.1)
+DIE = dc.research.CategoricalFactor([[0.8, 0.1, 0.1], [0.05, 0.15, 0.8], [0.3, 0.3, 0.4]], floor=0.07)
+AXES = dc.research.DirectionFactor([[0.9, 0.0], [0.0, 0.9], [0.6, 0.6]], noise_variance=0.05, tau=1.5)
 
 
 def categories(states: int) -> dc.Design:
@@ -181,7 +181,7 @@ def choice_law(script: Script) -> np.ndarray:
 @every("name", FACTORS)
 def test_a_factored_choice_is_private_and_tight(name: str, relation: dc.Relation, epsilon: float) -> None:
     factor, over, domain = FACTORS[name]
-    mechanism, guarantee = dc.factored(factor), promise(epsilon, relation)
+    mechanism, guarantee = dc.research.factored(factor), promise(epsilon, relation)
     calibration = made(mechanism, over, guarantee)
     crowds = [[a] * m + [b] * n for a, b in product(domain, repeat=2) for m, n in ((20, 20), (400, 300), (60, 90))]
     sets = [list(part) for size in (0, 1, 2) for part in combinations_with_replacement(domain, size)] + crowds
@@ -213,7 +213,7 @@ def test_a_factored_choice_is_private_and_tight(name: str, relation: dc.Relation
 def test_rounding_of_far_scores_is_paid_for(epsilon: str) -> None:
     """Exactly, on records that leave one candidate thousands of nats behind, where floats are coarse."""
     factor, over, _ = FACTORS["coin"]
-    mechanism = dc.factored(factor)
+    mechanism = dc.research.factored(factor)
     calibration = made(mechanism, over, promise(epsilon, REPLACE))
     worst = Fraction(0)
     for n in range(900_000, 900_040, 3):
@@ -240,7 +240,7 @@ def law_in_ball(over: dc.Design, records: Any, calibration: Any, points: np.ndar
         return np.zeros((draws, len(shift)))
 
     patch.setattr(truncated, "truncated_normal", spy)
-    mechanism = dc.truncated_posterior(calibration.draws, variance=calibration.variance, radius=calibration.radius)
+    mechanism = dc.research.truncated_posterior(calibration.draws, variance=calibration.variance, radius=calibration.radius)
     mechanism.draw(dc.designs.sum_moments(rows_of(over, records)), dc.designs.Normal(over, 0.8), calibration, Script())
     assert given["radius"] == calibration.radius
     logs = -np.einsum("ki,ij,kj->k", points, given["precision"], points) / 2 + points @ given["shift"]
@@ -256,7 +256,7 @@ def test_a_truncated_posterior_is_private_and_tight(
     """Densities on a grid of the ball in one or two dimensions: a law of its own, with the same bound."""
     norm, intercept = SHAPES[shape]
     over = design(1, NUMBER, norm=norm, intercept=intercept)
-    calibration = made(dc.truncated_posterior(2, variance=0.2, radius=radius), over, promise(3, relation))
+    calibration = made(dc.research.truncated_posterior(2, variance=0.2, radius=radius), over, promise(3, relation))
     line = np.linspace(-radius, radius, 41)
     points = np.array([p for p in product(line, repeat=over.size) if np.hypot(*(*p, 0)[:2]) <= radius * (1 + 1e-12)])
     edge = np.linspace(0, 2 * np.pi, 80)
@@ -282,7 +282,7 @@ def test_draws_of_a_truncated_posterior_have_the_law_that_was_paid_for() -> None
     """One dimension, 4000 draws: Kolmogorov's distance exceeds 0.05 with probability below 1e-8."""
     over = design(1, NUMBER, intercept=False)
     rows = rows_of(over, [(x, 7 * x) for x in np.linspace(-1, 1, 30)])
-    mechanism = dc.truncated_posterior(4000, variance=0.3, radius=0.7)
+    mechanism = dc.research.truncated_posterior(4000, variance=0.3, radius=0.7)
     found = dc.simulate(
         mechanism,
         dc.designs.sum_moments(rows),
@@ -601,7 +601,7 @@ def gradients_case(relation: dc.Relation, norm: float | None = None) -> Case:
     def telling(payload: dc.kinds.GradientTrace) -> bool:
         return nearer(np.rint(payload.gradients[0] * 2 * GRID_STEPS), one.signed(), other.signed(), over.shape)
 
-    return dc.noisy_gradients(1, records=1), (one, other), telling
+    return dc.research.noisy_gradients(1, records=1), (one, other), telling
 
 
 def objective_case(relation: dc.Relation) -> Case:
@@ -617,14 +617,14 @@ def truncated_case(relation: dc.Relation) -> Case:
     sets = ([], [(1, 7)]) if relation is ADD_REMOVE else ([(1, -3)], [(1, 7)])
     pair = tuple(dc.designs.sum_moments(rows_of(over, part)) for part in sets)
     at = -0.5 if relation is ADD_REMOVE else 0
-    return dc.truncated_posterior(variance=0.01), pair, lambda p: bool(p.weights[0, 0] > at)
+    return dc.research.truncated_posterior(variance=0.01), pair, lambda p: bool(p.weights[0, 0] > at)
 
 
 def factored_case(relation: dc.Relation) -> Case:
     over = categories(2)
-    factor = dc.scores.CategoricalFactor([[0.9, 0.1], [0.1, 0.9]], floor=0.1)
+    factor = dc.research.CategoricalFactor([[0.9, 0.1], [0.1, 0.9]], floor=0.1)
     sets = ([(0,), (1,)], [(0,), (1,), (1,)]) if relation is ADD_REMOVE else ([(0,)], [(1,)])
-    return dc.factored(factor), tuple(rows_of(over, part) for part in sets), lambda p: p.index == 1
+    return dc.research.factored(factor), tuple(rows_of(over, part) for part in sets), lambda p: p.index == 1
 
 
 AUDITS: dict[str, Callable[[dc.Relation], Case]] = {

@@ -165,10 +165,10 @@ def test_scores_in_blocks_are_the_sum_of_the_blocks(monkeypatch: pytest.MonkeyPa
     """Half of the records lie along one candidate, the later half along the other: all of them decide."""
     over = design(2, None, intercept=False)
     rows = dc.designs.read_rows(over, np.repeat([[0.9, 0.0], [0.0, 0.9]], [40, 60], axis=0))
-    factor = dc.scores.DirectionFactor([[0.5, 0.0], [0.0, 0.5]], noise_variance=0.01, tau=4.0)
+    factor = dc.research.DirectionFactor([[0.5, 0.0], [0.0, 0.5]], noise_variance=0.01, tau=4.0)
     promise = dc.Guarantee(epsilon=100, delta=0, relation="replace", unit="record")
-    monkeypatch.setattr("discreet.mechanisms.factored.FACTOR_BLOCK", 7)
-    made = dc.simulate(dc.factored(factor), rows, dc.designs.Normal(over, 1.0), promise, rng=RNG(1))
+    monkeypatch.setattr("discreet.research.mechanisms.factored.FACTOR_BLOCK", 7)
+    made = dc.simulate(dc.research.factored(factor), rows, dc.designs.Normal(over, 1.0), promise, rng=RNG(1))
     assert made.payload.index == 1
 
 
@@ -278,7 +278,7 @@ def test_not_even_the_rounding_of_a_gradient_depends_on_other_records() -> None:
 
 def test_a_records_factors_depend_on_no_other_record() -> None:
     rng = RNG(9)
-    factor = dc.scores.DirectionFactor(dc.scores.spread_candidates(4, 30, [0.5, 1.0]), noise_variance=0.3, tau=2.0)
+    factor = dc.research.DirectionFactor(dc.research.spread_candidates(4, 30, [0.5, 1.0]), noise_variance=0.3, tau=2.0)
     rows = rng.integers(-GRID_STEPS, GRID_STEPS + 1, (1000, 4)) / GRID_STEPS
     each = np.concatenate([factor.steps(rows[[at]]) for at in range(1000)])
     for number in (2, 3, 5, 100, 1000):

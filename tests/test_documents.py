@@ -38,23 +38,23 @@ def candidates() -> list[dc.Tables]:
     ]
 
 
-KINDS: dict[str, tuple[Callable[[], dc.tools.Mechanism[Any]], str]] = {
+KINDS: dict[str, tuple[Callable[[], dc.tools.Mechanism], str]] = {
     "planned": (lambda: dc.planned(audit=0), "0"),
     "planned, pairs": (lambda: dc.planned(records=10**7), "0"),
     "planned, workload": (lambda: dc.planned(audit=0, workload=["P(b)"]), "0"),
     "planned, delta": (lambda: dc.planned(audit=0), "0.7"),
     "laplace": (dc.laplace, "0"),
     "laplace, budgets given": (lambda: dc.laplace({"a": "0.5", "c": "1/3", "d": "0.1"}), "0"),
-    "fourier": (dc.fourier, "0"),
-    "fourier, stealth": (lambda: dc.fourier(stealth=0.9), "0"),
+    "fourier": (dc.research.fourier, "0"),
+    "fourier, stealth": (lambda: dc.research.fourier(stealth=0.9), "0"),
     "gaussian": (dc.gaussian, "1e-6"),
-    "allocated": (dc.allocated, "0"),
-    "sampler": (lambda: dc.posterior_sampler(2), "0"),
-    "sampler, delta": (lambda: dc.posterior_sampler(2), "1e-6"),
-    "map": (dc.map_estimate, "0"),
-    "choice": (lambda: dc.map_estimate(candidates()), "0"),
-    "scored": (lambda: dc.scored(score(NETWORK), 2), "0"),
-    "sampled": (lambda: dc.sampled(family(NETWORK)), "0"),
+    "allocated": (dc.research.allocated, "0"),
+    "sampler": (lambda: dc.research.posterior_sampler(2), "0"),
+    "sampler, delta": (lambda: dc.research.posterior_sampler(2), "1e-6"),
+    "map": (dc.research.map_estimate, "0"),
+    "choice": (lambda: dc.research.map_estimate(candidates()), "0"),
+    "scored": (lambda: dc.research.scored(score(NETWORK), 2), "0"),
+    "sampled": (lambda: dc.research.sampled(family(NETWORK)), "0"),
 }
 PARAMETERS = [(kind, relation) for kind in KINDS for relation in dc.tools.RECORD_RELATIONS]
 
@@ -394,4 +394,4 @@ def test_half_a_document_is_refused(kind: str) -> None:
 
 def test_a_field_that_documents_would_leave_out_is_refused() -> None:
     with pytest.raises(TypeError, match="leave out a field"):
-        kind("short", order=("index",))(dc.kinds.Choice)
+        kind("short", order=("index",))(dc.research.Choice)

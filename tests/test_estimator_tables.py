@@ -25,9 +25,9 @@ from estimator_cases import promise
 from sources import CANARY, said
 
 KINDS = (
-    dc.PrivateLogisticRegression,
-    dc.PrivateLinearRegression,
-    dc.PrivateNaiveBayes,
+    dc.estimators.PrivateLogisticRegression,
+    dc.estimators.PrivateLinearRegression,
+    dc.estimators.PrivateNaiveBayes,
     dc.estimators.PrivatePrincipalDirection,
 )
 EACH = pytest.mark.parametrize("kind", KINDS, ids=[kind.__name__ for kind in KINDS])
@@ -53,11 +53,11 @@ def account(tmp_path: Path) -> dc.results.Account:
 
 def made(kind: type[Any], account: dc.results.Account, **others: Any) -> Any:
     options: dict[str, Any] = {"bounds": BOUNDS, "guarantee": promise(), "account": account, "random_state": 1}
-    if kind is dc.PrivateLogisticRegression:
+    if kind is dc.estimators.PrivateLogisticRegression:
         options |= {"records": 400, "find_bounds": None}
-    if kind is dc.PrivateLinearRegression:
+    if kind is dc.estimators.PrivateLinearRegression:
         options |= {"target_bounds": (0, 12), "find_bounds": None}
-    if kind is dc.PrivateNaiveBayes:
+    if kind is dc.estimators.PrivateNaiveBayes:
         options |= {"draws": 30}
     if is_classifier(kind()):
         options |= {"classes": ("yes", "no")}
@@ -154,7 +154,7 @@ def test_a_fit_from_a_table_is_a_fit(
     if is_classifier(fitted):
         assert fitted.classes_.tolist() == ["no", "yes"]
     if target := target_of(kind):
-        over = fitted.release_.network.nodes if kind is dc.PrivateNaiveBayes else [fitted.release_.design.target.name]
+        over = fitted.release_.network.nodes if kind is dc.estimators.PrivateNaiveBayes else [fitted.release_.design.target.name]
         assert over[0] == target["target"]
 
 
@@ -182,7 +182,7 @@ def test_records_bring_their_policy_and_their_schema(
     target = target_of(kind)
     age = (
         dc.Variable("age", bounds=(0, 100), bins=(20, 70))
-        if kind is dc.PrivateNaiveBayes
+        if kind is dc.estimators.PrivateNaiveBayes
         else dc.Variable("age", bounds=(0, 100))
     )
     told = {"ill": dc.Variable("ill", ("yes", "no")), "cost": dc.Variable("cost", bounds=(0, 12))}
@@ -194,7 +194,7 @@ def test_records_bring_their_policy_and_their_schema(
     fitted = made(kind, account, bounds=None).fit(records, **target)
     assert (fitted.release_.policy.missing, fitted.release_.policy.out_of_bounds) == ("drop", "clip")
     assert fitted.feature_names_in_.tolist() == list(BOUNDS)
-    if kind is dc.PrivateNaiveBayes:
+    if kind is dc.estimators.PrivateNaiveBayes:
         assert fitted.release_.network.schema["age"] == age
     else:
         y = [gaps[10:][target["target"]]] if target else []
@@ -209,7 +209,7 @@ def test_several_records_of_a_unit_are_of_the_records(frame: pd.DataFrame, tmp_p
     schema = dc.Schema((dc.Variable("age", bounds=(0, 100)), dc.Variable("cost", bounds=(0, 12))))
     visits = frame.assign(patient=np.arange(400) // 4)
     records = dc.read_records(visits, schema, out_of_bounds="clip", unit_column="patient", max_records=2)
-    fitted = dc.PrivateLinearRegression(target_bounds=(0, 12), guarantee=patient, account=paying).fit(
+    fitted = dc.estimators.PrivateLinearRegression(target_bounds=(0, 12), guarantee=patient, account=paying).fit(
         records, target="cost"
     )
     assert (fitted.release_.policy.unit_column, fitted.release_.policy.max_records) == ("patient", 2)
@@ -276,7 +276,7 @@ def test_a_table_that_cannot_be_read_costs_nothing_and_is_not_quoted(
     name: str, frame: pd.DataFrame, account: dc.results.Account
 ) -> None:
     act, message = REFUSED[name]
-    estimator = made(dc.PrivateLogisticRegression, account)
+    estimator = made(dc.estimators.PrivateLogisticRegression, account)
     with pytest.raises(dc.InputError, match=message) as refused:
         act(estimator, frame)
     assert CANARY not in said(refused.value) and "400" not in str(refused.value)
@@ -291,12 +291,12 @@ def test_what_predicts_nothing_takes_no_target(frame: pd.DataFrame, account: dc.
 def test_records_held_against_other_bounds_are_refused(frame: pd.DataFrame, account: dc.results.Account) -> None:
     schema = dc.Schema((dc.Variable("age", bounds=(0, 99)), dc.Variable("cost", bounds=(0, 12))))
     records = dc.read_records(frame, schema, out_of_bounds="clip")
-    for kind, target in ((dc.PrivateLinearRegression, "cost"), (dc.estimators.PrivatePrincipalDirection, None)):
+    for kind, target in ((dc.estimators.PrivateLinearRegression, "cost"), (dc.estimators.PrivatePrincipalDirection, None)):
         estimator = made(kind, account, bounds={"age": (0, 100)} | ({} if target else {"cost": (0, 12)}))
         with pytest.raises(dc.InputError, match="'age' of the design must be in the records' schema, with the same"):
             estimator.fit(records, **({"target": target} if target else {}))
     with pytest.raises(dc.InputError, match="leave out table="):
-        made(dc.PrivateLinearRegression, account, bounds=None).fit(records, target="cost", table="visits")
+        made(dc.estimators.PrivateLinearRegression, account, bounds=None).fit(records, target="cost", table="visits")
     assert not account.charges()
 
 
@@ -313,7 +313,7 @@ def test_categories_are_indicators_of_all_but_the_first(
     assert fitted.feature_names_in_.tolist() == COLUMNS and fitted.n_features_in_ == 3
     # In the order of X's columns, ward first, with two indicators in its place.
     coefficients = dict(zip(["ward=B", "ward=C", "age", "sex=m"], np.ravel(fitted.coef_), strict=True))
-    if kind is dc.PrivateLinearRegression:
+    if kind is dc.estimators.PrivateLinearRegression:
         expected = {"ward=B": 0, "ward=C": 1, "age": 0.1, "sex=m": 0}
         assert all(abs(coefficients[name] - value) < 0.3 for name, value in expected.items())
     else:
@@ -342,14 +342,14 @@ def test_no_category_is_learned_from_records(kind: type[Any], frame: pd.DataFram
     typed = few[COLUMNS].astype({"ward": "category", "sex": "category"})
     fitted = made(kind, account).fit(typed, *y)
     whole = made(kind, account).fit(frame[COLUMNS], *[frame[name] for name in target.values()])
-    public = "network" if kind is dc.PrivateNaiveBayes else "design"
+    public = "network" if kind is dc.estimators.PrivateNaiveBayes else "design"
     assert getattr(fitted.release_, public) == getattr(whole.release_, public)
 
 
 def test_an_array_of_texts_and_numbers_is_read_by_position(
     frame: pd.DataFrame, account: dc.results.Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kind = dc.PrivateLogisticRegression
+    kind = dc.estimators.PrivateLogisticRegression
     expected = summed(made(kind, account), monkeypatch, frame[COLUMNS], frame.ill)
     found = summed(made(kind, account), monkeypatch, frame[list(BOUNDS)].to_numpy(object), frame.ill)
     assert all(map(np.array_equal, found, expected))
@@ -364,7 +364,7 @@ def test_an_array_of_texts_and_numbers_is_read_by_position(
 def test_more_blocks_than_one_are_summed_like_one(
     held: int, frame: pd.DataFrame, account: dc.results.Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kind = dc.PrivateLinearRegression
+    kind = dc.estimators.PrivateLinearRegression
     expected = summed(made(kind, account), monkeypatch, frame, target="cost")
     monkeypatch.setattr(reading, "BLOCK", 37)
     monkeypatch.setattr(reading, "HELD_BYTES", held)

@@ -15,7 +15,7 @@ from scipy.special import softmax
 
 import discreet as dc
 from design_releases import PUBLISHED, committed
-from discreet.model.families import Family
+from discreet.research.scores.families import Family
 from discreet.model.query_grammar import Probability, parse_query
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.pooled.least_squares import pooled_margins
@@ -202,7 +202,7 @@ MADE = {
     "laplace": (lambda: dc.laplace(), "add-remove", "0"),
     "laplace, replaced": (lambda: dc.laplace(), "replace", "0"),
     "planned": (lambda: dc.planned(audit=0), "add-remove", "0"),
-    "fourier": (lambda: dc.fourier(), "replace", "0"),
+    "fourier": (lambda: dc.research.fourier(), "replace", "0"),
     "gaussian": (lambda: dc.gaussian(), "add-remove", "1e-5"),
 }
 
@@ -303,7 +303,7 @@ def test_draws_of_a_family_move_by_no_more_than_enumeration_says() -> None:
     promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
     counts = counts_of(coin.network, [(0,), (1,)])
     prior = dc.Dirichlet.uniform(coin.network)
-    made = dc.simulate(dc.sampled(coin), counts, prior, promise, rng=np.random.default_rng(2))
+    made = dc.simulate(dc.research.sampled(coin), counts, prior, promise, rng=np.random.default_rng(2))
     found = dc.explain(made, rng=np.random.default_rng(1)).divergence
     assert found is not None and found.trimmed
     table, most = coin.table, 0.0

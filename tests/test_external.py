@@ -240,7 +240,7 @@ def test_draws_of_parameters_are_not_read_beside_figures() -> None:
 
     rng, prior = np.random.default_rng(1), dc.Dirichlet.uniform(NETWORK)
     theta = dc.Tables(NETWORK, {node: table[..., 0] for node, table in prior.draw(1, rng=rng).items()})
-    made = dc.simulate(dc.posterior_sampler(), simulated_counts(theta, 50, rng), prior, guarantee(), rng=rng)
+    made = dc.simulate(dc.research.posterior_sampler(), simulated_counts(theta, 50, rng), prior, guarantee(), rng=rng)
     both = dc.combine(made, figures(), data="same")
     with pytest.raises(dc.InputError, match="draws on one data set cannot be combined"):
         dc.noise_aware(both, draws=10, rng=rng)

@@ -1,4 +1,4 @@
-"""`discreet.theory.factors`, `choice_likelihood`: choices against all data sets, bounds that bracket, private widths.
+"""`discreet.research.scores.factors`, `choice_likelihood`: choices against all data sets, bounds that bracket, private widths.
 
 References are plain loops over data sets and over the terms of the printed formulas.
 """
@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import discreet as dc
-from discreet.model.score_tables import SCORE_STEPS
-from discreet.theory import factors
-from discreet.theory.choice_likelihood import (
+from discreet.research.scores.score_tables import SCORE_STEPS
+from discreet.research.scores import factors
+from discreet.research.scores.choice_likelihood import (
     clt_log_marginal,
     exact_log_marginal,
     lower_log_marginal,
     upper_log_marginal,
 )
-from discreet.theory.factors import CategoricalFactor, DirectionFactor, spread_candidates, standard_normals
+from discreet.research.scores.factors import CategoricalFactor, DirectionFactor, spread_candidates, standard_normals
 from folding import every
 
 Floats = npt.NDArray[np.float64]
@@ -209,7 +209,7 @@ def test_many_laws_at_once_are_each_of_them() -> None:
 def test_blocks_of_histograms_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     laws, phi = [0.2, 0.3, 0.5], 0.7 * np.eye(3)
     whole = exact_log_marginal(laws, phi, 12)
-    monkeypatch.setattr("discreet.theory.choice_likelihood.TERMS_BLOCK", 21)
+    monkeypatch.setattr("discreet.research.scores.choice_likelihood.TERMS_BLOCK", 21)
     assert np.allclose(exact_log_marginal(laws, phi, 12), whole, rtol=1e-13)
 
 

@@ -127,7 +127,7 @@ def test_contrasts_and_several_data_sets_are_tested() -> None:
     rng = np.random.default_rng(3)
     counts = simulated_counts(law(0.2), 20_000, rng)
     own = dc.results.Counts(dc.Tables(NETWORK, {**counts.tables, "b": counts.tables["b"].sum(axis=0)}), counts.policy)
-    contrasts = dc.simulate(dc.fourier(), own, dc.Dirichlet.uniform(NETWORK), guarantee(), rng=rng)
+    contrasts = dc.simulate(dc.research.fourier(), own, dc.Dirichlet.uniform(NETWORK), guarantee(), rng=rng)
     assert [test.variables for test in dc.fit(contrasts).contradicted] == [("a", "b")]
     both = dc.combine(released(0.0, 2_000, 1), released(0.2, 20_000, 2), data="different")
     assert [test.variables for test in dc.fit(both).contradicted] == [("a", "b")]
@@ -136,7 +136,7 @@ def test_contrasts_and_several_data_sets_are_tested() -> None:
 def test_what_measured_nothing_tests_nothing() -> None:
     counts = simulated_counts(asia(), 300, np.random.default_rng(4))
     prior = dc.Dirichlet.uniform(asia().network)
-    release = dc.simulate(dc.posterior_sampler(), counts, prior, guarantee(), rng=np.random.default_rng(5))
+    release = dc.simulate(dc.research.posterior_sampler(), counts, prior, guarantee(), rng=np.random.default_rng(5))
     assert dc.fit(release) == dc.results.FitCheck((), 0, 28)
 
 

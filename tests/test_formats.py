@@ -25,19 +25,19 @@ from hypothesis import strategies as st
 import discreet as dc
 from design_releases import DESIGN_KINDS
 from discreet.mechanisms import mechanisms_over
-from discreet.model.score_tables import SCORE_STEPS
+from discreet.research.scores.score_tables import SCORE_STEPS
 from discreet.noise.noise_laws import DiscreteGaussian, DiscreteLaplace
 from discreet.releases import release as release_module
 from discreet.releases.kinds import Calibration, Payload
 from discreet.releases.kinds.audited_tables import AuditNoise, pairs_beyond
-from discreet.releases.kinds.candidate_choice import Selection
+from discreet.research.kinds.candidate_choice import Selection
 from discreet.releases.kinds.chosen_network import StructureNoise
-from discreet.releases.kinds.noisy_contrasts import CoefficientNoise
+from discreet.research.kinds.noisy_contrasts import CoefficientNoise
 from discreet.releases.kinds.noisy_counts import GaussianNoise, TableNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise
-from discreet.releases.kinds.parameter_draws import Tempering, Trimming
-from discreet.releases.kinds.scored_choice import ScoredNoise
-from discreet.releases.kinds.two_stages import Stages
+from discreet.research.kinds.parameter_draws import Tempering, Trimming
+from discreet.research.kinds.scored_choice import ScoredNoise
+from discreet.research.kinds.two_stages import Stages
 from discreet.releases.policy import RecordsPolicy
 from discreet.releases.release import release_schema
 from folding import every
@@ -248,7 +248,7 @@ def staged_counts(draw: st.DrawFn, network: dc.Network) -> Parts:
     later = {node: draw(POSITIVE) for node in first.scales}
     stages = Stages(first, draw(BUDGET), draw(BUDGET), draw(BUDGET), draw(st.sampled_from(("kl", "structure"))))
     second = counts_with(draw, network, replace(first, scales=later))
-    return stages, dc.kinds.TwoStageCounts(counts_with(draw, network, first), second, stages.sampling)
+    return stages, dc.research.TwoStageCounts(counts_with(draw, network, first), second, stages.sampling)
 
 
 @st.composite
@@ -259,7 +259,7 @@ def noisy_coefficients(draw: st.DrawFn, network: dc.Network) -> Parts:
     }
     scale, shift, noisy = draw(POSITIVE), draw(st.integers(0, 2**53)), draw(st.booleans())
     calibration = CoefficientNoise(draw(st.integers(1, 50)), draw(st.booleans()), scale, shift, noisy, draw(BUDGET))
-    return calibration, dc.kinds.NoisyCoefficients(network, components, scale, shift, noisy)
+    return calibration, dc.research.NoisyCoefficients(network, components, scale, shift, noisy)
 
 
 @st.composite
@@ -270,11 +270,11 @@ def parameter_draws(draw: st.DrawFn, network: dc.Network) -> Parts:
     scale = None if noisy is None else noisy.scale
     if draw(st.booleans()):
         digits, budget = draw(st.integers(1, 9)), draw(BUDGET)
-        return Tempering(temper, draws, digits, budget, scale), dc.kinds.ParameterDraws(cells, temper, {}, noisy)
+        return Tempering(temper, draws, digits, budget, scale), dc.research.ParameterDraws(cells, temper, {}, noisy)
     floors = {node: draw(st.floats(1e-300, 0.5)) for node in network.nodes}
     steps = {node: draw(st.integers(1, 2**40)) for node in network.nodes}
     budget = draw(BUDGET)
-    return Trimming(floors, temper, draws, steps, budget, scale), dc.kinds.ParameterDraws(cells, temper, floors, noisy)
+    return Trimming(floors, temper, draws, steps, budget, scale), dc.research.ParameterDraws(cells, temper, floors, noisy)
 
 
 @st.composite
@@ -283,7 +283,7 @@ def choices(draw: st.DrawFn, network: dc.Network) -> Parts:
     noisy = draw(st.none() | st.builds(dc.kinds.NoisyTotal, st.integers(-(2**63), 2**63 - 1), POSITIVE))
     scale = None if noisy is None else noisy.scale
     selection = Selection(draw(POSITIVE), draw(POSITIVE), draw(BUDGET), scale)
-    return selection, dc.kinds.Choice(candidates, draw(st.integers(0, len(candidates) - 1)), noisy)
+    return selection, dc.research.Choice(candidates, draw(st.integers(0, len(candidates) - 1)), noisy)
 
 
 @st.composite
@@ -293,7 +293,7 @@ def scored_choices(draw: st.DrawFn, network: dc.Network) -> Parts:
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     shape = (math.prod(network.schema[name].size for name in network.nodes), size)
     law = np.log(rng.dirichlet(np.ones(shape[0]), size).T) if draw(st.booleans()) else None
-    table = dc.scores.ScoreTable(
+    table = dc.research.ScoreTable(
         network,
         ("z",),
         rng.normal(size=(size, 1)),
@@ -305,7 +305,7 @@ def scored_choices(draw: st.DrawFn, network: dc.Network) -> Parts:
     noisy = draw(st.none() | st.builds(dc.kinds.NoisyTotal, st.integers(-(2**63), 2**63 - 1), POSITIVE))
     rate, scale = draw(POSITIVE), None if noisy is None else noisy.scale
     calibration = ScoredNoise(rate, draw(st.integers(1, 2**21)), draws, scale, draw(BUDGET))
-    return calibration, dc.kinds.ScoredChoice(table, rng.integers(0, size, draws), rate, noisy)
+    return calibration, dc.research.ScoredChoice(table, rng.integers(0, size, draws), rate, noisy)
 
 
 @st.composite
@@ -326,11 +326,11 @@ KINDS: dict[str, tuple[Callable[[dc.Network], st.SearchStrategy[Parts]], tuple[t
     "gaussian counts": (gaussian_counts, (GaussianNoise,), dc.kinds.NoisyCounts),
     "planned tables": (planned_tables, (PlannedNoise,), dc.kinds.NoisyTables),
     "audited tables": (audited_tables, (AuditNoise,), dc.kinds.AuditedTables),
-    "two stages": (staged_counts, (Stages,), dc.kinds.TwoStageCounts),
-    "coefficients": (noisy_coefficients, (CoefficientNoise,), dc.kinds.NoisyCoefficients),
-    "draws": (parameter_draws, (Trimming, Tempering), dc.kinds.ParameterDraws),
-    "choice": (choices, (Selection,), dc.kinds.Choice),
-    "scored choice": (scored_choices, (ScoredNoise,), dc.kinds.ScoredChoice),
+    "two stages": (staged_counts, (Stages,), dc.research.TwoStageCounts),
+    "coefficients": (noisy_coefficients, (CoefficientNoise,), dc.research.NoisyCoefficients),
+    "draws": (parameter_draws, (Trimming, Tempering), dc.research.ParameterDraws),
+    "choice": (choices, (Selection,), dc.research.Choice),
+    "scored choice": (scored_choices, (ScoredNoise,), dc.research.ScoredChoice),
     "chosen network": (chosen_networks, (StructureNoise,), dc.kinds.ChosenNetwork),
 }
 """Parts that belong together, and their types."""
@@ -342,9 +342,9 @@ def releases(draw: st.DrawFn, kind: str) -> dc.Release:
     network = draw(networks(max_nodes=3))
     relation = draw(st.sampled_from(RELATIONS))
     calibration, payload = draw(KINDS[kind][0](network))
-    if isinstance(payload, dc.kinds.ScoredChoice):  # its number of records is public, or told with noise
+    if isinstance(payload, dc.research.ScoredChoice):  # its number of records is public, or told with noise
         relation = dc.Relation.REPLACE if payload.total is None else dc.Relation.ADD_REMOVE
-    if isinstance(payload, dc.kinds.Choice | dc.kinds.ParameterDraws) and payload.total is not None:
+    if isinstance(payload, dc.research.Choice | dc.research.ParameterDraws) and payload.total is not None:
         relation = dc.Relation.ADD_REMOVE
     network = payload.network
     return dc.Release(
@@ -374,16 +374,16 @@ def public(payload: Payload) -> dict[str, object]:
         case dc.kinds.AuditedTables():
             said = {"scale": payload.scale, "chosen": payload.chosen, "total": payload.total}
             return {"first": public(payload.first), "pairs": list(payload.pairs), **said}
-        case dc.kinds.TwoStageCounts():
+        case dc.research.TwoStageCounts():
             return {"sampling": payload.sampling, "first": public(payload.first), "second": public(payload.second)}
-        case dc.kinds.NoisyCoefficients():
+        case dc.research.NoisyCoefficients():
             return {"scale": payload.scale, "shift": payload.shift, "noisy": payload.noisy_total}
-        case dc.kinds.ParameterDraws():
+        case dc.research.ParameterDraws():
             return {"temper": payload.temper, "floors": dict(payload.floors), "total": payload.total}
-        case dc.kinds.Choice():
+        case dc.research.Choice():
             tables = [{node: t.tolist() for node, t in tables.items()} for tables in payload.candidates]
             return {"candidates": tables, "total": payload.total}
-        case dc.kinds.ScoredChoice():
+        case dc.research.ScoredChoice():
             return {"steps": payload.table_of_scores.steps.tolist(), "rate": payload.rate, "total": payload.total}
         case dc.kinds.ChosenNetwork():
             return {"parents": dict(payload.parents)}
@@ -552,38 +552,38 @@ WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
     "planned scales": (lambda x: PLAN(scales=x), ({}, {("a",): 1.0}), "scale for each"),
     "an expected error": (lambda x: PLAN(expected={"a": x, "b": 1.0}), NO_SCALES, "expected errors"),
     "a missing or unknown contrast": (
-        lambda x: dc.kinds.NoisyCoefficients(NETWORK, x, 1.0, 0, True),
+        lambda x: dc.research.NoisyCoefficients(NETWORK, x, 1.0, 0, True),
         ({}, CONTRASTS | {("b", "a"): CONTRASTS["a", "b"]}, {key: CONTRASTS[key] for key in [(), ("a",)]}),
         "every subset of every family once",
     ),
     "contrasts that are no integers": (
-        lambda x: dc.kinds.NoisyCoefficients(NETWORK, CONTRASTS | {("b",): x}, 1.0, 0, True),
+        lambda x: dc.research.NoisyCoefficients(NETWORK, CONTRASTS | {("b",): x}, 1.0, 0, True),
         (np.zeros(2), np.zeros(3, np.int64), np.zeros((), np.int64), np.zeros(2, np.int32)),
         r"\(b\) must be 64-bit integers",
     ),
     "no scale of the contrasts": (
-        lambda x: dc.kinds.NoisyCoefficients(NETWORK, CONTRASTS, x, 0, True),
+        lambda x: dc.research.NoisyCoefficients(NETWORK, CONTRASTS, x, 0, True),
         NO_SCALES,
         "noise scale",
     ),
-    "a negative shift": (lambda x: dc.kinds.NoisyCoefficients(NETWORK, CONTRASTS, 1.0, x, True), (-1,), "shift"),
-    "no draws": (lambda x: dc.kinds.ParameterDraws(x, 1.0, {}), (THETA,), "at least one draw"),
-    "no temper": (lambda x: dc.kinds.ParameterDraws(DRAWN, x, {}), NO_SCALES, "temper"),
+    "a negative shift": (lambda x: dc.research.NoisyCoefficients(NETWORK, CONTRASTS, 1.0, x, True), (-1,), "shift"),
+    "no draws": (lambda x: dc.research.ParameterDraws(x, 1.0, {}), (THETA,), "at least one draw"),
+    "no temper": (lambda x: dc.research.ParameterDraws(DRAWN, x, {}), NO_SCALES, "temper"),
     "floors of some": (
-        lambda x: dc.kinds.ParameterDraws(DRAWN, 1.0, x),
+        lambda x: dc.research.ParameterDraws(DRAWN, 1.0, x),
         ({"a": 0.1}, {"z": 0.1}),
         "floor of every node",
     ),
     "rows that are no probabilities": (
-        lambda x: dc.kinds.ParameterDraws(DRAWN.map(lambda array: np.full(array.shape, x)), 1.0, {}),
+        lambda x: dc.research.ParameterDraws(DRAWN.map(lambda array: np.full(array.shape, x)), 1.0, {}),
         (0.5, 0.0, -0.5, math.nan, math.inf),
         "no probabilities",
     ),
-    "no choice": (lambda x: dc.kinds.Choice((THETA,) * x, 0), (1,), "at least two candidates"),
-    "a candidate over another network": (lambda x: dc.kinds.Choice((THETA, x), 0), (asia(),), "over one network"),
-    "a choice of nobody": (lambda x: dc.kinds.Choice((THETA, THETA), x), (-1, 2), "not in the list"),
-    "stages of other tables": (lambda x: dc.kinds.TwoStageCounts(COUNTS, x, ONE), (BOTH,), "the same families"),
-    "sampling of payloads": (lambda x: dc.kinds.TwoStageCounts(COUNTS, COUNTS, x), (0, -1, Fraction(3, 2)), "sampling"),
+    "no choice": (lambda x: dc.research.Choice((THETA,) * x, 0), (1,), "at least two candidates"),
+    "a candidate over another network": (lambda x: dc.research.Choice((THETA, x), 0), (asia(),), "over one network"),
+    "a choice of nobody": (lambda x: dc.research.Choice((THETA, THETA), x), (-1, 2), "not in the list"),
+    "stages of other tables": (lambda x: dc.research.TwoStageCounts(COUNTS, x, ONE), (BOTH,), "the same families"),
+    "sampling of payloads": (lambda x: dc.research.TwoStageCounts(COUNTS, COUNTS, x), (0, -1, Fraction(3, 2)), "sampling"),
     "a sensitivity": (lambda x: TableNoise(x, {"b": ONE}, {"b": 1.0}, ONE), (0, -1), "greater than 0"),
     "a report": (lambda x: TableNoise(1, {"b": ONE}, {"b": 1.0}, x), (0, -ONE), "greater than 0"),
     "a budget": (lambda x: TableNoise(1, {"b": x}, {"b": 1.0}, ONE), (0, -ONE), "greater than 0"),

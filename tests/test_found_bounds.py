@@ -43,15 +43,15 @@ def records(n: int = 3000, seed: int = 7) -> tuple[np.ndarray, np.ndarray]:
     return X, X @ [1.0, -0.5] + 0.3 * rng.normal(size=n)
 
 
-def linear(guarantee: dc.Guarantee, **options: Any) -> dc.PrivateLinearRegression:
+def linear(guarantee: dc.Guarantee, **options: Any) -> dc.estimators.PrivateLinearRegression:
     """Bounds ten times too wide."""
     given = {"bounds": (-30, 30), "target_bounds": (-50, 50), "account": opened(guarantee), "random_state": 1}
-    return dc.PrivateLinearRegression(guarantee=guarantee, **{**given, **options})
+    return dc.estimators.PrivateLinearRegression(guarantee=guarantee, **{**given, **options})
 
 
-def logistic(guarantee: dc.Guarantee, **options: Any) -> dc.PrivateLogisticRegression:
+def logistic(guarantee: dc.Guarantee, **options: Any) -> dc.estimators.PrivateLogisticRegression:
     given = {"classes": (False, True), "bounds": (-30, 30), "account": opened(guarantee), "random_state": 1}
-    return dc.PrivateLogisticRegression(guarantee=guarantee, **{**given, **options})
+    return dc.estimators.PrivateLogisticRegression(guarantee=guarantee, **{**given, **options})
 
 
 EACH = pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_fit_that_its_mechanism_refuses_costs_nothing() -> None:
         linear(promise("1e-15")),
     ):
         with pytest.raises(dc.InputError):
-            estimator.fit(X, y > 0 if isinstance(estimator, dc.PrivateLogisticRegression) else y)
+            estimator.fit(X, y > 0 if isinstance(estimator, dc.estimators.PrivateLogisticRegression) else y)
         assert not estimator.account.charges()
 
 
@@ -199,7 +199,7 @@ def test_a_request_has_a_key_for_each_release_and_is_made_once() -> None:
 )
 def test_bounds_that_something_is_declared_by_stay(estimator: Any) -> None:
     X, y = records()
-    y = y if isinstance(estimator, dc.PrivateLinearRegression) else y > 0
+    y = y if isinstance(estimator, dc.estimators.PrivateLinearRegression) else y > 0
     with pytest.raises(dc.InputError, match="must stay"):
         estimator.set_params(find_bounds=0.1).fit(X, y)
     assert not estimator.account.charges()
@@ -257,7 +257,7 @@ def test_wide_bounds_become_those_of_the_records_and_the_second_release_is_enoug
     assert again.bounds_release_ is None
     held = fitted.__getstate__()
     assert isinstance(held["bounds_release_"], str)
-    on_disk = dc.PrivateLinearRegression.__new__(type(fitted))
+    on_disk = dc.estimators.PrivateLinearRegression.__new__(type(fitted))
     on_disk.__setstate__(held)
     assert on_disk.bounds_release_.dumps() == fitted.bounds_release_.dumps()
     assert isinstance(pickle.dumps(on_disk.clipped_), bytes)

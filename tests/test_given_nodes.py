@@ -11,7 +11,7 @@ import pytest
 
 import discreet as dc
 import shell
-from discreet.theory.likelihood_sensitivity import log_range
+from discreet.research.scores.likelihood_sensitivity import log_range
 from enumeration import picked_loss
 from folding import every
 from networks import theta_of
@@ -42,7 +42,7 @@ def sampled(size: int, guarantee: dc.Guarantee, seed: int, draws: int = 1) -> tu
     """The truth, from the prior, and a release."""
     rng = np.random.default_rng(seed)
     moves = rng.dirichlet(np.ones(3), 3)
-    mechanism = dc.posterior_sampler(draws, given="previous")
+    mechanism = dc.research.posterior_sampler(draws, given="previous")
     return moves, dc.simulate(mechanism, transitions(size, moves, rng), PRIOR, guarantee, rng=rng)
 
 
@@ -56,14 +56,14 @@ def test_the_whole_law_keeps_the_promise(relation: dc.Relation, given: tuple[str
         pairs = [(rest, (*rest, one)) for rest in sets for one in records]
     else:
         pairs = [((*rest, one), (*rest, other)) for rest in sets for one in records for other in records]
-    loss = picked_loss(dc.posterior_sampler(given=given), SMALL, promise(2, relation), pairs, 2)
+    loss = picked_loss(dc.research.posterior_sampler(given=given), SMALL, promise(2, relation), pairs, 2)
     assert 1 < loss <= 2
 
 
 def test_a_transition_costs_what_the_one_row_costs() -> None:
     """Epsilon buys the whole range for the next state; with the state before drawn as well, half of it."""
     alone, both = (
-        dc.posterior_sampler(given=given).calibrate(CHAIN, PRIOR, promise(6)) for given in (["previous"], ())
+        dc.research.posterior_sampler(given=given).calibrate(CHAIN, PRIOR, promise(6)) for given in (["previous"], ())
     )
     ranges = [log_range(3, found.floors["state"]) * found.temper for found in (alone, both)]  # type: ignore[union-attr]
     assert abs(ranges[0] - 3) < 1e-3 and abs(ranges[1] - 1.5) < 1e-3
@@ -75,7 +75,7 @@ def test_the_release_says_nothing_of_what_is_given() -> None:
     _, other = sampled(5, promise(3), 2)
     for release in (one, other):
         payload = release.payload
-        assert isinstance(payload, dc.kinds.ParameterDraws)
+        assert isinstance(payload, dc.research.ParameterDraws)
         assert payload.untold == ("previous",) and np.all(payload.cells["previous"] == 1 / 3)
         assert not np.all(payload.cells["state"] == payload.cells["state"][0, 0, 0])
         assert "nothing of previous" in payload.summary(release.calibration)
@@ -127,7 +127,7 @@ def test_a_part_of_a_larger_network_is_read_as_exactly_as_the_whole() -> None:
     roots = [node for node in network.nodes if not network.parents[node]]
     rng = np.random.default_rng(1)
     records = dc.tools.count_codes(network, {node: rng.integers(0, 2, 400) for node in network.nodes}, ())
-    mechanism = dc.posterior_sampler(given=roots)
+    mechanism = dc.research.posterior_sampler(given=roots)
     release = dc.simulate(mechanism, records, dc.Dirichlet.uniform(network, 1.0), promise(8), rng=rng)
     assert set(release.payload.untold) == set(roots)  # type: ignore[union-attr]
     posterior = dc.noise_aware(release, draws=100, rng=rng, prior=release.prior)
@@ -145,7 +145,7 @@ WRONG = {
 def test_what_cannot_be_given_is_refused(name: str) -> None:
     options, guarantee, message = WRONG[name]
     with pytest.raises(dc.InputError, match=message):
-        dc.posterior_sampler(**options).calibrate(CHAIN, PRIOR, guarantee)  # type: ignore[arg-type]
+        dc.research.posterior_sampler(**options).calibrate(CHAIN, PRIOR, guarantee)  # type: ignore[arg-type]
 
 
 def test_a_chain_from_the_shell(

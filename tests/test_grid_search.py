@@ -60,9 +60,9 @@ def made(kind: str, account: Any, guarantee: Any = None, **others: Any) -> Any:
     return getattr(dc, kind)(account=account, **options)
 
 
-def searching(kind: str, account: Any, guarantee: Any = None, grid: Any = None, **others: Any) -> dc.PrivateGridSearch:
+def searching(kind: str, account: Any, guarantee: Any = None, grid: Any = None, **others: Any) -> dc.estimators.PrivateGridSearch:
     options = {name: others.pop(name) for name in ("tries", "holdout") if name in others}
-    return dc.PrivateGridSearch(made(kind, account, guarantee, **others), grid or GRIDS[kind], **options)
+    return dc.estimators.PrivateGridSearch(made(kind, account, guarantee, **others), grid or GRIDS[kind], **options)
 
 
 # ------------------------------------------------------------------------------------------------------------- budget
@@ -133,7 +133,7 @@ BAD: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Any], str]] = {
         lambda X, y: (X, y), "needs guarantee",
     ),
     "another estimator": (
-        lambda pay: dc.PrivateGridSearch(dc.PrivatePCA(bounds=(-1, 1)), {"draws": [10]}), lambda X, y: (X, y),
+        lambda pay: dc.estimators.PrivateGridSearch(dc.estimators.PrivatePCA(bounds=(-1, 1)), {"draws": [10]}), lambda X, y: (X, y),
         "private classifier or regression",
     ),
     "no bounds of the target": (
@@ -236,7 +236,7 @@ def failing(
     monkeypatch: pytest.MonkeyPatch, fails: Callable[[Any], bool], kind: type[BaseException] = ValueError
 ) -> None:
     """Fits of some settings warn, and fail after their release with the words of a record."""
-    whole = dc.PrivateNaiveBayes.predict
+    whole = dc.estimators.PrivateNaiveBayes.predict
 
     def predict(self: Any, X: Any) -> Any:
         warnings.warn(f"this is {CANARY}", UserWarning, stacklevel=1)
@@ -244,7 +244,7 @@ def failing(
             raise kind(f"no prediction of {CANARY}")
         return whole(self, X)
 
-    monkeypatch.setattr(dc.PrivateNaiveBayes, "predict", predict)
+    monkeypatch.setattr(dc.estimators.PrivateNaiveBayes, "predict", predict)
 
 
 @pytest.mark.parametrize("kind", [ValueError, SystemExit, GeneratorExit, BaseException])
@@ -392,7 +392,7 @@ def test_a_search_may_be_asked_for_in_one_line() -> None:
     """`epsilon=` beside an account stands for its relation and unit, and the chosen estimator says it so, too."""
     paying = opened(3, "replace")
     estimator = made("PrivateNaiveBayes", paying).set_params(guarantee=None, epsilon="0.7")
-    search = dc.PrivateGridSearch(estimator, {"bins": [2, 3]}).fit(*records())
+    search = dc.estimators.PrivateGridSearch(estimator, {"bins": [2, 3]}).fit(*records())
     assert paying.balance().epsilon_spent == Fraction(7, 10)
     assert search.best_estimator_.epsilon == "0.7" and search.best_estimator_.guarantee is None
     assert search.best_estimator_.release_.guarantee == promise("0.7", "replace")

@@ -47,10 +47,10 @@ def table(records: int, seed: int = 3) -> tuple[pd.DataFrame, np.ndarray]:
     return frame, (rng.random(records) < 1 / (1 + np.exp(-odds))).astype(int)
 
 
-def estimator(epsilon: float = 100, relation: str = "replace", **options: Any) -> dc.PrivateLogisticRegression:
+def estimator(epsilon: float = 100, relation: str = "replace", **options: Any) -> dc.estimators.PrivateLogisticRegression:
     guarantee = promise(epsilon, relation)
     account = dc.Ledger("sqlite://").open("a", guarantee)
-    return dc.PrivateLogisticRegression(
+    return dc.estimators.PrivateLogisticRegression(
         **{
             "classes": (0, 1),
             "bounds": BOUNDS,
@@ -283,7 +283,7 @@ def test_the_audit_passes_a_group_and_finds_half_the_noise(relation: dc.Relation
         return replace(calibration, scale=calibration.scale / 2)
 
     assert TINY.shape == "diamond" and SHAPES["diamond"].norm(np.array([3, -4])) == 7
-    for honest in (dc.objective_perturbation(records=30), dc.noisy_gradients(2, records=30)):
+    for honest in (dc.objective_perturbation(records=30), dc.research.noisy_gradients(2, records=30)):
         (found,) = dc.audit(honest, promise(1, relation.value), {"group": TINY}, most=1)
         assert found.holds and not found.leak and 0.5 < found.measured <= 1
         (flawed,) = dc.audit(recalibrated(honest, halved), promise(1, relation.value), {"group": TINY}, most=1)
@@ -305,11 +305,11 @@ def test_categories_stand_in_groups_where_that_is_less_noise() -> None:
     assert fitted.coef_.shape == (1, 19) and len(fitted.feature_names_in_) == 4
     assert (fitted.predict(X) == y).mean() > 0.7
     assert np.allclose(fitted.coef_[0], design.slopes(fitted.release_.payload.weights)[0][np.argsort(fitted._columns)])
-    back = dc.PrivateLogisticRegression.from_release(
+    back = dc.estimators.PrivateLogisticRegression.from_release(
         dc.Release.loads(fitted.release_.dumps()), classes=(0, 1), bounds=BOUNDS
     )
     assert np.array_equal(back.predict_proba(X[list(BOUNDS)]), fitted.predict_proba(X)) and back.groups is None
-    assert dc.PrivateLogisticRegression.from_release(fitted.release_).groups == [list(g) for g in design.groups]
+    assert dc.estimators.PrivateLogisticRegression.from_release(fitted.release_).groups == [list(g) for g in design.groups]
     # Where a law of the features is declared, or a norm, they stand as before.
     for options in (
         {"norm": 2.0},

@@ -54,7 +54,7 @@ def test_twenty_thousand_texts_are_read_or_refused(reader: str) -> None:
 
 
 @every("concentration", [5e-324, 1e-310, 1e-301, 1e-300, 1e-7, 1e12, 1e300, 1e306, 1.7e308])
-@every("mechanism", [dc.laplace, dc.fourier, dc.map_estimate])
+@every("mechanism", [dc.laplace, dc.research.fourier, dc.research.map_estimate])
 def test_a_prior_at_the_ends_of_floats_is_refused_or_read(mechanism: Any, concentration: float) -> None:
     """Below the smallest normal number ratios of concentrations are no numbers, and no posterior can be drawn."""
     network = TINY["chain"]
@@ -74,11 +74,11 @@ def test_numbers_that_no_float_holds_are_refused_by_name(number: Any, field: str
     wait = {"name": "wait", "bounds": [0, 4], "bins": 4}
     family = {"family": "exponential", "variables": [wait], "parameters": {"low": 0.25, "high": 4} | {field: number}}
     with pytest.raises(dc.InputError, match=f"the parameter '{field}' of a family"):
-        dc.scores.read_score_file(json.dumps(family))
+        dc.research.read_score_file(json.dumps(family))
     table = {"variables": [{"name": "a", "states": ["no", "yes"]}], "candidates": [[0.2], [0.5]], "range": [0, 1]}
     for place in ("candidates", "range", "scores"):
         with pytest.raises(dc.InputError, match=f"'{place}' of a score"):
-            dc.scores.read_score_file(json.dumps(table | {"scores": [[1, 0], [0, 1]]} | {place: [[10**400, 1]] * 2}))
+            dc.research.read_score_file(json.dumps(table | {"scores": [[1, 0], [0, 1]]} | {place: [[10**400, 1]] * 2}))
 
 
 def test_a_pool_that_no_memory_holds_is_refused_in_stored_draws() -> None:

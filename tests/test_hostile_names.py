@@ -30,7 +30,7 @@ from discreet.display.text_tables import html_text
 from discreet.errors import printable
 from discreet.model.design import Normal
 from discreet.queries.score import accuracy_network
-from discreet.records.score_sums import ScoreSums
+from discreet.research.mechanisms.score_sums import ScoreSums
 from discreet.util.json_files import json_text
 from folding import every
 from served_kinds import KINDS, study
@@ -47,7 +47,7 @@ WORDS = {"unit", "unit_column", "order_column", "mechanism", "source"}
 """Fields of documents whose values are words of their writer."""
 TEXTS = ("__str__", "__repr__", "_repr_html_", "_repr_markdown_", "_repr_svg_", "summary", "to_text", "to_svg", "dumps")
 PLACES: tuple[ModuleType, ...] = (
-    dc, dc.tools, dc.results, dc.designs, dc.kinds, dc.external, dc.scores, dc.decisions,
+    dc, dc.tools, dc.results, dc.designs, dc.kinds, dc.external, dc.research, dc.decisions,
 )  # fmt: skip
 NAMELESS = {
     "BudgetError", "DiscreetError", "InputError",  # their texts are tested with what raises them
@@ -59,8 +59,8 @@ ACCURACY = accuracy_network()
 OVER_NETWORKS = ("plain", "laplace", "planned", "map_estimate", "gappy", "census", "combined")
 """Kinds of evidence whose posterior is of a network."""
 ESTIMATORS = (
-    dc.PrivateNaiveBayes, dc.PrivateLinearRegression, dc.PrivateLogisticRegression, dc.PrivatePoissonRegression,
-    dc.PrivatePCA,
+    dc.estimators.PrivateNaiveBayes, dc.estimators.PrivateLinearRegression, dc.estimators.PrivateLogisticRegression, dc.estimators.PrivatePoissonRegression,
+    dc.estimators.PrivatePCA,
 )  # fmt: skip
 
 
@@ -227,30 +227,30 @@ def fitted(kind: type[Any]) -> Any:
     how: dict[str, Any] = {"bounds": dict.fromkeys(columns, (0, 10)), "guarantee": promise, "random_state": 1}
     how |= {"account": dc.Ledger("sqlite://").open("a", promise), "draws": 100}
     target = (5 * frame[columns[0]]).round()
-    if kind in (dc.PrivateNaiveBayes, dc.PrivateLogisticRegression):
+    if kind in (dc.estimators.PrivateNaiveBayes, dc.estimators.PrivateLogisticRegression):
         how, target = how | {"classes": classes}, np.where(target > 25, *classes)
-    elif kind is not dc.PrivatePCA:
+    elif kind is not dc.estimators.PrivatePCA:
         how["target_bounds"] = (0, 50)
     made = kind(**how)
-    return made.fit(frame) if kind is dc.PrivatePCA else made.fit(frame, target)
+    return made.fit(frame) if kind is dc.estimators.PrivatePCA else made.fit(frame, target)
 
 
 def searched() -> Any:
     """A choice among estimators."""
-    own = fitted(dc.PrivateLinearRegression).get_params()
-    return dc.PrivateGridSearch(dc.PrivateLinearRegression(**own), {"bounds": [own["bounds"]]})
+    own = fitted(dc.estimators.PrivateLinearRegression).get_params()
+    return dc.estimators.PrivateGridSearch(dc.estimators.PrivateLinearRegression(**own), {"bounds": [own["bounds"]]})
 
 
 PLAIN = hostile_network().variables[:5]  # without NUL, which no engine has in a name
 CODES = {name: [0, 1] for name in hostile_network().nodes}
-FAMILY = dc.scores.Family(
+FAMILY = dc.research.Family(
     "exponential", (dc.Variable.binned("wait" + MARKS[0], (0, 20), 10),), {"low": 0.1, "high": 2}, 12
 )
-TABLE = dc.scores.read_score_file(
+TABLE = dc.research.read_score_file(
     json_text({"variables": [{"name": "a" + MARKS[0], "states": ["no" + MARKS[1], "yes"]}], "names": ["z" + MARKS[2]],
                "candidates": [[0.2], [0.8]], "range": [0, 1], "scores": [[1, 0], [0, 1]]})
 )  # fmt: skip
-OWN = dc.scores.own_factor(
+OWN = dc.research.own_factor(
     hostile_design(None), lambda record, z: -abs(next(iter(record.values()))[:, None] - z[:, 0]), [[0], [1]],
     low=-2, high=0,
 )  # fmt: skip
@@ -259,7 +259,7 @@ OWN = dc.scores.own_factor(
 def family_release() -> dc.Release:
     """A parameter of a family."""
     counts = dc.tools.count_codes(FAMILY.network, {FAMILY.variables[0].name: [1, 2, 3]})
-    return simulated(dc.sampled(FAMILY), counts, dc.Dirichlet.uniform(FAMILY.network))
+    return simulated(dc.research.sampled(FAMILY), counts, dc.Dirichlet.uniform(FAMILY.network))
 
 
 def accuracy_plan() -> dc.results.AccuracyPlan:
@@ -279,14 +279,14 @@ MADE: dict[str, Any] = {
     "AccuracyPlan": accuracy_plan,
     "Absolute": dc.decisions.Absolute,
     "AuditedTables": lambda: made_of(dc.planned(audit=0.3)),
-    "CategoricalFactor": lambda: dc.scores.CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1),
-    "Client": lambda: dc.Client("http://127.0.0.1:1"),
+    "CategoricalFactor": lambda: dc.research.CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1),
+    "Client": lambda: dc.server.Client("http://127.0.0.1:1"),
     "Counts": lambda: dc.tools.count_codes(hostile_network(), CODES),
-    "DirectionFactor": lambda: dc.scores.DirectionFactor([[2.0, 0.0], [0.0, 2.0]], noise_variance=1.0, tau=4.0),
+    "DirectionFactor": lambda: dc.research.DirectionFactor([[2.0, 0.0], [0.0, 2.0]], noise_variance=1.0, tau=4.0),
     "Expected": lambda: dc.plan(dc.Dirichlet.uniform(TINY).mean(), PROMISE, 50, rng=1, repeats=1),
-    "ExpectedDraw": lambda: dc.scores.plan_score(dc.scored(TABLE), TABLE, PROMISE, 20, rng=1, repeats=1),
+    "ExpectedDraw": lambda: dc.research.plan_score(dc.research.scored(TABLE), TABLE, PROMISE, 20, rng=1, repeats=1),
     "Family": lambda: FAMILY,
-    "FamilyPosterior": lambda: dc.scores.read_family(family_release(), draws=50, rng=1),
+    "FamilyPosterior": lambda: dc.read(family_release(), method="parameters", draws=50, rng=1),
     "Finding": lambda: dc.audit(dc.laplace(), PROMISE, {"net" + MARKS[0]: TINY}, most=1),
     "Gradients": lambda: dc.designs.sum_gradients(rows(CLASSES)),
     "GroupedMoments": lambda: simulated(
@@ -295,19 +295,19 @@ MADE: dict[str, Any] = {
     "Histograms": lambda: dc.designs.Histograms([[-1, 0, 1]], [[1, 1]], 1.0),
     "Interval": lambda: dc.decisions.Interval(0.9),
     "Ledger": lambda: dc.Ledger("sqlite://"),
-    "LawWeights": lambda: dc.scores.LawWeights(np.array([0.5, 0.5]), np.ones(2)),
+    "LawWeights": lambda: dc.research.LawWeights(np.array([0.5, 0.5]), np.ones(2)),
     "Learned": lambda: evidence("structure").learned_network,
     "Mixing": lambda: dc.results.Mixing(4, 1500, 612.0, "P(lung" + MARKS[0], 1.004),
     "Moments": lambda: dc.designs.sum_moments(rows()),
-    "NoisyCoefficients": lambda: made_of(dc.fourier()),
+    "NoisyCoefficients": lambda: made_of(dc.research.fourier()),
     "OwnFactor": lambda: OWN,
     "PooledEstimate": lambda: dc.tools.pool_estimates([1.0, 2.0], [1.0, 1.0]),
     "PublicRecords": lambda: dc.designs.PublicRecords(np.zeros((4, 3)), np.zeros(4)),
     "PublicRows": lambda: dc.designs.PublicRows(np.zeros((4, 3)), 1.0),
     "Quantile": lambda: dc.decisions.Quantile(0.9),
     "Records": lambda: dc.read_records(pa.table({one.name: ["yes"] for one in PLAIN}), dc.Schema(PLAIN)),
-    "RemotePosterior": lambda: dc.results.RemotePosterior(
-        dc.Client("http://127.0.0.1:1")._wire, "visits" + MARKS[0], "0" * 32, hostile_network()
+    "RemotePosterior": lambda: dc.server.RemotePosterior(
+        dc.server.Client("http://127.0.0.1:1")._wire, "visits" + MARKS[0], "0" * 32, hostile_network()
     ),
     "Responder": lambda: dc.decisions.Responder(results("plain")[1]),
     "Rows": rows,
@@ -320,11 +320,11 @@ MADE: dict[str, Any] = {
     "ScoreSums": lambda: ScoreSums(OWN, np.zeros(2, np.int64), 1, STRICT),
     "ScoreTable": lambda: TABLE,
     "ScoredChoice": lambda: simulated(
-        dc.scored(TABLE),
+        dc.research.scored(TABLE),
         dc.tools.count_codes(TABLE.network, {"a" + MARKS[0]: [1]}),
         dc.Dirichlet.uniform(TABLE.network),
     ),
-    "ServedReleases": lambda: dc.results.ServedReleases(
+    "ServedReleases": lambda: dc.server.ServedReleases(
         [{"name": "visits" + MARKS[0], "kind": "network", "guarantees": ["epsilon" + MARKS[1]], "draws": "ready"}]
     ),
     "StatedNoise": lambda: dc.external.StatedNoise("rounded", 1),
@@ -332,11 +332,11 @@ MADE: dict[str, Any] = {
         ("a" + MARKS[0], "b" + MARKS[1]), 0.001, 0.5, (("a" + MARKS[0], "b" + MARKS[1]),)
     ),
     "Squared": dc.decisions.Squared,
-    "TwoStageCounts": lambda: made_of(dc.allocated()),
+    "TwoStageCounts": lambda: made_of(dc.research.allocated()),
     "UniformBox": lambda: dc.designs.uniform_law(hostile_design()),
     "UniformSphere": lambda: dc.designs.UniformSphere(3, 1.0, None),
     "WeightedPoints": lambda: dc.designs.WeightedPoints(np.zeros((2, 3)), [0.5, 0.5]),
-    "WeightPosterior": lambda: dc.read_weights(evidence("linear"), draws=100, rng=1),
+    "WeightPosterior": lambda: dc.read(evidence("linear"), draws=100, rng=1),
     "PrivateGridSearch": searched,
     **{kind.__name__: lambda kind=kind: fitted(kind) for kind in ESTIMATORS},
 }

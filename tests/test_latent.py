@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from discreet.posterior.exact import moves
+from discreet.research.readers import moves
 
 THETA = np.array([0.1, 0.25, 0.05, 0.6])
 ALPHA = np.array([0.7, 2.5, 0.3, 1.1])

@@ -20,8 +20,8 @@ from scipy import stats
 
 import discreet as dc
 from discreet.mechanisms.noise import ExactNoise, SimulatedNoise
-from discreet.theory.lattice import LatticeLaw, lattice_law, resolution_for
-from discreet.theory.likelihood_sensitivity import floor_for
+from discreet.research.scores.lattice import LatticeLaw, lattice_law, resolution_for
+from discreet.research.scores.likelihood_sensitivity import floor_for
 from folding import every
 
 ACCURACY = 1e-9

@@ -266,13 +266,13 @@ def test_nothing_near_records_can_be_seeded(module: str) -> None:
         "mechanisms/noise.py": {"SimulatedNoise"},
         "mechanisms/crossing.py": {"simulate"},
         # A fixed seed for the Monte Carlo of the public shift, in a calibration: the next test looks where.
-        "mechanisms/fourier.py": {"fourier"},
+        "research/mechanisms/fourier.py": {"fourier"},
     }
     assert random_uses(module) <= allowed.get(module, set())
 
 
 def test_the_one_seed_near_records_is_in_a_calibration_which_sees_none() -> None:
-    (factory,) = (part for part in tree("mechanisms/fourier.py").body if getattr(part, "name", "") == "fourier")
+    (factory,) = (part for part in tree("research/mechanisms/fourier.py").body if getattr(part, "name", "") == "fourier")
     inner = {part.name: part for part in ast.walk(factory) if isinstance(part, ast.FunctionDef) and part is not factory}
     assert set(inner) == {"calibrate", "draw"}
     seeded = {name for name, part in inner.items() if "default_rng" in ast.unparse(part)}

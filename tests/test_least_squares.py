@@ -33,7 +33,7 @@ from discreet.posterior.pooled.least_squares import (
 )
 from discreet.posterior.pooled.measured import Measured, read_tables
 from discreet.releases.measurement import Measurement
-from discreet.theory.contrasts import coefficients
+from discreet.research.scores.contrasts import coefficients
 from folding import every
 from releases import guarantee, noisy_release, simulated, simulated_counts
 from strategies import networks
@@ -205,7 +205,7 @@ def test_measured_puts_families_into_the_schemas_order() -> None:
 
 def contrasts_of(tables: dc.Tables, scale: float) -> tuple[Measurement, ...]:
     """What contrasts of some counts measure, without noise."""
-    return dc.kinds.NoisyCoefficients(tables.network, coefficients(tables), scale, 0, True).measurements
+    return dc.research.NoisyCoefficients(tables.network, coefficients(tables), scale, 0, True).measurements
 
 
 @pytest.mark.parametrize("records", [None, 300])
@@ -260,7 +260,7 @@ def test_stages_are_merged_by_their_variances(sampling: Fraction) -> None:
     network = network_of({"a": 2})
     first = dc.kinds.NoisyCounts(network, {"a": np.array([30, 12])}, {"a": 2.0})
     second = dc.kinds.NoisyCounts(network, {"a": np.array([100, 44])}, {"a": 5.0})
-    found = read_tables(network, dc.kinds.TwoStageCounts(first, second, sampling).measurements)
+    found = read_tables(network, dc.research.TwoStageCounts(first, second, sampling).measurements)
     share = float(sampling)
     one = DiscreteLaplace(2.0).variance / share**2 + 72.0 * (1 - share) / share
     two = DiscreteLaplace(5.0).variance

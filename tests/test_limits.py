@@ -196,7 +196,7 @@ def test_a_thousand_draws_are_written_and_read() -> None:
     zeros = dc.Tables(network, {node: np.full(network.shape(node), 25) for node in network.nodes})
     promise = dc.Guarantee(epsilon=1000, delta="1e-6", relation="add-remove", unit="record")
     counts = dc.results.Counts(zeros, POLICY)
-    made = dc.simulate(dc.posterior_sampler(1000), counts, prior, promise, rng=np.random.default_rng(1))
+    made = dc.simulate(dc.research.posterior_sampler(1000), counts, prior, promise, rng=np.random.default_rng(1))
     again = dc.Release.loads(made.dumps())
     assert again.payload.cells.draws == 1000
 

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.theory.likelihood_sensitivity import floor_for, log_range, record_loss
+from discreet.research.scores.likelihood_sensitivity import floor_for, log_range, record_loss
 from folding import every
 from tiny import TINY, Record, all_records, network_of
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import discreet as dc
 from discreet.privacy.ledger import Ledger
 from discreet.releases.kinds import DesignCalibration, DesignPayload, TableCalibration, TablePayload
-from discreet.releases.kinds.two_stages import Stages
+from discreet.research.kinds.two_stages import Stages
 from discreet.releases.policy import RecordsPolicy
 from registry import DELTA, EVERY, NETWORK, NO_DELTA, RECORDS, RELATIONS, VARIANTS, Variant, arrays
 from strategies import networks
@@ -27,7 +27,7 @@ PRIOR = dc.Dirichlet.uniform(NETWORK)
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
 
 
-CHOICES = (dc.kinds.Choice, dc.kinds.ScoredChoice, dc.kinds.FactoredChoice, dc.kinds.ChosenNetwork)
+CHOICES = (dc.research.Choice, dc.research.ScoredChoice, dc.research.FactoredChoice, dc.kinds.ChosenNetwork)
 
 
 def pure(epsilon: object = 1, relation: dc.Relation = ADD_REMOVE) -> dc.Guarantee:
@@ -126,7 +126,7 @@ def test_options_from_text_are_those_of_the_registry() -> None:
 )
 def test_a_text_that_is_no_factor_is_refused(text: str, message: str) -> None:
     with pytest.raises(dc.InputError, match=message):
-        dc.factored(text)
+        dc.research.factored(text)
 
 
 def test_options_do_not_change_the_name(variant: Variant, mechanism: dc.tools.Mechanism) -> None:
@@ -228,20 +228,20 @@ def check_shapes(payload: TablePayload) -> None:
                 assert (table.shape, table.dtype) == (tuple(NETWORK.schema[name].size for name in scope), np.int64)
             for node in NETWORK.nodes:
                 assert (payload.table(node).shape, payload.table(node).dtype) == (NETWORK.shape(node), np.int64)
-        case dc.kinds.TwoStageCounts():
+        case dc.research.TwoStageCounts():
             check_shapes(payload.first)
             check_shapes(payload.second)
-        case dc.kinds.NoisyCoefficients():
+        case dc.research.NoisyCoefficients():
             assert tuple(payload.components) == NETWORK.downward_closure
             for subset, array in payload.components.items():
                 assert array.shape == tuple(NETWORK.schema[name].size - 1 for name in subset)
                 assert array.dtype == np.int64
-        case dc.kinds.ParameterDraws():
+        case dc.research.ParameterDraws():
             for node, cells in payload.cells.items():
                 assert cells.shape == (*NETWORK.shape(node), payload.cells.draws)
                 assert np.all((cells >= payload.floors.get(node, 0.0) * (1 - 1e-12)) & (cells <= 1))
                 np.testing.assert_allclose(cells.sum(axis=-2), 1, atol=1e-8)
-        case dc.kinds.Choice():
+        case dc.research.Choice():
             assert all(tables.network == NETWORK for tables in payload.candidates)
         case dc.kinds.ChosenNetwork():
             assert payload.chosen.variables == NETWORK.variables

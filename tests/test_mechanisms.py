@@ -19,16 +19,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.mechanisms.allocated import node_weights, table_shares
+from discreet.research.mechanisms.allocated import node_weights, table_shares
 from discreet.mechanisms.noise import ExactNoise, SimulatedNoise, scale_for
-from discreet.mechanisms.posterior_sampler import temper_for
+from discreet.research.mechanisms.posterior_sampler import temper_for
 from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.posterior.pooled.least_squares import pooled_margins
-from discreet.releases.kinds.candidate_choice import Selection
-from discreet.releases.kinds.parameter_draws import Tempering, Trimming
-from discreet.theory.contrasts import coefficients, family_tables
-from discreet.theory.lattice import resolution_for
-from discreet.theory.likelihood_sensitivity import floor_for, log_range, widest_range
+from discreet.research.kinds.candidate_choice import Selection
+from discreet.research.kinds.parameter_draws import Tempering, Trimming
+from discreet.research.scores.contrasts import coefficients, family_tables
+from discreet.research.scores.lattice import resolution_for
+from discreet.research.scores.likelihood_sensitivity import floor_for, log_range, widest_range
 from networks import asia
 from releases import simulated_counts
 from strategies import networks
@@ -46,7 +46,7 @@ def promise(epsilon: object = 1, delta: object = 0, relation: dc.Relation = ADD_
 
 
 def simulated(
-    mechanism: dc.tools.Mechanism[Any],
+    mechanism: dc.tools.Mechanism,
     counts: dc.results.Counts,
     wanted: dc.Guarantee,
     seed: int = 1,
@@ -132,7 +132,7 @@ def test_the_largest_noise_of_a_release_is_what_proposition_one_says() -> None:
 def test_contrasts_are_noised_with_the_scale_of_their_sensitivity(network: dc.Network, relation: dc.Relation) -> None:
     records = all_records(network) * 3
     counts = counts_of(network, records)
-    release = simulated(dc.fourier(), counts, promise(2, relation=relation))
+    release = simulated(dc.research.fourier(), counts, promise(2, relation=relation))
     calibration, payload = release.calibration, release.payload
     assert Fraction(calibration.scale) >= Fraction(calibration.sensitivity, 2)
     assert calibration.scale == pytest.approx(calibration.sensitivity / 2)
@@ -154,7 +154,7 @@ def test_contrasts_are_noised_with_the_scale_of_their_sensitivity(network: dc.Ne
 
 def test_contrasts_without_noise_give_the_counts_back() -> None:
     counts = counts_of(NETWORK, RECORDS)
-    release = simulated(dc.fourier(), counts, promise("1e6", relation=REPLACE))
+    release = simulated(dc.research.fourier(), counts, promise("1e6", relation=REPLACE))
     again = dc.tools.plug_in(release, draws=1, rng=np.random.default_rng(0))
     assert release.calibration.scale < 1e-3
     for subset, array in coefficients(counts.tables).items():
@@ -166,7 +166,7 @@ def test_contrasts_without_noise_give_the_counts_back() -> None:
 @pytest.mark.parametrize("wanted", [0.5, 0.9])
 def test_stealth_makes_empty_tables_non_negative_as_often_as_it_says(relation: dc.Relation, wanted: float) -> None:
     network = TINY["collider"]
-    mechanism, prior = dc.fourier(stealth=wanted), dc.Dirichlet.uniform(network)
+    mechanism, prior = dc.research.fourier(stealth=wanted), dc.Dirichlet.uniform(network)
     calibration = mechanism.calibrate(network, prior, promise(1, relation=relation))
     assert calibration == mechanism.calibrate(network, prior, promise(1, relation=relation))
     assert calibration.shift > 0
@@ -188,7 +188,7 @@ def test_the_posterior_subtracts_the_shift() -> None:
     """The same noise with and without stealth: the same posterior, not one that is sharper by the pseudo-records."""
     counts = counts_of(NETWORK, RECORDS)
     plain, shifted = (
-        simulated(dc.fourier(stealth=stealth), counts, promise(3, relation=REPLACE), seed=9) for stealth in (None, 0.9)
+        simulated(dc.research.fourier(stealth=stealth), counts, promise(3, relation=REPLACE), seed=9) for stealth in (None, 0.9)
     )
     assert shifted.payload.shift > 50
     assert int(shifted.payload.components[()]) == len(RECORDS) + shifted.payload.shift
@@ -202,12 +202,12 @@ def test_the_posterior_subtracts_the_shift() -> None:
 @pytest.mark.parametrize("stealth", [0, 1, -0.5, 1.5, math.nan, math.inf])
 def test_stealth_is_a_probability(stealth: float) -> None:
     with pytest.raises(dc.InputError, match="stealth is a probability between 0 and 1"):
-        dc.fourier(stealth=stealth)
+        dc.research.fourier(stealth=stealth)
 
 
 def test_stealth_that_the_simulation_cannot_tell_is_refused() -> None:
     with pytest.raises(dc.InputError, match="needs at least"):
-        dc.fourier(stealth=0.9999999).calibrate(NETWORK, PRIOR, promise())
+        dc.research.fourier(stealth=0.9999999).calibrate(NETWORK, PRIOR, promise())
 
 
 # ---------------------------------------------------------------------------------------------------------- allocated
@@ -292,7 +292,7 @@ def test_budgets_of_the_second_stage_sum_to_at_most_the_rest_and_starve_no_table
     first = data.draw(st.fractions(Fraction(1, 100), Fraction(99, 100), max_denominator=1000))
     record = st.tuples(*(st.integers(0, variable.size - 1) for variable in network.variables))
     counts = counts_of(network, data.draw(st.lists(record, max_size=20)))
-    made = simulated(dc.allocated(weights=rule, floor=floor, first=first), counts, promise(epsilon))
+    made = simulated(dc.research.allocated(weights=rule, floor=floor, first=first), counts, promise(epsilon))
     stages, second = made.calibration, made.payload.second
     assert stages.first_epsilon == first * epsilon
     assert stages.first_epsilon + stages.second_epsilon == epsilon
@@ -306,7 +306,7 @@ def test_budgets_of_the_second_stage_sum_to_at_most_the_rest_and_starve_no_table
 
 
 def test_a_floor_of_one_is_an_even_split() -> None:
-    made = simulated(dc.allocated(floor=1), counts_of(asia().network, []), promise(1))
+    made = simulated(dc.research.allocated(floor=1), counts_of(asia().network, []), promise(1))
     assert len(set(made.payload.second.scales.values())) == 1
 
 
@@ -314,15 +314,15 @@ def test_a_floor_of_one_is_an_even_split() -> None:
 def test_the_first_stage_sees_a_sample_of_the_records(probability: str) -> None:
     network = network_of({f"x{k}": 2 for k in range(50)})
     counts = counts_of(network, [(1,) * 50] * 900)
-    made = simulated(dc.allocated(sampling=probability), counts, promise(1000))
+    made = simulated(dc.research.allocated(sampling=probability), counts, promise(1000))
     share = float(Fraction(probability))
     kept = np.array([made.payload.first.tables[node][1] for node in network.nodes])
     assert kept.mean() == pytest.approx(900 * share, abs=5 * math.sqrt(900 * share * (1 - share) / 50) + 0.5)
     assert kept.std() > 0.5 * math.sqrt(900 * share * (1 - share))  # a sample of its own for every table
     assert made.payload.sampling == made.calibration.sampling == Fraction(probability)
     # After sampling, each table's noise is worth its part of the first stage: smaller noise on smaller counts.
-    plain = dc.allocated().calibrate(network, dc.Dirichlet.uniform(network), promise(1))
-    sampled = dc.allocated(sampling=probability).calibrate(network, dc.Dirichlet.uniform(network), promise(1))
+    plain = dc.research.allocated().calibrate(network, dc.Dirichlet.uniform(network), promise(1))
+    sampled = dc.research.allocated(sampling=probability).calibrate(network, dc.Dirichlet.uniform(network), promise(1))
     for node in network.nodes:
         assert sampled.first.scales[node] < plain.first.scales[node] < sampled.first.scales[node] / share
 
@@ -349,7 +349,7 @@ def test_the_split_beats_even_budgets_on_asia() -> None:
 
     wanted = promise(3)
     even = dc.laplace(dict.fromkeys(network.nodes, Fraction(3, 8)))
-    split = dc.allocated(weights="structure")
+    split = dc.research.allocated(weights="structure")
     plain, staged = (part.calibrate(network, prior, wanted) for part in (even, split))
     evenly, merged_errors = [], []
     for _ in range(100):
@@ -370,12 +370,12 @@ def test_the_split_beats_even_budgets_on_asia() -> None:
 )  # fmt: skip
 def test_shares_out_of_their_range_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(dc.InputError, match=r"first must be between|must be a finite number|'kl' or 'structure'"):
-        dc.allocated(**options)
+        dc.research.allocated(**options)
 
 
 def test_sampling_hides_nobody_who_is_replaced() -> None:
     with pytest.raises(dc.InputError, match=r"use sampling=1, or an add-remove guarantee"):
-        dc.allocated(sampling="0.5").calibrate(NETWORK, PRIOR, promise(relation=REPLACE))
+        dc.research.allocated(sampling="0.5").calibrate(NETWORK, PRIOR, promise(relation=REPLACE))
 
 
 # -------------------------------------------------------------------------------------------------- posterior sampler
@@ -387,7 +387,7 @@ def test_sampling_hides_nobody_who_is_replaced() -> None:
 def test_the_rule_of_temper_and_floors(epsilon: str, draws: int, relation: dc.Relation) -> None:
     """`L = max(log 3, epsilon / (s I draws))`, `tau = min(1, epsilon / (s I draws L))`, one range for all."""
     network = asia().network
-    found = dc.posterior_sampler(draws).calibrate(network, dc.Dirichlet.uniform(network), promise(epsilon, 0, relation))
+    found = dc.research.posterior_sampler(draws).calibrate(network, dc.Dirichlet.uniform(network), promise(epsilon, 0, relation))
     assert isinstance(found, Trimming)
     budget = drawn(float(epsilon), relation) - 8e-7 * draws
     each = budget / (moved(relation) * 8 * draws)  # less what is kept back
@@ -407,10 +407,10 @@ def test_the_rule_of_temper_and_floors(epsilon: str, draws: int, relation: dc.Re
 
 @pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 def test_nodes_of_one_state_cost_nothing_and_all_others_have_one_range(relation: dc.Relation) -> None:
-    found = dc.posterior_sampler().calibrate(ONE_STATE, dc.Dirichlet.uniform(ONE_STATE), promise(8, 0, relation))
+    found = dc.research.posterior_sampler().calibrate(ONE_STATE, dc.Dirichlet.uniform(ONE_STATE), promise(8, 0, relation))
     ranges = [log_range(ONE_STATE.schema[node].size, found.floors[node]) for node in ("b", "c")]
     assert ranges[0] == pytest.approx(ranges[1]) == pytest.approx(drawn(8, relation) / (2 * moved(relation)), rel=1e-6)
-    release = simulated(dc.posterior_sampler(3), counts_of(ONE_STATE, [(0, 1, 2)]), promise(8, 0, relation))
+    release = simulated(dc.research.posterior_sampler(3), counts_of(ONE_STATE, [(0, 1, 2)]), promise(8, 0, relation))
     assert np.all(release.payload.cells["a"] == 1)
 
 
@@ -419,15 +419,15 @@ def test_a_given_floor_or_temper_is_kept(relation: dc.Relation) -> None:
     loss = moved(relation) * 3 * log_range(2, 0.2)
     chain = TINY["chain"]
     prior = dc.Dirichlet.uniform(chain)
-    floored = dc.posterior_sampler(floor=0.2).calibrate(chain, prior, promise(1, 0, relation))
+    floored = dc.research.posterior_sampler(floor=0.2).calibrate(chain, prior, promise(1, 0, relation))
     assert set(floored.floors.values()) == {0.2}
     budget = drawn(1, relation)
     assert floored.temper == pytest.approx(budget / loss, rel=1e-6)
-    tempered = dc.posterior_sampler(temper=0.25).calibrate(chain, prior, promise(1, 0, relation))
+    tempered = dc.research.posterior_sampler(temper=0.25).calibrate(chain, prior, promise(1, 0, relation))
     assert tempered.temper == 0.25
     wanted = floor_for(2, 4 * budget / (3 * moved(relation)))
     assert list(tempered.floors.values()) == pytest.approx([wanted] * 3, rel=1e-6)
-    sharp = dc.posterior_sampler(temper=3, floor=0.4).calibrate(chain, prior, promise(10, 0, relation))
+    sharp = dc.research.posterior_sampler(temper=3, floor=0.4).calibrate(chain, prior, promise(10, 0, relation))
     assert (sharp.temper, set(sharp.floors.values())) == (3, {0.4})
     told = 10 - drawn(10, relation)
     assert float(sharp.reported) == pytest.approx(3 * moved(relation) * 3 * log_range(2, 0.4) + told, rel=1e-6)
@@ -438,7 +438,7 @@ def test_draws_follow_the_tempered_trimmed_posterior() -> None:
     coin = network_of({"a": 2})
     counts = counts_of(coin, [(0,)] * 200 + [(1,)] * 50)
     draws = 4000
-    release = simulated(dc.posterior_sampler(draws, temper=0.25, floor=0.05), counts, promise(10_000))
+    release = simulated(dc.research.posterior_sampler(draws, temper=0.25, floor=0.05), counts, promise(10_000))
     head = release.payload.cells["a"][0]
     mean, total = 50.25 / 62.75, 62.75
     deviation = math.sqrt(mean * (1 - mean) / (total + 1))
@@ -451,7 +451,7 @@ def test_draws_follow_the_tempered_trimmed_posterior() -> None:
 
 @pytest.mark.parametrize("noise", [ExactNoise(), SimulatedNoise(np.random.default_rng(3))], ids=["exact", "simulated"])
 def test_drawn_rows_stay_above_their_floors(noise: Any) -> None:
-    mechanism = dc.posterior_sampler(4)
+    mechanism = dc.research.posterior_sampler(4)
     calibration = mechanism.calibrate(NETWORK, PRIOR, promise(2))
     payload = mechanism.draw(counts_of(NETWORK, RECORDS), PRIOR, calibration, noise)
     for node in NETWORK.nodes:
@@ -471,7 +471,7 @@ def test_a_rare_coin_draws_from_the_whole_grid() -> None:
     coin = network_of({"a": 2})
     counts = counts_of(coin, [])
     counts = dc.results.Counts(dc.Tables(coin, {"a": np.array([10**6, 0])}), counts.policy)
-    mechanism = dc.posterior_sampler(400, temper=1, floor=0.01)
+    mechanism = dc.research.posterior_sampler(400, temper=1, floor=0.01)
     prior = dc.Dirichlet.uniform(coin)
     calibration = mechanism.calibrate(coin, prior, promise("1e5"))
     head = mechanism.draw(counts, prior, calibration, Astray(np.random.default_rng(0))).cells["a"][0]
@@ -484,7 +484,7 @@ def test_a_rare_coin_draws_from_the_whole_grid() -> None:
 def test_with_a_delta_the_posterior_is_tempered_and_not_trimmed(draws: int, relation: dc.Relation) -> None:
     prior = dc.Dirichlet.uniform(NETWORK, 3.0)
     wanted = promise(1, "1e-4", relation)
-    release = simulated(dc.posterior_sampler(draws), counts_of(NETWORK, RECORDS), wanted, prior=prior)
+    release = simulated(dc.research.posterior_sampler(draws), counts_of(NETWORK, RECORDS), wanted, prior=prior)
     found = release.calibration
     assert isinstance(found, Tempering)
     left = replace(wanted, epsilon=Fraction(1 if relation is REPLACE else "0.95"))
@@ -501,11 +501,11 @@ def test_with_a_delta_the_posterior_is_tempered_and_not_trimmed(draws: int, rela
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: dc.posterior_sampler(0), "at least one draw"),
-        (lambda: dc.posterior_sampler(-3), "at least one draw"),
-        (lambda: dc.posterior_sampler(temper=0), "temper must be a positive"),
-        (lambda: dc.posterior_sampler(temper=math.nan), "temper must be a positive"),
-        (lambda: dc.posterior_sampler(temper=math.inf), "temper must be a positive"),
+        (lambda: dc.research.posterior_sampler(0), "at least one draw"),
+        (lambda: dc.research.posterior_sampler(-3), "at least one draw"),
+        (lambda: dc.research.posterior_sampler(temper=0), "temper must be a positive"),
+        (lambda: dc.research.posterior_sampler(temper=math.nan), "temper must be a positive"),
+        (lambda: dc.research.posterior_sampler(temper=math.inf), "temper must be a positive"),
     ],
 )
 def test_options_of_the_sampler_are_checked_when_it_is_made(make: Callable[[], object], why: str) -> None:
@@ -516,33 +516,33 @@ def test_options_of_the_sampler_are_checked_when_it_is_made(make: Callable[[], o
 @pytest.mark.parametrize(
     ("mechanism", "wanted", "why"),
     [
-        (dc.posterior_sampler(temper=1.0, floor=0.1), promise(1), r"draws at temper 1 .* cost 6\.64167, more than"),
-        (dc.posterior_sampler(floor=0.5), promise(1), "floor"),
-        (dc.posterior_sampler(floor=0.0), promise(1), "floor"),
-        (dc.posterior_sampler(floor=math.nan), promise(1), "floor"),
-        (dc.posterior_sampler(), promise("1e-9"), "epsilon is too small"),
-        (dc.posterior_sampler(1000), promise("1e-6"), "epsilon is too small"),
-        (dc.posterior_sampler(floor=0.1), promise(1, "1e-6"), "neither floor nor temper"),
-        (dc.posterior_sampler(temper=0.1), promise(1, "1e-6"), "neither floor nor temper"),
-        (dc.posterior_sampler(), promise("1e-9", "1e-299"), "no temper above 1e-12"),
-        (dc.map_estimate(floor=0.5), promise(1), "floor"),
-        (dc.map_estimate(), promise(1, "1e-6"), "map_estimate keeps a pure guarantee"),
-        (dc.map_estimate(), promise("1e-9"), "epsilon is too small"),
+        (dc.research.posterior_sampler(temper=1.0, floor=0.1), promise(1), r"draws at temper 1 .* cost 6\.64167, more than"),
+        (dc.research.posterior_sampler(floor=0.5), promise(1), "floor"),
+        (dc.research.posterior_sampler(floor=0.0), promise(1), "floor"),
+        (dc.research.posterior_sampler(floor=math.nan), promise(1), "floor"),
+        (dc.research.posterior_sampler(), promise("1e-9"), "epsilon is too small"),
+        (dc.research.posterior_sampler(1000), promise("1e-6"), "epsilon is too small"),
+        (dc.research.posterior_sampler(floor=0.1), promise(1, "1e-6"), "neither floor nor temper"),
+        (dc.research.posterior_sampler(temper=0.1), promise(1, "1e-6"), "neither floor nor temper"),
+        (dc.research.posterior_sampler(), promise("1e-9", "1e-299"), "no temper above 1e-12"),
+        (dc.research.map_estimate(floor=0.5), promise(1), "floor"),
+        (dc.research.map_estimate(), promise(1, "1e-6"), "map_estimate keeps a pure guarantee"),
+        (dc.research.map_estimate(), promise("1e-9"), "epsilon is too small"),
         (dc.laplace(), promise(1, "1e-6"), "laplace noise keeps a pure guarantee"),
-        (dc.fourier(), promise(1, "1e-6"), "fourier noise keeps a pure guarantee"),
-        (dc.allocated(), promise(1, "1e-6"), "allocated noise keeps a pure guarantee"),
-        (dc.fourier(), promise("1e-17"), "epsilon is too small"),
-        (dc.allocated(), promise("1e-16"), "epsilon is too small"),
-        (dc.fourier(), promise("1e12"), "epsilon is too large"),
-        (dc.allocated(), promise("1e12"), "epsilon is too large"),
+        (dc.research.fourier(), promise(1, "1e-6"), "fourier noise keeps a pure guarantee"),
+        (dc.research.allocated(), promise(1, "1e-6"), "allocated noise keeps a pure guarantee"),
+        (dc.research.fourier(), promise("1e-17"), "epsilon is too small"),
+        (dc.research.allocated(), promise("1e-16"), "epsilon is too small"),
+        (dc.research.fourier(), promise("1e12"), "epsilon is too large"),
+        (dc.research.allocated(), promise("1e12"), "epsilon is too large"),
         (dc.gaussian(), promise(1), "delta greater than 0"),
-        (dc.posterior_sampler(), promise("1e400"), "too large"),
-        (dc.posterior_sampler(), promise("1e400", "1e-6"), "too large"),
-        (dc.map_estimate(), promise("1e400"), "too large"),
+        (dc.research.posterior_sampler(), promise("1e400"), "too large"),
+        (dc.research.posterior_sampler(), promise("1e400", "1e-6"), "too large"),
+        (dc.research.map_estimate(), promise("1e400"), "too large"),
     ],
 )
 def test_a_refusal_costs_nothing(
-    mechanism: dc.tools.Mechanism[Any], wanted: dc.Guarantee, why: str, tmp_path: Path
+    mechanism: dc.tools.Mechanism, wanted: dc.Guarantee, why: str, tmp_path: Path
 ) -> None:
     limit = dc.Guarantee(epsilon="1e500", delta="0.1", relation=wanted.relation, unit="record")
     account = dc.Ledger(f"sqlite:///{tmp_path}/budget.db").open("a", limit)
@@ -561,11 +561,11 @@ def test_a_refusal_costs_nothing(
 def test_the_simplex_has_the_range_log_nine_and_a_temper_that_may_exceed_one(relation: dc.Relation) -> None:
     chain = TINY["chain"]
     for epsilon in (1, 100):
-        found = dc.map_estimate().calibrate(chain, dc.Dirichlet.uniform(chain), promise(epsilon, 0, relation))
+        found = dc.research.map_estimate().calibrate(chain, dc.Dirichlet.uniform(chain), promise(epsilon, 0, relation))
         assert list(found.floors.values()) == pytest.approx([0.1] * 3)
         assert found.temper == pytest.approx(drawn(epsilon, relation) / (moved(relation) * 3 * math.log(9)), rel=1e-6)
         assert found.draws == 1
-    higher = dc.map_estimate(floor=0.4).calibrate(chain, dc.Dirichlet.uniform(chain), promise(100, 0, relation))
+    higher = dc.research.map_estimate(floor=0.4).calibrate(chain, dc.Dirichlet.uniform(chain), promise(100, 0, relation))
     assert higher.temper == pytest.approx(drawn(100, relation) / (moved(relation) * 3 * log_range(2, 0.4)), rel=1e-6)
 
 
@@ -573,7 +573,7 @@ def test_a_large_budget_finds_the_mode() -> None:
     coin = network_of({"a": 2})
     counts = counts_of(coin, [(0,)] * 600 + [(1,)] * 400)
     for seed in range(5):
-        made = simulated(dc.map_estimate(), counts, promise(2000), seed)
+        made = simulated(dc.research.map_estimate(), counts, promise(2000), seed)
         assert made.payload.cells["a"][0, 0] == pytest.approx(0.6, abs=0.01)
 
 
@@ -618,7 +618,7 @@ def test_a_choice_is_made_with_the_exponential_mechanism(relation: dc.Relation) 
             asked.append(-np.array([float(exponent) for exponent in exponents]))
             return np.full(draws, 2)
 
-    mechanism = dc.map_estimate(candidates)
+    mechanism = dc.research.map_estimate(candidates)
     calibration = mechanism.calibrate(NETWORK, PRIOR, promise(2, 0, relation))
     assert isinstance(calibration, Selection)
     payload = mechanism.draw(counts, PRIOR, calibration, Spy(np.random.default_rng(0)))
@@ -644,7 +644,7 @@ def test_a_large_budget_chooses_the_best_candidate() -> None:
     candidates = candidates_of(NETWORK, 4, seed=3)
     theta = candidates[1]
     counts = simulated_counts(theta, 5000, np.random.default_rng(0))
-    made = simulated(dc.map_estimate(candidates), counts, promise(5))
+    made = simulated(dc.research.map_estimate(candidates), counts, promise(5))
     assert made.payload.index == 1
     posterior = dc.tools.plug_in(made, draws=3, rng=np.random.default_rng(0))
     for node in NETWORK.nodes:
@@ -671,24 +671,24 @@ def with_a_zero() -> dc.Tables:
 )
 def test_candidates_that_are_no_choice_are_refused(candidates: list[dc.Tables], floor: float | None, why: str) -> None:
     with pytest.raises(dc.InputError, match=why):
-        dc.map_estimate(candidates, floor=floor)
+        dc.research.map_estimate(candidates, floor=floor)
 
 
 def test_candidates_must_be_over_the_network_of_the_counts() -> None:
     with pytest.raises(dc.InputError, match="another network"):
-        dc.map_estimate(candidates_of(TINY["chain"], 2)).calibrate(NETWORK, PRIOR, promise())
+        dc.research.map_estimate(candidates_of(TINY["chain"], 2)).calibrate(NETWORK, PRIOR, promise())
 
 
 def test_equal_candidates_are_refused() -> None:
     """Nothing distinguishes them, so a scale of 0 must not come out."""
     twice = candidates_of(NETWORK, 1) * 2
     with pytest.raises(dc.InputError):
-        dc.map_estimate(twice).calibrate(NETWORK, PRIOR, promise())
+        dc.research.map_estimate(twice).calibrate(NETWORK, PRIOR, promise())
 
 
 def test_the_scale_for_contrasts_is_the_one_for_counts() -> None:
     """One function turns a sensitivity and a budget into a scale, whoever asks."""
-    calibration = dc.fourier().calibrate(NETWORK, PRIOR, promise("1/3"))
+    calibration = dc.research.fourier().calibrate(NETWORK, PRIOR, promise("1/3"))
     assert (calibration.scale, calibration.reported) == scale_for(calibration.sensitivity, Fraction(1, 3))
 
 
@@ -702,7 +702,7 @@ COIN = network_of({"a": 2})
 def test_a_choice_is_as_private_among_any_number_of_records(many: int) -> None:
     """Scores are sums of whole numbers: with floats one record would count for more than epsilon among so many."""
     candidates = [dc.Tables(COIN, {"a": row}) for row in ([0.3, 0.7], [0.55, 0.45], [0.42, 0.58])]
-    mechanism, prior = dc.map_estimate(candidates), dc.Dirichlet.uniform(COIN)
+    mechanism, prior = dc.research.map_estimate(candidates), dc.Dirichlet.uniform(COIN)
     calibration = mechanism.calibrate(COIN, prior, promise(1))
 
     class Spy(SimulatedNoise):
@@ -727,19 +727,19 @@ def test_a_choice_is_as_private_among_any_number_of_records(many: int) -> None:
 
 @pytest.mark.parametrize("floor", [0.5 - 3 * 2**-54, 0.49999, 1e-300, 5e-324])
 def test_floors_whose_rounding_would_matter_are_refused(floor: float) -> None:
-    for mechanism in (dc.posterior_sampler(floor=floor), dc.map_estimate(floor=floor)):
+    for mechanism in (dc.research.posterior_sampler(floor=floor), dc.research.map_estimate(floor=floor)):
         with pytest.raises(dc.InputError, match=r"log range|floor"):
             mechanism.calibrate(COIN, dc.Dirichlet.uniform(COIN), promise(1))
     with pytest.raises(dc.InputError, match="log range"):
-        dc.posterior_sampler(temper=1e15).calibrate(COIN, dc.Dirichlet.uniform(COIN), promise(1))
+        dc.research.posterior_sampler(temper=1e15).calibrate(COIN, dc.Dirichlet.uniform(COIN), promise(1))
     with pytest.raises(dc.InputError, match="log range"):  # of three states, where two have room
-        dc.posterior_sampler(floor=1 / 3 - 1e-6).calibrate(NETWORK, dc.Dirichlet.uniform(NETWORK), promise(1))
+        dc.research.posterior_sampler(floor=1 / 3 - 1e-6).calibrate(NETWORK, dc.Dirichlet.uniform(NETWORK), promise(1))
 
 
 @pytest.mark.parametrize("draws", [1.5, True, "2", 0])
 def test_draws_are_a_whole_number(draws: object) -> None:
     with pytest.raises(dc.InputError, match="whole number"):
-        dc.posterior_sampler(draws)
+        dc.research.posterior_sampler(draws)
 
 
 @pytest.mark.parametrize(
@@ -752,7 +752,7 @@ def test_draws_are_a_whole_number(draws: object) -> None:
 )
 def test_candidates_that_no_payload_could_hold_are_refused_before_the_charge(other: dc.Tables, why: str) -> None:
     with pytest.raises(dc.InputError, match=why):
-        dc.map_estimate([dc.Tables(COIN, {"a": [0.3, 0.7]}), other])
+        dc.research.map_estimate([dc.Tables(COIN, {"a": [0.3, 0.7]}), other])
 
 
 def test_more_records_than_the_noise_can_hold_are_refused_when_they_are_counted() -> None:

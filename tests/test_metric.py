@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 import discreet as dc
 from discreet.mechanisms.noise import Noise, scale_for
-from discreet.model.score_tables import SCORE_STEPS
+from discreet.research.scores.score_tables import SCORE_STEPS
 from discreet.privacy.ledger import Ledger
 from discreet.queries.explanation import Changes
 from discreet.releases.kinds.noisy_counts import TableNoise
@@ -33,7 +33,7 @@ def promise(epsilon: object = 1, unit: str = UNIT, relation: dc.Relation | str =
     return dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit=unit)
 
 
-def cumulative(metric: bool = True) -> dc.tools.Mechanism[TableNoise]:
+def cumulative(metric: bool = True) -> dc.tools.Mechanism:
     """Noise on how many readings are at most so high: a reading that moves by one step changes one of them, by 1."""
 
     def calibrate(network: dc.Network, prior: dc.Dirichlet, guarantee: dc.Guarantee) -> TableNoise:
@@ -207,10 +207,10 @@ def test_the_document_has_the_relation_the_unit_and_the_number_of_records() -> N
 
 def by_unit() -> dc.Release:
     """Of a family whose readings can change by 4 units of 1.5 minutes, at 0.5 each."""
-    family = dc.scores.Family("exponential", (dc.Variable.binned("wait", (0, 6), 12),), {"low": 0.1, "high": 2}, 20)
+    family = dc.research.Family("exponential", (dc.Variable.binned("wait", (0, 6), 12),), {"low": 0.1, "high": 2}, 20)
     asked, prior = promise("0.5", "1.5 minutes in one wait"), dc.Dirichlet.uniform(family.network)
     counts = counts_of(family.network, [(step % 5,) for step in range(40)])
-    return dc.simulate(dc.sampled(family), counts, prior, asked, rng=np.random.default_rng(3))
+    return dc.simulate(dc.research.sampled(family), counts, prior, asked, rng=np.random.default_rng(3))
 
 
 def test_an_explanation_tells_what_units_change_by_hand() -> None:

@@ -14,26 +14,26 @@ from scipy.special import log_softmax
 
 import discreet as dc
 from discreet.mechanisms.noise import Noise, scale_for
-from discreet.mechanisms.scored import metric_width
-from discreet.model.score_tables import SCORE_STEPS
+from discreet.research.mechanisms.scored import metric_width
+from discreet.research.scores.score_tables import SCORE_STEPS
 from discreet.releases.kinds.noisy_counts import TableNoise
-from discreet.releases.kinds.scored_choice import ScoredNoise
+from discreet.research.kinds.scored_choice import ScoredNoise
 from discreet.verify import tiny_data
 from discreet.verify.audit import changed_readings
 from folding import every
 from tiny import network_of
 
 FINE = dc.Variable.binned("x", (0, 6), 12)
-FAMILY = dc.scores.Family("exponential", (FINE,), {"low": 0.1, "high": 2}, 20)
+FAMILY = dc.research.Family("exponential", (FINE,), {"low": 0.1, "high": 2}, 20)
 
 
 def promise(unit: str, epsilon: object = 1) -> dc.Guarantee:
     return dc.Guarantee(epsilon=epsilon, delta=0, relation="metric", unit=unit)
 
 
-def rated(family: dc.scores.Family, rate: Any) -> dc.tools.Mechanism[ScoredNoise]:
+def rated(family: dc.research.Family, rate: Any) -> dc.tools.Mechanism:
     """Draws at a rate that somebody else worked out: from the table, the unit and epsilon."""
-    honest = dc.scored(family)
+    honest = dc.research.scored(family)
 
     def calibrate(network: dc.Network, prior: dc.Dirichlet, asked: dc.Guarantee) -> ScoredNoise:
         own = honest.calibrate(network, prior, asked)
@@ -42,12 +42,12 @@ def rated(family: dc.scores.Family, rate: Any) -> dc.tools.Mechanism[ScoredNoise
     return replace(honest, calibrate=calibrate)
 
 
-def bins_that_touch(table: dc.scores.ScoreTable, amount: Fraction, epsilon: float) -> float:
+def bins_that_touch(table: dc.research.ScoreTable, amount: Fraction, epsilon: float) -> float:
     """As if a unit reached the next bin at most."""
     return epsilon * SCORE_STEPS / int(np.ptp(np.diff(table.steps, axis=0), axis=1).max())
 
 
-def whole_distances(table: dc.scores.ScoreTable, amount: Fraction, epsilon: float) -> float:
+def whole_distances(table: dc.research.ScoreTable, amount: Fraction, epsilon: float) -> float:
     """As if readings were at the middles of their bins."""
     width = np.diff([0.0, *table.network.variables[0].bins])[0]
     return bins_that_touch(table, amount, epsilon) * float(width) / float(amount)
@@ -58,7 +58,7 @@ def whole_distances(table: dc.scores.ScoreTable, amount: Fraction, epsilon: floa
 
 @every("amount", ["0.25", "0.5", "1", "2", "0.7"])
 def test_what_keeps_its_promise_passes_and_is_nearly_tight(amount: str) -> None:
-    for mechanism in (dc.scored(FAMILY), *([dc.scored(FAMILY, 3)] if amount == "0.7" else [])):
+    for mechanism in (dc.research.scored(FAMILY), *([dc.research.scored(FAMILY, 3)] if amount == "0.7" else [])):
         (finding,) = dc.audit(mechanism, promise(f"{amount} minutes in one wait"), most=2)
         assert finding.exact and finding.holds and not finding.leak
         assert 0.8 < finding.measured <= 1
@@ -83,7 +83,7 @@ def test_a_rate_for_middles_of_bins_is_refuted() -> None:
 
 def test_a_rate_twice_too_large_is_refuted_in_many_bins() -> None:
     """Of 60 bins not all pairs are looked at."""
-    family = dc.scores.Family(
+    family = dc.research.Family(
         "normal", (dc.Variable.binned("x", (0, 60), 60),), {"mean": 30, "low": 0.02, "high": 1}, 20
     )
     for times, holds in ((1, True), (1.25, False)):
@@ -98,8 +98,8 @@ def test_a_rate_twice_too_large_is_refuted_in_many_bins() -> None:
 def test_what_is_measured_is_what_enumeration_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     """All pairs of readings on a grid of sixteenths, beside up to two others, by the laws of the draw."""
     monkeypatch.setattr(tiny_data, "CROWD_RECORDS", 0)
-    family = dc.scores.Family("exponential", (dc.Variable.binned("x", (0, 3), 6),), {"low": 0.2, "high": 3}, 5)
-    mechanism, asked = dc.scored(family), promise("0.75 minutes in one wait")
+    family = dc.research.Family("exponential", (dc.Variable.binned("x", (0, 3), 6),), {"low": 0.2, "high": 3}, 5)
+    mechanism, asked = dc.research.scored(family), promise("0.75 minutes in one wait")
     rate = mechanism.calibrate(family.network, dc.Dirichlet.uniform(family.network), asked).rate
     table, grid, worst = family.table, np.arange(0, 3, 1 / 16), 0.0
     for rest in (part for size in range(3) for part in combinations_with_replacement(range(6), size)):
@@ -117,7 +117,7 @@ def test_what_is_measured_is_what_enumeration_finds(monkeypatch: pytest.MonkeyPa
 # ----------------------------------------------------------------------------------------------------- other mechanisms
 
 
-def cumulative(times: float = 1) -> dc.tools.Mechanism[TableNoise]:
+def cumulative(times: float = 1) -> dc.tools.Mechanism:
     """Noise on how many readings are at most so high, for bins as wide as the unit, on any network of one variable."""
 
     def calibrate(network: dc.Network, prior: dc.Dirichlet, guarantee: dc.Guarantee) -> TableNoise:

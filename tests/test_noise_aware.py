@@ -181,7 +181,7 @@ def test_nothing_drowns_where_no_counts_were_measured() -> None:
     network = dc.Network((X,), {"x": ()})
     counts = dc.tools.count_codes(network, {"x": np.zeros(3, np.int64)})
     prior = dc.Dirichlet.uniform(network)
-    made = dc.simulate(dc.posterior_sampler(), counts, prior, guarantee(1), rng=np.random.default_rng(0))
+    made = dc.simulate(dc.research.posterior_sampler(), counts, prior, guarantee(1), rng=np.random.default_rng(0))
     assert rows_below_noise(made) == {}
 
 

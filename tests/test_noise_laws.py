@@ -46,7 +46,7 @@ OTHER_NAMES = {
     "mechanisms/__init__.py": {"laplace", "gaussian"},  # mechanisms of these names
     "mechanisms/laplace.py": {"laplace"},
     "mechanisms/gaussian.py": {"gaussian"},
-    "model/families.py": {"laplace"},  # a family of laws of data
+    "research/scores/families.py": {"laplace"},  # a family of laws of data
 }
 """Where a tag's letters are the name of something else."""
 OTHER_FLAGS = {"releases/kinds/gradient_trace.py": {"normal"}}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.mechanisms.factored import factored
+from discreet.research.mechanisms.factored import factored
 from discreet.posterior.pooled.estimate import estimate
 from folding import every
 from published import DATA
@@ -99,10 +99,10 @@ def test_both_charges_of_a_fit_and_all_of_a_search_carry_the_account() -> None:
     account, rng = opened(), np.random.default_rng(3)
     made(account)
     X = rng.uniform(-1, 1, (2000, 1))
-    fitted = dc.PrivateLinearRegression(
+    fitted = dc.estimators.PrivateLinearRegression(
         bounds=(-20, 20), target_bounds=(-3, 3), find_bounds=0.2, guarantee=promise(10), account=account, draws=40
     )
-    search = dc.PrivateGridSearch(fitted, {"draws": [40, 50]}).fit(X, X[:, 0])
+    search = dc.estimators.PrivateGridSearch(fitted, {"draws": [40, 50]}).fit(X, X[:, 0])
     fitted.fit(X, X[:, 0])
     best = search.best_estimator_
     listed = [fitted.release_, fitted.bounds_release_, best.release_, best.bounds_release_, search.score_.release]
@@ -192,7 +192,7 @@ def test_stored_draws_remember_their_accounts_and_those_of_their_prior(tmp_path:
 
 def test_a_choice_is_not_read_with_its_accounts_posterior() -> None:
     face = dc.Design((dc.Variable("face", bounds=(0, 1), type="integer"),), None, None, False)
-    factor = dc.scores.CategoricalFactor([[0.3, 0.7], [0.7, 0.3]], floor=0.25)
+    factor = dc.research.CategoricalFactor([[0.3, 0.7], [0.7, 0.3]], floor=0.25)
     rows = dc.designs.read_rows(face, np.array([[0.0], [1.0], [1.0]]))
     account = opened()
     first, second = (

@@ -91,7 +91,7 @@ def test_its_limit_never_grows(home: Path) -> None:
     code = """
 import numpy as np, discreet as dc
 try:
-    dc.PrivateLinearRegression(bounds=(-4, 4), target_bounds=(0, 1), epsilon=1).fit(np.ones((9, 1)), np.ones(9))
+    dc.estimators.PrivateLinearRegression(bounds=(-4, 4), target_bounds=(0, 1), epsilon=1).fit(np.ones((9, 1)), np.ones(9))
 except dc.BudgetError as error:
     print(error)
 """
@@ -194,7 +194,7 @@ def test_scores_of_it_are_paid_by_it_too(home: Path) -> None:
     fitted = made(CASES[0]).fit(X, y)
     dc.estimators.private_scorer(promise("0.5"))(fitted, X, y)
     assert default_account().balance().epsilon_spent == Fraction(3, 2)
-    nobody = dc.PrivateNaiveBayes.from_release(fitted.release_, classes=(0, 1), draws=40)
+    nobody = dc.estimators.PrivateNaiveBayes.from_release(fitted.release_, classes=(0, 1), draws=40)
     with pytest.raises(dc.InputError, match="nobody pays: give account="):
         dc.estimators.private_scorer(promise("0.5"))(nobody, X, y)
 
@@ -261,7 +261,7 @@ def test_what_only_looks_standardised_is_fitted(home: Path) -> None:
 
 
 def estimator() -> Any:
-    return dc.PrivateLinearRegression(bounds=(-1, 1), target_bounds=(0, 1), epsilon=1)
+    return dc.estimators.PrivateLinearRegression(bounds=(-1, 1), target_bounds=(0, 1), epsilon=1)
 
 
 LEARNING: dict[str, tuple[Any, str]] = {

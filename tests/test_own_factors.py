@@ -21,7 +21,7 @@ from scipy.special import logsumexp
 import discreet as dc
 from design_cases import CLASSES, NUMBER, Script, design, numeric, promise, rows_of
 from discreet.model.design import GRID_STEPS
-from discreet.model.score_tables import SCORE_STEPS
+from discreet.research.scores.score_tables import SCORE_STEPS
 from folding import every
 
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
@@ -53,23 +53,23 @@ def wild(records: Values, places: np.ndarray) -> np.ndarray:
     return np.array([[math.nan, math.inf, -math.inf]]) if x < 0 else np.array([[1e300, -1e300, x]])
 
 
-def raw(over: dc.Design, function: Callable[..., Any], low: float, high: float, **more: Any) -> dc.scores.OwnFactor:
+def raw(over: dc.Design, function: Callable[..., Any], low: float, high: float, **more: Any) -> dc.research.OwnFactor:
     """A factor that was not tried on made-up records."""
-    return dc.scores.OwnFactor(over, function, SLOPES, low, high, more.get("base", np.zeros(3)))
+    return dc.research.OwnFactor(over, function, SLOPES, low, high, more.get("base", np.zeros(3)))
 
 
-CASES: dict[str, tuple[dc.scores.OwnFactor, list[Any]]] = {
-    "places": (dc.scores.own_factor(PLANE, near, SLOPES, low=-3, high=0), [(1, 0), (0, 1), (-1, -1), (0.3, 0.9)]),
+CASES: dict[str, tuple[dc.research.OwnFactor, list[Any]]] = {
+    "places": (dc.research.own_factor(PLANE, near, SLOPES, low=-3, high=0), [(1, 0), (0, 1), (-1, -1), (0.3, 0.9)]),
     "a likelihood and a prior": (
-        dc.scores.own_factor(CLASSIFIED, logistic, SLOPES, low=-2, high=-0.1, base=[3.0, 0.0, -2.0]),
+        dc.research.own_factor(CLASSIFIED, logistic, SLOPES, low=-2, high=-0.1, base=[3.0, 0.0, -2.0]),
         [(1, 1, "yes"), (1, 1, "no"), (-1, 0.2, "yes"), (0, 0, "no")],
     ),
     "anything": (raw(PLANE, wild, -0.5, 0.5), [(1, 0), (-1, 0), (-0.5, 0), (0.5, 0), (0.1, 1)]),
 }
 
 
-def made(factor: dc.scores.OwnFactor, guarantee: dc.Guarantee) -> tuple[Any, Any]:
-    mechanism = dc.factored(factor)
+def made(factor: dc.research.OwnFactor, guarantee: dc.Guarantee) -> tuple[Any, Any]:
+    mechanism = dc.research.factored(factor)
     return mechanism, mechanism.calibrate(factor.design, dc.designs.Normal(factor.design, 1.0), guarantee)
 
 
@@ -128,9 +128,9 @@ def test_a_function_cannot_end_the_program_on_a_record(kind: type[BaseException]
             raise kind(str(records["x0"][0]))
         return near(records, places)
 
-    summed = dc.factored(raw(PLANE, ends, -3, 0)).of_rows
+    summed = dc.research.factored(raw(PLANE, ends, -3, 0)).of_rows
     assert summed is not None
-    plain = dc.factored(CASES["places"][0]).of_rows
+    plain = dc.research.factored(CASES["places"][0]).of_rows
     assert plain is not None
     one, two = summed(rows_of(PLANE, [(1, 0), (0.25, 0.5)])), plain(rows_of(PLANE, [(0.25, 0.5)]))
     assert (one.values, one.records) == (two.values, 2)
@@ -167,7 +167,7 @@ def test_a_function_sees_one_record_at_a_time_on_copies() -> None:
         return scores
 
     over = rows_of(PLANE, [(0.25, 0.5), (0.25, 0.5), (-1, 1), (0.5, -0.5)])
-    spoiled = dc.factored(dc.scores.own_factor(PLANE, spoils, SLOPES, low=-3, high=0)).of_rows
+    spoiled = dc.research.factored(dc.research.own_factor(PLANE, spoils, SLOPES, low=-3, high=0)).of_rows
     assert spoiled is not None
     found = spoiled(over)
     assert set(seen) == {(1, 1)}
@@ -187,7 +187,7 @@ def test_values_come_in_the_units_of_their_columns_on_the_grid() -> None:
         seen.append((float(records["age"][0]), float(records["number"][0])))
         return np.zeros((1, 3))
 
-    dc.factored(raw(over, keeps, 0, 1)).of_rows(rows_of(over, [(33.3, 2.0), (99, -50)]))  # type: ignore[misc]
+    dc.research.factored(raw(over, keeps, 0, 1)).of_rows(rows_of(over, [(33.3, 2.0), (99, -50)]))  # type: ignore[misc]
     assert sorted(set(seen))[1] == (60.0, -3.0)
     age, number = min(seen)
     assert abs(age - 33.3) <= 20 / GRID_STEPS / 2 + 1e-12 and abs(number - 2) <= 5 / GRID_STEPS / 2 + 1e-12
@@ -198,7 +198,7 @@ def test_a_function_that_remembers_is_refused_before_the_charge() -> None:
     over = rows_of(PLANE, [(0.1, 0.2), (0.3, 0.4)])
     drifting = raw(PLANE, lambda r, z: np.full((1, 3), next(counter) * 0.01), 0, 10)
     with pytest.raises(dc.InputError, match="asked for again"):
-        dc.factored(drifting).of_rows(over)  # type: ignore[misc]
+        dc.research.factored(drifting).of_rows(over)  # type: ignore[misc]
 
 
 CHANCE = np.random.default_rng(1)
@@ -215,7 +215,7 @@ TRIED: dict[str, tuple[Callable[..., Any], str]] = {
 def test_what_is_no_score_is_refused_without_records(name: str) -> None:
     function, message = TRIED[name]
     with pytest.raises(dc.InputError, match=message):
-        dc.scores.own_factor(PLANE, function, SLOPES, low=0, high=1)
+        dc.research.own_factor(PLANE, function, SLOPES, low=0, high=1)
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
@@ -235,24 +235,24 @@ def test_what_is_no_choice_is_refused(name: str) -> None:
     changes, message = WRONG[name]
     arguments = {"candidates": SLOPES, "low": -3.0, "high": 0.0, **changes}
     with pytest.raises(dc.InputError, match=message):
-        dc.scores.own_factor(PLANE, near, arguments.pop("candidates"), **arguments)
+        dc.research.own_factor(PLANE, near, arguments.pop("candidates"), **arguments)
 
 
 def test_sums_are_private_and_of_one_score(tmp_path: Path) -> None:
     one, other = (
-        dc.factored(CASES["places"][0]),
-        dc.factored(dc.scores.own_factor(PLANE, near, SLOPES, low=-3, high=0)),
+        dc.research.factored(CASES["places"][0]),
+        dc.research.factored(dc.research.own_factor(PLANE, near, SLOPES, low=-3, high=0)),
     )
     rows = rows_of(PLANE, [(0.123, 0.456)])
     sums = dc.tools.statistic_of(one, rows, PLANE)
-    assert isinstance(sums, dc.scores.ScoreSums) and "0.1" not in repr(sums) and "1 " not in repr(sums)
+    assert isinstance(sums, dc.research.ScoreSums) and "0.1" not in repr(sums) and "1 " not in repr(sums)
     with pytest.raises(TypeError, match="private"):
         pickle.dumps(sums)
     account = dc.Ledger(f"sqlite:///{tmp_path}/l.db").open("a", promise(1))
     for mechanism, statistic, message in (
         (other, sums, "of another score"),
         (one, rows, "not from Rows"),
-        (dc.factored(CASES["a likelihood and a prior"][0]), sums, "another design|of another score|own design"),
+        (dc.research.factored(CASES["a likelihood and a prior"][0]), sums, "another design|of another score|own design"),
     ):
         with pytest.raises(dc.InputError, match=message):
             dc.release(mechanism, statistic, dc.designs.Normal(PLANE, 1.0), promise(1), account=account)
@@ -268,7 +268,7 @@ def test_sums_are_private_and_of_one_score(tmp_path: Path) -> None:
 
 LAWS = np.array([0.2, 0.5, 0.8])
 SIDES = design(1, intercept=False)
-COIN = dc.scores.own_factor(
+COIN = dc.research.own_factor(
     SIDES,
     lambda r, z: np.where(r["x0"][:, None] > 0, z[:, 0], 1 - z[:, 0]),
     [0.1, 0.5, 0.9],
@@ -288,7 +288,7 @@ def test_laws_are_weighed_as_the_sum_over_all_records_says(relation: dc.Relation
     """Eight standard errors, as told, of each law and of all together: false alarm below 1e-9."""
     n, before = 12, np.array([0.5, 0.3, 0.2])
     rng = np.random.default_rng(5)
-    mechanism = dc.factored(COIN)
+    mechanism = dc.research.factored(COIN)
     rows = rows_of(SIDES, [(1.0,)] * 9 + [(-1.0,)] * 3)
     statistic = dc.tools.statistic_of(mechanism, rows, SIDES)
     release = dc.simulate(mechanism, statistic, dc.designs.Normal(SIDES, 1.0), promise(4, relation.value), rng=rng)
@@ -298,7 +298,7 @@ def test_laws_are_weighed_as_the_sum_over_all_records_says(relation: dc.Relation
         most = payload.total.value + int(40 * payload.total.scale)
         weights = {m: math.exp(-abs(payload.total.value - m) / payload.total.scale) / (1 + m) for m in range(most)}
         numbers = {m: weight / sum(weights.values()) for m, weight in weights.items()}
-    found = dc.scores.read_law_weights(release, COIN, toss, before, rng=rng, data_sets=3000)
+    found = dc.read(release, score=COIN, make_up=toss, prior=before, rng=rng, draws=3000)
     score = np.array([COIN.steps({"x0": np.array([side])}) for side in (1.0, -1.0)]) * payload.rate / SCORE_STEPS
     exact = np.zeros(3)
     for m, weight in numbers.items():
@@ -315,30 +315,30 @@ def test_laws_are_weighed_as_the_sum_over_all_records_says(relation: dc.Relation
 
 def test_readers_say_how_an_own_choice_is_read() -> None:
     rng = np.random.default_rng(1)
-    mechanism = dc.factored(COIN)
+    mechanism = dc.research.factored(COIN)
     statistic = dc.tools.statistic_of(mechanism, rows_of(SIDES, [(1.0,)]), SIDES)
     release = dc.simulate(mechanism, statistic, dc.designs.Normal(SIDES, 1.0), promise(1, "replace"), rng=rng)
     with pytest.raises(dc.InputError, match="tells of no weights: `read`"):
-        dc.read_weights(release, draws=10, rng=rng)
+        dc.read(release, draws=10, rng=rng)
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"factor": CASES["places"][0]}, "another design"),
         ({"prior": [1.0, -1.0]}, "at least 0"),
         ({"prior": [0.0, 0.0]}, "not all are 0"),
-        ({"data_sets": 1}, "at least 100"),
+        ({"draws": 1}, "at least 100"),
         ({"make_up": lambda law, n, rng: {"x1": np.zeros(n)}}, "one value of each variable"),
         ({"make_up": lambda law, n, rng: {"x0": np.zeros(n + 1)}}, "one value of each variable"),
     ]
     for changes, message in wrong:
-        arguments = {"factor": COIN, "make_up": toss, "prior": [1.0, 1.0, 1.0], "data_sets": 200, **changes}
+        arguments = {"score": COIN, "make_up": toss, "prior": [1.0, 1.0, 1.0], "draws": 200, **changes}
         with pytest.raises(dc.InputError, match=message):
-            dc.scores.read_law_weights(release, rng=rng, **arguments)
+            dc.read(release, rng=rng, **arguments)
 
 
 def test_sums_of_many_records_are_those_of_one_by_one() -> None:
     """More than a block of them, so that blocks are added up."""
     rng = np.random.default_rng(3)
     sides = rng.choice([-1.0, 1.0], 70_000)
-    found = dc.tools.statistic_of(dc.factored(COIN), dc.designs.read_rows(SIDES, sides[:, None]), SIDES)
+    found = dc.tools.statistic_of(dc.research.factored(COIN), dc.designs.read_rows(SIDES, sides[:, None]), SIDES)
     heads = int((sides > 0).sum())
     each = [COIN.steps({"x0": np.array([side])}).astype(object) for side in (1.0, -1.0)]
     assert list(found.values) == list(heads * each[0] + (len(sides) - heads) * each[1])
@@ -362,4 +362,4 @@ def test_the_examples_of_the_page_run() -> None:
     names: dict[str, object] = {}
     for block in blocks:
         exec(block, names)  # noqa: S102
-    assert isinstance(names["found"], dc.scores.LawWeights)
+    assert isinstance(names["found"], dc.research.LawWeights)

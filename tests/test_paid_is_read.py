@@ -76,7 +76,7 @@ def test_small_priors_of_draws_are_read_like_less_small_ones() -> None:
     means = []
     for concentration in (1e-5, 1e-300):
         prior = dc.Dirichlet.uniform(NETWORK, concentration)
-        made = dc.simulate(dc.posterior_sampler(2), counts, prior, promise(2), rng=1)
+        made = dc.simulate(dc.research.posterior_sampler(2), counts, prior, promise(2), rng=1)
         means.append(dc.noise_aware(made, draws=400, rng=2, prior=flat).mean())
     # Posteriors are the same to a part in 10^5; 400 draws tell each mean to .01 or better.
     assert all(np.abs(means[0][node] - means[1][node]).max() < 0.1 for node in NETWORK.nodes)
@@ -85,7 +85,7 @@ def test_small_priors_of_draws_are_read_like_less_small_ones() -> None:
 def test_draws_under_a_large_prior_are_read_where_they_were_released() -> None:
     """By versions that took such priors; today one is refused, as rounding would cost more than is paid."""
     counts = counts_of(NETWORK, [(0, 1, 1), (1, 2, 0)] * 20)
-    for mechanism in (dc.posterior_sampler(), dc.map_estimate()):
+    for mechanism in (dc.research.posterior_sampler(), dc.research.map_estimate()):
         account = opened()
         for prior in (1e13, 6e8):  # the rows of two states or more sum to more than 1e9
             with pytest.raises(dc.InputError, match="rows sum to at most 1e\\+09"):
@@ -113,13 +113,13 @@ def tables(network: dc.Network, number: int) -> list[dc.Tables]:
 
 LIMITED = 2**16
 """Characters of a document, for tests of size."""
-UNREADABLE: dict[str, tuple[dc.Network, Callable[[dc.Network], dc.tools.Mechanism[Any]], str]] = {
+UNREADABLE: dict[str, tuple[dc.Network, Callable[[dc.Network], dc.tools.Mechanism], str]] = {
     "many states": (coin(states=STATES + 1), lambda _: dc.laplace(), "states of a variable"),
     "many variables": (many(9), lambda _: dc.laplace(), "9 variables are more than"),
     "many cells": (coin(states=LIMITED // 16), lambda _: dc.laplace(), "characters of the release"),
-    "many draws": (coin(states=4), lambda _: dc.posterior_sampler(LIMITED // 64), "characters of the release"),
+    "many draws": (coin(states=4), lambda _: dc.research.posterior_sampler(LIMITED // 64), "characters of the release"),
     "many candidates": (
-        coin(states=40), lambda over: dc.map_estimate(tables(over, LIMITED // 900)), "characters of the release",
+        coin(states=40), lambda over: dc.research.map_estimate(tables(over, LIMITED // 900)), "characters of the release",
     ),
 }  # fmt: skip
 
@@ -141,15 +141,15 @@ def test_a_document_that_is_near_its_limit_is_read(monkeypatch: pytest.MonkeyPat
     """What is estimated of its size is not below what it has, and not far above."""
     network = coin(states=4)
     counts = dc.tools.count_codes(network, {"a": [0, 1, 2, 3] * 9})
-    made = dc.simulate(dc.posterior_sampler(900), counts, dc.Dirichlet.uniform(network), promise(50), rng=1)
+    made = dc.simulate(dc.research.posterior_sampler(900), counts, dc.Dirichlet.uniform(network), promise(50), rng=1)
     size = len(made.dumps())
     for limit, fits in ((2 * size, True), (size, False)):
         monkeypatch.setattr(release_head, "DOCUMENT_BYTES", limit)
         if fits:
-            dc.simulate(dc.posterior_sampler(900), counts, made.prior, promise(50), rng=1)
+            dc.simulate(dc.research.posterior_sampler(900), counts, made.prior, promise(50), rng=1)
         else:
             with pytest.raises(dc.InputError, match="characters of the release"):
-                dc.simulate(dc.posterior_sampler(900), counts, made.prior, promise(50), rng=1)
+                dc.simulate(dc.research.posterior_sampler(900), counts, made.prior, promise(50), rng=1)
 
 
 @every("name", EVERY)

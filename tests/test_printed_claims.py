@@ -32,8 +32,8 @@ from experiments.printed import (
 
 import discreet as dc
 from discreet.mechanisms.laplace import laplace
-from discreet.theory.contrasts import family_tables
-from discreet.theory.likelihood_sensitivity import record_loss
+from discreet.research.scores.contrasts import family_tables
+from discreet.research.scores.likelihood_sensitivity import record_loss
 from discreet.verify import audit as auditing
 from enumeration import Pair
 from tiny import counts_of, network_of

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.mechanisms.allocated import allocated
-from discreet.mechanisms.fourier import fourier
+from discreet.research.mechanisms.allocated import allocated
+from discreet.research.mechanisms.fourier import fourier
 from discreet.mechanisms.gaussian import gaussian
-from discreet.mechanisms.map_estimate import map_estimate
+from discreet.research.mechanisms.map_estimate import map_estimate
 from discreet.mechanisms.noise import deviation_for
 from discreet.mechanisms.planned import planned
-from discreet.mechanisms.posterior_sampler import posterior_sampler
+from discreet.research.mechanisms.posterior_sampler import posterior_sampler
 from enumeration import (
     SIDES,
     Loss,

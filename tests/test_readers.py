@@ -33,7 +33,7 @@ def released(name: str) -> dc.Release:
     variant = EVERY[name]
     statistic, prior = variant.private(40), variant.prior
     one = name == "truncated_posterior"  # by itself it releases one draw, which has no interval
-    made = dc.truncated_posterior(draws=DRAWS, variance=0.04) if one else variant.make(NETWORK)
+    made = dc.research.truncated_posterior(draws=DRAWS, variance=0.04) if one else variant.make(NETWORK)
     return dc.simulate(made, statistic, prior, variant.promise(8), rng=5)
 
 
@@ -99,10 +99,10 @@ def own_choice() -> tuple[dc.Release, Any]:
     def near(records: Any, candidates: np.ndarray) -> np.ndarray:
         return (np.sign(records["side"])[:, None] == candidates[:, 0]).astype(float)
 
-    factor = dc.scores.own_factor(design, near, [-1.0, 1.0], low=0, high=1)
-    statistic = dc.tools.statistic_of(dc.factored(factor), dc.designs.read_rows(design, [[1.0]] * 4), design)
+    factor = dc.research.own_factor(design, near, [-1.0, 1.0], low=0, high=1)
+    statistic = dc.tools.statistic_of(dc.research.factored(factor), dc.designs.read_rows(design, [[1.0]] * 4), design)
     promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
-    return dc.simulate(dc.factored(factor), statistic, dc.designs.Normal(design, 1.0), promise, rng=1), factor
+    return dc.simulate(dc.research.factored(factor), statistic, dc.designs.Normal(design, 1.0), promise, rng=1), factor
 
 
 def make_up(law: int, records: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -117,18 +117,18 @@ def test_a_choice_by_an_own_score_is_read_with_that_score() -> None:
     given: dict[str, Any] = {"score": factor, "make_up": make_up, "prior": [0.5, 0.5]}
     posterior = release.posterior(draws=200, rng=2, **given)
     follows_the_protocol(posterior)
-    same = dc.scores.read_law_weights(release, factor, make_up, [0.5, 0.5], rng=2, data_sets=200)
+    same = dc.read(release, score=factor, make_up=make_up, prior=[0.5, 0.5], rng=2, draws=200)
     assert posterior.weights.tolist() == same.weights.tolist()
     assert (posterior.draws, [row["name"] for row in posterior.rows()]) == (200, ["0", "1"])
 
 
 def test_what_is_left_open_of_a_law_shrinks_with_the_made_up_data_sets() -> None:
     weights, errors = np.array([0.3, 0.7]), np.array([0.2, 0.1])
-    lower, upper = dc.scores.LawWeights(weights, errors, 100).interval(level=0.95)
+    lower, upper = dc.research.LawWeights(weights, errors, 100).interval(level=0.95)
     # By hand: d w_0 = w_0 (1 - w_0) (d l_0 - d l_1).
     wide = 1.959964 * 0.3 * 0.7 * np.hypot(0.2, 0.1)
     assert np.allclose([upper - weights, weights - lower], wide)
-    closer = dc.scores.LawWeights(weights, errors / 2, 400).interval(level=0.95)
+    closer = dc.research.LawWeights(weights, errors / 2, 400).interval(level=0.95)
     assert np.allclose(closer[1] - closer[0], wide)
 
 
@@ -136,7 +136,7 @@ def test_other_readers_are_asked_for_by_name() -> None:
     release = released("sampled")
     parameters = dc.read(release, method="parameters", draws=DRAWS, rng=4)
     follows_the_protocol(parameters)
-    assert np.array_equal(parameters.index, dc.scores.read_family(release, draws=DRAWS, rng=4).index)
+    assert np.array_equal(parameters.index, dc.read(release, method="parameters", draws=DRAWS, rng=4).index)
     assert release.posterior(draws=DRAWS, rng=4, method="choice").method == "choice"
     direction = released("factored")
     components = direction.posterior(method="components", draws=CHAINS, rng=4)
@@ -166,8 +166,6 @@ def test_principal_components_have_a_posterior() -> None:
     first = {row["name"]: row for row in posterior.rows() if row["component"] == 1}
     assert first["x"]["mean"] == pytest.approx(0.5**0.5, abs=0.05)
     assert first["variance"]["lower"] < 2 * 0.27 < first["variance"]["upper"]  # the variance of `along`, twice
-    with pytest.raises(dc.InputError, match="tells of no weights"):
-        dc.read_weights(release)
 
 
 def test_figures_by_others_and_combined_releases_are_read_by_it(tmp_path: Path) -> None:

@@ -31,19 +31,19 @@ MEANT = "the 1 is in the unit of column 'wait', whose bounds are 0 to 60, whatev
 
 
 def factor(**given: object) -> object:
-    return dc.scores.own_factor(
+    return dc.research.own_factor(
         DESIGN, lambda r, z: r["x"][:, None] * z[:, 0], [0, 1], **{"low": 0, "high": 1, **given}
     )
 
 
 def score(over: object = NETWORK, **given: object) -> object:
-    return dc.scores.own_score(
+    return dc.research.own_score(
         over, lambda t, z: -abs(t["wait"][:, None] - z[:, 0]), [5, 9], **{"low": -9, "high": 0, **given}
     )
 
 
 def family(**given: object) -> object:
-    return dc.scores.own_family(NETWORK, lambda t, z: -t["wait"][:, None] * z[:, 0] + np.log(z[:, 0]), RATES, **given)
+    return dc.research.own_family(NETWORK, lambda t, z: -t["wait"][:, None] * z[:, 0] + np.log(z[:, 0]), RATES, **given)
 
 
 def never(types: object, rates: np.ndarray) -> np.ndarray:
@@ -52,36 +52,36 @@ def never(types: object, rates: np.ndarray) -> np.ndarray:
     return np.where(wait > 55, -np.inf, -wait * rates[:, 0])
 
 
-def named(**given: object) -> dc.scores.Family:
-    return dc.scores.Family("exponential", (WAIT,), {"low": 0.05, "high": 1.0}, **given)
+def named(**given: object) -> dc.research.Family:
+    return dc.research.Family("exponential", (WAIT,), {"low": 0.05, "high": 1.0}, **given)
 
 
 ODD: dict[str, tuple[Callable[[], object], str]] = {
     "range of a factor": (lambda: factor(low="a"), "the low end of a score's range must be a number"),
     "no range of a factor": (lambda: factor(low=None), "the low end of a score's range must be a number"),
     "base of a factor": (lambda: factor(base=["a", "b"]), "log weights of a base measure must be numbers"),
-    "a network of a factor": (lambda: dc.scores.own_factor(NETWORK, len, [1, 2], low=0, high=1), "is over a Design"),
+    "a network of a factor": (lambda: dc.research.own_factor(NETWORK, len, [1, 2], low=0, high=1), "is over a Design"),
     "range of a score": (lambda: score(high="a"), "the high end of a score's range must be a number"),
     "base of a score": (lambda: score(base=["x", "y"]), "log weights of a base measure must be numbers"),
     "a schema of a score": (lambda: score(NETWORK.schema), "a score is over a Network: `Network.empty"),
     "prior of a family": (lambda: family(prior=["a"] * 5), "weights of a prior must be numbers"),
     "bound of a family": (lambda: family(bound="a"), "a bound on log-likelihoods must be a number"),
     "a record that cannot be": (
-        lambda: dc.scores.own_family(NETWORK, never, RATES, bound=3),
+        lambda: dc.research.own_family(NETWORK, never, RATES, bound=3),
         "type of record wait=57.5 has a likelihood of 0 under every candidate",
     ),
     "Lipschitz constant": (lambda: named(lipschitz="a"), "the lipschitz of a family must be a number"),
     "one variable": (
-        lambda: dc.scores.Family("exponential", WAIT, {"low": 0.05, "high": 1.0}),
+        lambda: dc.research.Family("exponential", WAIT, {"low": 0.05, "high": 1.0}),
         "over a tuple of variables",
     ),
-    "nothing to sample": (lambda: dc.sampled(None), "a posterior is sampled of a Family"),
-    "nothing to score": (lambda: dc.scored(None), "a choice is by a Family"),
+    "nothing to sample": (lambda: dc.research.sampled(None), "a posterior is sampled of a Family"),
+    "nothing to score": (lambda: dc.research.scored(None), "a choice is by a Family"),
     "no prior": (lambda: chosen("own", None), "a release needs a prior"),
-    "temper of a family": (lambda: dc.sampled(named(), temper="a"), "temper must be a number"),
-    "temper": (lambda: dc.posterior_sampler(temper="a"), "temper must be a number"),
-    "no given nodes": (lambda: dc.posterior_sampler(given=None), "given are names of nodes"),
-    "given numbers": (lambda: dc.posterior_sampler(given=(3,)), "given are names of nodes"),
+    "temper of a family": (lambda: dc.research.sampled(named(), temper="a"), "temper must be a number"),
+    "temper": (lambda: dc.research.posterior_sampler(temper="a"), "temper must be a number"),
+    "no given nodes": (lambda: dc.research.posterior_sampler(given=None), "given are names of nodes"),
+    "given numbers": (lambda: dc.research.posterior_sampler(given=(3,)), "given are names of nodes"),
 }
 
 
@@ -113,8 +113,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
 
 def chosen(kind: str, prior: object = NORMAL) -> dc.Release:
     """A simulated choice over a design."""
-    side = dc.scores.CategoricalFactor(np.array([[0.7, 0.3], [0.3, 0.7]]), 0.05)
-    mechanism = dc.factored(side if kind == "categorical" else factor())
+    side = dc.research.CategoricalFactor(np.array([[0.7, 0.3], [0.3, 0.7]]), 0.05)
+    mechanism = dc.research.factored(side if kind == "categorical" else factor())
     statistic = dc.tools.statistic_of(mechanism, dc.designs.read_rows(DESIGN, np.ones((40, 1))), DESIGN)
     promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
     return dc.simulate(mechanism, statistic, prior, promise, rng=np.random.default_rng(3))
@@ -208,7 +208,7 @@ def test_more_budget_errs_less_in_the_plan_of_a_family() -> None:
     for epsilon in (1, 50):
         promise = dc.Guarantee(epsilon=epsilon, delta=0, relation="replace", unit="record")
         own, rng = named(points=64), np.random.default_rng(5)
-        _, drawn = dc.scores.plan_score(dc.sampled(own), own.table, promise, 300, rng=rng, repeats=200)
+        _, drawn = dc.research.plan_score(dc.research.sampled(own), own.table, promise, 300, rng=rng, repeats=200)
         errors.append((drawn.errors[0], drawn.spread[0]))
     (much, off), (little, less) = errors
     # At most five standard errors apart if they were equal: a chance below 1e-6, and they differ by tens of them.

@@ -52,10 +52,10 @@ PUBLIC = {
     "estimators/scaling.py": "PublicScaler.fit",
     "mechanisms/__init__.py": "Entry.from_text*2",
     "mechanisms/crossing.py": "statistic_of require_mechanism _calibrate*3 calibrate*2 check_relation",
-    "mechanisms/factored.py": "factored.require",
-    "mechanisms/posterior_sampler.py": "delta_of*2 dirichlet_renyi",
-    "mechanisms/sampled.py": "sampled.calibrate",
-    "mechanisms/truncated_posterior.py": "_check_law*4 truncated_normal _find_mode",
+    "research/mechanisms/factored.py": "factored.require",
+    "research/mechanisms/posterior_sampler.py": "delta_of*2 dirichlet_renyi",
+    "research/mechanisms/sampled.py": "sampled.calibrate",
+    "research/mechanisms/truncated_posterior.py": "_check_law*4 truncated_normal _find_mode",
     "records/counts.py": "Counts.__reduce__ Counts.require",
     "records/dialects.py": "require_known",
     "records/drafts.py": "draft_schema*2",
@@ -64,7 +64,7 @@ PUBLIC = {
     "records/moments.py": "Moments.__reduce__ sum_moments",
     "records/records.py": "Records.__reduce__ read_records _take_one_slice*2",
     "records/rows.py": "Rows.__reduce__",
-    "records/score_sums.py": "ScoreSums.__reduce__",
+    "research/mechanisms/score_sums.py": "ScoreSums.__reduce__",
     "records/sources.py": "_open_server _open_base*2",
     "records/spark.py": "open_spark",
     "records/values.py": "markers*3",
@@ -164,11 +164,11 @@ def test_a_fit_that_cannot_be_paid_looks_at_no_record(case: Case) -> None:
 def test_scores_and_searches_that_cannot_be_paid_look_at_no_record() -> None:
     account = dc.Ledger("sqlite://").open("a", promise(1))
     public = {"classes": (0, 1), "bounds": (0, 1), "guarantee": promise(1), "draws": 40}
-    fitted = dc.PrivateNaiveBayes(**public, account=account).fit([[0.0], [1.0]], [0, 1])
+    fitted = dc.estimators.PrivateNaiveBayes(**public, account=account).fit([[0.0], [1.0]], [0, 1])
     with pytest.raises(dc.BudgetError):
         release_score(fitted, Unread(), Unread(), guarantee=promise(1), account=account)
     with pytest.raises(dc.BudgetError):
-        PrivateGridSearch(dc.PrivateNaiveBayes(**public, account=account), {"bins": [2, 3]}).fit(Unread(), Unread())
+        PrivateGridSearch(dc.estimators.PrivateNaiveBayes(**public, account=account), {"bins": [2, 3]}).fit(Unread(), Unread())
 
 
 def test_a_release_that_cannot_be_paid_opens_no_records(
@@ -195,5 +195,5 @@ def test_no_declared_number_tells_how_many_records_there_are(relation: dc.Relati
     account = dc.Ledger("sqlite://").open("a", promise(8, relation))
     for number, records in enumerate((1, 5, n // 10 - 1, n // 10, n // 10 + 1, n, 10 * n, 10**9), 1):
         public = {"classes": ("n", "p"), "bounds": (0, 1), "records": records, "find_bounds": None}
-        dc.PrivateLogisticRegression(**public, guarantee=guarantee, account=account).fit(X, y)
+        dc.estimators.PrivateLogisticRegression(**public, guarantee=guarantee, account=account).fit(X, y)
         assert len(account.charges()) == number

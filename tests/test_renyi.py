@@ -1,4 +1,4 @@
-"""`discreet.mechanisms.posterior_sampler`: divergences against integrals and brute force, deltas against exact ones."""
+"""`discreet.research.mechanisms.posterior_sampler`: divergences against integrals and brute force, deltas against exact ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy import integrate, stats
 from scipy.special import gammaln
 
 import discreet as dc
-from discreet.mechanisms.posterior_sampler import delta_of, dirichlet_renyi, temper_for
+from discreet.research.mechanisms.posterior_sampler import delta_of, dirichlet_renyi, temper_for
 from discreet.privacy.guarantee import RECORD_RELATIONS, Guarantee, Relation
 from folding import every
 from networks import asia

@@ -121,10 +121,10 @@ def test_the_promise_is_said_in_words_and_symbols(guarantee: dc.Guarantee, said:
 def test_under_a_metric_nothing_is_promised_of_records() -> None:
     wait = dc.Variable("wait", bounds=(0, 60), bins=(10, 20, 30))
     network = dc.Network.empty([wait])
-    nearest = dc.scores.own_score(network, lambda t, z: -abs(t["wait"][:, None] - z[:, 0]), [10, 30], low=-60, high=0)
+    nearest = dc.research.own_score(network, lambda t, z: -abs(t["wait"][:, None] - z[:, 0]), [10, 30], low=-60, high=0)
     counts = dc.tools.count_codes(network, {"wait": [0, 1, 3]})
     guarantee = promised("metric", unit="1 minute in one wait")
-    made = dc.simulate(dc.scored(nearest), counts, dc.Dirichlet.uniform(network), guarantee, rng=1)
+    made = dc.simulate(dc.research.scored(nearest), counts, dc.Dirichlet.uniform(network), guarantee, rng=1)
     words = Page(dc.report(made, rng=1)).words
     assert "apart by 1 minute in one wait" in words and "Nothing is promised of whole records" in words
     assert "k times the epsilon" not in words and "discreet audit" not in words

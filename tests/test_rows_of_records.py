@@ -320,8 +320,8 @@ def test_a_frame_is_read_by_the_names_of_its_columns(frame: pd.DataFrame) -> Non
             assert np.array_equal(rows.coordinates, held.coordinates)
             assert np.array_equal(rows.target, held.target)
             assert (rows.records, rows.policy) == (held.records, held.policy)
-    score = dc.scores.own_factor(over, lambda r, z: -abs(r["a"][:, None] - z[:, 0]), [1, 9], low=-10, high=0)
-    of = dc.factored(score)
+    score = dc.research.own_factor(over, lambda r, z: -abs(r["a"][:, None] - z[:, 0]), [1, 9], low=-10, high=0)
+    of = dc.research.factored(score)
     read = dc.read_records(swapped, over.schema, out_of_bounds="clip")
     assert dc.tools.statistic_of(of, swapped, over).values == dc.tools.statistic_of(of, read, over).values
 

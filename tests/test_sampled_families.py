@@ -16,9 +16,9 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import discreet as dc
-from discreet.mechanisms.scored import metric_width, score_width
-from discreet.model.families import FAMILIES
-from discreet.model.score_tables import SCORE_STEPS
+from discreet.research.mechanisms.scored import metric_width, score_width
+from discreet.research.scores.families import FAMILIES
+from discreet.research.scores.score_tables import SCORE_STEPS
 from enumeration import Scripted
 from folding import every
 from shell import Shell
@@ -37,17 +37,17 @@ def promise(epsilon: object = 1, relation: dc.Relation = ADD_REMOVE, unit: str =
 
 # ----------------------------------------------------------------------------------------------------------- their laws
 
-LAWS: dict[str, tuple[dc.scores.Family, Any]] = {
+LAWS: dict[str, tuple[dc.research.Family, Any]] = {
     "exponential": (
-        dc.scores.Family("exponential", (UNIT_BOX,), {"low": 0.5, "high": 40}),
+        dc.research.Family("exponential", (UNIT_BOX,), {"low": 0.5, "high": 40}),
         lambda t: stats.expon(scale=1 / t),
     ),
     "laplace": (
-        dc.scores.Family("laplace", (BOX,), {"low": 0.5, "high": 90, "location": 0.2}),
+        dc.research.Family("laplace", (BOX,), {"low": 0.5, "high": 90, "location": 0.2}),
         lambda t: stats.laplace(0.2, 1 / t),
     ),
     "normal": (
-        dc.scores.Family("normal", (BOX,), {"mean": -0.1, "low": 0.5, "high": 900}),
+        dc.research.Family("normal", (BOX,), {"mean": -0.1, "low": 0.5, "high": 900}),
         lambda t: stats.norm(-0.1, t**-0.5),
     ),
 }
@@ -57,7 +57,7 @@ LAWS: dict[str, tuple[dc.scores.Family, Any]] = {
 @every("open_ends", [False, True])
 def test_a_law_of_numbers_is_that_of_its_distribution(name: str, open_ends: bool) -> None:
     family, distribution = LAWS[name]
-    family = dc.scores.Family(name, family.variables, family.parameters, open_ends=open_ends)
+    family = dc.research.Family(name, family.variables, family.parameters, open_ends=open_ends)
     variable = family.variables[0]
     assert variable.bounds is not None
     inner = np.array([variable.bounds[0], *variable.bins, variable.bounds[1]])
@@ -70,7 +70,7 @@ def test_a_law_of_numbers_is_that_of_its_distribution(name: str, open_ends: bool
 
 
 def test_a_law_of_whole_numbers_is_that_of_poisson() -> None:
-    table = dc.scores.Family("poisson", (COUNTS,), {"low": 1, "high": 10}).table
+    table = dc.research.Family("poisson", (COUNTS,), {"low": 1, "high": 10}).table
     for point in (0, 500, 1023):
         mass = stats.poisson.pmf(np.arange(41), table.candidates[point, 0])
         mass[39] += mass[40]  # the last bin has its upper bound
@@ -79,7 +79,7 @@ def test_a_law_of_whole_numbers_is_that_of_poisson() -> None:
 
 def test_a_law_of_two_numbers_has_the_covariance_of_its_precision() -> None:
     pair = (dc.Variable.binned("x", (-4, 4), 40), dc.Variable.binned("y", (-4, 4), 40))
-    table = dc.scores.Family("multivariate_normal", pair, {"low": 1, "high": 6, "degrees": 4}, 64).table
+    table = dc.research.Family("multivariate_normal", pair, {"low": 1, "high": 6, "degrees": 4}, 64).table
     middles = np.array([part.ravel() for part in np.meshgrid(*[np.linspace(-3.9, 3.9, 40)] * 2, indexing="ij")])
     for at in (0, 31, 63):
         a, b, c = table.candidates[at]
@@ -91,7 +91,7 @@ def test_a_law_of_two_numbers_has_the_covariance_of_its_precision() -> None:
 
 def test_a_prior_is_what_it_says() -> None:
     """Grid weights of a Gamma prior add up to the prior's own probabilities."""
-    table = dc.scores.Family("exponential", (UNIT_BOX,), {"low": 0.5, "high": 40, "shape": 3, "rate": 0.4}, 4096).table
+    table = dc.research.Family("exponential", (UNIT_BOX,), {"low": 0.5, "high": 40, "shape": 3, "rate": 0.4}, 4096).table
     weights = np.exp(table.base - logsumexp(table.base))
     law = stats.gamma(3, scale=1 / 0.4)
     for cut in (2.0, 8.0, 20.0):
@@ -108,7 +108,7 @@ def test_a_replaced_record_costs_what_the_continuous_family_says(name: str) -> N
         "laplace": (BOX, LaplaceRate(gamma, 0, 1)),
         "normal": (BOX, NormalPrecision(gamma, 0, 1)),
     }[name]
-    table = dc.scores.Family(name, (variable,), {"low": 0.5, "high": 2}).table
+    table = dc.research.Family(name, (variable,), {"low": 0.5, "high": 2}).table
     width = score_width(table, REPLACE) / SCORE_STEPS * table.span
     exact = known.record_loss(REPLACE)
     assert exact * (1 - 3 / 256) <= width <= exact * (1 + 1e-5)
@@ -116,7 +116,7 @@ def test_a_replaced_record_costs_what_the_continuous_family_says(name: str) -> N
 
 def test_two_states_cost_what_trimming_says() -> None:
     """`2 ln((1 - w) / w)` and half of it: Lemma 21, trimmed."""
-    table = dc.scores.Family("bernoulli", (dc.Variable("c", ("no", "yes")),), {"floor": 0.1}).table
+    table = dc.research.Family("bernoulli", (dc.Variable("c", ("no", "yes")),), {"floor": 0.1}).table
     for relation, times in ((ADD_REMOVE, 1), (REPLACE, 2)):
         assert score_width(table, relation) / SCORE_STEPS * table.span == pytest.approx(times * math.log(9), rel=1e-6)
 
@@ -126,12 +126,12 @@ def test_two_states_cost_what_trimming_says() -> None:
 
 def test_a_draw_is_from_the_tempered_posterior() -> None:
     """The law that the source of noise is given, against prior times likelihood to the power of the temper."""
-    family = dc.scores.Family("exponential", (FEW,), {"low": 0.25, "high": 4, "shape": 2, "rate": 1}, 40)
-    mechanism, prior = dc.sampled(family), dc.Dirichlet.uniform(family.network)
+    family = dc.research.Family("exponential", (FEW,), {"low": 0.25, "high": 4, "shape": 2, "rate": 1}, 40)
+    mechanism, prior = dc.research.sampled(family), dc.Dirichlet.uniform(family.network)
     records = [(0,)] * 30 + [(1,)] * 9 + [(3,)] * 2
     for epsilon, temper in (("0.5", None), ("1000", 1.0)):
         if temper == 1.0:
-            mechanism = dc.sampled(family, temper=1.0)
+            mechanism = dc.research.sampled(family, temper=1.0)
         calibration = mechanism.calibrate(family.network, prior, promise(epsilon))
         given: list[Sequence[Fraction]] = []
 
@@ -153,9 +153,9 @@ def test_a_draw_is_from_the_tempered_posterior() -> None:
 
 
 def test_a_temper_that_costs_too_much_is_refused() -> None:
-    family = dc.scores.Family("exponential", (FEW,), {"low": 0.25, "high": 4}, 10)
+    family = dc.research.Family("exponential", (FEW,), {"low": 0.25, "high": 4}, 10)
     with pytest.raises(dc.InputError, match="it buys a temper of 0"):
-        dc.sampled(family, temper=1.0).calibrate(family.network, dc.Dirichlet.uniform(family.network), promise("0.1"))
+        dc.research.sampled(family, temper=1.0).calibrate(family.network, dc.Dirichlet.uniform(family.network), promise("0.1"))
 
 
 @every("name", FAMILIES)
@@ -164,7 +164,7 @@ def test_what_is_no_family_is_refused(name: str) -> None:
     variable = dc.Variable("c", ("no", "yes")) if name == "bernoulli" else FEW
     variables = (FEW, dc.Variable.binned("y", (0, 4), 4)) if name == "multivariate_normal" else (variable,)
     good = {"low": 0.5, "high": 2.0} if "low" in needed else {"floor": 0.2}
-    assert dc.scores.Family(name, variables, good).table.size >= 2
+    assert dc.research.Family(name, variables, good).table.size >= 2
     for parameters, why in (
         ({}, "missing"),
         (good | {"x": 1}, "unknown"),
@@ -173,12 +173,12 @@ def test_what_is_no_family_is_refused(name: str) -> None:
         (good | {needed[0]: "1"}, "must be a number"),
     ):
         with pytest.raises(dc.InputError, match=why):
-            dc.scores.Family(name, variables, parameters)
+            dc.research.Family(name, variables, parameters)
     for bad in ((), variables * 2, (dc.Variable("s", ("a", "b", "c")),), (dc.Variable("n", bounds=(0, 1)),)):
         with pytest.raises(dc.InputError):
-            assert dc.scores.Family(name, bad, good).network
+            assert dc.research.Family(name, bad, good).network
     with pytest.raises(dc.InputError, match="a grid has from 2"):
-        dc.scores.Family(name, variables, good, 1)
+        dc.research.Family(name, variables, good, 1)
     assert optional is not None
 
 
@@ -188,8 +188,8 @@ def test_what_is_no_family_is_refused(name: str) -> None:
 @every("amount", [1, 2, "0.5"])
 def test_what_changes_move_is_what_was_promised_for_each_unit(amount: object) -> None:
     """All pairs of readings in quarter steps, whose bins are of width 1: the ratio is within epsilon for each unit."""
-    family = dc.scores.Family("exponential", (dc.Variable.binned("x", (0, 6), 6),), {"low": 0.1, "high": 2}, 20)
-    mechanism, prior = dc.sampled(family), dc.Dirichlet.uniform(family.network)
+    family = dc.research.Family("exponential", (dc.Variable.binned("x", (0, 6), 6),), {"low": 0.1, "high": 2}, 20)
+    mechanism, prior = dc.research.sampled(family), dc.Dirichlet.uniform(family.network)
     asked = promise(1, dc.Relation.METRIC, f"{amount} minutes in one wait")
     calibration = mechanism.calibrate(family.network, prior, asked)
     steps, unit = family.table.steps, calibration.rate / SCORE_STEPS
@@ -208,7 +208,7 @@ def test_cut_points_that_floats_do_not_have_exactly_count_as_they_are(amount: st
     """Any scores; readings at both ends of every bin, whose distances are taken exactly."""
     variable = dc.Variable.binned("x", (0, high), bins)
     steps = np.random.default_rng(bins).integers(0, SCORE_STEPS + 1, (bins, 5))
-    table = dc.scores.ScoreTable(
+    table = dc.research.ScoreTable(
         dc.Network((variable,), {"x": ()}), ("z",), np.arange(5.0)[:, None], np.zeros(5), steps
     )
     edges = [0.0, *variable.bins, float(high)]
@@ -223,16 +223,16 @@ def test_cut_points_that_floats_do_not_have_exactly_count_as_they_are(amount: st
 
 def test_a_metric_costs_what_assumption_one_says() -> None:
     """`(c2 - c1) rho` for exponential readings (Lemma 19, by range), and the same for each unit however many."""
-    table = dc.scores.Family("exponential", (UNIT_BOX,), {"low": 0.5, "high": 2}).table
+    table = dc.research.Family("exponential", (UNIT_BOX,), {"low": 0.5, "high": 2}).table
     for amount in (Fraction(1, 16), Fraction(1, 4)):
         assert metric_width(table, amount) / SCORE_STEPS * table.span == pytest.approx(1.5 * amount, rel=1e-4)
 
 
 def test_a_metric_needs_one_variable_with_an_order() -> None:
-    coin = dc.scores.Family("bernoulli", (dc.Variable("c", ("no", "yes")),), {"floor": 0.1})
+    coin = dc.research.Family("bernoulli", (dc.Variable("c", ("no", "yes")),), {"floor": 0.1})
     asked = promise(1, dc.Relation.METRIC, "1 step in one reading")
     with pytest.raises(dc.InputError, match="one numeric variable"):
-        dc.sampled(coin).calibrate(coin.network, dc.Dirichlet.uniform(coin.network), asked)
+        dc.research.sampled(coin).calibrate(coin.network, dc.Dirichlet.uniform(coin.network), asked)
 
 
 # ------------------------------------------------------------------------------------------------------ from the shell
@@ -314,4 +314,4 @@ def test_a_family_and_a_score_are_released_and_read_from_the_shell(
 )
 def test_a_text_that_is_no_score_is_refused(text: str, why: str) -> None:
     with pytest.raises(dc.InputError, match=why):
-        dc.scores.read_score_file(text)
+        dc.research.read_score_file(text)

@@ -218,7 +218,7 @@ def test_several_data_sets_are_read_by_what_was_measured_on_all() -> None:
 def test_sets_that_contrasts_tell_are_measured() -> None:
     rng = np.random.default_rng(13)
     counts = simulated_counts(asia(), 1_000, rng)
-    release = dc.simulate(dc.fourier(), counts, dc.Dirichlet.uniform(asia().network), guarantee(), rng=rng)
+    release = dc.simulate(dc.research.fourier(), counts, dc.Dirichlet.uniform(asia().network), guarantee(), rng=rng)
     found = measured_sets(dc.tools.evidence_of(release))
     assert frozenset({"tub", "lung", "either"}) in found and frozenset({"smoke", "lung"}) in found
     assert all(any(names <= set(asia().network.family(node)) for node in asia().network.nodes) for names in found)
@@ -227,7 +227,7 @@ def test_sets_that_contrasts_tell_are_measured() -> None:
 def test_a_release_of_draws_measured_no_table() -> None:
     rng = np.random.default_rng(14)
     counts = simulated_counts(asia(), 300, rng)
-    release = dc.simulate(dc.posterior_sampler(), counts, dc.Dirichlet.uniform(asia().network), guarantee(), rng=rng)
+    release = dc.simulate(dc.research.posterior_sampler(), counts, dc.Dirichlet.uniform(asia().network), guarantee(), rng=rng)
     assert measured_sets(dc.tools.evidence_of(release)) == ()
 
 

@@ -14,9 +14,9 @@ from scipy.special import logsumexp
 
 import discreet as dc
 from discreet.mechanisms.noise import ExactNoise, SimulatedNoise
-from discreet.mechanisms.scored import score_width
-from discreet.model.score_tables import SCORE_STEPS, likelihood_table, record_types
-from discreet.releases.kinds.scored_choice import ScoredNoise
+from discreet.research.mechanisms.scored import score_width
+from discreet.research.scores.score_tables import SCORE_STEPS, likelihood_table, record_types
+from discreet.research.kinds.scored_choice import ScoredNoise
 from enumeration import Scripted
 from folding import every
 from goodness import fit
@@ -31,23 +31,23 @@ def promise(epsilon: object = 1, relation: dc.Relation = ADD_REMOVE) -> dc.Guara
     return dc.Guarantee(epsilon=epsilon, delta=0, relation=relation, unit="record")
 
 
-def random_table(network: dc.Network, size: int, seed: int) -> dc.scores.ScoreTable:
+def random_table(network: dc.Network, size: int, seed: int) -> dc.research.ScoreTable:
     """Scores and a base measure of no shape at all."""
     rng = np.random.default_rng(seed)
     types = math.prod(network.schema[name].size for name in network.nodes)
     steps = rng.integers(0, SCORE_STEPS + 1, (types, size))
-    return dc.scores.ScoreTable(network, ("z",), np.arange(size)[:, None], rng.normal(0, 2, size), steps)
+    return dc.research.ScoreTable(network, ("z",), np.arange(size)[:, None], rng.normal(0, 2, size), steps)
 
 
 WAIT = dc.Variable.binned("x", (0, 4), 4)
 TABLES = {
-    "a coin": dc.scores.own_score(
+    "a coin": dc.research.own_score(
         COIN, lambda t, z: np.log(np.where(t["a"][:, None] == "s1", z.T, 1 - z.T)), [0.1, 0.5, 0.8], low=-2.4, high=-0.1
     ),
     "any scores of one variable": random_table(COIN, 4, 1),
     "any scores of two variables": random_table(PAIR, 3, 2),
-    "a family": dc.scores.Family("exponential", (WAIT,), {"low": 0.25, "high": 4}, points=6).table,
-    "a family with a bound": dc.scores.Family(
+    "a family": dc.research.Family("exponential", (WAIT,), {"low": 0.25, "high": 4}, points=6).table,
+    "a family with a bound": dc.research.Family(
         "normal", (WAIT,), {"mean": 2, "low": 0.2, "high": 9}, 5, bound=1.5
     ).table,
 }
@@ -100,7 +100,7 @@ def test_many_types_and_few_candidates_have_the_same_width_as_the_other_way_roun
     rng = np.random.default_rng(3)
     network = network_of({"a": 40})
     steps = rng.integers(0, SCORE_STEPS + 1, (40, 3))
-    table = dc.scores.ScoreTable(network, ("z",), np.arange(3)[:, None], np.zeros(3), steps)
+    table = dc.research.ScoreTable(network, ("z",), np.arange(3)[:, None], np.zeros(3), steps)
     by_rows = max(int(np.ptp(one - other)) for one, other in product(steps, repeat=2))
     assert score_width(table, REPLACE) == by_rows
 
@@ -109,7 +109,7 @@ def test_many_types_and_few_candidates_have_the_same_width_as_the_other_way_roun
 # enumeration
 
 
-def law(table: dc.scores.ScoreTable, calibration: ScoredNoise, mechanism: Any, records: Sequence[Any]) -> np.ndarray:
+def law(table: dc.research.ScoreTable, calibration: ScoredNoise, mechanism: Any, records: Sequence[Any]) -> np.ndarray:
     """Log-probabilities of a draw, from the exponents that the source of noise is given."""
     given: list[Sequence[Fraction]] = []
 
@@ -132,7 +132,7 @@ def law(table: dc.scores.ScoreTable, calibration: ScoredNoise, mechanism: Any, r
 @every("draws", [1, 3])
 def test_what_a_record_changes_is_what_was_promised(name: str, relation: dc.Relation, epsilon: str, draws: int) -> None:
     table = TABLES[name]
-    mechanism = dc.scored(table, draws)
+    mechanism = dc.research.scored(table, draws)
     calibration = mechanism.calibrate(table.network, dc.Dirichlet.uniform(table.network), promise(epsilon, relation))
     assert calibration.total <= Fraction(epsilon)
     domain = list(product(*(range(table.network.schema[name].size) for name in table.network.nodes)))
@@ -161,7 +161,7 @@ def test_what_a_record_changes_is_what_was_promised(name: str, relation: dc.Rela
 
 def test_the_base_measure_does_not_cost_and_is_there() -> None:
     table = TABLES["any scores of one variable"]
-    mechanism = dc.scored(table)
+    mechanism = dc.research.scored(table)
     calibration = mechanism.calibrate(COIN, dc.Dirichlet.uniform(COIN), promise())
     assert law(table, calibration, mechanism, []) == pytest.approx(table.base - logsumexp(table.base), abs=1e-12)
 
@@ -169,7 +169,7 @@ def test_the_base_measure_does_not_cost_and_is_there() -> None:
 def test_sums_of_many_records_are_exact() -> None:
     """Whole numbers of 73 bits: a record among 2^52 others moves an exponent by what it is, to the last step."""
     table = TABLES["any scores of one variable"]
-    mechanism, prior = dc.scored(table), dc.Dirichlet.uniform(COIN)
+    mechanism, prior = dc.research.scored(table), dc.Dirichlet.uniform(COIN)
     calibration = mechanism.calibrate(COIN, prior, promise())
     found = []
     for row in ([2**52 - 3, 12345], [2**52 - 2, 12345]):
@@ -195,7 +195,7 @@ def test_sums_of_many_records_are_exact() -> None:
 
 
 def test_a_score_is_clamped_and_rounded_type_by_type() -> None:
-    table = dc.scores.own_score(
+    table = dc.research.own_score(
         PAIR, lambda t, z: 100 * (t["b"][:, None] == "s2") - z.T, [0.0, 0.25, 50.0], low=-1, high=1
     )
     assert table.steps[:3].tolist() == [
@@ -252,7 +252,7 @@ def fails(types: Any, candidates: Any) -> Any:
 )
 def test_a_score_that_is_none_is_refused_before_any_record(score: Any, why: str) -> None:
     with pytest.raises(dc.InputError, match=why):
-        dc.scores.own_score(COIN, score, [0.2, 0.8], low=0, high=1)
+        dc.research.own_score(COIN, score, [0.2, 0.8], low=0, high=1)
 
 
 def test_a_score_cannot_change_what_it_is_given() -> None:
@@ -261,7 +261,7 @@ def test_a_score_cannot_change_what_it_is_given() -> None:
         types["a"][:] = "s0"
         return np.zeros((2, 2)) + [[0, 1], [1, 0]][0]
 
-    table = dc.scores.own_score(COIN, greedy, [0.2, 0.8], low=0, high=1)
+    table = dc.research.own_score(COIN, greedy, [0.2, 0.8], low=0, high=1)
     assert table.candidates.ravel().tolist() == [0.2, 0.8]
     assert record_types(COIN)["a"].tolist() == ["s0", "s1"]
 
@@ -270,29 +270,29 @@ def test_a_score_cannot_change_what_it_is_given() -> None:
     ("make", "why"),
     [
         (
-            lambda: dc.scores.own_score(COIN, lambda t, z: np.zeros((2, 1)), [0.5], low=0, high=1),
+            lambda: dc.research.own_score(COIN, lambda t, z: np.zeros((2, 1)), [0.5], low=0, high=1),
             "at least two candidates",
         ),
-        (lambda: dc.scores.own_score(COIN, lambda t, z: t, [0, 1], low=1, high=1), "a range from low to high"),
-        (lambda: dc.scores.own_score(COIN, lambda t, z: t, [0, 1], low=0, high=math.inf), "a range from low to high"),
-        (lambda: dc.scores.own_score(COIN, lambda t, z: t, ["x", "y"], low=0, high=1), "rows of numbers"),
+        (lambda: dc.research.own_score(COIN, lambda t, z: t, [0, 1], low=1, high=1), "a range from low to high"),
+        (lambda: dc.research.own_score(COIN, lambda t, z: t, [0, 1], low=0, high=math.inf), "a range from low to high"),
+        (lambda: dc.research.own_score(COIN, lambda t, z: t, ["x", "y"], low=0, high=1), "rows of numbers"),
         (
-            lambda: dc.scores.own_score(network_of({"a": 9000}), lambda t, z: t, [0, 1], low=0, high=1),
+            lambda: dc.research.own_score(network_of({"a": 9000}), lambda t, z: t, [0, 1], low=0, high=1),
             "than a table holds",
         ),
         (
-            lambda: dc.scores.ScoreTable(COIN, ("z",), [[0.0], [1.0]], [0, 0], [[0, SCORE_STEPS + 1], [0, 0]]),
+            lambda: dc.research.ScoreTable(COIN, ("z",), [[0.0], [1.0]], [0, 0], [[0, SCORE_STEPS + 1], [0, 0]]),
             "needs steps from 0",
         ),
-        (lambda: dc.scores.ScoreTable(COIN, ("z",), [[0.0], [1.0]], [0, math.nan], [[0, 1], [0, 0]]), "log weight"),
-        (lambda: dc.scored(TABLES["a coin"], 0), "from 1 to 10,000 draws"),
-        (lambda: dc.scored(random_table(network_of({"a": 1100}), 1000, 1)), "takes one of at most 1,048,576 cells"),
-        (lambda: dc.sampled(TABLES["a coin"]), "only a family has a posterior"),
-        (lambda: dc.sampled(TABLES["a family"], temper=-1), "temper must be"),
-        (lambda: dc.scores.own_family(COIN, lambda t, z: np.full((2, 2), -math.inf), [0, 1]), "a likelihood of 0"),
-        (lambda: dc.scores.own_family(COIN, bernoulli, [0, 1]), "state a bound"),
-        (lambda: dc.scores.own_family(COIN, lambda t, z: np.zeros((2, 2)), [0, 1]), "the same for all candidates"),
-        (lambda: dc.scores.own_family(COIN, bernoulli, [0.1, 0.5], prior=[1, 0]), "greater than 0"),
+        (lambda: dc.research.ScoreTable(COIN, ("z",), [[0.0], [1.0]], [0, math.nan], [[0, 1], [0, 0]]), "log weight"),
+        (lambda: dc.research.scored(TABLES["a coin"], 0), "from 1 to 10,000 draws"),
+        (lambda: dc.research.scored(random_table(network_of({"a": 1100}), 1000, 1)), "takes one of at most 1,048,576 cells"),
+        (lambda: dc.research.sampled(TABLES["a coin"]), "only a family has a posterior"),
+        (lambda: dc.research.sampled(TABLES["a family"], temper=-1), "temper must be"),
+        (lambda: dc.research.own_family(COIN, lambda t, z: np.full((2, 2), -math.inf), [0, 1]), "a likelihood of 0"),
+        (lambda: dc.research.own_family(COIN, bernoulli, [0, 1]), "state a bound"),
+        (lambda: dc.research.own_family(COIN, lambda t, z: np.zeros((2, 2)), [0, 1]), "the same for all candidates"),
+        (lambda: dc.research.own_family(COIN, bernoulli, [0.1, 0.5], prior=[1, 0]), "greater than 0"),
     ],
 )
 def test_what_is_no_score_is_refused(make: Any, why: str) -> None:
@@ -304,7 +304,7 @@ def test_bad_promises_cost_nothing(tmp_path: Any) -> None:
     account = dc.Ledger(f"sqlite:///{tmp_path}/l.db").open("a", promise(100))
     table, prior = TABLES["a coin"], dc.Dirichlet.uniform(COIN)
     counts = counts_of(COIN, [(0,), (1,)])
-    alike = dc.scores.ScoreTable(COIN, ("z",), [[0.0], [1.0]], [0, 0], [[5, 5], [7, 7]])
+    alike = dc.research.ScoreTable(COIN, ("z",), [[0.0], [1.0]], [0, 0], [[5, 5], [7, 7]])
     delta = dc.Guarantee(epsilon=1, delta="1e-6", relation=ADD_REMOVE, unit="record")
     for score, asked, why in (
         (alike, promise(1), "nothing to choose"),
@@ -313,12 +313,12 @@ def test_bad_promises_cost_nothing(tmp_path: Any) -> None:
         (TABLES["any scores of two variables"], promise(1), "over its own network"),
     ):
         with pytest.raises(dc.InputError, match=why):
-            dc.release(dc.scored(score), counts, prior, asked, account=account)
+            dc.release(dc.research.scored(score), counts, prior, asked, account=account)
     joined = counts_of(PAIR, [(0, 0)])
     unjoined = dc.results.Counts(joined.tables, joined.policy)
     with pytest.raises(dc.InputError, match="no table that was counted holds"):
         dc.release(
-            dc.scored(TABLES["any scores of two variables"]),
+            dc.research.scored(TABLES["any scores of two variables"]),
             unjoined,
             dc.Dirichlet.uniform(PAIR),
             promise(1),
@@ -336,7 +336,7 @@ def test_a_release_reads_back_as_itself(name: str, relation: dc.Relation) -> Non
     table = TABLES[name]
     counts = counts_of(table.network, [tuple(0 for _ in table.network.nodes)] * 4)
     release = dc.simulate(
-        dc.scored(table, 2),
+        dc.research.scored(table, 2),
         counts,
         dc.Dirichlet.uniform(table.network),
         promise(1, relation),
@@ -349,10 +349,10 @@ def test_a_release_reads_back_as_itself(name: str, relation: dc.Relation) -> Non
 
 
 def test_a_family_is_written_by_its_parameters() -> None:
-    family = dc.scores.Family("exponential", (dc.Variable.binned("x", (0, 4), 64),), {"low": 0.25, "high": 4})
+    family = dc.research.Family("exponential", (dc.Variable.binned("x", (0, 4), 64),), {"low": 0.25, "high": 4})
     counts = dc.tools.count_codes(family.network, {"x": np.arange(64) // 2}, scopes=())
     release = dc.simulate(
-        dc.sampled(family), counts, dc.Dirichlet.uniform(family.network), promise(), rng=np.random.default_rng(0)
+        dc.research.sampled(family), counts, dc.Dirichlet.uniform(family.network), promise(), rng=np.random.default_rng(0)
     )
     assert len(release.dumps()) < 4000
     again = dc.Release.loads(release.dumps()).payload.table_of_scores

@@ -161,7 +161,7 @@ def test_another_word_is_no_declaration(kind: str, tmp_path: Path) -> None:
 def test_whoever_has_a_release_declares_too(tmp_path: Path) -> None:
     X, y = records()
     fitted = made("PrivateNaiveBayes", opened(tmp_path)).fit(X, y)
-    read = dc.PrivateNaiveBayes.from_release(fitted.release_, classes=(0, 1))
+    read = dc.estimators.PrivateNaiveBayes.from_release(fitted.release_, classes=(0, 1))
     with pytest.raises(dc.InputError, match="score is an exact function"):
         read.score(X, y)
     assert read.set_params(scored_records="public").score(X, y) > 0.8

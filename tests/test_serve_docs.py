@@ -74,7 +74,7 @@ def test_the_table_of_errors_has_all() -> None:
 
 
 def test_the_python_of_the_page_says_what_it_says_of_the_file(release: Path) -> None:
-    code = block("python", "posterior = dc.Client(")
+    code = block("python", "posterior = dc.server.Client(")
     first, was = re.search(r"^(posterior = .*?)  # was: (.*)$", code, re.MULTILINE).groups()  # type: ignore[union-attr]
     rest = code.partition("\n")[2]
     with served([release], "--no-prepare") as running:
@@ -279,7 +279,7 @@ def test_a_proxy_serves_it_with_tls(
         running(proxy(tmp_path, server.address[1], ports), ports[443], tmp_path),
     ):
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "answers.pem"))
-        client = dc.Client(base, token=token)
+        client = dc.server.Client(base, token=token)
         posterior = client.posterior()
         assert posterior.answer("P(lung | smoke=yes)") == dc.load(release).posterior(rng=0).answer(
             "P(lung | smoke=yes)"
@@ -288,19 +288,19 @@ def test_a_proxy_serves_it_with_tls(
         with pytest.raises(dc.DiscreetError, match=r"answered 413|at most"):
             client._wire.ask("releases", "release", "query", body={"q": ["x" * 2**21]})
         client.close()
-        stranger = dc.Client(base)
+        stranger = dc.server.Client(base)
         with pytest.raises(dc.InputError, match="token"):
             stranger.releases()
         stranger.close()
         assert cookie_of(ports[443], token).startswith("discreet_token=")
         if proxy is nginx:  # the other one sends on from a port that is not ours to take
-            plain = dc.Client(f"http://localhost:{ports[80]}/discreet")
+            plain = dc.server.Client(f"http://localhost:{ports[80]}/discreet")
             with pytest.raises(dc.DiscreetError, match=r"sends us on to 'https://localhost/discreet/healthz'"):
                 plain.releases()
             plain.close()
         monkeypatch.delenv("SSL_CERT_FILE")
         with pytest.raises(dc.DiscreetError, match="cannot be trusted"):
-            dc.Client(base).releases()
+            dc.server.Client(base).releases()
 
 
 def cookie_of(port: int, token: str) -> str:

@@ -73,7 +73,7 @@ def test_a_running_server_holds_nothing_that_reads_records(
     with served(files, code=code, environment={"TOLD": str(told)}) as server:
         ask_everything(server)
     loaded = told.read_text().split("\n")
-    assert "discreet.server.replies" in loaded and "discreet.posterior.family_draws" in loaded
+    assert "discreet.server.replies" in loaded and "discreet.research.readers.family_draws" in loaded
     assert [name for name in loaded if name.startswith(FORBIDDEN)] == []
 
 

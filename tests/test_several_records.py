@@ -252,7 +252,7 @@ def test_explain_says_what_a_unit_can_change_and_not_one_of_its_records() -> Non
     found = {}
     for most in (1, 2):
         counts, rng = two_years(most, "record")
-        for name, mechanism in (("sampler", dc.posterior_sampler()), ("score", dc.sampled(family(PAIR)))):
+        for name, mechanism in (("sampler", dc.research.posterior_sampler()), ("score", dc.research.sampled(family(PAIR)))):
             made = dc.simulate(mechanism, counts, mechanism_prior(mechanism), promised("0.5"), rng=rng)
             told = dc.explain(made, [], draws=50, rng=rng)
             assert told.divergence is not None
@@ -263,7 +263,7 @@ def test_explain_says_what_a_unit_can_change_and_not_one_of_its_records() -> Non
         assert found[name, 2] == pytest.approx(found[name, 1], rel=0.02)
 
 
-def mechanism_prior(mechanism: dc.tools.Mechanism[Any]) -> dc.Dirichlet:
+def mechanism_prior(mechanism: dc.tools.Mechanism) -> dc.Dirichlet:
     return PRIOR if mechanism.only is None else dc.Dirichlet.uniform(mechanism.only)
 
 
@@ -287,7 +287,7 @@ def test_over_a_design_each_record_counts_once() -> None:
     assert two.unit_payload.sums[0] == pytest.approx(200, abs=1) and one.unit_payload.sums[0] == pytest.approx(
         400, abs=1
     )
-    widths = [dc.read_weights(part, draws=400, rng=rng).weights[:, 0].std() for part in (one, two)]
+    widths = [dc.read(part, draws=400, rng=rng).weights[:, 0].std() for part in (one, two)]
     assert 1.2 < widths[1] / widths[0] < 1.7
     with pytest.raises(dc.InputError, match="each record counts once"):
         dc.designs.read_rows(design, replace(read, policy=SHARED[2]))

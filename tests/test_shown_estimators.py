@@ -32,18 +32,18 @@ def fitted(kind: str) -> Any:
     y = 20 + 5 * X[:, 0]
     labels = np.where(y > 45, *LABELS)
     if kind == "linear":
-        return dc.PrivateLinearRegression(target_bounds=(0, 100), **how).fit(frame, y)
+        return dc.estimators.PrivateLinearRegression(target_bounds=(0, 100), **how).fit(frame, y)
     if kind == "logistic":
-        return dc.PrivateLogisticRegression(classes=LABELS, **how).fit(frame, labels)
+        return dc.estimators.PrivateLogisticRegression(classes=LABELS, **how).fit(frame, labels)
     if kind == "classes":
         three = np.array([*LABELS, "other"])[np.minimum(X[:, 0] // 4, 2).astype(int)]
-        return dc.PrivateLogisticRegression(classes=(*LABELS, "other"), **how).fit(frame, three)
+        return dc.estimators.PrivateLogisticRegression(classes=(*LABELS, "other"), **how).fit(frame, three)
     if kind == "no law":
-        return dc.PrivateLogisticRegression(classes=LABELS, curvature=False, **how).fit(frame, labels)
+        return dc.estimators.PrivateLogisticRegression(classes=LABELS, curvature=False, **how).fit(frame, labels)
     if kind == "bayes":
-        return dc.PrivateNaiveBayes(classes=LABELS, bins=3, **how).fit(frame, labels)
+        return dc.estimators.PrivateNaiveBayes(classes=LABELS, bins=3, **how).fit(frame, labels)
     if kind == "components":
-        return dc.PrivatePCA(n_components=2, **how).fit(frame)
+        return dc.estimators.PrivatePCA(n_components=2, **how).fit(frame)
     assert kind == "direction"
     return dc.estimators.PrivatePrincipalDirection(**how).fit(frame)
 
@@ -113,7 +113,7 @@ def test_what_has_no_intervals_says_why() -> None:
 
 
 def test_what_is_not_fitted_shows_nothing() -> None:
-    own = dc.PrivateLinearRegression(bounds=(0, 1), target_bounds=(0, 1), guarantee=PROMISE)
+    own = dc.estimators.PrivateLinearRegression(bounds=(0, 1), target_bounds=(0, 1), guarantee=PROMISE)
     for act in (own.summary, own.tidy, own.to_frame, own.plot):
         with pytest.raises(NotFittedError):
             act()
@@ -137,10 +137,10 @@ def test_a_search_shows_what_it_chose() -> None:
     rng = np.random.default_rng(4)
     X = rng.uniform(0, 1, (300, 1))
     account = dc.Ledger("sqlite://").open("a", PROMISE)
-    own = dc.PrivateNaiveBayes(
+    own = dc.estimators.PrivateNaiveBayes(
         classes=("no", "yes"), bounds=(0, 1), guarantee=PROMISE, account=account, draws=50, random_state=1
     )
-    search = dc.PrivateGridSearch(own, {"bins": [2, 3]})
+    search = dc.estimators.PrivateGridSearch(own, {"bins": [2, 3]})
     assert not hasattr(search, "summary")
     search.fit(X, np.where(X[:, 0] > 0.5, "yes", "no"))
     assert search.summary() == search.best_estimator_.summary()

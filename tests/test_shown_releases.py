@@ -38,10 +38,10 @@ def _tables(seed: int) -> dc.Tables:
 MADE: dict[str, Callable[[], Any]] = {
     "laplace": dc.laplace,
     "planned": dc.planned,
-    "fourier": dc.fourier,
-    "allocated": dc.allocated,
-    "posterior_sampler": lambda: dc.posterior_sampler(draws=3),
-    "map_estimate": lambda: dc.map_estimate(candidates()),
+    "fourier": dc.research.fourier,
+    "allocated": dc.research.allocated,
+    "posterior_sampler": lambda: dc.research.posterior_sampler(draws=3),
+    "map_estimate": lambda: dc.research.map_estimate(candidates()),
     "structure": dc.structure,
 }
 

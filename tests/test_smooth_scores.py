@@ -13,8 +13,8 @@ import pytest
 from experiments.paper_lipschitz import assumption_one, lipschitz_constants
 
 import discreet as dc
-from discreet.mechanisms.scored import metric_width
-from discreet.model.score_tables import SCORE_STEPS, smooth_score
+from discreet.research.mechanisms.scored import metric_width
+from discreet.research.scores.score_tables import SCORE_STEPS, smooth_score
 from folding import every
 from tiny import counts_of, network_of
 
@@ -32,14 +32,14 @@ def walks(variable: dc.Variable, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(0, 3, (variable.size, 7)).cumsum(axis=0)
 
 
-def family(variable: dc.Variable, logs: np.ndarray, **declared: float) -> dc.scores.ScoreTable:
+def family(variable: dc.Variable, logs: np.ndarray, **declared: float) -> dc.research.ScoreTable:
     """Of rows of log-likelihoods, one for each bin."""
     places = middle_of(variable)
 
     def function(types: Any, candidates: Any) -> Any:
         return logs[np.searchsorted(places, types["x"])]
 
-    return dc.scores.own_family(over(variable), function, np.arange(logs.shape[1]), **declared)
+    return dc.research.own_family(over(variable), function, np.arange(logs.shape[1]), **declared)
 
 
 def middle_of(variable: dc.Variable) -> np.ndarray:
@@ -48,7 +48,7 @@ def middle_of(variable: dc.Variable) -> np.ndarray:
     return np.asarray((edges[1:] + edges[:-1]) / 2)
 
 
-def nats(table: dc.scores.ScoreTable, amount: object) -> float:
+def nats(table: dc.research.ScoreTable, amount: object) -> float:
     """What a unit costs at a weight of 1 for each record."""
     return metric_width(table, Fraction(str(amount))) / SCORE_STEPS * table.span
 
@@ -139,7 +139,7 @@ def test_a_record_counts_more_under_a_metric_and_the_promise_holds() -> None:
     tempers, tables = [], []
     for declared in ({}, {"lipschitz": 0.6}, {"lipschitz": 0.2}):
         table = family(EVEN, logs, **declared)
-        mechanism = dc.sampled(table)
+        mechanism = dc.research.sampled(table)
         calibration = mechanism.calibrate(table.network, dc.Dirichlet.uniform(table.network), unit)
         tempers.append(calibration.rate / table.span)
         tables.append(table)
@@ -157,15 +157,15 @@ def test_readers_of_a_smoothed_family_are_not_misled() -> None:
     Of 200 intervals of 95 % at most 168 hold the truth once in 1.4e8.
     """
     variable, rng = dc.Variable.binned("wait", (0, 20), 20), np.random.default_rng(7)
-    made = dc.scores.Family("exponential", (variable,), {"low": 0.1, "high": 2}, 60, lipschitz=0.25)
+    made = dc.research.Family("exponential", (variable,), {"low": 0.1, "high": 2}, 60, lipschitz=0.25)
     table, held = made.table, 0
     weights = np.exp(table.base)
     asked = dc.Guarantee(epsilon=1, delta=0, relation="metric", unit="1 minute in one wait")
     for _ in range(200):
         at = rng.choice(len(weights), p=weights / weights.sum())
         counts = counts_of(made.network, [(int(bin),) for bin in rng.choice(20, 40, p=table.law[:, at])])
-        release = dc.simulate(dc.sampled(made), counts, dc.Dirichlet.uniform(made.network), asked, rng=rng)
-        (row,) = dc.scores.read_family(release, draws=1000, rng=rng).rows(level=0.95)
+        release = dc.simulate(dc.research.sampled(made), counts, dc.Dirichlet.uniform(made.network), asked, rng=rng)
+        (row,) = dc.read(release, method="parameters", draws=1000, rng=rng).rows(level=0.95)
         held += bool(row["lower"] <= table.candidates[at, 0] <= row["upper"])
     assert held > 168
 
@@ -179,16 +179,16 @@ FILE = {
 
 
 def test_a_family_has_the_constant_of_its_file_and_of_its_document() -> None:
-    read = dc.scores.read_score_file(json.dumps(FILE))
-    assert isinstance(read, dc.scores.Family) and read.lipschitz == 0.1
+    read = dc.research.read_score_file(json.dumps(FILE))
+    assert isinstance(read, dc.research.Family) and read.lipschitz == 0.1
     assert nats(read.table, 1) <= 0.2 + 3 * read.table.span / SCORE_STEPS
-    plain = dc.scores.read_score_file(json.dumps({name: part for name, part in FILE.items() if name != "lipschitz"}))
-    assert isinstance(plain, dc.scores.Family) and nats(plain.table, 1) > 0.9
+    plain = dc.research.read_score_file(json.dumps({name: part for name, part in FILE.items() if name != "lipschitz"}))
+    assert isinstance(plain, dc.research.Family) and nats(plain.table, 1) > 0.9
     assert np.array_equal(plain.table.law, read.table.law)
     asked = dc.Guarantee(epsilon=1, delta=0, relation="metric", unit="1 minute in one wait")
     counts, prior = counts_of(read.network, [(3,), (8,)]), dc.Dirichlet.uniform(read.network)
     for score in (read, plain):
-        release = dc.simulate(dc.sampled(score), counts, prior, asked, rng=np.random.default_rng(1))
+        release = dc.simulate(dc.research.sampled(score), counts, prior, asked, rng=np.random.default_rng(1))
         again = dc.Release.loads(release.dumps())
         assert again.payload.score.lipschitz == score.lipschitz
         assert again.payload.table_of_scores.steps.tolist() == score.table.steps.tolist()
@@ -206,6 +206,6 @@ def test_what_has_no_order_has_no_constant() -> None:
     both = dc.Network((pair, dc.Variable.binned("y", (0, 2), 2)), {"x": (), "y": ()})
     for network, high in ((coin, lambda t: t["a"] == "s1"), (both, lambda t: t["x"] > 6)):
         with pytest.raises(dc.InputError, match="for one numeric variable with bins"):
-            dc.scores.own_family(network, lambda t, z, high=high: high(t)[:, None] * z.T, [1, 2], lipschitz=1)
+            dc.research.own_family(network, lambda t, z, high=high: high(t)[:, None] * z.T, [1, 2], lipschitz=1)
     with pytest.raises(dc.InputError, match="the Lipschitz constant of a family is a number of nats"):
-        dc.scores.read_score_file(json.dumps(FILE | {"lipschitz": "0.1"}))
+        dc.research.read_score_file(json.dumps(FILE | {"lipschitz": "0.1"}))

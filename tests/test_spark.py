@@ -120,9 +120,9 @@ def test_a_frame_of_spark_is_fitted_where_it_is(tmp_path: Path) -> None:
     limit = dc.Guarantee(epsilon=100, delta=0, relation="add-remove", unit="record")
     account = dc.Ledger(f"sqlite:///{tmp_path / 'ledger.db'}").open("visits", limit)
     options = {"classes": ("n", "y"), "bounds": {"age": (0, 6), "sex": ("f", "m")}, "epsilon": 20, "account": account}
-    fitted = dc.PrivateLogisticRegression(**options, records=500).fit(frame, target="ill")
+    fitted = dc.estimators.PrivateLogisticRegression(**options, records=500).fit(frame, target="ill")
     assert fitted.coef_[0, 0] > 0.3
-    counted = dc.PrivateNaiveBayes(**options, draws=50, random_state=0).fit(frame, target="ill")
+    counted = dc.estimators.PrivateNaiveBayes(**options, draws=50, random_state=0).fit(frame, target="ill")
     assert counted.predict([["0", "f"], ["6", "f"]]).tolist() == ["n", "y"]
     over = dc.Design((dc.Variable("age", bounds=(0, 6)),), None, None)
     schema = dc.Schema((dc.Variable("age", bounds=(0, 6)),))

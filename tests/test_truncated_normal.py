@@ -12,8 +12,8 @@ import pytest
 from scipy import integrate, stats
 
 import discreet as dc
-from discreet.mechanisms import truncated_posterior as module
-from discreet.mechanisms.truncated_posterior import sampler_loss, truncated_normal
+from discreet.research.mechanisms import truncated_posterior as module
+from discreet.research.mechanisms.truncated_posterior import sampler_loss, truncated_normal
 from folding import every
 
 Floats = npt.NDArray[np.float64]

@@ -263,9 +263,9 @@ def test_estimators_protect_units_of_one_row_if_the_curator_says_so() -> None:
     paid: dict[str, Any] = {"bounds": (0, 1), "guarantee": promise, "account": account, "draws": 100, "random_state": 0}
     classes, numbers = np.where(X[:, 0] > 0.5, "y", "n"), X[:, 0] / 2
     made = {
-        dc.PrivateNaiveBayes: ({"classes": ("n", "y"), "bins": 2}, classes),
-        dc.PrivateLogisticRegression: ({"classes": ("n", "y"), "records": 200, "find_bounds": None}, classes),
-        dc.PrivateLinearRegression: ({"target_bounds": (0, 1), "find_bounds": None}, numbers),
+        dc.estimators.PrivateNaiveBayes: ({"classes": ("n", "y"), "bins": 2}, classes),
+        dc.estimators.PrivateLogisticRegression: ({"classes": ("n", "y"), "records": 200, "find_bounds": None}, classes),
+        dc.estimators.PrivateLinearRegression: ({"target_bounds": (0, 1), "find_bounds": None}, numbers),
         dc.estimators.PrivatePrincipalDirection: ({}, None),
     }
     for at, (kind, (more, y)) in enumerate(made.items()):
@@ -274,7 +274,7 @@ def test_estimators_protect_units_of_one_row_if_the_curator_says_so() -> None:
         assert len(account.charges()) == at
         fitted = kind(**paid, **more, one_record_a_unit=True).fit(X, y)
         assert "is the curator's word" in " ".join(fitted.release_.unit_lines)
-        if kind is dc.PrivateLinearRegression:
+        if kind is dc.estimators.PrivateLinearRegression:
             score = dc.estimators.release_score(
                 fitted, X, y, guarantee=promise, account=another_account(promise), draws=100
             )

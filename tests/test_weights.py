@@ -1,4 +1,4 @@
-"""`read_weights`: one function from any release over a design to draws, their units, and what it refuses."""
+"""`read`: one function from any release over a design to draws, their units, and what it refuses."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ def released(kind: str, relation: str = "add-remove", design: dc.Design | None =
             over, mechanism = LINEAR, dc.grouped_moments()
             statistic = dc.designs.sum_moments(dc.designs.read_rows(over, X, days))
         case "draws":
-            over, mechanism = LINEAR, dc.truncated_posterior(50, variance=0.1)
+            over, mechanism = LINEAR, dc.research.truncated_posterior(50, variance=0.1)
             statistic = dc.designs.sum_moments(dc.designs.read_rows(over, X, days))
         case "gradients":
-            over, mechanism = design or LOGISTIC, dc.noisy_gradients(2, records=300)
+            over, mechanism = design or LOGISTIC, dc.research.noisy_gradients(2, records=300)
             statistic = dc.designs.sum_gradients(dc.designs.read_rows(over, X, state))
         case "direction":
-            factor = dc.scores.DirectionFactor(dc.scores.spread_candidates(2, 3, (0.3,)), noise_variance=0.1, tau=4.0)
-            over, mechanism, statistic = PLANE, dc.factored(factor), dc.designs.read_rows(PLANE, X)
+            factor = dc.research.DirectionFactor(dc.research.spread_candidates(2, 3, (0.3,)), noise_variance=0.1, tau=4.0)
+            over, mechanism, statistic = PLANE, dc.research.factored(factor), dc.designs.read_rows(PLANE, X)
         case _:
             over = dc.Design((dc.Variable("code", bounds=(0, 1)),), None, None, False)
-            mechanism = dc.factored(dc.scores.CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1))
+            mechanism = dc.research.factored(dc.research.CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1))
             statistic = dc.designs.read_rows(over, rng.integers(0, 2, (300, 1)))
     return dc.simulate(mechanism, statistic, dc.designs.Normal(over, 2.0), promise(relation), rng=rng)
 
@@ -61,7 +61,7 @@ def released(kind: str, relation: str = "add-remove", design: dc.Design | None =
 def drawn(release: dc.Release, draws: int = 60, seed: int = 1, **others: Any) -> WeightPosterior:
     if isinstance(release.payload, dc.kinds.GradientTrace):
         others = {"covariates": dc.designs.uniform_law(release.design), **others}
-    return dc.read_weights(release, draws=draws, rng=np.random.default_rng(seed), **others)
+    return dc.read(release, draws=draws, rng=np.random.default_rng(seed), **others)
 
 
 @every("relation", ["replace", "add-remove"])

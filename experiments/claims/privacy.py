@@ -10,7 +10,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import betaln
 from scipy.stats import betabinom, binom
 
-from discreet.theory.likelihood_sensitivity import floor_for
+from discreet.research.scores.likelihood_sensitivity import floor_for
 from experiments.paper_distance import historical_theorem_8_2
 from experiments.paper_lipschitz import assumption_two, lipschitz_constants
 

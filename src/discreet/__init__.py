@@ -17,18 +17,12 @@ The names at the top, by task:
     records      read_records, check, count
     pay          Guarantee, Relation, Ledger
     release      release; simulate for made-up records, with a seed
-    mechanisms   planned is the default for networks; laplace, fourier, gaussian, allocated add noise to counts;
-                 posterior_sampler, sampled, map_estimate, scored, factored draw or choose; structure chooses arcs;
-                 for regressions noisy_moments, grouped_moments, truncated_posterior, noisy_gradients and
-                 objective_perturbation
+    mechanisms   planned is the default for networks; laplace and gaussian add noise to counts; structure chooses arcs;
+                 for regressions noisy_moments, grouped_moments and objective_perturbation
     read         load, Release, combine, measured; read or `.posterior()` for draws of whatever was released,
-                 noise_aware with all options of a network, estimate for means, fit to test the network;
-                 read_weights is `read` for regressions alone
+                 noise_aware with all options of a network, estimate for means, fit to test the network
     ask          answer, answer_many, marginals, predict, regress, decide, explain, sample; report
-    elsewhere    Client: releases and posteriors of `discreet serve`, asked as if they were here
-    estimators   PrivateNaiveBayes, PrivateLinearRegression, PrivateLogisticRegression, PrivatePoissonRegression,
-                 PrivatePCA, PrivateGridSearch
-    research     plan, plan_accuracy, audit
+    compare      plan, plan_accuracy, audit
     errors       DiscreetError, InputError, BudgetError
 
 Names of classes are things; functions are acts, or make what they name (`planned()` makes the mechanism of that name).
@@ -36,13 +30,19 @@ Functions that draw random numbers take `rng`: a seed or a NumPy generator gives
 at the top need beside them is in few modules:
 
     designs      regressions and principal components: rows, their sums, laws of features
-    scores       choices by a score of one's own
     decisions    payoffs, losses of numbers, sequences of questions
     external     figures that others measured, and public records
-    estimators   scikit-learn: what stands beside the `Private...` estimators
     kinds        what a release holds, by kind
     results      types of what functions return
     tools        for research and programs: the registry of mechanisms, made-up records, exports
+
+Three packs stand around this kernel, and use its doors:
+
+    estimators   scikit-learn: PrivateNaiveBayes, PrivateLinearRegression, PrivateLogisticRegression,
+                 PrivatePoissonRegression, PrivatePCA, PrivateGridSearch, and what stands beside them
+    research     mechanisms of the papers that the default dominates (fourier, allocated, posterior_sampler, sampled,
+                 map_estimate, scored, factored, truncated_posterior, noisy_gradients), their kinds, scores of one's own
+    server       `discreet serve`, and Client: its releases and posteriors, asked as if they were here
 
 Names are loaded when they are first used, so that `import discreet` stays cheap; `__init__.pyi` lists them.
 """
@@ -52,4 +52,16 @@ from discreet.util.lazy_imports import late_names
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__, __all__ = late_names(__name__, __file__, extras={"estimators": "sklearn"})
+_MOVED = {
+    "estimators": "PrivateGridSearch PrivateLinearRegression PrivateLogisticRegression PrivateNaiveBayes PrivatePCA "
+    "PrivatePoissonRegression",
+    "research": "allocated factored fourier map_estimate noisy_gradients posterior_sampler sampled scored "
+    "truncated_posterior",
+    "server": "Client",
+}
+__getattr__, __dir__, __all__ = late_names(
+    __name__,
+    __file__,
+    extras={"estimators": "sklearn"},
+    moved={name: pack for pack, names in _MOVED.items() for name in names.split()},
+)

@@ -1,17 +1,10 @@
 from .releases.kinds.audited_tables import AuditedTables as AuditedTables
 from .releases.kinds.audited_tables import AuditNoise as AuditNoise
-from .releases.kinds.candidate_choice import Choice as Choice
 from .releases.kinds.chosen_network import ChosenNetwork as ChosenNetwork
-from .releases.kinds.factored_choice import FactoredChoice as FactoredChoice
 from .releases.kinds.gradient_trace import GradientTrace as GradientTrace
-from .releases.kinds.noisy_contrasts import NoisyCoefficients as NoisyCoefficients
 from .releases.kinds.noisy_counts import NoisyCounts as NoisyCounts
 from .releases.kinds.noisy_sums import GroupedMoments as GroupedMoments
 from .releases.kinds.noisy_sums import NoisyMoments as NoisyMoments
 from .releases.kinds.noisy_sums import NoisyTotal as NoisyTotal
 from .releases.kinds.noisy_tables import NoisyTables as NoisyTables
 from .releases.kinds.noisy_tables import PlannedNoise as PlannedNoise
-from .releases.kinds.parameter_draws import ParameterDraws as ParameterDraws
-from .releases.kinds.scored_choice import ScoredChoice as ScoredChoice
-from .releases.kinds.two_stages import TwoStageCounts as TwoStageCounts
-from .releases.kinds.weight_draws import WeightDraws as WeightDraws

@@ -19,8 +19,6 @@ from .queries.score import Score as Score
 from .records.counts import Counts as Counts
 from .records.records import Records as Records
 from .releases.combined import Combined as Combined
-from .server.client import ServedReleases as ServedReleases
-from .server.remote_posterior import RemotePosterior as RemotePosterior
 from .verify.accuracy_plan import AccuracyPlan as AccuracyPlan
 from .verify.accuracy_plan import PlannedWidth as PlannedWidth
 from .verify.audit import Finding as Finding

@@ -15,12 +15,12 @@ import discreet as dc
 from discreet.inference.additive_moments import additive_moments
 from discreet.inference.elimination import joint
 from discreet.inference.sampling import sample_codes
-from discreet.posterior import choices
-from discreet.posterior.choices import Likelihood, choice_cells
+from discreet.research.readers import choices
+from discreet.research.readers.choices import Likelihood, choice_cells
 from discreet.posterior.totals import told_law
 from discreet.records.counts import count_codes
 from discreet.releases.measurement import Scores
-from discreet.theory.choice_likelihood import Choices, clt_log_choices, lower_log_marginal, principal
+from discreet.research.scores.choice_likelihood import Choices, clt_log_choices, lower_log_marginal, principal
 from discreet.util.arrays import Floats, Ints
 from networks import asia
 from shell import Shell, opened
@@ -74,7 +74,7 @@ def chosen(
 ) -> dc.Release:
     """A choice from records of the first candidate."""
     counts = count_codes(network, sample_codes(among[0], records, rng(seed)), ())
-    return dc.simulate(dc.map_estimate(among), counts, dc.Dirichlet.uniform(network, 1.0), guarantee, rng=rng(seed + 1))
+    return dc.simulate(dc.research.map_estimate(among), counts, dc.Dirichlet.uniform(network, 1.0), guarantee, rng=rng(seed + 1))
 
 
 def scores_of(release: dc.Release) -> Scores:
@@ -251,9 +251,9 @@ def test_the_papers_coin_has_the_posterior_that_enumeration_gives() -> None:
 def test_a_coin_by_a_factor_is_the_same_coin(relation: dc.Relation) -> None:
     design = dc.Design((dc.Variable("x", bounds=(0, 1)),), None, None, False)
     flips = (rng(1).random((300, 1)) < 0.7).astype(float)
-    factor = dc.scores.CategoricalFactor(np.stack([1 - SIDES, SIDES], axis=1), floor=0.1)
+    factor = dc.research.CategoricalFactor(np.stack([1 - SIDES, SIDES], axis=1), floor=0.1)
     release = dc.simulate(
-        dc.factored(factor),
+        dc.research.factored(factor),
         dc.designs.read_rows(design, flips),
         dc.designs.Normal(design, 1.0),
         promise(2, relation),
@@ -262,7 +262,7 @@ def test_a_coin_by_a_factor_is_the_same_coin(relation: dc.Relation) -> None:
     release = dc.Release.loads(release.dumps())
     posterior = dc.noise_aware(release, draws=500, rng=rng())
     assert posterior.network.schema["x"].states == ("0", "1")
-    assert isinstance(release.payload, dc.kinds.FactoredChoice)
+    assert isinstance(release.payload, dc.research.FactoredChoice)
     peak = SIDES[release.payload.index]
     assert abs(posterior.mean()["x"][1] - peak) < 0.15
     (row,) = dc.answer(posterior, "P(x=1)", level=0.95).rows
@@ -279,14 +279,14 @@ def test_a_coin_by_a_factor_is_the_same_coin(relation: dc.Relation) -> None:
     with pytest.raises(dc.InputError, match="there is: choice"):
         dc.noise_aware(release, draws=10, rng=rng(), method="exact")
     with pytest.raises(dc.InputError, match="tells of no weights"):
-        dc.read_weights(release, draws=10, rng=rng())
+        dc.read(release, draws=10, rng=rng())
 
 
 def test_a_direction_is_read_by_weights() -> None:
     plane = dc.Design((dc.Variable("x", bounds=(-1, 1)), dc.Variable("y", bounds=(-1, 1))), None, None, False)
     rows = dc.designs.read_rows(plane, rng().uniform(-1, 1, (9, 2)))
-    factor = dc.scores.DirectionFactor([[0.9, 0.0], [0.0, 0.9]], noise_variance=0.1, tau=2.0)
-    release = dc.simulate(dc.factored(factor), rows, dc.designs.Normal(plane, 1.0), promise(1), rng=rng())
+    factor = dc.research.DirectionFactor([[0.9, 0.0], [0.0, 0.9]], noise_variance=0.1, tau=2.0)
+    release = dc.simulate(dc.research.factored(factor), rows, dc.designs.Normal(plane, 1.0), promise(1), rng=rng())
     with pytest.raises(dc.InputError, match=r"over a design, not a network: .* `\.posterior\(\)`"):
         dc.noise_aware(release, draws=10, rng=rng())
     assert release.posterior(draws=100, rng=1).weights.shape == (100, 2)
@@ -368,7 +368,7 @@ def test_two_choices_of_the_same_records_say_more_than_one() -> None:
 
 def test_a_table_of_scores_is_read() -> None:
     """With a base measure and several draws; candidates are fractions of the state that the score counts."""
-    score = dc.scores.own_score(
+    score = dc.research.own_score(
         COIN,
         lambda types, z: np.where(types["a"][:, None] == COIN.schema["a"].states[1], np.log(z.T), np.log(1 - z.T)),
         SIDES,
@@ -378,7 +378,7 @@ def test_a_table_of_scores_is_read() -> None:
     )
     counts = dc.tools.count_codes(COIN, {"a": (rng(1).random(200) < 0.3).astype(np.int64)}, ())
     prior = dc.Dirichlet.uniform(COIN, 1.0)
-    release = dc.simulate(dc.scored(score, draws=3), counts, prior, promise(3, ADD_REMOVE), rng=rng(2))
+    release = dc.simulate(dc.research.scored(score, draws=3), counts, prior, promise(3, ADD_REMOVE), rng=rng(2))
     posterior = dc.noise_aware(dc.Release.loads(release.dumps()), draws=1000, rng=rng())
     assert posterior.method == "choice"
     low, high = np.quantile(posterior.cells["a"][1], [0.005, 0.995])
@@ -448,7 +448,7 @@ def test_ranks_tell_a_posterior_that_reads_too_much(monkeypatch: pytest.MonkeyPa
 def ranks_of(records: int, epsilon: str, relation: dc.Relation) -> np.ndarray:
     """Twelfths into which the truth falls among 59 draws, of 240 truths."""
     draw, prior, found = rng(11), dc.Dirichlet.uniform(COIN, 1.0), []
-    mechanism = dc.map_estimate(coins())
+    mechanism = dc.research.map_estimate(coins())
     for _ in range(240):
         truth = one(prior.draw(1, rng=draw))
         counts = count_codes(COIN, sample_codes(truth, records, draw), ())
@@ -507,9 +507,9 @@ def test_the_shell_answers_from_a_choice(run: Shell) -> None:
     told = run.json("query networks.json --json")
     assert told["method"] == "choice" and told["answers"]
     design = dc.Design((dc.Variable("x", bounds=(0, 1)),), None, None, False)
-    factor = dc.scores.CategoricalFactor(np.stack([1 - SIDES, SIDES], axis=1), floor=0.1)
+    factor = dc.research.CategoricalFactor(np.stack([1 - SIDES, SIDES], axis=1), floor=0.1)
     rows = dc.designs.read_rows(design, (rng(1).random((50, 1)) < 0.7).astype(float))
-    dc.simulate(dc.factored(factor), rows, dc.designs.Normal(design, 1.0), promise(1), rng=rng()).save("coin.json")
+    dc.simulate(dc.research.factored(factor), rows, dc.designs.Normal(design, 1.0), promise(1), rng=rng()).save("coin.json")
     coin = run.json('query coin.json "P(x=1)" --json')
     (value,) = coin["answers"][0]["values"]
     assert coin["method"] == "choice" and value["lower"] < value["mean"] < value["upper"]

@@ -29,12 +29,12 @@ from scipy.special import gammaln
 import discreet as dc
 from discreet.posterior.compiling import COMPILED as COMPILED_HERE
 from discreet.posterior.diagnostics import effective_size
-from discreet.posterior.exact import by_record, by_type, chains, moves
+from discreet.research.readers import by_record, by_type, chains, moves
 from discreet.releases.kinds import Payload
-from discreet.releases.kinds.noisy_contrasts import NoisyCoefficients
+from discreet.research.kinds.noisy_contrasts import NoisyCoefficients
 from discreet.releases.kinds.noisy_counts import NoisyCounts
-from discreet.releases.kinds.two_stages import TwoStageCounts
-from discreet.theory.contrasts import coefficients
+from discreet.research.kinds.two_stages import TwoStageCounts
+from discreet.research.scores.contrasts import coefficients
 from tiny import network_of
 
 Floats = npt.NDArray[np.float64]
@@ -345,9 +345,9 @@ SHORT = """
 import sys
 import numpy as np
 import test_collapsed as tests
-from discreet.posterior.exact import by_record
-from discreet.posterior.exact import by_type
-from discreet.posterior.exact import moves
+from discreet.research.readers import by_record
+from discreet.research.readers import by_type
+from discreet.research.readers import moves
 for kernel in (by_record, by_type):
     for name in ("laplace", "contrasts", "data sets", "sample"):
         rng = np.random.default_rng(1)

@@ -166,7 +166,7 @@ def test_a_sole_response_is_chosen() -> None:
 COIN = network_of({"x": 2}, "")
 RELEASE = simulated(dc.Tables(COIN, {"x": [0.7, 0.3]}), 100, guarantee(1, "replace"), np.random.default_rng(1))
 TOLD = dc.simulate(
-    dc.posterior_sampler(draws=3),
+    dc.research.posterior_sampler(draws=3),
     simulated_counts(dc.Tables(COIN, {"x": [0.7, 0.3]}), 100, np.random.default_rng(2)),
     RELEASE.prior,
     guarantee(1, "replace"),

@@ -10,12 +10,12 @@ from scipy.special import gammaln, log_softmax, logsumexp
 from scipy.stats import binom, kstest
 
 import discreet as dc
-from discreet.model.score_tables import SCORE_STEPS
+from discreet.research.scores.score_tables import SCORE_STEPS
 
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
-SMALL = dc.scores.Family("exponential", (dc.Variable.binned("x", (0, 4), 3),), {"low": 0.2, "high": 3}, 7)
-WAITS = dc.scores.Family("exponential", (dc.Variable.binned("x", (0, 4), 32),), {"low": 0.3, "high": 4}, 128)
-READINGS = dc.scores.Family(
+SMALL = dc.research.Family("exponential", (dc.Variable.binned("x", (0, 4), 3),), {"low": 0.2, "high": 3}, 7)
+WAITS = dc.research.Family("exponential", (dc.Variable.binned("x", (0, 4), 32),), {"low": 0.3, "high": 4}, 128)
+READINGS = dc.research.Family(
     "normal", (dc.Variable.binned("x", (-4, 4), 32),), {"low": 0.3, "high": 4, "mean_low": -1, "mean_high": 1}, 144
 )
 
@@ -25,10 +25,10 @@ def promise(epsilon: object, relation: dc.Relation = REPLACE) -> dc.Guarantee:
 
 
 def made(
-    family: dc.scores.Family, codes: np.ndarray, asked: dc.Guarantee, draws: int, rng: np.random.Generator
+    family: dc.research.Family, codes: np.ndarray, asked: dc.Guarantee, draws: int, rng: np.random.Generator
 ) -> dc.Release:
     counts = dc.tools.count_codes(family.network, {"x": codes}, scopes=())
-    return dc.simulate(dc.sampled(family, draws), counts, dc.Dirichlet.uniform(family.network), asked, rng=rng)
+    return dc.simulate(dc.research.sampled(family, draws), counts, dc.Dirichlet.uniform(family.network), asked, rng=rng)
 
 
 def by_hand(release: dc.Release, records: int) -> np.ndarray:
@@ -51,7 +51,7 @@ def test_the_posterior_is_the_sum_over_all_data_sets(draws: int) -> None:
     rng = np.random.default_rng(7)
     release = made(SMALL, np.array([0, 0, 0, 1, 0, 2, 0, 0]), promise(3), draws, rng)
     exact = by_hand(release, 8)
-    posterior = dc.scores.read_family(release, draws=20_000, rng=rng)
+    posterior = dc.read(release, method="parameters", draws=20_000, rng=rng)
     share = np.bincount(posterior.index, minlength=7) / 20_000
     assert posterior.effective() > 5000
     deviation = np.sqrt(exact * (1 - exact) * (1 / posterior.effective() + 1 / 20_000))
@@ -70,7 +70,7 @@ def test_the_posterior_is_the_sum_over_all_data_sets(draws: int) -> None:
     ],
 )
 def test_ranks_of_the_truth_are_uniform_and_intervals_cover(
-    family: dc.scores.Family, records: int, epsilon: str, draws: int, relation: dc.Relation
+    family: dc.research.Family, records: int, epsilon: str, draws: int, relation: dc.Relation
 ) -> None:
     """The truth is from the prior, records from the truth: ranks by Kolmogorov and Smirnov, false alarms below 1e-7."""
     rng, table, runs = np.random.default_rng([records, draws, int(float(epsilon) * 10)]), family.table, 40
@@ -82,7 +82,7 @@ def test_ranks_of_the_truth_are_uniform_and_intervals_cover(
         release = made(
             family, rng.choice(len(table.law), records, p=table.law[:, truth]), promise(epsilon, relation), draws, rng
         )
-        posterior = dc.scores.read_family(release, draws=400, rng=rng)
+        posterior = dc.read(release, method="parameters", draws=400, rng=rng)
         value, drawn = table.candidates[truth, -1], posterior.parameters[:, -1]
         ranks.append(float(np.mean(drawn < value) + rng.random() * np.mean(drawn == value)))
         row = posterior.rows(level=0.9)[-1]
@@ -96,7 +96,7 @@ def test_more_draws_and_more_budget_tell_more() -> None:
     for epsilon in ("0.1", "1", "20"):
         rng = np.random.default_rng(3)
         codes = rng.choice(32, 3000, p=WAITS.table.law[:, 64])
-        row = dc.scores.read_family(made(WAITS, codes, promise(epsilon), 1, rng), draws=1000, rng=rng).rows(level=0.95)[
+        row = dc.read(made(WAITS, codes, promise(epsilon), 1, rng), method="parameters", draws=1000, rng=rng).rows(level=0.95)[
             0
         ]
         widths.append(float(row["upper"]) - float(row["lower"]))
@@ -128,7 +128,7 @@ def test_what_is_no_family_is_refused(release: str, draws: int, why: str) -> Non
         counts = dc.tools.count_codes(SMALL.network, {"x": np.zeros(3, int)}, scopes=())
         given = dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(SMALL.network), promise(1), rng=rng)
     with pytest.raises(dc.InputError, match=why):
-        dc.scores.read_family(given, draws=draws, rng=rng)
+        dc.read(given, method="parameters", draws=draws, rng=rng)
 
 
 # ------------------------------------------------------------------------------------------- several pieces of evidence
@@ -145,7 +145,7 @@ def log_told(release: dc.Release, records: int) -> np.ndarray:
 
 
 def shares(evidence: dc.results.Combined, seed: int = 3) -> tuple[np.ndarray, float]:
-    posterior = dc.scores.read_family(evidence, draws=20_000, rng=np.random.default_rng(seed))
+    posterior = dc.read(evidence, method="parameters", draws=20_000, rng=np.random.default_rng(seed))
     return np.bincount(posterior.index, minlength=7) / 20_000, posterior.effective()
 
 
@@ -220,7 +220,7 @@ def test_two_families_of_one_data_set_are_read_by_their_types() -> None:
     """With a prior of all bins alike, which knows no family: moves go on until the particles have forgotten theirs."""
     rng = np.random.default_rng(4)
     wait = dc.Variable.binned("x", (0, 60), 40)
-    families = [dc.scores.Family("exponential", (wait,), {"low": 0.02, "high": 1}, points) for points in (32, 33)]
+    families = [dc.research.Family("exponential", (wait,), {"low": 0.02, "high": 1}, points) for points in (32, 33)]
     codes = np.minimum(rng.exponential(10, 1000) / 1.5, 39).astype(int)
     releases = [made(family, codes, promise(3), 1, rng) for family in families]
     posterior = dc.noise_aware(dc.combine(*releases, data="same"), draws=400, rng=rng)

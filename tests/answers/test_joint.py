@@ -17,9 +17,9 @@ from scipy.special import gammaln
 
 import discreet as dc
 from discreet.noise.noise_laws import DiscreteLaplace
-from discreet.posterior.exact import chains as module
-from discreet.posterior.exact import chains as sums
-from discreet.posterior.exact.chains import draw_jointly
+from discreet.research.readers import chains as module
+from discreet.research.readers import chains as sums
+from discreet.research.readers.chains import draw_jointly
 from discreet.releases.measurement import Measurement
 from folding import every
 from networks import asia
@@ -326,7 +326,7 @@ def test_so_many_records_of_few_types_are_counted_by_type(records: int) -> None:
 
 def test_payloads_that_are_no_sums_are_refused() -> None:
     made = dc.simulate(
-        dc.posterior_sampler(), dc.tools.count_codes(NETWORK, {"x": np.array([0, 1]), "y": np.array([0, 2])}), PRIOR,
+        dc.research.posterior_sampler(), dc.tools.count_codes(NETWORK, {"x": np.array([0, 1]), "y": np.array([0, 2])}), PRIOR,
         guarantee(), rng=np.random.default_rng(0),
     )  # fmt: skip
     with pytest.raises(dc.InputError, match="noisy counts"):
@@ -342,7 +342,7 @@ def test_every_payload_is_read(mechanism: str, relation: str) -> None:
     """
     if mechanism == "sampled" and relation == "replace":
         pytest.skip("sampling: records are sampled under add-remove only")
-    make = {"sampled": lambda: dc.allocated(sampling="0.5")}.get(mechanism, dc.tools.MECHANISMS.get(mechanism))
+    make = {"sampled": lambda: dc.research.allocated(sampling="0.5")}.get(mechanism, dc.tools.MECHANISMS.get(mechanism))
     assert make is not None
     rng = np.random.default_rng(9)
     counts = dc.tools.count_codes(NETWORK, {"x": rng.integers(0, 2, 60), "y": rng.integers(0, 3, 60)})
@@ -365,7 +365,7 @@ EDGES = dc.Network(
 @every("mechanism", ["laplace", "planned", "fourier", "sampled"])
 def test_no_records_one_state_and_nodes_apart(mechanism: str, n: int, hasty: None) -> None:
     """Chains mix, and rows are probabilities; a node may even be called what the memberships of samples are."""
-    make = {"sampled": lambda: dc.allocated(sampling="0.5")}.get(mechanism, dc.tools.MECHANISMS.get(mechanism))
+    make = {"sampled": lambda: dc.research.allocated(sampling="0.5")}.get(mechanism, dc.tools.MECHANISMS.get(mechanism))
     assert make is not None
     rng = np.random.default_rng(10)
     counts = dc.tools.count_codes(

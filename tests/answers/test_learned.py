@@ -295,7 +295,7 @@ def test_the_rule_of_priors(release: dc.Release) -> None:
 def test_other_releases_are_refused() -> None:
     counts = dc.tools.count_codes(NETWORKS["one node"], {"a": np.array([0, 1, 1])})
     made = dc.simulate(
-        dc.posterior_sampler(),
+        dc.research.posterior_sampler(),
         counts,
         dc.Dirichlet.uniform(NETWORKS["one node"]),
         guarantee(),

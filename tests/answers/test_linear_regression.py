@@ -294,7 +294,7 @@ def test_other_releases_are_refused() -> None:
     design = dc.Design(tuple(dc.Variable(name, bounds=pair) for name, pair in BOUNDS.items()), target)
     statistic = dc.designs.sum_gradients(dc.designs.read_rows(design, X.to_numpy(), np.repeat(["a", "b"], 200)))
     other = dc.simulate(
-        dc.noisy_gradients(1, records=400),
+        dc.research.noisy_gradients(1, records=400),
         statistic,
         dc.designs.Normal(design, 1),
         promise(1),
@@ -383,11 +383,11 @@ def test_with_too_much_noise_for_an_exact_posterior_there_are_estimates_alone() 
     model = estimator(account, bounds=(-1, 1), target_bounds=(-1, 1), guarantee=promise("0.01"), method="exact")
     model.fit(X, X[:, 0])
     for ask in (model.coef_interval, lambda: model.predict_interval(X), lambda: model.posterior_):
-        with pytest.raises(dc.InputError, match=r"noise is too large for an exact posterior.*read_weights\(release\)"):
+        with pytest.raises(dc.InputError, match=r"noise is too large for an exact posterior.*read\(release\)"):
             ask()
     assert model.coef_.shape == (7,) and model.predict(X).shape == (300,)
     assert [charge.release for charge in account.charges()] == [model.release_.id]
-    assert dc.read_weights(model.release_, draws=100, rng=1).method == "normal"
+    assert dc.read(model.release_, draws=100, rng=1).method == "normal"
 
 
 # --------------------------------------------------------------------------------------------- drawn when asked for
@@ -460,7 +460,7 @@ def test_intervals_are_calibrated(relation: str, epsilon: int) -> None:
         statistic = dc.designs.sum_moments(dc.designs.read_rows(design, X, y))
         prior, told = dc.designs.Normal(design, 1.0), promise(epsilon, relation)
         made = dc.simulate(dc.noisy_moments(), statistic, prior, told, rng=rng)
-        rows = dc.read_weights(made, draws=400, rng=rng).rows(level=0.95)
+        rows = dc.read(made, draws=400, rng=rng).rows(level=0.95)
         held += [row["lower"] < truth < row["upper"] for row, truth in zip(rows, [*slopes, start], strict=True)]
     print(f"\n{relation:10s} epsilon {epsilon}: held {held.tolist()} of {runs}, at least {least} wanted")
     assert np.all(held >= least)

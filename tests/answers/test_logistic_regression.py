@@ -231,8 +231,8 @@ def test_it_learns(method: str, relation: str) -> None:
     """At epsilon 1 and 1,000 records nearly as well as the truth, which errs in 18 of 100; noise has a seed."""
     mechanism = {
         "objective": dc.objective_perturbation(records=1000),
-        "one_shot": dc.noisy_gradients(1, records=1000),
-        "gradients": dc.noisy_gradients(2, records=1000),
+        "one_shot": dc.research.noisy_gradients(1, records=1000),
+        "gradients": dc.research.noisy_gradients(2, records=1000),
     }[method]
     found = PrivateLogisticRegression.from_release(simulated(1, relation, mechanism=mechanism))
     assert found.set_params(scored_records="public").score(*patients(5000, seed=9)) > 0.75

@@ -72,7 +72,7 @@ def test_without_noise_intervals_are_the_usual_ones(kind: str, delta: object) ->
     information = statistic.slope(exact)[1] * (20 if kind == "counts" else 1)
     deviation = np.sqrt(np.diag(np.linalg.pinv(information, rcond=1e-9)))
     assert np.all(np.abs(quick_estimate(release) - exact) < 0.35 * deviation)
-    found = dc.read_weights(release, draws=4000, rng=RNG(4)).weights
+    found = dc.read(release, draws=4000, rng=RNG(4)).weights
     assert np.all(np.abs(found.mean(axis=0) - exact) < 0.35 * deviation)
     assert np.allclose(found.std(axis=0), deviation, rtol=0.12)
     assert np.allclose(found.reshape(4000, design.outputs, -1).sum(axis=1), 0, atol=1e-9) or kind == "counts"
@@ -90,7 +90,7 @@ def test_intervals_hold_the_truth(kind: str, epsilon: float) -> None:
     for seed in range(sets):
         truth = truth_of(kind, 4, 100 + seed)
         _, rows = drawn(kind, truth, 6000, 200 + seed)
-        lower, upper = dc.read_weights(released(rows, epsilon, 300 + seed), draws=500, rng=RNG(seed)).interval(
+        lower, upper = dc.read(released(rows, epsilon, 300 + seed), draws=500, rng=RNG(seed)).interval(
             level=0.95
         )
         few += np.mean((lower <= truth) & (truth <= upper)) < 0.8
@@ -126,17 +126,17 @@ def test_a_posterior_needs_the_curvature() -> None:
     _, rows = drawn("counts", truth_of("counts", 2, 1), 500, 1)
     release = released(rows, 1, 1, curvature=0)
     with pytest.raises(dc.InputError, match="no curvature"):
-        dc.read_weights(release, draws=10, rng=RNG(0))
+        dc.read(release, draws=10, rng=RNG(0))
     design, rows = drawn("three", truth_of("three", 2, 1), 500, 1)
     release = released(rows, 1, 1, curvature=0)
     assert np.allclose(quick_estimate(release).reshape(3, -1).sum(axis=0), 0)
     with pytest.raises(dc.InputError, match="two classes"):
-        dc.read_weights(release, draws=10, rng=RNG(0), covariates=dc.designs.uniform_law(design))
+        dc.read(release, draws=10, rng=RNG(0), covariates=dc.designs.uniform_law(design))
 
 
 def test_rows_of_several_classes_name_them() -> None:
     design, rows = drawn("three", truth_of("three", 2, 1), 3000, 1)
-    posterior = dc.read_weights(released(rows, 5, 1), draws=100, rng=RNG(0))
+    posterior = dc.read(released(rows, 5, 1), draws=100, rng=RNG(0))
     told = posterior.rows(level=0.9)
     assert [(row["class"], row["name"]) for row in told] == [
         (state, name) for state in THREE.states for name in (*design.names, "intercept")

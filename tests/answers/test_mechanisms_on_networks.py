@@ -236,7 +236,7 @@ def test_a_choice_among_candidates_from_python(case: Case, counts: dc.results.Co
     near = dc.Tables(counts.network, {node: 0.7 * case.theta[node] + 0.3 * flat[node] for node in flat})
     promise = dc.Guarantee(epsilon=50, delta=0, relation=relation, unit="record")
     prior = dc.Dirichlet.uniform(counts.network)
-    made = dc.simulate(dc.map_estimate([flat, near]), counts, prior, promise, rng=np.random.default_rng(1))
+    made = dc.simulate(dc.research.map_estimate([flat, near]), counts, prior, promise, rng=np.random.default_rng(1))
     assert made.payload.index == 1
     posterior = dc.tools.plug_in(dc.Release.loads(made.dumps()), draws=2, rng=np.random.default_rng(0))
     assert np.array_equal(posterior.cells[case.root][..., 0], near[case.root])
@@ -254,7 +254,7 @@ def test_a_large_budget_answers_what_the_records_say(case: Case, counts: dc.resu
         promise = dc.Guarantee(epsilon=epsilon, delta=delta_of(mechanism), relation="replace", unit="record")
         # A hundred draws tell the mean to a tenth of a draw's deviation, at most 0.025 for 400 records.
         made = dc.simulate(
-            dc.posterior_sampler(20) if mechanism == "posterior_sampler" else dc.tools.MECHANISMS[mechanism](),
+            dc.research.posterior_sampler(20) if mechanism == "posterior_sampler" else dc.tools.MECHANISMS[mechanism](),
             counts, prior, promise, rng=np.random.default_rng(2),
         )  # fmt: skip
         found = dc.noise_aware(made, draws=400, rng=np.random.default_rng(3)).cells[case.root].mean(axis=-1)

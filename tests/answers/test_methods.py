@@ -46,8 +46,8 @@ def drawn(evidence: dc.Release | dc.results.Combined, **given: object) -> dc.res
     return dc.noise_aware(evidence, draws=2000, rng=RNG(5), **given)  # type: ignore[arg-type]
 
 
-LAPLACE, PLANNED, FOURIER = made(dc.laplace(), 5000, 1), made(dc.planned(audit=0), 5000, 2), made(dc.fourier(), 5000, 3)
-STAGES, DRAWS = made(dc.allocated(), 5000, 4), made(dc.posterior_sampler(), 5000, 5)
+LAPLACE, PLANNED, FOURIER = made(dc.laplace(), 5000, 1), made(dc.planned(audit=0), 5000, 2), made(dc.research.fourier(), 5000, 3)
+STAGES, DRAWS = made(dc.research.allocated(), 5000, 4), made(dc.research.posterior_sampler(), 5000, 5)
 FEW = made(dc.laplace(), 40, 6)
 
 
@@ -84,7 +84,7 @@ def test_the_method_that_is_chosen(
     """The exact one if its chains are compiled, a Dirichlet prior is given, and it reads all of the evidence."""
     monkeypatch.setattr(module, "COMPILED", compiled)
     sampled = any(
-        isinstance(release.payload, dc.kinds.ParameterDraws) for release in dc.tools.evidence_of(evidence).releases
+        isinstance(release.payload, dc.research.ParameterDraws) for release in dc.tools.evidence_of(evidence).releases
     )
     expected = "exact" if compiled and prior is not None and not sampled else method
     posterior = dc.noise_aware(evidence, draws=50, rng=RNG(1), prior=prior)
@@ -116,7 +116,7 @@ def test_methods_that_cannot_read_it(evidence: dc.Release, method: dc.tools.Meth
 
 
 def test_parameter_draws_of_the_same_records_are_refused() -> None:
-    again = made(dc.posterior_sampler(), 5000, 7)
+    again = made(dc.research.posterior_sampler(), 5000, 7)
     with pytest.raises(dc.InputError, match="cannot be combined"):
         drawn(dc.combine(DRAWS, again, data="same"))
 
@@ -227,7 +227,7 @@ def test_twins_must_be_draws_of_the_same_families() -> None:
 @every("release", [LAPLACE, PLANNED, FOURIER, STAGES])
 def test_the_share_of_the_noise_grows_with_it(release: dc.Release) -> None:
     """Twins share their counts: exact counts leave nothing to share, hardly any budget leaves everything."""
-    kind = {LAPLACE: dc.laplace, PLANNED: lambda: dc.planned(audit=0), FOURIER: dc.fourier, STAGES: dc.allocated}[
+    kind = {LAPLACE: dc.laplace, PLANNED: lambda: dc.planned(audit=0), FOURIER: dc.research.fourier, STAGES: dc.research.allocated}[
         release
     ]
     shares = []

@@ -190,7 +190,7 @@ def test_the_prior_pulls_coefficients_in() -> None:
 
 def test_what_resampling_cannot_draw_is_refused() -> None:
     given: dict[str, Any] = {"prior_deviation": 1.0, "draws": 10, "rng": np.random.default_rng(1)}
-    with pytest.raises(dc.InputError, match=r"noise is too large .* read_weights"):
+    with pytest.raises(dc.InputError, match=r"noise is too large .* read"):
         moment_draws(noisy(10, False, 300, 300, 50.0), Layout(10, False, 300), scale=50.0, **given)
     with pytest.raises(dc.InputError, match="3 values"):
         moment_draws(np.array([1.0, 2.0]), Layout(1, False, 9), scale=1.0, **given)

@@ -335,7 +335,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "mechanism is one of planned",
     ),
     "a choice": ({"mechanism": "map_estimate"}, "mechanism is one of planned"),
-    "a choice with options": ({"mechanism": dc.map_estimate()}, "mechanism is one of planned"),
+    "a choice with options": ({"mechanism": dc.research.map_estimate()}, "mechanism is one of planned"),
     "the wrong relation": (
         {"guarantee": dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")},
         "cannot be charged",

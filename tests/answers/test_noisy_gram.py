@@ -69,7 +69,7 @@ def test_without_noise_moments_are_least_squares(mechanism: Any, intercept: bool
     exact = np.linalg.lstsq(v, y, rcond=None)[0]
     deviation = 0.1 * np.sqrt(np.diag(np.linalg.inv(v.T @ v)))
     assert np.all(np.abs(normal_estimate(release.payload, release.records) - exact) < 0.2 * deviation)
-    drawn = dc.read_weights(release, draws=4000, rng=RNG(4))
+    drawn = dc.read(release, draws=4000, rng=RNG(4))
     assert np.all(np.abs(drawn.weights.mean(axis=0) - exact) < 0.3 * deviation)
     assert np.allclose(drawn.weights.std(axis=0), deviation, rtol=0.15)
     assert abs(np.sqrt(drawn.variance.mean()) - 0.1) < 0.01
@@ -84,7 +84,7 @@ def test_without_noise_a_curvature_gives_the_usual_deviations(options: dict[str,
     release = logistic_release(X, y, promise(300), 7, **options)
     exact, deviation = most_likely(v, y)
     assert np.all(np.abs(curvature_estimate(release.payload) - exact) < 0.3 * deviation)
-    drawn = dc.read_weights(release, draws=4000, rng=RNG(8)).weights
+    drawn = dc.read(release, draws=4000, rng=RNG(8)).weights
     assert np.all(np.abs(drawn.mean(axis=0) - exact) < 0.35 * deviation)
     assert np.allclose(drawn.std(axis=0), deviation, rtol=0.2)
 
@@ -105,7 +105,7 @@ def test_log_odds_are_as_wide_as_the_tilt_that_is_stated_makes_them() -> None:
 
 
 def covered(release: dc.Release, truth: np.ndarray) -> np.ndarray:
-    lower, upper = dc.read_weights(release, draws=1000, rng=RNG(9)).interval(level=0.95)
+    lower, upper = dc.read(release, draws=1000, rng=RNG(9)).interval(level=0.95)
     return np.asarray((lower <= truth) & (truth <= upper))
 
 
@@ -159,7 +159,7 @@ def test_an_estimate_lies_in_its_own_interval_and_is_the_same_at_every_call(delt
     X = table(5, 5000, 3)
     release = linear_release(X, X @ np.full(5, 0.1) + 0.1 * RNG(1).standard_normal(5000), promise(1, delta), 4)
     one, other = (normal_estimate(release.payload, None) for _ in range(2))
-    lower, upper = dc.read_weights(release, draws=2000, rng=RNG(2)).interval(level=0.95)
+    lower, upper = dc.read(release, draws=2000, rng=RNG(2)).interval(level=0.95)
     assert np.array_equal(one, other) and np.all((lower < one) & (one < upper))
 
 
@@ -168,11 +168,11 @@ def test_nothing_known_is_said_to_be_nothing() -> None:
     X = table(6, 50, 2)
     for epsilon in ("0.001", "0.05"):
         release = linear_release(X, X[:, 0] / 4, promise(epsilon), 1)
-        drawn = dc.read_weights(release, draws=500, rng=RNG(3))
+        drawn = dc.read(release, draws=500, rng=RNG(3))
         assert np.isfinite(drawn.weights).all() and np.isfinite(normal_estimate(release.payload, None)).all()
         assert np.ptp(drawn.weights, axis=0).min() > 0.2
         release = logistic_release(X, X[:, 0] > 0, promise(epsilon), 1)
-        drawn = dc.read_weights(release, draws=500, rng=RNG(3))
+        drawn = dc.read(release, draws=500, rng=RNG(3))
         assert np.isfinite(drawn.weights).all() and np.isfinite(curvature_estimate(release.payload)).all()
         assert np.ptp(drawn.weights, axis=0).min() > 0.5
 

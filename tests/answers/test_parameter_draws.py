@@ -13,11 +13,11 @@ from scipy.special import betainc, gammaln
 from scipy.stats import hypergeom
 
 import discreet as dc
-from discreet.posterior import particles as module
-from discreet.posterior.particles import _log_grid_mass, _refresh, _resize, _Row, _take_subset
+from discreet.research.readers import particles as module
+from discreet.research.readers.particles import _log_grid_mass, _refresh, _resize, _Row, _take_subset
 from discreet.posterior.totals import TotalLaw, log_flat_law, normal_law
-from discreet.releases.kinds.parameter_draws import Tempering, Trimming
-from discreet.theory.lattice import lattice_law, resolution_for
+from discreet.research.kinds.parameter_draws import Tempering, Trimming
+from discreet.research.scores.lattice import lattice_law, resolution_for
 from releases import guarantee
 from tiny import counts_of, network_of
 
@@ -51,7 +51,7 @@ def draws_release(told: np.ndarray, temper: float, floor: float, records: Record
     network = network_of({"x": size})
     promise = guarantee(10, "replace" if isinstance(records, int) else "add-remove")
     made = dc.simulate(
-        dc.posterior_sampler(draws), counts_of(network, []), dc.Dirichlet.uniform(network, used), promise,
+        dc.research.posterior_sampler(draws), counts_of(network, []), dc.Dirichlet.uniform(network, used), promise,
         rng=np.random.default_rng(0),
     )  # fmt: skip
     floors = {"x": floor} if floor else {}
@@ -60,7 +60,7 @@ def draws_release(told: np.ndarray, temper: float, floor: float, records: Record
         calibration = Trimming(floors, temper, draws, {"x": resolution_for(size)}, Fraction(1), scale)
     else:
         calibration = Tempering(temper, draws, 9, Fraction(1), scale)
-    payload = dc.kinds.ParameterDraws(dc.Tables(network, {"x": told}, draws=draws), temper, floors, total)
+    payload = dc.research.ParameterDraws(dc.Tables(network, {"x": told}, draws=draws), temper, floors, total)
     public = records if isinstance(records, int) else None
     return replace(made, payload=payload, calibration=calibration, records=public)
 
@@ -288,7 +288,7 @@ def test_subsets_are_hypergeometric() -> None:
 def test_a_variable_of_one_state_is_certain() -> None:
     network = network_of({"x": 1, "y": 2}, "x>y")
     made = dc.simulate(
-        dc.posterior_sampler(), counts_of(network, [(0, 1)] * 9), dc.Dirichlet.uniform(network), guarantee(1),
+        dc.research.posterior_sampler(), counts_of(network, [(0, 1)] * 9), dc.Dirichlet.uniform(network), guarantee(1),
         rng=np.random.default_rng(0),
     )  # fmt: skip
     cells = dc.noise_aware(made, draws=50, rng=np.random.default_rng(0)).cells
@@ -312,7 +312,7 @@ def test_a_draw_on_the_lowest_step_is_read_as_one() -> None:
         ones = int(rng.binomial(10_000, theta))
         counts = dc.tools.count_codes(coin, {"a": np.repeat([0, 1], [ones, 10_000 - ones])})
         promise = dc.Guarantee(epsilon=10, delta=0, relation="replace", unit="record")
-        release = dc.simulate(dc.map_estimate(), counts, prior, promise, rng=rng)
+        release = dc.simulate(dc.research.map_estimate(), counts, prior, promise, rng=rng)
         lower, upper = dc.tools.credible_interval(dc.noise_aware(release, draws=400, rng=rng).cells["a"], 0.95)
         held += bool(lower[0] <= theta <= upper[0])
     assert held >= 19  # of 24 at 95 %: a fixed seed; fewer than 19 with a probability of 1e-3

@@ -14,7 +14,7 @@ from discreet.inference import elimination
 from discreet.inference.sampling import sample_codes
 from discreet.posterior.pooled.least_squares import fit_nonnegative, least_squares, pooled_margins
 from discreet.posterior.pooled.measured import read_tables
-from discreet.theory.contrasts import family_tables
+from discreet.research.scores.contrasts import family_tables
 from discreet.util.arrays import margin
 from releases import noisy_release, simulated_counts
 from tiny import network_of
@@ -27,15 +27,15 @@ KINDS: dict[str, tuple[Callable[[], dc.tools.Mechanism], object]] = {
     "planned": (lambda: dc.planned(audit=0), 0),
     "planned, delta": (lambda: dc.planned(audit=0), "1e-6"),
     "laplace": (dc.laplace, 0),
-    "fourier": (dc.fourier, 0),
-    "fourier, shifted": (lambda: dc.fourier(stealth=0.9), 0),
+    "fourier": (dc.research.fourier, 0),
+    "fourier, shifted": (lambda: dc.research.fourier(stealth=0.9), 0),
     "gaussian": (dc.gaussian, "1e-6"),
-    "allocated": (dc.allocated, 0),
-    "allocated, sampled": (lambda: dc.allocated(sampling="0.3"), 0),
-    "posterior_sampler": (dc.posterior_sampler, 0),
-    "posterior_sampler, two draws": (lambda: dc.posterior_sampler(2), 0),
-    "posterior_sampler, delta": (dc.posterior_sampler, "1e-6"),
-    "map_estimate": (dc.map_estimate, 0),
+    "allocated": (dc.research.allocated, 0),
+    "allocated, sampled": (lambda: dc.research.allocated(sampling="0.3"), 0),
+    "posterior_sampler": (dc.research.posterior_sampler, 0),
+    "posterior_sampler, two draws": (lambda: dc.research.posterior_sampler(2), 0),
+    "posterior_sampler, delta": (dc.research.posterior_sampler, "1e-6"),
+    "map_estimate": (dc.research.map_estimate, 0),
 }
 COUNTS = [kind for kind in KINDS if kind.startswith(("planned", "laplace", "fourier", "gaussian", "allocated"))]
 PARTICLES = [
@@ -173,14 +173,14 @@ def choice() -> dc.Release:
     candidates = [part.map(lambda table: 0.9 * table + 0.1 / table.shape[-1]) for part in candidates]
     promise = dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
     return dc.simulate(
-        dc.map_estimate(candidates), simulated_counts(candidates[1], 500, rng), PRIOR, promise, rng=rng
+        dc.research.map_estimate(candidates), simulated_counts(candidates[1], 500, rng), PRIOR, promise, rng=rng
     )  # fmt: skip
 
 
 def test_a_choice_is_read_as_it_is_by_the_plug_in_and_again_by_its_likelihood() -> None:
     made = choice()
     read = dc.Release.loads(made.dumps())
-    assert isinstance(read.payload, dc.kinds.Choice) and isinstance(made.payload, dc.kinds.Choice)
+    assert isinstance(read.payload, dc.research.Choice) and isinstance(made.payload, dc.research.Choice)
     assert read.dumps() == made.dumps()
     cells = dc.tools.plug_in(read, draws=3, rng=np.random.default_rng(0)).cells
     chosen = made.payload.candidates[made.payload.index]
@@ -210,10 +210,10 @@ def expected_counts(release: dc.Release) -> dict[str, np.ndarray]:
                 )
                 for node in NETWORK.nodes
             }
-        case dc.kinds.NoisyCoefficients():
+        case dc.research.NoisyCoefficients():
             unshifted = {**payload.components, (): payload.components[()] - payload.shift}
             return dict(family_tables(NETWORK, unshifted))
-        case dc.kinds.TwoStageCounts():
+        case dc.research.TwoStageCounts():
             margins = pooled_margins(NETWORK, payload.measurements, release.records)
             return {node: margins.table(NETWORK.family(node)) for node in NETWORK.nodes}
     raise AssertionError
@@ -236,7 +236,7 @@ def test_the_plug_in_takes_noisy_counts_for_counts(kind: str) -> None:
 def test_the_plug_in_takes_released_draws_as_they_are(kind: str) -> None:
     rng = np.random.default_rng(7)
     made = simulated(kind, "replace", 1, 300, one(PRIOR.draw(1, rng=rng)), rng)
-    assert isinstance(made.payload, dc.kinds.ParameterDraws)
+    assert isinstance(made.payload, dc.research.ParameterDraws)
     cells = dc.tools.plug_in(made, draws=200, rng=rng).cells
     told = made.payload.cells
     # Draws of all nodes stay together: the same one in every family.
@@ -314,4 +314,4 @@ def test_the_sampling_probability_is_kept_exactly() -> None:
     rng = np.random.default_rng(2)
     made = simulated("allocated, sampled", "add-remove", 1, 100, one(PRIOR.draw(1, rng=rng)), rng)
     read = dc.Release.loads(made.dumps()).payload
-    assert isinstance(read, dc.kinds.TwoStageCounts) and read.sampling == Fraction(3, 10)
+    assert isinstance(read, dc.research.TwoStageCounts) and read.sampling == Fraction(3, 10)

@@ -18,7 +18,7 @@ import discreet as dc
 from discreet.estimators.components_analysis import PrivatePCA
 from discreet.posterior.design import spectrum_compiled
 from discreet.posterior.design.components import _remove_noise, component_draws, quick_components
-from discreet.posterior.design.direction import angles, mean_axis
+from discreet.research.readers.direction import angles, mean_axis
 
 Floats = npt.NDArray[np.float64]
 BOUNDS = {"age": (0.0, 100.0), "pressure": (90.0, 190.0), "weight": (20.0, 180.0)}
@@ -232,7 +232,7 @@ def test_what_is_declared_wrongly_costs_nothing(asked: str) -> None:
 
 def test_there_are_no_weights_without_a_target() -> None:
     with pytest.raises(dc.InputError, match=r"tells of no weights"):
-        dc.read_weights(simulated(1, "replace"), draws=100, rng=np.random.default_rng(0))
+        dc.read(simulated(1, "replace"), draws=100, rng=np.random.default_rng(0))
 
 
 def test_few_records_and_other_releases_are_refused() -> None:

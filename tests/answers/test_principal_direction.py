@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 import discreet as dc
 from discreet.estimators.declared_designs import written_bounds
 from discreet.estimators.principal_direction import PrivatePrincipalDirection
-from discreet.posterior.design.direction import angles
+from discreet.research.readers.direction import angles
 
 BOUNDS = {"age": (0.0, 100.0), "pressure": (90.0, 190.0)}
 pytestmark = pytest.mark.usefixtures("coarse")
@@ -44,9 +44,9 @@ def estimator(account: dc.results.Account | None = None, **others: Any) -> Priva
 def simulated(epsilon: float, relation: str, *, directions: int = 12) -> dc.Release:
     """A release whose choice has a seed."""
     design = dc.Design(tuple(dc.Variable(name, bounds=pair) for name, pair in BOUNDS.items()), None, None, False)
-    factor = dc.scores.DirectionFactor(dc.scores.spread_candidates(2, directions, (0.2,)), noise_variance=0.01, tau=4.0)
+    factor = dc.research.DirectionFactor(dc.research.spread_candidates(2, directions, (0.2,)), noise_variance=0.01, tau=4.0)
     rows, rng = dc.designs.read_rows(design, patients().to_numpy()), np.random.default_rng(3)
-    return dc.simulate(dc.factored(factor), rows, dc.designs.Normal(design, 0.5), promise(epsilon, relation), rng=rng)
+    return dc.simulate(dc.research.factored(factor), rows, dc.designs.Normal(design, 0.5), promise(epsilon, relation), rng=rng)
 
 
 @pytest.fixture(scope="module")
@@ -135,9 +135,9 @@ def test_other_releases_are_refused() -> None:
 
 def test_a_choice_of_another_kind_is_refused() -> None:
     design = dc.Design((dc.Variable("code", bounds=(0, 1)),), None, None, False)
-    factor, rng = dc.scores.CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1), np.random.default_rng(1)
+    factor, rng = dc.research.CategoricalFactor([[0.9, 0.1], [0.5, 0.5]], floor=0.1), np.random.default_rng(1)
     rows = dc.designs.read_rows(design, [[0.0], [1.0]])
-    made = dc.simulate(dc.factored(factor), rows, dc.designs.Normal(design, 1), promise(1), rng=rng)
+    made = dc.simulate(dc.research.factored(factor), rows, dc.designs.Normal(design, 1), promise(1), rng=rng)
     with pytest.raises(dc.InputError):
         PrivatePrincipalDirection.from_release(made)
 

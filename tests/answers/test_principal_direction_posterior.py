@@ -1,4 +1,4 @@
-"""`discreet.posterior.design.direction`: draws against a grid, Figure 4, noisy numbers of records, and the sign.
+"""`discreet.research.readers.direction`: draws against a grid, Figure 4, noisy numbers of records, and the sign.
 
 Monte Carlo tolerances are six standard errors at the effective size that the chains report, halved for safety, or
 wider: each comparison fails by chance with probability below 1e-8, and seeds are fixed.
@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pytest
 
 import discreet as dc
-from discreet.posterior.design import direction
-from discreet.posterior.design.direction import (
+from discreet.research.readers import direction
+from discreet.research.readers.direction import (
     Chosen,
     DirectionDraws,
     Method,
@@ -24,8 +24,8 @@ from discreet.posterior.design.direction import (
     direction_log_likelihood,
     mean_axis,
 )
-from discreet.theory.choice_likelihood import clt_log_marginal, lower_log_marginal, upper_log_marginal
-from discreet.theory.factors import DirectionFactor, spread_candidates
+from discreet.research.scores.choice_likelihood import clt_log_marginal, lower_log_marginal, upper_log_marginal
+from discreet.research.scores.factors import DirectionFactor, spread_candidates
 from folding import every
 
 Floats = npt.NDArray[np.float64]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.posterior import particles
+from discreet.research.readers import particles
 from discreet.posterior.stored import CHECKSUM_BYTES, HEAD_BYTES, from_bytes, to_bytes
 from folding import every
 from networks import asia
@@ -32,9 +32,9 @@ def made(mechanism: dc.tools.Mechanism, n: int, seed: int) -> dc.Release:
 LAPLACE, PLANNED, STAGES = (
     made(dc.laplace(), 5000, 1),
     made(dc.planned(audit=0), 5000, 2),
-    made(dc.allocated(), 5000, 4),
+    made(dc.research.allocated(), 5000, 4),
 )
-DRAWS, FEW = made(dc.posterior_sampler(), 5000, 5), made(dc.laplace(), 40, 6)
+DRAWS, FEW = made(dc.research.posterior_sampler(), 5000, 5), made(dc.laplace(), 40, 6)
 ASIA = simulated(asia(), 2_000, guarantee(), RNG(20))
 PUBLIC = dc.Tables(NETWORK, {"x": np.array([3, 5]), "y": np.array([[2, 1], [2, 3]])})
 KINDS: dict[str, tuple[dc.Release | dc.results.Combined, dict[str, object]]] = {

@@ -1,4 +1,4 @@
-"""`discreet.posterior.particles`: masses against 40-digit and rational references, draws in every tail."""
+"""`discreet.research.readers.particles`: masses against 40-digit and rational references, draws in every tail."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scipy import stats
 from scipy.special import betainc
 
 import discreet as dc
-from discreet.posterior.particles import log_beta_mass, truncated_beta
+from discreet.research.readers.particles import log_beta_mass, truncated_beta
 from folding import every
 
 Floats = npt.NDArray[np.float64]

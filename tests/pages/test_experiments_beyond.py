@@ -160,7 +160,7 @@ def test_releases_are_promised_what_the_page_says(
     monkeypatch.setattr(dc, "simulate", spy)
     if mechanism in ("objective_perturbation", "noisy_gradients"):
         # Chains take seconds, and nothing here depends on their draws.
-        monkeypatch.setattr(dc, "read_weights", lambda *_, **__: SimpleNamespace(weights=np.zeros((10, 5))))
+        monkeypatch.setattr(dc, "read", lambda *_, **__: SimpleNamespace(weights=np.zeros((10, 5))))
     list(coverage.measure(Task("coverage", {"truths": truths, "mechanism": mechanism, "epsilon": 0.3}, 1, 0)))
     assert promised == [(mechanism, Fraction(3, 10), delta, dc.Relation(relation))]
 

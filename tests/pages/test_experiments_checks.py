@@ -246,6 +246,6 @@ def test_few_releases_have_no_power() -> None:
 def test_what_has_no_tables_is_refused() -> None:
     counts, promise = counts_of_some(), dc.Guarantee(epsilon=1, delta=0, relation="replace", unit="record")
     prior = dc.Dirichlet.uniform(NETWORK)
-    release = dc.simulate(dc.posterior_sampler(), counts, prior, promise, rng=np.random.default_rng(1))
+    release = dc.simulate(dc.research.posterior_sampler(), counts, prior, promise, rng=np.random.default_rng(1))
     with pytest.raises(TypeError, match="noisy tables of counts were expected"):
         noise_row(release, counts)

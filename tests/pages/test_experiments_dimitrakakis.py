@@ -27,7 +27,7 @@ from scipy.special import beta as beta_function
 
 import discreet as dc
 from discreet.queries.bounds import response_error
-from discreet.theory.likelihood_sensitivity import record_loss
+from discreet.research.scores.likelihood_sensitivity import record_loss
 from folding import every
 
 REPLACE, ADD_REMOVE = dc.Relation.REPLACE, dc.Relation.ADD_REMOVE
@@ -112,7 +112,7 @@ def test_the_page_of_figure_1_reacts() -> None:
     printed = changed(frame, 1.386, metric="L printed", step=0.2)
     assert failed(figure_1.present(printed)) == ["L less the printed one, Delta 0.2"]
     twice = changed(frame, 5.545, metric="replace charged", step=0.2, prior="uniform")
-    assert failed(figure_1.present(twice)) == ["dc.sampled, replace, charged, prior uniform, Delta 0.2"]
+    assert failed(figure_1.present(twice)) == ["dc.research.sampled, replace, charged, prior uniform, Delta 0.2"]
     worse = figure_1.present(changed(frame, 0.2, metric="c", prior="exp(-l)"))
     assert worse.verdict.startswith("Not reproduced")
     assert failed(worse) == ["best c, prior exp(-l), Delta 0.2", "best c, prior exp(-l), Delta 0.05"]
@@ -259,7 +259,7 @@ def test_the_page_of_the_examples_reacts() -> None:
         ("replace: half", 1.0),
     ):
         page = examples.present(changed(frame, value, part="shipped", case=case, metric=metric))
-        assert len(failed(page)) == 1 and failed(page)[0].startswith(f"dc.sampled, {case}, {metric.split(':')[0]}")
+        assert len(failed(page)) == 1 and failed(page)[0].startswith(f"dc.research.sampled, {case}, {metric.split(':')[0]}")
     halved = changed(frame, 4.394, part="shipped", metric="time step: charged")
     assert failed(examples.present(halved)) == [f"{conjugate.CHAIN}, charged"]
 
@@ -302,7 +302,7 @@ def test_a_bit_as_a_number_has_two_readings_a_unit_apart() -> None:
 
 def test_what_bins_allow_by_hand() -> None:
     """Four bins of 1/4, rate in [1, 3]: half a nat a bin, two bins of a replaced record, and one over eight a unit."""
-    wait = dc.scores.Family("exponential", (dc.Variable.binned("x", (0, 1), 4),), {"low": 1, "high": 3}, 50)
+    wait = dc.research.Family("exponential", (dc.Variable.binned("x", (0, 1), 4),), {"low": 1, "high": 3}, 50)
     compared = shipped.Compared(wait, 2.0, 1.5, 0.5, 0.4, covered=0.9)
     tiny = 4 / 2**20 * wait.table.span
     assert compared.band(REPLACE) == pytest.approx((2.0, 0.9 * 1.0 - tiny, 2.0 + tiny))
@@ -353,7 +353,7 @@ def test_the_package_decides_by_the_same_rule() -> None:
     counts = dc.tools.count_codes(network, dict.fromkeys(network.nodes, np.array([0, 1, 1, 0])))
     guarantee = dc.Guarantee(epsilon=10, delta=0, relation="replace", unit="record")
     rng = np.random.default_rng(3)
-    release = dc.simulate(dc.posterior_sampler(draws=9), counts, dc.Dirichlet.uniform(network, 1.0), guarantee, rng=rng)
+    release = dc.simulate(dc.research.posterior_sampler(draws=9), counts, dc.Dirichlet.uniform(network, 1.0), guarantee, rng=rng)
     posterior = dc.tools.plug_in(release, draws=9, rng=rng)
     played = games.game("state", games.probabilities(posterior.cells))
     states = network.schema["lung"].states
@@ -505,7 +505,7 @@ def test_draws_share_the_stated_epsilon(epsilon: int, monkeypatch: pytest.Monkey
     sampled = frame[frame["scope"] == "sampler"]["draws"].tolist()
     for draws, release in zip(sampled, releases, strict=False):
         payload = release.payload
-        assert isinstance(payload, dc.kinds.ParameterDraws) and payload.cells.draws == draws
+        assert isinstance(payload, dc.research.ParameterDraws) and payload.cells.draws == draws
         cost = draws * payload.temper * record_loss(release.network, payload.floors, REPLACE)
         assert 0.99 * epsilon < cost <= epsilon * (1 + 1e-9)
 

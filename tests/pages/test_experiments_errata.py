@@ -37,10 +37,10 @@ from scipy.special import betainc, betaincinv, betaln, logsumexp
 from scipy.stats import binom
 
 import discreet as dc
-from discreet.mechanisms.fourier import contrast_sensitivity
+from discreet.research.mechanisms.fourier import contrast_sensitivity
 from discreet.queries.explain import least_distinguishable
-from discreet.theory.contrasts import coefficients
-from discreet.theory.likelihood_sensitivity import log_range
+from discreet.research.scores.contrasts import coefficients
+from discreet.research.scores.likelihood_sensitivity import log_range
 from folding import every
 from painting import paint
 from tiny import all_records, counts_of

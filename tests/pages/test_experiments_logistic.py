@@ -16,7 +16,7 @@ from scipy.special import expit
 from scipy.stats import beta
 
 import discreet as dc
-from discreet.mechanisms.noisy_gradients import noisy_gradients
+from discreet.research.mechanisms.noisy_gradients import noisy_gradients
 from discreet.posterior.design.importance import Density, WeightedDraws, weighted_draws
 from discreet.posterior.design.logistic import gradient_evidence, public_evidence
 from discreet.posterior.design.weight_posterior import gradients_of
@@ -332,7 +332,7 @@ def table_rows() -> pd.DataFrame:
         for method, reading in pinq.READINGS.items():
             methods[f"heuristic, {method}"] = 30.0 if reading.in_turn else float(next(texts))
         # Chains differ in the second repeat alone, so that their difference has an error.
-        chained = {CHAINED: mean + 0.2, f"{OURS}, at the mean, dc.read_weights": mean}
+        chained = {CHAINED: mean + 0.2, f"{OURS}, at the mean, dc.read": mean}
         same = {HEURISTIC: 30.0, f"{SAME}, expected": 25.0, f"{SAME}, at the mean": 24.0}
         parts = {"learned": methods, "chains": {**methods, **chained}, "same sums": same if name in KNOWN else {}}
         for part, found in parts.items():
@@ -354,7 +354,7 @@ def test_tables_conclude() -> None:
     apart = frame.copy()
     apart.loc[apart["method"] == CHAINED, "value"] += 1
     broken = [check.what for check in williams_tables.present(apart).checks if not check.holds]
-    assert len(broken) == 1 and broken[0].startswith("dc.read_weights less weighted draws of the same 20 releases")
+    assert len(broken) == 1 and broken[0].startswith("dc.read less weighted draws of the same 20 releases")
     assert [check.what for check in page.checks if not check.holds] == []
     worse = frame.copy()
     cell = (worse["set"] == "CM2") & (worse["method"] == "shipped rule") & (worse["epsilon"] == 1.0)

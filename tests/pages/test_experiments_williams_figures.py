@@ -21,7 +21,7 @@ from experiments.pages import Page
 from scipy.stats import binom
 
 import discreet as dc
-from discreet.posterior.design.direction import Chosen, direction_log_likelihood
+from discreet.research.readers.direction import Chosen, direction_log_likelihood
 from folding import every
 
 

@@ -29,7 +29,7 @@ from scipy import stats
 from scipy.special import gammaincinv
 
 import discreet as dc
-from discreet.theory.contrasts import coefficients, family_tables
+from discreet.research.scores.contrasts import coefficients, family_tables
 from folding import every
 from tiny import network_of
 

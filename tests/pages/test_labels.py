@@ -87,7 +87,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Options:
     calls: Options = []
     make = dc.planned
 
-    def noted(**options: Any) -> dc.tools.Mechanism[Any]:
+    def noted(**options: Any) -> dc.tools.Mechanism:
         calls.append(options)
         return make(**options)
 
@@ -142,11 +142,11 @@ def test_the_default_of_the_page_on_regret_is_the_default(asked: Options, monkey
     class EnoughError(Exception):
         """The release was asked for."""
 
-    def simulate(mechanism: dc.tools.Mechanism[Any], *_: Any, **__: Any) -> SimpleNamespace:
+    def simulate(mechanism: dc.tools.Mechanism, *_: Any, **__: Any) -> SimpleNamespace:
         if mechanism.name == "planned":
             raise EnoughError
         draws = dc.Dirichlet.uniform(asia().network, 1.0).draw(2, rng=np.random.default_rng(1))
-        return SimpleNamespace(payload=dc.kinds.ParameterDraws(draws.network, draws, draws=2))
+        return SimpleNamespace(payload=dc.research.ParameterDraws(draws.network, draws, draws=2))
 
     monkeypatch.setattr(dc, "simulate", simulate)
     monkeypatch.setattr(dimitrakakis_regret, "DRAWS", ())

@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -153,7 +153,7 @@ def registered(name: str, structure: dc.Network | dc.Design | None = None) -> En
 
 def mechanism_of(
     entry: Entry, options: list[str] | None, workload: list[str] | None, stands: Mapping[str, str] | None = None
-) -> dc.tools.Mechanism[Any, Any, Any, Any]:
+) -> dc.tools.Mechanism:
     """A mechanism with options given as NAME=VALUE (`stands` otherwise), and the queries that it shall serve."""
     if not workload:
         return entry.from_text(options or (), stands)
@@ -171,7 +171,7 @@ def described(over: Over) -> str:
 
 def score_of(
     score: Path, mechanism: str | None, option: list[str] | None, others: Iterable[object]
-) -> tuple[dc.Network, dc.tools.Mechanism[Any, Any, Any, Any]]:
+) -> tuple[dc.Network, dc.tools.Mechanism]:
     """The variables and the mechanism of a score's file: a family is sampled, another score drawn by."""
     if any(other is not None for other in others):
         raise InputError(
@@ -179,8 +179,8 @@ def score_of(
         )
     if any(part.partition("=")[0].strip() == "score" for part in option or ()):
         raise InputError("the score is said by --score: leave out --option score=...")
-    read = dc.scores.read_score_file(str(score))
-    name = mechanism or ("sampled" if isinstance(read, dc.scores.Family) else "scored")
+    read = dc.research.read_score_file(str(score))
+    name = mechanism or ("sampled" if isinstance(read, dc.research.Family) else "scored")
     entry = registered(name)
     if not entry.brings:
         known = ", ".join(other.name for other in MECHANISMS.values() if other.brings)

@@ -75,9 +75,9 @@ def _require_relation(data: str | None) -> str:
 
 def _require_readable(made: dc.results.Combined) -> dc.results.Combined:
     """Return the same, unless nobody could read it."""
-    from discreet.posterior.methods import able_methods
+    from discreet.posterior.methods import able_readers
 
-    able_methods(made)
+    able_readers(made)
     return made
 
 

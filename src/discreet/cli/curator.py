@@ -146,7 +146,7 @@ def structure(
 
 def _pay(
     reading: Reading,
-    chosen: dc.tools.Mechanism[Any, Any, Any, Any],
+    chosen: dc.tools.Mechanism,
     believed: dc.Dirichlet | dc.designs.Normal,
     promise: dc.Guarantee,
     payer: dc.results.Account,

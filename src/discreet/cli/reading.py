@@ -222,7 +222,7 @@ class Reading:
 
     def affordable(
         self,
-        chosen: dc.tools.Mechanism[Any, Any, Any, Any],
+        chosen: dc.tools.Mechanism,
         believed: dc.Dirichlet | dc.designs.Normal,
         promise: dc.Guarantee,
         payer: dc.results.Account,

@@ -65,7 +65,7 @@ def plan_within(
     known: bool,
     records: int,
     promises: Sequence[dc.Guarantee],
-    mechanisms: Mapping[str, dc.tools.Mechanism[Any, Any, Any, Any]],
+    mechanisms: Mapping[str, dc.tools.Mechanism],
     rng: np.random.Generator,
 ) -> tuple[dict[str, Any], str]:
     """Plan for each mechanism and relation, as JSON and as text; of the first a picture.
@@ -105,7 +105,7 @@ def plan_workload(
     known: bool,
     records: int,
     promises: Sequence[dc.Guarantee],
-    mechanism: dc.tools.Mechanism[Any, Any, Any, Any],
+    mechanism: dc.tools.Mechanism,
     rng: np.random.Generator,
 ) -> tuple[list[dict[str, Any]], str]:
     """Say how wide intervals of a workload's queries are, and how far off its answers, at a stated budget.
@@ -330,7 +330,7 @@ def _list_relations(name: str | None) -> list[dc.Relation]:
 def _plan_structure(
     truth: dc.Tables | dc.Design,
     source: str,
-    chosen: Mapping[str, dc.tools.Mechanism[Any, Any, Any, Any]],
+    chosen: Mapping[str, dc.tools.Mechanism],
     promises: Sequence[dc.Guarantee],
     records: int,
     repeats: int,
@@ -365,7 +365,7 @@ def _plan_structure(
 
 
 def _plan_score(
-    mechanism: dc.tools.Mechanism[Any],
+    mechanism: dc.tools.Mechanism,
     score: Path,
     promises: Sequence[dc.Guarantee],
     records: int,
@@ -373,13 +373,11 @@ def _plan_score(
     rng: np.random.Generator,
 ) -> tuple[dict[str, Any], str]:
     """Plan draws among a score's candidates."""
-    from discreet.verify.plan_score import plan_score
-
-    read = dc.scores.read_score_file(str(score))
-    scores = read.table if isinstance(read, dc.scores.Family) else read
+    read = dc.research.read_score_file(str(score))
+    scores = read.table if isinstance(read, dc.research.Family) else read
     told, rows = [], []
     for promise in promises:
-        for part in plan_score(mechanism, scores, promise, records, rng=rng, repeats=repeats):
+        for part in dc.research.plan_score(mechanism, scores, promise, records, rng=rng, repeats=repeats):
             errors = dict(zip(part.names, part.errors.tolist(), strict=True))
             told.append({"relation": promise.relation, "mechanism": part.mechanism, "errors": errors})
             rows += [(promise.relation, part.mechanism, name, f"{error:.4g}") for name, error in errors.items()]
@@ -414,7 +412,7 @@ def _choose_mechanisms(
     option: list[str] | None,
     workload: list[str] | None,
     records: int,
-) -> dict[str, dc.tools.Mechanism[Any, Any, Any, Any]]:
+) -> dict[str, dc.tools.Mechanism]:
     """Choose the mechanism that is named, or all that fit, with what they need to be tried at all."""
     if option and mechanism is None:
         raise InputError("name the --mechanism that the options are for")

@@ -23,8 +23,7 @@ from discreet.estimators.declared_designs import (
 )
 from discreet.estimators.drawn_later import DrawnLater
 from discreet.estimators.options import generator_after, refuse_options, require_drawable, whole_number
-from discreet.mechanisms.crossing import DesignMechanism, release, statistic_of
-from discreet.mechanisms.factored import factored
+from discreet.mechanisms.crossing import Mechanism, release, statistic_of
 from discreet.mechanisms.noisy_moments import noisy_moments
 from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.posterior.design.components import ComponentPosterior, Spectrum, quick_components
@@ -34,7 +33,7 @@ from discreet.privacy.ledger import Account
 from discreet.records.moments import moment_sensitivity
 from discreet.records.rows import Rows
 from discreet.releases.release import Release
-from discreet.theory.factors import DirectionFactor, spread_candidates
+from discreet.research import DirectionFactor, factored, spread_candidates
 
 Floats = npt.NDArray[np.float64]
 
@@ -102,7 +101,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         >>> promise = dc.Guarantee(epsilon=2, delta=0, relation="replace", unit="record")
         >>> account = dc.Ledger("sqlite://").open("flowers", promise)
         >>> X = 3 + np.linspace(-5, 5, 2000)[:, None] * [2.0, 1.0] / 5**0.5
-        >>> estimator = dc.PrivatePCA(n_components=1, bounds=(-10, 10), guarantee=promise, account=account).fit(X)
+        >>> estimator = dc.estimators.PrivatePCA(1, bounds=(-10, 10), guarantee=promise, account=account).fit(X)
         >>> bool(abs(estimator.components_[0] @ [2.0, 1.0]) / 5**0.5 > 0.9)
         True
     """
@@ -156,7 +155,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         prior = Normal(design, PRIOR_DEVIATION)
         if by_choice:
             candidates = spread_candidates(design.size, DIRECTIONS, LENGTHS)
-            mechanism: DesignMechanism[Any, Any] = factored(DirectionFactor(candidates, NOISE_VARIANCE, TAU))
+            mechanism: Mechanism = factored(DirectionFactor(candidates, NOISE_VARIANCE, TAU))
         else:
             mechanism = noisy_moments()
         released = release(mechanism, statistic_of(mechanism, rows, design), prior, guarantee, account=account)

@@ -29,7 +29,7 @@ from discreet.errors import listed, require
 from discreet.estimators.contract import Given
 from discreet.estimators.given_table import GivenTable
 from discreet.estimators.options import whole_number
-from discreet.mechanisms.crossing import DesignMechanism, Mechanism, calibrate, check_relation, release, statistic_of
+from discreet.mechanisms.crossing import Mechanism, calibrate, check_relation, release, statistic_of
 from discreet.mechanisms.gaussian import gaussian
 from discreet.mechanisms.laplace import laplace
 from discreet.model.design import GRID_STEPS, Design, Normal
@@ -143,7 +143,7 @@ class BoundsSearch:
     """
 
     variables: tuple[Variable, ...]
-    mechanism: Mechanism[Any]
+    mechanism: Mechanism
     guarantee: Guarantee
     rest: Guarantee
 
@@ -152,7 +152,7 @@ class BoundsSearch:
         rows: Rows,
         given: Given | GivenTable,
         options: tuple[Any, Any, bool],
-        then: tuple[DesignMechanism[Any, Any], Normal],
+        then: tuple[Mechanism, Normal],
         account: Account,
     ) -> tuple[FoundBounds, Rows]:
         """Release the histograms, and read the records by the bounds that they tell.
@@ -309,10 +309,10 @@ def _widen_design(design: Design) -> Design:
 
 def _choose_mechanism(
     variables: Sequence[Variable], guarantee: Guarantee, share: Fraction, rows: Rows
-) -> tuple[Mechanism[Any], Guarantee, float]:
+) -> tuple[Mechanism, Guarantee, float]:
     """Choose the mechanism of least noise for a share; return it, its promise, and its deviation in records."""
     network = Network(tuple(variables), {variable.name: () for variable in variables})
-    found, mechanisms = [], list[tuple[Mechanism[Any], Fraction]]([(laplace(), Fraction(0))])
+    found, mechanisms = [], list[tuple[Mechanism, Fraction]]([(laplace(), Fraction(0))])
     if guarantee.delta:
         mechanisms.append((gaussian(), share * guarantee.delta))
     for mechanism, delta in mechanisms:
@@ -323,7 +323,7 @@ def _choose_mechanism(
     return mechanism, first, deviation
 
 
-def _measure_noise(noise: TableNoise | GaussianNoise) -> float:
+def _measure_noise(noise: object) -> float:
     """Measure the standard deviation of the noise in a cell, in records."""
     if isinstance(noise, GaussianNoise):
         return noise.scale

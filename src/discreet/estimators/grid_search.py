@@ -105,7 +105,7 @@ def release_score(
         >>> limit = dc.Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
         >>> account = dc.Ledger("sqlite://").open("flowers", limit)
         >>> X, y = np.repeat([[1.0, 5.0], [6.0, 2.0]], 200, axis=0), np.repeat(["small", "large"], 200)
-        >>> estimator = dc.PrivateNaiveBayes(classes=("small", "large"), bounds=(0, 7), bins=3, draws=50,
+        >>> estimator = dc.estimators.PrivateNaiveBayes(classes=("small", "large"), bounds=(0, 7), bins=3, draws=50,
         ...                                  guarantee=promise, account=account, random_state=0).fit(X, y)
         >>> score = dc.estimators.release_score(estimator, X, y, guarantee=promise, account=account)
         >>> score.metric, score.lower > 0.8, score.upper <= 1
@@ -374,10 +374,11 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         >>> import discreet as dc
         >>> promise = dc.Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
         >>> account = dc.Ledger("sqlite://").open("flowers", promise)
-        >>> estimator = dc.PrivateNaiveBayes(classes=("small", "large"), bounds=(0, 7), draws=50, random_state=0,
-        ...                               guarantee=promise, account=account)
+        >>> paid = {"guarantee": promise, "account": account}
+        >>> classes = ("small", "large")
+        >>> estimator = dc.estimators.PrivateNaiveBayes(classes, bounds=(0, 7), draws=50, random_state=0, **paid)
         >>> X, y = np.repeat([[1.0, 5.0], [6.0, 2.0]], 500, axis=0), np.repeat(["small", "large"], 500)
-        >>> found = dc.PrivateGridSearch(estimator, {"bins": [2, 4, 6]}).fit(X, y)
+        >>> found = dc.estimators.PrivateGridSearch(estimator, {"bins": [2, 4, 6]}).fit(X, y)
         >>> found.best_params_["bins"] in (2, 4, 6), found.best_score_ > 0.8, found.predict([[6, 2]]).tolist()
         (True, True, ['large'])
         >>> int(account.balance().epsilon_left)

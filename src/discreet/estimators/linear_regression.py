@@ -19,20 +19,18 @@ from discreet.estimators.drawn_later import DrawnLater
 from discreet.estimators.options import generator, whole_number
 from discreet.estimators.public_records import ScoredRecords, of_public_records
 from discreet.estimators.regressions import Regression
-from discreet.mechanisms.crossing import DesignMechanism
+from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.grouped_moments import grouped_moments
 from discreet.mechanisms.noisy_moments import noisy_moments
-from discreet.mechanisms.truncated_posterior import truncated_posterior
 from discreet.model.design import Design
 from discreet.model.schema import Variable
 from discreet.posterior.design.weight_posterior import WeightPosterior
 from discreet.posterior.read import is_read_by
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
-from discreet.records.moments import Moments
 from discreet.records.rows import Rows
-from discreet.releases.kinds.weight_draws import WeightDraws
 from discreet.releases.release import Release
+from discreet.research import WeightDraws, truncated_posterior
 
 Floats = npt.NDArray[np.float64]
 METHODS = {"grouped_moments": "moments", "noisy_moments": "exact"}
@@ -85,7 +83,7 @@ class PrivateLinearRegression(RegressorMixin, Regression):  # type: ignore[misc]
         coef_, intercept_: posterior means by the normal approximation, there at once (of released draws, their mean),
             in the units of the columns, shape (features,), in the order of X's columns, and a number.
         posterior_: draws of the weights in scaled coordinates, in the order of `release_.design.names`; drawn when it
-            is first looked at, which for "exact" with much noise or many features is refused: `read_weights(release_)`
+            is first looked at, which for "exact" with much noise or many features is refused: `read(release_)`
             reads that release by the normal approximation.
         bounds_release_, found_bounds_, clipped_: of the first release, by column: bounds in use, and noisy numbers of
             values outside of them with intervals; None where there was none.
@@ -107,7 +105,7 @@ class PrivateLinearRegression(RegressorMixin, Regression):  # type: ignore[misc]
         >>> promise = dc.Guarantee(epsilon=5, delta=0, relation="replace", unit="record")
         >>> account = dc.Ledger("sqlite://").open("houses", promise)
         >>> X = np.linspace(0, 10, 2000)[:, None]
-        >>> estimator = dc.PrivateLinearRegression(bounds=(0, 10), target_bounds=(0, 100), random_state=0,
+        >>> estimator = dc.estimators.PrivateLinearRegression(bounds=(0, 10), target_bounds=(0, 100), random_state=0,
         ...                                     guarantee=promise, account=account).fit(X, 20 + 5 * X[:, 0])
         >>> bool(abs(estimator.coef_[0] - 5) < 1), bool(abs(estimator.predict([[4.0]])[0] - 40) < 3)
         (True, True)
@@ -269,7 +267,7 @@ class PrivateLinearRegression(RegressorMixin, Regression):  # type: ignore[misc]
             raise InputError("fit needs target_bounds=(lower, upper): never read off records")
         return Variable("target", bounds=declared_pair(self.target_bounds, "target_bounds")), None
 
-    def _make_mechanism(self, guarantee: Guarantee, counted: int, design: Design) -> DesignMechanism[Any, Moments]:
+    def _make_mechanism(self, guarantee: Guarantee, counted: int, design: Design) -> Mechanism:
         """Make the one that was asked for."""
         if self.method != "sampler":
             return grouped_moments() if self.method == "moments" else noisy_moments()

@@ -20,8 +20,7 @@ from discreet.estimators.groups import written_groups
 from discreet.estimators.options import whole_number, yes_or_no
 from discreet.estimators.public_records import ScoredRecords, of_public_records
 from discreet.estimators.regressions import Regression, expected_records, perturb_objective, trace_of
-from discreet.mechanisms.crossing import DesignMechanism
-from discreet.mechanisms.noisy_gradients import noisy_gradients
+from discreet.mechanisms.crossing import Mechanism
 from discreet.model.design import Design
 from discreet.model.schema import Variable
 from discreet.posterior.design.laws import Law, uniform_law
@@ -30,6 +29,7 @@ from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.records.rows import Rows
 from discreet.releases.release import Release
+from discreet.research import noisy_gradients
 
 METHODS = ("auto", "objective", "one_shot", "gradients")
 ONE_SHOT_RECORDS = 250.0
@@ -140,8 +140,8 @@ class PrivateLogisticRegression(ClassifierMixin, Regression):  # type: ignore[mi
         >>> promise = dc.Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
         >>> account = dc.Ledger("sqlite://").open("patients", promise)
         >>> X = np.linspace(-1, 1, 1000)[:, None]
-        >>> estimator = dc.PrivateLogisticRegression(classes=("ill", "well"), bounds=(-1, 1), guarantee=promise,
-        ...                                       account=account)
+        >>> paid = {"guarantee": promise, "account": account}
+        >>> estimator = dc.estimators.PrivateLogisticRegression(classes=("ill", "well"), bounds=(-1, 1), **paid)
         >>> estimator.fit(X, np.where(X[:, 0] > 0, "well", "ill")).predict([[-0.9], [0.9]]).tolist()
         ['ill', 'well']
     """
@@ -339,7 +339,7 @@ class PrivateLogisticRegression(ClassifierMixin, Regression):  # type: ignore[mi
             raise InputError("a classifier needs at least two classes; one class leaves nothing to tell apart")
         return Variable("class", tuple(str(label) for label in labels.tolist())), labels
 
-    def _make_mechanism(self, guarantee: Guarantee, counted: int, design: Design) -> DesignMechanism[Any, Any]:
+    def _make_mechanism(self, guarantee: Guarantee, counted: int, design: Design) -> Mechanism:
         """Make the mechanism that was asked for, or the rule's."""
         if self.method not in METHODS:
             raise InputError(f"method is one of {', '.join(METHODS)}, not {self.method!r}")

@@ -168,7 +168,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
         >>> account = dc.Ledger("sqlite://").open("flowers", promise)
         >>> X, y = np.repeat([[1.0, 5.0], [6.0, 2.0]], 200, axis=0), np.repeat(["small", "large"], 200)
-        >>> estimator = dc.PrivateNaiveBayes(classes=("small", "large"), bounds=(0, 7), bins=3, draws=50,
+        >>> estimator = dc.estimators.PrivateNaiveBayes(classes=("small", "large"), bounds=(0, 7), bins=3, draws=50,
         ...                                  guarantee=promise, account=account, random_state=0).fit(X, y)
         >>> estimator.predict([[0.5, 6.0], [6.5, 1.0]]).tolist()
         ['small', 'large']
@@ -180,7 +180,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     features: Sequence[Variable] | None = None
     bounds: tuple[Any, Any] | Mapping[str, Any] | None = None
     bins: int = 6
-    mechanism: str | Mechanism[Any] = "planned"
+    mechanism: str | Mechanism = "planned"
     guarantee: Guarantee | None = None
     account: Account | None = None
     epsilon: Number | None = None
@@ -504,7 +504,7 @@ def _require_room(bins: Any, features: int) -> None:
         whole_number(bins, "bins", 2, MOST_BINS // features)
 
 
-def _make_mechanism(mechanism: Any) -> Mechanism[Any]:
+def _make_mechanism(mechanism: Any) -> Mechanism:
     """Make the mechanism of a name, or take it as it is."""
     read = {name: entry for name, entry in mechanisms_over("network").items() if name != UNREADABLE}
     if isinstance(mechanism, str) and mechanism in read:

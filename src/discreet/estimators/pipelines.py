@@ -43,7 +43,8 @@ def check_pipeline(pipeline: P) -> P:
         >>> import discreet as dc
         >>> from sklearn.pipeline import make_pipeline
         >>> from sklearn.preprocessing import StandardScaler
-        >>> dc.estimators.check_pipeline(make_pipeline(StandardScaler(), dc.PrivateNaiveBayes(bounds=(-1, 1))))
+        >>> steps = StandardScaler(), dc.estimators.PrivateNaiveBayes(bounds=(-1, 1))
+        >>> dc.estimators.check_pipeline(make_pipeline(*steps))
         Traceback (most recent call last):
         discreet.errors.InputError: step 'standardscaler' (StandardScaler) learns from the records, which no budget ...
     """

@@ -18,7 +18,7 @@ from discreet.estimators.declared_designs import of_release
 from discreet.estimators.groups import written_groups
 from discreet.estimators.public_records import ScoredRecords, of_public_records
 from discreet.estimators.regressions import Regression, expected_records, perturb_objective, trace_of
-from discreet.mechanisms.crossing import DesignMechanism
+from discreet.mechanisms.crossing import Mechanism
 from discreet.model.design import Design
 from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Guarantee, Number
@@ -86,7 +86,7 @@ class PrivatePoissonRegression(RegressorMixin, Regression):  # type: ignore[misc
         >>> account = dc.Ledger("sqlite://").open("visits", promise)
         >>> X = np.linspace(0, 10, 4000)[:, None]
         >>> counts = np.random.default_rng(0).poisson(np.exp(0.2 * X[:, 0] - 0.5))
-        >>> estimator = dc.PrivatePoissonRegression(bounds=(0, 10), target_bounds=(0, 15), guarantee=promise,
+        >>> estimator = dc.estimators.PrivatePoissonRegression(bounds=(0, 10), target_bounds=(0, 15), guarantee=promise,
         ...                                      account=account).fit(X, counts)
         >>> bool(abs(estimator.coef_[0] - 0.2) < 0.1), bool(abs(estimator.predict([[5.0]])[0] - 1.65) < 0.5)
         (True, True)
@@ -216,7 +216,7 @@ class PrivatePoissonRegression(RegressorMixin, Regression):  # type: ignore[misc
         assert design.target is not None and design.target.bounds is not None
         return np.asarray(np.exp(np.minimum(logs, np.log(design.target.bounds[1]))))
 
-    def _make_mechanism(self, guarantee: Guarantee, counted: int, design: Design) -> DesignMechanism[Any, Any]:
+    def _make_mechanism(self, guarantee: Guarantee, counted: int, design: Design) -> Mechanism:
         """Make an objective perturbation, scaled as declared."""
         scaled = self.regularisation is not None
         return perturb_objective(self, expected_records(self.records, guarantee, counted, scaled=scaled))

@@ -24,16 +24,13 @@ from discreet.estimators.declared_designs import (
 from discreet.estimators.drawn_later import DrawnLater
 from discreet.estimators.options import generator_after, refuse_options, require_drawable, whole_number
 from discreet.mechanisms.crossing import release
-from discreet.mechanisms.factored import factored
 from discreet.model.design import Design, Normal
-from discreet.posterior.design.direction import Method, mean_axis
 from discreet.posterior.design.weight_posterior import WeightPosterior
 from discreet.posterior.read import is_read_by, read
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
-from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.release import Release
-from discreet.theory.factors import DirectionFactor, spread_candidates
+from discreet.research import ChoiceLikelihood, DirectionFactor, FactoredChoice, factored, mean_axis, spread_candidates
 
 Floats = npt.NDArray[np.float64]
 
@@ -104,7 +101,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     lengths: tuple[float, ...] = (0.1, 0.2, 0.4)
     noise_variance: float = 0.01
     tau: float = 4.0
-    likelihood: Method = "clt"
+    likelihood: ChoiceLikelihood = "clt"
     prior_deviation: float = 0.5
     draws: int = 1000
     random_state: Any = None
@@ -156,7 +153,7 @@ class PrivatePrincipalDirection(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         release: Release,
         *,
         bounds: Mapping[str, Any] | None = None,
-        likelihood: Method = "clt",
+        likelihood: ChoiceLikelihood = "clt",
         draws: int = 1000,
         random_state: Any = None,
     ) -> Self:

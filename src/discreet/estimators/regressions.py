@@ -33,7 +33,7 @@ from discreet.estimators.options import (
     whole_number,
     yes_or_no,
 )
-from discreet.mechanisms.crossing import DesignMechanism, release, statistic_of
+from discreet.mechanisms.crossing import Mechanism, release, statistic_of
 from discreet.mechanisms.objective_perturbation import objective_perturbation
 from discreet.model.design import Design, Normal
 from discreet.model.indicators import worth_groups
@@ -123,7 +123,7 @@ class Regression(PrivateEstimator):
         """
         raise NotImplementedError
 
-    def _make_mechanism(self, guarantee: Guarantee, counted: int, design: Design) -> DesignMechanism[Any, Any]:
+    def _make_mechanism(self, guarantee: Guarantee, counted: int, design: Design) -> Mechanism:
         """Make the mechanism that was asked for.
 
         Args:
@@ -330,7 +330,7 @@ def expected_records(declared: Any, guarantee: Guarantee, counted: int, *, scale
     return EXPECTED_RECORDS
 
 
-def perturb_objective(estimator: Any, records: int) -> DesignMechanism[Any, Any]:
+def perturb_objective(estimator: Any, records: int) -> Mechanism:
     """The mechanism `objective_perturbation`, as an estimator's `regularisation` and `curvature` have it.
 
     Args:

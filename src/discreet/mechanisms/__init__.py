@@ -55,20 +55,18 @@ class Entry:
     home: str = ""
 
     @property
-    def make(self) -> Callable[..., Mechanism[Any, Any, Any, Any]]:
+    def make(self) -> Callable[..., Mechanism]:
         """The function that makes the mechanism, loaded when it is first asked for."""
-        found: Callable[..., Mechanism[Any, Any, Any, Any]] = getattr(
+        found: Callable[..., Mechanism] = getattr(
             importlib.import_module(self.home or f"discreet.mechanisms.{self.name}"), self.name
         )
         return found
 
-    def __call__(self, *arguments: Any, **options: Any) -> Mechanism[Any, Any, Any, Any]:
+    def __call__(self, *arguments: Any, **options: Any) -> Mechanism:
         """Make the mechanism; arguments are those of the function that makes it."""
         return self.make(*arguments, **options)
 
-    def from_text(
-        self, options: Iterable[str], stands: Mapping[str, str] | None = None, **more: Any
-    ) -> Mechanism[Any, Any, Any, Any]:
+    def from_text(self, options: Iterable[str], stands: Mapping[str, str] | None = None, **more: Any) -> Mechanism:
         """Make the mechanism with options as a command line gives them.
 
         Args:
@@ -97,7 +95,7 @@ class Entry:
         )
 
     @property
-    def example(self) -> Mechanism[Any, Any, Any, Any]:
+    def example(self) -> Mechanism:
         """The mechanism with its default options, and with values that stand for those without a default."""
         return self.from_text((), self.needed)
 
@@ -144,50 +142,13 @@ MECHANISMS: Mapping[str, Entry] = _Registry(
             options=("records", "audit"),
         ),
         Entry("laplace", "network", "Laplace noise on the families' tables"),
-        Entry("fourier", "network", "Laplace noise on contrasts", options=("stealth",)),
         Entry("gaussian", "network", "Gaussian noise on the families' tables", "needed"),
-        Entry(
-            "allocated",
-            "network",
-            "two stages, the second where it helps most",
-            options=("first", "sampling", "weights", "floor"),
-        ),
-        Entry(
-            "posterior_sampler",
-            "network",
-            "draws from a trimmed posterior",
-            "used",
-            options=("draws", "temper", "floor", "given"),
-        ),
-        Entry("map_estimate", "network", "one likely set of probabilities", options=("candidates", "floor")),
         Entry(
             "structure",
             "network",
             "the arcs of a network, chosen by the records",
             options=("max_parents", "max_cells"),
             chooses=True,
-        ),
-        Entry(
-            "scored",
-            "network",
-            "one candidate of a public list, by a score of your own",
-            options=("score", "draws"),
-            needed={
-                "score": '{"variables": [{"name": "a", "states": ["no", "yes"]}], "candidates": [[0.2], [0.5], [0.8]], '
-                '"range": [0, 1], "scores": [[1, 0.6, 0], [0, 0.5, 1]]}'
-            },
-            brings=True,
-        ),
-        Entry(
-            "sampled",
-            "network",
-            "draws of the parameters of a family: exponential, normal, Poisson, ...",
-            options=("score", "draws", "temper"),
-            needed={
-                "score": '{"family": "exponential", "variables": [{"name": "x", "bounds": [0, 4], "bins": 4}], '
-                '"parameters": {"low": 0.25, "high": 4}, "points": 5}'
-            },
-            brings=True,
         ),
         Entry(
             "grouped_moments",
@@ -203,22 +164,6 @@ MECHANISMS: Mapping[str, Entry] = _Registry(
             targets=("number", "nothing"),
         ),
         Entry(
-            "truncated_posterior",
-            "design",
-            "draws of a linear regression's weights",
-            targets=("number",),
-            options=("draws", "variance", "radius"),
-            needed={"variance": "0.04"},
-        ),
-        Entry(
-            "noisy_gradients",
-            "design",
-            "noise on gradients of a logistic regression",
-            targets=("class",),
-            options=("steps", "records"),
-            needed={"records": "10"},
-        ),
-        Entry(
             "objective_perturbation",
             "design",
             "weights of a logistic, multinomial or Poisson regression, from a randomly tilted objective",
@@ -226,17 +171,6 @@ MECHANISMS: Mapping[str, Entry] = _Registry(
             targets=("class", "classes", "count"),
             options=("records", "regularisation", "curvature"),
             needed={"records": "10"},
-        ),
-        Entry(
-            "factored",
-            "design",
-            "one of finitely many directions or laws",
-            targets=("nothing",),
-            options=("factor",),
-            needed={
-                "factor": '{"factor": "direction", "parameters": {"noise_variance": 0.25, "tau": 2.0}, '
-                '"candidates": [[0.7, 0.7], [0.7, -0.7]]}'
-            },
         ),
     )
 )
@@ -256,8 +190,8 @@ def mechanisms_over(over: Over, target: Target | None = None) -> dict[str, Entry
         Entries of the registry, by name.
 
     Example:
-        >>> sorted(mechanisms_over("design", "number"))
-        ['grouped_moments', 'noisy_moments', 'truncated_posterior']
+        >>> next(iter(mechanisms_over("design", "number")))
+        'grouped_moments'
     """
     return {
         name: entry

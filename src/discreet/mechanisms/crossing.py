@@ -11,10 +11,9 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Generic, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
-from typing_extensions import TypeVar
 
 from discreet.errors import InputError, shown
 from discreet.mechanisms import Over
@@ -30,35 +29,47 @@ from discreet.records.gradients import Gradients, sum_gradients
 from discreet.records.moments import Moments, sum_moments
 from discreet.records.records import Records
 from discreet.records.rows import Rows, read_rows
-from discreet.records.score_sums import ScoreSums
 from discreet.releases.combined import refuse_counting_twice
-from discreet.releases.kinds import Calibration, Payload
-from discreet.releases.kinds.audited_tables import AuditNoise
-from discreet.releases.kinds.noisy_tables import PlannedNoise
+from discreet.releases.measurement import Calibration, Released
 from discreet.releases.policy import RecordsPolicy
 from discreet.releases.release import Release
 from discreet.releases.release_head import require_readable
 from discreet.util.progress import under_way
 from discreet.util.randomness import as_generator
 
-Statistic = Counts | Moments | Gradients | Rows | ScoreSums
-"""All that a mechanism can draw from: private, and over something public."""
 
-OF_ROWS: Mapping[type[Statistic], Callable[[Rows], Statistic]] = {
+class Statistic(Protocol):
+    """All that a mechanism can draw from: private, and over something public.
+
+    Attributes:
+        over: the network or design.
+        policy: what was done with the records of a unit.
+        records: their number; private under ADD_REMOVE.
+    """
+
+    @property
+    def over(self) -> Any:
+        """See the class."""
+
+    @property
+    def policy(self) -> RecordsPolicy:
+        """See the class."""
+
+    @property
+    def records(self) -> int:
+        """See the class."""
+
+
+OF_ROWS: Mapping[type, Callable[[Rows], Statistic]] = {
     Moments: sum_moments,
     Gradients: sum_gradients,
     Rows: lambda r: r,
 }
 """How a statistic of a design is made of its records, where the mechanism has no way of its own."""
 
-C = TypeVar("C", bound=Calibration)
-S = TypeVar("S", bound=Statistic, default=Counts)
-P = TypeVar("P", bound=Dirichlet | Normal, default=Dirichlet)
-O = TypeVar("O", bound=Network | Design, default=Network)
-
 
 @dataclass(frozen=True)
-class Mechanism(Generic[C, S, P, O]):
+class Mechanism:
     """A way from a private statistic to a published payload: `calibrate` sees no data, `draw` sees it once.
 
     Options are bound when a mechanism is made, so all of them share these signatures. Over a design the statistic is
@@ -93,16 +104,16 @@ class Mechanism(Generic[C, S, P, O]):
     """
 
     name: str
-    calibrate: Callable[[O, P, Guarantee], C]
-    draw: Callable[[S, P, C, Noise], Payload]
-    statistic: type[Statistic] = Counts
-    require: Callable[[S], None] = lambda _statistic: None
-    scopes: Callable[[O], Iterable[Scope]] = lambda _over: ()
-    of_rows: Callable[[Rows], S] | None = None
+    calibrate: Callable[[Any, Any, Guarantee], Any]
+    draw: Callable[[Any, Any, Any, Noise], Released]
+    statistic: type[Any] = Counts
+    require: Callable[[Any], None] = lambda _statistic: None
+    scopes: Callable[[Any], Iterable[Scope]] = lambda _over: ()
+    of_rows: Callable[[Rows], Statistic] | None = None
     only: Network | None = None
     metric: bool = False
     several: bool = True
-    numbers: Callable[[O, C], int] = lambda *both: both[0].size
+    numbers: Callable[[Any, Any], int] = lambda *both: both[0].size
 
     @property
     def over(self) -> Over:
@@ -110,12 +121,8 @@ class Mechanism(Generic[C, S, P, O]):
         return "network" if self.statistic is Counts else "design"
 
 
-DesignMechanism = Mechanism[C, S, Normal, Design]
-"""A mechanism over a design."""
-
-
 def statistic_of(
-    mechanism: Mechanism[Any, Any, Any, Any],
+    mechanism: Mechanism,
     records: Records | Rows,
     over: Network | Design,
     progress: Callable[[int, int], None] | None = None,
@@ -151,13 +158,13 @@ def statistic_of(
     if isinstance(over, Network):
         return count(cast(Records, records), over, scopes=mechanism.scopes(over), progress=progress)
     rows = records if isinstance(records, Rows) else read_rows(over, records)
-    of_rows: Callable[[Rows], Statistic] = mechanism.of_rows or OF_ROWS[mechanism.statistic]
+    of_rows = mechanism.of_rows or OF_ROWS[mechanism.statistic]
     with under_way("reading records"):
         return of_rows(rows)
 
 
 def release(
-    mechanism: Mechanism[C, S, P, O], statistic: S, prior: P, guarantee: Guarantee, *, account: Account
+    mechanism: Mechanism, statistic: Statistic, prior: Dirichlet | Normal, guarantee: Guarantee, *, account: Account
 ) -> Release:
     """Publish a private statistic: calibrate the noise without data, charge the account, then draw.
 
@@ -209,7 +216,12 @@ def release(
 
 
 def simulate(
-    mechanism: Mechanism[C, S, P, O], statistic: S, prior: P, guarantee: Guarantee, *, rng: int | np.random.Generator
+    mechanism: Mechanism,
+    statistic: Statistic,
+    prior: Dirichlet | Normal,
+    guarantee: Guarantee,
+    *,
+    rng: int | np.random.Generator,
 ) -> Release:
     """Draw a release with noise from a seed, for tests and experiments on records that are not private.
 
@@ -257,7 +269,9 @@ def require_mechanism(mechanism: object) -> None:
         raise InputError(f"a mechanism was expected, such as laplace() or planned(), not {shown(name)}")
 
 
-def _calibrate(mechanism: Mechanism[C, S, P, O], statistic: S, prior: P, guarantee: Guarantee) -> C:
+def _calibrate(
+    mechanism: Mechanism, statistic: Statistic, prior: Dirichlet | Normal, guarantee: Guarantee
+) -> Calibration:
     """Refuse all that can be refused before anything is charged, and calibrate."""
     require_mechanism(mechanism)
     if not isinstance(statistic, mechanism.statistic):
@@ -272,12 +286,14 @@ def _calibrate(mechanism: Mechanism[C, S, P, O], statistic: S, prior: P, guarant
     check_relation(mechanism, guarantee)
     calibration = calibrate(mechanism, prior, guarantee, statistic.policy)
     mechanism.require(statistic)
-    if isinstance(calibration, PlannedNoise | AuditNoise) and isinstance(statistic, Counts):
-        statistic.require([*calibration.scopes, *mechanism.scopes(cast(O, prior.over))])
+    if calibration.scopes and isinstance(statistic, Counts):
+        statistic.require([*calibration.scopes, *mechanism.scopes(prior.over)])
     return calibration
 
 
-def calibrate(mechanism: Mechanism[C, S, P, O], prior: P, guarantee: Guarantee, policy: RecordsPolicy) -> C:
+def calibrate(
+    mechanism: Mechanism, prior: Dirichlet | Normal, guarantee: Guarantee, policy: RecordsPolicy
+) -> Calibration:
     """Turn a budget into noise, for units that may have several records: without data.
 
     Args:
@@ -299,11 +315,11 @@ def calibrate(mechanism: Mechanism[C, S, P, O], prior: P, guarantee: Guarantee, 
             "(max_records=1), or take another mechanism"
         )
     within = for_each(guarantee, policy.steps)
-    calibration = mechanism.calibrate(cast(O, prior.over), prior, within)
+    calibration: Calibration = mechanism.calibrate(prior.over, prior, within)
     if calibration.total > within.epsilon:
         raise InputError(f"mechanism {mechanism.name!r} would spend more than the guarantee allows")
     require_readable(
-        mechanism.numbers(cast(O, prior.over), calibration),
+        mechanism.numbers(prior.over, calibration),
         mechanism=mechanism.name,
         guarantee=guarantee,
         policy=policy,
@@ -313,7 +329,7 @@ def calibrate(mechanism: Mechanism[C, S, P, O], prior: P, guarantee: Guarantee, 
     return calibration
 
 
-def check_relation(mechanism: Mechanism[C, S, P, O], guarantee: Guarantee) -> None:
+def check_relation(mechanism: Mechanism, guarantee: Guarantee) -> None:
     """Refuse a guarantee under a metric for a mechanism that does not declare that it takes one.
 
     Args:
@@ -332,11 +348,11 @@ def check_relation(mechanism: Mechanism[C, S, P, O], guarantee: Guarantee) -> No
 
 def _describe(
     ids: tuple[str, str | None],
-    mechanism: Mechanism[C, S, P, O],
-    statistic: S,
-    prior: P,
+    mechanism: Mechanism,
+    statistic: Statistic,
+    prior: Dirichlet | Normal,
     guarantee: Guarantee,
-    measured: tuple[C, Payload],
+    measured: tuple[Calibration, Released],
     *,
     private: bool,
 ) -> Release:

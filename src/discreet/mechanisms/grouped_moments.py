@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.mechanisms.crossing import DesignMechanism, Mechanism
+from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
 from discreet.model.design import Design, Normal
 from discreet.noise.k_norm import k_norm_scale
@@ -23,7 +23,7 @@ WEIGHTS_LENGTH = 0.5
 """Length of the coefficients, a priori, that products of features are multiplied with in an error."""
 
 
-def grouped_moments() -> DesignMechanism[GroupNoise, Moments]:
+def grouped_moments() -> Mechanism:
     """Sums of products of features and target, as `noisy_moments`, with budgets of their own for three groups of sums.
 
     With noise of deviation s_c on sums of products with the target and s_A on those of two features, an equation of

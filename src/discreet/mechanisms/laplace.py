@@ -22,7 +22,7 @@ from discreet.records.counts import Counts
 from discreet.releases.kinds.noisy_counts import NoisyCounts, TableNoise
 
 
-def laplace(epsilons: Mapping[str, Number] | None = None) -> Mechanism[TableNoise]:
+def laplace(epsilons: Mapping[str, Number] | None = None) -> Mechanism:
     """Discrete Laplace noise on the family counts.
 
     Table i gets independent noise of scale `s / epsilon_i` in every cell, with s = 1 under ADD_REMOVE and 2 under

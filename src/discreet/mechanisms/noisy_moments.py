@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from discreet.errors import InputError
-from discreet.mechanisms.crossing import DesignMechanism, Mechanism
+from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
 from discreet.model.design import Design, Normal
 from discreet.noise.k_norm import k_norm_scale
@@ -13,7 +13,7 @@ from discreet.records.moments import Moments, moment_sensitivity
 from discreet.releases.kinds.noisy_sums import NoisyMoments, VectorNoise
 
 
-def noisy_moments() -> DesignMechanism[VectorNoise, Moments]:
+def noisy_moments() -> Mechanism:
     """Sums of products of features and target, all that least squares needs, with noise on the vector of them.
 
     The noise is uniform on a cube of random size (cube noise, the K-norm mechanism of the largest entry). One record

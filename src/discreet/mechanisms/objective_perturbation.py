@@ -83,9 +83,9 @@ from functools import partial
 import numpy as np
 
 from discreet.errors import DiscreetError, InputError
-from discreet.mechanisms.crossing import DesignMechanism, Mechanism
+from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within
-from discreet.mechanisms.noisy_gradients import noisy_total, require_records, total_noise
+from discreet.mechanisms.record_number import noisy_total, require_records, total_noise
 from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.model.response import response_of
 from discreet.noise.k_norm import k_norm_scale
@@ -150,9 +150,7 @@ LOG_ROUNDING = Fraction(1, 10**12)
 Rho = tuple[Fraction, Fraction]
 
 
-def objective_perturbation(
-    *, records: int, regularisation: float | None = None, curvature: int = 1
-) -> DesignMechanism[ObjectiveNoise, Gradients]:
+def objective_perturbation(*, records: int, regularisation: float | None = None, curvature: int = 1) -> Mechanism:
     """Weights of a logistic, multinomial or Poisson regression that minimise a randomly tilted objective.
 
     Args:

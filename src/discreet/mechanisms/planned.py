@@ -58,7 +58,7 @@ SCALE_ENLARGEMENT = 1e-12
 
 def planned(
     *, workload: Sequence[str | Query] | None = None, records: int | None = None, audit: Number | None = None
-) -> Mechanism[AuditNoise | PlannedNoise]:
+) -> Mechanism:
     """The default: noisy counts of few tables, chosen from public sizes alone for the least error of all families.
 
     Families that share variables are measured by one table over all of them, or by several whose noise agrees where
@@ -163,7 +163,7 @@ def _read_share(audit: Number) -> Fraction:
 
 
 def _calibrate_stages(
-    plan: Mechanism[PlannedNoise],
+    plan: Mechanism,
     wanted: tuple[Scope, ...],
     prior: Dirichlet,
     guarantee: Guarantee,
@@ -173,13 +173,15 @@ def _calibrate_stages(
     """Calibrate both stages, or the plan alone where there is nothing to audit or too little to do it by."""
     network, second, moved = prior.over, share * guarantee.epsilon, cells_moved(guarantee.relation)
     largest = pairs_beyond(wanted, map(network.family, network.nodes))
-    if not largest:
-        return plan.calibrate(network, prior, guarantee)
-    delta, rho, rho_chosen = _try_gaussian(guarantee, second, moved, len(largest))
-    left = guarantee.delta - (delta or 0)
 
     def planned_for(epsilon: Fraction, delta: Fraction) -> PlannedNoise:
-        return plan.calibrate(network, prior, replace(guarantee, epsilon=epsilon, delta=delta))
+        found: PlannedNoise = plan.calibrate(network, prior, replace(guarantee, epsilon=epsilon, delta=delta))
+        return found
+
+    if not largest:
+        return planned_for(guarantee.epsilon, guarantee.delta)
+    delta, rho, rho_chosen = _try_gaussian(guarantee, second, moved, len(largest))
+    left = guarantee.delta - (delta or 0)
 
     def audited(
         first: PlannedNoise, alone: PlannedNoise, total_scale: float | None, pilot: Fraction | None
@@ -192,7 +194,7 @@ def _calibrate_stages(
     found = audited(first, first, None, None)
     number = len(pairs_beyond(wanted, first.scales))
     if not number or (records is not None and not _size_audit(found, records, number).pairs):
-        return plan.calibrate(network, prior, guarantee)
+        return planned_for(guarantee.epsilon, guarantee.delta)
     # Whatever is measured, its scale must exist: nothing may fail once the budget is charged.
     scale_for(moved, second * SELECTION_SHARE / number)
     laws = [law for law in CELL_LAWS.values() if rho is not None or not law.concentrated]

@@ -48,7 +48,7 @@ def structure(
     required: Arcs = (),
     forbidden: Arcs = (),
     first: Sequence[str] = (),
-) -> Mechanism[StructureNoise]:
+) -> Mechanism:
     """A network's arcs, chosen by the records: a tree, or up to a number of parents for each node.
 
     It is over a network without arcs, `Network.empty(schema)`. What it releases is a network, not counts: release with

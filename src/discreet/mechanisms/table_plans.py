@@ -111,7 +111,7 @@ LEAST_ERROR = 1e-200
 """Stands for errors too small for floating point."""
 
 
-def table_plan(*, workload: Sequence[str | Query] | None, records: int | None) -> Mechanism[PlannedNoise]:
+def table_plan(*, workload: Sequence[str | Query] | None, records: int | None) -> Mechanism:
     """Noise on merged tables and stars: `planned` without pairs beside them.
 
     Args:

@@ -25,24 +25,19 @@ the public network's rows, and so trusts it; so do the exact posterior, particle
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, cast
 
 import numpy as np
 
-from discreet.errors import DiscreetError, InputError
+from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.posterior import read as door
 from discreet.posterior.basis import Basis
-from discreet.posterior.choices import choice_cells
-from discreet.posterior.compiling import COMPILED
 from discreet.posterior.evidence import check_total, measured_sets, measurements, misfit
-from discreet.posterior.exact.chains import draw_jointly, updates_per_sweep
-from discreet.posterior.family_draws import family_cells
 from discreet.posterior.fit_check import FitCheck
 from discreet.posterior.joint_draws import (
     LEAST_EFFECTIVE_DRAWS,
@@ -53,14 +48,11 @@ from discreet.posterior.joint_draws import (
     prior_for,
 )
 from discreet.posterior.law_parts import LawParts
-from discreet.posterior.particles import parameter_cells
 from discreet.posterior.pooled.latent_counts import draw_latent_counts
 from discreet.posterior.pooled.least_squares import pooled_margins
-from discreet.posterior.pooled.measured import is_poolable
 from discreet.posterior.pooled.measured_sets import MeasuredSets
 from discreet.posterior.saturated import saturated
 from discreet.releases.combined import Combined, Evidence, evidence_of, payers_of
-from discreet.releases.kinds.parameter_draws import ParameterDraws
 from discreet.releases.release import Release
 from discreet.util.progress import Bar, under_way
 from discreet.util.randomness import Seed, as_generator
@@ -70,13 +62,6 @@ Method = Literal["auto", "exact", "pooled", "particles", "choice", "family", "se
 "pooled": noisy tables, pooled by least squares; "particles": released draws of parameters; "choice": choices among
 candidates; "family": released draws of a family's parameters; "sequential": data set by data set, by moments."""
 
-QUICK_UPDATES = 8e6
-"""Updates of a sweep times draws up to which the exact posterior is chosen by itself: seconds, compiled. That is 500
-records of 8 variables, or any number of records of 7 binary ones."""
-LEAST_COUNTED_DRAWS = 2000
-"""Draws that the exact posterior costs at least."""
-MOST_QUICK_UPDATES = 2e7
-"""Updates of a chain after which the exact posterior, chosen by itself, gives up again."""
 MOST_DRAWN_CELLS = 2**36
 """Of all tables and draws: half a tebibyte."""
 PRIOR_DRAWS = 400
@@ -152,24 +137,25 @@ def noise_aware(
     believed = None if learned_prior(combined, prior) else prior_for(combined, prior, draws)
     if not draws > 0:
         raise InputError(f"a posterior needs at least one draw, got {draws}")
-    able = able_methods(combined)
+    able = {reader.method: reader for reader in able_readers(combined)}
     if method != "auto" and method not in able:
         raise InputError(f"method {method!r} cannot read this evidence; there is: {', '.join(able)}")
-    if prior is not None and (able[0] if method == "auto" else method) == "family":
+    way = _way(able[method] if method in able else next(iter(able.values())))
+    if prior is not None and way.own_prior:
         raise InputError(
             "a family's parameters have the family's own prior; leave the prior out, or take method 'choice', which "
             "reads the draws with a Dirichlet prior of the types of records"
         )
-    trusted = trust_network or method == "exact" or not _rests_on_tables(combined, believed)
+    trusted = trust_network or (method in able and way.trusts) or not _rests_on_tables(combined, believed)
     wide = combined.network if trusted else saturated(combined.network, _order_sets(combined))
-    read = _Reading(combined, believed, draws, wide, trusted)
+    read = Reading(combined, believed, draws, wide, trusted)
     cells = sum(read.network.cells(read.network.family(node)) for node in read.network.nodes)
     if draws * cells > MOST_DRAWN_CELLS:
         raise InputError(f"{draws:,} draws of {cells:,} cells are more than memory has; ask for fewer")
     with under_way("drawing the posterior") as bar:
         heard = progress or partial(_show_mixing, bar)
         made = (
-            _draw_automatically(read, rng, able, heard)
+            _draw_automatically(read, rng, list(able.values()), heard)
             if method == "auto"
             else _draw_by_method(read, rng, method, heard)
         )
@@ -217,14 +203,14 @@ def rows_below_noise(release: Release) -> Mapping[str, tuple[int, int]]:
 # ------------------------------------------------------------------------------------------------------- which way
 
 
-def able_methods(combined: Combined) -> list[Method]:
-    """Methods of `noise_aware` that read some evidence.
+def able_readers(combined: Combined) -> list[door.Reader]:
+    """Readers of some evidence by methods of `noise_aware`.
 
     Args:
         combined: the evidence.
 
     Returns:
-        Their names, the preferred one first.
+        The preferred one first.
 
     Raises:
         InputError: none does.
@@ -234,34 +220,43 @@ def able_methods(combined: Combined) -> list[Method]:
         >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
         >>> noise = dc.external.StatedNoise("laplace", 2)
         >>> told = dc.measured([52, 48], coin, ["coin"], noise, guarantee=None, source="a friend")
-        >>> able_methods(evidence_of(told))
-        ['pooled', 'exact']
+        >>> able_readers(evidence_of(told))[0].method
+        'pooled'
     """
-    parts = measurements(combined.parts)
-    counted = all(measurements([part]) for part in combined.parts)
-    exact: list[Method] = ["exact"] if counted else []
-    if door.what_it_gives(combined) == "family":
-        return ["family", "choice"] if len(combined.data_sets) == 1 else ["family", "sequential"]
-    if len(combined.data_sets) > 1:
-        return ["sequential", *exact] if all(able_methods(part) for part in _split_data_sets(combined)) else exact
-    chosen = sum(release.scores is not None for release in combined.releases)
-    if chosen:
-        if chosen == len(combined.parts):
-            return ["choice"]
-        raise InputError(
-            "a choice among candidates cannot be read together with another kind of release of the same records; "
-            "combine it with choices, or with releases on different data"
-        )
-    found: list[Method] = ["pooled"] if counted and is_poolable(parts) else []
-    if len(combined.parts) == 1 and not counted and door.is_read_by("particles", combined):
-        found.append("particles")
-    if not found and not exact:
-        raise InputError("releases of parameter draws on one data set cannot be combined: their records are not known")
-    return found + exact
+    several = len(combined.data_sets) > 1
+    able = [reader for reader in door.readers_of(combined) if reader.way is not None]
+    found = [reader for reader in able if _way(reader).across or not several]
+    if several and not all(_can_read(part) for part in _split_data_sets(combined)):
+        found = [reader for reader in found if reader.method != "sequential"]
+    if not several:
+        found = [reader for reader in found if reader.method != "sequential"]
+    if found:
+        return found
+    chosen = any(release.scores is not None for release in combined.releases)
+    raise InputError(
+        "a choice among candidates cannot be read together with another kind of release of the same records; "
+        "combine it with choices, or with releases on different data"
+        if chosen
+        else "releases of parameter draws on one data set cannot be combined: their records are not known"
+    )
+
+
+def _way(reader: door.Reader) -> door.Way:
+    """How a reader draws, which has a way."""
+    assert reader.way is not None
+    return reader.way
+
+
+def _can_read(combined: Combined) -> bool:
+    """Whether one data set has a reader."""
+    try:
+        return bool(able_readers(combined))
+    except InputError:
+        return False
 
 
 @dataclass(frozen=True, eq=False)
-class _Reading:
+class Reading:
     """A posterior that is to be drawn: evidence, prior, number of draws and network.
 
     Args:
@@ -277,6 +272,16 @@ class _Reading:
     draws: int
     network: Network
     trusted: bool
+
+    def believed_with_public(self, rng: np.random.Generator) -> Dirichlet | None:
+        """The prior with public records in it; None learns it, where there are none.
+
+        Args:
+            rng: of what is learned first, where there are.
+        """
+        if self.combined.public is None:
+            return self.believed
+        return (self.believed or _learn_prior(self.combined, rng)).updated(self.combined.public)
 
 
 def _show_mixing(bar: Bar, mixing: Mixing) -> None:
@@ -294,23 +299,26 @@ def _order_sets(combined: Combined) -> list[frozenset[str]]:
 def _rests_on_tables(combined: Combined, believed: Dirichlet | None) -> bool:
     """Whether all that is known comes from tables that are pooled: no prior says anything of the network's rows."""
     parts = _split_data_sets(combined)
-    return believed is None and combined.public is None and all("pooled" in able_methods(part) for part in parts)
+    return (
+        believed is None
+        and combined.public is None
+        and all(any(reader.method == "pooled" for reader in able_readers(part)) for part in parts)
+    )
 
 
 def _draw_automatically(
-    read: _Reading, rng: np.random.Generator, able: list[Method], progress: Callable[[Mixing], None] | None
+    read: Reading, rng: np.random.Generator, able: list[door.Reader], progress: Callable[[Mixing], None] | None
 ) -> PosteriorDraws:
     """The posterior by the method that is chosen by itself, of those that read the evidence."""
-    if COMPILED and read.believed is not None and len(able) > 1 and able[-1] == "exact":
-        with suppress(DiscreetError):
-            if updates_per_sweep(read.combined) * max(read.draws, LEAST_COUNTED_DRAWS) <= QUICK_UPDATES:
-                return draw_jointly(
-                    read.combined, read.believed, read.draws, rng, progress=progress, most_updates=MOST_QUICK_UPDATES
-                )
-    return _draw_by_method(read, rng, able[0], progress)
+    if read.believed is not None and len(able) > 1:
+        for eager in (_way(reader).eager for reader in able if _way(reader).eager):
+            found: PosteriorDraws | None = door.load_function(eager)(read, rng, progress)
+            if found is not None:
+                return found
+    return _draw_by_method(read, rng, able[0].method, progress)
 
 
-def _draw_again(read: _Reading, method: Method, rng: np.random.Generator) -> PosteriorDraws:
+def _draw_again(read: Reading, method: str, rng: np.random.Generator) -> PosteriorDraws:
     """New draws by the method of the first ones."""
     return _add_source(_draw_by_method(read, rng, method, None), read, rng)
 
@@ -334,7 +342,7 @@ def restore_source(
         trusted: whether the network of the releases was believed against their tables.
         stored_fit: what `fit` says of the evidence, where it was stored.
     """
-    read = _Reading(combined, prior, made.cells.draws or 0, made.network, trusted)
+    read = Reading(combined, prior, made.cells.draws or 0, made.network, trusted)
     found = _add_source(made, read, np.random.default_rng(0) if rng is None else rng, stored_fit)
     if rng is not None:
         return found
@@ -342,13 +350,20 @@ def restore_source(
     return replace(found, source=None, saturated=alone)
 
 
+def _trusts(combined: Combined, method: str) -> bool:
+    """Whether a method believes the public network whatever the tables say."""
+    return any(reader.way and reader.way.trusts for reader in door.readers_of(combined) if reader.method == method)
+
+
 def _add_source(
-    made: PosteriorDraws, read: _Reading, rng: np.random.Generator, stored_fit: FitCheck | None = None
+    made: PosteriorDraws, read: Reading, rng: np.random.Generator, stored_fit: FitCheck | None = None
 ) -> PosteriorDraws:
     """The posterior of the public network, with what makes new draws of it."""
-    method = cast(Method, made.method)
+    method = made.method
     again = partial(_draw_again, read, method)
-    basis = Basis(read.combined, made.network, read.trusted, whole=method == "exact", stored_fit=stored_fit)
+    basis = Basis(
+        read.combined, made.network, read.trusted, whole=_trusts(read.combined, method), stored_fit=stored_fit
+    )
     accounts = frozenset(payers_of(read.combined.parts)).union(read.believed.accounts if read.believed else ())
     sourced = replace(made, source=Source(again, rng, read.believed), basis=basis, accounts=accounts)
     own = read.combined.network
@@ -356,37 +371,31 @@ def _add_source(
 
 
 def _draw_by_method(
-    read: _Reading, rng: np.random.Generator, method: Method, progress: Callable[[Mixing], None] | None
+    read: Reading, rng: np.random.Generator, method: str, progress: Callable[[Mixing], None] | None
 ) -> PosteriorDraws:
     """The posterior by one method; None as prior learns it."""
-    combined, believed, draws = read.combined, read.believed, read.draws
-    if method == "sequential":
-        return _draw_sequentially(read, rng)
-    if method == "family":
-        # Public records are in its likelihood: its prior is on parameters.
-        cells, worth = family_cells(combined, draws, rng)
-        return PosteriorDraws(cells, "family", worth=worth)
-    if method == "exact":
-        return draw_jointly(combined, believed or combined.dirichlet, draws, rng, progress=progress)
-    if combined.public is not None:
-        believed = (believed or _learn_prior(combined, rng)).updated(combined.public)
-    if method == "pooled":
-        drawn = draw_latent_counts(combined, draws, rng, believed, saturated=read.network)
-        parts = None
-        if not read.trusted:
-            seed = int(rng.spawn(1)[0].integers(2**63))
-            sets = MeasuredSets(combined, drawn.cells, drawn.twins, seed, drawn.weights)
-            parts = LawParts(sets, lambda node: drawn.rows(node).counts.sum(axis=-2))
-        return PosteriorDraws(drawn.cells, "pooled", drawn.twins, parts=parts)
-    if method == "choice":
-        told = [release.scores for release in combined.releases]
-        listed = [scores for scores in told if scores is not None]
-        cells, worth = choice_cells(listed, combined.records[0], believed or combined.dirichlet, draws, rng)
-        return PosteriorDraws(cells, "choice", worth=worth)
-    first = combined.releases[0]
-    payload = first.payload_as(ParameterDraws)
-    cells, worth = parameter_cells(first, payload, believed or first.dirichlet, draws, rng)
-    return PosteriorDraws(cells, "particles", worth=worth)
+    reader = next(reader for reader in door.readers_of(read.combined) if reader.method == method)
+    found: PosteriorDraws = door.load_function(_way(reader).draw)(read, rng, progress)
+    return found
+
+
+def draw_pooled(
+    read: Reading, rng: np.random.Generator, progress: Callable[[Mixing], None] | None = None
+) -> PosteriorDraws:
+    """Draw from pooled tables: records, then rows, with doubt of the network where it is not trusted.
+
+    Args:
+        read: of tables on one data set.
+        rng: source of the draws.
+        progress: not told: nothing mixes.
+    """
+    drawn = draw_latent_counts(read.combined, read.draws, rng, read.believed_with_public(rng), saturated=read.network)
+    parts = None
+    if not read.trusted:
+        seed = int(rng.spawn(1)[0].integers(2**63))
+        sets = MeasuredSets(read.combined, drawn.cells, drawn.twins, seed, drawn.weights)
+        parts = LawParts(sets, lambda node: drawn.rows(node).counts.sum(axis=-2))
+    return PosteriorDraws(drawn.cells, "pooled", drawn.twins, parts=parts)
 
 
 def _split_data_sets(combined: Combined) -> list[Combined]:
@@ -398,20 +407,28 @@ def _split_data_sets(combined: Combined) -> list[Combined]:
     return [Combined((parts,), None if index else combined.public) for index, parts in enumerate(ordered)]
 
 
-def _choose_step_method(part: Combined) -> Method:
+def _choose_step_method(part: Combined) -> str:
     """The method of one data set among several: a family's own prior would leave out what the others say."""
-    return next(method for method in able_methods(part) if method != "family")
+    return next(reader.method for reader in able_readers(part) if not _way(reader).own_prior)
 
 
-def _draw_sequentially(read: _Reading, rng: np.random.Generator) -> PosteriorDraws:
-    """Data set by data set; what is known of the rows goes on as the prior of the next."""
+def draw_sequentially(
+    read: Reading, rng: np.random.Generator, progress: Callable[[Mixing], None] | None = None
+) -> PosteriorDraws:
+    """Draw data set by data set; what is known of the rows goes on as the prior of the next.
+
+    Args:
+        read: of several data sets.
+        rng: source of the draws.
+        progress: not told: each data set's chains are its own.
+    """
     *before, last = _split_data_sets(read.combined)
     believed = read.believed
     for part in before:
-        step = _Reading(part, believed, max(read.draws, PRIOR_DRAWS), read.network, read.trusted)
+        step = Reading(part, believed, max(read.draws, PRIOR_DRAWS), read.network, read.trusted)
         believed = Dirichlet.matching(_draw_by_method(step, rng, _choose_step_method(part), None).cells)
     drawn = _draw_by_method(
-        _Reading(last, believed, read.draws, read.network, read.trusted), rng, _choose_step_method(last), None
+        Reading(last, believed, read.draws, read.network, read.trusted), rng, _choose_step_method(last), None
     )
     # Twins would leave out the noise of the data sets before.
     return PosteriorDraws(drawn.cells, "sequential", worth=drawn.worth)
@@ -420,7 +437,7 @@ def _draw_sequentially(read: _Reading, rng: np.random.Generator) -> PosteriorDra
 def _learn_prior(combined: Combined, rng: np.random.Generator) -> Dirichlet:
     """The moments of the prior that the first data set's tables teach."""
     first = Combined(_split_data_sets(combined)[0].data_sets)
-    if "pooled" not in able_methods(first):
+    if all(reader.method != "pooled" for reader in able_readers(first)):
         return combined.dirichlet
     network, taught = combined.network, draw_latent_counts(first, PRIOR_DRAWS, rng)
     draws = {node: dirichlet_draws(taught.rows(node).alpha, rng) for node in network.nodes}

@@ -19,6 +19,7 @@ from discreet.releases import kinds as held
 from discreet.releases.combined import Evidence, evidence_of
 from discreet.releases.document import Document
 from discreet.releases.external_figures import External
+from discreet.releases.measurement import MeasuredTables
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats
 from discreet.util.pack_entries import of_packs
@@ -27,6 +28,25 @@ from discreet.util.randomness import Seed, as_generator
 Gives = Literal["network", "family", "states", "weights", "structure"]
 """What a release answers with: probabilities of a network, also of a family's parameters, or of the states of one
 variable; numbers with names, such as coefficients; a network that was chosen, and nothing else."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How `noise_aware` draws by a method; homes are dotted modules, a colon and a function.
+
+    Args:
+        draw: home of what makes the posterior of a `Reading`, given its generator and whom to tell of progress.
+        across: whether it reads several data sets at once.
+        trusts: whether it believes the public network whatever the tables say.
+        own_prior: whether what is drawn has a prior of its own, so that none can be given.
+        eager: home of what draws at once where that is a matter of seconds, else gives None; "" where nothing does.
+    """
+
+    draw: str
+    across: bool = False
+    trusts: bool = False
+    own_prior: bool = False
+    eager: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,6 +63,8 @@ class Reader:
         options: words that it takes beside `draws` and `rng`.
         method: of `noise_aware`; "" for a function that has no such option.
         quick: function beside it, of the release alone: the means at once; "" where there is none.
+        way: how `noise_aware` draws by this method; None of others.
+        plain: dotted home of what takes the released numbers as they are, for `plug_in`; "" where counts are fitted.
 
     Example:
         >>> next(reader for reader in READERS if reader.name == "moments").cost
@@ -58,6 +80,8 @@ class Reader:
     options: tuple[str, ...] = ()
     method: str = ""
     quick: str = ""
+    way: Way | None = None
+    plain: str = ""
 
     def reads(self, evidence: Evidence) -> bool:
         """Whether all that was released is of its kinds."""
@@ -72,20 +96,15 @@ class Reader:
             takes = f"takes {', '.join(self.options)}" if self.options else "takes no options"
             raise InputError(f"this release is read by the method {self.name!r}, which {takes}, not {listed(strange)}")
         fixed = {"method": self.method} if self.method else {}
-        found: Posterior = _load(self.home)(evidence, draws=draws, rng=as_generator(rng), **fixed, **options)
+        found: Posterior = load_function(self.home)(evidence, draws=draws, rng=as_generator(rng), **fixed, **options)
         return found
 
 
-def _load(home: str) -> Callable[..., Any]:
-    """Load a function."""
+def load_function(home: str) -> Callable[..., Any]:
+    """Load a function by its dotted module, a colon and its name."""
     module, _, function = home.partition(":")
     found: Callable[..., Any] = getattr(importlib.import_module(module), function)
     return found
-
-
-def _chose(kind: str) -> Callable[[Sequence[Any]], bool]:
-    """Make what says whether something was chosen by scores of a kind."""
-    return lambda payloads: all(payload.kind == kind for payload in payloads)
 
 
 def _predicts(payloads: Sequence[Any]) -> bool:
@@ -98,52 +117,38 @@ def _predicts_nothing(payloads: Sequence[Any]) -> bool:
     return not _predicts(payloads)
 
 
-def _is_one_family(payloads: Sequence[Any]) -> bool:
-    """Whether draws are of one family's parameters, with one grid and prior."""
-    first, *others = (payload.table_of_scores for payload in payloads)
-    return first.log_law is not None and all(first.same_family(other) for other in others)
+def _is_poolable(payloads: Sequence[Any]) -> bool:
+    """Whether tables are small enough to be pooled."""
+    parts = [part for payload in payloads for part in payload.measurements]
+    return bool(load_function("discreet.posterior.pooled.measured:is_poolable")(parts))
 
 
-TABLES = (held.NoisyCounts, held.NoisyTables, held.AuditedTables, held.NoisyCoefficients, held.TwoStageCounts, External)
+TABLES = (MeasuredTables, External)
 """What was measured by the states of a network's variables, with noise."""
-DRAWS, PICKED, SCORED = (held.ParameterDraws,), (held.Choice, held.ScoredChoice), (held.ScoredChoice,)
-"""Draws of probabilities; choices among them; choices by scores alone."""
-OVER_NETWORKS = (*TABLES, *DRAWS, *PICKED)
-"""What `noise_aware` reads."""
-MOMENTS, GRADIENTS, WEIGHT_DRAWS = (held.NoisyMoments, held.GroupedMoments), (held.GradientTrace,), (held.WeightDraws,)
+MOMENTS, GRADIENTS = (held.NoisyMoments, held.GroupedMoments), (held.GradientTrace,)
 """What a regression releases."""
-ONE_SCALE, CHOICE = (held.NoisyMoments,), (held.FactoredChoice,)
-"""Moments with noise of one scale; a choice by scores of a design's records."""
-OPTIONS, OF_LAWS = ("prior", "trust_network", "progress"), ("score", "make_up", "prior")
-"""Options of a network's readers; of a choice's by a score of one's own."""
+ONE_SCALE = (held.NoisyMoments,)
+"""Moments with noise of one scale."""
+OPTIONS = ("prior", "trust_network", "progress")
+"""Options of a network's readers."""
 KNOWN = ("covariates", "public")
 """Options of the reader of gradients: what else is known."""
 HERE = "discreet.posterior."
 NETWORK, WEIGHTS = f"{HERE}methods:noise_aware", f"{HERE}design.weight_posterior:"
-PARTS, LAWS = f"{HERE}design.components:", f"{HERE}own_choices:draw_law_weights"
+PARTS = f"{HERE}design.components:"
+POOLED, SEQUENTIAL = Way(f"{HERE}methods:draw_pooled"), Way(f"{HERE}methods:draw_sequentially", across=True)
 
 READERS = (
-    Reader("noise-aware", "family", "a second", NETWORK, SCORED, _is_one_family, OPTIONS, "auto"),
-    Reader("noise-aware", "network", "that of the next that can", NETWORK, OVER_NETWORKS, None, OPTIONS, "auto"),
-    Reader("exact", "network", "thousands of sweeps over records", NETWORK, TABLES, None, OPTIONS, "exact"),
-    Reader("pooled", "network", "seconds, when it is asked", NETWORK, TABLES, None, OPTIONS, "pooled"),
-    Reader("particles", "network", "seconds", NETWORK, DRAWS, None, OPTIONS, "particles"),
-    Reader("choice", "network", "seconds to minutes", NETWORK, PICKED, None, OPTIONS, "choice"),
-    Reader("family", "network", "a second", NETWORK, SCORED, _is_one_family, OPTIONS, "family"),
-    Reader("sequential", "network", "each data set's", NETWORK, OVER_NETWORKS, None, OPTIONS, "sequential"),
-    Reader("parameters", "family", "a second", f"{HERE}family_draws:draw_parameters", SCORED, _is_one_family),
+    Reader("noise-aware", "network", "that of the next that can", NETWORK, TABLES, None, OPTIONS, "auto"),
+    Reader("pooled", "network", "seconds", NETWORK, TABLES, _is_poolable, OPTIONS, "pooled", "", POOLED),
+    Reader("sequential", "network", "each data set's", NETWORK, TABLES, None, OPTIONS, "sequential", "", SEQUENTIAL),
     Reader("structure", "structure", "nothing", NETWORK, (held.ChosenNetwork,)),
     Reader("moments", "weights", "nothing", WEIGHTS + "read_moments", MOMENTS, _predicts, quick="estimate_moments"),
     Reader("exact", "weights", "seconds; refused with much noise", WEIGHTS + "resample", ONE_SCALE, _predicts),
     Reader(
         "gradients", "weights", "seconds", WEIGHTS + "read_gradients", GRADIENTS, None, KNOWN, "", "estimate_gradients"
     ),
-    Reader("released", "weights", "nothing", WEIGHTS + "take_draws", WEIGHT_DRAWS, quick="average_draws"),
-    Reader("direction", "weights", "seconds", WEIGHTS + "read_direction", CHOICE, _chose("direction"), ("likelihood",)),
     Reader("components", "weights", "seconds", PARTS + "component_draws", ONE_SCALE, _predicts_nothing),
-    Reader("components", "weights", "seconds", PARTS + "direction_components", CHOICE, _chose("direction")),
-    Reader("choice", "states", "a second", f"{HERE}choices:coin_posterior", CHOICE, _chose("categorical"), ("prior",)),
-    Reader("laws", "weights", "seconds to minutes", LAWS, CHOICE, _chose("own"), OF_LAWS),
 )
 """The package's readers; of those that read the same the one that is taken by itself stands first, packs' last."""
 
@@ -184,7 +189,7 @@ def quick_estimate(release: Release) -> Floats:
     """
     reader = readers_of(release)[0]
     require(bool(reader.quick), "this release is not of a regression: it holds no moments, draws or gradients of one")
-    return np.asarray(_load(f"{reader.home.partition(':')[0]}:{reader.quick}")(release))
+    return np.asarray(load_function(f"{reader.home.partition(':')[0]}:{reader.quick}")(release))
 
 
 def what_it_gives(evidence: Evidence) -> Gives:

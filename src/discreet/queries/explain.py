@@ -16,7 +16,6 @@ from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.query_grammar import NumberQuery, Probability, Query, check_names, parse_query
 from discreet.model.schema import Schema
-from discreet.model.score_tables import SCORE_STEPS
 from discreet.posterior.basis import prior_only_words
 from discreet.posterior.joint_draws import PosteriorDraws, learned_prior
 from discreet.posterior.methods import Method, noise_aware
@@ -29,11 +28,7 @@ from discreet.queries.credible import check_level
 from discreet.queries.explanation import Change, Changes, Divergence, Explanation, OtherPrior, Promise, Telling
 from discreet.queries.query import answer
 from discreet.queries.row_shares import Dependence, dependence
-from discreet.releases.kinds.noisy_sums import NoisyTotal
-from discreet.releases.kinds.parameter_draws import ParameterDraws
-from discreet.releases.kinds.scored_choice import ScoredNoise
 from discreet.releases.release import Release
-from discreet.theory.likelihood_sensitivity import record_loss
 from discreet.util.arrays import Floats
 from discreet.util.number_checks import not_negative, positive, probability
 from discreet.util.progress import under_way
@@ -565,30 +560,25 @@ def _describe_telling(release: Release) -> Telling:
     units = records_to_tell(TEST_ERROR, epsilon, delta)
     # A pure epsilon is 2 L for each record.
     necessary = None if delta else least_distinguishable(epsilon / 2, 1, TEST_ERROR)
-    payload = release.unit_payload
     number, together = None, None
-    if isinstance(payload, ParameterDraws) and not delta:
-        number, together = payload.draws, _bound_distance_of_draws(epsilon, payload.total)
+    if (drawn := release.unit_payload.drawn_together) and not delta:
+        number, together = drawn[0], _bound_distance_of_draws(epsilon, drawn[1])
     unit, distance = release.guarantee.unit, best_distance(epsilon, delta)
     return Telling(unit, distance, misses, TEST_ERROR, units, necessary, number, together)
 
 
-def _bound_distance_of_draws(epsilon: float, total: NoisyTotal | None) -> float:
+def _bound_distance_of_draws(epsilon: float, total_scale: float | None) -> float:
     """Largest total variation of draws, and of a number of records beside them: sums of errors multiply at least."""
-    told = 0.0 if total is None else min(1 / total.scale, epsilon)
+    told = 0.0 if total_scale is None else min(1 / total_scale, epsilon)
     return 1 - (1 - range_distance(epsilon - told)) * (1 - best_distance(told, 0.0))
 
 
 def _describe_divergence(release: Release) -> Divergence:
     """How far posteriors are apart."""
-    network, payload, relation = release.network, release.unit_payload, release.guarantee.relation
-    if isinstance(payload, ParameterDraws) and payload.floors:
-        moved = range_divergence(payload.temper * record_loss(network, payload.floors, relation))
-        return Divergence(moved, None, True, None, TEST_ERROR, {}, 0.0, 0, 0, ())
-    noise = release.calibration
-    if isinstance(noise, ScoredNoise):
-        # Of a family it is the posterior in which a record counts so much.
-        moved = range_divergence(noise.rate * release.policy.steps * noise.width / SCORE_STEPS)
+    relation = release.guarantee.relation
+    reach = release.payload.log_range(release.calibration, relation)
+    if reach is not None:
+        moved = range_divergence(reach * release.policy.steps)
         record, change = (None, moved) if relation is Relation.METRIC else (moved, None)
         return Divergence(record, change, True, None, TEST_ERROR, {}, 0.0, 0, 0, ())
     record = None if relation is Relation.METRIC else record_divergence(release.dirichlet, relation)

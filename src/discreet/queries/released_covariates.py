@@ -15,7 +15,7 @@ from discreet.util.randomness import Seed, as_generator
 def released_covariates(
     posterior: NetworkPosterior, design: Design, *, rng: Seed = None, points: int = 4096
 ) -> WeightedPoints:
-    """What a release over a network says of a design's features, as points for `read_weights`.
+    """What a release over a network says of a design's features, as points for `read`.
 
     A network without arcs is a set of one-dimensional histograms; one with arcs also tells how features go together.
 

@@ -40,8 +40,7 @@ from discreet.releases.document import (
     write_guarantee,
     write_network,
 )
-from discreet.releases.measurement import Measurement, spread
-from discreet.releases.release_rows import measured_rows
+from discreet.releases.measurement import Measurement, measured_rows, spread
 from discreet.util.arrays import Array, read_only
 from discreet.util.framed import Framed
 from discreet.util.json_files import json_text, read_json, read_text

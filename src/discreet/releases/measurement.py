@@ -7,14 +7,17 @@ to know no payload.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal, Self, cast
+from itertools import pairwise, product
+from typing import Any, Literal, Self, cast
+
+import numpy as np
 
 from discreet.model.design import Design
 from discreet.model.network import Network
-from discreet.model.schema import Scope
+from discreet.model.schema import Scope, Variable
 from discreet.noise.noise_laws import KNOWN_VARIANCE, NoiseLaw
 from discreet.noise.star import Star
 from discreet.privacy.guarantee import Relation
@@ -29,7 +32,7 @@ class Measurement:
     Args:
         scope: the table's variables, in the order of its axes.
         values: shape (size for the scope), unit: records, whole numbers unless by others; of contrasts (size - 1 for
-            the scope), see `theory/contrasts.py`; of weighted sums (sums,). Without noise, if there were any.
+            the scope), see `research/scores/contrasts.py`; of weighted sums (sums,). Without noise, if there were any.
         noise: its law; None for numbers that are known exactly.
         contrasts: whether the values are contrasts of neighbouring states.
         sampling: probability with which each record, by itself, was counted; None where all were.
@@ -125,14 +128,59 @@ def spread(values: Iterable[float]) -> str:
     return f"{found[0]:.4g}" if len(found) == 1 else f"{found[0]:.4g} to {found[-1]:.4g}"
 
 
-class Reported:
+def measured_rows(part: Measurement, network: Network) -> Iterator[dict[str, Any]]:
+    """The cells of a table, contrasts of neighbouring states, or weighted sums.
+
+    Args:
+        part: what was measured.
+        network: of its variables.
+
+    Yields:
+        Rows as of `Released.rows`; of weighted sums the states are their numbers.
+    """
+    axes = [_list_states(network.schema[name], part.contrasts) for name in part.scope]
+    if part.weights is not None:
+        axes = [[f"sum {number}" for number in range(1, len(part.weights) + 1)]]
+    what = {"variables": ", ".join(part.scope)}
+    noise = {"scale": part.scale, "noise": part.tag, "contrast": part.contrasts}
+    noise |= {} if part.sampling is None else {"sampled": part.sampling}
+    for states, value in zip(product(*axes), np.ravel(part.values).tolist(), strict=True):
+        yield {**what, "states": ", ".join(states), "value": value, **noise}
+
+
+def _list_states(variable: Variable, contrasts: bool) -> Sequence[str]:
+    """List the states of an axis, or pairs of neighbouring ones."""
+    states = variable.states
+    return [f"{one} - {other}" for one, other in pairwise(states)] if contrasts else states
+
+
+class Calibration(ABC):
+    """How a budget became noise: public, and computed before any record is seen."""
+
+    @property
+    @abstractmethod
+    def total(self) -> Fraction:
+        """Epsilon of the whole release, rounded up; at the guarantee's delta where that is not 0."""
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """Sets of variables that are measured beside the families; the statistic must hold their tables."""
+        return ()
+
+    @property
+    def continuous(self) -> bool:
+        """Whether what it describes is drawn from a continuous law, which cannot be written down."""
+        return False
+
+
+class Reported(Calibration):
     """A calibration that states what all of it costs, as the noise's own privacy map reports it."""
 
     reported: Fraction
 
     @property
     def total(self) -> Fraction:
-        """Epsilon of the whole release, rounded up; at the guarantee's delta where that is not 0."""
+        """See `Calibration`."""
         return self.reported
 
 
@@ -161,6 +209,35 @@ class Released(ABC):
         """
         return self
 
+    def log_range(self, calibration: object, relation: Relation) -> float | None:
+        """The most that one step of a unit moves the log weight of what was drawn, nats; None where nothing was.
+
+        Args:
+            calibration: that this agrees with.
+            relation: what neighbours are.
+        """
+        return None
+
+    @property
+    def drawn_together(self) -> tuple[int, float | None] | None:
+        """How many draws of a posterior this is, and the scale of the number of records beside; None of other kinds."""
+        return None
+
+    def rows(self) -> list[dict[str, Any]]:
+        """What was released, a row for each number, as it was published.
+
+        Returns:
+            Of tables and contrasts rows of "variables", "states", "value" with its noise, "scale" of the noise and its
+            law, "noise"; of a chosen network its arcs; of draws and candidates their numbers; of a regression the noisy
+            sums of products, or its weights.
+        """
+        return [row for part in self.measurements for row in measured_rows(part, cast(Network, self.over))]
+
+    @property
+    def answers_over(self) -> Network | None:
+        """The network that answers are of, where that is not what the payload is over; None elsewhere."""
+        return None
+
     @abstractmethod
     def agrees(self, calibration: object) -> bool:
         """Whether this is what a calibration describes: its kind, and all numbers that both state."""
@@ -172,6 +249,10 @@ class Released(ABC):
     def counts_records(self, relation: Relation) -> bool:
         """Whether a reader knows the number of records once: as it is where it is public, or with noise."""
         return True
+
+
+class MeasuredTables(Released):
+    """Payloads that are wholly in their `measurements`: all readers of tables and contrasts read them."""
 
 
 def pack_kinds(over: Literal["network", "design"], *, paid: bool) -> tuple[type, ...]:

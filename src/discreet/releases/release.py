@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pydantic
 
@@ -25,19 +25,13 @@ from discreet.privacy.guarantee import Guarantee, Relation, as_text
 from discreet.releases.codec import decode, encode, union_of
 from discreet.releases.document import Document
 from discreet.releases.external_figures import ExternalPart
-from discreet.releases.kinds import (
-    Calibration,
-    DesignPayload,
-    Payload,
-    TablePayload,
-)
+from discreet.releases.kinds import DESIGN_PAYLOADS, TABLE_PAYLOADS
 from discreet.releases.kinds.chosen_network import ChosenNetwork
-from discreet.releases.kinds.factored_choice import FactoredChoice
-from discreet.releases.measurement import Measurement, Scores, pack_kinds
+from discreet.releases.measurement import Calibration, Measurement, Released, Scores, pack_kinds
 from discreet.releases.metric_unit import unit_lines
 from discreet.releases.policy import RecordsPolicy
+from discreet.releases.release_facts import facts_html, release_facts
 from discreet.releases.release_head import FORMAT, VERSION, DesignHead, NetworkHead, write_head
-from discreet.releases.release_rows import facts_html, release_facts, release_rows
 from discreet.util.framed import Framed
 from discreet.util.json_files import json_text, read_json, read_text
 from discreet.util.limits import DOCUMENT_BYTES, free_cells
@@ -91,7 +85,7 @@ class Release(Document, Framed):
     records: int | None
     prior: Dirichlet | Normal
     calibration: Calibration
-    payload: Payload
+    payload: Released
     account: str | None = None
 
     def __post_init__(self) -> None:
@@ -160,7 +154,7 @@ class Release(Document, Framed):
         return found and found.per_unit(self.policy.steps)
 
     @property
-    def unit_payload(self) -> Payload:
+    def unit_payload(self) -> Released:
         """The payload as readers take it: said of units, where several steps are one."""
         return self.payload if self.policy.steps == 1 else self.payload.per_unit(self.policy.steps)
 
@@ -203,9 +197,9 @@ class Release(Document, Framed):
         Raises:
             InputError: its posterior is of coefficients, components or a direction.
         """
-        if isinstance(self.payload, FactoredChoice) and self.payload.kind == "categorical":
-            return self.payload.states_network
-        return self.learned_network if isinstance(self.payload, ChosenNetwork) else self.network
+        if isinstance(self.payload, ChosenNetwork):
+            return self.learned_network
+        return self.payload.answers_over or self.network
 
     @property
     def design(self) -> Design:
@@ -235,8 +229,8 @@ class Release(Document, Framed):
         return self.policy.unit_lines(promise.unit)
 
     def tidy(self) -> list[dict[str, Any]]:
-        """What was released, a row for each number with its noise, as it was published; see `release_rows`."""
-        return release_rows(self.payload)
+        """What was released, a row for each number with its noise, as it was published; see `Released.rows`."""
+        return self.payload.rows()
 
     def summary(self, *, width: int | None = None) -> str:
         """What is promised to whom, by which mechanism, what it spent, and what is in it, a line each.
@@ -316,13 +310,13 @@ class Release(Document, Framed):
 class _Document(NetworkHead):
     """A release over a network; tables are flat, their axes `(*parents, child)` and draws, last fastest."""
 
-    payload: union_of((*get_args(TablePayload), *pack_kinds("network", paid=True)))  # type: ignore[valid-type]
+    payload: union_of((*TABLE_PAYLOADS, *pack_kinds("network", paid=True)))  # type: ignore[valid-type]
 
 
 class _DesignDocument(DesignHead):
     """A release over a design; weights and sums are in its coordinates, between -1 and 1."""
 
-    payload: union_of((*get_args(DesignPayload), *pack_kinds("design", paid=True)))  # type: ignore[valid-type]
+    payload: union_of((*DESIGN_PAYLOADS, *pack_kinds("design", paid=True)))  # type: ignore[valid-type]
 
 
 def read_release(raw: Any, cells: int) -> Release:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from datetime import date
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pydantic
@@ -32,7 +32,7 @@ from discreet.releases.document import (
     write_guarantee,
     write_network,
 )
-from discreet.releases.kinds import DesignCalibration, TableCalibration
+from discreet.releases.kinds import DESIGN_CALIBRATIONS, TABLE_CALIBRATIONS
 from discreet.releases.measurement import pack_kinds
 from discreet.releases.policy import PolicyPart
 from discreet.util.arrays import Array
@@ -92,7 +92,7 @@ class NetworkHead(_Head):
 
     network: NetworkPart
     prior: dict[str, Positive | list[Positive]]
-    calibration: union_of((*get_args(TableCalibration), *pack_kinds("network", paid=False)))  # type: ignore[valid-type]
+    calibration: union_of((*TABLE_CALIBRATIONS, *pack_kinds("network", paid=False)))  # type: ignore[valid-type]
 
     def _read_over(self, cells: int) -> tuple[Dirichlet, Any]:
         network = read_network(self.network)
@@ -108,7 +108,7 @@ class DesignHead(_Head):
 
     design: DesignPart
     prior: NormalPart
-    calibration: union_of((*get_args(DesignCalibration), *pack_kinds("design", paid=False)))  # type: ignore[valid-type]
+    calibration: union_of((*DESIGN_CALIBRATIONS, *pack_kinds("design", paid=False)))  # type: ignore[valid-type]
 
     def _read_over(self, cells: int) -> tuple[Normal, Any]:
         design = read_design(self.design)

@@ -1,1 +1,5 @@
 """Answers over HTTP and in a browser, from releases alone: nothing here can read a record."""
+
+from discreet.util.lazy_imports import late_names
+
+__getattr__, __dir__, __all__ = late_names(__name__, __file__)

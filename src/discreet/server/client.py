@@ -27,7 +27,7 @@ class ServedReleases(tuple[Mapping[str, Any], ...], Framed):
     Example:
         >>> import discreet as dc
         >>> row = {"name": "visits", "kind": "network", "guarantees": ["epsilon=1"], "draws": "ready"}
-        >>> dc.results.ServedReleases([row]).tidy()[0]["guarantees"]
+        >>> dc.server.ServedReleases([row]).tidy()[0]["guarantees"]
         'epsilon=1'
     """
 
@@ -84,9 +84,9 @@ class Client:
 
     Example:
         >>> import discreet as dc
-        >>> dc.Client("http://127.0.0.1:8000", timeout=10)
+        >>> dc.server.Client("http://127.0.0.1:8000", timeout=10)
         Client('http://127.0.0.1:8000')
-        >>> dc.Client("http://elsewhere.example", token="t")
+        >>> dc.server.Client("http://elsewhere.example", token="t")
         Traceback (most recent call last):
         discreet.errors.InputError: 'elsewhere.example' is another machine, and plain http shows the token ...
     """

@@ -77,7 +77,7 @@ class RemotePosterior(Elsewhere, Intervals):
 
     Example:
         >>> import discreet as dc
-        >>> dc.results.RemotePosterior.answer.__doc__.splitlines()[0]
+        >>> dc.server.RemotePosterior.answer.__doc__.splitlines()[0]
         'Ask a question: short for `discreet.answer(posterior, query, ...)`, which says all about it.'
     """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,7 +37,10 @@ class _Late:
 
 
 def late_names(
-    module: str, file: str, extras: Mapping[str, str] = MappingProxyType({})
+    module: str,
+    file: str,
+    extras: Mapping[str, str] = MappingProxyType({}),
+    moved: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Make a module of names that live elsewhere in the package, each loaded when it is first asked for.
 
@@ -72,6 +76,10 @@ def late_names(
     def load(name: str) -> Any:
         if name in modules:
             return importlib.import_module(f"{inside}.{name}")
+        if name in moved:
+            place = f"{inside}.{moved[name]}"
+            warnings.warn(f"{module}.{name} is {place}.{name} now", DeprecationWarning, stacklevel=3)
+            return getattr(importlib.import_module(place), name)
         if name not in homes:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(homes[name]), name)

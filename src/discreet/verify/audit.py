@@ -20,54 +20,44 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaincinv
 
 from discreet.errors import InputError, require
 from discreet.mechanisms import MECHANISMS
 from discreet.mechanisms.crossing import Mechanism, check_relation
-from discreet.mechanisms.noise import ExactNoise
 from discreet.model.design import Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Guarantee, Relation, for_each
 from discreet.records.counts import Counts
-from discreet.records.rows import read_rows
 from discreet.releases.kinds.audited_tables import AuditNoise
-from discreet.releases.kinds.candidate_choice import Selection
 from discreet.releases.kinds.chosen_network import StructureNoise
-from discreet.releases.kinds.factored_choice import FactoredNoise
 from discreet.releases.kinds.gradient_trace import ObjectiveNoise
-from discreet.releases.kinds.noisy_contrasts import CoefficientNoise
 from discreet.releases.kinds.noisy_counts import GaussianNoise, TableNoise
 from discreet.releases.kinds.noisy_sums import GroupNoise, VectorNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise
-from discreet.releases.kinds.parameter_draws import Tempering, Trimming
-from discreet.releases.kinds.scored_choice import ScoredNoise
-from discreet.releases.kinds.two_stages import Stages
-from discreet.releases.kinds.weight_draws import Truncation, WeightDraws
 from discreet.releases.policy import RecordsPolicy
 from discreet.util.pack_entries import of_packs
 from discreet.util.progress import under_way
-from discreet.verify.densities import objective_loss, truncation_loss
+from discreet.verify.densities import objective_loss
 from discreet.verify.losses import loss, refuse_leaks
 from discreet.verify.script import NOISE_SCRIPTS, Answers, Leak, Log, logged, numbers
 from discreet.verify.tiny_data import (
+    CROWD_RECORDS,
     FEW_KINDS,
     MOST_KINDS,
+    SMALL_CROWD_RECORDS,
     audit_choices,
     audit_designs,
     audit_networks,
     audit_readings,
-    columns_of,
-    crowd_of,
     kinds_of,
     neighbours,
     prior_over,
@@ -156,25 +146,14 @@ ONE_RECORD = RecordsPolicy("error", "error")
 """Every record is a unit."""
 MOST_AUDITED_RECORDS = 3
 """Records of the larger of two neighbouring data sets."""
-ENUMERATED_STEPS = 4
-"""Grid steps of a row while it is enumerated: the promise does not depend on them."""
-BOUND_DRAWS = 20_000
-"""Draws from each of two data sets for a statistical bound."""
-CONFIDENCE = 1 - 1e-6
-"""Probability that a statistical bound holds: it exceeds the truth once in a million times."""
-LEAST_DRAWS_BEYOND = 200
-"""Draws beyond a threshold that is considered: further out a bound is too loose to tell anything."""
 MOST_FOLLOWED_CHOICES = 8
 """Answers to a choice that are followed to what is released."""
-BOUNDED_PAIRS = 2
-"""Pairs of data sets for a statistical bound."""
 FLOAT_SLACK = 1e-7
 """Log ratios are computed in floating point; mechanisms keep more than this back where they are not exact either."""
 VECTOR_SLACK = 1e-12
 """The same for noise on vectors, whose losses are quotients of whole numbers: one step of a sensitivity is seen."""
-BOUND_WORDS = f"at least, {100 * CONFIDENCE:.4f} % sure"
 POINTS_WORDS = "densities at points"
-"""What kind of check a statistical bound is."""
+"""What kind of check that is."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +202,7 @@ class Finding:
 
 
 def audit(
-    mechanism: Mechanism[Any, Any, Any, Any],
+    mechanism: Mechanism,
     guarantee: Guarantee,
     networks: Mapping[str, Network] | Mapping[str, Design] | None = None,
     *,
@@ -272,7 +251,7 @@ def audit(
     return tuple(found)
 
 
-def _list_taken(mechanism: Mechanism[Any, Any, Any, Any], guarantee: Guarantee) -> dict[str, Network | Design]:
+def _list_taken(mechanism: Mechanism, guarantee: Guarantee) -> dict[str, Network | Design]:
     """List the networks or designs that a mechanism takes with its options, which may name nodes."""
     entry = MECHANISMS.get(mechanism.name)
     own: Mapping[str, Network | Design] = audit_choices() if entry and entry.chooses else audit_networks()
@@ -296,7 +275,7 @@ def _list_taken(mechanism: Mechanism[Any, Any, Any, Any], guarantee: Guarantee) 
 
 
 def _audit_one(
-    mechanism: Mechanism[Any, Any, Any, Any],
+    mechanism: Mechanism,
     name: str,
     over: Network | Design,
     guarantee: Guarantee,
@@ -309,7 +288,7 @@ def _audit_one(
     # What it says that it spends is no evidence: a bug may be there.
     calibration = mechanism.calibrate(over, prior, for_each(guarantee, policy.steps))
     check = _check_of(calibration)
-    crowd = crowd_of(over, calibration)
+    crowd = check.crowd(over, calibration)
     if guarantee.relation is Relation.METRIC:
         kinds = kinds_of(over)
         rests = rests_of(kinds if len(kinds) < MOST_KINDS else kinds_of(over, FEW_KINDS), most, crowd)
@@ -319,104 +298,82 @@ def _audit_one(
         rests = rests_of(records, 1 if check.continuous else most, crowd)
         apart = dict.fromkeys(neighbours(units_of(over, policy), rests, guarantee.relation), 1)
     try:
-        measured_loss, how = check.measure(_Audited(mechanism, calibration, prior, apart, guarantee))
+        measured_loss, how = check.measure(Audited(mechanism, calibration, prior, apart, guarantee))
     except Leak as leak:
         return Finding(name, guarantee, math.inf, exact=True, pairs=len(apart), leak=str(leak))
     return Finding(name, guarantee, measured_loss, exact=how == "exactly", pairs=len(apart), how=how, slack=check.slack)
 
 
-class _Audited(NamedTuple):
-    """What is followed: the first arguments of `_measure_loss`."""
+class Audited(NamedTuple):
+    """What is followed: a mechanism and its calibration, a prior, pairs of data sets, and what was promised."""
 
-    mechanism: Mechanism[Any, Any, Any, Any]
+    mechanism: Mechanism
     calibration: Any
     prior: Any
     pairs: Pairs
     guarantee: Guarantee
 
 
-def _enumerate(case: _Audited) -> tuple[float, str]:
-    """Measure the loss of noise and choices that can be written down."""
-    return _measure_loss(*case, 1, None), "exactly"
+def enumerate_losses(case: Audited) -> tuple[float, str]:
+    """Measure the loss of noise and choices that can be written down.
 
-
-def _enumerate_rows(case: _Audited) -> tuple[float, str]:
-    """Measure the loss of draws of rows from a grid.
-
-    Independent draws cost alike: one is enumerated, on a coarse grid. What only the real draws and grid do is run once,
-    without a loss.
+    Args:
+        case: what is followed.
     """
-    real = case.calibration
-    steps = dict.fromkeys(real.resolution, ENUMERATED_STEPS)
-    return _measure_loss(
-        *case._replace(calibration=replace(real, resolution=steps, draws=1)), real.draws, real
-    ), "exactly"
+    return measure_loss(*case, 1, None), "exactly"
 
 
-def _count_draws(case: _Audited) -> tuple[float, str]:
-    """Measure the loss of continuous draws of rows: bounded from below by counting."""
-    return max(_measure_loss(*case, 1, None), _bound_loss(*case)), BOUND_WORDS
-
-
-def _state_density(case: _Audited) -> tuple[float, str]:
-    """Measure the loss of draws of weights: of their density as stated, and bounded by counting."""
-    design = case.prior.design
-    statistics = {data: read_rows(design, *columns_of(design, data)) for data in set(chain(*case.pairs))}
-    stated = truncation_loss(case.calibration, case.prior, statistics, case.pairs)
-    return max(stated, _bound_loss(*case)), f"density as stated; draws {BOUND_WORDS}"
-
-
-def _compare_densities(case: _Audited) -> tuple[float, str]:
+def _compare_densities(case: Audited) -> tuple[float, str]:
     """Measure the loss of a perturbed objective, at points."""
     few = {pair: units for pair, units in case.pairs.items() if max(map(len, pair)) <= 2}
-    _measure_loss(*case._replace(pairs=few), 0, None)
+    measure_loss(*case._replace(pairs=few), 0, None)
     found = {data: statistic_from(case.mechanism, case.prior.design, data) for data in set(chain(*case.pairs))}
     return objective_loss(case.mechanism, case.calibration, case.prior, found, case.pairs, case.guarantee), POINTS_WORDS
 
 
 @dataclass(frozen=True)
-class _Check:
+class Check:
     """How a kind of calibration is followed.
 
     Args:
         measure: measures the largest loss; its result says what kind of check found it.
         continuous: whether what is drawn cannot be written down.
         slack: share of the promise that floating point may take.
-        scripted: whether draws are counted beside a script of what is asked.
         asks_anew: whether what is asked may follow from what was drawn.
+        crowd: how many equal records make a crowd, given the network or design and the calibration.
     """
 
-    measure: Callable[[_Audited], tuple[float, str]]
+    measure: Callable[[Audited], tuple[float, str]]
     continuous: bool = False
     slack: float = FLOAT_SLACK
-    scripted: bool = False
     asks_anew: bool = False
+    crowd: Callable[[Network | Design, Any], int] = lambda _over, _calibration: CROWD_RECORDS
 
 
-CHECKS: Mapping[type, _Check] = {
-    **dict.fromkeys((TableNoise, GaussianNoise, CoefficientNoise, Selection, Stages), _Check(_enumerate)),
-    **dict.fromkeys((PlannedNoise, FactoredNoise, StructureNoise, ScoredNoise), _Check(_enumerate)),
-    **dict.fromkeys((VectorNoise, GroupNoise), _Check(_enumerate, slack=VECTOR_SLACK)),
-    AuditNoise: _Check(_enumerate, asks_anew=True),
-    Trimming: _Check(_enumerate_rows),
-    Tempering: _Check(_count_draws, scripted=True),
-    Truncation: _Check(_state_density, continuous=True),
-    ObjectiveNoise: _Check(_compare_densities, continuous=True),
+CHECKS: Mapping[type, Check] = {
+    **dict.fromkeys((TableNoise, GaussianNoise, PlannedNoise, StructureNoise), Check(enumerate_losses)),
+    **dict.fromkeys((VectorNoise, GroupNoise), Check(enumerate_losses, slack=VECTOR_SLACK)),
+    AuditNoise: Check(enumerate_losses, asks_anew=True),
+    ObjectiveNoise: Check(_compare_densities, continuous=True, crowd=lambda _over, _calibration: SMALL_CROWD_RECORDS),
 }
 """Every kind of calibration has its place here: one that is forgotten would be followed as if it had no rows."""
 
 
-def _check_of(calibration: object) -> _Check:
-    """How a calibration is followed; a pack's by writing down all that it asks of the source of noise."""
+def _check_of(calibration: object) -> Check:
+    """How a calibration is followed; a pack's as the pack says, or by writing down all that it asks for."""
+    brought = dict(of_packs("discreet.checks"))
+    if type(calibration) in brought:
+        found: Check = brought[type(calibration)]
+        return found
     if type(calibration) in of_packs("discreet.kinds"):
-        return _Check(_enumerate)
+        return Check(enumerate_losses)
     if type(calibration) not in CHECKS:
         raise InputError(f"the audit does not know calibrations of type {type(calibration).__name__}")
     return CHECKS[type(calibration)]
 
 
-def _measure_loss(
-    mechanism: Mechanism[Any, Any, Any, Any],
+def measure_loss(
+    mechanism: Mechanism,
     calibration: Any,
     prior: Dirichlet | Normal,
     pairs: Pairs,
@@ -425,6 +382,14 @@ def _measure_loss(
     real: Any,
 ) -> float:
     """Measure the largest loss over all pairs and scripts; without draws only leaks are looked for.
+
+    Args:
+        mechanism, calibration, prior, pairs, guarantee: as of `Audited`.
+        draws: how many independent draws a release holds, which cost alike; 0 looks for leaks alone.
+        real: another calibration by which the draw is run once, without a loss; None for none.
+
+    Returns:
+        Nats for each unit.
 
     Data sets of the same counts are looked at once.
 
@@ -487,60 +452,3 @@ def _list_other_answers(logs: Iterable[Log]) -> list[Answers]:
 
 
 # -------------------------------------------------------------------------------------------- statistical bounds
-
-
-def _bound_loss(
-    mechanism: Mechanism[Any, Any, Any, Any], calibration: Any, prior: Any, pairs: Pairs, guarantee: Guarantee
-) -> float:
-    """Bound the loss from below over a few pairs, for each unit: the fewest records, and a crowd of equal ones."""
-    most, delta, scripted = 0.0, float(guarantee.delta), _check_of(calibration).scripted
-    for pair, units in (list(pairs.items())[place] for place in (0, -1)):
-        # A noisy number of records beside the draws adds its loss, which it attains with a probability above one half.
-        beside = _measure_loss(mechanism, calibration, prior, {pair: 1}, guarantee, 1, None) if scripted else 0.0
-        bound = _bound_pair(mechanism, calibration, prior, pair, 2 * delta if beside else delta)
-        most = max(most, (beside + bound) / units)
-    return most
-
-
-def _bound_pair(
-    mechanism: Mechanism[Any, Any, Any, Any],
-    calibration: Any,
-    prior: Dirichlet | Normal,
-    pair: tuple[Any, Any],
-    delta: float,
-) -> float:
-    """Bound epsilon at delta from below, by draws of both data sets: half of them find an event, the others count."""
-    outputs, besides = [], set()
-    for data in pair:
-        many = replace(calibration, draws=calibration.draws * BOUND_DRAWS)
-        payload: Any = mechanism.draw(statistic_from(mechanism, prior.over, data), prior, many, ExactNoise())
-        if isinstance(payload, WeightDraws):
-            cells = [payload.weights.T]
-            besides.add(numbers(replace(payload, weights=np.zeros_like(payload.weights))))
-        else:
-            cells = [payload.cells[node] for node in payload.network.nodes]
-        outputs.append(np.concatenate([part.reshape(-1, BOUND_DRAWS, calibration.draws).sum(axis=2) for part in cells]))
-    if len(besides) > 1:
-        raise Leak("what is released beside the draws depends on the records")
-    best = 0.0
-    half = BOUND_DRAWS // 2
-    each = (1 - CONFIDENCE) / (BOUNDED_PAIRS * 4 * len(outputs[0]))
-
-    def bounds(hits: Integers, others: Integers) -> Floats:
-        """Lower bounds of epsilon from so many draws beyond a threshold (Clopper and Pearson); -inf for none."""
-        lower = np.where(hits > 0, betaincinv(np.maximum(hits, 1), half - hits + 1, each / 2), 0.0)
-        upper = np.where(others < half, betaincinv(others + 1, np.maximum(half - others, 1), 1 - each / 2), 1.0)
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(np.maximum(lower - delta, 0) / upper))
-
-    for p, q in ((outputs[0], outputs[1]), (outputs[1], outputs[0])):
-        for one, other in zip(p, q, strict=True):
-            for sign in (1, -1):
-                grid = np.quantile(sign * one[:half], np.linspace(0.0005, 0.9995, 400))
-                # The raw ratio is largest far out, where nothing is sure: what counts is what can be shown.
-                ahead = half - np.searchsorted(np.sort(sign * one[:half]), grid)
-                behind = half - np.searchsorted(np.sort(sign * other[:half]), grid)
-                at = grid[np.argmax(np.where(ahead >= LEAST_DRAWS_BEYOND, bounds(ahead, behind), -np.inf))]
-                hits, others = np.sum(sign * one[half:] >= at), np.sum(sign * other[half:] >= at)
-                best = max(best, float(bounds(hits, others)))
-    return best

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
-from scipy.special import log_ndtr, logsumexp, ndtr
+from scipy.special import log_ndtr, ndtr
 
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.objective_perturbation import POLISH_ERROR, corners_of
@@ -25,9 +25,7 @@ from discreet.model.response import Response, response_of
 from discreet.noise.noise_laws import ShapeTag
 from discreet.noise.shapes import SHAPES, Ball, Cube, KNorm
 from discreet.privacy.guarantee import Guarantee
-from discreet.records.rows import Rows
 from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS, ObjectiveNoise
-from discreet.releases.kinds.weight_draws import Truncation
 from discreet.verify.script import Answers, Leak, Script
 
 Floats = npt.NDArray[np.float64]
@@ -40,39 +38,10 @@ COMPARED_WEIGHTS = (-1e3, -30.0, -3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0, 30.0, 1e3
 """Weights of one coordinate at which densities are compared."""
 FEWER_COMPARED_WEIGHTS = (-30.0, -1.0, 0.0, 1.0, 30.0)
 """The same, where there are more than two weights."""
-BALL_STEPS = 40
-"""Steps of a grid across a ball."""
-
-
-def truncation_loss(calibration: Truncation, prior: Normal, rows: Mapping[Any, Rows], pairs: Pairs) -> float:
-    """The loss of all draws from a posterior in a ball, on a grid of it; any law in the ball is bounded alike.
-
-    Args:
-        calibration: that states the law.
-        prior: public; over a design of one or two weights.
-        rows: of each data set.
-        pairs: of neighbouring ones, by their keys.
-
-    Returns:
-        Nats.
-    """
-    line = np.linspace(-calibration.radius, calibration.radius, BALL_STEPS + 1)
-    points = np.array(list(product(line, repeat=prior.design.size)))
-    points = points[np.linalg.norm(points, axis=1) <= calibration.radius * (1 + 1e-12)]
-    if prior.design.size == 2:
-        turn = np.linspace(0, 2 * np.pi, 2 * BALL_STEPS)
-        points = np.concatenate([points, calibration.radius * np.column_stack([np.cos(turn), np.sin(turn)])])
-    logs = {}
-    for key, each in rows.items():
-        residuals = each.target / GRID_STEPS - points @ (each.coordinates / GRID_STEPS).T
-        law = -calibration.temper / (2 * calibration.variance) * (residuals**2).sum(axis=1)
-        law -= (points**2).sum(axis=1) / (2 * prior.deviation**2)
-        logs[key] = law - logsumexp(law)
-    return calibration.draws * max(float(np.abs(logs[one] - logs[other]).max()) for one, other in pairs)
 
 
 def objective_loss(
-    mechanism: Mechanism[Any, Any, Any, Any],
+    mechanism: Mechanism,
     calibration: ObjectiveNoise,
     prior: Normal,
     statistics: Mapping[Any, Any],

@@ -19,7 +19,6 @@ from discreet.model.design import GRID_STEPS, Design, Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.response import response_of
 from discreet.model.tables import Tables
-from discreet.posterior.design.direction import mean_axis
 from discreet.posterior.design.many_classes import centred
 from discreet.posterior.plug_in import plug_in
 from discreet.posterior.read import quick_estimate, read, readers_of
@@ -27,7 +26,6 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.records.counts import Counts, count_codes
 from discreet.records.gradients import sum_gradients
 from discreet.records.rows import Rows, read_rows
-from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.release import Release
 from discreet.util.progress import under_way
 from discreet.util.randomness import Seed, as_generator
@@ -84,7 +82,7 @@ def plan(
     *,
     rng: Seed = None,
     repeats: int = 5,
-    mechanisms: Mapping[str, Mechanism[Any, Any, Any, Any]] | None = None,
+    mechanisms: Mapping[str, Mechanism] | None = None,
     prior: Dirichlet | Normal | None = None,
 ) -> tuple[Expected, ...]:
     """Simulate mechanisms on made-up records, and compare what they release with what the records were made up from.
@@ -148,7 +146,7 @@ def plan(
 
 
 _MadeUp = tuple[
-    Callable[[Mechanism[Any, Any, Any, Any]], Statistic],
+    Callable[[Mechanism], Statistic],
     tuple[float, float],
     Callable[[Release], tuple[float, float]],
 ]
@@ -156,7 +154,7 @@ _MadeUp = tuple[
 
 
 def _compare(
-    chosen: Mapping[str, Mechanism[Any, Any, Any, Any]],
+    chosen: Mapping[str, Mechanism],
     believed: Dirichlet | Normal,
     guarantee: Guarantee,
     made_up: Callable[[], _MadeUp],
@@ -202,7 +200,7 @@ def _make_up_records(
     codes = sample_codes(theta, records, rng)
     counts = count_codes(theta.network, codes, ())
 
-    def of(mechanism: Mechanism[Any, Any, Any, Any]) -> Counts:
+    def of(mechanism: Mechanism) -> Counts:
         scopes = tuple(mechanism.scopes(theta.network))
         return count_codes(theta.network, codes, scopes) if scopes else counts
 
@@ -223,9 +221,7 @@ def _make_up_for_design(design: Design, records: int, rng: np.random.Generator) 
     )
 
 
-def _choose_promise(
-    mechanism: Mechanism[Any, Any, Any, Any], prior: Dirichlet | Normal, guarantee: Guarantee
-) -> Guarantee:
+def _choose_promise(mechanism: Mechanism, prior: Dirichlet | Normal, guarantee: Guarantee) -> Guarantee:
     """Take the guarantee, without its delta where the mechanism has no use for one."""
     try:
         mechanism.calibrate(prior.over, prior, guarantee)
@@ -288,7 +284,7 @@ def _fit_openly(rows: Rows) -> Floats:
         return centred(found, design.outputs)
     v = rows.coordinates / GRID_STEPS
     if design.target is None:
-        return mean_axis(v)
+        return np.asarray(np.linalg.eigh(v.T @ v)[1][:, -1])
     return np.asarray(np.linalg.lstsq(v, rows.target / GRID_STEPS, rcond=None)[0])
 
 
@@ -297,11 +293,8 @@ def _read_weights(release: Release, rng: np.random.Generator) -> Floats:
     reader = readers_of(release)[0].name
     if reader == "components":
         raise InputError("moments without a target predict nothing; their noise is in the calibration")
-    if reader == "gradients":
+    if reader in ("gradients", "direction"):
         return quick_estimate(release)
-    if reader == "direction":
-        choice = release.payload_as(FactoredChoice)
-        return np.asarray(choice.candidates[choice.index])
     return np.asarray(read(release, draws=PLAN_DRAWS, rng=rng).mean())
 
 

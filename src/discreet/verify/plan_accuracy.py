@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -77,7 +76,7 @@ def plan_accuracy(
     records: int,
     *,
     guarantee: Guarantee | None = None,
-    mechanism: Mechanism[Any] | None = None,
+    mechanism: Mechanism | None = None,
     rng: Seed = None,
 ) -> AccuracyPlan:
     """Find the budget at which stated questions are answered as accurately as wanted; no record is read.
@@ -156,7 +155,7 @@ class _Simulated:
         self,
         asked: Sequence[Query],
         worlds: Sequence[_World],
-        mechanism: Mechanism[Any],
+        mechanism: Mechanism,
         promise: Guarantee,
         rng: np.random.Generator,
         *,
@@ -283,7 +282,7 @@ def _read_queries(queries: Sequence[str | Query], network: Network) -> list[Quer
 
 
 def _make_up(
-    truth: Tables | Network, mechanism: Mechanism[Any], asked: Sequence[Query], records: int, rng: np.random.Generator
+    truth: Tables | Network, mechanism: Mechanism, asked: Sequence[Query], records: int, rng: np.random.Generator
 ) -> list[_World]:
     """Make up data sets: of known probabilities, or each of its own ones."""
     if isinstance(truth, Network):

@@ -20,7 +20,6 @@ from discreet.mechanisms.crossing import Mechanism, Statistic
 from discreet.model.design import Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.noise.noise_laws import ShapeTag
-from discreet.releases.kinds.parameter_draws import Tempering
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -243,7 +242,7 @@ class Log:
 
 
 def logged(
-    mechanism: Mechanism[Any, Any, Any, Any],
+    mechanism: Mechanism,
     calibration: Any,
     prior: Dirichlet | Normal,
     counts: Statistic,
@@ -270,7 +269,7 @@ def logged(
         Leak: a release that depends on what it must not.
         Lost: a use of randomness that cannot be followed.
     """
-    continuous = isinstance(calibration, Tempering)
+    continuous = calibration.continuous
     released: dict[Any, Any] = {}
     rows: list[dict[tuple[int, ...], float]] = []
     first, raised = Script(answers, continuous=continuous), ""
@@ -307,7 +306,7 @@ def logged(
 
 
 def _draw_release(
-    mechanism: Mechanism[Any, Any, Any, Any],
+    mechanism: Mechanism,
     prior: Dirichlet | Normal,
     counts: Statistic,
     calibration: Any,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, combinations_with_replacement, product
@@ -20,10 +19,7 @@ from discreet.model.tables import Tables
 from discreet.privacy.guarantee import Relation
 from discreet.records.counts import Counts
 from discreet.records.rows import read_rows
-from discreet.releases.kinds.gradient_trace import ObjectiveNoise
-from discreet.releases.kinds.parameter_draws import Trimming
 from discreet.releases.policy import RecordsPolicy
-from discreet.theory.likelihood_sensitivity import log_range
 
 Floats = npt.NDArray[np.float64]
 Record = tuple[Any, ...]
@@ -32,11 +28,6 @@ Unit = tuple[Record, ...]
 
 CROWD_RECORDS = 300
 """Equal records that some neighbours share: much data, but no more than an exact law of their sample needs."""
-PEAK_NATS = 35.0
-"""Nats by which a crowd raises a row of a posterior: draws reveal most when it is sharp, but not so sharp that only the
-coin of 2^-64 (44 nats) leaves the peak."""
-MOST_CROWD_RECORDS = 10_000
-"""Most equal records of a crowd: beyond it one takes long to count."""
 CROWD_RATIO = 3
 """So many times smaller is a second crowd: it sharpens rows that the first one does not reach."""
 FEW_KINDS = 3
@@ -108,7 +99,7 @@ def _count(network: Network, records: Iterable[Record]) -> Counts:
     return Counts(Tables(network, tables), RecordsPolicy("error", "error"), {network.nodes: whole})
 
 
-def statistic_from(mechanism: Mechanism[Any, Any, Any, Any], over: Network | Design, data: Iterable[Any]) -> Statistic:
+def statistic_from(mechanism: Mechanism, over: Network | Design, data: Iterable[Any]) -> Statistic:
     """What the mechanism draws from, of some records."""
     if isinstance(over, Network):
         return _count(over, data)
@@ -200,11 +191,3 @@ def neighbours(
                 yield rest, (*rest, *unit)
             else:
                 yield from (((*rest, *unit), (*rest, *other)) for other in units[:index])
-
-
-def crowd_of(over: Network | Design, calibration: Any) -> int:
-    """How many equal records make a crowd; so many that a trimmed posterior has a peak."""
-    if not isinstance(calibration, Trimming) or not isinstance(over, Network):
-        return SMALL_CROWD_RECORDS if isinstance(calibration, ObjectiveNoise) else CROWD_RECORDS
-    ranges = (log_range(over.schema[node].size, floor) for node, floor in calibration.floors.items())
-    return min(math.ceil(PEAK_NATS / (calibration.temper * min(filter(None, ranges), default=1.0))), MOST_CROWD_RECORDS)

@@ -25,11 +25,10 @@ import numpy as np
 from discreet.errors import InputError
 from discreet.model.design import Design
 from discreet.posterior.design.spectrum_compiled import chain
-from discreet.posterior.design.weight_posterior import read_direction, require_met
+from discreet.posterior.design.weight_posterior import require_met
 from discreet.posterior.diagnostics import measure_mixing
 from discreet.posterior.joint_draws import Mixing
 from discreet.posterior.protocol import Posterior, name_rows, tails
-from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.kinds.noisy_sums import NoisyMoments
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats
@@ -241,20 +240,6 @@ def component_draws(release: Release, *, draws: int, rng: np.random.Generator) -
     spread = np.einsum("kij,kj->ki", np.linalg.cholesky(sampled), rng.standard_normal(mean.shape))
     mean = mean + spread / np.sqrt(number)[:, None]
     return ComponentPosterior(release.design, mean, sampled, "moments", mixing)
-
-
-def direction_components(release: Release, *, draws: int, rng: np.random.Generator) -> ComponentPosterior:
-    """Draw covariances given the choice of a direction: `theta theta' + s2 I`; the mean is 0 by its model.
-
-    Args:
-        release: of such a choice.
-        draws, rng: as of `component_draws`.
-    """
-    found = read_direction(release, draws=draws, rng=rng)
-    assert found.mixing is not None, "directions are drawn by chains"
-    theta, variance = found.weights, release.payload_as(FactoredChoice).parameters["noise_variance"]
-    covariance = theta[:, :, None] * theta[:, None] + variance * np.eye(theta.shape[1])
-    return ComponentPosterior(release.design, np.zeros_like(theta), covariance, "directions", found.mixing)
 
 
 # -------------------------------------------------------------------------------------------------------------- details

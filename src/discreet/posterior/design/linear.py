@@ -46,7 +46,7 @@ NUMBERS_PER_BATCH = 2_000_000
 MOST_PROPOSED_NUMBERS = 40_000_000
 """The same for all proposals together; about ten seconds."""
 TOO_NOISY = (
-    "the noise is too large for an exact posterior of that many features; read_weights(release), which is the default "
+    "the noise is too large for an exact posterior of that many features; read(release), which is the default "
     "(on the command line a query without --method), reads the same release by a normal approximation"
 )
 """Refusal; the release itself is not affected."""

@@ -10,10 +10,9 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from discreet.errors import InputError, require
+from discreet.errors import InputError
 from discreet.model.design import GRID_STEPS, Design
 from discreet.model.response import response_of
-from discreet.posterior.design.direction import Chosen, Method, direction_draws
 from discreet.posterior.design.laws import Law, WeightedPoints
 from discreet.posterior.design.linear import Layout, Moments, moment_draws, unpack
 from discreet.posterior.design.logistic import LabelledPoints, NoisyGradients, logistic_draws
@@ -30,16 +29,11 @@ from discreet.posterior.design.many_classes import (
 from discreet.posterior.design.noisy_gram import ESTIMATE_SEED, NoisySums, SlopeLaw, cut_normal, gram_draws, slope_law
 from discreet.posterior.joint_draws import Mixing
 from discreet.posterior.protocol import Posterior, name_rows, tails
-from discreet.posterior.read import read, readers_of
-from discreet.releases.kinds.factored_choice import FactoredChoice
 from discreet.releases.kinds.gradient_trace import GradientTrace
-from discreet.releases.kinds.noisy_sums import GroupedMoments, NoisyMoments
-from discreet.releases.kinds.weight_draws import WeightDraws
+from discreet.releases.kinds.noisy_sums import GroupedMoments, NoisyMoments, NoisyTotal
 from discreet.releases.release import Release
-from discreet.theory.factors import DirectionFactor
 from discreet.util.arrays import Floats, Ints
 from discreet.util.progress import under_way
-from discreet.util.randomness import Seed
 
 # --------------------------------------------------------------------------------------------------------------------
 # Posterior of a linear regression from noisy second moments, by the normal approximation of `noisy_gram`; in a moment.
@@ -315,8 +309,6 @@ def _require_possible(trace: GradientTrace) -> None:
 
 MIXING_BY_METHOD = {"slices": (1.01, 400), "walk": (1.1, 50)}
 """Largest R-hat and fewest effective draws, of the worst quantity, for intervals from chains."""
-WEIGHT_READERS = ("moments", "gradients", "released", "direction")
-"""Readers whose posterior is of a design's weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -362,7 +354,7 @@ class WeightPosterior(Posterior):
         mixing: of the chains; None where the draws are independent.
 
     Raises:
-        Nothing: `read_weights` makes these.
+        Nothing: `read` makes these.
 
     Guarantee:
         None spent: draws say nothing that the release does not.
@@ -493,63 +485,6 @@ def require_met(mixing: Mixing, ratio: float, least: int, advice: str) -> None:
         )
 
 
-def read_weights(
-    release: Release,
-    *,
-    draws: int = 1000,
-    rng: Seed = None,
-    covariates: Law | None = None,
-    public: PublicRecords | None = None,
-    likelihood: Method = "clt",
-    exact: bool = False,
-) -> WeightPosterior:
-    """Posterior draws of a design's weights: `read(release, ...)`, which reads releases of all kinds, for these alone.
-
-    Args:
-        release: of noisy moments, gradients, draws of weights, or a factored choice of a direction.
-        draws: how many. Released draws of weights are returned as they are, however many are asked for.
-        rng: seed or generator; nothing here is private.
-        covariates: for gradients only: the features' law, where the release has no curvature. `uniform_law(design)` is
-            for features that are known to fill their bounds or sphere evenly; another law than theirs makes intervals
-            confidently wrong. None reads the curvature, which needs no law.
-        public: for gradients only: labelled public records.
-        likelihood: for directions only: which one of the choice.
-        exact: for moments with cube noise of one scale (`noisy_moments`): their exact law, by weighted resampling,
-            which is refused where noise is large or features are many. Else moments are read by a normal approximation.
-
-    Returns:
-        The posterior, given everything that was released. Its prior is the release's own but for normal approximations
-        (methods "normal" and "curvature"), which learn how long coefficients are from the release.
-
-    Raises:
-        InputError: a release over a network, no draws, covariates or public records for another payload or of another
-            size, an exact law that is not there or has too much noise, or chains that did not mix.
-
-    Guarantee:
-        None spent: reads the release, and public records where they are given.
-
-    Source:
-        Williams and McSherry (NIPS 2010), Sections 3 and 4; the samplers' modules have the rest.
-
-    Example:
-        >>> import numpy as np
-        >>> import discreet as dc
-        >>> design = dc.Design((dc.Variable("age", bounds=(0, 80)),), dc.Variable("income", bounds=(0, 100)))
-        >>> ages = np.linspace(0, 80, 500)
-        >>> moments = dc.designs.sum_moments(dc.designs.read_rows(design, ages[:, None], ages))  # income = age
-        >>> promise = dc.Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
-        >>> release = dc.simulate(dc.noisy_moments(), moments, dc.designs.Normal(design, 1.0), promise, rng=1)
-        >>> row = dc.read_weights(release, draws=100, rng=1).rows()[0]
-        >>> row["name"], 0.9 < row["mean"] < 1.1
-        ('age', True)
-    """
-    able = [reader.name for reader in readers_of(release) if reader.name in WEIGHT_READERS]
-    require(bool(able), "this release tells of no weights: `read` and `.posterior()` read it")
-    given = {"covariates": covariates, "public": public, "likelihood": None if likelihood == "clt" else likelihood}
-    options = {name: value for name, value in given.items() if value is not None}
-    return cast(WeightPosterior, read(release, method="exact" if exact else able[0], draws=draws, rng=rng, **options))
-
-
 # ---------------------------------------------------------------------------------------------------------- the readers
 
 
@@ -571,13 +506,6 @@ def resample(release: Release, *, draws: int, rng: np.random.Generator) -> Weigh
             payload.sums, layout, scale=noise, prior_deviation=deviation, draws=draws, rng=rng
         )
     return WeightPosterior(release.design, drawn, variance, "resampling", None)
-
-
-def take_draws(release: Release, *, draws: int, rng: np.random.Generator) -> WeightPosterior:
-    """Released draws as they are, however many are asked for."""
-    payload = release.payload_as(WeightDraws)
-    variance = np.full(len(payload.weights), payload.variance)
-    return WeightPosterior(release.design, payload.weights, variance, "draws", None)
 
 
 def read_gradients(
@@ -609,26 +537,6 @@ def read_gradients(
     return WeightPosterior(design, found.weights, None, found.method, found.mixing)
 
 
-def read_direction(
-    release: Release, *, draws: int, rng: np.random.Generator, likelihood: Method = "clt"
-) -> WeightPosterior:
-    """Draws given the choice of a direction."""
-    payload = release.payload_as(FactoredChoice)
-    factor = DirectionFactor(payload.candidates, payload.parameters["noise_variance"], payload.parameters["tau"])
-    records, scale = _read_total(release, payload)
-    with under_way("drawing the posterior"):
-        walked = direction_draws(
-            Chosen(factor, payload.index, payload.rate),
-            records,
-            method=likelihood,
-            draws=draws,
-            rng=rng,
-            prior_deviation=release.normal.deviation,
-            count_scale=scale,
-        )
-    return WeightPosterior(release.design, walked.weights, None, "walk", walked.mixing)
-
-
 def estimate_moments(release: Release) -> Floats:
     """Means given noisy moments."""
     return normal_estimate(cast("NoisyMoments | GroupedMoments", release.unit_payload), release.records)
@@ -642,17 +550,12 @@ def estimate_gradients(release: Release) -> Floats:
     return centred(trace.weights, trace.design.outputs)
 
 
-def average_draws(release: Release) -> Floats:
-    """Means of released draws."""
-    return np.asarray(release.payload_as(WeightDraws).weights.mean(axis=0))
-
-
 def require_known(design: Design, covariates: Law | None, public: PublicRecords | None) -> None:
     """Refuse a law of covariates or public records that are not of a design.
 
     Args:
         design: of a classification.
-        covariates, public: as for `read_weights`.
+        covariates, public: as for `read`.
 
     Raises:
         InputError: something else than a law or public records, another number of features, or another constant.
@@ -675,7 +578,7 @@ def require_known(design: Design, covariates: Law | None, public: PublicRecords 
 
 
 def gradients_of(release: Release) -> NoisyGradients:
-    """Noisy gradients of a release, for whoever draws their posterior otherwise than `read_weights`.
+    """Noisy gradients of a release, for whoever draws their posterior otherwise than `read`.
 
     Args:
         release: of noisy gradients, or of a perturbed objective.
@@ -689,14 +592,25 @@ def gradients_of(release: Release) -> NoisyGradients:
     payload = release.payload_as(GradientTrace)
     if payload.design.predicts != "class" or payload.normal:
         raise InputError("this release holds no gradients of two classes with K-norm noise")
-    records, scale = _read_total(release, payload)
+    records, scale = read_total(release, payload.total)
     return NoisyGradients(payload.points, payload.gradients, payload.scale, release.design.shape, records, scale)
 
 
-def _read_total(release: Release, payload: GradientTrace | FactoredChoice) -> tuple[int, float | None]:
-    """The number of records, public or with noise of a scale."""
-    if payload.total is not None:
-        return payload.total.value, payload.total.scale
+def read_total(release: Release, total: NoisyTotal | None) -> tuple[int, float | None]:
+    """The number of records, public or with noise.
+
+    Args:
+        release: whose records they are.
+        total: with noise; None where it is public.
+
+    Returns:
+        The number, and the scale of its noise; None where there is none.
+
+    Raises:
+        InputError: neither.
+    """
+    if total is not None:
+        return total.value, total.scale
     if release.records is None:
         raise InputError("the release has no number of records, neither public nor with noise")
     return release.records, None

@@ -16,7 +16,7 @@ from discreet.model.schema import Scope
 from discreet.noise.noise_laws import CELL_LAWS, NO_NOISE, CellLaw, DiscreteLaplace, GaussianTag
 from discreet.releases.codec import Integer, Positive, Scoped, Whole, all_positive, kind
 from discreet.releases.kinds.noisy_tables import NoisyTables, PlannedNoise
-from discreet.releases.measurement import Measurement, Released
+from discreet.releases.measurement import Calibration, MeasuredTables, Measurement
 from discreet.util.arrays import Array, freeze
 
 
@@ -43,7 +43,7 @@ def pairs_beyond(pairs: Iterable[Scope], tables: Iterable[Scope]) -> tuple[Scope
     ),
 )
 @dataclass(frozen=True)
-class AuditNoise:
+class AuditNoise(Calibration):
     """Noise of two stages: a plan, then pairs that none of its tables holds; how many follows from public numbers.
 
     Args:
@@ -144,7 +144,7 @@ class AuditNoise:
     scoped=Scoped("pairs", "_AuditedPair", {"pairs": "values"}),
 )
 @dataclass(frozen=True, eq=False)
-class AuditedTables(Released):
+class AuditedTables(MeasuredTables):
     """Tables of a plan, and perhaps tables of pairs that none of them holds.
 
     Args:

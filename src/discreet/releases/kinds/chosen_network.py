@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from discreet.errors import InputError, require
 from discreet.model.network import Network
@@ -88,6 +89,10 @@ class ChosenNetwork(Released):
     def chosen(self) -> Network:
         """The network with the arcs that were chosen; `Release.learned_network` says where it comes from, too."""
         return Network(self.network.variables, self.parents)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """See `Released`."""
+        return [{"parent": parent, "child": child} for parent, child in self.chosen.arcs]
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""

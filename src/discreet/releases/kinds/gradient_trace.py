@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from discreet.releases.kinds.noisy_sums import (
     total_line,
     total_scale,
 )
+from discreet.releases.listing import name_weights
 from discreet.releases.measurement import Released, Reported, spread
 from discreet.util.arrays import Array, freeze
 
@@ -243,6 +245,11 @@ class GradientTrace(Released):
         return replace(
             self, gradients=self.gradients / steps, scale=self.scale / steps, total=total, curvature=curvature
         )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """See `Released`."""
+        names = name_weights(self.design)
+        return [{"name": name, "weight": float(weight)} for name, weight in zip(names, self.weights, strict=True)]
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""

@@ -17,13 +17,13 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.noise.noise_laws import CELL_LAWS, NO_NOISE, CellLaw, CellTag, DiscreteGaussian, DiscreteLaplace
 from discreet.releases.codec import CountTables, Positive, Whole, all_positive, kind
-from discreet.releases.measurement import Measurement, Released, Reported, spread
+from discreet.releases.measurement import Calibration, MeasuredTables, Measurement, Reported, spread
 from discreet.util.arrays import Array, freeze, margin
 
 
 @kind("table_noise", order=("sensitivity", "reported", "epsilons", "scales"), unnamed=True)
 @dataclass(frozen=True)
-class TableNoise:
+class TableNoise(Calibration):
     """Discrete Laplace noise on every cell of some families' tables.
 
     Args:
@@ -86,7 +86,7 @@ class GaussianNoise(Reported):
         require(all_positive(self.scale), "a calibration needs a positive, finite noise scale")
 
 
-class CountedTables(Released):
+class CountedTables(MeasuredTables):
     """Tables of noisy counts by some name, and which of them tells a family.
 
     A table's name is a node, for the table of its family, or a set of variables.

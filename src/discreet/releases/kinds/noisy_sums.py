@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -112,6 +114,23 @@ class SummedProducts(Released):
     def sums(self) -> Floats:
         """The values as sums of products of coordinates."""
         return np.asarray(self.values / GRID_STEPS**2)
+
+    @property
+    @abstractmethod
+    def variances(self) -> Floats:
+        """Variances of the noise in `sums`."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """See `Released`: of squares the sums are twice them, less the number of records."""
+        design = self.design
+        names = [*design.names, *(["1"] if design.intercept else []), *([design.target.name] if design.target else [])]
+        pairs: list[tuple[str, str]] = [("1", "1")] if self.noisy_total else []
+        pairs += [(names[i], names[j]) for i, j in design.moments]
+        numbers = zip(pairs, self.sums.tolist(), self.variances.tolist(), strict=True)
+        return [
+            {"first": one, "second": other, "value": value, "deviation": variance**0.5}
+            for (one, other), value, variance in numbers
+        ]
 
     def counts_records(self, relation: Relation) -> bool:
         """See `Released`."""

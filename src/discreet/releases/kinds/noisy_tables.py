@@ -17,7 +17,7 @@ from discreet.noise.noise_laws import CELL_LAWS, NO_NOISE, CellLaw, CellTag
 from discreet.noise.star import Star
 from discreet.releases.codec import Positive, Scoped, Whole, all_positive, kind
 from discreet.releases.kinds.noisy_counts import CountedTables
-from discreet.releases.measurement import Measurement, spread
+from discreet.releases.measurement import Calibration, Measurement, spread
 from discreet.util.arrays import Array, freeze, margin
 from discreet.util.limits import STAR_DIMENSIONS
 
@@ -30,7 +30,7 @@ from discreet.util.limits import STAR_DIMENSIONS
     ),
 )
 @dataclass(frozen=True)
-class PlannedNoise:
+class PlannedNoise(Calibration):
     """Noise on tables over sets of variables, with a budget of its own for each: the plan of a release.
 
     Args:

@@ -1,1 +1,0 @@
-"""The exact posterior with a Dirichlet prior: chains over the records that may lie behind a release."""

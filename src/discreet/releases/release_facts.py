@@ -1,0 +1,60 @@
+"""What a release is in a few lines: for notebooks and terminals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from discreet.display.text_tables import html_text, with_noun
+from discreet.privacy.guarantee import as_text
+
+if TYPE_CHECKING:
+    from discreet.releases.release import Release
+
+
+def facts_html(facts: Mapping[str, str]) -> str:
+    """What `release_facts` says, as a table of HTML in which names are text."""
+    rows = "".join(
+        f'<tr><th scope="row">{name}</th><td style="text-align: left">{html_text(told)}</td></tr>'
+        for name, told in facts.items()
+    )
+    return f"<table><tbody>{rows}</tbody></table>"
+
+
+def release_facts(release: Release) -> Mapping[str, str]:
+    """What a release is, in a few words each; nothing of it comes from a record but the public number of records.
+
+    Args:
+        release: of any kind.
+
+    Returns:
+        By what is said, in the order in which it is read.
+    """
+    promise = str(release.guarantee)
+    if not release.private:
+        promise = f"none: this is a simulation, which protects nobody; a private one would promise {promise}"
+    kind = f"{release.mechanism}, over {_describe_structure(release)}"
+    spent = f"epsilon {as_text(release.guarantee.epsilon)}"
+    spent += f", delta {as_text(release.guarantee.delta)}" if release.guarantee.delta else ""
+    facts = {
+        "release": f"{release.id} of {release.date.isoformat()}",
+        "promise": promise,
+        "unit": "; ".join(release.unit_lines) or f"one {release.guarantee.unit}",
+        "mechanism": kind,
+        "spent": spent if release.private else "nothing",
+        "records": "their number is private" if release.records is None else f"{release.records:,}, which is public",
+        "holds": release.payload.summary(release.calibration),
+    }
+    for network in release.networks:
+        if network.learned:
+            facts["network"] = str(network.learned)
+    return facts
+
+
+def _describe_structure(release: Release) -> str:
+    """Describe the network, or the design."""
+    for network in release.networks:
+        return f"a network of {with_noun(len(network.nodes), 'variable')} and {with_noun(len(network.arcs), 'arc')}"
+    design = release.design
+    target = "no target" if design.target is None else f"the target {design.target.name}"
+    return f"a design of {with_noun(len(design.features), 'feature')} and {target}"

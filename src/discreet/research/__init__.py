@@ -1,0 +1,9 @@
+"""The research pack: mechanisms of the papers that the default dominates, with their kinds, readers and scores.
+
+It registers itself through the entry points of the package (`discreet.util.pack_entries`), as a pack of somebody else
+would: where it is not installed, the kernel reads, plans and audits all that is its own.
+"""
+
+from discreet.util.lazy_imports import late_names
+
+__getattr__, __dir__, __all__ = late_names(__name__, __file__)

@@ -1,0 +1,179 @@
+"""How the audit follows the pack's mechanisms whose draws cannot all be written down.
+
+Rows on a grid are enumerated on a coarse one. Gamma variates, and weights in a ball, are continuous: their draws are
+counted on both sides of a threshold, and the loss is bounded from below with a stated confidence (Clopper and Pearson).
+Such a bound can refute a promise, never prove it. Of weights the density that is stated is compared, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import chain, product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import betaincinv, logsumexp
+
+from discreet.mechanisms.crossing import Mechanism
+from discreet.mechanisms.noise import ExactNoise
+from discreet.model.design import GRID_STEPS, Design, Normal
+from discreet.model.dirichlet import Dirichlet
+from discreet.model.network import Network
+from discreet.privacy.guarantee import Guarantee
+from discreet.records.rows import Rows, read_rows
+from discreet.research.kinds.parameter_draws import Tempering, Trimming
+from discreet.research.kinds.weight_draws import Truncation, WeightDraws
+from discreet.research.scores.likelihood_sensitivity import log_range
+from discreet.verify.audit import Audited, Check, Pairs, measure_loss
+from discreet.verify.script import Leak, numbers
+from discreet.verify.tiny_data import CROWD_RECORDS, columns_of, statistic_from
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+ENUMERATED_STEPS = 4
+"""Grid steps of a row while it is enumerated: the promise does not depend on them."""
+BOUND_DRAWS = 20_000
+"""Draws from each of two data sets for a statistical bound."""
+CONFIDENCE = 1 - 1e-6
+"""Probability that a statistical bound holds: it exceeds the truth once in a million times."""
+LEAST_DRAWS_BEYOND = 200
+"""Draws beyond a threshold that is considered: further out a bound is too loose to tell anything."""
+BOUNDED_PAIRS = 2
+"""Pairs of data sets for a statistical bound."""
+BOUND_WORDS = f"at least, {100 * CONFIDENCE:.4f} % sure"
+BALL_STEPS = 40
+"""Steps of a grid across a ball."""
+PEAK_NATS = 35.0
+"""Nats by which a crowd raises a row of a posterior: draws reveal most when it is sharp, but not so sharp that only the
+coin of 2^-64 (44 nats) leaves the peak."""
+MOST_CROWD_RECORDS = 10_000
+"""Most equal records of a crowd: beyond it one takes long to count."""
+
+
+def _enumerate_rows(case: Audited) -> tuple[float, str]:
+    """Measure the loss of draws of rows from a grid.
+
+    Independent draws cost alike: one is enumerated, on a coarse grid. What only the real draws and grid do is run once,
+    without a loss.
+    """
+    real = case.calibration
+    steps = dict.fromkeys(real.resolution, ENUMERATED_STEPS)
+    return measure_loss(
+        *case._replace(calibration=replace(real, resolution=steps, draws=1)), real.draws, real
+    ), "exactly"
+
+
+def _count_draws(case: Audited) -> tuple[float, str]:
+    """Measure the loss of continuous draws of rows: bounded from below by counting."""
+    return max(measure_loss(*case, 1, None), _bound_loss(*case)), BOUND_WORDS
+
+
+def _state_density(case: Audited) -> tuple[float, str]:
+    """Measure the loss of draws of weights: of their density as stated, and bounded by counting."""
+    design = case.prior.design
+    statistics = {data: read_rows(design, *columns_of(design, data)) for data in set(chain(*case.pairs))}
+    stated = truncation_loss(case.calibration, case.prior, statistics, case.pairs)
+    return max(stated, _bound_loss(*case)), f"density as stated; draws {BOUND_WORDS}"
+
+
+def truncation_loss(calibration: Truncation, prior: Normal, rows: Mapping[Any, Rows], pairs: Pairs) -> float:
+    """The loss of all draws from a posterior in a ball, on a grid of it; any law in the ball is bounded alike.
+
+    Args:
+        calibration: that states the law.
+        prior: public; over a design of one or two weights.
+        rows: of each data set.
+        pairs: of neighbouring ones, by their keys.
+
+    Returns:
+        Nats.
+    """
+    line = np.linspace(-calibration.radius, calibration.radius, BALL_STEPS + 1)
+    points = np.array(list(product(line, repeat=prior.design.size)))
+    points = points[np.linalg.norm(points, axis=1) <= calibration.radius * (1 + 1e-12)]
+    if prior.design.size == 2:
+        turn = np.linspace(0, 2 * np.pi, 2 * BALL_STEPS)
+        points = np.concatenate([points, calibration.radius * np.column_stack([np.cos(turn), np.sin(turn)])])
+    logs = {}
+    for key, each in rows.items():
+        residuals = each.target / GRID_STEPS - points @ (each.coordinates / GRID_STEPS).T
+        law = -calibration.temper / (2 * calibration.variance) * (residuals**2).sum(axis=1)
+        law -= (points**2).sum(axis=1) / (2 * prior.deviation**2)
+        logs[key] = law - logsumexp(law)
+    return calibration.draws * max(float(np.abs(logs[one] - logs[other]).max()) for one, other in pairs)
+
+
+def _bound_loss(mechanism: Mechanism, calibration: Any, prior: Any, pairs: Pairs, guarantee: Guarantee) -> float:
+    """Bound the loss from below over a few pairs, for each unit: the fewest records, and a crowd of equal ones."""
+    most, delta, scripted = 0.0, float(guarantee.delta), calibration.continuous
+    for pair, units in (list(pairs.items())[place] for place in (0, -1)):
+        # A noisy number of records beside the draws adds its loss, which it attains with a probability above one half.
+        beside = measure_loss(mechanism, calibration, prior, {pair: 1}, guarantee, 1, None) if scripted else 0.0
+        bound = _bound_pair(mechanism, calibration, prior, pair, 2 * delta if beside else delta)
+        most = max(most, (beside + bound) / units)
+    return most
+
+
+def _bound_pair(
+    mechanism: Mechanism,
+    calibration: Any,
+    prior: Dirichlet | Normal,
+    pair: tuple[Any, Any],
+    delta: float,
+) -> float:
+    """Bound epsilon at delta from below, by draws of both data sets: half of them find an event, the others count."""
+    outputs, besides = [], set()
+    for data in pair:
+        many = replace(calibration, draws=calibration.draws * BOUND_DRAWS)
+        payload: Any = mechanism.draw(statistic_from(mechanism, prior.over, data), prior, many, ExactNoise())
+        if isinstance(payload, WeightDraws):
+            cells = [payload.weights.T]
+            besides.add(numbers(replace(payload, weights=np.zeros_like(payload.weights))))
+        else:
+            cells = [payload.cells[node] for node in payload.network.nodes]
+        outputs.append(np.concatenate([part.reshape(-1, BOUND_DRAWS, calibration.draws).sum(axis=2) for part in cells]))
+    if len(besides) > 1:
+        raise Leak("what is released beside the draws depends on the records")
+    best = 0.0
+    half = BOUND_DRAWS // 2
+    each = (1 - CONFIDENCE) / (BOUNDED_PAIRS * 4 * len(outputs[0]))
+
+    def bounds(hits: Integers, others: Integers) -> Floats:
+        """Lower bounds of epsilon from so many draws beyond a threshold (Clopper and Pearson); -inf for none."""
+        lower = np.where(hits > 0, betaincinv(np.maximum(hits, 1), half - hits + 1, each / 2), 0.0)
+        upper = np.where(others < half, betaincinv(others + 1, np.maximum(half - others, 1), 1 - each / 2), 1.0)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(np.maximum(lower - delta, 0) / upper))
+
+    for p, q in ((outputs[0], outputs[1]), (outputs[1], outputs[0])):
+        for one, other in zip(p, q, strict=True):
+            for sign in (1, -1):
+                grid = np.quantile(sign * one[:half], np.linspace(0.0005, 0.9995, 400))
+                # The raw ratio is largest far out, where nothing is sure: what counts is what can be shown.
+                ahead = half - np.searchsorted(np.sort(sign * one[:half]), grid)
+                behind = half - np.searchsorted(np.sort(sign * other[:half]), grid)
+                at = grid[np.argmax(np.where(ahead >= LEAST_DRAWS_BEYOND, bounds(ahead, behind), -np.inf))]
+                hits, others = np.sum(sign * one[half:] >= at), np.sum(sign * other[half:] >= at)
+                best = max(best, float(bounds(hits, others)))
+    return best
+
+
+def _size_crowd(over: Network | Design, calibration: Any) -> int:
+    """So many equal records that a trimmed posterior has a peak."""
+    if not isinstance(over, Network):
+        return CROWD_RECORDS
+    ranges: Iterator[float] = (log_range(over.schema[node].size, floor) for node, floor in calibration.floors.items())
+    peaked: float = PEAK_NATS / (calibration.temper * min(filter(None, ranges), default=1.0))
+    return min(math.ceil(peaked), MOST_CROWD_RECORDS)
+
+
+CHECKS = (
+    (Trimming, Check(_enumerate_rows, crowd=_size_crowd)),
+    (Tempering, Check(_count_draws)),
+    (Truncation, Check(_state_density, continuous=True)),
+)
+"""Calibrations that are not followed by writing down all that they ask for."""

@@ -1,0 +1,169 @@
+"""One of finitely many public candidates, by a bounded factor for each record."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+
+from discreet.errors import require
+from discreet.model.design import Design
+from discreet.model.network import Network
+from discreet.model.schema import Variable
+from discreet.privacy.guarantee import Relation
+from discreet.releases.codec import Count, Finite, Matrix, Numbers, Positive, all_positive, kind
+from discreet.releases.kinds.noisy_sums import NoisyTotal, total_line, total_scale
+from discreet.releases.listing import list_drawn
+from discreet.releases.measurement import Released, Reported
+from discreet.util.arrays import freeze
+
+FactorKind = Literal["direction", "categorical", "own"]
+"""What the score of a record is: a likelihood, or a function of the curator's own, clamped to a range."""
+FACTOR_PARAMETERS: Mapping[str, set[str]] = {
+    "direction": {"noise_variance", "tau"},
+    "categorical": {"floor"},
+    "own": {"low", "high"},
+}
+"""Names of each score's parameters."""
+
+
+@kind("factored_noise")
+@dataclass(frozen=True)
+class FactoredNoise(Reported):
+    """A choice among candidates, `P(z) ~ exp(base_z + rate sum_i f(z, x_i))` with f between 0 and 1.
+
+    Args:
+        rate: nats for one record at most.
+        total_scale: of discrete Laplace noise on the number of records; None where it is public.
+        reported: epsilon of choice and number together, rounded up.
+
+    Raises:
+        InputError: a number is not positive and finite.
+    """
+
+    rate: Positive
+    total_scale: Positive | None
+    reported: Fraction
+
+    def __post_init__(self) -> None:
+        """Refuse what is no calibration."""
+        require(
+            all_positive(self.rate, self.total_scale), "a calibration needs a positive, finite rate and noise scale"
+        )
+        require(self.reported > 0, "a calibration needs a report greater than 0")
+
+
+@kind(
+    "factored_choice",
+    order=("kind", "parameters", "rate", "total", "index", "candidates", "base"),
+    renamed={"kind": "factor"},
+)
+@dataclass(frozen=True, eq=False)
+class FactoredChoice(Released):
+    """One of finitely many public candidates, `P(z) ~ exp(base_z + rate sum_i f(z, x_i))` with f between 0 and 1.
+
+    Args:
+        design: without a target or intercept, unless the score is a function of the curator's own.
+        kind: what f is made of; see `discreet.research.scores.factors` and `discreet.research.scores.own_factors`.
+        candidates: float64, shape `(candidates, numbers)`.
+        parameters: of f.
+        index: of the chosen candidate.
+        rate: nats for one record at most.
+        total: noisy number of records; None where it is public.
+        base: log weights of the candidates before any record, float64, shape `(candidates,)`; None for equal ones.
+
+    Raises:
+        InputError: fewer than two candidates, an index that names none, numbers that are not finite, a design that has
+            a target or intercept or another number of features, other parameters than f has, a range that is none, or
+            another number of weights.
+
+    Example:
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> ward = dc.Design((dc.Variable("ward", bounds=(0, 1)),), intercept=False)
+        >>> candidates = np.array([[0.2, 0.8], [0.8, 0.2]])
+        >>> floor = {"floor": 0.1}
+        >>> choice = dc.research.FactoredChoice(ward, "categorical", candidates, floor, 1, rate=0.5, total=None)
+        >>> choice.states_network.schema["ward"].states
+        ('0', '1')
+    """
+
+    design: Design
+    kind: FactorKind
+    candidates: Matrix
+    parameters: Mapping[str, Finite]
+    index: Count
+    rate: Positive
+    total: NoisyTotal | None
+    base: Numbers | None = None
+
+    def __post_init__(self) -> None:
+        """Freeze, then refuse what inference could not read."""
+        freeze(self, candidates=np.asarray(self.candidates), parameters=self.parameters)
+        require(
+            self.candidates.ndim == 2 and len(self.candidates) >= 2 and bool(np.all(np.isfinite(self.candidates))),
+            "a choice needs at least two candidates, each a row of finite numbers",
+        )
+        require(0 <= self.index < len(self.candidates), "the chosen candidate is not in the list")
+        require(self.kind in FACTOR_PARAMETERS, "a factor is of kind 'direction', 'categorical' or 'own'")
+        wanted = FACTOR_PARAMETERS[self.kind]
+        require(set(self.parameters) == wanted, f"a {self.kind} factor has the parameters {', '.join(sorted(wanted))}")
+        require(
+            all_positive(self.rate) and all(math.isfinite(value) for value in self.parameters.values()),
+            "a choice needs a positive rate and finite parameters",
+        )
+        if self.base is not None:
+            freeze(self, base=np.asarray(self.base))
+            fits = self.base.shape == (len(self.candidates),) and bool(np.all(np.isfinite(self.base)))
+            require(fits, "a base measure has one finite log weight for each candidate")
+        if self.kind == "own":
+            require(self.parameters["low"] < self.parameters["high"], "the range of a score goes from low to high")
+            return
+        require(self.base is None, "only a score of the curator's own has a base measure")
+        size = self.candidates.shape[1] if self.kind == "direction" else 1
+        require(
+            self.design.target is None and not self.design.intercept and len(self.design.features) == size,
+            f"this choice needs a design of {size} features, without target and intercept",
+        )
+
+    @property
+    def states_network(self) -> Network:
+        """The network of a categorical factor's one variable, whose states are the whole numbers from 0."""
+        require(self.kind == "categorical", "only a choice by a categorical factor is of states of a variable")
+        name = self.design.names[0]
+        return Network((Variable(name, tuple(map(str, range(self.candidates.shape[1])))),), {name: ()})
+
+    def per_unit(self, steps: int) -> FactoredChoice:
+        """See `Released`."""
+        total = self.total and self.total.per_unit(steps)
+        return replace(self, rate=self.rate * steps, total=total)
+
+    @property
+    def answers_over(self) -> Network | None:
+        """See `Released`."""
+        return self.states_network if self.kind == "categorical" else None
+
+    def rows(self) -> list[dict[str, Any]]:
+        """See `Released`."""
+        is_direction = self.kind == "direction"
+        names = list(self.design.names) if is_direction else [*map(str, range(self.candidates.shape[1]))]
+        return list(list_drawn(names, self.candidates[self.index][None]))
+
+    def summary(self, calibration: object) -> str:
+        """See `Released`."""
+        line = f"one candidate of {len(self.candidates)}, by scores to which a record adds at most {self.rate:.4g} nats"
+        return line + total_line(self.total)
+
+    def agrees(self, calibration: object) -> bool:
+        """See `Released`."""
+        if not isinstance(calibration, FactoredNoise):
+            return False
+        return (calibration.rate, calibration.total_scale) == (self.rate, total_scale(self.total))
+
+    def counts_records(self, relation: Relation) -> bool:
+        """See `Released`."""
+        return (self.total is not None) != relation.public_number

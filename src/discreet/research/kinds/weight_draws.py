@@ -1,0 +1,111 @@
+"""Draws of a linear regression's weights from a tempered posterior on a ball."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from discreet.errors import require
+from discreet.model.design import Design
+from discreet.releases.codec import Matrix, Positive, Whole, all_positive, kind
+from discreet.releases.listing import list_drawn, name_weights
+from discreet.releases.measurement import Released, Reported
+from discreet.util.arrays import freeze
+
+
+@kind("truncation")
+@dataclass(frozen=True)
+class Truncation(Reported):
+    """Draws of weights from a tempered posterior on a ball.
+
+    Args:
+        radius: of the ball.
+        variance: of the scaled target around its mean, as it is assumed.
+        temper: power of the likelihood.
+        draws: joint draws of all weights.
+        digits: decimal digits that are released.
+        reported: epsilon of all draws, rounded up.
+
+    Raises:
+        InputError: no draws or digits, or a number that is not positive and finite.
+    """
+
+    radius: Positive
+    variance: Positive
+    temper: Positive
+    draws: Whole
+    digits: Whole
+    reported: Fraction
+
+    def __post_init__(self) -> None:
+        """Refuse what is no calibration."""
+        require(
+            all_positive(self.radius, self.variance, self.temper),
+            "a calibration needs a positive radius, variance, temper",
+        )
+        require(
+            self.draws > 0 and self.digits > 0 and self.reported > 0, "a calibration needs draws, digits and a report"
+        )
+
+
+@kind("weight_draws", order=("variance", "radius", "temper", "weights"))
+@dataclass(frozen=True, eq=False)
+class WeightDraws(Released):
+    """Draws of a linear regression's weights from a tempered posterior on a ball.
+
+    Args:
+        design: with a numeric target.
+        weights: float64, shape `(draws, size)`, rounded to a public grid.
+        variance: of the scaled target around its mean, as the sampler assumed it.
+        radius: of the ball of weights.
+        temper: power of the likelihood.
+
+    Raises:
+        InputError: no draws, numbers that are not finite, or settings that are not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> import discreet as dc
+        >>> design = dc.Design((dc.Variable("age", bounds=(0, 90)),), dc.Variable("income", bounds=(0, 1000)))
+        >>> dc.research.WeightDraws(design, np.zeros((3, 2)), variance=0.1, radius=2.0, temper=0.5).summary(None)
+        '3 draws of all weights from the posterior of 0.5 times the records, no longer than 2'
+    """
+
+    design: Design
+    weights: Matrix
+    variance: Positive
+    radius: Positive
+    temper: Positive
+
+    def __post_init__(self) -> None:
+        """Freeze, then refuse what inference could not read."""
+        freeze(self, weights=np.asarray(self.weights))
+        require(self.design.predicts == "number", "draws of weights need a design with a numeric target")
+        require(
+            self.weights.ndim == 2 and len(self.weights) > 0 and self.weights.shape[1] == self.design.size,
+            f"draws of weights of this design are rows of {self.design.size} numbers, at least one",
+        )
+        settings = (self.variance, self.radius, self.temper)
+        require(
+            bool(np.all(np.isfinite(self.weights))) and all(all_positive(part) for part in settings),
+            "draws of weights need finite numbers and a positive variance, radius and temper",
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """See `Released`."""
+        return list(list_drawn(name_weights(self.design), self.weights))
+
+    def summary(self, calibration: object) -> str:
+        """See `Released`."""
+        line = f"{len(self.weights)} draws of all weights from the posterior of {self.temper:.4g} times the records"
+        return f"{line}, no longer than {self.radius:.4g}"
+
+    def agrees(self, calibration: object) -> bool:
+        """See `Released`."""
+        if not isinstance(calibration, Truncation):
+            return False
+        settings = (calibration.variance, calibration.radius, calibration.temper, calibration.draws)
+        return settings == (self.variance, self.radius, self.temper, len(self.weights))

@@ -1,0 +1,94 @@
+"""Mechanisms of the papers that the kernel's default dominates, and of scores of one's own."""
+
+from __future__ import annotations
+
+from discreet.mechanisms import Entry
+
+HERE = "discreet.research.mechanisms."
+
+MECHANISMS = (
+    Entry(
+        "fourier",
+        "network",
+        "Laplace noise on contrasts",
+        options=("stealth",),
+        home=f"{HERE}fourier",
+    ),
+    Entry(
+        "allocated",
+        "network",
+        "two stages, the second where it helps most",
+        options=("first", "sampling", "weights", "floor"),
+        home=f"{HERE}allocated",
+    ),
+    Entry(
+        "posterior_sampler",
+        "network",
+        "draws from a trimmed posterior",
+        "used",
+        options=("draws", "temper", "floor", "given"),
+        home=f"{HERE}posterior_sampler",
+    ),
+    Entry(
+        "map_estimate",
+        "network",
+        "one likely set of probabilities",
+        options=("candidates", "floor"),
+        home=f"{HERE}map_estimate",
+    ),
+    Entry(
+        "scored",
+        "network",
+        "one candidate of a public list, by a score of your own",
+        options=("score", "draws"),
+        needed={
+            "score": '{"variables": [{"name": "a", "states": ["no", "yes"]}], "candidates": [[0.2], [0.5], [0.8]], '
+            '"range": [0, 1], "scores": [[1, 0.6, 0], [0, 0.5, 1]]}'
+        },
+        brings=True,
+        home=f"{HERE}scored",
+    ),
+    Entry(
+        "sampled",
+        "network",
+        "draws of the parameters of a family: exponential, normal, Poisson, ...",
+        options=("score", "draws", "temper"),
+        needed={
+            "score": '{"family": "exponential", "variables": [{"name": "x", "bounds": [0, 4], "bins": 4}], '
+            '"parameters": {"low": 0.25, "high": 4}, "points": 5}'
+        },
+        brings=True,
+        home=f"{HERE}sampled",
+    ),
+    Entry(
+        "truncated_posterior",
+        "design",
+        "draws of a linear regression's weights",
+        targets=("number",),
+        options=("draws", "variance", "radius"),
+        needed={"variance": "0.04"},
+        home=f"{HERE}truncated_posterior",
+    ),
+    Entry(
+        "noisy_gradients",
+        "design",
+        "noise on gradients of a logistic regression",
+        targets=("class",),
+        options=("steps", "records"),
+        needed={"records": "10"},
+        home=f"{HERE}noisy_gradients",
+    ),
+    Entry(
+        "factored",
+        "design",
+        "one of finitely many directions or laws",
+        targets=("nothing",),
+        options=("factor",),
+        needed={
+            "factor": '{"factor": "direction", "parameters": {"noise_variance": 0.25, "tau": 2.0}, '
+            '"candidates": [[0.7, 0.7], [0.7, -0.7]]}'
+        },
+        home=f"{HERE}factored",
+    ),
+)
+"""What the pack brings to the registry."""

@@ -1,0 +1,433 @@
+"""Posterior sampling: draws of all rows from a trimmed and tempered posterior (BAPS), corrected to record level.
+
+Corrected: what Zhang et al. and Dimitrakakis et al. charge for a network is the cost of one changed attribute. A
+changed record touches a row of every node, so one joint draw costs the sum over all nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaln
+
+from discreet.errors import InputError, shown
+from discreet.mechanisms.crossing import Mechanism
+from discreet.mechanisms.noise import Noise
+from discreet.mechanisms.record_number import noisy_total, total_noise
+from discreet.model.dirichlet import Dirichlet
+from discreet.model.network import Network
+from discreet.model.tables import Tables
+from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.records.counts import Counts
+from discreet.research.kinds.parameter_draws import ParameterDraws, Tempering, Trimming
+from discreet.research.scores.lattice import LARGEST_EXPONENT, lattice_law, resolution_for
+from discreet.research.scores.likelihood_sensitivity import floor_for, log_range, record_loss
+from discreet.util.arrays import Array, Floats, number
+
+# --------------------------------------------------------------------------------------------------------------------
+# Renyi accounting for draws from untrimmed, tempered Dirichlet posteriors.
+#
+# An untrimmed posterior has no pure guarantee, but the Renyi divergence between neighbours is finite for orders up to
+# `1 + concentration / tau`, tau the tempering exponent. This file owns its worst case over all data, its conversion to
+# (epsilon, delta), and the largest tempering exponent that meets a guarantee. It reads no data.
+
+LEAST_DELTA = 1e-300
+"""Smallest delta that floating point tells from 0."""
+GAMMA_ROUNDING = 16 * float(np.finfo(np.float64).eps)
+"""Relative error allowed to a log gamma value, added to every divergence."""
+HIGHEST_ORDER = 1e5
+"""Beyond it an order changes no delta that is worth stating."""
+ORDER_FRACTIONS = np.concatenate([np.geomspace(1e-5, 0.5, 300, endpoint=False), 1 - np.geomspace(0.5, 1e-3, 100)])
+"""Orders that are tried, as fractions of the way from 1 to the highest finite one."""
+
+
+def dirichlet_renyi(
+    order: npt.ArrayLike, concentration: npt.ArrayLike, temper: npt.ArrayLike, relation: Relation
+) -> Floats:
+    r"""Largest Renyi divergence between tempered posteriors of one family, `Dirichlet(alpha + tau N)`, of neighbours.
+
+    With `G = log Gamma`, order lam, x the concentration of a cell and tau the temper,
+
+        add(x)    = [G(x + lam tau) - lam G(x + tau) + (lam - 1) G(x)] / (lam - 1)
+        remove(x) = [G(x - (lam - 1) tau) - lam G(x) + (lam - 1) G(x + tau)] / (lam - 1).
+
+    One record more moves one cell and its row's total by tau; the divergence is `add(cell) - add(total)` in one
+    direction and `remove(cell) - remove(total)` in the other. A record replaced moves two cells, in one row or in two:
+    `add + remove`, less totals where the rows differ. Three facts give the supremum over all data sets:
+    (1) Both decrease in x, so that a count of 0 and the smallest concentration are worst. With psi = G', x + tau is
+    the mixture `1/lam (x + lam tau) + (1 - 1/lam) x`, and psi is concave, so the derivative of `add` in x,
+    `[psi(x + lam tau) - lam psi(x + tau) + (lam - 1) psi(x)] / (lam - 1)`, is at most 0; `remove` likewise, as x is the
+    mixture `1/lam (x - (lam - 1) tau) + (1 - 1/lam) (x + tau)`.
+    (2) Totals only help, and vanish as the rest of the row grows.
+    (3) `add <= remove`. Both are integrals of psi' against triangles of one area, on [x, x + lam tau] with its peak at
+    x + tau, and on [x - (lam - 1) tau, x + tau] with its peak at x, which lies to the left, where psi' is larger.
+
+    Args:
+        order: lam, greater than 1; 1 is not covered.
+        concentration: x, smallest concentration of the prior in the family, unit: records.
+        temper: tau, in (0, 1]; the three are broadcast.
+        relation: which data sets are neighbours.
+
+    Returns:
+        `remove(x)` for ADD_REMOVE, `add(x) + remove(x)` for REPLACE, nats, rounded up; infinite where
+        `x <= (lam - 1) tau`. Divergences add up over the families of a network, and over draws.
+
+    Raises:
+        InputError: an argument out of its range.
+
+    Source:
+        Geumlek, Song and Chaudhuri (2017), for exponential families; the worst case is derived above.
+
+    Example:
+        >>> dirichlet_renyi(2, [3, 10], 1, Relation.REPLACE).round(4).tolist()
+        [0.6931, 0.2007]
+    """
+    lam, x, tau = np.broadcast_arrays(*(np.asarray(value, np.float64) for value in (order, concentration, temper)))
+    if not (
+        np.all((lam > 1) & np.isfinite(lam)) and np.all((x > 0) & np.isfinite(x)) and np.all((tau > 0) & (tau <= 1))
+    ):
+        raise InputError("a Renyi divergence needs orders above 1, positive concentrations, and tempers in (0, 1]")
+    finite = x > (lam - 1) * tau
+    lowest = np.where(finite, x - (lam - 1) * tau, 1.0)
+    remove = _bound_gap(lowest, x, x + tau, lam, weight_low=np.ones_like(lam))
+    add = _bound_gap(x, x + tau, x + lam * tau, lam, weight_low=lam - 1)
+    return np.where(finite, relation.by_record(remove, remove + add), np.inf)
+
+
+def _bound_gap(low: Floats, middle: Floats, high: Floats, order: Floats, *, weight_low: Floats) -> Floats:
+    """Bound the Jensen gap of log Gamma over `order - 1`; the weights of the ends sum to the order."""
+    weights = (weight_low, order - weight_low, -order)
+    terms = [weight * gammaln(point) for weight, point in zip(weights, (low, high, middle), strict=True)]
+    size = sum(np.abs(term) + np.abs(weight) for term, weight in zip(terms, weights, strict=True))
+    return np.asarray((sum(terms) + GAMMA_ROUNDING * size) / (order - 1))
+
+
+def delta_of(orders: npt.ArrayLike, divergences: npt.ArrayLike, epsilon: float) -> float:
+    """The smallest delta that Renyi divergences of some orders imply at an epsilon.
+
+    `delta = exp((lam - 1) (D_lam - epsilon)) (1 - 1 / lam)^(lam - 1) / lam`, the least over the orders; each of them
+    alone is valid, so a coarse grid can only be too careful.
+
+    Args:
+        orders: lam, greater than 1, shape `(orders,)`.
+        divergences: D_lam, nats, possibly infinite, of the same shape.
+        epsilon: nats, at least 0.
+
+    Returns:
+        Delta, at most 1.
+
+    Raises:
+        InputError: no orders, shapes that differ, or a value out of its range.
+
+    Source:
+        Canonne, Kamath and Steinke (2020), Proposition 12.
+
+    Example:
+        >>> lam = np.linspace(1.01, 50, 5000)  # Gaussian noise of sigma 2 on a sum of sensitivity 1
+        >>> round(delta_of(lam, lam / 8, 1.0), 4)
+        0.018
+    """
+    lam, divergence = np.asarray(orders, np.float64), np.asarray(divergences, np.float64)
+    if lam.ndim != 1 or not lam.size or lam.shape != divergence.shape:
+        raise InputError("as many orders as divergences are needed, and at least one")
+    if not (np.all((lam > 1) & np.isfinite(lam)) and np.all(divergence >= 0) and epsilon >= 0):
+        raise InputError("orders must be greater than 1, divergences and epsilon at least 0")
+    log_delta = (lam - 1) * (divergence - epsilon + np.log1p(-1 / lam)) - np.log(lam)
+    return math.exp(min(float(log_delta.min()), 0.0))
+
+
+def temper_for(network: Network, prior: Dirichlet, guarantee: Guarantee, draws: int) -> float:
+    """Find the largest tempering exponent in (0, 1] at which untrimmed posterior draws of all rows meet a guarantee.
+
+    Args:
+        network: public.
+        prior: concentrations over that network.
+        guarantee: what to meet; its delta must be greater than 0.
+        draws: number of independent draws that are released together.
+
+    Returns:
+        tau, rounded down: the delta of `draws` draws from `Dirichlet(alpha + tau N)`, by `delta_of` over a grid of
+        orders, is at most the guarantee's; 1 where the plain posterior meets it.
+
+    Raises:
+        InputError: delta is 0 (no untrimmed posterior has a pure guarantee), the prior is over another network, or
+            no draw is asked for.
+
+    Source:
+        `dirichlet_renyi` summed over families and draws, with `delta_of`.
+    """
+    if 0 < guarantee.delta < LEAST_DELTA:
+        raise InputError("delta is too small to be computed with; ask for at least 1e-300")
+    if prior.network != network:
+        raise InputError("the prior is over another network")
+    if not draws >= 1:
+        raise InputError(f"at least one draw is needed, got {draws}")
+    if not guarantee.delta > 0:
+        raise InputError("an untrimmed posterior has no guarantee with delta 0; give a delta, or trim the posterior")
+    # A variable of one state says nothing about a record.
+    least = np.array([prior.alpha[node].min() for node in network.nodes if network.schema[node].size > 1])
+    epsilon = math.nextafter(float(guarantee.epsilon), 0.0)
+    delta = math.nextafter(float(guarantee.delta), 0.0)
+
+    def met(temper: float) -> bool:
+        return least.size == 0 or _find_delta(least, temper, draws, epsilon, guarantee.relation) <= delta
+
+    if met(1.0):
+        return 1.0
+    low = 0.5
+    while not met(low):
+        low /= 2
+        if low < 1e-12:
+            raise InputError("no temper above 1e-12 meets this guarantee; allow more epsilon or delta, or fewer draws")
+    high = 2 * low
+    while high - low > 1e-6 * low:
+        middle = (low + high) / 2
+        low, high = (middle, high) if met(middle) else (low, middle)
+    return low
+
+
+def _find_delta(least: Floats, temper: float, draws: int, epsilon: float, relation: Relation) -> float:
+    """Find delta of some draws over families whose smallest concentrations are given."""
+    reach = min(float(least.min()) / temper, HIGHEST_ORDER)
+    orders = 1 + reach * ORDER_FRACTIONS
+    divergences = draws * dirichlet_renyi(orders[:, None], least, temper, relation).sum(axis=1)
+    return delta_of(orders, divergences, epsilon)
+
+
+ROUNDING_RESERVE = Fraction(1, 10**7)
+"""Epsilon of each node and draw that is kept back for rounding errors: of the logarithms of two rows of a node, each at
+most 1e-8 off under each of two neighbouring data sets."""
+LOSS_ROUNDING = Fraction(1, 10**12)
+"""Relative error of the loss itself, which is computed in floating point."""
+RULE_LOG_RANGE = math.log(3)
+"""Log range of a row's probabilities below which tempering is cheaper than trimming further: 1/4 to 3/4 for a coin."""
+LARGEST_RANGE = 25.0
+"""Log range that the rule never exceeds: floors below 1e-11 would vanish beside the grid."""
+PROMISE_LIMIT = 10**6
+"""Largest epsilon that is taken for a promise."""
+LEAST_LOG_RANGE = 1e-3
+"""Smallest log range that a floor may leave: rounding of the grid's ends is a relative 1e-13 of it."""
+DRAW_DIGITS = 9
+"""Decimal digits of an untrimmed draw that are released."""
+
+
+def posterior_sampler(
+    draws: int = 1, *, temper: float | None = None, floor: float | None = None, given: str | Sequence[str] = ()
+) -> Mechanism:
+    """Release draws from a tempered posterior: sampling it is what protects, no noise is added.
+
+    All rows come from `Dirichlet(alpha + tau N)`, trimmed to probabilities of at least w, on a public grid. The rule,
+    where `temper` and `floor` are not given: every node gets the same log range L = log of the largest over the
+    smallest probability, and L = max(log 3, epsilon / (s I draws)), tau = min(1, epsilon / (s I draws L)), with I
+    nodes, s = 2 under REPLACE and 1 under ADD_REMOVE. A large budget widens the support at tau = 1; a small one
+    tempers, because supports narrower than [1/4, 3/4] carry no more information per epsilon (in the naive Bayes
+    experiment of Zhang et al., floors from 0.1 to 0.4 are within noise of each other at equal epsilon).
+
+    With a delta the posterior is not trimmed: tau is the largest whose Renyi loss, at the worst counts, converts to
+    (epsilon, delta).
+
+    Args:
+        draws: joint draws of all rows; they share the budget.
+        temper: tau, the tempering exponent, which is the weight of a record; at most 1 unless given here.
+        floor: w, the same for all nodes; less than 1 / K for each.
+        given: nodes whose law is not modelled, such as the state before in a Markov chain whose records are
+            transitions; names, or text with commas between them. Their rows are trimmed to the uniform one: they cost
+            nothing, the release says nothing of them, and readers keep to their prior.
+
+    Returns:
+        The mechanism.
+
+    Raises:
+        InputError: no draws, a temper or floor out of range; when a release is calibrated, one that costs more than the
+            guarantee, a floor or given nodes together with a delta, an unknown node, nothing left to draw, or, without
+            a delta, a prior of which a row sums to more than 1e9.
+
+    Guarantee:
+        Pure: `draws * 2 tau sum_i L_i` under REPLACE, half of that under ADD_REMOVE, where 1/20 of epsilon goes to the
+        number of records, which the posterior needs, by discrete Laplace noise: log-likelihood ratios of two
+        records differ over the support by at most that. The grid is public and finite; a row's law on it is computed in
+        floating point, to 1e-8 in its logarithms, and 1e-7 of epsilon for each node and draw is kept back for that. The
+        draw itself is exact integer arithmetic on the operating system's entropy. A coin of probability 2^-64 draws a
+        row from the whole grid instead, so that weights which underflow break nothing.
+        With delta: Renyi composition over nodes and draws, at delta and the epsilon that the number of records leaves,
+        whose pure loss is added. Those draws come from a floating-point sampler and are
+        rounded to nine digits; the guarantee is that of exact arithmetic. See `docs/threat-model.md`.
+
+    Source:
+        Dimitrakakis et al. (JMLR 2017), Theorem 8.1, Corollary 10, and the Markov chain after Lemma 24; Zhang et al.
+        (AAAI 2016), Section on posterior sampling; Geumlek, Song and Chaudhuri (2017) for Renyi accounting.
+
+    Example:
+        >>> import discreet as dc
+        >>> rain, wet = dc.Variable("rain", ("no", "yes")), dc.Variable("wet", ("no", "yes"))
+        >>> network = dc.Network((rain, wet), {"rain": (), "wet": ("rain",)})
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> law = dc.research.posterior_sampler(draws=2).calibrate(network, dc.Dirichlet.uniform(network), promise)
+        >>> law.draws, 0 < law.temper < 1, law.total <= 1
+        (2, True, True)
+        >>> round(law.floors["wet"], 6)  # every probability is drawn from 1/4 to 3/4
+        0.25
+    """
+    if isinstance(draws, bool) or not isinstance(draws, int) or not draws > 0:
+        raise InputError(f"a posterior sampler needs at least one draw, a whole number, got {draws}")
+    if temper is not None and not 0 < number(temper, "temper") < math.inf:
+        raise InputError(f"temper must be a positive, finite number, got {temper}")
+    temper = None if temper is None else float(temper)
+    kept = _read_names(given)
+
+    def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> Trimming | Tempering:
+        refuse_vast(guarantee)
+        if guarantee.delta:
+            if floor is not None or temper is not None or kept:
+                raise InputError(
+                    "with a delta nothing is trimmed and the temper follows; give neither floor nor temper nor given"
+                )
+            left, scale, cost = total_noise(guarantee)
+            chosen = temper_for(network, prior, replace(guarantee, epsilon=left), draws)
+            return Tempering(chosen, draws, DRAW_DIGITS, left + cost, scale)
+        return trimming(prior, guarantee, draws, temper=temper, floor=floor, given=kept)
+
+    def draw(statistic: Counts, prior: Dirichlet, calibration: Trimming | Tempering, noise: Noise) -> ParameterDraws:
+        if isinstance(calibration, Trimming):
+            return draw_rows(statistic, prior, calibration, noise)
+        return _draw_untrimmed(statistic, prior, calibration, noise)
+
+    return Mechanism("posterior_sampler", calibrate, draw, numbers=lambda network, _: draws * network.size)
+
+
+def _read_names(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Read names of nodes, from text with commas between them or from a list."""
+    if isinstance(given, str):
+        return tuple(part.strip() for part in given.split(",") if part.strip())
+    if not isinstance(given, Iterable) or not all(isinstance(name, str) for name in given):
+        raise InputError("given are names of nodes: a list of them, or text with commas between them")
+    return tuple(given)
+
+
+def trimming(
+    prior: Dirichlet,
+    guarantee: Guarantee,
+    draws: int,
+    *,
+    temper: float | None,
+    floor: float | None,
+    rule: tuple[float, float] = (1.0, RULE_LOG_RANGE),
+    given: Sequence[str] = (),
+) -> Trimming:
+    """Calibrate a trimmed posterior: floors and tempering exponent for a pure guarantee.
+
+    Args:
+        prior: public.
+        guarantee: pure.
+        draws: joint draws.
+        temper: tau, or None for the largest that the budget and the rule allow.
+        floor: w of all nodes, or None for the rule.
+        rule: the largest temper and the smallest log range that are chosen where none is given.
+        given: nodes of which nothing is drawn.
+
+    Returns:
+        The calibration.
+
+    Raises:
+        InputError: what is asked for costs more than the guarantee, there is nothing to draw, or a prior so large that
+            rounding errors of a row's law are above those that are paid for.
+    """
+    refuse_vast(guarantee)
+    network = prior.network
+    if any(np.any(alpha.sum(axis=-1) > LARGEST_EXPONENT) for alpha in prior.alpha.values()):
+        raise InputError(
+            f"a trimmed posterior takes priors whose rows sum to at most {LARGEST_EXPONENT:g} records: beyond it "
+            "rounding errors would cost more than is paid; lower the concentrations, or take noisy tables"
+        )
+    most, narrowest = rule
+    sizes = _list_drawn(network, given)
+    varied = sum(size > 1 for size in sizes.values())
+    kept = ROUNDING_RESERVE * max(varied, 1) * draws
+    left, scale, cost = total_noise(guarantee)
+    budget = float((left - kept) * (1 - 2 * LOSS_ROUNDING)) / draws
+    if not budget > 0:
+        raise InputError("epsilon is too small: less than what is kept back for rounding errors, 1e-7 a node and draw")
+    each = budget / (guarantee.relation.by_record(1, 2) * max(varied, 1))
+    wanted = each / temper if temper is not None else max(narrowest, each / most)
+    floors = _find_floors(sizes, floor, min(wanted, LARGEST_RANGE))
+    floors = {node: floors.get(node, 1 / network.schema[node].size) for node in network.nodes}
+    loss = record_loss(network, floors, guarantee.relation)
+    chosen = temper if temper is not None else min(most, budget / loss if loss else 1.0)
+    reported = draws * Fraction(chosen) * Fraction(loss) * (1 + LOSS_ROUNDING) + kept + cost
+    if reported > guarantee.epsilon:
+        raise InputError(
+            f"{draws} draws at temper {chosen:g} and these floors cost {float(reported):.6g}, more than the "
+            "guarantee's epsilon; raise the floor or lower the temper"
+        )
+    resolution = {node: resolution_for(network.schema[node].size) for node in network.nodes}
+    return Trimming(floors, chosen, draws, resolution, reported, scale)
+
+
+def _list_drawn(network: Network, given: Sequence[str]) -> dict[str, int]:
+    """List the nodes that are drawn, with their numbers of states; refuse given ones that are unknown, or all."""
+    sizes = {node: network.schema[node].size for node in network.nodes if node not in given}
+    if unknown := [node for node in given if node not in network.nodes]:
+        raise InputError(f"the network has no node {shown(unknown[0])}; nodes that are given are some of its own")
+    if given and not any(size > 1 for size in sizes.values()):
+        raise InputError("every node is given; there is nothing to draw")
+    return sizes
+
+
+def _find_floors(sizes: Mapping[str, int], floor: float | None, wanted: float) -> dict[str, float]:
+    """Find floors of nodes: the one that is asked for, or those of a log range; refuse where rounding would matter."""
+    floors = {node: floor_for(size, wanted) if floor is None else floor for node, size in sizes.items()}
+    ranges = [log_range(size, floors[node]) for node, size in sizes.items() if size > 1]
+    if any(not LEAST_LOG_RANGE <= part <= LARGEST_RANGE + 1 for part in ranges):
+        raise InputError(
+            f"a floor leaves a log range of probabilities outside {LEAST_LOG_RANGE} to {LARGEST_RANGE:g}, where "
+            "rounding would matter; choose one further from 0 and from 1 / states, or a smaller temper"
+        )
+    return floors
+
+
+def refuse_vast(guarantee: Guarantee) -> None:
+    """Refuse an epsilon that promises nothing and that floating point could not hold."""
+    if guarantee.epsilon > PROMISE_LIMIT:
+        raise InputError(f"epsilon is too large: above {PROMISE_LIMIT:,} it promises nothing; ask for less")
+
+
+def draw_rows(statistic: Counts, prior: Dirichlet, calibration: Trimming, noise: Noise) -> ParameterDraws:
+    """Draw every row from its law on the grid, and release the number of records where that is private."""
+    network, draws = statistic.network, calibration.draws
+    cells: dict[str, Array] = {}
+    for node in network.nodes:
+        size, floor, resolution = network.schema[node].size, calibration.floors[node], calibration.resolution[node]
+        if floor == 1 / size:
+            cells[node] = np.full((*network.shape(node), draws), floor)
+            continue
+        exponents = prior.alpha[node] + calibration.temper * statistic.tables[node] - 1
+        rows = []
+        for row in exponents.reshape(-1, size):
+            law = lattice_law(row, floor, resolution)
+            units = law.draw(noise.pick, draws)
+            astray = noise.rarely(draws)
+            if np.any(astray):
+                anywhere = lattice_law(np.zeros(size), floor, resolution)
+                units[:, astray] = anywhere.draw(noise.pick, int(astray.sum()))
+            rows.append(law.probabilities(units))
+        cells[node] = np.array(rows).reshape(*network.shape(node), draws)
+    total = noisy_total(statistic.records, calibration.total_scale, noise)
+    return ParameterDraws(Tables(network, cells, draws=draws), calibration.temper, calibration.floors, total)
+
+
+def _draw_untrimmed(statistic: Counts, prior: Dirichlet, calibration: Tempering, noise: Noise) -> ParameterDraws:
+    """Draw every row from its Dirichlet law and round it, and release the number of records where that is private."""
+    network, draws = statistic.network, calibration.draws
+    cells: dict[str, Array] = {}
+    for node in network.nodes:
+        concentrations = prior.alpha[node] + calibration.temper * statistic.tables[node]
+        logs = noise.log_gamma(np.repeat(concentrations[..., None], draws, axis=-1))
+        gammas = np.exp(logs - logs.max(axis=-2, keepdims=True))
+        cells[node] = np.round(gammas / gammas.sum(axis=-2, keepdims=True), calibration.digits)
+    total = noisy_total(statistic.records, calibration.total_scale, noise)
+    return ParameterDraws(Tables(network, cells, draws=draws), calibration.temper, {}, total)

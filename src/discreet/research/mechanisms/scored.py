@@ -1,0 +1,259 @@
+"""The exponential mechanism, for any score of records and any finite list of candidates: one for three papers.
+
+Williams and McSherry's factored mechanism, Zhang et al.'s MAP and Dimitrakakis et al.'s posterior sampler are the same
+draw with another score: a record's own factor, its log-likelihood under a candidate, its log-likelihood under a
+parameter. `scored` takes any public table of scores, `sampled` a family; `factored` and `map_estimate` are other ways
+to say the score, and draw with the two functions below.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from discreet.errors import InputError
+from discreet.mechanisms.crossing import Mechanism
+from discreet.mechanisms.noise import Noise
+from discreet.mechanisms.record_number import noisy_total, total_noise
+from discreet.model.dirichlet import Dirichlet
+from discreet.model.network import Network
+from discreet.privacy.guarantee import Guarantee, Relation
+from discreet.records.counts import Counts
+from discreet.research.kinds.scored_choice import ScoredChoice, ScoredNoise, require_fits
+from discreet.research.scores.families import Family
+from discreet.research.scores.score_files import read_score_file
+from discreet.research.scores.score_tables import SCORE_STEPS, ScoreTable
+from discreet.util.arrays import Ints
+
+# --------------------------------------------------------------------------------------------------------------------
+# How far one record can move the scores of candidates, exactly, from a public table of whole numbers.
+
+PAIRS_LIMIT = 2**32
+"""Most pairs of bins, times candidates, that are compared: two seconds."""
+
+
+def score_width(score: ScoreTable, relation: Relation) -> int:
+    """Most that one record can change the difference of two candidates' sums of scores.
+
+    ADD_REMOVE: the largest, over types of records, of the range of a type's scores over the candidates. REPLACE: the
+    largest, over pairs of types, of the range of the difference of their scores.
+
+    Args:
+        score: public.
+        relation: which data sets are neighbours.
+
+    Returns:
+        Steps. For METRIC see `metric_width`.
+
+    Raises:
+        InputError: a metric, whose unit this function does not know.
+
+    Guarantee:
+        A draw with `P(z) ~ exp(base_z + rate sum_i steps(x_i, z) / SCORE_STEPS)` is `rate score_width /
+        SCORE_STEPS`-DP: with weights w, `1 / P(z) = sum_y w_y / w_z`, and each ratio changes by a factor within exp(+-
+        that). The base measure cancels in each ratio.
+
+    Source:
+        McSherry and Talwar (2007); Williams and McSherry (NIPS 2010), Section 2, with ranges in place of twice the
+        largest score, as what depends on the record alone cancels.
+    """
+    match relation:
+        case Relation.ADD_REMOVE:
+            return int(np.ptp(score.steps, axis=1).max())
+        case Relation.REPLACE:
+            return _find_widest_pair(score.steps)
+    raise InputError("what one record can change is not what privacy under a metric is about")
+
+
+def _find_widest_pair(steps: Ints) -> int:
+    """Find the largest range of a difference of two rows; over pairs of columns where those are fewer."""
+    table = steps if len(steps) <= steps.shape[1] else steps.T
+    # The range over columns of a difference of rows, and the range over rows of a difference of columns, are both the
+    # largest s(t, z) - s(t', z) - s(t, y) + s(t', y).
+    return max((int(np.ptp(table[at:] - row, axis=1).max()) for at, row in enumerate(table)), default=0)
+
+
+def metric_width(score: ScoreTable, amount: Fraction) -> int:
+    """Most that a change of one unit in one reading can change the difference of two candidates' sums of scores.
+
+    Two readings whose bins are so far apart that a change between them takes at least k units, rounded up, may move
+    scores by k times as much.
+
+    Args:
+        score: of one numeric variable.
+        amount: of the unit, in the variable's own; the guarantee's unit begins with it.
+
+    Returns:
+        Steps.
+
+    Raises:
+        InputError: several variables, one without an order, or more bins and candidates than can be compared.
+
+    Guarantee:
+        A draw at a rate is `rate metric_width / SCORE_STEPS` for each unit: data sets of one size, in which readings
+        change by k_1, k_2, ... units, each rounded up to a whole number, have laws within `exp(+- that (k_1 + k_2 +
+        ...))`.
+
+    Source:
+        Dimitrakakis et al. (JMLR 2017), Definition 2 and Assumption 1; the constant is that of the table itself.
+    """
+    variables = score.network.variables
+    if len(variables) > 1 or variables[0].bounds is None:
+        raise InputError("privacy under a metric is for a score of one numeric variable: a change has a size there")
+    if len(score.steps) ** 2 * score.size > PAIRS_LIMIT:
+        raise InputError("too many bins and candidates to compare all pairs of readings; take wider bins")
+    # Whole numbers of a common part of all cut points and of the unit: what floats such as 0.1 are off by counts.
+    exact = [Fraction(cut) for cut in (variables[0].bounds[0], *variables[0].bins)]
+    common = math.lcm(amount.denominator, *(cut.denominator for cut in exact))
+    cuts, unit = np.array([int(cut * common) for cut in exact], object), int(amount * common)
+    widest = 0
+    for at in range(len(cuts) - 1):
+        moved = np.ptp(score.steps[at + 1 :] - score.steps[at], axis=1)
+        # Readings below the end of one bin and at the start of another are the nearest, further apart than these two.
+        units = ((cuts[at + 1 :] - cuts[at + 1]) // unit + 1).astype(np.int64)
+        widest = max(widest, int((-(-moved // units)).max()))
+    return widest
+
+
+SMALLEST_RATE = 1e-12
+"""Smallest rate: below it a choice says nothing of ten million records."""
+RATE_LIMIT = 500.0
+"""Largest rate: beyond it nobody is protected, and weights overflow."""
+RATE_ROUNDING = Fraction(1, 10**12)
+"""Relative error of the rate and of its inverse, floats."""
+DRAWS_LIMIT = 10_000
+"""Most draws of one release."""
+
+
+def scored(score: ScoreTable | Family | str, draws: int = 1) -> Mechanism:
+    """Choose candidates, or a family's parameters, by a score of your own: the exponential mechanism.
+
+    Candidate z is drawn with `P(z) ~ exp(base_z + rate sum_i s(x_i, z))`, at the largest rate that the budget buys.
+
+    Args:
+        score: public: `own_score` makes one of any function, `own_family` of a log-likelihood; or a `Family`. Text is
+            JSON, or the name of a JSON file; see `read_score_file`.
+        draws: independent draws given the records; they share the budget.
+
+    Returns:
+        The mechanism; it is over the score's own network.
+
+    Raises:
+        InputError: no or too many draws; when a release is calibrated, another network, candidates that are all alike,
+            a guarantee with a delta, or an epsilon beyond 500 nats a record or next to nothing.
+
+    Guarantee:
+        Pure epsilon: `draws rate score_width(score, relation) / SCORE_STEPS`; see there. The table is public and made
+        before any record is read, so it holds whatever made the table. Sums are of whole numbers and the draw is exact
+        integer arithmetic on the operating system's entropy. Under ADD_REMOVE 1/20 of epsilon goes to the number of
+        records, which the posterior needs. Under METRIC: see `metric_width`.
+
+    Source:
+        McSherry and Talwar (2007); Williams and McSherry (NIPS 2010), Section 2; Dimitrakakis et al. (JMLR 2017),
+        Algorithm 1; Zhang et al. (AAAI 2016), Algorithm 3, corrected.
+
+    Example:
+        >>> import discreet as dc
+        >>> ages = dc.Network.empty(dc.Schema((dc.Variable("age", bounds=(0, 100), bins=(25, 50, 75)),)))
+        >>> near = lambda t, z: -abs(t["age"][:, None] - z[:, 0])
+        >>> nearest = dc.research.own_score(ages, near, [20, 60], low=-50, high=0)
+        >>> mechanism = dc.research.scored(nearest)
+        >>> mechanism.only == ages
+        True
+        >>> promise = dc.Guarantee(epsilon=1, delta=0, relation="add-remove", unit="record")
+        >>> noise = mechanism.calibrate(ages, dc.Dirichlet.uniform(ages), promise)
+        >>> noise.draws, noise.rate > 0, noise.total <= 1
+        (1, True, True)
+    """
+    return scoring("scored", score, draws, None)
+
+
+def scoring(name: str, score: ScoreTable | Family | str, draws: int, temper: float | None) -> Mechanism:
+    """Make the mechanism of `scored` or `sampled`, with a limit on the rate.
+
+    Args:
+        name: of the mechanism.
+        score, draws: as of `scored`.
+        temper: largest weight of a record's score; None for no limit.
+    """
+    public = read_score_file(score) if isinstance(score, str) else score
+    if not isinstance(public, Family | ScoreTable):
+        raise InputError("a choice is by a Family, by what `own_score` makes, or by JSON of either")
+    if isinstance(draws, bool) or not isinstance(draws, int) or not 1 <= draws <= DRAWS_LIMIT:
+        raise InputError(f"there are from 1 to {DRAWS_LIMIT:,} draws, a whole number, not {draws}")
+    require_fits(public)
+    table = public.table if isinstance(public, Family) else public
+
+    def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> ScoredNoise:
+        if network != table.network:
+            raise InputError("a score is over its own network: give that to the release, `score.network`")
+        width = (
+            metric_width(table, guarantee.unit_amount)
+            if guarantee.relation is Relation.METRIC
+            else score_width(table, guarantee.relation)
+        )
+        most = RATE_LIMIT if temper is None else min(RATE_LIMIT, temper * table.span)
+        rate, scale, reported = affordable_rate(name, Fraction(width, SCORE_STEPS), guarantee, draws, most)
+        return ScoredNoise(rate, width, draws, scale, reported)
+
+    def draw(statistic: Counts, prior: Dirichlet, calibration: ScoredNoise, noise: Noise) -> ScoredChoice:
+        sums = _sum_scores(statistic.joint(table.scope).ravel(), table.steps)
+        unit = Fraction(calibration.rate) / SCORE_STEPS
+        indices = drawn([unit * total + Fraction(base) for total, base in zip(sums, table.base.tolist(), strict=True)],
+                        calibration.draws, noise)  # fmt: skip
+        total = noisy_total(statistic.records, calibration.total_scale, noise)
+        return ScoredChoice(public, indices, calibration.rate, total)
+
+    def require(statistic: Counts) -> None:
+        statistic.require([table.scope])
+
+    return Mechanism(
+        name, calibrate, draw, require=require, scopes=lambda _network: (table.scope,), only=table.network, metric=True
+    )
+
+
+def affordable_rate(
+    name: str, width: Fraction, guarantee: Guarantee, draws: int = 1, most: float | None = None
+) -> tuple[float, float | None, Fraction]:
+    """Find the largest rate of an exponential mechanism that a budget buys, after the number of records has its share.
+
+    Args:
+        name: of the mechanism, for errors.
+        width: most that one record changes the difference of two candidates' scores.
+        guarantee: pure.
+        draws: independent ones.
+        most: largest rate; None for the budget's alone, refused where it promises nothing.
+
+    Returns:
+        (rate, scale of the noise on the number of records, epsilon of both, rounded up).
+
+    Raises:
+        InputError: a guarantee with a delta, nothing to choose, or a rate that is too large or too small.
+    """
+    if guarantee.delta:
+        raise InputError(f"{name} keeps a pure guarantee; ask for delta 0")
+    if not width > 0:
+        raise InputError("the candidates are all the same for every record; there is nothing to choose")
+    left, scale, cost = total_noise(guarantee)
+    exact = left * (1 - 2 * RATE_ROUNDING) / (width * draws)
+    if most is None and exact > RATE_LIMIT:
+        raise InputError(f"epsilon is too large: the weight of one record would exceed {RATE_LIMIT:g} nats")
+    rate = float(exact if most is None else min(exact, Fraction(most)))
+    if not rate >= SMALLEST_RATE:
+        raise InputError(f"epsilon is too small: the weight of one record would be below {SMALLEST_RATE:g} nats")
+    return rate, scale, draws * Fraction(rate) * width * (1 + RATE_ROUNDING) + cost
+
+
+def drawn(weights: Sequence[Fraction], draws: int, noise: Noise) -> Ints:
+    """Draw indices with `P(z) ~ exp(weights[z])`, independent given the weights; shape (draws,)."""
+    best = max(weights)
+    return noise.choose([best - weight for weight in weights], draws)
+
+
+def _sum_scores(counts: Ints, steps: Ints) -> list[int]:
+    """Sum the records' scores exactly: counts are split in two, as their products with steps have up to 73 bits."""
+    high, low = (counts >> 26) @ steps, (counts & (2**26 - 1)) @ steps
+    return [(int(h) << 26) + int(l) for h, l in zip(high.tolist(), low.tolist(), strict=True)]

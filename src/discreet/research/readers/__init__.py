@@ -1,0 +1,76 @@
+"""Readers of the pack: from what its mechanisms released to posteriors, and exact chains over records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from discreet.posterior.read import NETWORK, OPTIONS, SEQUENTIAL, TABLES, Reader, Way
+from discreet.research.kinds import Choice, FactoredChoice, ParameterDraws, ScoredChoice, WeightDraws
+
+DRAWS, PICKED, SCORED = (ParameterDraws,), (Choice, ScoredChoice), (ScoredChoice,)
+"""Draws of probabilities; choices among them; choices by scores alone."""
+MIXED = (*TABLES, *DRAWS, *PICKED)
+"""What `noise_aware` reads with the pack."""
+HERE = "discreet.research.readers."
+
+
+def _is_one_family(payloads: Sequence[Any]) -> bool:
+    """Whether draws are of one family's parameters, with one grid and prior."""
+    first, *others = (payload.table_of_scores for payload in payloads)
+    return first.log_law is not None and all(first.same_family(other) for other in others)
+
+
+def _has_ours(payloads: Sequence[Any]) -> bool:
+    """Whether something is not of tables: the kernel reads these."""
+    return not all(isinstance(payload, TABLES) for payload in payloads)
+
+
+def _is_alone(payloads: Sequence[Any]) -> bool:
+    """Whether it is one release."""
+    return len(payloads) == 1
+
+
+def _chose(kind: str) -> Callable[[Sequence[Any]], bool]:
+    """Make what says whether something was chosen by scores of a kind."""
+    return lambda payloads: all(payload.kind == kind for payload in payloads)
+
+
+EXACT = Way(f"{HERE}chains:draw_exactly", across=True, trusts=True, eager=f"{HERE}chains:draw_if_quick")
+FAMILY = Way(f"{HERE}family_draws:draw_family", across=True, own_prior=True)
+PARTICLES, CHOICE = Way(f"{HERE}particles:draw_particles"), Way(f"{HERE}choices:draw_choices")
+AXIS = f"{HERE}direction:"
+
+READERS = (
+    Reader("noise-aware", "family", "a second", NETWORK, SCORED, _is_one_family, OPTIONS, "auto"),
+    Reader("noise-aware", "network", "that of the next that can", NETWORK, MIXED, _has_ours, OPTIONS, "auto"),
+    Reader("family", "network", "a second", NETWORK, SCORED, _is_one_family, OPTIONS, "family", "", FAMILY),
+    Reader(
+        *("particles", "network", "seconds", NETWORK, DRAWS, _is_alone, OPTIONS, "particles", "", PARTICLES),
+        plain=f"{HERE}particles:take_draws",
+    ),
+    Reader(
+        *("choice", "network", "seconds to minutes", NETWORK, PICKED, None, OPTIONS, "choice", "", CHOICE),
+        plain=f"{HERE}choices:repeat_choice",
+    ),
+    Reader("sequential", "network", "a data set's", NETWORK, MIXED, _has_ours, OPTIONS, "sequential", "", SEQUENTIAL),
+    Reader("exact", "network", "thousands of sweeps over records", NETWORK, TABLES, None, OPTIONS, "exact", "", EXACT),
+    Reader("parameters", "family", "a second", f"{HERE}family_draws:draw_parameters", SCORED, _is_one_family),
+    Reader("released", "weights", "nothing", AXIS + "take_weights", (WeightDraws,), quick="average_weights"),
+    Reader(
+        *("direction", "weights", "seconds", AXIS + "read_direction", (FactoredChoice,), _chose("direction")),
+        ("likelihood",),
+        quick="chosen_direction",
+    ),
+    Reader("components", "weights", "seconds", AXIS + "direction_components", (FactoredChoice,), _chose("direction")),
+    Reader(
+        *("choice", "states", "a second", f"{HERE}choices:coin_posterior", (FactoredChoice,), _chose("categorical")),
+        ("prior",),
+    ),
+    Reader(
+        *("laws", "weights", "seconds to minutes", f"{HERE}own_choices:draw_law_weights", (FactoredChoice,)),
+        _chose("own"),
+        ("score", "make_up", "prior"),
+    ),
+)
+"""What the pack brings; of those that read the same the one that is taken by itself stands first."""
