@@ -25,7 +25,7 @@ import numpy.typing as npt
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 
 import discreet as dc
-from discreet.posterior.design.components import component_draws, quick_components
+from discreet.research.readers.components import component_draws, quick_components
 
 Floats = npt.NDArray[np.float64]
 

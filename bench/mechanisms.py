@@ -13,7 +13,6 @@ import argparse
 import time
 from collections.abc import Callable
 from datetime import date
-from typing import Any
 
 import numpy as np
 from experiments.networks import theta_of

@@ -151,7 +151,9 @@ def cover(name: str, epsilon: float, runs: int, records: int) -> dict[str, float
         X, y = rows(task, task.train[:records])
         for method, draws in (("chosen", [400, 401]), ("not chosen", [400])):
             tries = 12 if method == "chosen" else None
-            found = dc.estimators.PrivateGridSearch(estimator_of("linear", task, epsilon), {"draws": draws}, tries=tries).fit(X, y)
+            found = dc.estimators.PrivateGridSearch(
+                estimator_of("linear", task, epsilon), {"draws": draws}, tries=tries
+            ).fit(X, y)
             lower, upper = found.best_estimator_.coef_interval()
             assert task.truth is not None and task.target_bounds is not None
             held.setdefault(f"slopes, {method}", []).append(

@@ -32,7 +32,10 @@ FEATURES = 14
 BLOCK = 10**5
 BOUNDS = {f"x{at}": (0, 1) for at in range(FEATURES)}
 KINDS: dict[str, tuple[Callable[..., Any], str | None]] = {
-    "logistic": (lambda n, **paid: dc.estimators.PrivateLogisticRegression(classes=("no", "yes"), records=n, **paid), "ill"),
+    "logistic": (
+        lambda n, **paid: dc.estimators.PrivateLogisticRegression(classes=("no", "yes"), records=n, **paid),
+        "ill",
+    ),
     "linear": (lambda n, **paid: dc.estimators.PrivateLinearRegression(target_bounds=(-5, 5), **paid), "cost"),
     "bayes": (lambda n, **paid: dc.estimators.PrivateNaiveBayes(classes=("no", "yes"), draws=100, **paid), "ill"),
     "direction": (lambda n, **paid: dc.estimators.PrivatePrincipalDirection(**paid), None),

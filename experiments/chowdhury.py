@@ -314,8 +314,8 @@ LEGEND: Sequence[tuple[str, str]] = (
     ("Algorithm 1", "as printed: eps_I = .1 eps_B, beta = .1, two tables for each node, printed merge"),
     ("even split of .9 epsilon", "D-Ind with what Algorithm 1 leaves to its second stage"),
     ("stage II alone", "Algorithm 1 without the merge, on the same noise"),
-    ("corrected", "`dc.research.allocated()` read by `dc.tools.plug_in`: one table for each maximal family, no sampling, stages "
-     "merged by inverse variances"),
+    ("corrected", "`dc.research.allocated()` read by `dc.tools.plug_in`: one table for each maximal family, no "
+     "sampling, stages merged by inverse variances"),
     ("Zhang's Laplace", "`dc.laplace()`: maximal families, one budget; noisy counts clipped at 0, +1 (Algorithm 1 of "
      "Zhang et al., under add-remove)"),
     (SHIPPED, f"{CALLS[SHIPPED]} read by `dc.estimate`: a fifth of epsilon for pairs that no table holds"),

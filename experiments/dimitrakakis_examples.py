@@ -3,8 +3,8 @@
 Every printed constant stands beside the corrected one and beside what it is about, computed from the posteriors: the
 largest log ratio of densities over neighbouring data for a pure epsilon, the largest total variation for a (0, delta),
 the largest likelihood ratio for the C of Assumption 2. Beside them is what the package charges for the same families on
-its public grids, `dc.research.sampled`, under all three relations, and how its releases are calibrated. Parameters are those at
-which the reference values were stated, else round ones in which the support's ends differ by a factor of four.
+its public grids, `dc.research.sampled`, under all three relations, and how its releases are calibrated. Parameters are
+those at which the reference values were stated, else round ones in which the support's ends differ by a factor of four.
 """
 
 from __future__ import annotations
@@ -287,10 +287,10 @@ def _shipped_table(found: Found) -> tuple[str, str]:
     header = ["example", "replaced: exact", "charged", "added: exact", "charged", "unit", "one unit: exact", "charged",
               "temper", "temper at half of it"]  # fmt: skip
     caption = (
-        "What `dc.research.sampled` charges for a posterior draw on public grids (nats), beside the corrected constants: one "
-        "record replaced; one added, under the law within the bounds, without the 1/20 of epsilon that goes to the "
-        "number of records; and one record changed by one unit, under a metric. Then the temper of its releases at the "
-        f"exact losses and at half of them ({', '.join(dc.Relation)}); 1 is the posterior itself."
+        "What `dc.research.sampled` charges for a posterior draw on public grids (nats), beside the corrected "
+        "constants: one record replaced; one added, under the law within the bounds, without the 1/20 of epsilon that "
+        "goes to the number of records; and one record changed by one unit, under a metric. Then the temper of its "
+        f"releases at the exact losses and at half of them ({', '.join(dc.Relation)}); 1 is the posterior itself."
     )
     return caption, markdown(header, rows)
 

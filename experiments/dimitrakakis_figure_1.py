@@ -211,9 +211,9 @@ def _shipped_table(found: dict[tuple[str, float], dict[str, float]]) -> tuple[st
     header = ["prior", "Delta", "2 L", "replaced: charged", "temper at 2 L", "at L",
               "one unit: charged", "temper at 2 L", "at L", "added: charged"]  # fmt: skip
     caption = (
-        "What `dc.research.sampled` charges for a posterior draw of the family, as `dc.research.own_family` has it (nats): for a "
-        "replaced record, for each unit of |x - y| under a metric, and for an added record; and the temper of its "
-        "releases at 2 L and at L. 1 is the posterior itself."
+        "What `dc.research.sampled` charges for a posterior draw of the family, as `dc.research.own_family` has it "
+        "(nats): for a replaced record, for each unit of |x - y| under a metric, and for an added record; and the "
+        "temper of its releases at 2 L and at L. 1 is the posterior itself."
     )
     return caption, markdown(header, rows)
 

@@ -339,8 +339,9 @@ def _tables(found: Found) -> Iterator[tuple[str, str]]:
     rows += [["prior alone", found[f"epsilon {EPSILONS[0]}", SHIPPED, "prior", "mean"].text(4), "", "", ""]]
     header = ["N", *(f"epsilon {epsilon}" for epsilon in EPSILONS), "not private", "2 N L, nats"]
     yield (
-        "Mean loss over the 120 queries of the value game under the exact posterior (`dc.research.posterior_sampler(draws=N)`, "
-        f"whose N draws share epsilon, replace one record; {CALLS[DEFAULT]} read by `dc.noise_aware`). Last: "
+        "Mean loss over the 120 queries of the value game under the exact posterior "
+        f"(`dc.research.posterior_sampler(draws=N)`, whose N draws share epsilon, replace one record; "
+        f"{CALLS[DEFAULT]} read by `dc.noise_aware`). Last: "
         f"Corollary 10 at the level of records, N untempered draws with every probability at least {FLOOR:g}.",
         markdown(header, rows),
     )

@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 Floats = npt.NDArray[np.float64]
-Law = dc.designs.UniformBox | dc.designs.UniformSphere | dc.designs.WeightedPoints
+Law = dc.research.UniformBox | dc.research.UniformSphere | dc.research.WeightedPoints
 Cell = tuple[float, float]
 
 PUBLISHED: Mapping[str, Mapping[str, Mapping[float, Cell]]] = {
@@ -107,7 +107,7 @@ class Classification:
     test_points: Floats
     test_labels: Floats
     published: int
-    law: dc.designs.UniformBox | dc.designs.UniformSphere | None
+    law: dc.research.UniformBox | dc.research.UniformSphere | None
     norm: float | None
     truth: Floats | None
     bayes: float = float("nan")
@@ -119,7 +119,7 @@ def synth(rng: np.random.Generator) -> Classification:
     truth = np.append(direction / np.linalg.norm(direction) * SYNTH_NORM / 2, 0.0)
     points, labels = synth_records(truth, 2 * SYNTH_RECORDS, rng)
     first, second = slice(SYNTH_RECORDS), slice(SYNTH_RECORDS, None)
-    law, likely = dc.designs.UniformBox(4, 1.0), expit(points[second] @ truth)
+    law, likely = dc.research.UniformBox(4, 1.0), expit(points[second] @ truth)
     best = float(100 * np.minimum(likely, 1 - likely).mean())
     return Classification(
         points[first], labels[first], points[second], labels[second], SYNTH_RECORDS, law, None, truth, best
@@ -141,7 +141,7 @@ def synth_error(weights: Floats) -> float:
     Returns:
         A mean over 2^16 Sobol points of the cube.
     """
-    points = spread(dc.designs.UniformBox(4, 1.0), 2**16).points
+    points = spread(dc.research.UniformBox(4, 1.0), 2**16).points
     likely = expit(points @ weights)
     return float(100 * np.minimum(likely, 1 - likely).mean())
 
@@ -159,7 +159,7 @@ def sphere(rng: np.random.Generator, *, margin: bool) -> Classification:
     labels = along > 0
     if not margin:
         labels ^= (np.abs(along) <= CM_BAND) & (rng.random(len(along)) < CM_FLIPPED)
-    law = dc.designs.UniformSphere(CM_FEATURES, 1.0, CM_FEATURES**-0.5)
+    law = dc.research.UniformSphere(CM_FEATURES, 1.0, CM_FEATURES**-0.5)
     points, target = _with_constant(features, CM_FEATURES**-0.5), labels.astype(float)
     first, second = slice(CM_RECORDS), slice(CM_RECORDS, None)
     best = float(100 * np.mean(labels[second] != (along[second] > 0)))
@@ -328,7 +328,7 @@ def mechanism_of(
 
 def learned_law(
     task: Classification, design: dc.Design, epsilon: Fraction, relation: str, rng: np.random.Generator
-) -> dc.designs.WeightedPoints:
+) -> dc.research.WeightedPoints:
     """A released histogram of each feature: a network without arcs."""
     bins = tuple(np.linspace(-1, 1, CELLS + 1)[1:-1])
     variables = tuple(dc.Variable(name, bounds=(-1, 1), bins=bins) for name in design.names)
@@ -338,7 +338,7 @@ def learned_law(
     made = dc.simulate(
         dc.laplace(), dc.tools.count_codes(network, codes), dc.Dirichlet.uniform(network), promise, rng=rng
     )
-    return dc.designs.released_covariates(dc.noise_aware(made, draws=100, rng=rng), design, rng=rng)
+    return dc.research.released_covariates(dc.noise_aware(made, draws=100, rng=rng), design, rng=rng)
 
 
 def error(weights: Floats, task: Classification) -> Floats:

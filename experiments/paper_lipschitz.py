@@ -1,8 +1,8 @@
 """Lipschitz constants of likelihoods, as the papers reckon with them: of networks, and over finite supports.
 
 This file owns the calculus of the papers, corrected; `paper_bounds.py` owns what privacy costs, and
-`research/scores/likelihood_sensitivity.py` the range of a trimmed network, which the product computes with. Nothing here reads
-records or draws anything.
+`research/scores/likelihood_sensitivity.py` the range of a trimmed network, which the product computes with. Nothing
+here reads records or draws anything.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ from scipy.stats import binom
 
 import discreet as dc
 from discreet.mechanisms.noise import Noise
-from discreet.research.readers.particles import log_beta_mass
 from discreet.research.kinds.candidate_choice import Choice, Selection
+from discreet.research.readers.particles import log_beta_mass
 
 __all__ = [
     "COIN",

@@ -1,9 +1,10 @@
 """What the package charges for the families of Dimitrakakis et al. (JMLR 2017), Section 5, beside the exact constants.
 
-`dc.research.sampled` draws a parameter from a public grid, and a number counts as its bin; what it charges is a property of that
-public table (`discreet.research.mechanisms.scored`). Under a family a bin is as likely as the mean of the densities in it, so
-that a bin's likelihood ratio is one of a number in it, or between two of them: the loss is never above that of real
-numbers, and below it by no more than a bin's width allows. The law is the family's within the variable's bounds; where
+`dc.research.sampled` draws a parameter from a public grid, and a number counts as its bin; what it charges is a
+property of that public table (`discreet.research.mechanisms.scored`). Under a family a bin is as likely as the mean of
+the densities in it, so that a bin's likelihood ratio is one of a number in it, or between two of them: the loss is
+never above that of real numbers, and below it by no more than a bin's width allows.
+The law is the family's within the variable's bounds; where
 a record is replaced or moved, that changes nothing, as both records have the same normaliser.
 
 Here are these losses, the exact ones, and the weight of a record in releases of the mechanism at the exact losses:
@@ -24,8 +25,8 @@ from scipy import stats
 
 import discreet as dc
 from discreet.research.mechanisms.scored import metric_width, score_width
-from discreet.research.scores.score_tables import SCORE_STEPS, ScoreTable
 from discreet.research.scores.likelihood_sensitivity import record_loss
+from discreet.research.scores.score_tables import SCORE_STEPS, ScoreTable
 
 from .conjugate_constants import FAMILIES, FLOOR, MATRICES, UNIFORM, VECTORS, Rates
 from .trimmed_laws import BetaBinomial, ExponentialRate, LaplaceRate, NormalPrecision
@@ -314,7 +315,7 @@ def tempers(compared: Compared) -> Iterator[tuple[dc.Relation, float, float, flo
 
 
 def network_tempers() -> tuple[float, float]:
-    """The same of `dc.research.posterior_sampler` on five trimmed bits, a record replaced; it keeps 1e-7 of epsilon a node."""
+    """The same of `dc.research.posterior_sampler` on five trimmed bits, a record replaced; it keeps 1e-7 a node."""
     names = "abcde"
     network = dc.Network(tuple(dc.Variable(name, ("0", "1")) for name in names), dict.fromkeys(names, ()))
     loss = record_loss(network, dict.fromkeys(names, FLOOR), REPLACE)

@@ -3,8 +3,8 @@
 Each law is a frozen record of a trimmed prior and of public bounds of the data. A draw from its posterior costs
 `sup g - inf g` over the support, where g is the log-likelihood ratio of two data sets; that range is given here in
 closed form, for data at a distance (`loss`) and for neighbouring data within the bounds (`record_loss`). Parameters
-and data are real numbers here: these are the corrected constants of Lemmas 19 to 23. What is shipped, `dc.research.sampled`,
-draws on public grids, and is compared with them in `shipped_families.py`.
+and data are real numbers here: these are the corrected constants of Lemmas 19 to 23. What is shipped,
+`dc.research.sampled`, draws on public grids, and is compared with them in `shipped_families.py`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy.typing as npt
 from scipy.special import betainc, expit
 
 from discreet.errors import InputError
-from discreet.research.readers.particles import truncated_beta
 from discreet.privacy.guarantee import Relation
+from discreet.research.readers.particles import truncated_beta
 from discreet.research.scores.likelihood_sensitivity import log_range
 
 __all__ = [

@@ -19,14 +19,14 @@ import numpy.typing as npt
 
 import discreet as dc
 from discreet.model.design import GRID_STEPS
-from discreet.research.scores.score_tables import SCORE_STEPS
-from discreet.research.readers.direction import Method
 from discreet.research.kinds.factored_choice import FactoredChoice
+from discreet.research.readers.direction import ChoiceLikelihood
 from discreet.research.scores.choice_likelihood import clt_log_marginal, lower_log_marginal, upper_log_marginal
 from discreet.research.scores.factors import DirectionFactor, spread_candidates, standard_normals
+from discreet.research.scores.score_tables import SCORE_STEPS
 
 Floats = npt.NDArray[np.float64]
-Laws: TypeAlias = Mapping[tuple[float, Method], Floats]
+Laws: TypeAlias = Mapping[tuple[float, ChoiceLikelihood], Floats]
 """By the paper's epsilon and the likelihood."""
 
 __all__ = [
@@ -134,13 +134,15 @@ def choice_law(rows: dc.designs.Rows, epsilon: float) -> Floats:
 # ------------------------------------------------------------------------------------------ likelihoods and posteriors
 
 
-def _log_likelihoods(theta: Floats, points: int, methods: tuple[Method, ...]) -> dict[tuple[float, Method], Floats]:
+def _log_likelihoods(
+    theta: Floats, points: int, methods: tuple[ChoiceLikelihood, ...]
+) -> dict[tuple[float, ChoiceLikelihood], Floats]:
     """`ln p(z | theta)` of every candidate, shape (m, 36) for theta of shape (m, 2), by epsilon and method."""
     normals = standard_normals(points, 3)
     rows = (normals[:, :1] * theta[:, None] + normals[:, 1:]) / BOUND
     factors = FACTOR.log_factors(rows.reshape(-1, 2)).reshape(len(theta), points, -1)
     even, scores = np.full(points, 1 / points), standard_normals(128, len(CANDIDATES))
-    made: dict[tuple[float, Method], Floats] = {}
+    made: dict[tuple[float, ChoiceLikelihood], Floats] = {}
     for epsilon in EPSILONS:
         log_phi = 2 * epsilon * factors
         for method in methods:
@@ -169,7 +171,7 @@ def choice_laws_given_truth(points: int = 4096) -> Laws:
 
 
 @cache
-def axis_laws(points: int, methods: tuple[Method, ...]) -> Laws:
+def axis_laws(points: int, methods: tuple[ChoiceLikelihood, ...]) -> Laws:
     """The posterior of the axis after every choice.
 
     Args:

@@ -20,8 +20,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import discreet as dc
+from discreet.research.readers.direction import ChoiceLikelihood
 from discreet.research.scores.score_tables import SCORE_STEPS
-from discreet.research.readers.direction import Method
 
 from .harness import Experiment, Task, command
 from .pages import Check, Estimate, Illustration, Page, estimate, markdown
@@ -46,7 +46,7 @@ from .williams_directions import (
 
 __all__ = ["EXPERIMENT", "REFERENCE", "first_off_axis"]
 
-METHODS: tuple[Method, ...] = ("lower", "clt")
+METHODS: tuple[ChoiceLikelihood, ...] = ("lower", "clt")
 NAMES = {"lower": "lower bound (5a)", "clt": "limit theorem (ours)", "upper": "upper bound (5b)"}
 OFF = 45.0
 """Degrees from the truth beyond which a choice is off the axis."""
@@ -62,7 +62,7 @@ DEVIATION, NEAR = "axis deviation (degrees)", "mass near the truth"
 SANE = {DEVIATION: 8.0, NEAR: 0.2}
 """Differences that are still agreement: knowing nothing is 45 degrees and a mass of .22, both claims far from it."""
 
-REFERENCE: Mapping[tuple[float, int, Method], tuple[float, float]] = {
+REFERENCE: Mapping[tuple[float, int, ChoiceLikelihood], tuple[float, float]] = {
     (0.003, 3, "lower"): (40, 0.41),
     (0.003, 3, "clt"): (49, 0.25),
     (0.003, 34, "lower"): (29, 0.11),

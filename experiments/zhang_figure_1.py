@@ -94,9 +94,7 @@ CLOSE = 0.05
 # ------------------------------------------------------------------------------------------ what the package offers
 
 
-def _release(
-    mechanism: dc.tools.Mechanism, task: Learning, epsilon: float, rng: np.random.Generator
-) -> dc.Release:
+def _release(mechanism: dc.tools.Mechanism, task: Learning, epsilon: float, rng: np.random.Generator) -> dc.Release:
     """A simulated release under REPLACE."""
     guarantee = dc.Guarantee(epsilon=epsilon, delta=0, relation="replace", unit="record")
     return dc.simulate(mechanism, task.counts, PRIOR, guarantee, rng=rng)

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.research.readers.particles import truncated_beta
 from discreet.queries.synthetic import sample_codes
+from discreet.research.readers.particles import truncated_beta
 from discreet.research.scores.contrasts import coefficients, family_tables, stealth_shift
 from discreet.research.scores.likelihood_sensitivity import floor_for, log_range, record_loss
 from experiments.paper_lipschitz import attribute_loss

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
 import discreet as dc
-from discreet.releases.kinds import DesignPayload
+from every_kind import DESIGN_PAYLOADS
 
 CLASSES = dc.Variable("class", ("no", "yes"))
 NUMBER = dc.Variable("number", bounds=(-3, 7))
@@ -137,7 +137,7 @@ def length(vector: np.ndarray, shape: str) -> int:
 
 def answers(payload: Any) -> dict[str, Any]:
     """All that a payload says, by name, as plain values."""
-    assert isinstance(payload, get_args(DesignPayload))
+    assert isinstance(payload, DESIGN_PAYLOADS)
     values = {name: getattr(payload, name) for name in payload.__dataclass_fields__}
     if curvature := values.get("curvature"):
         values["curvature"] = (curvature.values.tolist(), curvature.scales)

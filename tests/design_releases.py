@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 import discreet as dc
 from design_cases import CLASSES, NUMBER, design, numeric, promise, rows_of
 from discreet.model.design import GRID_STEPS
-from discreet.research.kinds.factored_choice import FactoredNoise
 from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS, CurvatureNoise, NoisyCurvature, ObjectiveNoise
 from discreet.releases.kinds.noisy_sums import GROUPS, GroupNoise, VectorNoise
-from discreet.research.kinds.weight_draws import Truncation
 from discreet.releases.policy import RecordsPolicy
+from discreet.research.kinds.factored_choice import FactoredNoise
+from discreet.research.kinds.weight_draws import Truncation
 from published import DATA
 
 ADD_REMOVE = dc.Relation.ADD_REMOVE
@@ -219,7 +219,9 @@ def examples() -> dict[str, dc.Release]:
         "grouped-moments": _made(dc.grouped_moments(), sums, "add-remove", 8),
         "truncated-posterior": _made(dc.research.truncated_posterior(2, variance=0.1), sums, "replace", 4),
         "factored-direction": _made(dc.research.factored(axes), rows_of(plane, features), "add-remove", 5),
-        "factored-categorical": _made(dc.research.factored(die), rows_of(code, rng.integers(0, 3, (50, 1))), "replace", 6),
+        "factored-categorical": _made(
+            dc.research.factored(die), rows_of(code, rng.integers(0, 3, (50, 1))), "replace", 6
+        ),
     }
 
 

@@ -13,20 +13,20 @@ from typing import Any
 import numpy as np
 
 import discreet as dc
-from discreet.research.mechanisms.allocated import allocated, table_shares
-from discreet.research.mechanisms.fourier import fourier
 from discreet.mechanisms.gaussian import gaussian
 from discreet.mechanisms.laplace import laplace
-from discreet.research.mechanisms.map_estimate import map_estimate
 from discreet.mechanisms.noise import Noise
 from discreet.mechanisms.planned import planned
-from discreet.research.mechanisms.posterior_sampler import posterior_sampler
 from discreet.mechanisms.table_scales import noisy_tables, table_noise
 from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.records.count_sensitivity import cells_moved
 from discreet.releases.kinds.noisy_counts import NoisyCounts
 from discreet.releases.kinds.noisy_tables import NoisyTables
 from discreet.research.kinds.two_stages import TwoStageCounts
+from discreet.research.mechanisms.allocated import allocated, table_shares
+from discreet.research.mechanisms.fourier import fourier
+from discreet.research.mechanisms.map_estimate import map_estimate
+from discreet.research.mechanisms.posterior_sampler import posterior_sampler
 from tiny import network_of
 
 ADD_REMOVE, REPLACE = dc.tools.RECORD_RELATIONS

@@ -302,7 +302,10 @@ READERS: dict[str, tuple[Generator, Callable[[str], None]]] = {
     **hostile.READERS,
     "project": (project_text, read_project),
     "score": (score_text, read_score),
-    "factor": (factor_text, lambda text: dc.research.factored(text if text.lstrip().startswith("{") else "{" + text) and None),
+    "factor": (
+        factor_text,
+        lambda text: dc.research.factored(text if text.lstrip().startswith("{") else "{" + text) and None,
+    ),
     "design": (design_text, from_file(read_design, ".json")),
     "arcs": (arcs_text, lambda text: dc.Network.parse_edges(text, QUERY_SCHEMA) and None),
     "payoffs": (payoffs_text, read_payoffs),

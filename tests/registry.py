@@ -155,7 +155,8 @@ VARIANTS = DEFAULTS | {
         "posterior_sampler", lambda _: dc.research.posterior_sampler(3), dc.research.ParameterDraws
     ),
     "posterior_sampler, given": Variant(
-        "posterior_sampler", lambda net: dc.research.posterior_sampler(given=[n for n in net.nodes if n != varied(net)][:1]),
+        "posterior_sampler",
+        lambda net: dc.research.posterior_sampler(given=[n for n in net.nodes if n != varied(net)][:1]),
         dc.research.ParameterDraws,
     ),
     "posterior_sampler, delta": Variant(
@@ -223,6 +224,8 @@ def arrays(payload: Any) -> dict[str, np.ndarray]:
         ):
             values = {name: getattr(payload, name) for name in payload.__dataclass_fields__}
             found = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-            return found | ({"index": np.array(payload.index)} if isinstance(payload, dc.research.FactoredChoice) else {})
+            return found | (
+                {"index": np.array(payload.index)} if isinstance(payload, dc.research.FactoredChoice) else {}
+            )
         case _:
             raise AssertionError(f"no payload: {type(payload).__name__}")

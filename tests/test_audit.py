@@ -17,14 +17,15 @@ import pytest
 import discreet as dc
 from discreet.cli.cli import main
 from discreet.mechanisms import mechanisms_over
+from discreet.mechanisms.gaussian import gaussian
+from discreet.mechanisms.laplace import laplace
+from discreet.mechanisms.noise import SimulatedNoise
+from discreet.mechanisms.planned import planned
+from discreet.research import checks as pack_checks
 from discreet.research.mechanisms import posterior_sampler as sampling
 from discreet.research.mechanisms.allocated import allocated
 from discreet.research.mechanisms.fourier import fourier
-from discreet.mechanisms.gaussian import gaussian
-from discreet.mechanisms.laplace import laplace
 from discreet.research.mechanisms.map_estimate import map_estimate
-from discreet.mechanisms.noise import SimulatedNoise
-from discreet.mechanisms.planned import planned
 from discreet.research.mechanisms.posterior_sampler import posterior_sampler
 from discreet.research.scores.lattice import LatticeLaw
 from discreet.verify import audit as auditing
@@ -311,7 +312,7 @@ def test_a_number_beside_draws_adds_its_loss_to_the_bound(monkeypatch: pytest.Mo
     own = replace(posterior_sampler().calibrate(COIN, prior, asked), temper=1.0, total_scale=2.0)
     bound = auditing._bound_loss(posterior_sampler(), own, prior, pairs, asked)
     assert told_delta(ADD_REMOVE, float(prior.alpha["a"].min()), own, 1.0, bound) > 0.01
-    monkeypatch.setattr(auditing, "_bound_pair", lambda *given: given[-1])
+    monkeypatch.setattr(pack_checks, "_bound_pair", lambda *given: given[-1])
     for scale, wanted in ((2.0, 0.5 + 0.02), (None, 0.01)):
         own = replace(own, total_scale=scale)
         assert auditing._bound_loss(posterior_sampler(), own, prior, pairs, asked) == pytest.approx(wanted)
@@ -462,7 +463,7 @@ def test_the_bound_looks_at_two_neighbours_both_ways(turned: bool) -> None:
 
     pair: Any = ((), ((0,),))
     calibration = posterior_sampler().calibrate(COIN, prior, guarantee)
-    looked = auditing._bound_pair(
+    looked = pack_checks._bound_pair(
         replace(posterior_sampler(), draw=draw), calibration, prior, pair[::-1] if turned else pair, 1e-4
     )
     assert looked > 2
@@ -479,7 +480,7 @@ def test_the_bound_counts_other_draws_than_those_that_it_chose_by() -> None:
 
     calibration = posterior_sampler().calibrate(COIN, prior, guarantee)
     odd = replace(posterior_sampler(), draw=draw)
-    assert auditing._bound_pair(odd, calibration, prior, ((), ((0,),)), 1e-4) == 0
+    assert pack_checks._bound_pair(odd, calibration, prior, ((), ((0,),)), 1e-4) == 0
 
 
 @every("name", DISHONEST)
@@ -507,7 +508,7 @@ def test_an_exact_mean_in_place_of_draws_is_measured(monkeypatch: pytest.MonkeyP
     seeded(monkeypatch, 21)
     mechanism, prior, guarantee = exact_means(), dc.Dirichlet.uniform(COIN), promise(1, ADD_REMOVE, "1e-4")
     own = mechanism.calibrate(COIN, prior, guarantee)
-    assert auditing._bound_pair(mechanism, own, prior, ((), ((0,),)), 1e-4) > 5
+    assert pack_checks._bound_pair(mechanism, own, prior, ((), ((0,),)), 1e-4) > 5
 
 
 def test_a_calibration_of_an_unknown_kind_is_refused() -> None:

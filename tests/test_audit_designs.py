@@ -13,9 +13,9 @@ import pytest
 import discreet as dc
 from discreet.mechanisms import MECHANISMS, mechanisms_over
 from discreet.noise.shapes import SHAPES
+from discreet.research.checks import BALL_STEPS, truncation_loss
 from discreet.research.kinds.weight_draws import Truncation
 from discreet.verify import tiny_data
-from discreet.verify.densities import BALL_STEPS, truncation_loss
 from flawed import ADD_REMOVE, REPLACE, for_adding, misdrawn, promise, recalibrated
 
 DESIGNS = tiny_data.audit_designs()

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet.errors import InputError
+from discreet.model.schema import Scope
 from discreet.research.mechanisms.fourier import (
     CoefficientSensitivity,
     _group_parts,
@@ -21,7 +22,6 @@ from discreet.research.mechanisms.fourier import (
     _Part,
     contrast_sensitivity,
 )
-from discreet.model.schema import Scope
 from discreet.research.scores.contrasts import coefficients, family_tables, stealth_shift
 from folding import every
 from networks import asia, network_path

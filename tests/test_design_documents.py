@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import jsonschema
 import numpy as np
@@ -23,12 +23,12 @@ from design_releases import DESIGN_KINDS, PUBLISHED, committed, design_releases,
 from discreet.cli.cli import main
 from discreet.model.design import GRID_STEPS
 from discreet.releases import release as release_module
-from discreet.releases.kinds import DesignCalibration, DesignPayload
-from discreet.research.kinds.factored_choice import FactoredNoise
 from discreet.releases.kinds.gradient_trace import CurvatureNoise, ObjectiveNoise
 from discreet.releases.kinds.noisy_sums import VectorNoise
-from discreet.research.kinds.weight_draws import Truncation
 from discreet.releases.release import release_schema
+from discreet.research.kinds.factored_choice import FactoredNoise
+from discreet.research.kinds.weight_draws import Truncation
+from every_kind import DESIGN_CALIBRATIONS, DESIGN_PAYLOADS
 from folding import every
 from published import committed as network_file
 
@@ -41,10 +41,10 @@ ONE = Fraction(1)
 
 def test_the_files_are_of_every_kind() -> None:
     releases = [dc.Release.loads(committed(kind)) for kind in PUBLISHED]
-    assert {type(release.payload) for release in releases} == set(get_args(DesignPayload))
-    assert {type(release.calibration) for release in releases} == set(get_args(DesignCalibration))
-    assert {payload for _, _, payload in DESIGN_KINDS.values()} == set(get_args(DesignPayload))
-    assert {calibration for _, calibration, _ in DESIGN_KINDS.values()} == set(get_args(DesignCalibration))
+    assert {type(release.payload) for release in releases} == set(DESIGN_PAYLOADS)
+    assert {type(release.calibration) for release in releases} == set(DESIGN_CALIBRATIONS)
+    assert {payload for _, _, payload in DESIGN_KINDS.values()} == set(DESIGN_PAYLOADS)
+    assert {calibration for _, calibration, _ in DESIGN_KINDS.values()} == set(DESIGN_CALIBRATIONS)
     assert set(examples()) == set(PUBLISHED)
 
 
@@ -391,7 +391,11 @@ WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
         (Z3, np.zeros((0, 3)), np.zeros((1, 2)), np.full((1, 3), math.inf)),
         "draws of weights",
     ),
-    "draws' design": (lambda x: dc.research.WeightDraws(x, ROW, 1.0, 1.0, 1.0), (LOGISTIC, design(2)), "numeric target"),
+    "draws' design": (
+        lambda x: dc.research.WeightDraws(x, ROW, 1.0, 1.0, 1.0),
+        (LOGISTIC, design(2)),
+        "numeric target",
+    ),
     "draws' variance": (lambda x: dc.research.WeightDraws(LINEAR, ROW, x, 1.0, 1.0), NO_SCALES, "positive variance"),
     "draws' radius": (lambda x: dc.research.WeightDraws(LINEAR, ROW, 1.0, x, 1.0), NO_SCALES, "positive variance"),
     "draws' temper": (lambda x: dc.research.WeightDraws(LINEAR, ROW, 1.0, 1.0, x), NO_SCALES, "positive variance"),

@@ -177,7 +177,11 @@ def test_a_weight_that_is_rounded_to_nothing_has_no_sign() -> None:
 
 def test_an_epsilon_beyond_floats_buys_a_posterior_that_is_not_tempered() -> None:
     found = dc.simulate(
-        dc.research.truncated_posterior(variance=0.5), numbers(), dc.designs.Normal(LINEAR, 1.0), promise("1e400"), rng=RNG(1)
+        dc.research.truncated_posterior(variance=0.5),
+        numbers(),
+        dc.designs.Normal(LINEAR, 1.0),
+        promise("1e400"),
+        rng=RNG(1),
     )
     assert found.calibration.temper == 1
 
@@ -385,7 +389,9 @@ def test_a_vector_that_is_doubled_can_be_drawn_at_the_smallest_epsilon() -> None
     for _ in range(80):
         middle = (low + high) / 2
         try:
-            dc.research.noisy_gradients(1, records=10).calibrate(over, dc.designs.Normal(over, 1.0), promise(middle, "replace"))
+            dc.research.noisy_gradients(1, records=10).calibrate(
+                over, dc.designs.Normal(over, 1.0), promise(middle, "replace")
+            )
             high = middle
         except dc.InputError:
             low = middle
@@ -402,7 +408,11 @@ def test_a_vector_that_is_doubled_can_be_drawn_at_the_smallest_epsilon() -> None
 def test_a_step_lies_between_newtons_and_the_longest_that_is_safe() -> None:
     over = design(5, CLASSES)
     made = dc.simulate(
-        dc.research.noisy_gradients(2, records=10), classes(3, over), dc.designs.Normal(over, 1.0), promise(1), rng=RNG(1)
+        dc.research.noisy_gradients(2, records=10),
+        classes(3, over),
+        dc.designs.Normal(over, 1.0),
+        promise(1),
+        rng=RNG(1),
     ).payload
     even = np.array([1 / 3] * 5 + [1.0])
     assert np.allclose(made.points[1], 4 * made.gradients[0] / (10 * np.sqrt(even * 6)))

@@ -23,12 +23,12 @@ from scipy.special import logsumexp
 import discreet as dc
 from design_cases import CLASSES, NUMBER, SHAPES, Script, answers, design, length, neighbours, promise, rows_of
 from discreet.mechanisms import objective_perturbation as perturbation
-from discreet.research.mechanisms import truncated_posterior as truncated
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.model.design import GRID_STEPS
 from discreet.noise.shapes import KNorm
 from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS
 from discreet.releases.kinds.noisy_sums import groups_of
+from discreet.research.mechanisms import truncated_posterior as truncated
 from folding import every
 
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
@@ -240,7 +240,9 @@ def law_in_ball(over: dc.Design, records: Any, calibration: Any, points: np.ndar
         return np.zeros((draws, len(shift)))
 
     patch.setattr(truncated, "truncated_normal", spy)
-    mechanism = dc.research.truncated_posterior(calibration.draws, variance=calibration.variance, radius=calibration.radius)
+    mechanism = dc.research.truncated_posterior(
+        calibration.draws, variance=calibration.variance, radius=calibration.radius
+    )
     mechanism.draw(dc.designs.sum_moments(rows_of(over, records)), dc.designs.Normal(over, 0.8), calibration, Script())
     assert given["radius"] == calibration.radius
     logs = -np.einsum("ki,ij,kj->k", points, given["precision"], points) / 2 + points @ given["shift"]

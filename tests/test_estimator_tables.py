@@ -154,7 +154,11 @@ def test_a_fit_from_a_table_is_a_fit(
     if is_classifier(fitted):
         assert fitted.classes_.tolist() == ["no", "yes"]
     if target := target_of(kind):
-        over = fitted.release_.network.nodes if kind is dc.estimators.PrivateNaiveBayes else [fitted.release_.design.target.name]
+        over = (
+            fitted.release_.network.nodes
+            if kind is dc.estimators.PrivateNaiveBayes
+            else [fitted.release_.design.target.name]
+        )
         assert over[0] == target["target"]
 
 
@@ -291,7 +295,10 @@ def test_what_predicts_nothing_takes_no_target(frame: pd.DataFrame, account: dc.
 def test_records_held_against_other_bounds_are_refused(frame: pd.DataFrame, account: dc.results.Account) -> None:
     schema = dc.Schema((dc.Variable("age", bounds=(0, 99)), dc.Variable("cost", bounds=(0, 12))))
     records = dc.read_records(frame, schema, out_of_bounds="clip")
-    for kind, target in ((dc.estimators.PrivateLinearRegression, "cost"), (dc.estimators.PrivatePrincipalDirection, None)):
+    for kind, target in (
+        (dc.estimators.PrivateLinearRegression, "cost"),
+        (dc.estimators.PrivatePrincipalDirection, None),
+    ):
         estimator = made(kind, account, bounds={"age": (0, 100)} | ({} if target else {"cost": (0, 12)}))
         with pytest.raises(dc.InputError, match="'age' of the design must be in the records' schema, with the same"):
             estimator.fit(records, **({"target": target} if target else {}))

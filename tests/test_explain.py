@@ -15,12 +15,12 @@ from scipy.special import softmax
 
 import discreet as dc
 from design_releases import PUBLISHED, committed
-from discreet.research.scores.families import Family
 from discreet.model.query_grammar import Probability, parse_query
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.queries import explain as explaining
 from discreet.queries.row_shares import Dependence, dependence, row_effects
+from discreet.research.scores.families import Family
 from folding import every
 from oracle import conditional, random_draws, small, with_draws
 from releases import simulated_counts

@@ -1,4 +1,4 @@
-"""`discreet.research.scores.factors`, `choice_likelihood`: choices against all data sets, bounds that bracket, private widths.
+"""`discreet.research.scores.factors`, `choice_likelihood`: choices against all data sets, bounds that bracket, widths.
 
 References are plain loops over data sets and over the terms of the printed formulas.
 """
@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import discreet as dc
-from discreet.research.scores.score_tables import SCORE_STEPS
 from discreet.research.scores import factors
 from discreet.research.scores.choice_likelihood import (
     clt_log_marginal,
@@ -27,6 +26,7 @@ from discreet.research.scores.choice_likelihood import (
     upper_log_marginal,
 )
 from discreet.research.scores.factors import CategoricalFactor, DirectionFactor, spread_candidates, standard_normals
+from discreet.research.scores.score_tables import SCORE_STEPS
 from folding import every
 
 Floats = npt.NDArray[np.float64]

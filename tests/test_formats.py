@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import jsonschema
 import numpy as np
@@ -25,21 +25,22 @@ from hypothesis import strategies as st
 import discreet as dc
 from design_releases import DESIGN_KINDS
 from discreet.mechanisms import mechanisms_over
-from discreet.research.scores.score_tables import SCORE_STEPS
 from discreet.noise.noise_laws import DiscreteGaussian, DiscreteLaplace
 from discreet.releases import release as release_module
-from discreet.releases.kinds import Calibration, Payload
 from discreet.releases.kinds.audited_tables import AuditNoise, pairs_beyond
-from discreet.research.kinds.candidate_choice import Selection
 from discreet.releases.kinds.chosen_network import StructureNoise
-from discreet.research.kinds.noisy_contrasts import CoefficientNoise
 from discreet.releases.kinds.noisy_counts import GaussianNoise, TableNoise
 from discreet.releases.kinds.noisy_tables import PlannedNoise
+from discreet.releases.measurement import Calibration, Released
+from discreet.releases.policy import RecordsPolicy
+from discreet.releases.release import release_schema
+from discreet.research.kinds.candidate_choice import Selection
+from discreet.research.kinds.noisy_contrasts import CoefficientNoise
 from discreet.research.kinds.parameter_draws import Tempering, Trimming
 from discreet.research.kinds.scored_choice import ScoredNoise
 from discreet.research.kinds.two_stages import Stages
-from discreet.releases.policy import RecordsPolicy
-from discreet.releases.release import release_schema
+from discreet.research.scores.score_tables import SCORE_STEPS
+from every_kind import CALIBRATIONS, PAYLOADS
 from folding import every
 from networks import asia
 from published import DATA, committed, example
@@ -143,7 +144,7 @@ def test_the_schema_accepts_releases(relation: dc.Relation) -> None:
 INT64 = st.integers(-(2**63), 2**63 - 1)
 POSITIVE = st.floats(1e-3, 1e15)
 BUDGET = st.fractions(Fraction(1, 100), 1, max_denominator=100)
-Parts = tuple[Calibration, Payload]
+Parts = tuple[Calibration, Released]
 
 
 def integers(draw: st.DrawFn, shape: tuple[int, ...]) -> np.ndarray:
@@ -274,7 +275,9 @@ def parameter_draws(draw: st.DrawFn, network: dc.Network) -> Parts:
     floors = {node: draw(st.floats(1e-300, 0.5)) for node in network.nodes}
     steps = {node: draw(st.integers(1, 2**40)) for node in network.nodes}
     budget = draw(BUDGET)
-    return Trimming(floors, temper, draws, steps, budget, scale), dc.research.ParameterDraws(cells, temper, floors, noisy)
+    return Trimming(floors, temper, draws, steps, budget, scale), dc.research.ParameterDraws(
+        cells, temper, floors, noisy
+    )
 
 
 @st.composite
@@ -366,7 +369,7 @@ def releases(draw: st.DrawFn, kind: str) -> dc.Release:
     )
 
 
-def public(payload: Payload) -> dict[str, object]:
+def public(payload: Released) -> dict[str, object]:
     """What a payload says of its noise, and nothing of the records."""
     match payload:
         case dc.kinds.NoisyCounts() | dc.kinds.NoisyTables():
@@ -410,9 +413,9 @@ def test_a_release_reads_back_as_itself(kind: str, data: st.DataObject) -> None:
 def test_the_kinds_are_all_there_are() -> None:
     """Those over a network are here, those over a design in `design_releases.py` and `test_design_documents.py`."""
     payloads = {payload for _, _, payload in [*KINDS.values(), *DESIGN_KINDS.values()]}
-    assert payloads == set(get_args(Payload))
+    assert payloads == set(PAYLOADS)
     found = {calibration for _, both, _ in KINDS.values() for calibration in both}
-    assert found | {calibration for _, calibration, _ in DESIGN_KINDS.values()} == set(get_args(Calibration))
+    assert found | {calibration for _, calibration, _ in DESIGN_KINDS.values()} == set(CALIBRATIONS)
 
 
 def test_another_layout_of_the_same_json_is_read_too() -> None:
@@ -583,7 +586,11 @@ WRONG: dict[str, tuple[Callable[[Any], object], Sequence[Any], str]] = {
     "a candidate over another network": (lambda x: dc.research.Choice((THETA, x), 0), (asia(),), "over one network"),
     "a choice of nobody": (lambda x: dc.research.Choice((THETA, THETA), x), (-1, 2), "not in the list"),
     "stages of other tables": (lambda x: dc.research.TwoStageCounts(COUNTS, x, ONE), (BOTH,), "the same families"),
-    "sampling of payloads": (lambda x: dc.research.TwoStageCounts(COUNTS, COUNTS, x), (0, -1, Fraction(3, 2)), "sampling"),
+    "sampling of payloads": (
+        lambda x: dc.research.TwoStageCounts(COUNTS, COUNTS, x),
+        (0, -1, Fraction(3, 2)),
+        "sampling",
+    ),
     "a sensitivity": (lambda x: TableNoise(x, {"b": ONE}, {"b": 1.0}, ONE), (0, -1), "greater than 0"),
     "a report": (lambda x: TableNoise(1, {"b": ONE}, {"b": 1.0}, x), (0, -ONE), "greater than 0"),
     "a budget": (lambda x: TableNoise(1, {"b": x}, {"b": 1.0}, ONE), (0, -ONE), "greater than 0"),

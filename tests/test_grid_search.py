@@ -60,7 +60,9 @@ def made(kind: str, account: Any, guarantee: Any = None, **others: Any) -> Any:
     return getattr(dc, kind)(account=account, **options)
 
 
-def searching(kind: str, account: Any, guarantee: Any = None, grid: Any = None, **others: Any) -> dc.estimators.PrivateGridSearch:
+def searching(
+    kind: str, account: Any, guarantee: Any = None, grid: Any = None, **others: Any
+) -> dc.estimators.PrivateGridSearch:
     options = {name: others.pop(name) for name in ("tries", "holdout") if name in others}
     return dc.estimators.PrivateGridSearch(made(kind, account, guarantee, **others), grid or GRIDS[kind], **options)
 
@@ -133,7 +135,8 @@ BAD: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Any], str]] = {
         lambda X, y: (X, y), "needs guarantee",
     ),
     "another estimator": (
-        lambda pay: dc.estimators.PrivateGridSearch(dc.estimators.PrivatePCA(bounds=(-1, 1)), {"draws": [10]}), lambda X, y: (X, y),
+        lambda pay: dc.estimators.PrivateGridSearch(dc.estimators.PrivatePCA(bounds=(-1, 1)), {"draws": [10]}),
+        lambda X, y: (X, y),
         "private classifier or regression",
     ),
     "no bounds of the target": (

@@ -47,7 +47,9 @@ def table(records: int, seed: int = 3) -> tuple[pd.DataFrame, np.ndarray]:
     return frame, (rng.random(records) < 1 / (1 + np.exp(-odds))).astype(int)
 
 
-def estimator(epsilon: float = 100, relation: str = "replace", **options: Any) -> dc.estimators.PrivateLogisticRegression:
+def estimator(
+    epsilon: float = 100, relation: str = "replace", **options: Any
+) -> dc.estimators.PrivateLogisticRegression:
     guarantee = promise(epsilon, relation)
     account = dc.Ledger("sqlite://").open("a", guarantee)
     return dc.estimators.PrivateLogisticRegression(
@@ -309,7 +311,9 @@ def test_categories_stand_in_groups_where_that_is_less_noise() -> None:
         dc.Release.loads(fitted.release_.dumps()), classes=(0, 1), bounds=BOUNDS
     )
     assert np.array_equal(back.predict_proba(X[list(BOUNDS)]), fitted.predict_proba(X)) and back.groups is None
-    assert dc.estimators.PrivateLogisticRegression.from_release(fitted.release_).groups == [list(g) for g in design.groups]
+    assert dc.estimators.PrivateLogisticRegression.from_release(fitted.release_).groups == [
+        list(g) for g in design.groups
+    ]
     # Where a law of the features is declared, or a norm, they stand as before.
     for options in (
         {"norm": 2.0},

@@ -25,7 +25,7 @@ import pytest
 
 import discreet as dc
 from discreet.cli.cli import app, main
-from discreet.cli.terminal import write_out
+from discreet.display.terminal import write_out
 from discreet.display.text_tables import html_text
 from discreet.errors import printable
 from discreet.model.design import Normal
@@ -59,7 +59,8 @@ ACCURACY = accuracy_network()
 OVER_NETWORKS = ("plain", "laplace", "planned", "map_estimate", "gappy", "census", "combined")
 """Kinds of evidence whose posterior is of a network."""
 ESTIMATORS = (
-    dc.estimators.PrivateNaiveBayes, dc.estimators.PrivateLinearRegression, dc.estimators.PrivateLogisticRegression, dc.estimators.PrivatePoissonRegression,
+    dc.estimators.PrivateNaiveBayes, dc.estimators.PrivateLinearRegression, dc.estimators.PrivateLogisticRegression,
+    dc.estimators.PrivatePoissonRegression,
     dc.estimators.PrivatePCA,
 )  # fmt: skip
 
@@ -292,7 +293,7 @@ MADE: dict[str, Any] = {
     "GroupedMoments": lambda: simulated(
         dc.grouped_moments(), dc.designs.sum_moments(rows()), Normal(hostile_design(), 1.0)
     ),
-    "Histograms": lambda: dc.designs.Histograms([[-1, 0, 1]], [[1, 1]], 1.0),
+    "Histograms": lambda: dc.research.Histograms([[-1, 0, 1]], [[1, 1]], 1.0),
     "Interval": lambda: dc.decisions.Interval(0.9),
     "Ledger": lambda: dc.Ledger("sqlite://"),
     "LawWeights": lambda: dc.research.LawWeights(np.array([0.5, 0.5]), np.ones(2)),
@@ -303,7 +304,7 @@ MADE: dict[str, Any] = {
     "OwnFactor": lambda: OWN,
     "PooledEstimate": lambda: dc.tools.pool_estimates([1.0, 2.0], [1.0, 1.0]),
     "PublicRecords": lambda: dc.designs.PublicRecords(np.zeros((4, 3)), np.zeros(4)),
-    "PublicRows": lambda: dc.designs.PublicRows(np.zeros((4, 3)), 1.0),
+    "PublicRows": lambda: dc.research.PublicRows(np.zeros((4, 3)), 1.0),
     "Quantile": lambda: dc.decisions.Quantile(0.9),
     "Records": lambda: dc.read_records(pa.table({one.name: ["yes"] for one in PLAIN}), dc.Schema(PLAIN)),
     "RemotePosterior": lambda: dc.server.RemotePosterior(
@@ -333,9 +334,9 @@ MADE: dict[str, Any] = {
     ),
     "Squared": dc.decisions.Squared,
     "TwoStageCounts": lambda: made_of(dc.research.allocated()),
-    "UniformBox": lambda: dc.designs.uniform_law(hostile_design()),
-    "UniformSphere": lambda: dc.designs.UniformSphere(3, 1.0, None),
-    "WeightedPoints": lambda: dc.designs.WeightedPoints(np.zeros((2, 3)), [0.5, 0.5]),
+    "UniformBox": lambda: dc.research.uniform_law(hostile_design()),
+    "UniformSphere": lambda: dc.research.UniformSphere(3, 1.0, None),
+    "WeightedPoints": lambda: dc.research.WeightedPoints(np.zeros((2, 3)), [0.5, 0.5]),
     "WeightPosterior": lambda: dc.read(evidence("linear"), draws=100, rng=1),
     "PrivateGridSearch": searched,
     **{kind.__name__: lambda kind=kind: fitted(kind) for kind in ESTIMATORS},

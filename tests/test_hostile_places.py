@@ -35,7 +35,7 @@ PLACES: dict[str, tuple[str, ...] | str] = {
     "cli/ledgers.py open_account": ("ledger",),
     "cli/network_view.py _read_network": NETWORKS,
     "cli/posteriors.py _begins_with": ("draws",),
-    "cli/terminal.py abandon_stdout": OWN,
+    "display/terminal.py abandon_stdout": OWN,
     "research/mechanisms/factored.py _read_factor": ("factor",),
     "mechanisms/private_selection.py prepaid": OWN,
     "util/json_files.py _link_nameless": WRITTEN,

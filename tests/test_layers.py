@@ -18,7 +18,8 @@ from folding import every
 
 ROOT = Path(discreet.__file__).parent
 GROUND = ("util", "noise", "model", "display", "formats")
-CORE = (*GROUND, "privacy", "releases", "inference", "planning", "theory")
+CORE = (*GROUND, "privacy", "releases", "inference", "planning")
+KERNEL = (*CORE, "records", "mechanisms", "posterior", "queries", "verify")
 MAY_IMPORT = {
     "errors": set(),
     "util": set(),
@@ -30,26 +31,28 @@ MAY_IMPORT = {
     "releases": {*GROUND, "privacy"},
     "inference": {"util", "model"},
     "planning": {"util", "noise", "model", "inference"},
-    "theory": {"util", "model", "privacy"},
     "records": {*CORE},
     "mechanisms": {*CORE, "records"},
     "posterior": {*CORE},
     "queries": {*CORE, "posterior"},
-    "estimators": {*CORE, "records", "mechanisms", "posterior", "queries"},
     "verify": {*CORE, "records", "mechanisms", "posterior", "queries"},
+    "cli": {*KERNEL},
+    "research": {*KERNEL},
+    "estimators": {*KERNEL, "research"},
     "server": {*CORE, "posterior", "queries"},
-    "cli": {*CORE, "records", "mechanisms", "posterior", "queries", "estimators", "verify", "server"},
 }
-"""Besides itself and `errors`, which all folders may import."""
+"""Besides itself and `errors`, which all folders may import. The last three are packs: the kernel imports none."""
+PACKS = ("research", "estimators", "server")
 
 TYPES_ABOVE = {
     "posterior/joint_draws.py": {"queries"},
 }
 """Methods that a room above brings (`fluent.py`), and whose types stand there: for type checkers alone."""
-DOORS = ("__init__.py", "decisions.py", "designs.py", "external.py", "kinds.py", "results.py", "scores.py", "tools.py")
+DOORS = ("__init__.py", "decisions.py", "designs.py", "external.py", "kinds.py", "results.py", "tools.py")
 """What users import: lists of names (in the stubs beside them) and nothing else."""
 
-PRIVATE, PUBLIC = {"records", "mechanisms"}, {"posterior", "queries", "server"}
+PRIVATE = {"records", "mechanisms", "research/mechanisms"}
+PUBLIC = {"posterior", "queries", "server", "research/readers"}
 RECORD_READERS = ("duckdb", "ibis", "opendp", "pandas", "polars", "sqlite3")
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if path.parent != ROOT)
 
@@ -77,6 +80,12 @@ def ours(module: str) -> set[str]:
     """Folders of ours that a module imports from; `discreet` stands for the package's own namespace."""
     parts = [name.split(".") for name in imports(module)]
     return {part[1] if len(part) > 1 else "discreet" for part in parts if part[0] == "discreet"}
+
+
+def wing(path: str) -> str:
+    """The folder of a file, or of a dotted name without the package's; of the research pack the folder inside."""
+    first, *rest = path.replace(".", "/").split("/")
+    return "/".join([first, *rest[:1]]) if first == "research" else first
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -171,10 +180,17 @@ def test_no_file_needs_itself() -> None:
     TopologicalSorter(graph).prepare()
 
 
-@every("module", [module for module in MODULES if module.split("/")[0] in PRIVATE | PUBLIC])
+@every("module", [module for module in MODULES if wing(module) in PRIVATE | PUBLIC])
 def test_the_two_wings_meet_only_in_the_release(module: str) -> None:
-    other = PUBLIC if module.split("/")[0] in PRIVATE else PRIVATE
-    assert not ours(module) & other
+    other = PUBLIC if wing(module) in PRIVATE else PRIVATE
+    assert (
+        not {wing(name.removeprefix("discreet.")) for name in imports(module) if name.startswith("discreet.")} & other
+    )
+
+
+def test_nothing_of_the_kernel_knows_a_pack() -> None:
+    known = {module: ours(module) & set(PACKS) for module in MODULES if module.split("/")[0] not in PACKS}
+    assert not any(known.values())
 
 
 @every("module", [module for module in MODULES if module.split("/")[0] != "cli"])
@@ -243,7 +259,7 @@ def test_the_model_loads_no_science_it_does_not_need() -> None:
 def test_every_public_name_can_be_loaded() -> None:
     assert len(set(discreet.__all__)) == len(discreet.__all__)
     assert all(getattr(discreet, name) is not None for name in discreet.__all__)
-    assert set(discreet.__all__) == set(dir(discreet)) - {Path(door).stem for door in DOORS[1:]} - {"estimators"}
+    assert set(discreet.__all__) == set(dir(discreet)) - {Path(door).stem for door in DOORS[1:]} - set(PACKS)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
@@ -260,7 +276,7 @@ def test_what_begins_with_an_underscore_stays_in_its_file(module: str) -> None:
 # ------------------------------------------------------------------------------------------ randomness
 
 
-@every("module", [module for module in MODULES if module.split("/")[0] in PRIVATE])
+@every("module", [module for module in MODULES if wing(module) in PRIVATE])
 def test_nothing_near_records_can_be_seeded(module: str) -> None:
     allowed = {
         "mechanisms/noise.py": {"SimulatedNoise"},
@@ -272,7 +288,9 @@ def test_nothing_near_records_can_be_seeded(module: str) -> None:
 
 
 def test_the_one_seed_near_records_is_in_a_calibration_which_sees_none() -> None:
-    (factory,) = (part for part in tree("research/mechanisms/fourier.py").body if getattr(part, "name", "") == "fourier")
+    (factory,) = (
+        part for part in tree("research/mechanisms/fourier.py").body if getattr(part, "name", "") == "fourier"
+    )
     inner = {part.name: part for part in ast.walk(factory) if isinstance(part, ast.FunctionDef) and part is not factory}
     assert set(inner) == {"calibrate", "draw"}
     seeded = {name for name, part in inner.items() if "default_rng" in ast.unparse(part)}

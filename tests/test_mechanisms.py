@@ -19,13 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.research.mechanisms.allocated import node_weights, table_shares
 from discreet.mechanisms.noise import ExactNoise, SimulatedNoise, scale_for
-from discreet.research.mechanisms.posterior_sampler import temper_for
 from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.research.kinds.candidate_choice import Selection
 from discreet.research.kinds.parameter_draws import Tempering, Trimming
+from discreet.research.mechanisms.allocated import node_weights, table_shares
+from discreet.research.mechanisms.posterior_sampler import temper_for
 from discreet.research.scores.contrasts import coefficients, family_tables
 from discreet.research.scores.lattice import resolution_for
 from discreet.research.scores.likelihood_sensitivity import floor_for, log_range, widest_range
@@ -188,7 +188,8 @@ def test_the_posterior_subtracts_the_shift() -> None:
     """The same noise with and without stealth: the same posterior, not one that is sharper by the pseudo-records."""
     counts = counts_of(NETWORK, RECORDS)
     plain, shifted = (
-        simulated(dc.research.fourier(stealth=stealth), counts, promise(3, relation=REPLACE), seed=9) for stealth in (None, 0.9)
+        simulated(dc.research.fourier(stealth=stealth), counts, promise(3, relation=REPLACE), seed=9)
+        for stealth in (None, 0.9)
     )
     assert shifted.payload.shift > 50
     assert int(shifted.payload.components[()]) == len(RECORDS) + shifted.payload.shift
@@ -387,7 +388,9 @@ def test_sampling_hides_nobody_who_is_replaced() -> None:
 def test_the_rule_of_temper_and_floors(epsilon: str, draws: int, relation: dc.Relation) -> None:
     """`L = max(log 3, epsilon / (s I draws))`, `tau = min(1, epsilon / (s I draws L))`, one range for all."""
     network = asia().network
-    found = dc.research.posterior_sampler(draws).calibrate(network, dc.Dirichlet.uniform(network), promise(epsilon, 0, relation))
+    found = dc.research.posterior_sampler(draws).calibrate(
+        network, dc.Dirichlet.uniform(network), promise(epsilon, 0, relation)
+    )
     assert isinstance(found, Trimming)
     budget = drawn(float(epsilon), relation) - 8e-7 * draws
     each = budget / (moved(relation) * 8 * draws)  # less what is kept back
@@ -407,7 +410,9 @@ def test_the_rule_of_temper_and_floors(epsilon: str, draws: int, relation: dc.Re
 
 @pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
 def test_nodes_of_one_state_cost_nothing_and_all_others_have_one_range(relation: dc.Relation) -> None:
-    found = dc.research.posterior_sampler().calibrate(ONE_STATE, dc.Dirichlet.uniform(ONE_STATE), promise(8, 0, relation))
+    found = dc.research.posterior_sampler().calibrate(
+        ONE_STATE, dc.Dirichlet.uniform(ONE_STATE), promise(8, 0, relation)
+    )
     ranges = [log_range(ONE_STATE.schema[node].size, found.floors[node]) for node in ("b", "c")]
     assert ranges[0] == pytest.approx(ranges[1]) == pytest.approx(drawn(8, relation) / (2 * moved(relation)), rel=1e-6)
     release = simulated(dc.research.posterior_sampler(3), counts_of(ONE_STATE, [(0, 1, 2)]), promise(8, 0, relation))
@@ -516,7 +521,11 @@ def test_options_of_the_sampler_are_checked_when_it_is_made(make: Callable[[], o
 @pytest.mark.parametrize(
     ("mechanism", "wanted", "why"),
     [
-        (dc.research.posterior_sampler(temper=1.0, floor=0.1), promise(1), r"draws at temper 1 .* cost 6\.64167, more than"),
+        (
+            dc.research.posterior_sampler(temper=1.0, floor=0.1),
+            promise(1),
+            r"draws at temper 1 .* cost 6\.64167, more than",
+        ),
         (dc.research.posterior_sampler(floor=0.5), promise(1), "floor"),
         (dc.research.posterior_sampler(floor=0.0), promise(1), "floor"),
         (dc.research.posterior_sampler(floor=math.nan), promise(1), "floor"),
@@ -541,9 +550,7 @@ def test_options_of_the_sampler_are_checked_when_it_is_made(make: Callable[[], o
         (dc.research.map_estimate(), promise("1e400"), "too large"),
     ],
 )
-def test_a_refusal_costs_nothing(
-    mechanism: dc.tools.Mechanism, wanted: dc.Guarantee, why: str, tmp_path: Path
-) -> None:
+def test_a_refusal_costs_nothing(mechanism: dc.tools.Mechanism, wanted: dc.Guarantee, why: str, tmp_path: Path) -> None:
     limit = dc.Guarantee(epsilon="1e500", delta="0.1", relation=wanted.relation, unit="record")
     account = dc.Ledger(f"sqlite:///{tmp_path}/budget.db").open("a", limit)
     chain = TINY["chain"]
@@ -565,7 +572,9 @@ def test_the_simplex_has_the_range_log_nine_and_a_temper_that_may_exceed_one(rel
         assert list(found.floors.values()) == pytest.approx([0.1] * 3)
         assert found.temper == pytest.approx(drawn(epsilon, relation) / (moved(relation) * 3 * math.log(9)), rel=1e-6)
         assert found.draws == 1
-    higher = dc.research.map_estimate(floor=0.4).calibrate(chain, dc.Dirichlet.uniform(chain), promise(100, 0, relation))
+    higher = dc.research.map_estimate(floor=0.4).calibrate(
+        chain, dc.Dirichlet.uniform(chain), promise(100, 0, relation)
+    )
     assert higher.temper == pytest.approx(drawn(100, relation) / (moved(relation) * 3 * log_range(2, 0.4)), rel=1e-6)
 
 

@@ -14,11 +14,11 @@ from scipy.special import softmax
 
 import discreet as dc
 from discreet.mechanisms.noise import Noise, scale_for
-from discreet.research.scores.score_tables import SCORE_STEPS
 from discreet.privacy.ledger import Ledger
 from discreet.queries.explanation import Changes
 from discreet.releases.kinds.noisy_counts import TableNoise
 from discreet.releases.policy import RecordsPolicy
+from discreet.research.scores.score_tables import SCORE_STEPS
 from folding import every
 from registry import EVERY, NETWORK, Variant
 from shell import Shell, opened

@@ -14,10 +14,10 @@ from scipy.special import log_softmax
 
 import discreet as dc
 from discreet.mechanisms.noise import Noise, scale_for
-from discreet.research.mechanisms.scored import metric_width
-from discreet.research.scores.score_tables import SCORE_STEPS
 from discreet.releases.kinds.noisy_counts import TableNoise
 from discreet.research.kinds.scored_choice import ScoredNoise
+from discreet.research.mechanisms.scored import metric_width
+from discreet.research.scores.score_tables import SCORE_STEPS
 from discreet.verify import tiny_data
 from discreet.verify.audit import changed_readings
 from folding import every

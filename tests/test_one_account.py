@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.research.mechanisms.factored import factored
 from discreet.posterior.pooled.estimate import estimate
+from discreet.research.mechanisms.factored import factored
 from folding import every
 from published import DATA
 from shell import Shell

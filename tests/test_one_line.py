@@ -91,7 +91,8 @@ def test_its_limit_never_grows(home: Path) -> None:
     code = """
 import numpy as np, discreet as dc
 try:
-    dc.estimators.PrivateLinearRegression(bounds=(-4, 4), target_bounds=(0, 1), epsilon=1).fit(np.ones((9, 1)), np.ones(9))
+    line = dc.estimators.PrivateLinearRegression(bounds=(-4, 4), target_bounds=(0, 1), epsilon=1)
+    line.fit(np.ones((9, 1)), np.ones(9))
 except dc.BudgetError as error:
     print(error)
 """

@@ -252,7 +252,11 @@ def test_sums_are_private_and_of_one_score(tmp_path: Path) -> None:
     for mechanism, statistic, message in (
         (other, sums, "of another score"),
         (one, rows, "not from Rows"),
-        (dc.research.factored(CASES["a likelihood and a prior"][0]), sums, "another design|of another score|own design"),
+        (
+            dc.research.factored(CASES["a likelihood and a prior"][0]),
+            sums,
+            "another design|of another score|own design",
+        ),
     ):
         with pytest.raises(dc.InputError, match=message):
             dc.release(mechanism, statistic, dc.designs.Normal(PLANE, 1.0), promise(1), account=account)

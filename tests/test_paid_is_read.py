@@ -39,7 +39,7 @@ def read(release: dc.Release) -> None:
             release.learned_network  # noqa: B018 - it is made
         case _ if not release.networks:
             told = (
-                {"covariates": dc.designs.UniformSphere(2, 1.0, 1.0)} if release.mechanism == "noisy_gradients" else {}
+                {"covariates": dc.research.UniformSphere(2, 1.0, 1.0)} if release.mechanism == "noisy_gradients" else {}
             )
             str(dc.read(release, draws=40, rng=1, **told))
         case _:
@@ -119,7 +119,8 @@ UNREADABLE: dict[str, tuple[dc.Network, Callable[[dc.Network], dc.tools.Mechanis
     "many cells": (coin(states=LIMITED // 16), lambda _: dc.laplace(), "characters of the release"),
     "many draws": (coin(states=4), lambda _: dc.research.posterior_sampler(LIMITED // 64), "characters of the release"),
     "many candidates": (
-        coin(states=40), lambda over: dc.research.map_estimate(tables(over, LIMITED // 900)), "characters of the release",
+        coin(states=40),
+        lambda over: dc.research.map_estimate(tables(over, LIMITED // 900)), "characters of the release",
     ),
 }  # fmt: skip
 

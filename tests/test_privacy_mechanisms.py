@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.research.mechanisms.allocated import allocated
-from discreet.research.mechanisms.fourier import fourier
 from discreet.mechanisms.gaussian import gaussian
-from discreet.research.mechanisms.map_estimate import map_estimate
 from discreet.mechanisms.noise import deviation_for
 from discreet.mechanisms.planned import planned
+from discreet.research.mechanisms.allocated import allocated
+from discreet.research.mechanisms.fourier import fourier
+from discreet.research.mechanisms.map_estimate import map_estimate
 from discreet.research.mechanisms.posterior_sampler import posterior_sampler
 from enumeration import (
     SIDES,

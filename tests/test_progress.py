@@ -162,7 +162,9 @@ def test_a_search_shows_none_of_its_tries(screen: list[tuple[str, int, int | Non
     y = np.where(X[:, 0] > 0.5, "yes", "no")
     promise = dc.Guarantee(epsilon=3, delta=0, relation="add-remove", unit="record")
     account = dc.Ledger("sqlite://").open("a", promise)
-    own = dc.estimators.PrivateNaiveBayes(classes=("no", "yes"), bounds=(0, 1), guarantee=promise, account=account, draws=20)
+    own = dc.estimators.PrivateNaiveBayes(
+        classes=("no", "yes"), bounds=(0, 1), guarantee=promise, account=account, draws=20
+    )
     dc.estimators.PrivateGridSearch(own, {"bins": [2, 3]}, tries=8).fit(X, y)
     labels = [told[0] for told in screen if isinstance(told, tuple)]
     assert labels.count("searching") == 1

@@ -13,7 +13,7 @@ import pytest
 
 import discreet as dc
 from discreet.posterior.read import READERS, Gives, readers_of, what_it_gives
-from discreet.releases.kinds import Payload
+from every_kind import PAYLOADS
 from folding import every
 from registry import CHOOSING, EVERY, NETWORK
 
@@ -22,7 +22,7 @@ DRAWS, CHAINS = 60, 400
 READ = {name: variant for name, variant in EVERY.items() if name not in CHOOSING}
 """Every mechanism that measures something, with its options."""
 MORE: dict[str, Callable[[dc.Release], dict[str, Any]]] = {
-    "noisy_gradients": lambda release: {"covariates": dc.designs.uniform_law(release.design)}
+    "noisy_gradients": lambda release: {"covariates": dc.research.uniform_law(release.design)}
 }
 """What readers need beside a release."""
 
@@ -186,7 +186,7 @@ def test_figures_by_others_and_combined_releases_are_read_by_it(tmp_path: Path) 
 
 def test_the_list_of_readers_says_what_is_read_and_where() -> None:
     kinds = {kind for reader in READERS for kind in reader.kinds}
-    assert set(get_args(Payload)) <= kinds
+    assert set(PAYLOADS) <= kinds
     for reader in READERS:
         module, _, function = reader.home.partition(":")
         found = getattr(__import__(module, fromlist=[function]), function)

@@ -168,7 +168,9 @@ def test_scores_and_searches_that_cannot_be_paid_look_at_no_record() -> None:
     with pytest.raises(dc.BudgetError):
         release_score(fitted, Unread(), Unread(), guarantee=promise(1), account=account)
     with pytest.raises(dc.BudgetError):
-        PrivateGridSearch(dc.estimators.PrivateNaiveBayes(**public, account=account), {"bins": [2, 3]}).fit(Unread(), Unread())
+        PrivateGridSearch(dc.estimators.PrivateNaiveBayes(**public, account=account), {"bins": [2, 3]}).fit(
+            Unread(), Unread()
+        )
 
 
 def test_a_release_that_cannot_be_paid_opens_no_records(

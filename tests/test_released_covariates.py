@@ -39,7 +39,7 @@ def design(*names: str, norm: float | None = None) -> dc.Design:
 
 
 def test_points_are_spread_like_the_records(learned: dc.results.NetworkPosterior) -> None:
-    law = dc.designs.released_covariates(learned, design("dose", "age"), rng=np.random.default_rng(1))
+    law = dc.research.released_covariates(learned, design("dose", "age"), rng=np.random.default_rng(1))
     assert law.points.shape == (4096, 3) and np.allclose(law.weights, 1 / 4096)
     dose, age, constant = law.points.T
     assert np.all(constant == 1) and np.all(np.abs(law.points) <= 1)
@@ -53,18 +53,18 @@ def test_points_are_spread_like_the_records(learned: dc.results.NetworkPosterior
 
 def test_the_design_says_how_points_are_scaled(learned: dc.results.NetworkPosterior) -> None:
     short = design("age", "dose", norm=0.5)
-    law = dc.designs.released_covariates(learned, short, rng=np.random.default_rng(1), points=100)
+    law = dc.research.released_covariates(learned, short, rng=np.random.default_rng(1), points=100)
     assert law.points.shape == (100, 3)
     assert np.all(np.linalg.norm(law.points[:, :2], axis=1) <= 0.5 + 1e-9)
     assert np.all(law.points[:, 2] == short.constant)
     older = dc.Design((dc.Variable("age", bounds=(0, 50)),), dc.Variable("class", ("no", "yes")))
-    clipped = dc.designs.released_covariates(learned, older, rng=np.random.default_rng(1)).points[:, 0]
+    clipped = dc.research.released_covariates(learned, older, rng=np.random.default_rng(1)).points[:, 0]
     assert np.isclose(np.mean(clipped == 1), 0.3, atol=0.04)
 
 
 def test_points_are_drawn_by_seed(learned: dc.results.NetworkPosterior) -> None:
     first, again, other = (
-        dc.designs.released_covariates(learned, design("age"), rng=np.random.default_rng(seed), points=200).points
+        dc.research.released_covariates(learned, design("age"), rng=np.random.default_rng(seed), points=200).points
         for seed in (1, 1, 2)
     )
     assert np.array_equal(first, again) and not np.array_equal(first, other)
@@ -73,9 +73,9 @@ def test_points_are_drawn_by_seed(learned: dc.results.NetworkPosterior) -> None:
 @pytest.mark.parametrize("name", ["sex", "weight"])
 def test_every_feature_is_a_numeric_variable_of_the_network(learned: dc.results.NetworkPosterior, name: str) -> None:
     with pytest.raises(dc.InputError, match=f"the network needs feature '{name}' as a numeric variable with bins"):
-        dc.designs.released_covariates(learned, design("age", name), rng=np.random.default_rng(1))
+        dc.research.released_covariates(learned, design("age", name), rng=np.random.default_rng(1))
 
 
 def test_a_law_has_points(learned: dc.results.NetworkPosterior) -> None:
     with pytest.raises(dc.InputError, match="at least 100 points, got 99"):
-        dc.designs.released_covariates(learned, design("age"), rng=np.random.default_rng(1), points=99)
+        dc.research.released_covariates(learned, design("age"), rng=np.random.default_rng(1), points=99)

@@ -1,4 +1,4 @@
-"""`discreet.research.mechanisms.posterior_sampler`: divergences against integrals and brute force, deltas against exact ones."""
+"""`discreet.research.mechanisms.posterior_sampler`: divergences against integrals, deltas against exact ones."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from scipy import integrate, stats
 from scipy.special import gammaln
 
 import discreet as dc
-from discreet.research.mechanisms.posterior_sampler import delta_of, dirichlet_renyi, temper_for
 from discreet.privacy.guarantee import RECORD_RELATIONS, Guarantee, Relation
+from discreet.research.mechanisms.posterior_sampler import delta_of, dirichlet_renyi, temper_for
 from folding import every
 from networks import asia
 from tiny import network_of

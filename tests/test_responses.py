@@ -468,7 +468,9 @@ def test_each_statistic_has_its_targets() -> None:
         with pytest.raises(dc.InputError, match="no count, or none"):
             dc.designs.sum_moments(given)
         with pytest.raises(dc.InputError, match="two classes"):
-            dc.research.noisy_gradients(1, records=5).calibrate(given.design, dc.designs.Normal(given.design, 1.0), promise(1))
+            dc.research.noisy_gradients(1, records=5).calibrate(
+                given.design, dc.designs.Normal(given.design, 1.0), promise(1)
+            )
     for target in (CLASSES, None):
         with pytest.raises(dc.InputError, match="bounds from 0"):
             dc.Design((numeric("x"),), target, counted=True)

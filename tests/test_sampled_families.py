@@ -91,7 +91,9 @@ def test_a_law_of_two_numbers_has_the_covariance_of_its_precision() -> None:
 
 def test_a_prior_is_what_it_says() -> None:
     """Grid weights of a Gamma prior add up to the prior's own probabilities."""
-    table = dc.research.Family("exponential", (UNIT_BOX,), {"low": 0.5, "high": 40, "shape": 3, "rate": 0.4}, 4096).table
+    table = dc.research.Family(
+        "exponential", (UNIT_BOX,), {"low": 0.5, "high": 40, "shape": 3, "rate": 0.4}, 4096
+    ).table
     weights = np.exp(table.base - logsumexp(table.base))
     law = stats.gamma(3, scale=1 / 0.4)
     for cut in (2.0, 8.0, 20.0):
@@ -155,7 +157,9 @@ def test_a_draw_is_from_the_tempered_posterior() -> None:
 def test_a_temper_that_costs_too_much_is_refused() -> None:
     family = dc.research.Family("exponential", (FEW,), {"low": 0.25, "high": 4}, 10)
     with pytest.raises(dc.InputError, match="it buys a temper of 0"):
-        dc.research.sampled(family, temper=1.0).calibrate(family.network, dc.Dirichlet.uniform(family.network), promise("0.1"))
+        dc.research.sampled(family, temper=1.0).calibrate(
+            family.network, dc.Dirichlet.uniform(family.network), promise("0.1")
+        )
 
 
 @every("name", FAMILIES)

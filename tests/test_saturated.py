@@ -227,7 +227,9 @@ def test_sets_that_contrasts_tell_are_measured() -> None:
 def test_a_release_of_draws_measured_no_table() -> None:
     rng = np.random.default_rng(14)
     counts = simulated_counts(asia(), 300, rng)
-    release = dc.simulate(dc.research.posterior_sampler(), counts, dc.Dirichlet.uniform(asia().network), guarantee(), rng=rng)
+    release = dc.simulate(
+        dc.research.posterior_sampler(), counts, dc.Dirichlet.uniform(asia().network), guarantee(), rng=rng
+    )
     assert measured_sets(dc.tools.evidence_of(release)) == ()
 
 

@@ -14,9 +14,9 @@ from scipy.special import logsumexp
 
 import discreet as dc
 from discreet.mechanisms.noise import ExactNoise, SimulatedNoise
+from discreet.research.kinds.scored_choice import ScoredNoise
 from discreet.research.mechanisms.scored import score_width
 from discreet.research.scores.score_tables import SCORE_STEPS, likelihood_table, record_types
-from discreet.research.kinds.scored_choice import ScoredNoise
 from enumeration import Scripted
 from folding import every
 from goodness import fit
@@ -286,7 +286,10 @@ def test_a_score_cannot_change_what_it_is_given() -> None:
         ),
         (lambda: dc.research.ScoreTable(COIN, ("z",), [[0.0], [1.0]], [0, math.nan], [[0, 1], [0, 0]]), "log weight"),
         (lambda: dc.research.scored(TABLES["a coin"], 0), "from 1 to 10,000 draws"),
-        (lambda: dc.research.scored(random_table(network_of({"a": 1100}), 1000, 1)), "takes one of at most 1,048,576 cells"),
+        (
+            lambda: dc.research.scored(random_table(network_of({"a": 1100}), 1000, 1)),
+            "takes one of at most 1,048,576 cells",
+        ),
         (lambda: dc.research.sampled(TABLES["a coin"]), "only a family has a posterior"),
         (lambda: dc.research.sampled(TABLES["a family"], temper=-1), "temper must be"),
         (lambda: dc.research.own_family(COIN, lambda t, z: np.full((2, 2), -math.inf), [0, 1]), "a likelihood of 0"),
@@ -352,7 +355,11 @@ def test_a_family_is_written_by_its_parameters() -> None:
     family = dc.research.Family("exponential", (dc.Variable.binned("x", (0, 4), 64),), {"low": 0.25, "high": 4})
     counts = dc.tools.count_codes(family.network, {"x": np.arange(64) // 2}, scopes=())
     release = dc.simulate(
-        dc.research.sampled(family), counts, dc.Dirichlet.uniform(family.network), promise(), rng=np.random.default_rng(0)
+        dc.research.sampled(family),
+        counts,
+        dc.Dirichlet.uniform(family.network),
+        promise(),
+        rng=np.random.default_rng(0),
     )
     assert len(release.dumps()) < 4000
     again = dc.Release.loads(release.dumps()).payload.table_of_scores

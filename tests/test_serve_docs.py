@@ -136,6 +136,8 @@ class Without:
         top = name.partition('.')[0]
         there = top == 'discreet' or top not in known or known[top] & {allowed!r}
         return self.finder.find_spec(name, path, target) if there else None
+    def __getattr__(self, name):
+        return getattr(self.finder, name)  # what is installed may be listed
 sys.meta_path[:] = map(Without, sys.meta_path)
 def end(*_):
     used = {{one for name in list(sys.modules) for one in known.get(name.partition('.')[0], ())}}

@@ -252,7 +252,10 @@ def test_explain_says_what_a_unit_can_change_and_not_one_of_its_records() -> Non
     found = {}
     for most in (1, 2):
         counts, rng = two_years(most, "record")
-        for name, mechanism in (("sampler", dc.research.posterior_sampler()), ("score", dc.research.sampled(family(PAIR)))):
+        for name, mechanism in (
+            ("sampler", dc.research.posterior_sampler()),
+            ("score", dc.research.sampled(family(PAIR))),
+        ):
             made = dc.simulate(mechanism, counts, mechanism_prior(mechanism), promised("0.5"), rng=rng)
             told = dc.explain(made, [], draws=50, rng=rng)
             assert told.divergence is not None

@@ -9,12 +9,12 @@ from typing import get_args
 
 import discreet
 from discreet.releases.combined import Evidence
-from discreet.releases.kinds import Calibration, Payload
+from every_kind import CALIBRATIONS, PAYLOADS
 
 ROOT = Path(discreet.__file__).parent
-OWN_ROOMS = ("model", "releases", "records", "mechanisms")
+OWN_ROOMS = ("model", "releases", "records", "mechanisms", "research")
 """Where networks, designs, payloads, calibrations and evidence are at home: these may look at what they are."""
-KINDS = {"Network", "Design", *(kind.__name__ for kind in (*get_args(Calibration), *get_args(Payload)))} | {
+KINDS = {"Network", "Design", *(kind.__name__ for kind in (*CALIBRATIONS, *PAYLOADS))} | {
     kind.__name__ for kind in get_args(Evidence)
 }
 MOST_SWITCHES = 29

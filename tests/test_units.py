@@ -264,7 +264,10 @@ def test_estimators_protect_units_of_one_row_if_the_curator_says_so() -> None:
     classes, numbers = np.where(X[:, 0] > 0.5, "y", "n"), X[:, 0] / 2
     made = {
         dc.estimators.PrivateNaiveBayes: ({"classes": ("n", "y"), "bins": 2}, classes),
-        dc.estimators.PrivateLogisticRegression: ({"classes": ("n", "y"), "records": 200, "find_bounds": None}, classes),
+        dc.estimators.PrivateLogisticRegression: (
+            {"classes": ("n", "y"), "records": 200, "find_bounds": None},
+            classes,
+        ),
         dc.estimators.PrivateLinearRegression: ({"target_bounds": (0, 1), "find_bounds": None}, numbers),
         dc.estimators.PrivatePrincipalDirection: ({}, None),
     }

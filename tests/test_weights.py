@@ -49,7 +49,9 @@ def released(kind: str, relation: str = "add-remove", design: dc.Design | None =
             over, mechanism = design or LOGISTIC, dc.research.noisy_gradients(2, records=300)
             statistic = dc.designs.sum_gradients(dc.designs.read_rows(over, X, state))
         case "direction":
-            factor = dc.research.DirectionFactor(dc.research.spread_candidates(2, 3, (0.3,)), noise_variance=0.1, tau=4.0)
+            factor = dc.research.DirectionFactor(
+                dc.research.spread_candidates(2, 3, (0.3,)), noise_variance=0.1, tau=4.0
+            )
             over, mechanism, statistic = PLANE, dc.research.factored(factor), dc.designs.read_rows(PLANE, X)
         case _:
             over = dc.Design((dc.Variable("code", bounds=(0, 1)),), None, None, False)
@@ -60,7 +62,7 @@ def released(kind: str, relation: str = "add-remove", design: dc.Design | None =
 
 def drawn(release: dc.Release, draws: int = 60, seed: int = 1, **others: Any) -> WeightPosterior:
     if isinstance(release.payload, dc.kinds.GradientTrace):
-        others = {"covariates": dc.designs.uniform_law(release.design), **others}
+        others = {"covariates": dc.research.uniform_law(release.design), **others}
     return dc.read(release, draws=draws, rng=np.random.default_rng(seed), **others)
 
 
@@ -171,7 +173,7 @@ def test_the_sampler_is_told_the_release(monkeypatch: pytest.MonkeyPatch) -> Non
     assert np.array_equal(found["points"], payload.points) and np.array_equal(found["gradients"], payload.gradients)
     assert (found["scale"], found["shape"], found["prior_deviation"]) == (payload.scale, "cube", 2.0)
     assert (found["records"], found["count_scale"]) == (payload.total.value, payload.total.scale)
-    assert found["law"] == dc.designs.UniformBox(2, 1.0) and found["public"] is None
+    assert found["law"] == dc.research.UniformBox(2, 1.0) and found["public"] is None
 
 
 def test_a_public_number_of_records_has_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +182,7 @@ def test_a_public_number_of_records_has_no_noise(monkeypatch: pytest.MonkeyPatch
 
 
 def test_laws_and_public_records_are_passed_in_the_designs_coordinates(monkeypatch: pytest.MonkeyPatch) -> None:
-    law = dc.designs.PublicRows(np.array([[0.5, -0.5]]), 1.0)
+    law = dc.research.PublicRows(np.array([[0.5, -0.5]]), 1.0)
     known = dc.designs.PublicRecords([[55, 200], [90, 80]], [1, 0])
     found = told(monkeypatch, released("gradients"), covariates=law, public=known)
     assert found["law"] is law
@@ -191,16 +193,16 @@ def test_laws_and_public_records_are_passed_in_the_designs_coordinates(monkeypat
 def test_a_ball_has_a_sphere_for_its_law(monkeypatch: pytest.MonkeyPatch) -> None:
     found = told(monkeypatch, released("gradients", design=BALL))
     assert found["shape"] == "ball"
-    assert found["law"] == uniform_law(BALL) == dc.designs.UniformSphere(2, 0.5, BALL.constant)
-    assert uniform_law(dc.Design(FEATURES, LOGISTIC.target, 0.5, False)) == dc.designs.UniformSphere(2, 0.5, None)
+    assert found["law"] == uniform_law(BALL) == dc.research.UniformSphere(2, 0.5, BALL.constant)
+    assert uniform_law(dc.Design(FEATURES, LOGISTIC.target, 0.5, False)) == dc.research.UniformSphere(2, 0.5, None)
 
 
 LAWS: dict[str, tuple[Any, str]] = {
     "no law": (3, "a law of covariates is one of those"),
-    "size": (dc.designs.UniformBox(3, 1.0), "has 4 coordinates, the design 3"),
-    "no constant": (dc.designs.UniformBox(3, None), "the law of covariates has another"),
-    "constant": (dc.designs.UniformSphere(2, 0.5, 1.0), "the law of covariates has another"),
-    "constants of points": (dc.designs.WeightedPoints([[0, 0, 1], [0, 0, 0.5]], [0.5, 0.5]), "has another"),
+    "size": (dc.research.UniformBox(3, 1.0), "has 4 coordinates, the design 3"),
+    "no constant": (dc.research.UniformBox(3, None), "the law of covariates has another"),
+    "constant": (dc.research.UniformSphere(2, 0.5, 1.0), "the law of covariates has another"),
+    "constants of points": (dc.research.WeightedPoints([[0, 0, 1], [0, 0, 0.5]], [0.5, 0.5]), "has another"),
 }  # fmt: skip
 
 
@@ -216,11 +218,11 @@ def test_a_law_is_of_the_design(which: str) -> None:
 @every(
     "law",
     [
-        dc.designs.UniformSphere(2, 0.5, 0.5 / 2**0.5),
-        dc.designs.UniformBox(2, BALL.constant + 0.5 / GRID_STEPS),
-        dc.designs.PublicRows([[0.1, 0.1]], BALL.constant),
-        dc.designs.WeightedPoints([[0, 0, BALL.constant]], [1.0]),
-        dc.designs.Histograms((np.array([-1, 1]),) * 2, (np.array([1.0]),) * 2, BALL.constant),
+        dc.research.UniformSphere(2, 0.5, 0.5 / 2**0.5),
+        dc.research.UniformBox(2, BALL.constant + 0.5 / GRID_STEPS),
+        dc.research.PublicRows([[0.1, 0.1]], BALL.constant),
+        dc.research.WeightedPoints([[0, 0, BALL.constant]], [1.0]),
+        dc.research.Histograms((np.array([-1, 1]),) * 2, (np.array([1.0]),) * 2, BALL.constant),
     ],
 )
 def test_laws_of_all_kinds_are_taken(law: Any) -> None:
@@ -251,14 +253,14 @@ def test_gradients_need_the_law_of_the_features() -> None:
 
 
 def test_one_feature_within_a_norm_is_at_either_end() -> None:
-    law = dc.designs.uniform_law(dc.Design(FEATURES[:1], LOGISTIC.target, 0.5))
-    assert isinstance(law, dc.designs.WeightedPoints)
+    law = dc.research.uniform_law(dc.Design(FEATURES[:1], LOGISTIC.target, 0.5))
+    assert isinstance(law, dc.research.WeightedPoints)
     assert law.points.tolist() == [[-0.5, 0.5], [0.5, 0.5]]
 
 
 @every("kind", ["moments", "draws", "direction"])
 def test_other_releases_have_no_law_of_covariates(kind: str) -> None:
-    for others in ({"covariates": dc.designs.UniformBox(2, 1.0)}, {"public": dc.designs.PublicRecords([[1, 2]], [1])}):
+    for others in ({"covariates": dc.research.UniformBox(2, 1.0)}, {"public": dc.designs.PublicRecords([[1, 2]], [1])}):
         with pytest.raises(dc.InputError, match=r"not (covariates|public)"):
             drawn(released(kind), **others)
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.research.scores.score_tables import SCORE_STEPS
 from discreet.research.scores.factors import CategoricalFactor
+from discreet.research.scores.score_tables import SCORE_STEPS
 
 from ..networks import asia
 from .claim import Claim, Ground, Group, claimed, measured

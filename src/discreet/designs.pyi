@@ -1,13 +1,6 @@
 from .model.design import Normal as Normal
-from .posterior.design.laws import Histograms as Histograms
-from .posterior.design.laws import PublicRows as PublicRows
-from .posterior.design.laws import UniformBox as UniformBox
-from .posterior.design.laws import UniformSphere as UniformSphere
-from .posterior.design.laws import WeightedPoints as WeightedPoints
-from .posterior.design.laws import uniform_law as uniform_law
 from .posterior.design.weight_posterior import PublicRecords as PublicRecords
 from .posterior.design.weight_posterior import WeightPosterior as WeightPosterior
-from .queries.released_covariates import released_covariates as released_covariates
 from .records.gradients import Gradients as Gradients
 from .records.gradients import sum_gradients as sum_gradients
 from .records.moments import Moments as Moments

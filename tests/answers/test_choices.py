@@ -15,11 +15,11 @@ import discreet as dc
 from discreet.inference.additive_moments import additive_moments
 from discreet.inference.elimination import joint
 from discreet.inference.sampling import sample_codes
-from discreet.research.readers import choices
-from discreet.research.readers.choices import Likelihood, choice_cells
 from discreet.posterior.totals import told_law
 from discreet.records.counts import count_codes
 from discreet.releases.measurement import Scores
+from discreet.research.readers import choices
+from discreet.research.readers.choices import Likelihood, choice_cells
 from discreet.research.scores.choice_likelihood import Choices, clt_log_choices, lower_log_marginal, principal
 from discreet.util.arrays import Floats, Ints
 from networks import asia
@@ -74,7 +74,9 @@ def chosen(
 ) -> dc.Release:
     """A choice from records of the first candidate."""
     counts = count_codes(network, sample_codes(among[0], records, rng(seed)), ())
-    return dc.simulate(dc.research.map_estimate(among), counts, dc.Dirichlet.uniform(network, 1.0), guarantee, rng=rng(seed + 1))
+    return dc.simulate(
+        dc.research.map_estimate(among), counts, dc.Dirichlet.uniform(network, 1.0), guarantee, rng=rng(seed + 1)
+    )
 
 
 def scores_of(release: dc.Release) -> Scores:
@@ -509,7 +511,9 @@ def test_the_shell_answers_from_a_choice(run: Shell) -> None:
     design = dc.Design((dc.Variable("x", bounds=(0, 1)),), None, None, False)
     factor = dc.research.CategoricalFactor(np.stack([1 - SIDES, SIDES], axis=1), floor=0.1)
     rows = dc.designs.read_rows(design, (rng(1).random((50, 1)) < 0.7).astype(float))
-    dc.simulate(dc.research.factored(factor), rows, dc.designs.Normal(design, 1.0), promise(1), rng=rng()).save("coin.json")
+    dc.simulate(dc.research.factored(factor), rows, dc.designs.Normal(design, 1.0), promise(1), rng=rng()).save(
+        "coin.json"
+    )
     coin = run.json('query coin.json "P(x=1)" --json')
     (value,) = coin["answers"][0]["values"]
     assert coin["method"] == "choice" and value["lower"] < value["mean"] < value["upper"]

@@ -27,13 +27,13 @@ import pytest
 from scipy.special import gammaln
 
 import discreet as dc
-from discreet.posterior.compiling import COMPILED as COMPILED_HERE
 from discreet.posterior.diagnostics import effective_size
-from discreet.research.readers import by_record, by_type, chains, moves
-from discreet.releases.kinds import Payload
-from discreet.research.kinds.noisy_contrasts import NoisyCoefficients
 from discreet.releases.kinds.noisy_counts import NoisyCounts
+from discreet.releases.measurement import Released
+from discreet.research.kinds.noisy_contrasts import NoisyCoefficients
 from discreet.research.kinds.two_stages import TwoStageCounts
+from discreet.research.readers import by_record, by_type, chains, moves
+from discreet.research.readers.compiling import COMPILED as COMPILED_HERE
 from discreet.research.scores.contrasts import coefficients
 from tiny import network_of
 
@@ -60,7 +60,7 @@ class Case:
     """
 
     network: dc.Network
-    payloads: Sequence[Payload]
+    payloads: Sequence[Released]
     totals: Sequence[tuple[int, ...]]
     start: tuple[int, ...]
     room: int
@@ -83,7 +83,7 @@ class Law:
     number: float
 
 
-def measurements(payload: Payload, record: Sequence[int], inside: Sequence[int]) -> list[tuple[Floats, Floats, Any]]:
+def measurements(payload: Released, record: Sequence[int], inside: Sequence[int]) -> list[tuple[Floats, Floats, Any]]:
     """What one record adds to each statistic, what was released of them, and the log density of noise."""
     match payload:
         case NoisyCounts():

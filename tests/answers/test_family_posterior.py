@@ -96,9 +96,9 @@ def test_more_draws_and_more_budget_tell_more() -> None:
     for epsilon in ("0.1", "1", "20"):
         rng = np.random.default_rng(3)
         codes = rng.choice(32, 3000, p=WAITS.table.law[:, 64])
-        row = dc.read(made(WAITS, codes, promise(epsilon), 1, rng), method="parameters", draws=1000, rng=rng).rows(level=0.95)[
-            0
-        ]
+        row = dc.read(made(WAITS, codes, promise(epsilon), 1, rng), method="parameters", draws=1000, rng=rng).rows(
+            level=0.95
+        )[0]
         widths.append(float(row["upper"]) - float(row["lower"]))
     assert widths[0] > widths[1] > widths[2] > 0
 

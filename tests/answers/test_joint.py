@@ -17,10 +17,10 @@ from scipy.special import gammaln
 
 import discreet as dc
 from discreet.noise.noise_laws import DiscreteLaplace
+from discreet.releases.measurement import Measurement
 from discreet.research.readers import chains as module
 from discreet.research.readers import chains as sums
 from discreet.research.readers.chains import draw_jointly
-from discreet.releases.measurement import Measurement
 from folding import every
 from networks import asia
 from releases import guarantee, noisy_release, simulated
@@ -326,7 +326,8 @@ def test_so_many_records_of_few_types_are_counted_by_type(records: int) -> None:
 
 def test_payloads_that_are_no_sums_are_refused() -> None:
     made = dc.simulate(
-        dc.research.posterior_sampler(), dc.tools.count_codes(NETWORK, {"x": np.array([0, 1]), "y": np.array([0, 2])}), PRIOR,
+        dc.research.posterior_sampler(),
+        dc.tools.count_codes(NETWORK, {"x": np.array([0, 1]), "y": np.array([0, 2])}), PRIOR,
         guarantee(), rng=np.random.default_rng(0),
     )  # fmt: skip
     with pytest.raises(dc.InputError, match="noisy counts"):

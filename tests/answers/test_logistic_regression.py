@@ -59,7 +59,7 @@ def simulated(epsilon: float, relation: str = "add-remove", *, n: int = 1000, me
 def read() -> PrivateLogisticRegression:
     """A fitted estimator, of a release at epsilon 5."""
     release = simulated(5)
-    law = dc.designs.uniform_law(release.design)
+    law = dc.research.uniform_law(release.design)
     return PrivateLogisticRegression.from_release(release, covariates=law, draws=400, random_state=4)
 
 
@@ -267,7 +267,11 @@ def test_public_records_sharpen_the_posterior() -> None:
     release = simulated(0.5)
     plain, helped = (
         PrivateLogisticRegression.from_release(
-            release, covariates=dc.designs.uniform_law(release.design), public_records=public, draws=400, random_state=1
+            release,
+            covariates=dc.research.uniform_law(release.design),
+            public_records=public,
+            draws=400,
+            random_state=1,
         )
         .sample_posterior(400)
         .weights
@@ -280,7 +284,7 @@ def test_public_records_sharpen_the_posterior() -> None:
 def test_a_law_of_covariates_reaches_the_posterior(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr("discreet.estimators.regressions.read", lambda *given, **other: asked.append(other))
-    law = dc.designs.UniformSphere(2, 1.0, 1.0)
+    law = dc.research.UniformSphere(2, 1.0, 1.0)
     known = dc.designs.PublicRecords([[50.0, 100.0]], [1])
     X, y = patients()
     estimator(covariates=law, public_records=known).fit(X, y).sample_posterior(5)
@@ -331,14 +335,20 @@ ASKED: dict[str, tuple[dict[str, Any], str]] = {
     "prior": ({"prior_deviation": None}, "prior_deviation is a finite number greater than 0"),
     "draws": ({"draws": 1}, "draws is a whole number, at least 2"),
     "no law": ({"covariates": "sphere"}, "a law of covariates is one of those"),
-    "a law of another size": ({"covariates": dc.designs.UniformSphere(3, 1.0, 1.0)}, "has 4 coordinates, the design 3"),
-    "a law of another constant": ({"covariates": dc.designs.UniformBox(2, 0.5)}, "constant feature is 1.0"),
+    "a law of another size": (
+        {"covariates": dc.research.UniformSphere(3, 1.0, 1.0)},
+        "has 4 coordinates, the design 3",
+    ),
+    "a law of another constant": ({"covariates": dc.research.UniformBox(2, 0.5)}, "constant feature is 1.0"),
     "public records": ({"public_records": ([[1, 2]], [1])}, "public records are PublicRecords"),
     "public records of another size": (
         {"public_records": dc.designs.PublicRecords([[1.0]], [1])},
         "design's 2 features",
     ),
-    "delta": ({"guarantee": promise(1, delta="0.1"), "covariates": dc.designs.UniformBox(2, 1.0)}, "read with delta 0"),
+    "delta": (
+        {"guarantee": promise(1, delta="0.1"), "covariates": dc.research.UniformBox(2, 1.0)},
+        "read with delta 0",
+    ),
     "delta of gradients": ({"method": "one_shot", "guarantee": promise(1, delta="0.1")}, "keeps a pure guarantee"),
 }
 

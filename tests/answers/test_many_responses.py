@@ -90,9 +90,7 @@ def test_intervals_hold_the_truth(kind: str, epsilon: float) -> None:
     for seed in range(sets):
         truth = truth_of(kind, 4, 100 + seed)
         _, rows = drawn(kind, truth, 6000, 200 + seed)
-        lower, upper = dc.read(released(rows, epsilon, 300 + seed), draws=500, rng=RNG(seed)).interval(
-            level=0.95
-        )
+        lower, upper = dc.read(released(rows, epsilon, 300 + seed), draws=500, rng=RNG(seed)).interval(level=0.95)
         few += np.mean((lower <= truth) & (truth <= upper)) < 0.8
     assert few < {40: 13, 80: 18}[sets]
 
@@ -131,7 +129,7 @@ def test_a_posterior_needs_the_curvature() -> None:
     release = released(rows, 1, 1, curvature=0)
     assert np.allclose(quick_estimate(release).reshape(3, -1).sum(axis=0), 0)
     with pytest.raises(dc.InputError, match="two classes"):
-        dc.read(release, draws=10, rng=RNG(0), covariates=dc.designs.uniform_law(design))
+        dc.read(release, draws=10, rng=RNG(0), covariates=dc.research.uniform_law(design))
 
 
 def test_rows_of_several_classes_name_them() -> None:
@@ -201,7 +199,7 @@ def test_gradients_are_of_two_classes(options: dict[str, Any]) -> None:
 def test_a_law_of_features_is_for_two_classes() -> None:
     X, y = flowers()
     account = opened()
-    law = dc.designs.UniformBox(4, 1.0)
+    law = dc.research.UniformBox(4, 1.0)
     made = PrivateLogisticRegression(classes=(0, 1, 2), bounds=BOUNDS, epsilon=1, account=account, covariates=law)
     with pytest.raises(dc.InputError, match="two classes"):
         made.fit(X, y)

@@ -20,9 +20,9 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.posterior import compiling
 from discreet.posterior import methods as module
-from discreet.posterior.compiling import COMPILED
+from discreet.research.readers import compiling
+from discreet.research.readers.compiling import COMPILED
 from folding import every
 from networks import asia
 from releases import guarantee, noisy_release, simulated, simulated_counts
@@ -46,7 +46,11 @@ def drawn(evidence: dc.Release | dc.results.Combined, **given: object) -> dc.res
     return dc.noise_aware(evidence, draws=2000, rng=RNG(5), **given)  # type: ignore[arg-type]
 
 
-LAPLACE, PLANNED, FOURIER = made(dc.laplace(), 5000, 1), made(dc.planned(audit=0), 5000, 2), made(dc.research.fourier(), 5000, 3)
+LAPLACE, PLANNED, FOURIER = (
+    made(dc.laplace(), 5000, 1),
+    made(dc.planned(audit=0), 5000, 2),
+    made(dc.research.fourier(), 5000, 3),
+)
 STAGES, DRAWS = made(dc.research.allocated(), 5000, 4), made(dc.research.posterior_sampler(), 5000, 5)
 FEW = made(dc.laplace(), 40, 6)
 
@@ -227,9 +231,12 @@ def test_twins_must_be_draws_of_the_same_families() -> None:
 @every("release", [LAPLACE, PLANNED, FOURIER, STAGES])
 def test_the_share_of_the_noise_grows_with_it(release: dc.Release) -> None:
     """Twins share their counts: exact counts leave nothing to share, hardly any budget leaves everything."""
-    kind = {LAPLACE: dc.laplace, PLANNED: lambda: dc.planned(audit=0), FOURIER: dc.research.fourier, STAGES: dc.research.allocated}[
-        release
-    ]
+    kind = {
+        LAPLACE: dc.laplace,
+        PLANNED: lambda: dc.planned(audit=0),
+        FOURIER: dc.research.fourier,
+        STAGES: dc.research.allocated,
+    }[release]
     shares = []
     for epsilon in (300, "0.05"):
         posterior = dc.noise_aware(made(kind(), 3000, 18, epsilon), draws=600, rng=RNG(5))

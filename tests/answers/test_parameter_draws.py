@@ -13,10 +13,10 @@ from scipy.special import betainc, gammaln
 from scipy.stats import hypergeom
 
 import discreet as dc
-from discreet.research.readers import particles as module
-from discreet.research.readers.particles import _log_grid_mass, _refresh, _resize, _Row, _take_subset
 from discreet.posterior.totals import TotalLaw, log_flat_law, normal_law
 from discreet.research.kinds.parameter_draws import Tempering, Trimming
+from discreet.research.readers import particles as module
+from discreet.research.readers.particles import _log_grid_mass, _refresh, _resize, _Row, _take_subset
 from discreet.research.scores.lattice import lattice_law, resolution_for
 from releases import guarantee
 from tiny import counts_of, network_of

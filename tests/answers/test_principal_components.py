@@ -16,8 +16,8 @@ from scipy.stats import binom
 
 import discreet as dc
 from discreet.estimators.components_analysis import PrivatePCA
-from discreet.posterior.design import spectrum_compiled
-from discreet.posterior.design.components import _remove_noise, component_draws, quick_components
+from discreet.research.readers import spectrum_compiled
+from discreet.research.readers.components import _remove_noise, component_draws, quick_components
 from discreet.research.readers.direction import angles, mean_axis
 
 Floats = npt.NDArray[np.float64]

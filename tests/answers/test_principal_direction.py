@@ -44,9 +44,13 @@ def estimator(account: dc.results.Account | None = None, **others: Any) -> Priva
 def simulated(epsilon: float, relation: str, *, directions: int = 12) -> dc.Release:
     """A release whose choice has a seed."""
     design = dc.Design(tuple(dc.Variable(name, bounds=pair) for name, pair in BOUNDS.items()), None, None, False)
-    factor = dc.research.DirectionFactor(dc.research.spread_candidates(2, directions, (0.2,)), noise_variance=0.01, tau=4.0)
+    factor = dc.research.DirectionFactor(
+        dc.research.spread_candidates(2, directions, (0.2,)), noise_variance=0.01, tau=4.0
+    )
     rows, rng = dc.designs.read_rows(design, patients().to_numpy()), np.random.default_rng(3)
-    return dc.simulate(dc.research.factored(factor), rows, dc.designs.Normal(design, 0.5), promise(epsilon, relation), rng=rng)
+    return dc.simulate(
+        dc.research.factored(factor), rows, dc.designs.Normal(design, 0.5), promise(epsilon, relation), rng=rng
+    )
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ import pytest
 import discreet as dc
 from discreet.research.readers import direction
 from discreet.research.readers.direction import (
+    ChoiceLikelihood,
     Chosen,
     DirectionDraws,
-    Method,
     angles,
     direction_draws,
     direction_log_likelihood,
@@ -38,7 +38,7 @@ DEVIATION = 3.0
 
 
 def on_a_grid(
-    index: int, n: Floats, weights: Floats, epsilon: float, method: Method, width: float = 0.5
+    index: int, n: Floats, weights: Floats, epsilon: float, method: ChoiceLikelihood, width: float = 0.5
 ) -> tuple[Floats, Floats]:
     """Cells of the upper half plane and their posterior probabilities; the likelihood is averaged over n."""
     side = np.arange(-15 + width / 2, 15, width)
@@ -81,7 +81,7 @@ def agrees(draws: DirectionDraws, cells: Floats, mass: Floats) -> None:
     ],
 )
 def test_draws_are_those_of_a_grid(
-    method: Method, index: int, epsilon: float, points: int, monkeypatch: pytest.MonkeyPatch
+    method: ChoiceLikelihood, index: int, epsilon: float, points: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # With a single point, at 0, walks know nothing of the choice: what they propose are draws of the prior.
     monkeypatch.setattr(direction, "COARSE_POINTS", points)

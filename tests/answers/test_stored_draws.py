@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.research.readers import particles
 from discreet.posterior.stored import CHECKSUM_BYTES, HEAD_BYTES, from_bytes, to_bytes
+from discreet.research.readers import particles
 from folding import every
 from networks import asia
 from releases import guarantee, simulated, simulated_counts

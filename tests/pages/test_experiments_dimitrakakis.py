@@ -259,7 +259,9 @@ def test_the_page_of_the_examples_reacts() -> None:
         ("replace: half", 1.0),
     ):
         page = examples.present(changed(frame, value, part="shipped", case=case, metric=metric))
-        assert len(failed(page)) == 1 and failed(page)[0].startswith(f"dc.research.sampled, {case}, {metric.split(':')[0]}")
+        assert len(failed(page)) == 1 and failed(page)[0].startswith(
+            f"dc.research.sampled, {case}, {metric.split(':')[0]}"
+        )
     halved = changed(frame, 4.394, part="shipped", metric="time step: charged")
     assert failed(examples.present(halved)) == [f"{conjugate.CHAIN}, charged"]
 
@@ -353,7 +355,9 @@ def test_the_package_decides_by_the_same_rule() -> None:
     counts = dc.tools.count_codes(network, dict.fromkeys(network.nodes, np.array([0, 1, 1, 0])))
     guarantee = dc.Guarantee(epsilon=10, delta=0, relation="replace", unit="record")
     rng = np.random.default_rng(3)
-    release = dc.simulate(dc.research.posterior_sampler(draws=9), counts, dc.Dirichlet.uniform(network, 1.0), guarantee, rng=rng)
+    release = dc.simulate(
+        dc.research.posterior_sampler(draws=9), counts, dc.Dirichlet.uniform(network, 1.0), guarantee, rng=rng
+    )
     posterior = dc.tools.plug_in(release, draws=9, rng=rng)
     played = games.game("state", games.probabilities(posterior.cells))
     states = network.schema["lung"].states

@@ -16,10 +16,10 @@ from scipy.special import expit
 from scipy.stats import beta
 
 import discreet as dc
-from discreet.research.mechanisms.noisy_gradients import noisy_gradients
 from discreet.posterior.design.importance import Density, WeightedDraws, weighted_draws
 from discreet.posterior.design.logistic import gradient_evidence, public_evidence
 from discreet.posterior.design.weight_posterior import gradients_of
+from discreet.research.mechanisms.noisy_gradients import noisy_gradients
 from folding import every
 
 AVAILABLE = [name for name in logistic_sets.SETS if name not in logistic_sets.missing_sets()]
@@ -198,7 +198,7 @@ def test_public_records_alone_against_a_grid() -> None:
 
 def test_laplace_noise_on_coordinates_as_a_mixture() -> None:
     """Integrating the latents by hand gives the convolution of a Laplace and a normal law, for one coordinate."""
-    law, scale, records = dc.designs.UniformBox(1, None), 6.0, 400
+    law, scale, records = dc.research.UniformBox(1, None), 6.0, 400
     at, weights = np.array([0.3]), np.array([[-1.0], [0.0], [1.5]])
     few = pinq.sums_evidence(at, np.array([40.0]), scale, records, law)
     logs = np.linspace(-14, 5, 4001)
@@ -220,7 +220,7 @@ def test_laplace_noise_on_coordinates_as_a_mixture() -> None:
 
 def test_more_gradients_at_one_price_say_less() -> None:
     """Replace: the number of records is public. Ten gradients leave weights more uncertain than one."""
-    law = dc.designs.UniformBox(2, 1.0)
+    law = dc.research.UniformBox(2, 1.0)
     wide = []
     for steps in (1, 10):
         release = small_release(2, steps, relation="replace")

@@ -22,8 +22,8 @@ from scipy import integrate, stats
 from scipy.special import beta as beta_function
 
 import discreet as dc
-from discreet.research.readers.particles import log_beta_mass
 from discreet.privacy.guarantee import RECORD_RELATIONS, Relation
+from discreet.research.readers.particles import log_beta_mass
 from discreet.research.scores.likelihood_sensitivity import record_loss
 from folding import every
 from tiny import network_of

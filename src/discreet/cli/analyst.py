@@ -330,10 +330,10 @@ def _is_about_networks(how: Drawing, prior: str | None, predictive: bool, method
 def _read_law(covariates: str, design: dc.Design, how: Drawing) -> Law:
     """Read the law of features: even, or what a release over a network says."""
     if covariates == "even":
-        return dc.designs.uniform_law(design)
+        return dc.research.uniform_law(design)
     evidence, stored = load_asked(covariates)
     drawing = Drawing(draws=200, seed=how.seed) if stored is None else Drawing()
     posterior = posterior_of(evidence, drawing, stored=stored)
     if posterior.network.may_be_missing:  # a feature is a number, and a gap is none
         posterior = dc.tools.assume_at_random(posterior)
-    return dc.designs.released_covariates(posterior, design, rng=how.rng(2))
+    return dc.research.released_covariates(posterior, design, rng=how.rng(2))

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import discreet as dc
-from discreet.cli.terminal import say
+from discreet.display.terminal import say
 from discreet.errors import InputError, shown, shown_path
 from discreet.formats.network_files import holds_network, network_of, parse_network
 from discreet.mechanisms import MECHANISMS, Entry, Over, mechanisms_over

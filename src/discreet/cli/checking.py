@@ -32,7 +32,7 @@ from discreet.cli.reading import (
     source_of,
     words_in,
 )
-from discreet.cli.terminal import say, show, table
+from discreet.display.terminal import say, show, table
 from discreet.errors import InputError, shown
 from discreet.formats.network_files import ends_as_network
 from discreet.model.schema import schema_of_parts

@@ -25,13 +25,13 @@ from discreet.cli import (
     network_view,
     rehearsal,
     reporting,
-    serving,
     storing,
 )
 from discreet.cli.arguments import Json
 from discreet.cli.running import run
-from discreet.cli.terminal import show
+from discreet.display.terminal import show
 from discreet.util.lazy_imports import import_late
+from discreet.util.pack_entries import of_packs
 
 documents = import_late("discreet.queries.documents")
 
@@ -82,8 +82,7 @@ for command in (
     reporting.report,
     rehearsal.plan,
     rehearsal.audit,
-    serving.serve,
-    serving.token,
+    *of_packs("discreet.commands"),
 ):
     app.command()(command)
 app.command("show")(network_view.show_network)

@@ -13,7 +13,7 @@ import discreet as dc
 from discreet.cli.arguments import Json, Replace
 from discreet.cli.figures import external_lines
 from discreet.cli.posteriors import load_evidence
-from discreet.cli.terminal import check_output, say, show
+from discreet.display.terminal import check_output, say, show
 from discreet.errors import InputError, shown
 
 NO_ONE_GUARANTEE = "no guarantee to state: of several relations, simulations, or on records that nobody told apart"

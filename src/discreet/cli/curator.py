@@ -33,7 +33,7 @@ from discreet.cli.arguments import (
 from discreet.cli.ledgers import LedgerUrl
 from discreet.cli.reading import Data, Reading, reads_records
 from discreet.cli.report import release_lines, release_summary
-from discreet.cli.terminal import abandon_stdout, check_writable, say, show
+from discreet.display.terminal import abandon_stdout, check_writable, say, show
 from discreet.errors import DiscreetError, InputError
 from discreet.mechanisms import MECHANISMS, Entry
 

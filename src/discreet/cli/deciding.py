@@ -13,7 +13,7 @@ import discreet as dc
 from discreet.cli.arguments import Json, Method, MissingAs, ReleaseFile, Replace, TrustNetwork, check_draws, draws_for
 from discreet.cli.outlet import Format, Outlet, Output
 from discreet.cli.posteriors import Drawing, load_asked, posterior_of
-from discreet.cli.terminal import say, table
+from discreet.display.terminal import say, table
 from discreet.errors import InputError, printable, shown
 from discreet.releases.combined import Evidence
 from discreet.util.arrays import number

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 import discreet as dc
 from discreet.cli.report import release_lines
-from discreet.cli.terminal import table
+from discreet.display.terminal import table
 from discreet.errors import InputError
 from discreet.privacy.ledger_balance import Balance
 

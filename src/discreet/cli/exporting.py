@@ -12,7 +12,7 @@ import typer
 import discreet as dc
 from discreet.cli.arguments import Draws, Json, Method, MissingAs, ReleaseFile, Replace, Seed, TrustNetwork
 from discreet.cli.posteriors import Drawing, load_asked, posterior_of, say_unmeasured
-from discreet.cli.terminal import check_output, check_writable, say, show, write_out
+from discreet.display.terminal import check_output, check_writable, say, show, write_out
 from discreet.errors import InputError, listed, shown
 from discreet.formats.bif_content import Bif
 from discreet.formats.bif_writing import odd_names, plain_names

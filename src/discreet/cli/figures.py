@@ -12,7 +12,7 @@ import typer
 
 import discreet as dc
 from discreet.cli.arguments import NETWORK_HELP, Json, Replace, SchemaFile, structure_of
-from discreet.cli.terminal import check_output, show
+from discreet.display.terminal import check_output, show
 from discreet.errors import InputError
 from discreet.util.lazy_imports import import_late
 

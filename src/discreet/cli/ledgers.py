@@ -14,7 +14,7 @@ import typer
 
 import discreet as dc
 from discreet.cli.arguments import AMOUNT_HELP, Json
-from discreet.cli.terminal import check_output, say, show, table
+from discreet.display.terminal import check_output, say, show, table
 from discreet.errors import InputError, shown
 from discreet.privacy.guarantee import as_text, begins_with_amount
 from discreet.privacy.ledger_balance import Balance, Charge

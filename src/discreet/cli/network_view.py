@@ -11,7 +11,7 @@ import typer
 import discreet as dc
 from discreet.cli.arguments import Json, Replace, SchemaFile, named_network, network_in, schema_of
 from discreet.cli.report import origin_lines
-from discreet.cli.terminal import check_output, show
+from discreet.display.terminal import check_output, show
 from discreet.errors import InputError
 from discreet.posterior.read import what_it_gives
 from discreet.util.json_files import decode_text, read_at_most, read_packed_text, write_whole

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from discreet.cli.terminal import check_output, screen_width, write_out
 from discreet.display.interval_tables import csv_text, frame_of
+from discreet.display.terminal import check_output, screen_width, write_out
 from discreet.display.text_tables import fold
 from discreet.errors import InputError, shown
 from discreet.util.json_files import json_text, write_whole

@@ -11,7 +11,7 @@ import numpy as np
 
 import discreet as dc
 from discreet.cli.arguments import DEFAULT_DRAWS, prior_of, queries_in, queries_of
-from discreet.cli.terminal import say
+from discreet.display.terminal import say
 from discreet.errors import InputError, shown
 from discreet.posterior.joint_draws import DRAWS_FIRST_LINE
 from discreet.posterior.read import READERS

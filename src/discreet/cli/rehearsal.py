@@ -33,7 +33,7 @@ from discreet.cli.arguments import (
 from discreet.cli.outlet import Format, Outlet, Output
 from discreet.cli.reading import MaxRecords, Weights
 from discreet.cli.report import UNUSED_DELTA, audit_lines, origin_lines, plan_lines, plan_summary
-from discreet.cli.terminal import check_output, say, screen_width, table
+from discreet.display.terminal import check_output, say, screen_width, table
 from discreet.errors import InputError, listed
 from discreet.mechanisms import MECHANISMS, Over
 from discreet.model.query_grammar import Explanation, parse_query

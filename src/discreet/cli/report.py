@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import discreet as dc
-from discreet.cli.terminal import table
+from discreet.display.terminal import table
 from discreet.errors import printable
 from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.planning.audit_size import all_pairs, audit_of, chosen_pairs

@@ -11,7 +11,7 @@ import discreet as dc
 from discreet.cli.arguments import Draws, Json, ReleaseFile, Replace, Seed, check_draws
 from discreet.cli.ledgers import LedgerUrl
 from discreet.cli.posteriors import Drawing, load_asked, posterior_of
-from discreet.cli.terminal import check_output, show
+from discreet.display.terminal import check_output, show
 from discreet.errors import InputError, shown
 from discreet.posterior.read import what_it_gives
 from discreet.privacy.settings import ledger_address

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 import typer
 
-from discreet.cli.terminal import abandon_stdout
+from discreet.display.terminal import abandon_stdout
 from discreet.errors import BudgetError, DiscreetError, InputError
 
 INTERRUPTED = "interrupted; `discreet ledger show` tells whether anything was spent"

@@ -1,4 +1,4 @@
-"""Where the program `discreet` starts: a server loads nothing of what reads records, all else is in `cli.py`."""
+"""Where the program `discreet` starts: commands of packs load nothing that reads records; all else is in `cli.py`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import sys
 
 import typer
 
-from discreet.cli import serving
 from discreet.cli.running import run
 from discreet.util.lazy_imports import import_late
+from discreet.util.pack_entries import of_packs
 
 cli = import_late("discreet.cli.cli")
-
-SERVING = ("serve", "token")
-"""Commands of a process that cannot read a record, because it does not hold the code."""
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command line.
+
+    A command of a pack runs without the others: so a server is a process that cannot read a record, because it does not
+    hold the code.
 
     Args:
         argv: arguments without the program's name; None takes those of the process.
@@ -27,9 +27,10 @@ def main(argv: list[str] | None = None) -> int:
     """
     given = sys.argv[1:] if argv is None else argv
     first = next((word for word in given if not word.startswith("-")), "")
-    if first not in SERVING:
+    commands = of_packs("discreet.commands")
+    if first not in {command.__name__ for command in commands}:
         return int(cli.main(given))
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command()(serving.serve)
-    app.command()(serving.token)
+    for command in commands:
+        app.command()(command)
     return run(app, given)

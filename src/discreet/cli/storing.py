@@ -20,7 +20,7 @@ from discreet.cli.arguments import (
     TrustNetwork,
 )
 from discreet.cli.posteriors import Drawing, believed_prior, load_evidence, posterior_of
-from discreet.cli.terminal import check_output, show
+from discreet.display.terminal import check_output, show
 from discreet.errors import InputError
 from discreet.posterior.read import what_it_gives
 

@@ -26,7 +26,6 @@ from discreet.estimators.options import generator_after, refuse_options, require
 from discreet.mechanisms.crossing import Mechanism, release, statistic_of
 from discreet.mechanisms.noisy_moments import noisy_moments
 from discreet.model.design import GRID_STEPS, Design, Normal
-from discreet.posterior.design.components import ComponentPosterior, Spectrum, quick_components
 from discreet.posterior.read import is_read_by, read
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
@@ -34,6 +33,7 @@ from discreet.records.moments import moment_sensitivity
 from discreet.records.rows import Rows
 from discreet.releases.release import Release
 from discreet.research import DirectionFactor, factored, spread_candidates
+from discreet.research.readers.components import ComponentPosterior, Spectrum, quick_components
 
 Floats = npt.NDArray[np.float64]
 

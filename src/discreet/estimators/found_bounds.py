@@ -42,7 +42,7 @@ from discreet.privacy.guarantee import Guarantee, as_rational, compose
 from discreet.privacy.ledger import Account
 from discreet.records.counts import Counts
 from discreet.records.rows import Rows
-from discreet.releases.kinds.noisy_counts import GaussianNoise, NoisyCounts, TableNoise
+from discreet.releases.kinds.noisy_counts import GaussianNoise, NoisyCounts
 from discreet.releases.release import Release
 
 HISTOGRAM_CELLS = 32
@@ -323,7 +323,7 @@ def _choose_mechanism(
     return mechanism, first, deviation
 
 
-def _measure_noise(noise: object) -> float:
+def _measure_noise(noise: Any) -> float:
     """Measure the standard deviation of the noise in a cell, in records."""
     if isinstance(noise, GaussianNoise):
         return noise.scale

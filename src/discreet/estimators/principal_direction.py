@@ -30,7 +30,8 @@ from discreet.posterior.read import is_read_by, read
 from discreet.privacy.guarantee import Guarantee, Number
 from discreet.privacy.ledger import Account
 from discreet.releases.release import Release
-from discreet.research import ChoiceLikelihood, DirectionFactor, FactoredChoice, factored, mean_axis, spread_candidates
+from discreet.research import DirectionFactor, FactoredChoice, factored, spread_candidates
+from discreet.research.readers.direction import ChoiceLikelihood, mean_axis
 
 Floats = npt.NDArray[np.float64]
 

@@ -130,8 +130,10 @@ def noise_aware(
         True
     """
     rng = as_generator(rng)
-    if door.what_it_gives(evidence) == "states":
-        return cast(PosteriorDraws, door.read(evidence, method=method, draws=draws, rng=rng, prior=prior))
+    first = door.readers_of(evidence)[0]
+    if first.gives in ("network", "states") and first.home != door.NETWORK:
+        given = {} if prior is None else {"prior": prior}
+        return cast(PosteriorDraws, door.read(evidence, method=method, draws=draws, rng=rng, **given))
     combined = evidence_of(evidence)
     check_total(combined)
     believed = None if learned_prior(combined, prior) else prior_for(combined, prior, draws)

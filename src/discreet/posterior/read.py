@@ -112,11 +112,6 @@ def _predicts(payloads: Sequence[Any]) -> bool:
     return all(payload.design.target is not None for payload in payloads)
 
 
-def _predicts_nothing(payloads: Sequence[Any]) -> bool:
-    """Whether sums are of features alone."""
-    return not _predicts(payloads)
-
-
 def _is_poolable(payloads: Sequence[Any]) -> bool:
     """Whether tables are small enough to be pooled."""
     parts = [part for payload in payloads for part in payload.measurements]
@@ -135,7 +130,6 @@ KNOWN = ("covariates", "public")
 """Options of the reader of gradients: what else is known."""
 HERE = "discreet.posterior."
 NETWORK, WEIGHTS = f"{HERE}methods:noise_aware", f"{HERE}design.weight_posterior:"
-PARTS = f"{HERE}design.components:"
 POOLED, SEQUENTIAL = Way(f"{HERE}methods:draw_pooled"), Way(f"{HERE}methods:draw_sequentially", across=True)
 
 READERS = (
@@ -148,7 +142,6 @@ READERS = (
     Reader(
         "gradients", "weights", "seconds", WEIGHTS + "read_gradients", GRADIENTS, None, KNOWN, "", "estimate_gradients"
     ),
-    Reader("components", "weights", "seconds", PARTS + "component_draws", ONE_SCALE, _predicts_nothing),
 )
 """The package's readers; of those that read the same the one that is taken by itself stands first, packs' last."""
 

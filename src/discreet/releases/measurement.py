@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise, product
-from typing import Any, Literal, Self, cast
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 
@@ -155,7 +155,13 @@ def _list_states(variable: Variable, contrasts: bool) -> Sequence[str]:
 
 
 class Calibration(ABC):
-    """How a budget became noise: public, and computed before any record is seen."""
+    """How a budget became noise: public, and computed before any record is seen.
+
+    Attributes:
+        of_design: Whether it is over a design, and not over a network.
+    """
+
+    of_design: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -259,9 +265,9 @@ def pack_kinds(over: Literal["network", "design"], *, paid: bool) -> tuple[type,
     """List the kinds that packs bring.
 
     Args:
-        over: what a release with them is over; a payload has a field of that name, a calibration has neither.
+        over: what a release with them is over; a payload over a design has a field of that name.
         paid: whether they are payloads, and not calibrations.
     """
-    found = of_packs("discreet.kinds")
-    mine = [kind for kind in found if issubclass(kind, Released) == paid]
-    return tuple(kind for kind in mine if not paid or over in kind.__dataclass_fields__)
+    mine = [kind for kind in of_packs("discreet.kinds") if issubclass(kind, Released) == paid]
+    designed = [kind for kind in mine if ("design" in kind.__dataclass_fields__ if paid else kind.of_design)]
+    return tuple(designed if over == "design" else [kind for kind in mine if kind not in designed])

@@ -1,3 +1,9 @@
+from ..posterior.design.laws import Histograms as Histograms
+from ..posterior.design.laws import PublicRows as PublicRows
+from ..posterior.design.laws import UniformBox as UniformBox
+from ..posterior.design.laws import UniformSphere as UniformSphere
+from ..posterior.design.laws import WeightedPoints as WeightedPoints
+from ..posterior.design.laws import uniform_law as uniform_law
 from .kinds.candidate_choice import Choice as Choice
 from .kinds.factored_choice import FactoredChoice as FactoredChoice
 from .kinds.noisy_contrasts import NoisyCoefficients as NoisyCoefficients
@@ -17,10 +23,9 @@ from .mechanisms.scored import scored as scored
 from .mechanisms.truncated_posterior import truncated_posterior as truncated_posterior
 from .plan_score import ExpectedDraw as ExpectedDraw
 from .plan_score import plan_score as plan_score
-from .readers.direction import ChoiceLikelihood as ChoiceLikelihood
-from .readers.direction import mean_axis as mean_axis
 from .readers.family_draws import FamilyPosterior as FamilyPosterior
 from .readers.own_choices import LawWeights as LawWeights
+from .readers.released_covariates import released_covariates as released_covariates
 from .scores.factors import CategoricalFactor as CategoricalFactor
 from .scores.factors import DirectionFactor as DirectionFactor
 from .scores.factors import spread_candidates as spread_candidates

@@ -71,7 +71,7 @@ def late_names(
         if isinstance(node, ast.ImportFrom) and node.module is None:
             modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            homes |= {alias.name: f"{inside}.{node.module}" for alias in node.names}
+            homes |= {alias.name: f"{inside.rsplit('.', node.level - 1)[0]}.{node.module}" for alias in node.names}
 
     def load(name: str) -> Any:
         if name in modules:

@@ -1,8 +1,8 @@
 """What packs bring: mechanisms, kinds of releases, readers, and how the audit follows their calibrations.
 
-A pack names its lists under entry points of the groups "discreet.mechanisms", "discreet.kinds", "discreet.readers" and
-"discreet.checks", the last of pairs of a calibration and its `Check`. They are loaded when somebody first asks for more
-than the package's own.
+A pack names its lists under entry points of the groups "discreet.mechanisms", "discreet.kinds", "discreet.readers",
+"discreet.checks", of pairs of a calibration and its `Check`, and "discreet.commands", of functions that Typer makes
+commands of. They are loaded when somebody first asks for more than the package's own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, Literal
 
-Group = Literal["discreet.mechanisms", "discreet.kinds", "discreet.readers", "discreet.checks"]
+Group = Literal["discreet.mechanisms", "discreet.kinds", "discreet.readers", "discreet.checks", "discreet.commands"]
 
 
 @cache

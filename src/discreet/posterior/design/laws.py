@@ -44,7 +44,7 @@ class WeightedPoints:
     Example:
         >>> import numpy as np
         >>> import discreet as dc
-        >>> dc.designs.WeightedPoints(np.array([[-1.0, 1.0], [1.0, 1.0]]), np.array([0.5, 0.5])).size
+        >>> dc.research.WeightedPoints(np.array([[-1.0, 1.0], [1.0, 1.0]]), np.array([0.5, 0.5])).size
         2
     """
 
@@ -81,7 +81,7 @@ class UniformSphere:
 
     Example:
         >>> import discreet as dc
-        >>> dc.designs.UniformSphere(3, norm=1.0, constant=0.5).size
+        >>> dc.research.UniformSphere(3, norm=1.0, constant=0.5).size
         4
     """
 
@@ -114,7 +114,7 @@ class UniformBox:
 
     Example:
         >>> import discreet as dc
-        >>> dc.designs.UniformBox(3, constant=None).size
+        >>> dc.research.UniformBox(3, constant=None).size
         3
     """
 
@@ -145,7 +145,7 @@ class PublicRows:
     Example:
         >>> import numpy as np
         >>> import discreet as dc
-        >>> dc.designs.PublicRows(np.array([[0.5, -1.0], [0.0, 0.25]]), constant=1.0).size
+        >>> dc.research.PublicRows(np.array([[0.5, -1.0], [0.0, 0.25]]), constant=1.0).size
         3
     """
 
@@ -186,7 +186,7 @@ class Histograms:
     Example:
         >>> import numpy as np
         >>> import discreet as dc
-        >>> law = dc.designs.Histograms((np.array([-1.0, 0.0, 1.0]),), (np.array([30.0, 10.0]),), constant=None)
+        >>> law = dc.research.Histograms((np.array([-1.0, 0.0, 1.0]),), (np.array([30.0, 10.0]),), constant=None)
         >>> from discreet.posterior.design.laws import spread
         >>> points = spread(law, points=8)  # three of four lie in the first cell
         >>> float(points.weights[points.points[:, 0] < 0].sum())
@@ -384,7 +384,7 @@ def uniform_law(design: Design) -> UniformBox | UniformSphere | WeightedPoints:
     Example:
         >>> import discreet as dc
         >>> features = (dc.Variable("age", bounds=(0, 80)), dc.Variable("bmi", bounds=(10, 50)))
-        >>> dc.designs.uniform_law(dc.Design(features, dc.Variable("ill", ("no", "yes"))))
+        >>> dc.research.uniform_law(dc.Design(features, dc.Variable("ill", ("no", "yes"))))
         UniformBox(features=2, constant=1.0)
     """
     if design.groups:

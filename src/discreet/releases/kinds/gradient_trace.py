@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -80,6 +80,7 @@ class ObjectiveNoise(Reported):
         InputError: a number is not positive and finite.
     """
 
+    of_design: ClassVar[bool] = True
     regularisation: Positive
     sensitivity: Whole
     scale: Positive

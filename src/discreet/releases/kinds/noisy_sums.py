@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,6 +41,7 @@ class VectorNoise(Reported):
         InputError: a number is not positive and finite.
     """
 
+    of_design: ClassVar[bool] = True
     sensitivity: Whole
     scale: Positive
     rounds: Whole
@@ -255,6 +256,7 @@ class GroupNoise(Reported):
         InputError: a number is not positive and finite, or not one scale for each group.
     """
 
+    of_design: ClassVar[bool] = True
     noise: GroupedTag
     sensitivity: Whole
     scales: tuple[Positive | None, ...]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -45,6 +45,7 @@ class FactoredNoise(Reported):
         InputError: a number is not positive and finite.
     """
 
+    of_design: ClassVar[bool] = True
     rate: Positive
     total_scale: Positive | None
     reported: Fraction

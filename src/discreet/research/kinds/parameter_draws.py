@@ -185,7 +185,11 @@ class ParameterDraws(Released):
         return replace(self, temper=self.temper * steps, total=total)
 
     def log_range(self, calibration: object, relation: Relation) -> float | None:
-        """See `Released`: of untrimmed rows nothing bounds it."""
+        """See `Released`: of untrimmed rows nothing bounds it.
+
+        Args:
+            calibration, relation: as there.
+        """
         return self.temper * record_loss(self.network, self.floors, relation) if self.floors else None
 
     @property

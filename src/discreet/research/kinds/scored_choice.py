@@ -236,7 +236,11 @@ class ScoredChoice(Released):
         return replace(self, rate=self.rate * steps, total=total)
 
     def log_range(self, calibration: object, relation: Relation) -> float | None:
-        """See `Released`: of a family it is of the posterior in which a record counts so much."""
+        """See `Released`: of a family it is of the posterior in which a record counts so much.
+
+        Args:
+            calibration, relation: as there.
+        """
         return calibration.rate * calibration.width / SCORE_STEPS if isinstance(calibration, ScoredNoise) else None
 
     def rows(self) -> list[dict[str, Any]]:

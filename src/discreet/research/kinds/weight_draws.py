@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,7 @@ class Truncation(Reported):
         InputError: no draws or digits, or a number that is not positive and finite.
     """
 
+    of_design: ClassVar[bool] = True
     radius: Positive
     variance: Positive
     temper: Positive

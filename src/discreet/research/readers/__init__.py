@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from discreet.posterior.read import NETWORK, OPTIONS, SEQUENTIAL, TABLES, Reader, Way
+from discreet.releases.kinds import NoisyMoments
 from discreet.research.kinds import Choice, FactoredChoice, ParameterDraws, ScoredChoice, WeightDraws
 
 DRAWS, PICKED, SCORED = (ParameterDraws,), (Choice, ScoredChoice), (ScoredChoice,)
@@ -31,6 +32,11 @@ def _is_alone(payloads: Sequence[Any]) -> bool:
     return len(payloads) == 1
 
 
+def _predicts_nothing(payloads: Sequence[Any]) -> bool:
+    """Whether sums are of features alone."""
+    return all(payload.design.target is None for payload in payloads)
+
+
 def _chose(kind: str) -> Callable[[Sequence[Any]], bool]:
     """Make what says whether something was chosen by scores of a kind."""
     return lambda payloads: all(payload.kind == kind for payload in payloads)
@@ -39,7 +45,7 @@ def _chose(kind: str) -> Callable[[Sequence[Any]], bool]:
 EXACT = Way(f"{HERE}chains:draw_exactly", across=True, trusts=True, eager=f"{HERE}chains:draw_if_quick")
 FAMILY = Way(f"{HERE}family_draws:draw_family", across=True, own_prior=True)
 PARTICLES, CHOICE = Way(f"{HERE}particles:draw_particles"), Way(f"{HERE}choices:draw_choices")
-AXIS = f"{HERE}direction:"
+AXIS, PARTS = f"{HERE}direction:", f"{HERE}components:component_draws"
 
 READERS = (
     Reader("noise-aware", "family", "a second", NETWORK, SCORED, _is_one_family, OPTIONS, "auto"),
@@ -62,6 +68,7 @@ READERS = (
         ("likelihood",),
         quick="chosen_direction",
     ),
+    Reader("components", "weights", "seconds", PARTS, (NoisyMoments,), _predicts_nothing),
     Reader("components", "weights", "seconds", AXIS + "direction_components", (FactoredChoice,), _chose("direction")),
     Reader(
         *("choice", "states", "a second", f"{HERE}choices:coin_posterior", (FactoredChoice,), _chose("categorical")),

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.posterior.compiling import compiled
+from discreet.research.readers.compiling import compiled
 from discreet.research.readers.moves import (
     NUMBER_PROPOSALS,
     Changes,

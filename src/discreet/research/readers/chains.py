@@ -29,7 +29,6 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
-from discreet.posterior.compiling import COMPILED
 from discreet.posterior.diagnostics import describe_mixing, has_mixed, measure_mixing
 from discreet.posterior.evidence import measurements, number_of_records
 from discreet.posterior.joint_draws import Mixing, PosteriorDraws
@@ -38,6 +37,7 @@ from discreet.posterior.plug_in import plug_in
 from discreet.releases.combined import Combined
 from discreet.releases.measurement import Measurement
 from discreet.research.readers import by_record, by_type
+from discreet.research.readers.compiling import COMPILED
 from discreet.research.readers.moves import FLOOR_PROBABILITY, Model, Ties
 from discreet.util.arrays import Array, Floats, Ints, by_rows
 

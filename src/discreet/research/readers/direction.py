@@ -22,7 +22,6 @@ import numpy.typing as npt
 from scipy.special import logsumexp, softmax
 
 from discreet.errors import InputError
-from discreet.posterior.design.components import ComponentPosterior
 from discreet.posterior.design.weight_posterior import WeightPosterior, read_total
 from discreet.posterior.diagnostics import measure_mixing
 from discreet.posterior.joint_draws import Mixing
@@ -30,6 +29,7 @@ from discreet.posterior.totals import TotalLaw, told_law
 from discreet.releases.release import Release
 from discreet.research.kinds.factored_choice import FactoredChoice
 from discreet.research.kinds.weight_draws import WeightDraws
+from discreet.research.readers.components import ComponentPosterior
 from discreet.research.scores.choice_likelihood import lower_log_marginal, normal_log_law, upper_log_marginal
 from discreet.research.scores.factors import DirectionFactor, standard_normals
 from discreet.util.arrays import Floats

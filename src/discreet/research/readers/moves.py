@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from discreet.posterior.compiling import compiled
+from discreet.research.readers.compiling import compiled
 from discreet.util.arrays import Floats, Ints
 
 Codes = npt.NDArray[np.int32]

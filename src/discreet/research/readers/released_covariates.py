@@ -41,7 +41,7 @@ def released_covariates(
         >>> cells = dc.Tables(dc.Network.empty([age]), {"age": np.full((3, 2), 1 / 3)}, draws=2)
         >>> posterior = dc.results.PosteriorDraws(cells)
         >>> design = dc.Design((dc.Variable("age", bounds=(0, 90)),))
-        >>> dc.designs.released_covariates(posterior, design, rng=1, points=100).points.shape
+        >>> dc.research.released_covariates(posterior, design, rng=1, points=100).points.shape
         (100, 2)
     """
     rng = as_generator(rng)

@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from discreet.posterior.compiling import compiled
+from discreet.research.readers.compiling import compiled
 from discreet.util.arrays import Floats
 
 MOST_SHRINKS = 60

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import discreet as dc
-from discreet.cli.terminal import say
+from discreet.display.terminal import say
 from discreet.errors import InputError
 from discreet.server.server_limits import ServerLimits
 from discreet.util.json_files import json_text
@@ -96,7 +96,7 @@ def serve(
         told = json_text({"url": address, "releases": names})
         print(told if as_json else f"serving {', '.join(names)} at {address} (Ctrl-C ends it)", flush=True)  # noqa: T201
 
-    application.serve(served, settings, dc.__version__, ready=ready)
+    application.serve(served, settings, version_of("discreet"), ready=ready)
 
 
 def token(
@@ -132,3 +132,7 @@ def _warn(served: Shelf, settings: Settings) -> None:
 def _root(path: str) -> str:
     """A path before all others, with one slash at its start and none at its end."""
     return f"/{path.strip('/')}" if path.strip("/") else ""
+
+
+COMMANDS = (serve, token)
+"""What the pack brings to the command line."""

@@ -24,13 +24,13 @@ import numpy as np
 
 from discreet.errors import InputError
 from discreet.model.design import Design
-from discreet.posterior.design.spectrum_compiled import chain
 from discreet.posterior.design.weight_posterior import require_met
 from discreet.posterior.diagnostics import measure_mixing
 from discreet.posterior.joint_draws import Mixing
 from discreet.posterior.protocol import Posterior, name_rows, tails
 from discreet.releases.kinds.noisy_sums import NoisyMoments
 from discreet.releases.release import Release
+from discreet.research.readers.spectrum_compiled import chain
 from discreet.util.arrays import Floats
 
 COMPONENT_CHAINS, COMPONENT_WARM_UP, LEAST_SWEEPS, JUDGED_SWEEPS = 4, 300, 2000, 250
