@@ -48,7 +48,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 SITE := build/site
 
-.PHONY: demo docs install postgres java chromium test test-thorough test-spark test-answers test-pages test-due check format lint types mutants coverage bench peers experiments experiments-check figures test-newest test-lowest package hooks clean
+.PHONY: demo docs install postgres java chromium test test-thorough test-kernel test-spark test-answers test-pages test-due check format lint types mutants coverage bench peers experiments experiments-check figures test-newest test-lowest package hooks clean
 
 demo: $(DEMO_STAMP)  ## the whole flow on the bundled network; installs what users have and no more
 	$(BIN)/discreet demo
@@ -79,6 +79,10 @@ test: $(STAMP) postgres  ## the tests of every change: all but those below and `
 
 test-thorough: $(STAMP) postgres  ## repeats of what quicker tests say: more cases, seeds and networks
 	$(RUN) -m thorough $(TESTS)
+
+test-kernel: $(STAMP) postgres  ## the tests that need no pack, on a copy of the kernel without any
+	PYTHONDONTWRITEBYTECODE=1 XDG_CACHE_HOME=$(CACHE) XDG_CONFIG_HOME=$(CACHE) OPENBLAS_NUM_THREADS=1 \
+	  $(BIN)/python tests/kernel_alone.py
 
 test-answers: $(STAMP)  ## long tests of what is read from a release: posteriors, fits, estimators
 	$(RUN) -m "$(ALWAYS)" tests/answers

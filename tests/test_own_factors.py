@@ -322,10 +322,10 @@ def test_readers_say_how_an_own_choice_is_read() -> None:
     mechanism = dc.research.factored(COIN)
     statistic = dc.tools.statistic_of(mechanism, rows_of(SIDES, [(1.0,)]), SIDES)
     release = dc.simulate(mechanism, statistic, dc.designs.Normal(SIDES, 1.0), promise(1, "replace"), rng=rng)
-    with pytest.raises(dc.InputError, match="tells of no weights: `read`"):
+    with pytest.raises(dc.InputError, match="give `read` that score"):
         dc.read(release, draws=10, rng=rng)
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"factor": CASES["places"][0]}, "another design"),
+        ({"score": CASES["places"][0]}, "another design"),
         ({"prior": [1.0, -1.0]}, "at least 0"),
         ({"prior": [0.0, 0.0]}, "not all are 0"),
         ({"draws": 1}, "at least 100"),

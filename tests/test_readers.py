@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.posterior.read import READERS, Gives, readers_of, what_it_gives
+from discreet.posterior.read import READERS, Gives, load_function, readers_of, what_it_gives
+from discreet.util.pack_entries import of_packs
 from every_kind import PAYLOADS
 from folding import every
 from registry import CHOOSING, EVERY, NETWORK
@@ -185,11 +186,13 @@ def test_figures_by_others_and_combined_releases_are_read_by_it(tmp_path: Path) 
 
 
 def test_the_list_of_readers_says_what_is_read_and_where() -> None:
-    kinds = {kind for reader in READERS for kind in reader.kinds}
-    assert set(PAYLOADS) <= kinds
-    for reader in READERS:
-        module, _, function = reader.home.partition(":")
-        found = getattr(__import__(module, fromlist=[function]), function)
+    every_reader = (*READERS, *of_packs("discreet.readers"))
+    kinds = tuple({kind for reader in every_reader for kind in reader.kinds})
+    assert all(issubclass(payload, kinds) for payload in PAYLOADS)
+    for reader in every_reader:
+        found = load_function(reader.home)
+        ways = reader.way and [reader.way.draw, *filter(None, [reader.way.eager])]
+        assert all(map(load_function, [*(ways or ()), *filter(None, [reader.plain])]))
         parameters = list(inspect.signature(found).parameters)
         assert {"draws", "rng", *reader.options, *(["method"] if reader.method else [])} <= set(parameters)
         assert reader.cost and reader.gives in get_args(Gives)

@@ -280,8 +280,6 @@ def test_a_coin_by_a_factor_is_the_same_coin(relation: dc.Relation) -> None:
         dc.noise_aware(release, draws=0, rng=rng())
     with pytest.raises(dc.InputError, match="there is: choice"):
         dc.noise_aware(release, draws=10, rng=rng(), method="exact")
-    with pytest.raises(dc.InputError, match="tells of no weights"):
-        dc.read(release, draws=10, rng=rng())
 
 
 def test_a_direction_is_read_by_weights() -> None:

@@ -230,11 +230,6 @@ def test_what_is_declared_wrongly_costs_nothing(asked: str) -> None:
     assert not account.charges()
 
 
-def test_there_are_no_weights_without_a_target() -> None:
-    with pytest.raises(dc.InputError, match=r"tells of no weights"):
-        dc.read(simulated(1, "replace"), draws=100, rng=np.random.default_rng(0))
-
-
 def test_few_records_and_other_releases_are_refused() -> None:
     account = opened()
     with pytest.raises(dc.InputError, match="3 features need more records"):

@@ -346,6 +346,10 @@ def read_release(raw: Any, cells: int) -> Release:
         first = error.errors(include_url=False, include_input=False)[0]
         place = _find_place(raw, first["loc"], first["type"])
         reason = first["msg"].replace(" found using _find_kind()", "")
+        if first["type"] == "union_tag_invalid":
+            reason = (
+                f"no kind {shown(first['ctx']['tag'])} is known; one that a pack brings is read where it is installed"
+            )
         raise InputError(f"the release is damaged at {shown(place)}: {reason}") from None
     except InputError as error:
         raise InputError(f"the release is damaged: {error}") from None

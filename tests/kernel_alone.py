@@ -1,0 +1,85 @@
+"""The kernel without any pack: a copy of it, and the tests that need nothing else.
+
+`python tests/kernel_alone.py` runs all of them (`make test-kernel`); `test_kernel_alone.py` looks at a few each time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+SOURCE = TESTS.parent / "src" / "discreet"
+PACKS = ("research", "estimators", "server")
+OF_PACKS = re.compile(rf"\b(dc|discreet)[./]({'|'.join(PACKS)})\b|\bserve\b")
+BESIDE = ("pages", "mutants")
+"""Folders of tests of what stands beside the package."""
+OF_THE_TREE = (
+    *("test_architecture", "test_changelog", "test_folders", "test_layers", "test_packaging", "test_packs"),
+    *("test_switches", "test_typed_examples", "test_commands_of_pages", "test_hooks", "test_kernel_alone"),
+)
+"""Tests of the whole tree, with its packs."""
+
+
+def make_copy(folder: Path) -> Path:
+    """Copy the kernel, as if it were installed without packs: its metadata has no entry points of theirs.
+
+    Args:
+        folder: an empty one.
+
+    Returns:
+        The same, for `PYTHONPATH`.
+    """
+    shutil.copytree(SOURCE, folder / "discreet", ignore=lambda at, _: PACKS if Path(at) == SOURCE else ())
+    told = folder / "discreet-0.1.0.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: discreet\nVersion: 0.1.0\n")
+    return folder
+
+
+def kernel_tests() -> list[Path]:
+    """Files of tests that name no pack, and import no helper that does."""
+    texts = {path.stem: path for path in TESTS.rglob("*.py") if not {*path.parts} & {*BESIDE}}
+    needs = {
+        name: {
+            found for found in re.findall(r"^(?:from|import) (\w+)", path.read_text(), re.MULTILINE) if found in texts
+        }
+        for name, path in texts.items()
+    }
+    known = {name for name, path in texts.items() if OF_PACKS.search(path.read_text())} | {*OF_THE_TREE}
+    while more := {name for name, others in needs.items() if others & known} - known:
+        known |= more
+    return sorted(path for name, path in texts.items() if name.startswith("test_") and name not in known)
+
+
+def run(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with the copy in the place of the package."""
+    place = {"PYTHONPATH": os.pathsep.join([str(copy), str(TESTS), str(TESTS.parent)])}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env=os.environ | place,
+        cwd=TESTS.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def main() -> int:
+    """Run the kernel's tests on the kernel alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = make_copy(Path(folder))
+        files = [str(path) for path in kernel_tests()]
+        place = {"PYTHONPATH": os.pathsep.join([str(copy), str(TESTS), str(TESTS.parent)])}
+        marks = "not slow and not thorough"
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", marks, *files, *sys.argv[1:]]
+        return subprocess.run(command, env=os.environ | place, cwd=TESTS.parent, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

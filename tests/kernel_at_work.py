@@ -1,0 +1,60 @@
+"""The flow on the kernel alone, run by `test_kernel_alone.py` in a process without packs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+from typer.testing import CliRunner
+
+import discreet as dc
+from discreet.cli.cli import app
+from networks import asia
+
+folder, foreign = Path(sys.argv[1]), Path(sys.argv[2])
+network = asia().network
+promise = dc.Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
+assert list(dc.tools.MECHANISMS) == [
+    *("planned", "laplace", "gaussian", "structure"),
+    *("grouped_moments", "noisy_moments", "objective_perturbation"),
+]
+
+# a network: released, stored, read, asked, explained, reported
+rng = np.random.default_rng(1)
+records = dc.tools.simulate_records(asia(), 5000, rng=rng)
+counts = dc.count(dc.read_records(records, network.schema), network)
+account = dc.Ledger(f"sqlite:///{folder}/ledger.db").open("kernel", promise)
+release = dc.release(dc.planned(), counts, dc.Dirichlet.uniform(network), promise, account=account)
+release.save(folder / "release.json")
+posterior = dc.load(folder / "release.json").posterior(draws=200, rng=1)
+row = posterior.answer("P(smoke=yes)").rows[0]
+assert row["lower"] < row["mean"] < row["upper"] and abs(row["mean"] - 0.5) < 0.1, row
+assert "planned" in dc.report(release) and str(dc.explain(release, "P(lung)", rng=1))
+assert all(finding.holds for finding in dc.audit(dc.laplace(), promise, most=1))
+told = CliRunner().invoke(app, ["query", str(folder / "release.json"), "P(lung|smoke=yes)", "--json"])
+assert told.exit_code == 0 and len(json.loads(told.stdout)["answers"][0]["values"]) == 2, told.output
+
+# a regression
+line = dc.Design((dc.Variable("x", bounds=(-1, 1)),), dc.Variable("y", ("no", "yes")))
+x = np.linspace(-1, 1, 2000)
+rows = dc.designs.read_rows(line, x[:, None], np.where(x > 0, "yes", "no"))
+mechanism = dc.objective_perturbation(records=2000)
+statistic = dc.tools.statistic_of(mechanism, rows, line)
+made = dc.simulate(mechanism, statistic, dc.designs.Normal(line, 1.0), promise, rng=1)
+assert dc.read(made, draws=50, rng=1).rows()[0]["mean"] > 0
+
+# what a pack would bring is refused in a sentence
+try:
+    dc.load(foreign)
+except dc.InputError as error:
+    print(error)
+try:
+    print(dc.research)
+except ModuleNotFoundError as error:
+    print(error)
+assert not [
+    name for name in sys.modules if name.startswith(("discreet.research", "discreet.estimators", "discreet.server"))
+]
+print("the kernel is at work")
