@@ -179,7 +179,7 @@ def test_weights_that_underflow_are_followed(
     networks: Mapping[str, dc.Network], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A crowd of 760 nats: grid points whose weight is 0 for one data set and not for its neighbour."""
-    monkeypatch.setattr(tiny_data, "PEAK_NATS", 760.0)
+    monkeypatch.setattr(pack_checks, "PEAK_NATS", 760.0)
     for epsilon in (20, 60):
         findings = dc.audit(posterior_sampler(), promise(epsilon, ADD_REMOVE), networks, most=1)
         assert all(0.4 * epsilon < finding.measured <= epsilon for finding in findings)
@@ -220,7 +220,7 @@ def test_what_is_measured_is_what_enumeration_finds(name: str, monkeypatch: pyte
             expected = picked_loss(flaw.make(), network, guarantee, pairs, 1)
         case _:
             expected = choice_loss(flaw.make(), network, guarantee, pairs)
-    monkeypatch.setattr(auditing, "ENUMERATED_STEPS", 1)
+    monkeypatch.setattr(pack_checks, "ENUMERATED_STEPS", 1)
     monkeypatch.setattr(auditing, "neighbours", lambda *_: iter(pairs))
     (finding,) = dc.audit(flaw.make(), guarantee, {"tiny": network})
     assert finding.measured == pytest.approx(expected, rel=1e-7)
@@ -278,7 +278,7 @@ def test_a_sample_that_is_used_twice_is_not_passed() -> None:
 def seeded(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """The audit's draws from a fixed seed."""
     rng = np.random.default_rng(seed)
-    monkeypatch.setattr(auditing, "ExactNoise", lambda: SimulatedNoise(rng))
+    monkeypatch.setattr(pack_checks, "ExactNoise", lambda: SimulatedNoise(rng))
 
 
 @pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
@@ -310,12 +310,12 @@ def test_a_number_beside_draws_adds_its_loss_to_the_bound(monkeypatch: pytest.Mo
     seeded(monkeypatch, 18)
     prior, pairs, asked = dc.Dirichlet.uniform(COIN), {((), ((0,),)): 1}, promise(1, ADD_REMOVE, "0.01")
     own = replace(posterior_sampler().calibrate(COIN, prior, asked), temper=1.0, total_scale=2.0)
-    bound = auditing._bound_loss(posterior_sampler(), own, prior, pairs, asked)
+    bound = pack_checks._bound_loss(posterior_sampler(), own, prior, pairs, asked)
     assert told_delta(ADD_REMOVE, float(prior.alpha["a"].min()), own, 1.0, bound) > 0.01
     monkeypatch.setattr(pack_checks, "_bound_pair", lambda *given: given[-1])
     for scale, wanted in ((2.0, 0.5 + 0.02), (None, 0.01)):
         own = replace(own, total_scale=scale)
-        assert auditing._bound_loss(posterior_sampler(), own, prior, pairs, asked) == pytest.approx(wanted)
+        assert pack_checks._bound_loss(posterior_sampler(), own, prior, pairs, asked) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("relation", dc.tools.RECORD_RELATIONS)
@@ -492,7 +492,7 @@ def test_every_dishonest_draw_is_found(name: str) -> None:
 
 def test_a_coin_that_is_ignored_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A crowd of 760 nats, where weights underflow: only a coin that is heeded keeps the promise."""
-    monkeypatch.setattr(tiny_data, "PEAK_NATS", 760.0)
+    monkeypatch.setattr(pack_checks, "PEAK_NATS", 760.0)
     honest = posterior_sampler()
     ignored = by_source(honest, Coinless)
     with_coin, without = (

@@ -18,6 +18,7 @@ from discreet.releases.kinds.noisy_counts import TableNoise
 from discreet.research.kinds.scored_choice import ScoredNoise
 from discreet.research.mechanisms.scored import metric_width
 from discreet.research.scores.score_tables import SCORE_STEPS
+from discreet.verify import audit as auditing
 from discreet.verify import tiny_data
 from discreet.verify.audit import changed_readings
 from folding import every
@@ -97,7 +98,7 @@ def test_a_rate_twice_too_large_is_refuted_in_many_bins() -> None:
 
 def test_what_is_measured_is_what_enumeration_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     """All pairs of readings on a grid of sixteenths, beside up to two others, by the laws of the draw."""
-    monkeypatch.setattr(tiny_data, "CROWD_RECORDS", 0)
+    monkeypatch.setattr(auditing, "CROWD_RECORDS", 0)
     family = dc.research.Family("exponential", (dc.Variable.binned("x", (0, 3), 6),), {"low": 0.2, "high": 3}, 5)
     mechanism, asked = dc.research.scored(family), promise("0.75 minutes in one wait")
     rate = mechanism.calibrate(family.network, dc.Dirichlet.uniform(family.network), asked).rate

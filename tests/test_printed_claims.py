@@ -32,6 +32,7 @@ from experiments.printed import (
 
 import discreet as dc
 from discreet.mechanisms.laplace import laplace
+from discreet.research import checks as pack_checks
 from discreet.research.scores.contrasts import family_tables
 from discreet.research.scores.likelihood_sensitivity import record_loss
 from discreet.verify import audit as auditing
@@ -51,7 +52,7 @@ def audited(
 ) -> dc.results.Finding:
     """The audit on these data sets alone."""
     monkeypatch.setattr(auditing, "neighbours", lambda *_: iter(pairs))
-    monkeypatch.setattr(auditing, "ENUMERATED_STEPS", 1)
+    monkeypatch.setattr(pack_checks, "ENUMERATED_STEPS", 1)
     (finding,) = dc.audit(mechanism, guarantee, {"printed": network})
     assert finding.exact
     return finding
