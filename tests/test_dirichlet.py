@@ -8,8 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.cli import arguments
-from discreet.model import dirichlet
 from discreet.model.dirichlet import DEFAULT_CONCENTRATION, dirichlet_draws
 from folding import every
 from strategies import counts_over, networks, priors_over, same, theta_over
@@ -202,8 +200,3 @@ def test_a_prior_is_flat_where_all_cells_have_one_concentration() -> None:
         tables = {name: np.full(network.shape(name), 0.5) for name in network.nodes}
         tables[node][place] = 0.75
         assert not dc.Dirichlet(dc.Tables(network, tables)).flat
-
-
-def test_the_command_line_has_the_prior_of_the_library() -> None:
-    """It stands there as text, so that help needs no arrays."""
-    assert float(arguments.DEFAULT_CONCENTRATION) == dirichlet.DEFAULT_CONCENTRATION

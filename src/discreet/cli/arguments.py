@@ -15,6 +15,7 @@ from discreet.display.terminal import say
 from discreet.errors import InputError, shown, shown_path
 from discreet.formats.network_files import holds_network, network_of, parse_network
 from discreet.mechanisms import MECHANISMS, Entry, Over, mechanisms_over
+from discreet.model.dirichlet import DEFAULT_CONCENTRATION
 from discreet.model.query_grammar import BEGINS
 from discreet.util.json_files import read_packed_text, read_text
 from discreet.util.limits import NETWORK_BYTES, QUERIES, QUERIES_BYTES, at_most
@@ -28,9 +29,8 @@ PREDICTS = {
     "nothing": "a design that predicts nothing",
 }
 """A network, or a design by its target, for a message."""
-DEFAULT_CONCENTRATION, DEFAULT_DEVIATION = "0.25", 1.0
-"""The curator's priors: of every cell of a network, as `model/dirichlet.py` has it and a test compares, and of every
-weight of a design in its coordinates."""
+DEFAULT_DEVIATION = 1.0
+"""The curator's prior of every weight of a design, in its coordinates."""
 
 PROJECT = ".toml"
 """How the name of a project file ends."""
@@ -261,7 +261,7 @@ def network_in(text: str, where: str, schema: dc.Schema | None) -> dc.Network:
 def belief_of(structure: dc.Network | dc.Design, text: str | None, records: float) -> dc.Dirichlet | dc.designs.Normal:
     """The prior: over a network a concentration or a prior network, over a design the deviation of each weight."""
     if isinstance(structure, dc.Network):
-        return prior_of(structure, DEFAULT_CONCENTRATION if text is None else text, records)
+        return prior_of(structure, str(DEFAULT_CONCENTRATION) if text is None else text, records)
     try:
         return dc.designs.Normal(structure, DEFAULT_DEVIATION if text is None else float(text))
     except ValueError as error:

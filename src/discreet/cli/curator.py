@@ -14,7 +14,6 @@ import discreet as dc
 from discreet.cli.arguments import (
     ALL_VARIABLES,
     AMOUNT_HELP,
-    DEFAULT_CONCENTRATION,
     DEFAULT_DEVIATION,
     DesignFile,
     EitherNetwork,
@@ -36,6 +35,7 @@ from discreet.cli.report import release_lines, release_summary
 from discreet.display.terminal import abandon_stdout, check_writable, say, show
 from discreet.errors import DiscreetError, InputError
 from discreet.mechanisms import MECHANISMS, Entry
+from discreet.model.dirichlet import DEFAULT_CONCENTRATION
 
 TAKES_DELTA = [name for name, entry in MECHANISMS.items() if entry.delta != "refused"]
 Purpose = Annotated[str, typer.Option(help="What it is for: kept in the ledger, and perhaps limited there.")]

@@ -184,7 +184,25 @@ def tails(draws: Floats, level: float) -> tuple[Floats, Floats]:
         (5, 95)
     """
     require_level(level, len(draws))
-    lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return equal_tails(draws, level)
+
+
+def equal_tails(draws: Floats, level: float, axis: int = 0) -> tuple[Floats, Floats]:
+    """Quantiles that leave out as much on either side, over an axis of draws; probabilities have `credible_interval`.
+
+    Args:
+        draws: of numbers without an end, or of what nobody takes for 0 or 1.
+        level: posterior probability; checked by whoever asks.
+        axis: that of the draws.
+
+    Returns:
+        (lower, upper), without that axis.
+
+    Example:
+        >>> [float(end) for end in equal_tails(np.arange(101.0), 0.5)]
+        [25.0, 75.0]
+    """
+    lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=axis)
     return lower, upper
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy.special import digamma, gammaln, polygamma
 
 from discreet.errors import InputError
-from discreet.model.dirichlet import Dirichlet
+from discreet.model.dirichlet import DEFAULT_CONCENTRATION, Dirichlet
 from discreet.model.query_grammar import NumberQuery, Probability, Query, check_names, parse_query
 from discreet.model.schema import Schema
 from discreet.posterior.basis import prior_only_words
@@ -385,7 +385,7 @@ TEST_ERROR = 0.05
 """Rate of errors of a test that tells data sets apart, and probability with which a bound may fail."""
 CLEAR_DEVIATIONS = 3.0
 """Deviations of the noise that all cells of a row are above, for its second-order mean: the next term is a third."""
-OTHER_CONCENTRATIONS = (0.25, 1.0)
+OTHER_CONCENTRATIONS = (DEFAULT_CONCENTRATION, 1.0)
 """Of the other priors: that of a curator who names none, and the uniform one."""
 
 

@@ -21,7 +21,7 @@ from discreet.inference import elimination
 from discreet.model.query_grammar import Explanation, NumberQuery, Probability, Query, read_query
 from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import PosteriorDraws, require_posterior
-from discreet.posterior.protocol import NetworkPosterior
+from discreet.posterior.protocol import NetworkPosterior, equal_tails
 from discreet.queries.allowed import allowed_bounds
 from discreet.queries.answers import Answer, AnswerRow, Answers
 from discreet.queries.bin_laws import BinLaw, Inside, check_inside
@@ -139,11 +139,8 @@ def number_row(asked: NumberQuery, law: BinLaw, level: float, weights: Floats, *
     found, low, high = number_draws(asked, law)
     picked = slice(None) if alike else resample(weights)
     own, lowest, highest = (part[picked] for part in (found, low, high))
-    tails = [(1 - level) / 2, (1 + level) / 2]
-    if asked.kind in ("marginal", "conditional"):
-        within, (first, _), (_, last) = (credible_interval(part, level) for part in (own, lowest, highest))
-    else:
-        within, (first, _), (_, last) = (tuple(np.quantile(part, tails)) for part in (own, lowest, highest))
+    ends = credible_interval if asked.kind in ("marginal", "conditional") else equal_tails
+    within, (first, _), (_, last) = (ends(part, level) for part in (own, lowest, highest))
     at = "" if asked.at is None else f" {asked.at:.15g}"
     return {
         "state": {asked.variable: f"{asked.asked}{at}"},

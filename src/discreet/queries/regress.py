@@ -34,7 +34,7 @@ from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
 from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import PosteriorDraws
-from discreet.posterior.protocol import NetworkPosterior
+from discreet.posterior.protocol import NetworkPosterior, equal_tails
 from discreet.queries.answer_text import assumption_lines
 from discreet.queries.bin_laws import Inside, check_inside
 from discreet.queries.column_moments import MOST_JOINT_STATES, Column, ColumnLaw, Moments, column_moments, covariance
@@ -242,8 +242,7 @@ class Regression(Intervals):
             InputError: a level outside (0, 1).
         """
         check_level(level)
-        lower, upper = np.quantile(self.coefficients, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        return lower, upper
+        return equal_tails(self.coefficients, level)
 
     def rows(self, *, level: float = 0.95) -> tuple[dict[str, float | str], ...]:
         """The coefficients, as `WeightPosterior.rows` has them.

@@ -25,6 +25,7 @@ from discreet.model.schema import Variable
 from discreet.posterior.fit_check import fit
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.methods import noise_aware
+from discreet.posterior.protocol import equal_tails
 from discreet.privacy.guarantee import Relation, as_text
 from discreet.queries.answer_text import state_text
 from discreet.queries.answers import Answers
@@ -446,8 +447,7 @@ def _write_row(row: Mapping[str, Any]) -> dict[str, str]:
 
 def _find_intervals(posterior: PosteriorDraws, level: float) -> dict[str, tuple[Floats, Floats]]:
     """Both ends of the intervals of each table's entries, axes `(*parents, node)`."""
-    tails = [(1 - level) / 2, (1 + level) / 2]
-    return {node: tuple(np.quantile(posterior.cells[node], tails, axis=-1)) for node in posterior.network.nodes}
+    return {node: equal_tails(posterior.cells[node], level, axis=-1) for node in posterior.network.nodes}
 
 
 def _list_uncertain(posterior: PosteriorDraws, spans: Mapping[str, tuple[Floats, Floats]]) -> list[dict[str, Any]]:
