@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
@@ -184,12 +185,10 @@ class Serving:
         """Make what computes; within an event loop."""
         object.__setattr__(self, "readings", Readings(self.limits))
         object.__setattr__(self, "desk", Desk(self.limits, self.meter))
-        self.meter.gauges |= {
-            "waiting": ("Answers under way.", lambda: self.desk.waiting),
-            "cache_bytes": ("Bytes of the answers that are kept.", lambda: self.desk.cache.bytes),
-            "draws_bytes": ("Bytes of the posteriors in memory.", lambda: self.readings.bytes),
-            "releases": ("Releases that are served.", lambda: len(self.shelf.newest())),
-        }
+        self.meter.show("waiting", "Answers under way.", lambda: self.desk.waiting)
+        self.meter.show("cache_bytes", "Bytes of the answers that are kept.", lambda: self.desk.cache.bytes)
+        self.meter.show("draws_bytes", "Bytes of the posteriors in memory.", lambda: self.readings.bytes)
+        self.meter.show("releases", "Releases that are served.", lambda: len(self.shelf.newest()))
 
     readings: Readings = field(init=False)
     desk: Desk = field(init=False)
@@ -421,7 +420,7 @@ def api_routes(serving: Serving, version: str) -> list[Route]:
         return Response(replies.json_of({"status": "ok", "version": version}).body, media_type="application/json")
 
     async def metrics(request: Request) -> Response:
-        return Response(serving.meter.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(serving.meter.text(), media_type=CONTENT_TYPE_LATEST)
 
     async def releases(request: Request) -> Response:
         read_address(NoRequest, request.query_params)

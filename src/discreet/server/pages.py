@@ -296,7 +296,7 @@ class _Pages:
         key = (version.digest, "whole page", today, *asked_for, beside)
         known = cache.get(key)
         if known is not None:
-            self._serving.meter.count("cache", "hit")
+            self._serving.meter.cache.labels("hit").inc()
             return HTMLResponse(known.body)
         record = {name[len(FIELD) :]: text for name, text in request.query_params.items() if name.startswith(FIELD)}
         pairs = [pair for pair in request.query_params.multi_items() if not pair[0].startswith(FIELD)]
