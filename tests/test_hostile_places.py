@@ -65,8 +65,6 @@ PLACES: dict[str, tuple[str, ...] | str] = {
     "queries/release_report.py _texts": OWN,
     "server/remote_posterior.py _read_batches": ("records sent",),
     "queries/synthetic.py write_records": WRITTEN,
-    "server/http_client.py Wire": SERVER,
-    "server/http_client.py _Line": SERVER,
     "releases/combined.py load": ("release", "combined"),
     "releases/document.py read_design_file": ("design",),
     "releases/external_cells.py _read_csv": ("cells",),

@@ -52,4 +52,4 @@ from discreet.util.lazy_imports import late_names
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__, __all__ = late_names(__name__, __file__, extras={"estimators": "sklearn"})
+__getattr__, __dir__, __all__ = late_names(__name__, __file__, extras={"estimators": "sklearn", "server": "httpcore2"})

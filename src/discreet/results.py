@@ -2,4 +2,4 @@
 
 from discreet.util.lazy_imports import late_names
 
-__getattr__, __dir__, __all__ = late_names(__name__, __file__)
+__getattr__, __dir__, __all__ = late_names(__name__, __file__, extras={"server": "httpcore2"})
