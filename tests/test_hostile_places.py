@@ -86,7 +86,7 @@ PLACES: dict[str, tuple[str, ...] | str] = {
     "records/spark.py open_spark": SERVER,
     "records/spark.py spark_table": SERVER,
     "server/pages.py _static": OWN,
-    "server/pages.py _templates": OWN,
+    "server/page_tables.py templates": OWN,
     "server/shelf.py _read": ("release", "combined", "draws", "heads of draws"),
     "server/tokens.py _held": WRITTEN,
     "server/tokens.py _read": ("tokens",),
