@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,7 +15,7 @@ import pytest
 
 from folding import every
 from served_kinds import KINDS, save
-from serving import Local, Reply
+from serving import Local, Reply, served
 
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed (the dev extra)")
 
@@ -69,17 +72,17 @@ def caller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
 
 
 CALLS: dict[str, list[dict[str, Any]]] = {
-    "releases": [{}], "healthz": [{}], "metrics": [{}], "document": [{}], "fit": [{}], "explain": [{}, {"q": "P(c)"}],
-    "marginals": [{}, {"e": ["a=yes", "b=no"], "predictive": "true"}, {"format": "csv"}],
+    "releases": [{}], "healthz": [{}], "metrics": [{}], "document": [{}], "fit": [{}], "explain": [{}, {"q": ["P(c)"]}],
+    "marginals": [{}, {"e": ["a=yes", "b=no"], "predictive": True}, {"format": "csv"}],
     "post_marginals": [{}, {"e": ["a=yes"], "level": 0.5}, {"format": "csv"}],
-    "query": [{}, {"q": ["P(c | a=yes)", "MAP(b)", "MPE(| a=no)", "P(b, c)"]}, {"q": "P(a, c)", "assume": "nothing"},
-              {"q": "P(c)", "format": "csv"}],
+    "query": [{}, {"q": ["P(c | a=yes)", "MAP(b)", "MPE(| a=no)", "P(b, c)"]}, {"q": ["P(a, c)"], "assume": "nothing"},
+              {"q": ["P(c)"], "format": "csv"}],
     "post_query": [{}, {"q": ["P(b, c)"], "assume": "robust"}, {"q": ["P(c)"], "format": "csv"}],
     "predict": [{"records": [{"a": "yes"}, {}], "target": "c"}, {"records": {"a": ["no", None]}, "target": "b"}],
     "decide": [{"query": "P(c)", "payoffs": {"go": {"no": 0, "yes": 1}}, "bounds": [0, 2]},
                *({"quantity": "P(c=yes)", "loss": loss} for loss in ("squared", "absolute", "interval:0.9"))],
-    "regress": [{"target": "c", "on": ["a", "b"], "kind": kind, "draws": "true"} for kind in ("linear", "logistic")]
-    + [{"target": "c", "on": "a", "format": "csv"}],
+    "regress": [{"target": "c", "on": ["a", "b"], "kind": kind, "draws": True} for kind in ("linear", "logistic")]
+    + [{"target": "c", "on": ["a"], "format": "csv"}],
     "synthetic": [{"n": 3, "format": form} for form in ("csv", "parquet", "arrow")],
     "report": [{"format": form} for form in ("html", "markdown")],
 }  # fmt: skip
@@ -131,3 +134,105 @@ def test_every_answer_has_a_schema_that_says_something(caller: Caller) -> None:
     text = json.dumps(caller.document["components"])
     for word in ("measured", "log-linear", "mpe", "at-random", "add-remove", "discrete_laplace", "logistic", "weights"):
         assert f'"{word}"' in text, word  # values that there are few of are told one by one
+
+
+# ------------------------------------------------------------------------------------------------ generated clients
+
+ASK = """
+import importlib, inspect, json, sys, typing
+sys.path.insert(0, sys.argv[1])
+from generated import Client
+client = Client(base_url=sys.argv[2])
+for name, questions in json.load(sys.stdin).items():
+    ask = importlib.import_module(f"generated.api.default.{name}").sync_detailed
+    wanted = inspect.signature(ask).parameters
+    for said in questions:
+        own = {one if one in wanted else f"{one}_": value for one, value in said.items()}
+        given = {"body": typing.get_type_hints(ask)["body"].from_dict(said)} if "body" in wanted else own
+        reply = ask(*(["plain"] if "release" in wanted else []), client=client, **given)
+        assert reply.status_code == 200, (name, said, reply)
+        print(name, type(reply.parsed).__name__)
+"""
+CONFIG = """
+literal_enums: true
+content_type_overrides:
+  application/vnd.apache.parquet: application/octet-stream
+  application/vnd.apache.arrow.file: application/octet-stream
+"""
+TYPES = {
+    "releases": "ReleasesReply", "healthz": "HealthReply", "metrics": "str", "document": "ReleaseDocument",
+    "fit": "FitReply", "explain": "Explanation", "marginals": "AnswersReply", "post_marginals": "AnswersReply",
+    "query": "AnswersReply", "post_query": "AnswersReply", "predict": "PredictReply", "regress": "RegressReply",
+    "synthetic": "File", "report": "str", "decide": "ResponseReply NumberReply",
+}  # fmt: skip
+"""What a generated client makes of the answer of each operation."""
+
+
+def test_a_generated_client_of_python_calls_every_operation(tmp_path: Path) -> None:
+    program = shutil.which("openapi-python-client")
+    if program is None:
+        pytest.skip(
+            "openapi-python-client is not installed: it wants another typer, so it has an environment of its own"
+        )
+    (tmp_path / "config.yml").write_text(CONFIG)
+    # Of a parameter that chooses between media types such a client knows the first one alone.
+    questions = {name: [one for one in each if one.get("format") != "csv" or name == "synthetic"]
+                 for name, each in CALLS.items()}  # fmt: skip
+    with served([save("plain", tmp_path)]) as server:
+        (tmp_path / "openapi.json").write_bytes(server.ask("/openapi.json").body)
+        made = subprocess.run(
+            [program, "generate", "--meta", "none", "--config", str(tmp_path / "config.yml"), "--fail-on-warning",
+             "--path", str(tmp_path / "openapi.json"), "--output-path", str(tmp_path / "generated")],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert made.returncode == 0, made.stdout
+        python = Path(program).resolve().parent / "python"
+        done = subprocess.run([python, "-c", ASK, str(tmp_path), server.url], input=json.dumps(questions),
+                              capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for line in done.stdout.splitlines():
+        name, kind = line.split()
+        assert kind in TYPES[name].split(), line
+    assert {line.split()[0] for line in done.stdout.splitlines()} == CALLS.keys()
+
+
+PROGRAM = """
+import type { paths } from "./api";
+type Ok<P extends keyof paths, M extends keyof paths[P]> =
+  paths[P][M] extends { responses: { 200: { content: { "application/json": infer T } } } } ? T : never;
+const url = process.argv[2] as string;
+async function ask<P extends keyof paths>(path: P, release: string, query = ""): Promise<Ok<P, "get">> {
+  const reply = await fetch(url + String(path).slice(1).replace("{release}", release) + query);
+  if (!reply.ok) throw new Error(await reply.text());
+  return await reply.json() as Ok<P, "get">;
+}
+async function main(): Promise<void> {
+  const listed = await ask("/releases", "");
+  const kinds: ("network" | "family" | "states" | "weights" | "structure")[] = listed.releases.map((one) => one.kind);
+  const found = await ask("/releases/{release}/marginals", "plain", "?e=a%3Dyes");
+  const lines: string[] = found.answers.flatMap((one) =>
+    one.values.map((row) => `${one.basis} ${Object.values(row.state)[0]} ${(row.upper - row.lower).toFixed(2)}`));
+  const fit: number = (await ask("/releases/{release}/fit", "plain")).pairs;
+  console.log(JSON.stringify([kinds, lines.length, fit]));
+}
+void main();
+"""
+
+
+def test_a_generated_client_of_typescript_knows_the_types(tmp_path: Path) -> None:
+    generate, compile_ = (shutil.which(name) for name in ("openapi-typescript", "tsc"))
+    node = shutil.which("node")
+    if generate is None or compile_ is None or node is None:
+        pytest.skip("node, openapi-typescript or tsc is not installed")
+    (tmp_path / "main.ts").write_text("declare const process: { argv: string[] };\n" + PROGRAM)
+    options = ["--strict", "--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom", "--skipLibCheck"]
+    with served([save("plain", tmp_path)]) as server:
+        (tmp_path / "openapi.json").write_bytes(server.ask("/openapi.json").body)
+        for command in (
+            [generate, "openapi.json", "-o", "api.d.ts"],
+            [compile_, *options, "main.ts"],
+            [node, "main.js", server.url],
+        ):
+            done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout) == [["network"], 4, 3]

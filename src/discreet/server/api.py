@@ -36,11 +36,11 @@ from discreet.server.shelf import Shelf, Version
 # The OpenAPI document of the server, made of the operations themselves.
 
 MEDIA_OF = {
-    "csv": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
     "arrow": "application/vnd.apache.arrow.file",
+    "csv": "text/csv; charset=utf-8",
 }
-"""Media types of files of records."""
+"""Media types of files of records; those of bytes come first, as programs that write clients take the first for all."""
 RELEASE = {
     "name": "release",
     "in": "path",
@@ -69,6 +69,7 @@ def openapi_document(operations: Sequence[Operation], version: str) -> Document:
     schemas["document", "serialization"] = {"anyOf": [*release, schemas["document", "serialization"]]}
     components = rest["$defs"] | parts
     for each in components.values():  # of what a type of the package says of itself, the sentence that says what it is
+        each.pop("title", None)  # which may be that of another, and programs that write clients take it for a name
         each["description"] = " ".join(each.get("description", "").partition("\n\n")[0].split())
     paths: dict[str, Any] = {}
     for one in operations:
