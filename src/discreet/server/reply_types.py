@@ -144,7 +144,7 @@ class AnswersReply(TypedDict):
     by_others: NotRequired[list[SourceElsewhere]]
     missing: NotRequired[Literal["at-random", "state"]]
     answers: list[AnswerReply]
-    effective: Annotated[NotRequired[float], Field(description="Independent draws that the draws are worth.")]
+    effective: NotRequired[Annotated[float, Field(description="Independent draws that the draws are worth.")]]
 
 
 class NamedRow(TypedDict):
@@ -244,7 +244,7 @@ class RegressReply(_Basis):
     kind: Literal["linear", "logistic"]
     level: float
     coefficients: list[NamedRow]
-    draws: Annotated[NotRequired[list[list[float]]], Field(description="Coefficients under each draw.")]
+    draws: NotRequired[Annotated[list[list[float]], Field(description="Coefficients under each draw.")]]
 
 
 class CombinedDocument(TypedDict):
