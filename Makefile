@@ -48,7 +48,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 SITE := build/site
 
-.PHONY: demo docs install postgres java chromium test test-thorough test-kernel test-spark test-answers test-pages test-due check format lint types mutants coverage bench peers experiments experiments-check figures test-newest test-lowest package hooks clean
+.PHONY: demo docs install postgres java chromium test test-thorough test-kernel test-spark test-answers test-pages test-due check format lint types mutants coverage bench peers experiments experiments-check figures test-newest test-lowest test-clients package hooks clean
 
 demo: $(DEMO_STAMP)  ## the whole flow on the bundled network; installs what users have and no more
 	$(BIN)/discreet demo
@@ -191,6 +191,14 @@ test-lowest:  ## the tests on the lowest versions that pyproject.toml states, li
 	$(LOWEST_PYTHON) -m venv --clear $(VENV)-lowest
 	$(LOWEST_PYTHON) tests/lowest.py > $(VENV)-lowest/constraints.txt
 	$(MAKE) VENV=$(VENV)-lowest CONSTRAINTS=$(VENV)-lowest/constraints.txt test test-answers
+
+# Programs that write clients have an environment of their own: one of them wants another typer.
+CLIENTS = $(VENV)/clients
+test-clients: $(STAMP)  ## clients of a server that programs write in Python and TypeScript (needs npm) call every operation
+	$(PYTHON) -m venv $(CLIENTS)
+	$(CLIENTS)/bin/pip install --quiet --disable-pip-version-check openapi-python-client==0.29.1
+	npm install --silent --no-fund --no-audit --prefix $(CLIENTS) openapi-typescript@7.13.0 typescript@5.9.3
+	PATH="$(CURDIR)/$(CLIENTS)/bin:$(CURDIR)/$(CLIENTS)/node_modules/.bin:$$PATH" $(RUN) tests/test_serve_answers.py
 
 # Built and installed as a user would, with the versions that development uses: nothing of this environment is seen by
 # that of the tests, and nothing of theirs here.

@@ -326,17 +326,16 @@ HOME, AWAY = "https://answers.example/discreet", "http://127.0.0.1:8000"
 def test_the_token_of_the_environment_goes_to_its_server_alone(variable: str, url: str, sent: bool) -> None:
     heads = []
 
-    def refuse(own: object, method: str, target: str, body: object, headers: dict[str, str]) -> None:
-        heads.append(headers)
+    def refuse(own: object, request: wire.httpcore.Request) -> None:
+        heads.append(dict(request.headers))
         raise ConnectionRefusedError
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("DISCREET_TOKEN", variable)
-        patched.setattr(wire._Line, "connect", lambda own: None)
-        patched.setattr("http.client.HTTPConnection.request", refuse)
+        patched.setattr(wire.httpcore.ConnectionPool, "handle_request", refuse)
         with pytest.raises(dc.DiscreetError, match="nothing listens"):
             dc.server.Client(url).releases()
-    assert [head.get("Authorization") for head in heads] == ["Bearer secret" if sent else None]
+    assert [head.get(b"Authorization") for head in heads] == [b"Bearer secret" if sent else None]
 
 
 @every("variable", ["secret https://host", "https://host other secret", "host secret", "\x07secret"])
@@ -508,7 +507,8 @@ def pretended(replies: Sequence[Reply]) -> Iterator[tuple[str, list[tuple[str, A
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            asked.append((self.path, dict(self.headers)))
+            asked.append((self.path, {"port": self.client_address[1], **self.headers}))
+            self.rfile.read(int(self.headers.get("Content-Length", "0")))
             status, headers, body = left.pop(0) if len(left) > 1 else left[0]
             self.send_response(status)
             for name, value in ({"Content-Length": str(len(body))} | headers).items():
@@ -550,6 +550,20 @@ def test_whoever_is_busy_is_asked_again() -> None:
         client.close()
     assert [path for path, _ in asked] == ["/below/healthz", *["/below/releases"] * 3]
     assert all(headers["Authorization"] == "Bearer t" for _, headers in asked)
+
+
+def test_questions_share_a_connection_and_processes_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pretended([HELLO, NOTHING]) as (url, asked):
+        client = dc.server.Client(url)
+        for _ in range(5):
+            client.releases()
+        assert len({headers["port"] for _, headers in asked}) == 1
+        with monkeypatch.context() as forked:
+            forked.setattr("os.getpid", lambda: -1)
+            client.releases()
+            client.close()
+        client.close()
+    assert len({headers["port"] for _, headers in asked}) == 2
 
 
 def test_but_not_for_ever() -> None:
@@ -710,6 +724,24 @@ def test_records_that_are_none_are_refused(there: Any, here: Any) -> None:
 
 
 def test_asking_loads_http_only_when_it_is_wanted() -> None:
-    code = "import discreet, sys; assert not {'http.client', 'ssl', 'numpy'} & set(sys.modules)"
-    code += "; from discreet.queries import query; assert 'http.client' not in sys.modules"
+    code = "import discreet, sys; assert not {'httpcore2', 'ssl', 'numpy'} & set(sys.modules)"
+    code += "; from discreet.queries import query; assert 'httpcore2' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_client_says_what_to_install() -> None:
+    code = """
+import importlib.util, sys
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "httpcore2" else find(name, *rest)
+sys.modules["httpcore2"] = None
+import discreet as dc
+from discreet import *
+assert "Client" not in dir(dc) and "RemotePosterior" not in dir(dc.results)
+try:
+    dc.server.Client
+except dc.InputError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "asking a server needs httpcore2: pip install '.[client]' in a clone of discreet\n"

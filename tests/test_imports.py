@@ -22,7 +22,7 @@ MODULES = sorted(
     ),
     key=lambda name: (name != FIRST, name),
 )
-EXTRAS = {"arviz", "numba", "sklearn", "starlette", "uvicorn"}
+EXTRAS = {"arviz", "httpcore2", "numba", "prometheus_client", "sklearn", "starlette", "uvicorn"}
 """What the core does without."""
 HEAVY = EXTRAS | {"matplotlib", "pandas", "polars", "torch", "xarray"}
 HOMES = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")

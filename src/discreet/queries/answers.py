@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
 
 from discreet.display.interval_tables import NUMBERS
 from discreet.errors import printable

@@ -2,4 +2,6 @@
 
 from discreet.util.lazy_imports import late_names
 
-__getattr__, __dir__, __all__ = late_names(__name__, __file__)
+__getattr__, __dir__, __all__ = late_names(
+    __name__, __file__, extras={"client": "httpcore2", "remote_posterior": "httpcore2"}
+)

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache, wraps
+from typing import Any, Literal
 
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from discreet.queries.explanation import Explanation
 from discreet.queries.release_report import report_policy
+from discreet.releases.release import release_schema
+from discreet.server import parameters as asks
 from discreet.server import replies
+from discreet.server import reply_types as says
 from discreet.server.desk import Desk, Made
 from discreet.server.gate import FRAME_POLICY
 from discreet.server.metrics import Meter
-from discreet.server.parameters import (
-    Asked,
-    DecisionRequest,
-    ExplainRequest,
-    FitRequest,
-    MarginalsRequest,
-    NoRequest,
-    PredictRequest,
-    QueryRequest,
-    RegressRequest,
-    ReportRequest,
-    SyntheticRequest,
-    read_address,
-    read_body,
-)
+from discreet.server.parameters import Asked, NoRequest, read_address, read_body
 from discreet.server.problems import PROBLEMS, Problem
 from discreet.server.readings import Reading, Readings
 from discreet.server.server_limits import ServerLimits
@@ -41,11 +36,11 @@ from discreet.server.shelf import Shelf, Version
 # The OpenAPI document of the server, made of the operations themselves.
 
 MEDIA_OF = {
-    "csv": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
     "arrow": "application/vnd.apache.arrow.file",
+    "csv": "text/csv; charset=utf-8",
 }
-"""Media types of files of records."""
+"""Media types of files of records; those of bytes come first, as programs that write clients take the first for all."""
 RELEASE = {
     "name": "release",
     "in": "path",
@@ -53,37 +48,33 @@ RELEASE = {
     "description": "Name of a release, for its newest version, or the id of any version.",
     "schema": {"type": "string"},
 }
+SCHEMAS = "#/components/schemas/"
+JSON, TEXT = "application/json", {"type": "string"}
 Document = dict[str, Any]
+Mode = Literal["validation", "serialization"]
 
 
 def openapi_document(operations: Sequence[Operation], version: str) -> Document:
     """The document.
 
     Args:
-        operations: on a release.
+        operations: of the server and of a release.
         version: of the package.
     """
-    schemas: dict[str, Any] = {
-        "Problem": {
-            "type": "object",
-            "description": "What goes wrong (RFC 9457).",
-            "required": ["type", "title", "status", "detail"],
-            "properties": {
-                "type": {"enum": [f"urn:discreet:problem:{kind}" for kind in PROBLEMS]},
-                "title": {"type": "string"},
-                "status": {"type": "integer"},
-                "detail": {"type": "string", "description": "One sentence."},
-            },
-        }
-    }
-    paths: dict[str, Any] = {
-        "/releases": {"get": _describe_plain("releases", "All releases that are served.", "application/json")},
-        "/healthz": {"get": _describe_plain("health", "Whether the server is there.", "application/json")},
-        "/metrics": {"get": _describe_plain("metrics", "What the server counts of itself.", "text/plain")},
-    }
-    for operation in operations:
-        found = paths.setdefault(operation.path, {"parameters": [RELEASE]})
-        found[operation.method.lower()] = _describe(operation, schemas)
+    types: list[tuple[str, Mode, TypeAdapter[Any]]] = [("Problem", "serialization", TypeAdapter(says.ProblemReply))]
+    types += [(one.id, "serialization", TypeAdapter(one.reply)) for one in operations if one.reply is not None]
+    types += [(one.id, "validation", TypeAdapter(one.asks)) for one in operations if one.asks and one.method == "POST"]
+    schemas, rest = TypeAdapter.json_schemas(types, ref_template=f"{SCHEMAS}{{model}}")
+    release, parts = _release_schemas()
+    schemas["document", "serialization"] = {"anyOf": [*release, schemas["document", "serialization"]]}
+    components = rest["$defs"] | parts
+    for each in components.values():  # of what a type of the package says of itself, the sentence that says what it is
+        each.pop("title", None)  # which may be that of another, and programs that write clients take it for a name
+        each["description"] = " ".join(each.get("description", "").partition("\n\n")[0].split())
+    paths: dict[str, Any] = {}
+    for one in operations:
+        here = paths.setdefault(one.path, {"parameters": [RELEASE]} if one.of_release else {})
+        here[one.method.lower()] = _describe(one, schemas)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -93,78 +84,56 @@ def openapi_document(operations: Sequence[Operation], version: str) -> Document:
             "privacy noise.",
         },
         "paths": paths,
-        "components": {"schemas": schemas, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
         "security": [{}, {"token": []}],
     }
 
 
-def _describe(operation: Operation, schemas: dict[str, Any]) -> Document:
+def _describe(operation: Operation, schemas: Mapping[tuple[str, Mode], Document]) -> Document:
     """One operation."""
-    name = operation.name or "document"
-    described: Document = {
-        "operationId": f"post_{name}" if operation.body is not None and name in ("marginals", "query") else name,
-        "summary": operation.told,
-        "responses": _responses(operation.media),
-    }
-    if operation.model is not None:
-        described["parameters"] = _parameters(operation.model)
-    if operation.body is not None:
-        schema = _take_definitions(
-            operation.body.model_json_schema(ref_template="#/components/schemas/{model}"), schemas
-        )
-        schemas[operation.body.__name__] = schema
-        reference = {"$ref": f"#/components/schemas/{operation.body.__name__}"}
-        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": reference}}}
-    return described
-
-
-def _describe_plain(name: str, told: str, media: str) -> Document:
-    """An operation that takes nothing."""
-    return {"operationId": name, "summary": told, "responses": _responses((media,))}
-
-
-def _responses(media: Sequence[str]) -> Document:
-    """What may come back."""
-    content = {
-        kind.partition(";")[0]: {"schema": {"type": "object"} if kind == "application/json" else {"type": "string"}}
-        for kind in media
-    }
+    content = {kind.partition(";")[0]: {"schema": _schema_of(kind)} for kind in operation.media}
+    if operation.reply is not None:
+        content = {JSON: {"schema": schemas[operation.id, "serialization"]}} | content
+    problem = {"application/problem+json": {"schema": schemas["Problem", "serialization"]}}
     titles: dict[int, list[str]] = {}
     for status, title in PROBLEMS.values():
         titles.setdefault(status, []).append(title)
-    problems = {
-        str(status): {
-            "description": "; ".join(said),
-            "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
-        }
-        for status, said in titles.items()
+    problems = {str(status): {"description": "; ".join(said), "content": problem} for status, said in titles.items()}
+    described: Document = {
+        "operationId": operation.id,
+        "summary": (operation.answer.__doc__ or "").partition("\n")[0],
+        "responses": {"200": {"description": "The answer.", "content": content}, **problems},
     }
-    return {"200": {"description": "The answer.", "content": content}, **problems}
+    if operation.method == "POST":
+        asked = {JSON: {"schema": schemas[operation.id, "validation"]}}
+        return described | {"requestBody": {"required": True, "content": asked}}
+    return described | {"parameters": _parameters(operation.asks or NoRequest)}
+
+
+def _schema_of(media: str) -> Document:
+    """What a response of another type than JSON is: text, or bytes."""
+    return TEXT if media.startswith("text/") else {**TEXT, "format": "binary", "contentMediaType": media}
+
+
+def _release_schemas() -> tuple[list[Document], Document]:
+    """What a document of a release may be, and the parts of it: the JSON Schema that the package has of them."""
+    text = re.sub(r'"#/\$defs/_?', f'"{SCHEMAS}Release', release_schema())
+    found = json.loads(text)
+    return found["anyOf"], {f"Release{name.lstrip('_')}": each for name, each in found["$defs"].items()}
 
 
 def _parameters(model: type[Asked]) -> list[Document]:
     """What can be said in the address."""
     schema = model.model_json_schema()
-    required = schema.get("required", [])
     found = []
     for name, part in schema.get("properties", {}).items():
         own = {key: value for key, value in part.items() if key not in ("title", "description", "examples")}
         if "anyOf" in own:  # an address cannot say null: it leaves the name out
             own |= own.pop("anyOf")[0]
             own.pop("default", None)
-        parameter = {"name": name, "in": "query", "required": name in required, "schema": own}
-        if "description" in part:
-            parameter["description"] = part["description"]
-        if own.get("type") == "array":
-            parameter |= {"style": "form", "explode": True}
-        found.append(parameter)
+        parameter = {"name": name, "in": "query", "required": name in schema.get("required", []), "schema": own}
+        found.append(parameter | ({"description": part["description"]} if "description" in part else {}))
     return found
-
-
-def _take_definitions(schema: Document, schemas: dict[str, Any]) -> Document:
-    """A schema without its definitions, which become schemas of the document."""
-    schemas |= schema.pop("$defs", {})
-    return schema
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,22 +143,22 @@ class Serving:
     Args:
         shelf: what is served.
         limits: of what is spent on a request.
+        package: version of the package.
     """
 
     shelf: Shelf
-    limits: ServerLimits = field(default_factory=ServerLimits)
+    limits: ServerLimits
+    package: str
     meter: Meter = field(default_factory=Meter)
 
     def __post_init__(self) -> None:
         """Make what computes; within an event loop."""
         object.__setattr__(self, "readings", Readings(self.limits))
         object.__setattr__(self, "desk", Desk(self.limits, self.meter))
-        self.meter.gauges |= {
-            "waiting": ("Answers under way.", lambda: self.desk.waiting),
-            "cache_bytes": ("Bytes of the answers that are kept.", lambda: self.desk.cache.bytes),
-            "draws_bytes": ("Bytes of the posteriors in memory.", lambda: self.readings.bytes),
-            "releases": ("Releases that are served.", lambda: len(self.shelf.newest())),
-        }
+        self.meter.show("waiting", "Answers under way.", lambda: self.desk.waiting)
+        self.meter.show("cache_bytes", "Bytes of the answers that are kept.", lambda: self.desk.cache.bytes)
+        self.meter.show("draws_bytes", "Bytes of the posteriors in memory.", lambda: self.readings.bytes)
+        self.meter.show("releases", "Releases that are served.", lambda: len(self.shelf.newest()))
 
     readings: Readings = field(init=False)
     desk: Desk = field(init=False)
@@ -206,43 +175,48 @@ class Serving:
         return await self.desk.answer((version.digest, *question.key), question.make, question.work)
 
 
-Answering = Callable[[Serving, Version, Any], Awaitable[Response]]
+Answering = Callable[[Serving, Any, Any], Awaitable[Response]]
+"""Takes what serves, the version of a release that is asked, and what is asked."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation on a release.
+    """One operation; the first line of what answers it says what it does.
 
     Args:
         name: of the operation, and the end of its address; empty for the release itself.
-        told: what it does, in a sentence.
-        model: what can be said in the address; None where a body says it.
         answer: finds the response.
-        media: what the response may be.
-        body: what can be said in a body of JSON; None where the address says it.
+        reply: what an answer in JSON is, as a type; None where none is.
+        asks: what can be said, in the address or in a body of JSON; None where nobody looks.
+        method: GET where the address says it, POST where a body does.
+        media: what the response may be beside JSON.
+        of_release: whether a release is asked, and not the server.
     """
 
     name: str
-    told: str
     answer: Answering
-    model: type[Asked] | None = None
-    body: type[Asked] | None = None
-    media: tuple[str, ...] = ("application/json",)
+    reply: Any = None
+    asks: type[Asked] | None = NoRequest
+    method: Literal["GET", "POST"] = "GET"
+    media: tuple[str, ...] = ()
+    of_release: bool = True
+
+    @property
+    def id(self) -> str:
+        """What programs call it."""
+        twice = self.method == "POST" and self.name in ("marginals", "query")
+        return f"post_{self.name}" if twice else self.name or "document"
 
     @property
     def path(self) -> str:
         """The address, with a place for the name of the release."""
-        return "/releases/{release}" + (f"/{self.name}" if self.name else "")
-
-    @property
-    def method(self) -> str:
-        """GET, or POST where there is a body."""
-        return "GET" if self.body is None else "POST"
+        return ("/releases/{release}" if self.of_release else "") + (f"/{self.name}" if self.name else "")
 
 
 def _asking(ask: Callable[[Reading, Any], replies.Question]) -> Answering:
     """An operation that a question answers."""
 
+    @wraps(ask, assigned=("__doc__",))
     async def answer(serving: Serving, version: Version, asked: Any) -> Response:
         made = await serving.answer(version, lambda reading: ask(reading, asked))
         return Response(made.body, media_type=made.media)
@@ -251,13 +225,13 @@ def _asking(ask: Callable[[Reading, Any], replies.Question]) -> Answering:
 
 
 async def _send_document(serving: Serving, version: Version, asked: NoRequest) -> Response:
-    """The document of a release, as its file has it."""
+    """The release itself, as its file has it."""
     made = await serving.desk.answer((version.digest, "document"), lambda: Made(version.evidence.dumps().encode()))
     return Response(made.body, media_type=made.media)
 
 
-async def _send_report(serving: Serving, version: Version, asked: ReportRequest) -> Response:
-    """A report, which has its style in itself."""
+async def _send_report(serving: Serving, version: Version, asked: asks.ReportRequest) -> Response:
+    """A report of the release, for people."""
     response = await _asking(replies.ask_report)(serving, version, asked)
     response.headers["content-security-policy"] = f"{report_policy()}; {FRAME_POLICY}"
     return response
@@ -276,8 +250,8 @@ class _Records(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-async def _send_records(serving: Serving, version: Version, asked: SyntheticRequest) -> Response:
-    """Synthetic records, as they are made."""
+async def _send_records(serving: Serving, version: Version, asked: asks.SyntheticRequest) -> Response:
+    """Synthetic records, sent as they are made."""
     if asked.n > serving.limits.most_records:
         raise Problem(
             "too-costly",
@@ -306,86 +280,50 @@ async def _send_records(serving: Serving, version: Version, asked: SyntheticRequ
     return _Records(stream(), kept, media_type=MEDIA_OF[asked.format], headers=headers)
 
 
+async def _send_releases(serving: Serving, version: None, asked: NoRequest) -> Response:
+    """All releases that are served."""
+    listed = [listed_release(serving, each) for each in serving.shelf.newest()]
+    return Response(replies.json_of({"releases": listed}).body, media_type=JSON)
+
+
+async def _send_health(serving: Serving, version: None, asked: None) -> Response:
+    """Whether the server is there."""
+    return Response(replies.json_of({"status": "ok", "version": serving.package}).body, media_type=JSON)
+
+
+async def _send_metrics(serving: Serving, version: None, asked: None) -> Response:
+    """What the server counts of itself."""
+    return Response(serving.meter.text(), media_type=CONTENT_TYPE_LATEST)
+
+
+_marginals, _query = _asking(replies.ask_marginals), _asking(replies.ask_queries)
+CSV, TABLES, PAGES = ("text/csv",), tuple(MEDIA_OF.values()), ("text/html", "text/markdown")
+ANSWERS = says.AnswersReply | says.CoefficientsReply | says.ParametersReply
+DECISIONS = says.ResponseReply | says.NumberReply
+OF_SERVER = (
+    Operation("releases", _send_releases, says.ReleasesReply, of_release=False),
+    Operation("healthz", _send_health, says.HealthReply, None, of_release=False),
+    Operation("metrics", _send_metrics, None, None, media=("text/plain",), of_release=False),
+)
+"""What can be asked of the server itself."""
 OPERATIONS = (
-    Operation("", "The release itself, as its file has it.", _send_document, NoRequest),
-    Operation(
-        "marginals",
-        "Probabilities of every variable that is not observed, given evidence, with intervals.",
-        _asking(replies.ask_marginals),
-        MarginalsRequest,
-        media=("application/json", "text/csv"),
-    ),
-    Operation(
-        "marginals",
-        "The same, for evidence that is too long for an address.",
-        _asking(replies.ask_marginals),
-        body=MarginalsRequest,
-        media=("application/json", "text/csv"),
-    ),
-    Operation(
-        "query",
-        "Answers to queries, as `discreet query --json` prints them; without any all marginals, or coefficients.",
-        _asking(replies.ask_queries),
-        QueryRequest,
-        media=("application/json", "text/csv"),
-    ),
-    Operation(
-        "query",
-        "Answers to many queries, which share what they can.",
-        _asking(replies.ask_queries),
-        body=QueryRequest,
-        media=("application/json", "text/csv"),
-    ),
-    Operation(
-        "predict",
-        "Probabilities of one variable for records that show some of the others; of a regression what it expects.",
-        _asking(replies.ask_prediction),
-        body=PredictRequest,
-    ),
-    Operation(
-        "decide",
-        "The response of the largest expected payoff, or the number of the least expected loss.",
-        _asking(replies.ask_decision),
-        body=DecisionRequest,
-    ),
-    Operation(
-        "regress",
-        "A regression of one variable of the network on others.",
-        _asking(replies.ask_regression),
-        RegressRequest,
-        media=("application/json", "text/csv"),
-    ),
-    Operation(
-        "explain",
-        "What one record can change in the release, and what answers depend on.",
-        _asking(replies.ask_explanation),
-        ExplainRequest,
-    ),
-    Operation(
-        "fit",
-        "What the release says of its network.",
-        _asking(lambda reading, _: replies.ask_fit(reading)),
-        FitRequest,
-    ),
-    Operation(
-        "synthetic",
-        "Synthetic records, sent as they are made.",
-        _send_records,
-        SyntheticRequest,
-        media=tuple(MEDIA_OF.values()),
-    ),
-    Operation(
-        "report",
-        "A report of the release, for people.",
-        _send_report,
-        ReportRequest,
-        media=("text/html", "text/markdown"),
-    ),
+    Operation("", _send_document, says.CombinedDocument),
+    Operation("marginals", _marginals, says.AnswersReply, asks.MarginalsRequest, media=CSV),
+    Operation("marginals", _marginals, says.AnswersReply, asks.MarginalsRequest, "POST", CSV),
+    Operation("query", _query, ANSWERS, asks.QueryRequest, media=CSV),
+    Operation("query", _query, ANSWERS, asks.QueryRequest, "POST", CSV),
+    Operation("predict", _asking(replies.ask_prediction), says.PredictReply, asks.PredictRequest, "POST"),
+    Operation("decide", _asking(replies.ask_decision), DECISIONS, asks.DecisionRequest, "POST"),
+    Operation("regress", _asking(replies.ask_regression), says.RegressReply, asks.RegressRequest, media=CSV),
+    Operation("explain", _asking(replies.ask_explanation), Explanation, asks.ExplainRequest),
+    Operation("fit", _asking(replies.ask_fit), says.FitReply, asks.FitRequest),
+    Operation("synthetic", _send_records, asks=asks.SyntheticRequest, media=TABLES),
+    Operation("report", _send_report, asks=asks.ReportRequest, media=PAGES),
 )
 """All that can be asked of one release."""
 
 
-def listed_release(serving: Serving, version: Version) -> dict[str, Any]:
+def listed_release(serving: Serving, version: Version) -> says.ListedRelease:
     """What a list of releases says of one."""
     evidence = version.evidence
     promises, release = [promise for promise in evidence.guarantees if promise is not None], evidence.one_release
@@ -396,7 +334,7 @@ def listed_release(serving: Serving, version: Version) -> dict[str, Any]:
         "version": version.number,
         "kind": version.kind,
         "private": version.private,
-        "date": release and release.date.isoformat(),
+        "date": None if release is None else release.date.isoformat(),
         "guarantees": list(map(str, promises)),
         "variables": variables,
         "draws": serving.readings.state(version),
@@ -405,49 +343,35 @@ def listed_release(serving: Serving, version: Version) -> dict[str, Any]:
     }
 
 
-def api_routes(serving: Serving, version: str) -> list[Route]:
-    """Routes of all operations, of the list of releases, and of what machines ask of the server itself.
+def api_routes(serving: Serving) -> list[Route]:
+    """Routes of all operations, and of the document that describes them.
 
     Args:
         serving: answers.
-        version: of the package.
     """
-    document = replies.json_of(openapi_document(OPERATIONS, version))
+    operations = (*OF_SERVER, *OPERATIONS)
+    document = cache(lambda: replies.json_of(openapi_document(operations, serving.package)).body)
 
     async def openapi(request: Request) -> Response:
-        return Response(document.body, media_type="application/json")
+        return Response(document(), media_type=JSON)
 
-    async def health(request: Request) -> Response:
-        return Response(replies.json_of({"status": "ok", "version": version}).body, media_type="application/json")
-
-    async def metrics(request: Request) -> Response:
-        return Response(serving.meter.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
-
-    async def releases(request: Request) -> Response:
-        read_address(NoRequest, request.query_params)
-        listed = [listed_release(serving, each) for each in serving.shelf.newest()]
-        return Response(replies.json_of({"releases": listed}).body, media_type="application/json")
-
-    plain = {"/openapi.json": openapi, "/healthz": health, "/metrics": metrics, "/releases": releases}
-    found = [Route(path, _named(path, handler), methods=["GET"]) for path, handler in plain.items()]
-    for path in dict.fromkeys(operation.path for operation in OPERATIONS):
-        here = {operation.method: operation for operation in OPERATIONS if operation.path == path}
+    found = [Route("/openapi.json", _named("/openapi.json", openapi), methods=["GET"])]
+    for path in dict.fromkeys(operation.path for operation in operations):
+        here: dict[str, Operation] = {one.method: one for one in operations if one.path == path}
         found.append(Route(path, _endpoint(serving, path, here), methods=list(here)))
     return found
 
 
-def _endpoint(serving: Serving, path: str, here: dict[str, Operation]) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(serving: Serving, path: str, here: Mapping[str, Operation]) -> Callable[[Request], Awaitable[Response]]:
     """What answers at an address."""
 
     async def respond(request: Request) -> Response:
         operation = here["GET" if request.method == "HEAD" else request.method]
-        version = serving.shelf.find(request.path_params["release"])
-        if operation.body is not None:
-            read_address(NoRequest, request.query_params)
-            asked = read_body(operation.body, await request.body())
-        else:
-            assert operation.model is not None
-            asked = read_address(operation.model, request.query_params)
+        version = serving.shelf.find(request.path_params["release"]) if operation.of_release else None
+        asked, in_body = None, operation.method == "POST"
+        if operation.asks is not None:
+            asked = read_address(NoRequest if in_body else operation.asks, request.query_params)
+            asked = read_body(operation.asks, await request.body()) if in_body else asked
         return await operation.answer(serving, version, asked)
 
     return _named(path, respond)

@@ -275,7 +275,7 @@ def application(shelf: Shelf, settings: Settings, version: str) -> ASGIApp:
         settings: of the server.
         version: of the package.
     """
-    serving = Serving(shelf, settings.limits)
+    serving = Serving(shelf, settings.limits, version)
     tokens = None if settings.tokens is None else TokenFile(settings.tokens)
 
     @asynccontextmanager
@@ -287,7 +287,7 @@ def application(shelf: Shelf, settings: Settings, version: str) -> ASGIApp:
         serving.desk.close()
         serving.readings.close()
 
-    routes = [*api_routes(serving, version), *page_routes(serving, tokens)]
+    routes = [*api_routes(serving), *page_routes(serving, tokens)]
     router = Router(routes, redirect_slashes=False, lifespan=lifespan)
     return Gate(router, settings.limits, serving.meter, tokens, alone=settings.alone)
 

@@ -65,8 +65,8 @@ class Client:
     `predict`, `regress`, `decide` (of a `decisions.payoff`), `decisions.decide_number` and `sample` ask the server;
     `fit`, `explain`, `report` and `posterior` take the release, and work here.
 
-    Each thread has a connection that stays open. Who is told that the server is busy asks again while there is time.
-    No redirect is followed.
+    Connections stay open for the next question. Who is told that the server is busy asks again while there is time. No
+    redirect is followed. It needs httpcore2, the extra `client`.
 
     Args:
         url: of the server, such as "http://127.0.0.1:8000", with the path that a proxy adds.
@@ -155,7 +155,7 @@ class Client:
         return RemotePosterior(self._wire, row["name"], row["id"], network, missing)
 
     def close(self) -> None:
-        """Close the connection of this thread; the next question opens another one."""
+        """Close all connections; the next question opens another one."""
         self._wire.close()
 
     def _document(self, own: str) -> Evidence:

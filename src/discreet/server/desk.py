@@ -144,7 +144,7 @@ class Desk:
         """
         key = _short(key)
         found = self.cache.get(key)
-        self._meter.count("cache", "hit" if found is not None else "miss")
+        self._meter.cache.labels("hit" if found is not None else "miss").inc()
         if found is not None:
             return found
         if key in self._failed:
@@ -211,7 +211,7 @@ class Desk:
 
         try:
             async with self._slots:
-                with self._meter.time("answers"):
+                with self._meter.answer_seconds.time():
                     made = await asyncio.get_running_loop().run_in_executor(self._pool, checked)
         except InputError as error:  # who was told to ask again shall not have it computed again
             self._failed[key] = str(error)

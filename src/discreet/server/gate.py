@@ -126,12 +126,12 @@ class Gate:
         finally:
             self._bodies -= held.body
             self._untaken -= held.answer
-            self._meter.count("requests", scope.get("route_name", "other"), str(status))
-            self._meter.observe("requests", time.perf_counter() - begun)
+            self._meter.requests.labels(scope.get("route_name", "other"), status).inc()
+            self._meter.request_seconds.observe(time.perf_counter() - begun)
 
     def _refuse(self, problem: Problem) -> Response:
         """Count and answer a problem."""
-        self._meter.count("refused", problem.kind)
+        self._meter.refused.labels(problem.kind).inc()
         return problem_response(problem)
 
     def _stop(self, scope: Scope) -> Response | None:

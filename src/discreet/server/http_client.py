@@ -1,25 +1,26 @@
-"""Asking a server over HTTP: one connection a thread that stays open, a time in which all ends, and no surprise.
+"""Asking a server over HTTP: connections that stay open, a time in which all ends, and no surprise.
 
 A token goes to the server that it is for: redirects are not followed, that of the environment says whose it is or stays
 on this machine, and none is sent over plain HTTP to another machine unless somebody says so. What comes back is
 bounded, and what goes wrong is one sentence: the server's, if it had one. All that is asked reads, so that a question
 may be sent again.
+
+Connections, TLS and HTTP are httpcore2's, which httpx2 stands on: of the two it alone takes a network of one's own, and
+that is where an answer as a whole gets its time.
 """
 
 from __future__ import annotations
 
-import http.client
 import io
 import json
 import math
 import os
 import re
-import socket
 import ssl
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from ipaddress import ip_address
@@ -28,13 +29,19 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from discreet.errors import DiscreetError, InputError, require, shown
 
+try:
+    import httpcore2 as httpcore
+except ModuleNotFoundError:
+    raise InputError("asking a server needs httpcore2: pip install '.[client]' in a clone of discreet") from None
+
 TOKEN_VARIABLE = "DISCREET_TOKEN"
 BODY_BYTES = 2**20
 """Most that a server takes in the body of a request, unless it was told otherwise."""
 RESPONSE_BYTES = 2**28
 """Most that is taken of a response that is read whole: 256 MiB, twice the largest release."""
 PROBLEM_BYTES = 2**16
-PIECE_BYTES = 2**18
+KEPT_SECONDS = 20.0
+"""That a connection stays open for the next question: less than a server keeps it, so that none is asked as it goes."""
 MOST_TRIES = 10
 """Of one question; also bounded by its time."""
 SECONDS = re.compile("[0-9]{1,9}")
@@ -42,6 +49,8 @@ SECONDS = re.compile("[0-9]{1,9}")
 LONGEST_TOKEN = 4096
 AGAIN = (429, 503)
 """Statuses after which it is worth asking again, where the server says when."""
+FAULTS = (OSError, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
+"""Why there is no response, or no end of it."""
 Parameters = Iterable[tuple[str, object]]
 
 
@@ -61,6 +70,7 @@ class Wire:
     def __init__(self, url: str, token: str | None, timeout: float, insecure: bool) -> None:
         self.url, self.timeout = str(url).rstrip("/"), timeout
         self._secure, self._host, self._port, self._path = _split(self.url)
+        self._pool_of: tuple[int, httpcore.ConnectionPool] | None = None
         self._token = _find_token(self._secure, self._host, self._port) if token is None else token
         if self._token is not None:
             plain = isinstance(self._token, str) and self._token.isascii() and self._token.isprintable()
@@ -72,7 +82,6 @@ class Wire:
                 "https, leave the token out, or say insecure=True",
             )
         require(0 < timeout < math.inf, f"a timeout is a number of seconds, not {timeout}")
-        self._own = threading.local()
         self._known = False
 
     def ask(self, *path: str, given: Parameters = (), body: Mapping[str, Any] | None = None) -> Any:
@@ -91,35 +100,26 @@ class Wire:
 
     def read(self, *path: str, given: Parameters = (), body: Mapping[str, Any] | None = None) -> bytes:
         """What the server answers, as bytes; as `ask`."""
-        self._meet()
-        until = time.monotonic() + self.timeout
-        line = self._line()
-        response = self._respond(line, _target(path, given), body, until)
+        response = self._respond(path, given, body)
         try:
             return self._read_whole(response, RESPONSE_BYTES)
         finally:
-            line.end(response)
+            response.close()
 
     def stream(self, *path: str, given: Parameters = (), most: int) -> RecordStream:
-        """What the server sends as it makes it, over a connection of its own; as `ask`.
+        """What the server sends as it makes it, as a file; as `ask`.
 
         Args:
             path: parts of the address.
             given: of the address.
             most: bytes.
         """
-        self._meet()
-        line = _Line(self._connect())
-        try:
-            response = self._respond(line, _target(path, given), None, time.monotonic() + self.timeout)
-        except BaseException:
-            line.close()
-            raise
-        return RecordStream(self, line, response, most)
+        return RecordStream(self, self._respond(path, given, None), most)
 
     def close(self) -> None:
-        """Close the connection of this thread; the next question opens another one."""
-        self._own.__dict__.clear()
+        """Close all connections; the next question opens another one."""
+        if self._pool_of is not None:
+            _close(*self._pool_of)
 
     # ------------------------------------------------------------------------------------------------ one exchange
 
@@ -142,81 +142,80 @@ class Wire:
             self._known = False
             raise
 
-    def _connect(self) -> http.client.HTTPConnection:
-        """A connection, which opens when it is first used."""
-        if self._secure:
-            return http.client.HTTPSConnection(self._host, self._port, context=ssl.create_default_context())
-        return http.client.HTTPConnection(self._host, self._port)
+    @property
+    def _pool(self) -> httpcore.ConnectionPool:
+        """Connections of this process: one that was forked has its own."""
+        if self._pool_of is None or self._pool_of[0] != os.getpid():
+            self._pool_of = (
+                os.getpid(),
+                httpcore.ConnectionPool(
+                    ssl.create_default_context() if self._secure else None,
+                    max_connections=None,
+                    keepalive_expiry=KEPT_SECONDS,
+                    network_backend=_Network(),
+                ),
+            )
+            weakref.finalize(self, _close, *self._pool_of)
+        return self._pool_of[1]
 
-    def _line(self) -> _Line:
-        """The connection of this thread; a process that was forked has its own."""
-        kept: tuple[int, _Line] | None = getattr(self._own, "line", None)
-        if kept is None or kept[0] != os.getpid():
-            kept = self._own.line = (os.getpid(), _Line(self._connect()))
-        return kept[1]
-
-    def _respond(
-        self, line: _Line, target: str, body: Mapping[str, Any] | None, until: float
-    ) -> http.client.HTTPResponse:
+    def _respond(self, path: Iterable[str], given: Parameters, body: Mapping[str, Any] | None) -> httpcore.Response:
         """A response with an answer; who is told to ask again later does, while there is time."""
+        self._meet()
+        until = _DEADLINE.until = time.monotonic() + self.timeout
+        request = self._request(_target(path, given), body)
         for left in reversed(range(MOST_TRIES)):
-            response = self._exchange(line, target, body, until)
+            try:
+                response = self._pool.handle_request(request)
+            except FAULTS as error:
+                raise self._explain(error) from None
             if response.status == 200:
                 return response
-            wait = response.getheader("Retry-After", "")
+            wait = _header(response, b"retry-after")
             said = response.status in AGAIN and SECONDS.fullmatch(wait) is not None
             again = said and left and time.monotonic() + int(wait) < until
-            problem = self._problem(line, response)
+            problem = self._problem(response)
             if not again:
                 raise problem
             time.sleep(int(wait))
         raise AssertionError
 
-    def _exchange(
-        self, line: _Line, target: str, body: Mapping[str, Any] | None, until: float
-    ) -> http.client.HTTPResponse:
-        """One request and the head of its response."""
-        headers = {"Accept": "application/json, */*;q=0.5", "User-Agent": f"discreet/{version('discreet')}"}
+    def _request(self, target: str, body: Mapping[str, Any] | None) -> httpcore.Request:
+        """One question."""
+        headers: dict[bytes | str, bytes | str] = {
+            "Host": urlsplit(self.url).netloc,
+            "Accept": "application/json, */*;q=0.5",
+            "User-Agent": f"discreet/{version('discreet')}",
+        }
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
         text = None if body is None else _write(body)
         if text is not None:
-            headers["Content-Type"] = "application/json"
-        used, line.until = line.open, until
-        try:
-            line.connect()
-            line.connection.request("GET" if text is None else "POST", self._path + target, text, headers)
-            return line.connection.getresponse()
-        except (OSError, http.client.HTTPException) as error:
-            line.close()
-            if used and isinstance(error, ConnectionError) and time.monotonic() < until:
-                return self._exchange(line, target, body, until)  # what was kept open too long is closed by the server
-            raise self._explain(error) from None
+            headers |= {"Content-Type": "application/json", "Content-Length": str(len(text))}
+        scheme = "https" if self._secure else "http"
+        url = httpcore.URL(scheme=scheme, host=self._host, port=self._port, target=self._path + target)
+        return httpcore.Request("GET" if text is None else "POST", url, headers=headers, content=text)
 
-    def _read_whole(self, response: http.client.HTTPResponse, most: int) -> bytes:
+    def _read_whole(self, response: httpcore.Response, most: int) -> bytes:
         """All of a response, if it is not too much."""
         parts, size = [], 0
         try:
-            while not response.isclosed():
-                part = response.read1(PIECE_BYTES)
+            for part in response.iter_stream():
                 size += len(part)
                 if size > most:
                     raise DiscreetError(f"the answer of {self.url} has more than {most:,} bytes, and is not read")
-                if not part:
-                    break
                 parts.append(part)
-        except (OSError, http.client.HTTPException) as error:
+        except FAULTS as error:
             raise self._explain(error) from None
         return b"".join(parts)
 
     # -------------------------------------------------------------------------------------------- what goes wrong
 
-    def _problem(self, line: _Line, response: http.client.HTTPResponse) -> DiscreetError:
+    def _problem(self, response: httpcore.Response) -> DiscreetError:
         """What a response that is no answer says, in the server's sentence."""
         status = response.status
         if 300 <= status < 400:
-            line.end(response)
-            place = shown(response.getheader("Location", "elsewhere"))
+            response.close()
+            place = shown(_header(response, b"location") or "elsewhere")
             return DiscreetError(f"{self.url} sends us on to {place}, which is not followed: give that address")
         try:
             found = json.loads(self._read_whole(response, PROBLEM_BYTES))
@@ -224,24 +223,26 @@ class Wire:
             ours = str(found["type"]).startswith("urn:discreet:problem:") and isinstance(detail, str)
         except (ValueError, TypeError, KeyError, RecursionError, DiscreetError):
             ours = False
-        line.end(response)
+        finally:
+            response.close()
         if not ours:
-            return DiscreetError(f"{self.url} answered {status} {response.reason}: no `discreet serve` said that")
+            reason = response.extensions["reason_phrase"].decode("latin-1")
+            return DiscreetError(f"{self.url} answered {status} {reason}: no `discreet serve` said that")
         if status == 401:
             return InputError(f"{detail}; give Client(url, token=...), or set {TOKEN_VARIABLE}='{self.url} TOKEN'")
         return DiscreetError(detail) if status >= 500 or status in AGAIN else InputError(detail)
 
     def _explain(self, error: Exception) -> DiscreetError:
-        """Why there is no response."""
-        match error:
+        """Why there is no response; errors of the library hold that of the system."""
+        match next((part for part in error.args if isinstance(part, Exception)), error):
             case TimeoutError():
                 why = f"did not answer within {self.timeout:g} seconds"
-            case ssl.SSLError():
-                why = f"cannot be trusted: {error.reason or error}"
+            case ssl.SSLError() as cause:
+                why = f"cannot be trusted: {cause.reason or cause}"
             case ConnectionRefusedError():
                 why = "is not there: nothing listens at this address (`discreet serve` prints its own)"
-            case OSError():
-                why = f"cannot be reached: {error.strerror or error}"
+            case OSError() as cause:
+                why = f"cannot be reached: {cause.strerror or cause}"
             case _:
                 return self._strange()
         return DiscreetError(f"{self.url} {why}")
@@ -258,79 +259,60 @@ class Wire:
             raise self._strange() from None
 
 
-class _Line:
-    """A connection on which all has to be there by some time, and which is closed when nobody holds it any more."""
+class _Deadline(threading.local):
+    """When all that a thread waits for has to be there, as `time.monotonic` says it."""
 
-    def __init__(self, connection: http.client.HTTPConnection) -> None:
-        self.connection, self.until = connection, math.inf
-
-        def answered(own: socket.socket, method: str | None = None) -> http.client.HTTPResponse:
-            response = http.client.HTTPResponse(own, method=method)
-            raw = response.fp.detach()
-            response.fp = io.BufferedReader(_Timely(raw, lambda: own.settimeout(line.left())))
-            return response
-
-        line = weakref.proxy(self)
-        connection.response_class = answered  # type: ignore[assignment]
-
-    @property
-    def open(self) -> bool:
-        """Whether it is connected."""
-        return self.connection.sock is not None
+    until = math.inf
 
     def left(self) -> float:
-        """Seconds until the time; none is an error."""
+        """Seconds until then; none is an error."""
         seconds = self.until - time.monotonic()
         if seconds <= 0:
             raise TimeoutError
         return seconds
 
-    def connect(self) -> None:
-        """Open it, if it is not, and send within what is left then."""
-        self.connection.timeout = self.left()
-        if self.connection.sock is None:
-            self.connection.connect()
-        self.connection.sock.settimeout(self.left())
 
-    def end(self, response: http.client.HTTPResponse) -> None:
-        """Leave a response; what it did not say yet is not listened to."""
-        if not response.isclosed():
-            response.close()
-            self.close()
-
-    def close(self) -> None:
-        """Close it; it opens again when it is used."""
-        self.connection.close()
-
-    def __del__(self) -> None:
-        with suppress(Exception):
-            self.connection.close()
+_DEADLINE = _Deadline()
 
 
-class _Timely(io.RawIOBase):
-    """What comes over a connection, read within a time however little comes at once.
+class _Network(httpcore.NetworkBackend):
+    """A network on which all is there by the deadline of the thread that waits, however little comes at once."""
 
-    Args:
-        raw: what comes.
-        hurry: lets the next read wait for what is left, or raises.
-    """
+    def connect_tcp(
+        self, host: str, port: int, timeout: object = None, local_address: str | None = None, socket_options: Any = None
+    ) -> _Stream:
+        """A connection."""
+        backend = httpcore.SyncBackend()
+        return _Stream(backend.connect_tcp(host, port, _DEADLINE.left(), local_address, socket_options))
 
-    def __init__(self, raw: io.RawIOBase, hurry: Callable[[], None]) -> None:
-        self._raw, self._hurry = raw, hurry
 
-    def readable(self) -> bool:
-        """Yes."""
-        return True
+class _Stream(httpcore.NetworkStream):
+    """One connection of it."""
 
-    def readinto(self, buffer: Any, /) -> int | None:
+    def __init__(self, stream: httpcore.NetworkStream) -> None:
+        self._stream = stream
+
+    def read(self, max_bytes: int, timeout: object = None) -> bytes:
         """The next bytes."""
-        self._hurry()
-        return self._raw.readinto(buffer)
+        return self._stream.read(max_bytes, _DEADLINE.left())
+
+    def write(self, buffer: bytes, timeout: object = None) -> None:
+        """Send bytes."""
+        self._stream.write(buffer, _DEADLINE.left())
 
     def close(self) -> None:
-        """Close what comes, too."""
-        self._raw.close()
-        super().close()
+        """Close it."""
+        self._stream.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: object = None
+    ) -> _Stream:
+        """The same over TLS."""
+        return _Stream(self._stream.start_tls(ssl_context, server_hostname, _DEADLINE.left()))
+
+    def get_extra_info(self, info: str) -> Any:
+        """What the library asks of it."""
+        return self._stream.get_extra_info(info)
 
 
 class RecordStream(io.RawIOBase):
@@ -338,47 +320,63 @@ class RecordStream(io.RawIOBase):
 
     Args:
         wire: that it comes over.
-        line: its own connection.
         response: of it.
         most: bytes.
     """
 
-    def __init__(self, wire: Wire, line: _Line, response: http.client.HTTPResponse, most: int) -> None:
-        self._wire, self._line, self._response, self._left = wire, line, response, most
+    def __init__(self, wire: Wire, response: httpcore.Response, most: int) -> None:
+        self._wire, self._response, self._left = wire, response, most
+        self._parts: Iterator[bytes] = iter(response.iter_stream())
+        self._part = b""
 
     def readable(self) -> bool:
         """Yes."""
         return True
 
     def read(self, size: int = -1, /) -> bytes:
-        """The next bytes, fewer at the end.
+        """The next bytes, fewer at the end; memory is taken for what comes, and not for what is asked for.
 
         Raises:
             DiscreetError: the server breaks off, or does not end.
         """
-        parts: list[bytes] = []
+        pieces: list[bytes] = []
         wanted = self._left if size < 0 else size
+        while wanted:
+            piece = self._part or self._next()
+            if not piece:
+                break
+            pieces.append(piece[:wanted])
+            self._part = piece[wanted:]
+            wanted -= len(pieces[-1])
+            self._left -= len(pieces[-1])
+            if self._left <= 0:
+                raise DiscreetError(f"{self._wire.url} sends more than was asked for")
+        return b"".join(pieces)
+
+    def _next(self) -> bytes:
+        """What comes next, in its own time."""
+        _DEADLINE.until = time.monotonic() + self._wire.timeout
         try:
-            while wanted:
-                self._line.until = time.monotonic() + self._wire.timeout
-                part = self._response.read1(min(wanted, PIECE_BYTES))
-                if not part:
-                    break
-                parts.append(part)
-                wanted -= len(part)
-                self._left -= len(part)
-                if self._left <= 0:
-                    raise DiscreetError(f"{self._wire.url} sends more than was asked for")
-        except (OSError, http.client.HTTPException) as error:
+            return next(self._parts, b"")
+        except FAULTS as error:
             raise self._wire._explain(error) from None
-        return b"".join(parts)
 
     def close(self) -> None:
         """Leave; what was not read is not sent."""
         if not self.closed:
             self._response.close()
-            self._line.close()
         super().close()
+
+
+def _close(process: int, pool: httpcore.ConnectionPool) -> None:
+    """Close connections, which those of a process that was forked from it are not."""
+    if process == os.getpid():
+        pool.close()
+
+
+def _header(response: httpcore.Response, name: bytes) -> str:
+    """A line of a head; empty where it is not there."""
+    return {key.lower(): value for key, value in response.headers}.get(name, b"").decode("latin-1")
 
 
 def _find_token(secure: bool, host: str, port: int) -> str | None:

@@ -1,24 +1,57 @@
 """Tables of pages: states with their intervals, answers to a query, coefficients, and two releases side by side.
 
-A page of a large network has thousands of rows, so that they are put together as text here, and not by a template.
+A page of a large network has thousands of rows, so that its states are put together as text, and not by a template.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from html import escape
+from importlib.resources import files
 from typing import Any
 
 from discreet.display.text_tables import html_text
-from discreet.errors import listed
+from discreet.errors import listed, printable
 from discreet.model.design import Design
 from discreet.model.network import Network
 from discreet.queries.answer_text import assumption_lines, state_text
 from discreet.queries.answers import Answer, Answers
 from discreet.server.page_links import StateLinks, quoted_states
 from discreet.server.picture import draw_mark, percent
+from discreet.util.lazy_imports import import_late
+
+jinja2 = import_late("jinja2")
 
 MOST_NOTES = 40
 """Lines of what answers assume that a page has."""
+
+
+@cache
+def templates() -> Any:
+    """The templates; all that is put into them is escaped, and nothing is invisible but what forms send back."""
+    folder = files("discreet.server") / "templates"
+    made = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda told: printable(told) if type(told) is str else told,
+    )
+    made.globals |= {"bar": bar, "mark": draw_mark, "percent": percent, "span": _span, "state": state_text}
+    made.filters["kept"] = _write_reference
+    return made
+
+
+def _write_reference(text: object) -> str:
+    """A text for an attribute that a form sends back as it is: what is invisible stands as its number."""
+    return "".join(mark if mark.isprintable() else f"&#{ord(mark)};" for mark in escape(str(text)))
+
+
+def _render(macro: str, *values: object) -> str:
+    """A table of `tables.html`."""
+    return str(getattr(templates().get_template("tables.html").module, macro)(*values))
 
 
 def bar(mean: float, lower: float, upper: float, low: float = 0.0, high: float = 1.0) -> str:
@@ -110,31 +143,8 @@ def _list_observed(
 
 def answer_table(answers: Answers) -> str:
     """Answers to a query, with what they rest on and assume."""
-    head = (
-        '<table><thead><tr><th scope="col">state</th><th scope="col" class="n">estimate</th><th scope="col" class="n">'
-    )
-    parts = []
-    for answer in answers:
-        whole = answer.unit == "probability"
-        best = any(row.get("best") is not None for row in answer.rows)
-        parts.append(f"{head}{100 * answer.level:g} % interval</th>")
-        parts.append('<th scope="col" class="wide">from 0 to 1</th>' if whole else "")
-        parts.append('<th scope="col" class="n">most probable in</th>' if best else "")
-        parts.append("</tr></thead><tbody>")
-        rows: Any = answer.rows
-        for row in rows:
-            mean, lower, upper = row["mean"], row["lower"], row["upper"]
-            numbers = (percent(mean), _span(lower, upper)) if whole else (f"{mean:.6g}", f"{lower:.6g} to {upper:.6g}")
-            parts.append(f"<tr><td>{html_text(state_text(row['state']))}</td>")
-            parts += [f'<td class="n">{number}</td>' for number in numbers]
-            parts.append(f'<td class="wide">{bar(mean, lower, upper)}</td>' if whole else "")
-            parts.append(f'<td class="n">{100 * (row.get("best") or 0):.0f} % of draws</td>' if best else "")
-            parts.append("</tr>")
-        parts.append("</tbody></table>")
-        if answer.basis is not None:
-            parts.append(f'<p class="basis">{draw_mark(answer.basis)} {answer.basis}</p>')
     notes = [evidence_words(answers), *answer_notes(answers)]
-    return "".join([*parts, *(f"<p>{html_text(line)}</p>" for line in notes if line)])
+    return _render("answers", answers, [line for line in notes if line])
 
 
 def evidence_words(answers: Sequence[Answer]) -> str:
@@ -187,21 +197,8 @@ def number_table(
     scaled = [(row, 1.0 if reach is None else reach.get(row["name"], 0.0)) for row in kept]
     most = max((max(abs(row["lower"]), abs(row["upper"])) * by for row, by in scaled), default=0.0) or 1.0
     least = 0.0 if all(row["lower"] >= 0 for row, by in scaled if by) else -most
-    lines = [
-        f'<table><thead><tr><th scope="col">{html_text(named)}</th>{f"<th scope=col>{beside}</th>" if beside else ""}'
-        f'<th scope="col" class="n">estimate</th><th scope="col" class="n">{100 * level:g} % interval</th>'
-        f'<th scope="col" class="wide">{"over its whole range" if reach is not None else "bar"}</th></tr></thead>'
-        "<tbody>"
-    ]
-    for row, by in scaled:
-        mean, lower, upper = row["mean"], row["lower"], row["upper"]
-        drawn = bar(mean * by, lower * by, upper * by, least, most) if by else ""
-        of_class = f"<td>{html_text(row[beside])}</td>" if beside else ""
-        lines.append(
-            f'<tr><th scope="row">{html_text(row["name"])}</th>{of_class}<td class="n">{mean:.4g}</td>'
-            f'<td class="n i">{lower:.4g} to {upper:.4g}</td><td class="wide">{drawn}</td></tr>'
-        )
-    return "".join([*lines, "</tbody></table>"])
+    over = "bar" if reach is None else "over its whole range"
+    return _render("numbers", scaled, level, named, beside, over, least, most)
 
 
 def expected_table(outputs: Sequence[str], ends: Sequence[Sequence[float]], level: float, *, classes: bool) -> str:
@@ -213,18 +210,7 @@ def expected_table(outputs: Sequence[str], ends: Sequence[Sequence[float]], leve
         level: of the intervals.
         classes: whether they are probabilities.
     """
-    lines = [
-        f'<table><thead><tr><th scope="col">{"class" if classes else "expected"}</th><th scope="col" class="n">estimate'
-        f'</th><th scope="col" class="n">{100 * level:g} % interval</th></tr></thead><tbody>'
-    ]
-    for name, mean, lower, upper in zip(outputs, *ends, strict=True):
-        number, span = (
-            (percent(mean), _span(lower, upper)) if classes else (f"{mean:.5g}", f"{lower:.5g} to {upper:.5g}")
-        )
-        lines.append(
-            f'<tr><th scope="row">{html_text(name)}</th><td class="n">{number}</td><td class="n">{span}</td></tr>'
-        )
-    return "".join([*lines, "</tbody></table>"])
+    return _render("expected", list(zip(outputs, *ends, strict=True)), level, classes)
 
 
 def compare_table(names: Sequence[str], both: Sequence[Mapping[str, Answer]], network: Network) -> str:
@@ -235,34 +221,14 @@ def compare_table(names: Sequence[str], both: Sequence[Mapping[str, Answer]], ne
         both: answers by variable, of each.
         network: whose variables they are.
     """
-    one, other = map(html_text, names)
-    level = next((100 * answer.level for answer in both[0].values()), 95.0)
-    lines = [
-        '<table class="compare"><thead><tr><th scope="col" rowspan="2">state</th><th scope="colgroup" colspan="2">'
-        f'{one}</th><th scope="colgroup" colspan="2">{other}</th>'
-        '<th scope="col" rowspan="2" class="n">moved by</th></tr><tr>'
-        + f'<th scope="col" class="n">estimate <span class="i">{level:g} % interval</span></th>'
-        '<th scope="col" class="wide">from 0 to 1</th>' * 2 + "</tr></thead>"
-    ]
-    for name in network.nodes:
-        if name not in both[0]:
-            continue
-        marks = [answers[name].basis or "" for answers in both]
-        said = marks[0] if marks[0] == marks[1] else " / ".join(marks)
-        lines.append(
-            f'<tbody><tr class="v"><th scope="rowgroup">{html_text(name)}</th><td colspan="5">{said}</td></tr>'
+    level = next((answer.level for answer in both[0].values()), 0.95)
+    variables = [
+        (
+            name,
+            [answers[name].basis or "" for answers in both],
+            list(zip(network.schema[name].states, *(answers[name].rows for answers in both), strict=True)),
         )
-        pairs: Any = zip(both[0][name].rows, both[1][name].rows, strict=True)
-        for state, rows in zip(network.schema[name].states, pairs, strict=True):
-            lines.append(f"<tr><td>{html_text(state)}</td>")
-            for row in rows:
-                mean, lower, upper = row["mean"], row["lower"], row["upper"]
-                lines.append(
-                    f'<td class="n">{percent(mean)} <span class="i">{_span(lower, upper)}</span></td>'
-                    f'<td class="wide">{bar(mean, lower, upper)}</td>'
-                )
-            moved = rows[1]["mean"] - rows[0]["mean"]
-            apart = rows[0]["upper"] < rows[1]["lower"] or rows[1]["upper"] < rows[0]["lower"]
-            lines.append(f'<td class="n">{100 * moved:+.1f}{" (apart)" if apart else ""}</td></tr>')
-        lines.append("</tbody>")
-    return "".join([*lines, "</table>"])
+        for name in network.nodes
+        if name in both[0]
+    ]
+    return _render("compare", names, level, variables)

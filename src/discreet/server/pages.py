@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from discreet.errors import DiscreetError, InputError, printable
+from discreet.errors import DiscreetError, InputError
 from discreet.model.design import Design
 from discreet.model.schema import Schema
 from discreet.queries.query import marginals
@@ -33,7 +33,7 @@ from discreet.server.page_links import (
     given_query,
     pairs_of,
 )
-from discreet.server.page_tables import compare_table
+from discreet.server.page_tables import compare_table, templates
 from discreet.server.parameters import NoRequest, read_address, read_evidence
 from discreet.server.problems import Problem
 from discreet.server.readings import Gaps, Reading
@@ -51,22 +51,10 @@ from discreet.server.release_page import (
 from discreet.server.shelf import Version
 from discreet.server.tokens import TokenFile
 from discreet.server.work import marginals_work
-from discreet.util.lazy_imports import import_late
 
 # --------------------------------------------------------------------------------------------------------------------
 # The frame of all pages: templates, and files that pages load.
 
-jinja2 = import_late("jinja2")
-
-TEMPLATES = (
-    "frame.html",
-    "release.html",
-    "releases.html",
-    "compare.html",
-    "compare_form.html",
-    "enter.html",
-    "problem.html",
-)
 MEDIA = {
     "page.css": "text/css; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",
@@ -74,29 +62,6 @@ MEDIA = {
 }
 STATIC_SECONDS = 31_536_000
 """For which a browser keeps a file: its address has a digest of what it holds."""
-
-
-@cache
-def _templates() -> Any:
-    """The templates; all that is put into them is escaped, and nothing is invisible but what forms send back."""
-    folder = files("discreet.server") / "templates"
-    texts = {name: (folder / name).read_text(encoding="utf-8") for name in TEMPLATES}
-    made = jinja2.Environment(
-        loader=jinja2.DictLoader(texts),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda told: printable(told) if type(told) is str else told,
-    )
-    made.filters["kept"] = _write_reference
-    made.globals["static"] = static_name
-    return made
-
-
-def _write_reference(text: object) -> str:
-    """A text for an attribute that a form sends back as it is: what is invisible stands as its number."""
-    return "".join(mark if mark.isprintable() else f"&#{ord(mark)};" for mark in escape(str(text)))
 
 
 @cache
@@ -133,8 +98,14 @@ def root_of(request: Request) -> str:
 def page_response(request: Request, template: str, status: int = 200, **told: Any) -> HTMLResponse:
     """A page."""
     headers = {} if told.get("retry") is None else {"Retry-After": str(told["retry"])}
-    told = {"root": root_of(request), "retry": None, "leaves": request.scope.get("by_cookie", False), **told}
-    return HTMLResponse(_templates().get_template(template).render(told), status, headers)
+    told = {
+        "static": static_name,
+        "root": root_of(request),
+        "retry": None,
+        "leaves": request.scope.get("by_cookie", False),
+        **told,
+    }
+    return HTMLResponse(templates().get_template(template).render(told), status, headers)
 
 
 def problem_page(request: Request, problem: Problem, **told: Any) -> HTMLResponse:
@@ -296,7 +267,7 @@ class _Pages:
         key = (version.digest, "whole page", today, *asked_for, beside)
         known = cache.get(key)
         if known is not None:
-            self._serving.meter.count("cache", "hit")
+            self._serving.meter.cache.labels("hit").inc()
             return HTMLResponse(known.body)
         record = {name[len(FIELD) :]: text for name, text in request.query_params.items() if name.startswith(FIELD)}
         pairs = [pair for pair in request.query_params.multi_items() if not pair[0].startswith(FIELD)]

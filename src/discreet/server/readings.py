@@ -27,6 +27,8 @@ from discreet.server.shelf import Version, content_digest, without_folders
 
 Gaps = Literal["at-random", "state"]
 """What is made of missing values that were kept."""
+State = Literal["ready", "under way", "stored", "to be drawn"]
+"""Whether a version can be asked at once, or how it will be read when it is asked."""
 DRAWS, SEED = 1000, 0
 WEIGHTS_ONLY = "it has coefficients, all of which /query answers without q"
 SINGLE_BYTES = 4
@@ -119,7 +121,7 @@ class Readings:
         """Memory of all draws that are held."""
         return sum(reading.bytes for reading in self._held.values())
 
-    def state(self, version: Version) -> str:
+    def state(self, version: Version) -> State:
         """Whether a version can be asked at once: "ready", "under way", or how it will be read when it is asked."""
         if version.digest in self._held:
             return "ready"

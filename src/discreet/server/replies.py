@@ -40,6 +40,7 @@ from discreet.server.desk import Made, check_work
 from discreet.server.parameters import (
     DecisionRequest,
     ExplainRequest,
+    FitRequest,
     MarginalsRequest,
     PredictRequest,
     QueryRequest,
@@ -97,7 +98,7 @@ def csv_of(rows: Sequence[Mapping[str, Any]]) -> Made:
 
 
 def ask_marginals(reading: Reading, asked: MarginalsRequest) -> Question:
-    """All marginals given evidence.
+    """Probabilities of every variable that is not observed, given evidence, with intervals.
 
     Raises:
         InputError: evidence that is none.
@@ -115,7 +116,7 @@ def ask_marginals(reading: Reading, asked: MarginalsRequest) -> Question:
 
 
 def ask_queries(reading: Reading, asked: QueryRequest) -> Question:
-    """Queries; or, without any, all marginals, coefficients or parameters.
+    """Answers to queries, as `discreet query --json` prints them; without any all marginals, or coefficients.
 
     Raises:
         InputError: a query that cannot be read; the message has its position where there are several.
@@ -292,7 +293,7 @@ def ask_decision(reading: Reading, asked: DecisionRequest) -> Question:
 
 
 def ask_regression(reading: Reading, asked: RegressRequest) -> Question:
-    """A regression of one variable on others."""
+    """A regression of one variable of the network on others."""
     posterior = reading.posterior(asked.missing)
     how: Any = {name: getattr(asked, name) for name in ("kind", "assume", "inside")}
 
@@ -309,7 +310,7 @@ def ask_regression(reading: Reading, asked: RegressRequest) -> Question:
 
 
 def ask_explanation(reading: Reading, asked: ExplainRequest) -> Question:
-    """What one record can change, and what answers depend on."""
+    """What one record can change in the release, and what answers depend on."""
     release = _require_release(reading, "explain takes one release: ask for those that were combined one by one")
 
     def make() -> Made:
@@ -324,7 +325,7 @@ def ask_explanation(reading: Reading, asked: ExplainRequest) -> Question:
     return Question(("explain", asked.model_dump_json()), make, work if asked.q else None)
 
 
-def ask_fit(reading: Reading) -> Question:
+def ask_fit(reading: Reading, asked: FitRequest) -> Question:
     """What the release says of its network."""
     if not reading.version.over_network:
         raise Problem("bad-request", "fit tests the network of a release that measured tables; this one did not")

@@ -50,8 +50,9 @@ def late_names(
     Args:
         module: its `__name__`.
         file: its `__file__`; the stub has the same name and ends in `.pyi`.
-        extras: folders whose names need another package, with the package's name: where it is not installed they are
+        extras: folders or files whose names need another package, with the package's name: where it is not installed they are
             not listed, so that `help` and `import *` work, and say what to install when they are asked for by name.
+        moved: names that stood here once, each with the module that has it now; they are not listed, and warn.
 
     Returns:
         Its `__getattr__`, `__dir__` (PEP 562) and `__all__`. Modules that the stub takes from the package itself
@@ -87,6 +88,6 @@ def late_names(
         return value
 
     missing = tuple(f"{inside}.{folder}." for folder, needed in extras.items() if find_spec(needed) is None)
-    names = sorted(name for name, home in homes.items() if not home.startswith(missing))
+    names = sorted(name for name, home in homes.items() if not f"{home}.".startswith(missing))
     rooms = [name for name in modules if not f"{inside}.{name}.".startswith(missing)]
     return load, lambda: sorted({*names, *rooms}), names

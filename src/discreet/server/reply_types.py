@@ -1,0 +1,256 @@
+"""What each operation answers in JSON, as types: OpenAPI is made of them, and a test holds every answer against it.
+
+Where an answer is a type of the package, that one stands in the place of another here.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict  # pydantic reads no other before Python 3.12
+
+from discreet.model.origin import Learned
+from discreet.noise.noise_laws import LawTag
+from discreet.posterior.basis import Mark
+from discreet.posterior.fit_check import Tested
+from discreet.posterior.read import Gives
+from discreet.queries.answers import AnswerRow, EvidenceProbability
+from discreet.queries.bin_laws import Inside
+from discreet.server.problems import PROBLEMS
+from discreet.server.readings import State
+
+PROBLEM_TYPES = tuple(f"urn:discreet:problem:{kind}" for kind in PROBLEMS)
+Loss = Annotated[
+    str,
+    Field(
+        description="squared, absolute, quantile:0.9 or interval:0.9.",
+        json_schema_extra={"pattern": "^(squared|absolute|(quantile|interval):[0-9.e-]+)$"},
+    ),
+]
+
+
+class ProblemReply(TypedDict):
+    """What goes wrong (RFC 9457)."""
+
+    type: Annotated[str, Field(json_schema_extra={"enum": [*PROBLEM_TYPES]})]
+    title: str
+    status: int
+    detail: Annotated[str, Field(description="One sentence.")]
+
+
+class HealthReply(TypedDict):
+    """That the server is there."""
+
+    status: Literal["ok"]
+    version: str
+
+
+class ListedVersion(TypedDict):
+    """A version of a release."""
+
+    id: str
+    version: int
+
+
+class ListedRelease(TypedDict):
+    """The newest version of a release."""
+
+    name: str
+    id: str
+    version: int
+    kind: Gives
+    private: bool
+    date: Annotated[str | None, Field(description="ISO day; null of what several releases are combined to.")]
+    guarantees: list[str]
+    variables: int
+    draws: State
+    fault: Annotated[str | None, Field(description="Why a file that replaced it could not be taken.")]
+    versions: Annotated[list[ListedVersion], Field(description="The newest first.")]
+
+
+class ReleasesReply(TypedDict):
+    """All releases that are served."""
+
+    releases: list[ListedRelease]
+
+
+class FitReply(TypedDict):
+    """What a release says of its network."""
+
+    contradicted: list[Tested]
+    tested: int
+    pairs_in_tables: int
+    pairs: int
+
+
+class _Basis(TypedDict):
+    """What numbers rest on."""
+
+    left_out: Annotated[float, Field(description="Share of the draws under which nothing shows the evidence.")]
+    basis: Mark | None
+    unmeasured: list[tuple[str, str]]
+    prior_only: list[list[str]]
+    assumes: list[str]
+
+
+class AnswerReply(_Basis):
+    """The answer to a query."""
+
+    query: str
+    kind: Literal["marginal", "conditional", "map", "mpe", "mean", "quantile"]
+    level: float
+    evidence: EvidenceProbability | None
+    too_rare: bool
+    unit: NotRequired[str]
+    inside: NotRequired[Inside]
+    sampling: NotRequired[_Sampling]
+    values: list[AnswerRow]
+
+
+class _Sampling(TypedDict):
+    """How an answer was sampled where exact inference is out of reach; `widening` is null where it has no end."""
+
+    records: int
+    effective: float
+    error: float
+    widening: float | None
+
+
+class MeasuredElsewhere(TypedDict):
+    """A table of figures by others."""
+
+    variables: list[str]
+    noise: LawTag | None
+    scale: float | None
+    sums: bool
+
+
+class SourceElsewhere(TypedDict):
+    """Figures by others, and who guarantees what."""
+
+    id: str
+    source: str
+    guarantee_by_source: str | None
+    measurements: list[MeasuredElsewhere]
+
+
+class AnswersReply(TypedDict):
+    """Answers to queries, and how the posterior was found that they are read from."""
+
+    method: str
+    fit: NotRequired[FitReply]
+    learned: NotRequired[list[Learned]]
+    by_others: NotRequired[list[SourceElsewhere]]
+    missing: NotRequired[Literal["at-random", "state"]]
+    answers: list[AnswerReply]
+    effective: NotRequired[Annotated[float, Field(description="Independent draws that the draws are worth.")]]
+
+
+class NamedRow(TypedDict):
+    """A number with its name; of regressions with several classes, of components or of laws with theirs."""
+
+    name: str
+    mean: float
+    lower: float
+    upper: float
+    component: NotRequired[int]
+
+
+ClassRow = TypedDict("ClassRow", {"class": str, "name": str, "mean": float, "lower": float, "upper": float})
+"""A coefficient of one class."""
+
+
+class CoefficientsReply(TypedDict):
+    """Coefficients of a regression, or of a direction."""
+
+    method: str
+    level: float
+    coefficients: list[NamedRow | ClassRow]
+
+
+class ParametersReply(TypedDict):
+    """Parameters of a family."""
+
+    method: str
+    level: float
+    parameters: list[NamedRow]
+
+
+class PredictedRecord(TypedDict):
+    """What a record is expected to be, by state or by the target's name."""
+
+    mean: dict[str, float]
+    lower: dict[str, float]
+    upper: dict[str, float]
+    left_out: NotRequired[float]
+    basis: NotRequired[Mark | None]
+
+
+class PredictReply(TypedDict):
+    """A prediction for each record."""
+
+    target: str | None
+    level: float
+    records: list[PredictedRecord]
+
+
+class _Loses(TypedDict):
+    """What a decision can lose."""
+
+    level: float
+    regret: float
+    failure: float
+    fresh: bool
+    effective: float
+
+
+class PaidRow(TypedDict):
+    """What a response pays, and how often it is the best."""
+
+    response: str
+    mean: float
+    lower: float
+    upper: float
+    best: float
+
+
+class ResponseReply(_Loses):
+    """The response of the largest expected payoff."""
+
+    kind: Literal["response"]
+    query: str
+    response: str
+    values: list[PaidRow]
+
+
+class NumberReply(_Loses):
+    """The number of the least expected loss."""
+
+    kind: Literal["number"]
+    quantity: str
+    loss: Loss
+    response: float | tuple[float, float]
+    expected: float
+    lower: float
+    upper: float
+
+
+class RegressReply(_Basis):
+    """A regression of one variable on others."""
+
+    target: str
+    on: list[str]
+    kind: Literal["linear", "logistic"]
+    level: float
+    coefficients: list[NamedRow]
+    draws: NotRequired[Annotated[list[list[float]], Field(description="Coefficients under each draw.")]]
+
+
+class CombinedDocument(TypedDict):
+    """Several releases, and figures by others, as one."""
+
+    format: Literal["discreet-combined"]
+    version: int
+    public: dict[str, list[float]] | None
+    data_sets: list[list[dict[str, object]]]
