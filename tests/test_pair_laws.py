@@ -54,7 +54,7 @@ def test_laws_out_of_reach_are_shares_of_made_up_records(why: str, monkeypatch: 
     if why == "large":
         monkeypatch.setattr(module, "MOST_EXACT_CELLS", 1)
     else:
-        monkeypatch.setattr(module, "marginals", refused)
+        monkeypatch.setattr(module.Laws, "marginals", refused)
     pairs = [("a", "b"), ("d", "b"), ("c", "d")]
     found, again = pair_laws(theta(), pairs), pair_laws(theta(), pairs)
     for pair in pairs:

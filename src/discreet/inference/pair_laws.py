@@ -14,7 +14,7 @@ from itertools import count
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.inference.elimination import marginals, marginals_cost
+from discreet.inference.exact_laws import Laws, marginals_cost
 from discreet.inference.sampling import sample_codes
 from discreet.model.network import Network
 from discreet.model.schema import Scope, Variable
@@ -57,11 +57,12 @@ def pair_laws(theta: Tables, pairs: Iterable[Scope]) -> dict[Scope, Floats]:
 def _find_exactly(theta: Tables, pairs: list[Scope]) -> dict[Scope, Floats]:
     """Find the laws by exact inference, for some first variables at once."""
     single = Tables(theta.network, {node: theta[node][..., None] for node in theta.network.nodes}, draws=1)
-    alone, given = marginals(single, {}), dict[str, dict[str, Floats]]()
+    alone, given = Laws(single).marginals(), dict[str, dict[str, Floats]]()
     firsts = list(dict.fromkeys(first for first, _ in pairs))
     for start in range(0, len(firsts), FIRSTS_TOGETHER):
         some = firsts[start : start + FIRSTS_TOGETHER]
-        laws, end = marginals(*_observe_states(single, some)), 0
+        wide, seen = _observe_states(single, some)
+        laws, end = Laws(wide).marginals(seen), 0
         for first in some:
             begin, end = end, end + theta.network.schema[first].size
             given[first] = {node: law[:, begin:end] for node, law in laws.items()}
