@@ -113,9 +113,9 @@ def test_tables_in_single_precision_are_read_as_they_are(monkeypatch: pytest.Mon
     seen: list[np.ndarray] = []
     true = Pass.marginals
 
-    def spy(chunk: Pass) -> object:
+    def spy(chunk: Pass, table: np.ndarray) -> object:
         seen.extend(chunk.factors)
-        return true(chunk)
+        return true(chunk, table)
 
     monkeypatch.setattr(Pass, "marginals", spy)
     double = random_draws(asia().network, 5, seed=4)

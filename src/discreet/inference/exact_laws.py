@@ -177,7 +177,10 @@ class Laws:
         table: Array = np.empty((sum(sizes.values()), self.draws), self.dtype)
 
         def compute(chunk: Pass, at: At) -> Floats:
-            table[:, at], log_total = chunk.marginals()
+            part = table[:, at]
+            log_total = chunk.marginals(part)
+            if not isinstance(at, slice):
+                table[:, at] = part  # else it is a view
             return log_total
 
         log_total = self._compute(plan, evidence, compute)

@@ -79,7 +79,8 @@ class Semiring(ABC):
 
         Args:
             views: at least two, of one number of axes, the draws last; the last one of the product's shape.
-            kept: for each sum the axes that it keeps, in its order; the draws stay last.
+            kept: for each sum the axes that it keeps, in its order; the draws stay last. Several are asked of a law
+                alone, that is, of a product that sums to 1 under each draw.
 
         Returns:
             The sums, new arrays.
@@ -186,11 +187,15 @@ class Logarithms(Semiring):
 
     def sum_products(self, views: Sequence[Array], kept: Sequence[Sequence[int]]) -> list[Array]:
         """See `Semiring`."""
-        product = reduce(np.add, views)
+        *smaller, last = views
+        product = np.add(reduce(np.add, smaller), last, order="C")  # sums over long rows of draws are fast
+        # Of a law what underflows is nothing, so that one exponential does for all its sums.
+        law = np.exp(product) if len(kept) > 1 else None
         sums = []
         for axes in kept:
             places = sorted(axes)
-            total = self.add(product, tuple(axis for axis in range(product.ndim - 1) if axis not in places))
+            others = tuple(axis for axis in range(product.ndim - 1) if axis not in places)
+            total = self.add(product, others) if law is None else self.write(law.sum(axis=others))
             sums.append(total.transpose([*map(places.index, axes), len(axes)]))
         return sums
 
@@ -241,16 +246,18 @@ class Pass:
         """The factors as the semiring writes them."""
         return [self.ring.write(factor) for factor in self.probabilities]
 
-    def marginals(self) -> tuple[Array, Floats]:
-        """The marginal of every variable, and the logarithm of the sum over all.
+    def marginals(self, table: Array) -> Floats:
+        """The marginal of every variable.
+
+        Args:
+            table: the marginals are written here, the states of one variable after the other, shape `(states, draws)`;
+                anything where the sum over all is zero.
 
         Returns:
-            (probabilities, the states of one variable after the other, shape `(states, draws)`, anything where the
-            sum over all is zero; its logarithm, shape `(draws,)`, -inf where it is zero).
+            Logarithm of the sum over all, shape `(draws,)`; -inf where it is zero.
         """
         tree, add = self.tree, self.ring.add
         places = dict(zip(tree.sizes, accumulate(tree.sizes.values(), initial=0), strict=False))
-        table: Array = np.empty((sum(tree.sizes.values()), self.draws), self.factors[0].dtype)
         wanted: dict[int, list[Scope]] = {}
         for name, (index, separator, _) in tree.holders.items():
             if not separator:
@@ -264,9 +271,9 @@ class Pass:
                 laws |= zip(wanted.get(index, ()), sums, strict=True)
             for name, (index, separator, others) in tree.holders.items():
                 law = add(known[index], others) if separator else laws[name,]
-                rows = table[places[name] : places[name] + tree.sizes[name]]
-                rows[...] = self.ring.read(self.ring.divide(law, add(law, (0,))))
-        return table, self._log_sum(upward)
+                law = self.ring.read(self.ring.divide(law, add(law, (0,))))
+                table[places[name] : places[name] + tree.sizes[name]] = law
+        return self._log_sum(upward)
 
     def factor_margins(self, scopes: Sequence[Scope]) -> list[Array]:
         """The joint law of the variables of every factor, none of them a constant, all positive somewhere.

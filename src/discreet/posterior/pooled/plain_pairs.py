@@ -20,9 +20,9 @@ from itertools import combinations
 
 import numpy as np
 
-from discreet.inference.drawn_points import drawn_codes
 from discreet.inference.exact_laws import Laws
 from discreet.inference.interactions import contrast_matrices, positions, subsets, transformed
+from discreet.inference.sampling import drawn_codes
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.pooled.least_squares import Margins
