@@ -155,7 +155,7 @@ class Laws:
             return log_total
 
         log_total = self._compute(plan, evidence, compute)
-        result[..., self._find_impossible(plan, evidence, log_total)] = np.nan
+        np.copyto(result, np.nan, where=self._find_impossible(plan, evidence, log_total))
         return result, None if plan.pruned else log_total
 
     def marginals(self, evidence: Mapping[str, int] = MappingProxyType({})) -> dict[str, Array]:
@@ -184,7 +184,7 @@ class Laws:
             return log_total
 
         log_total = self._compute(plan, evidence, compute)
-        table[:, np.isneginf(log_total)] = np.nan
+        np.copyto(table, np.nan, where=np.isneginf(log_total))
         ends = np.cumsum([0, *sizes.values()])
         return {name: table[start:end] for name, start, end in zip(sizes, ends, ends[1:], strict=False)}, log_total
 

@@ -63,6 +63,7 @@ class JunctionTree:
         terms: for every clique the factors and messages that are multiplied there, in this order, the largest last.
         holders: for every variable the smallest clique, or separator, that has it: (position of the clique, whether
             its separator is meant, the axes of the other variables).
+        top: position of the root that holds all targets; -1 without targets.
         maxima: position of the first clique that is maximised; those before it, and all of most trees, are summed.
         cells: of all cliques together, for one draw.
     """
@@ -76,6 +77,7 @@ class JunctionTree:
     barren: tuple[bool, ...]
     terms: tuple[tuple[Term, ...], ...]
     holders: Mapping[str, tuple[int, bool, tuple[int, ...]]]
+    top: int
     maxima: int
     cells: int
 
@@ -292,10 +294,11 @@ def _compile_tree(
     by_cost = sorted(range(len(scoped)), key=costs.__getitem__)
     homes = first_holders(cliques, by_cost, [scope for _, scope in families])
     maxima = sum(not maximised or clique[0] not in maximised for clique in scoped)
+    tops = [index for index, parent in enumerate(parents) if parent < 0 and cliques[index].issuperset(wanted)]
+    top = tops[0] if wanted else -1
     # Maxima are not 1; and where the targets are, the sum over the others is wanted.
-    tops = [parent < 0 and bool(wanted) and cliques[index].issuperset(wanted) for index, parent in enumerate(parents)]
     found = _find_barren(families, scoped, parents, separators, homes)
-    barren = [idle and index < maxima and not tops[index] for index, idle in enumerate(found)]
+    barren = [idle and index < maxima and index != top for index, idle in enumerate(found)]
     scopes = [scope for _, scope in families] + separators
     sent = [-1 if idle else parent for parent, idle in zip(parents, barren, strict=True)]
     parts = _assign_parts(scopes, [*homes, *sent], len(scoped))
@@ -309,6 +312,7 @@ def _compile_tree(
         tuple(barren),
         tuple(_order_terms(clique, part, sizes) for clique, part in zip(scoped, parts, strict=True)),
         MappingProxyType(_find_holders(scoped, separators, sizes)),
+        top,
         maxima,
         sum(costs),
     )

@@ -54,8 +54,8 @@ class Semiring(ABC):
     divide: ClassVar[np.ufunc]
 
     @abstractmethod
-    def write(self, probabilities: Array) -> Array:
-        """Probabilities as this semiring writes them."""
+    def write(self, arrays: Sequence[Array]) -> Sequence[Array]:
+        """Arrays of probabilities as this semiring writes them."""
 
     @abstractmethod
     def read(self, array: Array) -> Array:
@@ -96,9 +96,9 @@ class Probabilities(Semiring):
 
     one, multiply, divide = 1.0, np.multiply, np.divide
 
-    def write(self, probabilities: Array) -> Array:
+    def write(self, arrays: Sequence[Array]) -> Sequence[Array]:
         """See `Semiring`."""
-        return probabilities
+        return arrays
 
     def read(self, array: Array) -> Array:
         """See `Semiring`."""
@@ -160,10 +160,10 @@ class Logarithms(Semiring):
 
     one, multiply, divide = 0.0, np.add, np.subtract
 
-    def write(self, probabilities: Array) -> Array:
+    def write(self, arrays: Sequence[Array]) -> Sequence[Array]:
         """See `Semiring`."""
         with np.errstate(divide="ignore"):
-            return np.log(probabilities, dtype=np.float64)
+            return [np.log(array, dtype=np.float64) for array in arrays]
 
     def read(self, array: Array) -> Array:
         """See `Semiring`."""
@@ -191,13 +191,12 @@ class Logarithms(Semiring):
         product = np.add(reduce(np.add, smaller), last, order="C")  # sums over long rows of draws are fast
         # Of a law what underflows is nothing, so that one exponential does for all its sums.
         law = np.exp(product) if len(kept) > 1 else None
-        sums = []
-        for axes in kept:
-            places = sorted(axes)
-            others = tuple(axis for axis in range(product.ndim - 1) if axis not in places)
-            total = self.add(product, others) if law is None else self.write(law.sum(axis=others))
-            sums.append(total.transpose([*map(places.index, axes), len(axes)]))
-        return sums
+        others = [tuple(axis for axis in range(product.ndim - 1) if axis not in axes) for axes in kept]
+        sums = [self.add(product, out) if law is None else law.sum(axis=out) for out in others]
+        return [
+            total.transpose([*map(sorted(axes).index, axes), len(axes)])
+            for axes, total in zip(kept, sums if law is None else self.write(sums), strict=True)
+        ]
 
 
 PROBABILITIES, LOGARITHMS = Probabilities(), Logarithms()
@@ -242,9 +241,9 @@ class Pass:
     draws: int
 
     @cached_property
-    def factors(self) -> list[Array]:
+    def factors(self) -> Sequence[Array]:
         """The factors as the semiring writes them."""
-        return [self.ring.write(factor) for factor in self.probabilities]
+        return self.ring.write(self.probabilities)
 
     def marginals(self, table: Array) -> Floats:
         """The marginal of every variable.
@@ -305,9 +304,7 @@ class Pass:
             `(draws,)`, -inf where it is zero).
         """
         upward = self._send_up(targets)
-        joint: Array = np.ones(self.draws)
-        for index in self._find_top(targets):
-            joint = self.ring.read(upward.messages[index])
+        joint = self.ring.read(upward.messages[self.tree.top]) if targets else np.ones(self.draws)
         return joint, self._log_sum(upward)
 
     def most_probable(self) -> dict[str, Ints]:
@@ -360,11 +357,6 @@ class Pass:
         parts = [*upward.removed, *upward.totals.values()]
         return np.asarray(self.ring.log(np.stack(parts)).sum(axis=0)) if parts else np.zeros(self.draws)
 
-    def _find_top(self, targets: Sequence[str]) -> list[int]:
-        """Position of the root that holds all targets; none without targets."""
-        roots = [index for index, parent in enumerate(self.tree.parents) if parent < 0]
-        return [index for index in roots if targets and set(targets) <= set(self.tree.cliques[index])]
-
     def _of_source(self, source: int, messages: Mapping[int, Array]) -> Array:
         """The factor, or the message, that a term stands for."""
         count = len(self.factors)
@@ -375,12 +367,11 @@ class Pass:
         tree, ring = self.tree, self.ring
         constants = [factor for factor, home in zip(self.factors, tree.homes, strict=True) if home < 0]
         upward = _Upward({}, {}, constants, {}, {})
-        top = self._find_top(targets)
         for index, clique in enumerate(tree.cliques[:stop]):
             if tree.barren[index]:
                 continue
             views = upward.views[index] = self._align_views(index, upward.messages, upward.removed)
-            sent = targets if index in top else tree.separators[index]
+            sent = targets if index == tree.top else tree.separators[index]
             if index < tree.maxima:
                 (message,) = ring.sum_products(views, [[*map(clique.index, sent)]])
             else:
