@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.inference import pair_laws as module
-from discreet.inference.pair_laws import pair_laws
+from discreet.inference import exact_laws as module
+from discreet.inference.exact_laws import pair_laws
 from oracle import full_joint, random_draws, small, with_draws
 
 NETWORK = small(("a", 3, ()), ("b", 2, ("a",)), ("c", 2, ("b",)), ("d", 3, ("a", "c")), ("seen 0", 2, ("c",)))

@@ -1,10 +1,10 @@
 """Exact laws over the draws of a posterior: the one door to exact inference, for whoever has tables.
 
 `Laws` answers what is asked of tables under all their draws, `Given` what several questions ask of them with the same
-evidence, and a few functions say beforehand what that costs. Behind them stand the plans (`junction_tree.py`) and the
-arithmetic (`kernels.py`); plans are kept: asking the same variables given the same ones, whatever their states, plans
-once. Draws go through together where memory allows it, and every answer is one number per draw and cell, so that an
-interval can be read off.
+evidence, `pair_laws` what many pairs ask of one table, and a few functions say beforehand what that costs. Behind them
+stand the plans (`junction_tree.py`) and the arithmetic (`kernels.py`); plans are kept: asking the same variables given
+the same ones, whatever their states, plans once. Draws go through together where memory allows it, and every answer is
+one number per draw and cell, so that an interval can be read off.
 
 In float32 work takes half the memory and time, and answers are within about 1e-6 of those in float64. Draws under
 which a precision cannot hold the evidence (its probability is below 1e-30, or 1e-217) are done in the next one all the
@@ -16,8 +16,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from types import MappingProxyType
 from typing import Any
 
@@ -34,9 +36,10 @@ from discreet.inference.junction_tree import (
     plan_marginals,
 )
 from discreet.inference.kernels import LOGARITHMS, PROBABILITIES, Pass, Semiring
+from discreet.inference.sampling import sample_codes
 from discreet.inference.weighted_records import log_weight
 from discreet.model.network import Network
-from discreet.model.schema import Scope
+from discreet.model.schema import Scope, Variable
 from discreet.model.tables import Tables
 from discreet.util.arrays import Array, Floats, Ints
 
@@ -68,6 +71,12 @@ LARGE_WORK = 2**24
 ROUNDING_ERROR, MOST_ERROR_SHARE = 1e-5, 0.1
 """Relative error of a law in single precision (of cliques of 2^17 entries 3e-6 at most was seen), and the part of the
 draws' own error that it may have."""
+MOST_EXACT_CELLS = 2**14
+"""Of all cliques, up to which laws are exact: some milliseconds for all pairs with one variable."""
+FIRSTS_TOGETHER = 16
+"""First variables of a pass: of two or three states each, some dozens of draws."""
+MADE_UP_VALUES = 2**24
+"""Values of the made-up records: 128 MiB; shares of a hundred variables to .001."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -433,6 +442,82 @@ class Given:
         error = ROUNDING_ERROR * np.minimum(exact.mean(axis=-1), 1 - exact.mean(axis=-1))
         seen = error > MOST_ERROR_SHARE * exact.std(axis=-1) / exact.shape[-1] ** 0.5
         return None if seen.any() or np.isnan(error).any() else exact
+
+
+# -------------------------------------------------------------------------------------------------------------- pairs
+
+
+def pair_laws(theta: Tables, pairs: Iterable[Scope]) -> dict[Scope, Floats]:
+    """`P(a, b)` for some pairs of variables, exact or, where a network is too large for that, of made-up records.
+
+    One pass over several draws of a network has the laws of all pairs with some first variables: in each draw one of
+    these is given one of its states. Made-up records are always the same ones.
+
+    Args:
+        theta: probabilities, shape `(*parents, child)`.
+        pairs: of different nodes.
+
+    Returns:
+        By pair, an axis for each of the two. Equal for equal arguments, whatever else is drawn.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> coins = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> theta = Tables(coins, {"a": [0.5, 0.5], "b": [[1.0, 0.0], [0.0, 1.0]]})
+        >>> pair_laws(theta, [("b", "a")])["b", "a"].tolist()
+        [[0.5, 0.0], [0.0, 0.5]]
+    """
+    network, wanted = theta.network, list(pairs)
+    with suppress(InputError):  # a law that is too large
+        if marginals_cost(network) <= MOST_EXACT_CELLS:
+            return _find_exactly(theta, wanted)
+    codes = sample_codes(theta, MADE_UP_VALUES // len(network.nodes), np.random.default_rng(0))
+    return {pair: _count_shares(theta, codes, pair) for pair in wanted}
+
+
+def _find_exactly(theta: Tables, pairs: list[Scope]) -> dict[Scope, Floats]:
+    """Find the laws by exact inference, for some first variables at once."""
+    single = Tables(theta.network, {node: theta[node][..., None] for node in theta.network.nodes}, draws=1)
+    alone, given = Laws(single).marginals(), dict[str, dict[str, Floats]]()
+    firsts = list(dict.fromkeys(first for first, _ in pairs))
+    for start in range(0, len(firsts), FIRSTS_TOGETHER):
+        some = firsts[start : start + FIRSTS_TOGETHER]
+        wide, seen = _observe_states(single, some)
+        laws, end = Laws(wide).marginals(seen), 0
+        for first in some:
+            begin, end = end, end + theta.network.schema[first].size
+            given[first] = {node: law[:, begin:end] for node, law in laws.items()}
+    # Given a state that is impossible, the others' law is NaN: such a row is 0.
+    return {(a, b): np.nan_to_num(alone[a] * given[a][b].T) for a, b in pairs}
+
+
+def _observe_states(single: Tables, names: list[str]) -> tuple[Tables, dict[str, int]]:
+    """Tables of a draw for each state of each of some variables, and evidence that only this state can have made.
+
+    The evidence is a child of the variable, which tells nothing in the draws of other variables' states.
+    """
+    network, schema = single.network, single.network.schema
+    draws = sum(schema[name].size for name in names)
+    tables = {node: np.repeat(table, draws, axis=-1) for node, table in single.items()}
+    free = (name for name in map("seen {}".format, count()) if name not in tables)
+    seen = dict(zip(names, free, strict=False))
+    start = 0
+    for name, child in seen.items():
+        size = schema[name].size
+        shown = np.ones((size, draws))
+        shown[:, start : start + size] = np.eye(size)
+        tables[child] = np.stack([1 - shown, shown], axis=1)
+        start += size
+    variables = (*schema.variables, *(Variable(child, ("no", "yes")) for child in seen.values()))
+    wider = Network(variables, {**network.parents, **{child: (name,) for name, child in seen.items()}})
+    return Tables(wider, tables, draws=draws), dict.fromkeys(seen.values(), 1)
+
+
+def _count_shares(theta: Tables, codes: Mapping[str, Array], pair: Scope) -> Floats:
+    """Shares of each joint state of two variables among records."""
+    one, other = (theta.network.schema[name].size for name in pair)
+    counted = np.bincount(codes[pair[0]] * other + codes[pair[1]], minlength=one * other)
+    return np.asarray(counted.reshape(one, other) / len(codes[pair[0]]))
 
 
 # --------------------------------------------------------------------------------------------------------------- cost
