@@ -15,10 +15,10 @@ import numpy as np
 from experiments.networks import theta_of
 
 import discreet as dc
-from discreet.inference import elimination
 from discreet.inference.clique_laws import CliqueTree, fit_laws
+from discreet.inference.exact_laws import Laws
 from discreet.inference.junction_tree import junction_tree
-from discreet.inference.kernels import collect
+from discreet.inference.kernels import PROBABILITIES, Pass
 from discreet.model.schema import Scope
 from discreet.posterior.pooled.raking import fit_margins
 
@@ -62,7 +62,7 @@ def fit_by_elimination(
     trees = [junction_tree([(None, scope) for scope, _ in fitted], sizes, scope) for scope, _ in targets]
     for _ in range(tours):
         for place, (tree, (scope, wanted)) in enumerate(zip(trees, targets, strict=True), len(factors)):
-            margin, _ = collect(tree, [array for _, array in fitted], scope, draws)
+            margin, _ = Pass(PROBABILITIES, tree, [array for _, array in fitted], draws).joint(scope)
             fitted[place] = scope, fitted[place][1] * wanted / np.maximum(margin, 1e-300)
     return fitted
 
@@ -79,13 +79,13 @@ def main() -> None:
     sizes = {name: network.schema[name].size for name in network.nodes} | {"hidden": 2}
     families = [tuple(network.family(node)) for node in network.nodes]
     scopes: list[Scope] = [(*family, "hidden") for family in families]
-    pairs, single = choose_pairs(scopes, sizes, rng), elimination.marginals(cells, {})
+    pairs, single = choose_pairs(scopes, sizes, rng), Laws(cells).marginals()
     targets = []
     for pair in pairs:
-        law = elimination.joint(cells, pair, {})
+        law = Laws(cells).joint(pair)
         moved = law * np.exp(0.2 * rng.standard_normal(law.shape))
         targets.append((pair, fit_margins(moved / moved.sum(axis=(0, 1)), pair, {(v,): single[v] for v in pair})))
-    targets += [(family, elimination.joint(cells, family, {})) for family in families]
+    targets += [(family, Laws(cells).joint(family)) for family in families]
     factors: list[Named] = [(tuple(network.family(node)), np.asarray(cells[node])) for node in network.nodes]
     factors.append((("hidden",), rng.dirichlet([6, 6], draws).T))
     for node in network.nodes:

@@ -27,7 +27,7 @@ from typing import TypeVar
 import numpy as np
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference.exact_laws import affordable
 from discreet.inference.sampling import sample_codes
 
 from .inference import PyAgrum
@@ -130,7 +130,7 @@ def measured(case: Case) -> Measured:
     _, again = timed(lambda: every_marginal(posterior))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     cells = network.size
-    reached = nodes <= MOST_PEER_NODES and elimination.affordable(network, None, ())
+    reached = nodes <= MOST_PEER_NODES and affordable(network, None, ())
     alike = reached and find_spec("pyagrum") is not None
     peer = by_pyagrum(posterior.cells) * draws / PEER_DRAWS if alike else None
     error = None if answer.sampling is None else answer.sampling.error

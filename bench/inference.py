@@ -22,7 +22,7 @@ import numpy as np
 from experiments.networks import theta_of
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference.exact_laws import EVALUATED_EXPLANATIONS, Explained, Laws
 
 ABOUT = {"alarm": 1000, "win95pts": 1000, "andes": 64}
 """Draws of each network unless the command line says otherwise: a thousand of andes take pyAgrum a minute."""
@@ -206,7 +206,7 @@ class Pgmpy:
 def all_marginals(at: Setting) -> Iterator[Line]:
     """Over draws, in both precisions, and with the drawing; then of one draw."""
     peer = PyAgrum(at.cells, at.loops)
-    double = elimination.marginals(at.cells, at.evidence)
+    double = Laws(at.cells).marginals(at.evidence)
     nodes, found = list(double), []
 
     def loop() -> None:
@@ -218,25 +218,25 @@ def all_marginals(at: Setting) -> Iterator[Line]:
     looped = fastest(loop, 2) / at.loops
     drawn = fastest(lambda: at.prior.draw(at.draws, rng=np.random.default_rng(0)), 3) / at.draws
     for dtype, cells in zip(PRECISIONS, (at.single, at.cells), strict=True):
-        ours = elimination.marginals(cells, at.evidence, dtype=dtype)
+        ours = Laws(cells, dtype).marginals(at.evidence)
         for draw, theirs in enumerate(found):
             for node in nodes:
                 np.testing.assert_allclose(ours[node][:, draw], theirs[node], atol=CLOSE[dtype])
         name, target = dtype.__name__, MARGINALS.get((at.name, dtype.__name__))
-        own = fastest(lambda c=cells, d=dtype: elimination.marginals(c, at.evidence, dtype=d), at.repeats) / at.draws
+        own = fastest(lambda c=cells, d=dtype: Laws(c, d).marginals(at.evidence), at.repeats) / at.draws
         yield Line(f"{len(nodes)} marginals, {name}, a draw, against pyAgrum's loop", own, looped, 1e-6, target)
-    own = fastest(lambda: elimination.marginals(at.cells, at.evidence, dtype=np.float32), at.repeats) / at.draws
+    own = fastest(lambda: Laws(at.cells, np.float32).marginals(at.evidence), at.repeats) / at.draws
     target = MARGINALS.get((at.name, "float32"))
     yield Line("  tables in float64, asked in float32", own, looped, 1e-6, target)
 
     def drawn_and_asked() -> None:
-        elimination.marginals(at.prior.draw(at.draws, rng=np.random.default_rng(0)), at.evidence, dtype=np.float32)
+        Laws(at.prior.draw(at.draws, rng=np.random.default_rng(0)), np.float32).marginals(at.evidence)
 
     own = fastest(drawn_and_asked, at.repeats) / at.draws
     target = 80 if at.name == "alarm" else None
     yield Line("  the tables drawn first, on both sides, float32", own, looped + drawn, 1e-6, target)
     peer.fill(0)
-    own = fastest(lambda: elimination.marginals(at.first, at.evidence), 5 * at.repeats)
+    own = fastest(lambda: Laws(at.first).marginals(at.evidence), 5 * at.repeats)
     lazy = fastest(lambda: peer.marginals(at.evidence, nodes), 5 * at.repeats)
     yield Line(f"{len(nodes)} marginals of one draw, against pyAgrum LazyPropagation", own, lazy, 1e-3, 2)
 
@@ -245,10 +245,10 @@ def one_posterior(at: Setting, pgmpy: Pgmpy) -> Iterator[Line]:
     """`P(X | e)` of one draw, the mean over some X."""
     peer, ours, theirs, others = PyAgrum(at.first, 1), 0.0, 0.0, 0.0
     for root in at.roots:
-        found = elimination.joint(at.first, (root,), at.evidence)[:, 0]
+        found = Laws(at.first).joint((root,), at.evidence)[:, 0]
         np.testing.assert_allclose(found, peer.posterior(root, at.evidence), atol=1e-9)
         np.testing.assert_allclose(found, pgmpy.joint([root], at.evidence), atol=1e-9)
-        ours += fastest(lambda r=root: elimination.joint(at.first, (r,), at.evidence), 10 * at.repeats)
+        ours += fastest(lambda r=root: Laws(at.first).joint((r,), at.evidence), 10 * at.repeats)
         theirs += fastest(lambda r=root: peer.posterior(r, at.evidence), 10 * at.repeats)
         others += fastest(lambda r=root: pgmpy.joint([r], at.evidence), at.repeats)
     count = len(at.roots)
@@ -260,27 +260,27 @@ def one_posterior(at: Setting, pgmpy: Pgmpy) -> Iterator[Line]:
 def most_probable_states(at: Setting, pgmpy: Pgmpy) -> Iterator[Line]:
     """MAP over three variables, and MPE, over draws."""
     table = pgmpy.joint(at.three, at.evidence)
-    best = elimination.explanations(at.first, at.three, at.evidence)[0]
+    best = Laws(at.first).most_probable(at.three, at.evidence)[0]
     np.testing.assert_allclose(best.probability, table.max(), atol=1e-9)
     np.testing.assert_allclose(table[tuple(best.states.values())], table.max(), atol=1e-9)
     single = fastest(lambda: pgmpy.joint(at.three, at.evidence), at.repeats)
     for dtype, cells in zip(PRECISIONS, (at.single, at.cells), strict=True):
-        own = fastest(lambda c=cells, d=dtype: elimination.explanations(c, at.three, at.evidence, dtype=d), at.repeats)
+        own = fastest(lambda c=cells, d=dtype: Laws(c, d).most_probable(at.three, at.evidence), at.repeats)
         what = f"MAP over 3, {at.draws} draws, {dtype.__name__}, against 5 single pgmpy queries"
         yield Line(what, own, 5 * single, 1e-3, 1)
     rest = [node for node in at.network.nodes if node not in at.evidence]
     for dtype, cells in zip(PRECISIONS, (at.single, at.cells), strict=True):
-        found = elimination.explanations(cells, rest, at.evidence, dtype=dtype)
+        found = Laws(cells, dtype).most_probable(rest, at.evidence)
         check_explained(at, found)
-        own = fastest(lambda c=cells, d=dtype: elimination.explanations(c, rest, at.evidence, dtype=d), at.repeats)
+        own = fastest(lambda c=cells, d=dtype: Laws(c, d).most_probable(rest, at.evidence), at.repeats)
         likely = max(found, key=lambda each: each.best)
         what = f"MPE, {at.draws} draws, {dtype.__name__} ({len(found)} found, the likeliest best in {likely.best:.0%})"
         yield Line(what, own, None, 1e-3, 20 if at.name == "alarm" else None)
 
 
-def check_explained(at: Setting, found: list[elimination.Explained]) -> None:
+def check_explained(at: Setting, found: list[Explained]) -> None:
     """No peer does MPE here: the probability must be the product of the tables, and no change of a state beat it."""
-    log_evidence = elimination.log_probability(at.cells, at.evidence)[0]
+    log_evidence = Laws(at.cells).log_probability(at.evidence)[0]
 
     def log_joint(states: Mapping[str, int]) -> float:
         with np.errstate(divide="ignore"):
@@ -292,7 +292,7 @@ def check_explained(at: Setting, found: list[elimination.Explained]) -> None:
     best = max(found, key=lambda each: each.probability[0])
     top = log_joint({**at.evidence, **best.states})
     np.testing.assert_allclose(best.probability[0], np.exp(top - log_evidence), atol=2e-6)
-    if len(found) < elimination.EVALUATED_EXPLANATIONS:
+    if len(found) < EVALUATED_EXPLANATIONS:
         for node in best.states:
             for code in range(at.network.schema[node].size):
                 assert log_joint({**at.evidence, **best.states, node: code}) <= top + 1e-5

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from scipy.stats import binom, chisquare
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws
 
 from .coverage import Cell, Method, simulated
 
@@ -146,7 +146,7 @@ def _quantities(cells: dc.Tables, centre: dc.Tables) -> dict[str, Floats]:
     network = cells.network
     order, found = network.order, dict[str, Floats]()
     chosen = [order[place] for place in dict.fromkeys(np.linspace(0, len(order) - 1, 4).astype(int).tolist())]
-    marginal = elimination.marginals(cells, {})
+    marginal = Laws(cells).marginals()
     for node in chosen:
         table, parents = cells[node], network.parents[node]
         names = [network.schema[name] for name in parents]
@@ -157,7 +157,7 @@ def _quantities(cells: dc.Tables, centre: dc.Tables) -> dict[str, Floats]:
         found[f"P({node}={network.schema[node].states[0]})"] = marginal[node][0]
     first, last = order[0], order[-1]
     label = ", ".join(f"{node}={network.schema[node].states[0]}" for node in (first, last))
-    found[f"log P({label})"] = elimination.log_probability(cells, {first: 0, last: 0})
+    found[f"log P({label})"] = Laws(cells).log_probability({first: 0, last: 0})
     smallest = np.finfo(np.float64).tiny
     found["the fit"] = np.sum(
         [

@@ -41,7 +41,7 @@ from experiments.peer_adapters import absent, learned_networks, noisy_tables
 from experiments.wrong_networks import adult, answers
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws
 from discreet.inference.sampling import sample_codes
 
 __all__ = ["METHODS", "World", "main", "measure", "report", "world_of"]
@@ -106,7 +106,7 @@ def world_of(name: str, seed: int) -> World:
 def _law_of(theta: dc.Tables) -> Law:
     """Joint laws of a network without draws."""
     cells = single(theta)
-    return lambda names: elimination.joint(cells, names, {})[..., 0]
+    return lambda names: Laws(cells).joint(names)[..., 0]
 
 
 def _counted(network: dc.Network, codes: Codes) -> Law:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws
 
 from .d_ind import (
     Codes,
@@ -130,7 +130,7 @@ def shares_from_counts(theta: dc.Tables, records: float) -> dict[str, float]:
     """
     network = theta.network
     single = dc.Tables(network, as_runs(theta), draws=1)
-    cells = {node: records * elimination.joint(single, network.family(node), {}) for node in network.nodes}
+    cells = {node: records * Laws(single).joint(network.family(node)) for node in network.nodes}
     errors = estimated_error(single, cells, {node: table.sum(axis=-2) for node, table in cells.items()})
     weights = importance(network)
     found = allocation({node: weights[node] * errors[node] for node in network.nodes}, 1)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pandas as pd
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws
 
 from .chowdhury import (
     DATA,
@@ -121,9 +121,7 @@ def favourites(theta: dc.Tables, targets: Sequence[str], evidence: Mapping[str, 
     for start in range(0, runs, AT_ONCE):
         part = slice(start, min(start + AT_ONCE, runs))
         cells = {node: table[..., part] for node, table in theta.items()}
-        listed = elimination.explanations(
-            dc.Tables(theta.network, cells, draws=part.stop - part.start), targets, evidence
-        )
+        listed = Laws(dc.Tables(theta.network, cells, draws=part.stop - part.start)).most_probable(targets, evidence)
         for run in np.stack([each.probability for each in listed]).T:
             found.append(None if np.isnan(run).all() else listed[int(np.nanargmax(run))].states)
     return found
@@ -156,7 +154,7 @@ def _log_probability(truth: dc.Tables, states: Mapping[str, int]) -> float:
     """Of states of some variables; a product where they are all."""
     network = truth.network
     if len(states) < len(network.nodes):
-        return float(elimination.log_probability(single(truth), states)[0])
+        return float(Laws(single(truth)).log_probability(states)[0])
     with np.errstate(divide="ignore"):
         cells = [truth[node][tuple(states[name] for name in network.family(node))] for node in network.nodes]
         return float(np.log(cells).sum())

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pandas as pd
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws
 from experiments.corrected_bounds import query_deviation, query_gradient
 from experiments.paper_bounds import sum_product_bounds
 
@@ -178,7 +178,7 @@ def root_mean_squares(data: Data, epsilon: float, rng: np.random.Generator) -> t
     theta, measured = dc.Tables(network, rows, draws=RUNS), []
     for query in data.queries:
         target, evidence = [query.target], dict(query.evidence)
-        apart = elimination.joint(theta, target, evidence) - elimination.joint(exact, target, evidence)
+        apart = Laws(theta).joint(target, evidence) - Laws(exact).joint(target, evidence)
         measured.append(np.square(apart).sum(axis=0).mean())
     return float(np.sqrt(np.mean(measured))), float(np.sqrt(np.mean(predicted(data, epsilon))))
 

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from scipy.special import rel_entr
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws, joint_cost
 from discreet.planning.audit_size import all_pairs
 from discreet.queries.synthetic import sample_codes
 
@@ -74,7 +74,7 @@ class Truth:
         """Work out the probabilities of all parent rows."""
         cells, network = single(theta), theta.network
         rows = {
-            node: elimination.joint(cells, network.parents[node], {})[..., 0] if network.parents[node] else np.ones(())
+            node: Laws(cells).joint(network.parents[node])[..., 0] if network.parents[node] else np.ones(())
             for node in network.nodes
         }
         return Truth(theta, rows, name)
@@ -179,7 +179,7 @@ def _mixed(laws: Floats, axis: int) -> Floats:
 
 def _answer(cells: dc.Tables, query: Query) -> Floats:
     """Shape (states, runs); all 0 where a release holds the evidence impossible, so the error is 1."""
-    found = elimination.joint(cells, [query.target], dict(query.evidence))
+    found = Laws(cells).joint([query.target], dict(query.evidence))
     return np.nan_to_num(found, nan=0.0)
 
 
@@ -189,9 +189,7 @@ def _queries(truth: Truth, rng: np.random.Generator) -> tuple[Query, ...]:
     Roots have marginals of one family, so there is always one to ask for.
     """
     network, nodes = truth.theta.network, truth.theta.network.nodes
-    cheap = [
-        node for node in rng.permutation(nodes).tolist() if elimination.joint_cost(network, [node], {}) <= MOST_CELLS
-    ]
+    cheap = [node for node in rng.permutation(nodes).tolist() if joint_cost(network, [node], {}) <= MOST_CELLS]
     marginal = [Query(str(node)) for node in np.resize(cheap, QUERIES)]
     codes, cells = sample_codes(truth.theta, 2000, rng), single(truth.theta)
     conditional: list[Query] = []
@@ -199,8 +197,8 @@ def _queries(truth: Truth, rng: np.random.Generator) -> tuple[Query, ...]:
         record, observed = int(rng.integers(2000)), int(rng.integers(1, 3))
         target, *given = (str(name) for name in rng.permutation(nodes)[: observed + 1])
         evidence = {name: int(codes[name][record]) for name in given}
-        if elimination.joint_cost(network, [target], evidence) > MOST_CELLS:
+        if joint_cost(network, [target], evidence) > MOST_CELLS:
             continue
-        if np.exp(elimination.log_probability(cells, evidence)[0]) >= LEAST_EVIDENCE:
+        if np.exp(Laws(cells).log_probability(evidence)[0]) >= LEAST_EVIDENCE:
             conditional.append(Query(target, tuple(evidence.items())))
     return (*marginal, *conditional)

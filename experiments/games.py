@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws
 from discreet.queries.decision_draws import best_response
 
 from .networks import asia
@@ -56,10 +56,9 @@ FIRST = QUERIES.index(("lung", ("xray", 0)))
 
 def probabilities(cells: dc.Tables) -> Floats:
     """The probability p of every query under every draw, shape (queries, draws)."""
-    plain = elimination.marginals(cells, {})
+    plain = Laws(cells).marginals()
     given = {
-        (name, state): elimination.marginals(cells, {name: state})
-        for name, state in product(cells.network.nodes, (0, 1))
+        (name, state): Laws(cells).marginals({name: state}) for name, state in product(cells.network.nodes, (0, 1))
     }
     return np.array([(plain if known is None else given[known])[node][0] for node, known in QUERIES])
 

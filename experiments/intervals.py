@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws
 from discreet.inference.sampling import sample_codes
 
 from .errors import single
@@ -136,8 +136,8 @@ def values(cells: dc.Tables, queries: Sequence[Evidence]) -> dict[str, Floats]:
     nodes = cells.network.nodes
     return {
         "entries": np.concatenate([cells[node].reshape(-1, cells.draws or 1) for node in nodes]),
-        "marginals": np.concatenate(list(elimination.marginals(cells, {}).values())),
-        "conditionals": np.concatenate([elimination.joint(cells, [target], given) for target, given in queries]),
+        "marginals": np.concatenate(list(Laws(cells).marginals().values())),
+        "conditionals": np.concatenate([Laws(cells).joint([target], given) for target, given in queries]),
     }
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws
 
 from . import logistic_sets
 from .chowdhury import frequencies
@@ -80,7 +80,7 @@ def query_errors(data: Data, theta: dc.Tables) -> dict[str, float]:
     """
     cells, found = single(theta), dict[str, list[float]]({"marg": [], "cond": []})
     for query, true in zip(data.queries, data.answers, strict=True):
-        answer = np.nan_to_num(elimination.joint(cells, [query.target], dict(query.evidence)))[:, 0]
+        answer = np.nan_to_num(Laws(cells).joint([query.target], dict(query.evidence)))[:, 0]
         found["cond" if query.evidence else "marg"].append(float(np.abs(answer - true).sum()))
     return {kind: float(np.mean(values)) for kind, values in found.items()}
 

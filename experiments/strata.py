@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws
 
 from .errors import Truth, single
 from .intervals import Evidence, between, conditionals, inside, simulation, values
@@ -95,7 +95,7 @@ def _values(cells: dc.Tables, one: Sequence[Evidence], two: Sequence[Evidence]) 
         ENTRIES: first["entries"],
         MARGINALS: first["marginals"],
         ONE: first["conditionals"],
-        TWO: np.concatenate([elimination.joint(cells, [target], given) for target, given in two]),
+        TWO: np.concatenate([Laws(cells).joint([target], given) for target, given in two]),
     }
 
 

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pandas as pd
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws
 from discreet.queries.synthetic import sample_codes
 
 from .errors import simulated, single
@@ -108,7 +108,7 @@ def _known(theta: dc.Tables, public: dc.Network, rng: np.random.Generator) -> tu
 def law_of(theta: dc.Tables) -> Law:
     """Joint laws of some variables of a network, which is the truth."""
     cells = single(theta)
-    return lambda names: elimination.joint(cells, names, {})[..., 0]
+    return lambda names: Laws(cells).joint(names)[..., 0]
 
 
 def _right(task: Task) -> tuple[dc.Network, Codes, Law]:
@@ -212,7 +212,7 @@ def measure(task: Task) -> Iterator[dict[str, Any]]:
 
 def answers(posterior: dc.results.PosteriorDraws) -> Law:
     """Joint draws of any variables, an axis for each and one of draws."""
-    return lambda names: elimination.joint(posterior.law.cells, names, {})
+    return lambda names: Laws(posterior.law.cells).joint(names)
 
 
 def held(

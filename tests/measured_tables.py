@@ -8,7 +8,7 @@ import numpy as np
 
 import discreet as dc
 from design_cases import promise
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws
 
 __all__ = ["EFFECTS", "SIZES", "drawn_table", "margins_of", "released"]
 
@@ -73,7 +73,7 @@ def margins_of(posterior: dc.PosteriorDraws, counts: np.ndarray) -> list[tuple[n
         counts: or a law.
     """
     names, found = tuple(SIZES), []
-    joint = np.asarray(elimination.joint(posterior.cells, list(names), {}))
+    joint = np.asarray(Laws(posterior.cells).joint(list(names)))
     for place in range(len(names)):
         for size in range(place):
             for given in combinations(range(place), size):

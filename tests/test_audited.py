@@ -16,7 +16,7 @@ import pytest
 from scipy import stats
 
 import discreet as dc
-from discreet.inference import pair_laws
+from discreet.inference.exact_laws import Laws
 from discreet.mechanisms.noise import SimulatedNoise, deviation_for
 from discreet.mechanisms.planned import choice_scale
 from discreet.noise.noise_laws import DiscreteGaussian, DiscreteLaplace
@@ -301,7 +301,7 @@ def test_a_network_beyond_exact_inference_is_audited(monkeypatch: pytest.MonkeyP
     def refused(*_: object) -> None:
         raise dc.InputError("too large")
 
-    monkeypatch.setattr(pair_laws, "marginals", refused)
+    monkeypatch.setattr(Laws, "marginals", refused)
     made = simulated(network_of({f"v{index}": 2 for index in range(24)}), 20_000, 3, promise())
     assert isinstance(made.payload, dc.kinds.AuditedTables) and made.payload.chosen
 

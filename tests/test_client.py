@@ -737,7 +737,7 @@ importlib.util.find_spec = lambda name, *rest: None if name == "httpcore2" else 
 sys.modules["httpcore2"] = None
 import discreet as dc
 from discreet import *
-assert "Client" not in dir(dc) and "RemotePosterior" not in dir(dc.results)
+assert "Client" not in dir(dc.server) and "RemotePosterior" not in dir(dc.server)
 try:
     dc.server.Client
 except dc.InputError as error:

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.inference import clique_laws, clique_tours, elimination
+from discreet.inference import clique_laws, clique_tours
 from discreet.inference.clique_laws import FittedLaws, fit_laws
 from discreet.inference.clique_tours import CliqueTree, plan_tours
+from discreet.inference.exact_laws import Laws
 from discreet.model.schema import Scope
 
 Named = tuple[Scope, np.ndarray]
@@ -192,7 +193,7 @@ def test_wider_tables_answer_as_the_joint_does() -> None:
     tables = dc.Tables(wide, {name: rows for name, (_, rows) in laws.rows.items()}, draws=5)
     truth = fitted(joint_of(factors, sizes, 5), sizes, targets)
     for pair in combinations([name for name in sizes if name != "?h"], 2):
-        np.testing.assert_allclose(elimination.joint(tables, pair, {}), margin(truth, sizes, pair), atol=WORKED_OUT)
+        np.testing.assert_allclose(Laws(tables).joint(pair), margin(truth, sizes, pair), atol=WORKED_OUT)
 
 
 def test_factors_that_are_alike_in_all_draws() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws
 from discreet.inference.sampling import sample_codes
 from releases import guarantee, simulated
 
@@ -58,7 +58,7 @@ def replicated(
     for rng in np.random.default_rng(seed).spawn(replications):
         theta, cells = one(rng)
         entries.append(np.mean(np.concatenate([held(cells[node], theta[node][..., 0]).ravel() for node in cells])))
-        exact, found = elimination.marginals(theta, {}), elimination.marginals(cells, {})
+        exact, found = Laws(theta).marginals(), Laws(cells).marginals()
         margins.append(np.mean(np.concatenate([held(found[node], exact[node][:, 0]) for node in NETWORK.nodes])))
     return np.array(entries), np.array(margins)
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom, kstest
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws
 from discreet.inference.interactions import contrast_matrices
 from discreet.posterior import fit_check
 from discreet.posterior.evidence import measurements
@@ -157,7 +157,7 @@ def moments(theta: dc.Tables, names: tuple[str, ...]) -> tuple[_Moments, dc.Tabl
     also = [network.ordered(names)]
     margins = pooled_margins(network, measurements([release]), None, also=also)
     cells = with_draws(theta)
-    found = _Moments(names, elimination.joint(cells, names, {})[..., 0])
+    found = _Moments(names, Laws(cells).joint(names)[..., 0])
     joint, axes = full_joint(cells)[..., 0], network.nodes
     for node in network.ancestors(names):
         union = (*network.family(node), *(name for name in names if name not in network.family(node)))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given
 
 import discreet as dc
-from discreet.inference import elimination
-from discreet.inference.junction_tree import JunctionTree
-from discreet.inference.kernels import collect
+from discreet.inference.exact_laws import EVALUATED_EXPLANATIONS, Laws
+from discreet.inference.kernels import Pass
 from folding import every
 from networks import asia
 from oracle import conditional, event, most_probable, random_draws, small
@@ -28,7 +27,7 @@ def log_of(probabilities: np.ndarray) -> np.ndarray:
 @given(questions())
 def test_joint_is_that_of_the_oracle(question: tuple[dc.Tables, tuple[str, ...], dict[str, int]]) -> None:
     cells, targets, evidence = question
-    found, expected = elimination.joint(cells, targets, evidence), conditional(cells, targets, evidence)
+    found, expected = Laws(cells).joint(targets, evidence), conditional(cells, targets, evidence)
     possible = event(cells, (), evidence) > 0  # else: test_impossible_evidence
     np.testing.assert_allclose(found[..., possible], expected[..., possible], atol=EXACT)
 
@@ -36,7 +35,7 @@ def test_joint_is_that_of_the_oracle(question: tuple[dc.Tables, tuple[str, ...],
 @given(questions())
 def test_marginals_are_those_of_the_oracle(question: tuple[dc.Tables, tuple[str, ...], dict[str, int]]) -> None:
     cells, _, evidence = question
-    found = elimination.marginals(cells, evidence)
+    found = Laws(cells).marginals(evidence)
     assert list(found) == [name for name in cells.network.nodes if name not in evidence]
     for name, table in found.items():
         np.testing.assert_allclose(table, conditional(cells, (name,), evidence), atol=EXACT)
@@ -45,7 +44,7 @@ def test_marginals_are_those_of_the_oracle(question: tuple[dc.Tables, tuple[str,
 @given(questions())
 def test_log_probability_is_that_of_the_oracle(question: tuple[dc.Tables, tuple[str, ...], dict[str, int]]) -> None:
     cells, _, evidence = question
-    found = elimination.log_probability(cells, evidence)
+    found = Laws(cells).log_probability(evidence)
     np.testing.assert_allclose(found, log_of(event(cells, (), evidence)), atol=EXACT)
 
 
@@ -57,8 +56,8 @@ def test_explanations_hold_the_best_of_every_draw(question: tuple[dc.Tables, tup
 
 def check_explanations(cells: dc.Tables, targets: tuple[str, ...], evidence: Mapping[str, int]) -> None:
     exact = conditional(cells, targets, evidence)
-    found = elimination.explanations(cells, targets, evidence)
-    assert 1 <= len(found) <= min(elimination.EVALUATED_EXPLANATIONS, cells.draws)
+    found = Laws(cells).most_probable(targets, evidence)
+    assert 1 <= len(found) <= min(EVALUATED_EXPLANATIONS, cells.draws)
     assert len({tuple(each.states.items()) for each in found}) == len(found)
     for each in found:
         assert tuple(each.states) == targets
@@ -87,11 +86,9 @@ QUESTIONS: list[tuple[tuple[str, ...], dict[str, int]]] = [
 @every(("targets", "evidence"), QUESTIONS)
 def test_asia(targets: tuple[str, ...], evidence: dict[str, int]) -> None:
     expected = conditional(ASIA, targets, evidence)
-    np.testing.assert_allclose(elimination.joint(ASIA, targets, evidence), expected, atol=EXACT)
-    np.testing.assert_allclose(
-        elimination.log_probability(ASIA, evidence), np.log(event(ASIA, (), evidence)), atol=EXACT
-    )
-    for name, table in elimination.marginals(ASIA, evidence).items():
+    np.testing.assert_allclose(Laws(ASIA).joint(targets, evidence), expected, atol=EXACT)
+    np.testing.assert_allclose(Laws(ASIA).log_probability(evidence), np.log(event(ASIA, (), evidence)), atol=EXACT)
+    for name, table in Laws(ASIA).marginals(evidence).items():
         np.testing.assert_allclose(table, conditional(ASIA, (name,), evidence), atol=EXACT)
     check_explanations(ASIA, targets, evidence)
     check_explanations(ASIA, tuple(name for name in ASIA.network.nodes if name not in evidence), evidence)
@@ -106,20 +103,20 @@ def test_components_and_single_states() -> None:
             if set(targets) & set(evidence):
                 continue
             expected = conditional(cells, targets, evidence)
-            np.testing.assert_allclose(elimination.joint(cells, targets, evidence), expected, atol=EXACT)
+            np.testing.assert_allclose(Laws(cells).joint(targets, evidence), expected, atol=EXACT)
             check_explanations(cells, targets, evidence)
-    found = elimination.marginals(cells, {"e": 1})
+    found = Laws(cells).marginals({"e": 1})
     np.testing.assert_allclose(found["b"], conditional(cells, ("b",), {}), atol=EXACT)
     assert np.array_equal(found["c"], np.ones((1, 3)))
-    np.testing.assert_allclose(elimination.log_probability(cells, {"e": 1}), np.log(cells["e"][1]), atol=EXACT)
+    np.testing.assert_allclose(Laws(cells).log_probability({"e": 1}), np.log(cells["e"][1]), atol=EXACT)
 
 
 def test_everything_is_observed() -> None:
     evidence = dict.fromkeys(ASIA.network.nodes, 0)
-    assert elimination.marginals(ASIA, evidence) == {}
+    assert Laws(ASIA).marginals(evidence) == {}
     expected = np.log(event(ASIA, (), evidence))
-    np.testing.assert_allclose(elimination.log_probability(ASIA, evidence), expected, atol=EXACT)
-    assert elimination.log_probability(ASIA, {}).tolist() == [0] * 4
+    np.testing.assert_allclose(Laws(ASIA).log_probability(evidence), expected, atol=EXACT)
+    assert Laws(ASIA).log_probability({}).tolist() == [0] * 4
 
 
 def impossible() -> dc.Tables:
@@ -136,16 +133,16 @@ def impossible() -> dc.Tables:
 def test_impossible_evidence(evidence: dict[str, int]) -> None:
     """NaN and -inf in the draw that rules the evidence out, wherever in the network that is, and only there."""
     cells = impossible()
-    np.testing.assert_allclose(elimination.log_probability(cells, evidence), log_of(event(cells, (), evidence)))
-    assert np.isneginf(elimination.log_probability(cells, evidence)[0])
-    for name, table in elimination.marginals(cells, evidence).items():
+    np.testing.assert_allclose(Laws(cells).log_probability(evidence), log_of(event(cells, (), evidence)))
+    assert np.isneginf(Laws(cells).log_probability(evidence)[0])
+    for name, table in Laws(cells).marginals(evidence).items():
         np.testing.assert_allclose(table, conditional(cells, (name,), evidence), atol=EXACT)
     check_explanations(cells, ("c",), evidence) if "c" not in evidence else None
     for target in ("a", "b", "c", "d"):
         if target not in evidence:
             expected = conditional(cells, (target,), evidence)
             assert np.isnan(expected[:, 0]).all()
-            np.testing.assert_allclose(elimination.joint(cells, (target,), evidence), expected, atol=EXACT)
+            np.testing.assert_allclose(Laws(cells).joint((target,), evidence), expected, atol=EXACT)
 
 
 def test_only_the_families_that_matter_are_read() -> None:
@@ -163,7 +160,7 @@ def test_only_the_families_that_matter_are_read() -> None:
         (("bronc",), {"smoke": 1, "lung": 0}, {"bronc"}),
     ):
         read.clear()
-        elimination.joint(dc.Tables(ASIA.network, source, draws=4), targets, evidence)
+        Laws(dc.Tables(ASIA.network, source, draws=4)).joint(targets, evidence)
         above = set(ASIA.network.ancestors(evidence)) if evidence else set()
         assert needed <= set(read) <= needed | above
 
@@ -182,12 +179,14 @@ def test_what_is_separated_by_evidence_is_not_planned(
 ) -> None:
     plans = []
 
-    def spy(tree: JunctionTree, *rest: object) -> object:
-        plans.append(set(tree.sizes))
-        return collect(tree, *rest)
+    true = Pass.joint
 
-    monkeypatch.setattr(elimination, "collect", spy)
-    found = elimination.joint(ASIA, targets, evidence)
+    def spy(chunk: Pass, targets: Sequence[str]) -> object:
+        plans.append(set(chunk.tree.sizes))
+        return true(chunk, targets)
+
+    monkeypatch.setattr(Pass, "joint", spy)
+    found = Laws(ASIA).joint(targets, evidence)
     np.testing.assert_allclose(found, conditional(ASIA, targets, evidence), atol=EXACT)
     assert plans[0] == left
 
@@ -200,8 +199,8 @@ def test_a_star_of_many_observed_children_does_not_underflow() -> None:
     rows = np.stack([[0.05] + [0.95 / 9] * 9, [0.1] * 10])
     cells = dc.Tables(network, {"c": [[0.3], [0.7]], **dict.fromkeys(names, rows[..., None])}, draws=1)
     evidence = dict.fromkeys(names, 0)
-    np.testing.assert_allclose(elimination.joint(cells, ["c"], evidence)[:, 0], [0, 1], atol=1e-12)
+    np.testing.assert_allclose(Laws(cells).joint(["c"], evidence)[:, 0], [0, 1], atol=1e-12)
     logs = [np.log(0.3) + 400 * np.log(0.05), np.log(0.7) + 400 * np.log(0.1)]
-    np.testing.assert_allclose(elimination.log_probability(cells, evidence), np.logaddexp(*logs), rtol=1e-12)
-    (explained,) = elimination.explanations(cells, ["c"], evidence)
+    np.testing.assert_allclose(Laws(cells).log_probability(evidence), np.logaddexp(*logs), rtol=1e-12)
+    (explained,) = Laws(cells).most_probable(["c"], evidence)
     assert explained.states == {"c": 1} and explained.probability == pytest.approx(1)

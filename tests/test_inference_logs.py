@@ -11,7 +11,8 @@ from hypothesis import given
 from scipy.special import logsumexp
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference import exact_laws
+from discreet.inference.exact_laws import Laws
 from folding import every
 from networks import theta_of
 from oracle import conditional, event, most_probable, small
@@ -26,7 +27,7 @@ TINY = 1e-308
 
 @pytest.fixture
 def always_logarithms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elimination, "LEAST_LOG", {np.float32: 1.0, np.float64: 1.0})
+    monkeypatch.setattr(exact_laws, "LEAST_LOG", {np.float32: 1.0, np.float64: 1.0})
 
 
 def log_of(probabilities: np.ndarray) -> np.ndarray:
@@ -36,19 +37,19 @@ def log_of(probabilities: np.ndarray) -> np.ndarray:
 
 def test_logarithms_answer_as_the_oracle() -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(elimination, "LEAST_LOG", {np.float32: 1.0, np.float64: 1.0})
+        patch.setattr(exact_laws, "LEAST_LOG", {np.float32: 1.0, np.float64: 1.0})
 
         @given(questions())
         def check(question: tuple[dc.Tables, tuple[str, ...], dict[str, int]]) -> None:
             cells, targets, evidence = question
             exact = conditional(cells, targets, evidence)
-            np.testing.assert_allclose(elimination.joint(cells, targets, evidence), exact, atol=EXACT)
+            np.testing.assert_allclose(Laws(cells).joint(targets, evidence), exact, atol=EXACT)
             np.testing.assert_allclose(
-                elimination.log_probability(cells, evidence), log_of(event(cells, (), evidence)), atol=EXACT
+                Laws(cells).log_probability(evidence), log_of(event(cells, (), evidence)), atol=EXACT
             )
-            for name, table in elimination.marginals(cells, evidence).items():
+            for name, table in Laws(cells).marginals(evidence).items():
                 np.testing.assert_allclose(table, conditional(cells, (name,), evidence), atol=EXACT)
-            found = elimination.explanations(cells, targets, evidence)
+            found = Laws(cells).most_probable(targets, evidence)
             for each in found:
                 np.testing.assert_allclose(each.probability, exact[tuple(each.states.values())], atol=EXACT)
             if np.isnan(exact).any():
@@ -87,15 +88,15 @@ def test_evidence_that_doubles_cannot_hold(children: int, dtype: type[np.floatin
     exact = np.exp(logs - total)
     rounding = RELATIVE * np.abs(logs).max() if dtype is np.float64 else 1e-6
     for found in (
-        elimination.joint(cells, ("c",), evidence, dtype=dtype),
-        elimination.marginals(cells, evidence, dtype=dtype)["c"],
+        Laws(cells, dtype).joint(("c",), evidence),
+        Laws(cells, dtype).marginals(evidence)["c"],
     ):
         np.testing.assert_allclose(found, exact, atol=rounding)
         np.testing.assert_allclose(found.sum(axis=0), 1, atol=1e-12 if dtype is np.float64 else 1e-6)
     np.testing.assert_allclose(
-        elimination.log_probability(cells, evidence, dtype=dtype), total, rtol=RELATIVE if dtype is np.float64 else 1e-6
+        Laws(cells, dtype).log_probability(evidence), total, rtol=RELATIVE if dtype is np.float64 else 1e-6
     )
-    for each in elimination.explanations(cells, ("c",), evidence, dtype=dtype):
+    for each in Laws(cells, dtype).most_probable(("c",), evidence):
         assert each.best == (logs.argmax(axis=0) == each.states["c"]).mean()
         np.testing.assert_allclose(each.probability, exact[each.states["c"]], atol=rounding)
 
@@ -121,13 +122,13 @@ def test_a_chain_through_hidden_variables_keeps_its_digits() -> None:
         )
         logs[states] = logs[states] + sum(np.log(tables[f"x{i}"][states[i], 1]) for i in range(12))
     total = logsumexp(np.stack(list(logs.values())), axis=0)
-    np.testing.assert_allclose(elimination.log_probability(cells, evidence), total, rtol=RELATIVE)
-    for position, (name, table) in enumerate(elimination.marginals(cells, evidence).items()):
+    np.testing.assert_allclose(Laws(cells).log_probability(evidence), total, rtol=RELATIVE)
+    for position, (name, table) in enumerate(Laws(cells).marginals(evidence).items()):
         assert name == f"h{position}"
         ones = logsumexp(np.stack([log for states, log in logs.items() if states[position] == 1]), axis=0)
         np.testing.assert_allclose(table[1], np.exp(ones - total), atol=1e-9)
     best = max(logs, key=lambda states: logs[states][0])
-    found = elimination.explanations(cells, tuple(f"h{i}" for i in range(12)), evidence)
+    found = Laws(cells).most_probable(tuple(f"h{i}" for i in range(12)), evidence)
     assert best in {tuple(each.states.values()) for each in found}
 
 
@@ -147,13 +148,11 @@ def test_alarm_with_thirty_observed_nodes_is_what_enumeration_gives() -> None:
             math.log(cells[node][(*(shown[name] for name in network.family(node)), 0)]) for node in network.nodes
         )
     total = logsumexp(logs)
-    np.testing.assert_allclose(elimination.log_probability(cells, evidence), [total], rtol=RELATIVE)
+    np.testing.assert_allclose(Laws(cells).log_probability(evidence), [total], rtol=RELATIVE)
     exact = np.exp(logs - total)
-    np.testing.assert_allclose(elimination.joint(cells, hidden, evidence)[..., 0], exact, atol=EXACT)
+    np.testing.assert_allclose(Laws(cells).joint(hidden, evidence)[..., 0], exact, atol=EXACT)
     for axis, name in enumerate(hidden):
         others = tuple(other for other in range(7) if other != axis)
-        np.testing.assert_allclose(
-            elimination.marginals(cells, evidence)[name][:, 0], exact.sum(axis=others), atol=EXACT
-        )
-    (first, *_) = elimination.explanations(cells, hidden, evidence)
+        np.testing.assert_allclose(Laws(cells).marginals(evidence)[name][:, 0], exact.sum(axis=others), atol=EXACT)
+    (first, *_) = Laws(cells).most_probable(hidden, evidence)
     assert tuple(first.states.values()) == np.unravel_index(exact.argmax(), exact.shape)

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 
 import discreet as dc
-from discreet.inference import elimination, query_plans
+from discreet.inference.exact_laws import EVALUATED_EXPLANATIONS, Laws
+from discreet.inference.junction_tree import plan_joint
+from discreet.inference.kernels import Pass
 from folding import every
 from networks import asia, theta_of
 from oracle import conditional, event, most_probable, random_draws, small
@@ -28,16 +30,16 @@ def test_single_precision_answers_as_the_oracle(question: tuple[dc.Tables, tuple
 def check_single(cells: dc.Tables, targets: tuple[str, ...], evidence: Mapping[str, int]) -> None:
     """All four questions in float32; the same draws are impossible."""
     expected = conditional(cells, targets, evidence)
-    found = elimination.joint(cells, targets, evidence, dtype=np.float32)
+    found = Laws(cells, np.float32).joint(targets, evidence)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, atol=SINGLE)
-    for name, table in elimination.marginals(cells, evidence, dtype=np.float32).items():
+    for name, table in Laws(cells, np.float32).marginals(evidence).items():
         assert table.dtype == np.float32
         np.testing.assert_allclose(table, conditional(cells, (name,), evidence), atol=SINGLE)
-    logs = elimination.log_probability(cells, evidence, dtype=np.float32)
+    logs = Laws(cells, np.float32).log_probability(evidence)
     assert logs.dtype == np.float64
     np.testing.assert_allclose(np.exp(logs), event(cells, (), evidence), rtol=SINGLE)
-    for each in elimination.explanations(cells, targets, evidence, dtype=np.float32):
+    for each in Laws(cells, np.float32).most_probable(targets, evidence):
         assert each.probability.dtype == np.float32
         np.testing.assert_allclose(each.probability, expected[tuple(each.states.values())], atol=SINGLE)
 
@@ -48,14 +50,14 @@ def test_single_precision_answers_as_double_on_larger_networks(name: str) -> Non
     cells = random_draws(network, 40, seed=1, concentration=0.5)
     leaves = [node for node in network.nodes if not network.children(node)]
     evidence = dict.fromkeys(leaves[:6], 0)
-    double = elimination.marginals(cells, evidence)
-    for node, table in elimination.marginals(cells, evidence, dtype=np.float32).items():
+    double = Laws(cells).marginals(evidence)
+    for node, table in Laws(cells, np.float32).marginals(evidence).items():
         np.testing.assert_allclose(table, double[node], atol=SINGLE)
-    logs = elimination.log_probability(cells, evidence)
-    np.testing.assert_allclose(elimination.log_probability(cells, evidence, dtype=np.float32), logs, atol=2 * SINGLE)
+    logs = Laws(cells).log_probability(evidence)
+    np.testing.assert_allclose(Laws(cells, np.float32).log_probability(evidence), logs, atol=2 * SINGLE)
     targets = tuple(node for node in network.nodes if node not in evidence)[:3]
-    found = elimination.joint(cells, targets, evidence, dtype=np.float32)
-    np.testing.assert_allclose(found, elimination.joint(cells, targets, evidence), atol=SINGLE)
+    found = Laws(cells, np.float32).joint(targets, evidence)
+    np.testing.assert_allclose(found, Laws(cells).joint(targets, evidence), atol=SINGLE)
 
 
 def test_evidence_that_single_precision_cannot_hold() -> None:
@@ -71,7 +73,7 @@ def test_evidence_that_single_precision_cannot_hold() -> None:
     evidence = {"b": 0, "c": 0}
     check_single(cells, ("a", "d"), evidence)
     check_single(cells, ("d",), {**evidence, "a": 1})
-    found = elimination.joint(cells, ("a",), evidence, dtype=np.float32)
+    found = Laws(cells, np.float32).joint(("a",), evidence)
     weights = arrays["a"][:, 1] * [0.5e-50, 1.5e-50]
     np.testing.assert_allclose(found[:, 1], weights / weights.sum(), rtol=SINGLE)
 
@@ -82,19 +84,17 @@ def test_a_star_of_many_observed_children_in_single_precision() -> None:
     network = small(("c", 2, ()), *((name, 2, ("c",)) for name in names))
     cells = random_draws(network, 4, seed=3, concentration=5)
     evidence = dict.fromkeys(names, 0)
-    found = elimination.marginals(cells, evidence, dtype=np.float32)["c"]
-    np.testing.assert_allclose(found, elimination.marginals(cells, evidence)["c"], atol=SINGLE)
+    found = Laws(cells, np.float32).marginals(evidence)["c"]
+    np.testing.assert_allclose(found, Laws(cells).marginals(evidence)["c"], atol=SINGLE)
     logs = sum(np.log(cells[name][:, 0]) for name in names) + np.log(cells["c"])
-    np.testing.assert_allclose(
-        elimination.log_probability(cells, evidence, dtype=np.float32), np.logaddexp(*logs), rtol=1e-12
-    )
+    np.testing.assert_allclose(Laws(cells, np.float32).log_probability(evidence), np.logaddexp(*logs), rtol=1e-12)
 
 
 def test_logarithms_are_summed_in_double_precision() -> None:
     """Sixty observations whose probability float32 holds exactly."""
     network = small(*((f"x{i}", 2, ()) for i in range(60)))
     cells = dc.Tables(network, dict.fromkeys(network.nodes, np.full((2, 1), 0.5)), draws=1)
-    found = elimination.log_probability(cells, dict.fromkeys(network.nodes, 1), dtype=np.float32)
+    found = Laws(cells, np.float32).log_probability(dict.fromkeys(network.nodes, 1))
     assert found[0] == pytest.approx(60 * np.log(0.5), rel=1e-13)
 
 
@@ -103,7 +103,7 @@ def test_rare_evidence_leaves_rare_states_their_digits() -> None:
     network = small(("c", 2, ("a",)), ("a", 2, ()), ("d", 2, ()), ("b", 2, ("a", "d")))
     arrays = {"a": [0.3, 0.7], "d": [0.5, 0.5], "b": [[[1e-300, 1]] * 2] * 2, "c": [[1e-18, 1], [1e-18, 1]]}
     cells = dc.Tables(network, {node: np.array(table)[..., None] for node, table in arrays.items()}, draws=1)
-    found = elimination.marginals(cells, {"b": 0})
+    found = Laws(cells).marginals({"b": 0})
     for target, expected in (("c", [1e-18, 1]), ("a", [0.3, 0.7])):
         np.testing.assert_allclose(found[target][:, 0], expected, rtol=1e-12)
 
@@ -111,22 +111,22 @@ def test_rare_evidence_leaves_rare_states_their_digits() -> None:
 def test_tables_in_single_precision_are_read_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """No copy is made of them, and none of tables in double precision that are asked in double precision."""
     seen: list[np.ndarray] = []
-    true = elimination.calibrate
+    true = Pass.marginals
 
-    def spy(tree: object, factors: list[np.ndarray], *rest: object) -> object:
-        seen.extend(factors)
-        return true(tree, factors, *rest)
+    def spy(chunk: Pass, table: np.ndarray) -> object:
+        seen.extend(chunk.factors)
+        return true(chunk, table)
 
-    monkeypatch.setattr(elimination, "calibrate", spy)
+    monkeypatch.setattr(Pass, "marginals", spy)
     double = random_draws(asia().network, 5, seed=4)
     single = double.map(lambda array: array.astype(np.float32))
     for cells, dtype, shared in ((single, np.float32, True), (double, np.float64, True), (double, np.float32, False)):
         seen.clear()
-        elimination.marginals(cells, {"dysp": 0}, dtype=dtype)
+        Laws(cells, dtype).marginals({"dysp": 0})
         assert all(array.dtype == dtype for array in seen)
         tables = [cells[node] for node in cells.network.nodes]
         assert all(np.shares_memory(one, other) == shared for one, other in zip(seen, tables, strict=True))
-    found = elimination.marginals(single, {"dysp": 0})
+    found = Laws(single).marginals({"dysp": 0})
     assert all(table.dtype == np.float64 for table in found.values())
 
 
@@ -134,10 +134,10 @@ def test_tables_in_single_precision_are_read_as_they_are(monkeypatch: pytest.Mon
 def test_other_precisions_are_refused(dtype: object) -> None:
     cells = random_draws(asia().network, 2, seed=5)
     for ask in (
-        lambda: elimination.joint(cells, ("lung",), {}, dtype=dtype),
-        lambda: elimination.marginals(cells, {}, dtype=dtype),
-        lambda: elimination.log_probability(cells, {"lung": 0}, dtype=dtype),
-        lambda: elimination.explanations(cells, ("lung",), {}, dtype=dtype),
+        lambda: Laws(cells, dtype).joint(("lung",)),
+        lambda: Laws(cells, dtype).marginals(),
+        lambda: Laws(cells, dtype).log_probability({"lung": 0}),
+        lambda: Laws(cells, dtype).most_probable(("lung",), {}),
     ):
         with pytest.raises(dc.InputError, match=r"works in numpy\.float32 or numpy\.float64, got"):
             ask()
@@ -153,9 +153,9 @@ def test_the_share_of_draws_that_favour_an_explanation(evidence: dict[str, int],
     cells = random_draws(asia().network, 60, seed=6)
     for targets in (("lung", "bronc"), tuple(name for name in cells.network.nodes if name not in evidence)):
         favoured = Counter(tuple(states.values()) for states, _ in most_probable(cells, targets, evidence))
-        found = elimination.explanations(cells, targets, evidence, dtype=dtype)
+        found = Laws(cells, dtype).most_probable(targets, evidence)
         shares = {tuple(each.states.values()): each.best for each in found}
-        assert len(shares) == min(len(favoured), elimination.EVALUATED_EXPLANATIONS)
+        assert len(shares) == min(len(favoured), EVALUATED_EXPLANATIONS)
         assert shares == {codes: favoured[codes] / 60 for codes in shares}
         assert min(shares.values()) * 60 >= max(favoured[codes] for codes in [*(favoured.keys() - shares), ()])
 
@@ -165,12 +165,11 @@ def test_draws_that_rule_the_evidence_out_favour_nothing() -> None:
     arrays = {node: np.array(table) for node, table in random_draws(network, 4, seed=7).items()}
     arrays["d"][..., :3] = [[1, 1, 0], [0, 0, 1]]
     cells = dc.Tables(network, arrays, draws=4)
-    found = elimination.explanations(cells, ("a", "b"), {"d": 1})
+    found = Laws(cells).most_probable(("a", "b"), {"d": 1})
     assert sum(each.best for each in found) == 1  # of the draws that leave the evidence possible
     assert all(np.isnan(each.probability).tolist() == [True, True, False, False] for each in found)
-    (only,) = elimination.explanations(
-        dc.Tables(network, {n: t[..., :2] for n, t in arrays.items()}, draws=2), ("a",), {"d": 1}
-    )
+    first = dc.Tables(network, {n: t[..., :2] for n, t in arrays.items()}, draws=2)
+    (only,) = Laws(first).most_probable(("a",), {"d": 1})
     assert only.best == 0 and np.isnan(only.probability).all()
 
 
@@ -179,12 +178,12 @@ def test_draws_that_rule_the_evidence_out_favour_nothing() -> None:
 
 def test_plans_are_kept_for_questions_about_the_same_variables() -> None:
     cells = random_draws(asia().network, 2, seed=8)
-    query_plans.plan_query.cache_clear()
+    plan_joint.cache_clear()
     for state in (0, 1, 0):
-        found = elimination.joint(cells, ("lung",), {"xray": state, "smoke": 1 - state})
+        found = Laws(cells).joint(("lung",), {"xray": state, "smoke": 1 - state})
         np.testing.assert_allclose(found, conditional(cells, ("lung",), {"xray": state, "smoke": 1 - state}))
-    elimination.joint(cells, ("lung",), {"smoke": 0, "xray": 1})
-    info = query_plans.plan_query.cache_info()
+    Laws(cells).joint(("lung",), {"smoke": 0, "xray": 1})
+    info = plan_joint.cache_info()
     assert (info.hits, info.misses) == (3, 1)
 
 
@@ -193,7 +192,7 @@ def test_networks_of_the_same_variables_do_not_share_plans() -> None:
     there = random_draws(small(("a", 2, ()), ("b", 2, ("a",))), 2, seed=9)
     back = random_draws(small(("a", 2, ("b",)), ("b", 2, ())), 2, seed=9)
     for cells in (there, back):
-        found = elimination.marginals(cells, {})
+        found = Laws(cells).marginals()
         for name in ("a", "b"):
             np.testing.assert_allclose(found[name], conditional(cells, (name,), {}))
 
@@ -218,7 +217,7 @@ def random_question(seed: int) -> tuple[dc.Tables, dict[str, int]]:
     evidence: dict[str, int] = {}
     for node in rng.permutation(network.nodes)[:3].tolist():
         # A state that is possible given those observed before.
-        evidence[node] = int(elimination.marginals(cells, evidence)[node][:, 0].argmax())
+        evidence[node] = int(Laws(cells).marginals(evidence)[node][:, 0].argmax())
     return cells, evidence
 
 
@@ -237,12 +236,10 @@ def test_answers_are_those_of_pyagrum(seed: int) -> None:
     engine = gum.LazyPropagation(net)
     engine.setEvidence(evidence)
     engine.makeInference()
-    np.testing.assert_allclose(
-        np.exp(elimination.log_probability(cells, evidence)), engine.evidenceProbability(), rtol=1e-9
-    )
-    for node, table in elimination.marginals(cells, evidence).items():
+    np.testing.assert_allclose(np.exp(Laws(cells).log_probability(evidence)), engine.evidenceProbability(), rtol=1e-9)
+    for node, table in Laws(cells).marginals(evidence).items():
         np.testing.assert_allclose(table[:, 0], engine.posterior(node).tolist(), atol=1e-9)
-        np.testing.assert_allclose(elimination.joint(cells, (node,), evidence), table, atol=1e-9)
+        np.testing.assert_allclose(Laws(cells).joint((node,), evidence), table, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -265,8 +262,8 @@ def test_answers_are_those_of_pgmpy(seed: int) -> None:
     targets = [node for node in network.nodes if node not in evidence][-3:]
     table = engine.query(targets, evidence, show_progress=False)
     axes = [table.variables.index(name) for name in targets]
-    found = elimination.joint(cells, targets, evidence)[..., 0]
+    found = Laws(cells).joint(targets, evidence)[..., 0]
     np.testing.assert_allclose(found, table.values.transpose(axes), atol=1e-9)
-    (best,) = elimination.explanations(cells, targets, evidence)
+    (best,) = Laws(cells).most_probable(targets, evidence)
     assert best.best == 1
     np.testing.assert_allclose(best.probability, table.values.max(), atol=1e-9)

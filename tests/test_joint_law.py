@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws
 from discreet.posterior import law_plan
 from discreet.posterior.joint_law import _find_amplitudes
 from discreet.posterior.law_parts import LawParts
@@ -67,7 +67,7 @@ def parts_of(posterior: dc.results.PosteriorDraws) -> LawParts:
 
 def law_of(posterior: dc.results.PosteriorDraws, names: tuple[str, ...]) -> np.ndarray:
     """The joint law of some variables, shape `(*sizes, draws)`."""
-    return elimination.joint(posterior.law.cells, names, {})
+    return Laws(posterior.law.cells).joint(names)
 
 
 @pytest.mark.parametrize("names", [("c",), ("a", "b"), ("b", "c"), ("a", "b", "c"), ("c", "a", "b")])
@@ -82,7 +82,7 @@ def test_measured_sets_are_what_tables_say(posterior: dc.results.PosteriorDraws,
     assert np.all(np.abs(off) < 5 * deviation + 1e-4)
     assert deviation.max() < 0.006  # 50,000 records
     assert posterior.law.twins is not None
-    twin = elimination.joint(posterior.law.twins, names, {})
+    twin = Laws(posterior.law.twins).joint(names)
     assert twin.shape == found[..., :: posterior.law.step].shape
     assert not np.array_equal(twin, found[..., :: posterior.law.step])
 
@@ -90,7 +90,7 @@ def test_measured_sets_are_what_tables_say(posterior: dc.results.PosteriorDraws,
 def test_what_the_network_leaves_open_is_its_own(posterior: dc.results.PosteriorDraws) -> None:
     cells = parts_of(posterior).sets.cells
     for names in (("a",), ("x",), ("b",), ("x", "b")):
-        np.testing.assert_allclose(law_of(posterior, names), elimination.joint(cells, names, {}), atol=2e-4)
+        np.testing.assert_allclose(law_of(posterior, names), Laws(cells).joint(names), atol=2e-4)
 
 
 def test_rows_are_those_that_answers_have(posterior: dc.results.PosteriorDraws) -> None:
@@ -159,7 +159,7 @@ def test_what_no_table_holds_is_as_the_network_has_it_given_what_it_depends_on(
     pair, rest = law_of(plain, ("x", "b")), law_of(plain, ("b", "a", "c"))
     wanted = pair[:, :, None, None] * rest / rest.sum(axis=(1, 2), keepdims=True)
     np.testing.assert_allclose(whole, wanted, atol=1e-5)
-    own = elimination.joint(parts_of(posterior).sets.cells, ("x", "c"), {})
+    own = Laws(parts_of(posterior).sets.cells).joint(("x", "c"))
     assert np.abs(own.sum(axis=0) - law_of(plain, ("c",))).max() > 0.05  # tables contradict the network's c
 
 
@@ -224,7 +224,7 @@ def test_what_pairs_leave_open_is_an_interaction_that_keeps_them() -> None:
     assert parts_of(posterior).is_loose(("a", "b", "c"))
     for axis, pair in ((2, ("a", "b")), (1, ("a", "c")), (0, ("b", "c"))):
         np.testing.assert_allclose(law.sum(axis=axis), law_of(posterior, pair), atol=1e-5)
-    own = elimination.joint(cells, ("a", "b", "c"), {})
+    own = Laws(cells).joint(("a", "b", "c"))
     odds = [np.log(part[0, 0] * part[1, 1] / (part[0, 1] * part[1, 0])) for part in law]
     before = [np.log(part[0, 0] * part[1, 1] / (part[0, 1] * part[1, 0])) for part in own]
     assert (odds[0] - odds[1]).std() > 1.05 * (before[0] - before[1]).std()

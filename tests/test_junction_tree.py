@@ -18,7 +18,7 @@ from discreet.inference.junction_tree import (
     junction_tree,
     maximising_tree,
 )
-from discreet.inference.kernels import calibrate, collect
+from discreet.inference.kernels import PROBABILITIES, Pass
 from folding import every
 from networks import theta_of
 from oracle import random_draws
@@ -41,7 +41,7 @@ def sizes_of(network: dc.Network, observed: frozenset[str] = frozenset()) -> dic
 
 def check_structure(tree: JunctionTree, listed: list[tuple[str | None, tuple[str, ...]]], targets: tuple) -> None:
     """What makes a tree of cliques a junction tree for these factors."""
-    assert tree.cells == sum(math.prod(tree.shape(index)) for index in range(len(tree.cliques)))
+    assert tree.cells == sum(math.prod(tree.shapes[index]) for index in range(len(tree.cliques)))
     assert {name for clique in tree.cliques for name in clique} == {name for _, scope in listed for name in scope}
     assert all(len(set(clique)) == len(clique) for clique in tree.cliques)
     for (_, scope), home in zip(listed, tree.homes, strict=True):
@@ -50,9 +50,8 @@ def check_structure(tree: JunctionTree, listed: list[tuple[str | None, tuple[str
         assert parent == -1 or index < parent < len(tree.cliques)
         above = tree.cliques[parent] if parent >= 0 else ()
         common = tuple(name for name in above if name in tree.cliques[index])
-        assert tree.separator(index) == common  # in the parent's order: a message needs no other axes
-        assert len(common) == tree.shared[index] < len(tree.cliques[index])
-        assert tree.rest[index] == tuple(axis for axis, name in enumerate(above) if name not in common)
+        assert tree.separators[index] == common  # in the parent's order: a message needs no other axes
+        assert len(common) < len(tree.cliques[index])
     # Running intersection: the cliques with a variable are connected, so all but one have it in common with the parent.
     for name in tree.sizes:
         holders = [index for index, clique in enumerate(tree.cliques) if name in clique]
@@ -63,7 +62,7 @@ def check_structure(tree: JunctionTree, listed: list[tuple[str | None, tuple[str
         assert len(tops) == 1 and not tree.barren[tops[0]]
     check_terms(tree, listed)
     for name, (index, separator, others) in tree.holders.items():
-        scope = tree.separator(index) if separator else tree.cliques[index]
+        scope = tree.separators[index] if separator else tree.cliques[index]
         assert [axis for axis in range(len(scope)) if axis not in others] == [scope.index(name)]
         least = min(math.prod(tree.sizes[n] for n in clique) for clique in tree.cliques if name in clique)
         assert math.prod(tree.sizes[n] for n in scope) <= least
@@ -95,13 +94,13 @@ def upward_messages(tree: JunctionTree, factors: list[np.ndarray], scopes: list[
     messages = []
     for index, parent in enumerate(tree.parents):
         letters = {name: position for position, name in enumerate(tree.cliques[index])}
-        operands: list = [np.ones(tree.shape(index)), [*letters.values()]]
+        operands: list = [np.ones(tree.shapes[index]), [*letters.values()]]
         for scope, factor in inbox[index]:
             operands += [factor, [*(letters[name] for name in scope), len(letters)]]
-        message = np.einsum(*operands, [*(letters[name] for name in tree.separator(index)), len(letters)])
+        message = np.einsum(*operands, [*(letters[name] for name in tree.separators[index]), len(letters)])
         messages.append(message)
         if parent >= 0:
-            inbox[parent].append((tree.separator(index), message))
+            inbox[parent].append((tree.separators[index], message))
     return messages
 
 
@@ -130,7 +129,7 @@ def test_random_networks_get_junction_trees(data: st.DataObject, network: dc.Net
     best = maximising_tree(listed, sizes_of(network, observed), targets)
     check_structure(best, listed, ())
     for index, clique in enumerate(best.cliques):
-        own = clique[: len(clique) - best.shared[index]]
+        own = clique[: len(clique) - len(best.separators[index])]
         assert {name in targets for name in own} == {index >= best.maxima}
         assert not (index >= best.maxima and best.barren[index])
 
@@ -164,7 +163,7 @@ def test_barren_flags_are_false_above_evidence() -> None:
 def test_nothing_to_plan() -> None:
     tree = junction_tree([(None, ())], {})
     assert (tree.cliques, tree.homes, tree.cells) == ((), (-1,), 0)
-    table, log_total = collect(tree, [np.array([0.25, 0.0])], (), 2)
+    table, log_total = Pass(PROBABILITIES, tree, [np.array([0.25, 0.0])], 2).joint(())
     assert np.array_equal(log_total, [math.log(0.25), -math.inf])
     assert table.tolist() == [1, 1]
 
@@ -238,7 +237,7 @@ def test_sums_of_products_are_those_of_einsum(data: st.DataObject, dtype: type[n
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(kernels, "SMALL_ENTRIES", data.draw(st.sampled_from((0, 2**20))))
         patched.setattr(kernels, "BLOCK_ENTRIES", data.draw(st.sampled_from((1, 4, 2**20))))
-        sums = kernels._sum_products(views, kept)
+        sums = PROBABILITIES.sum_products(views, kept)
     for found, axes in zip(sums, kept, strict=True):
         assert found.dtype == dtype and not any(np.shares_memory(found, view) for view in views)
         exact = np.einsum(*operands, [*axes, len(letters)])
@@ -252,7 +251,7 @@ def test_many_factors_are_multiplied_up_to_scales(count: int) -> None:
     tree = junction_tree(listed, {"a": 2, "b": 3})
     factors = [1e-8 * np.random.default_rng(k).uniform(1, 2, (2, 3, 4)) for k in range(count)]
     removed: list[np.ndarray] = []
-    product = math.prod(kernels._align_views(tree, 0, factors, {}, removed))
+    product = math.prod(Pass(PROBABILITIES, tree, factors, 4)._align_views(0, {}, removed))
     assert len(removed) == max(count - 2, 0) // 4 and product.max() > 1e-50
     logs = np.log(product) + sum(map(np.log, removed))
     np.testing.assert_allclose(logs.transpose(0, 1, 2), sum(map(np.log, factors)), rtol=1e-12)
@@ -264,7 +263,7 @@ def test_cliques_of_more_axes_than_einsum_names() -> None:
     sizes = {name: 1 + (name in names[-2:]) for name in names}
     factor = np.random.default_rng(5).random((*sizes.values(), 3))
     tree = junction_tree([(None, names)], sizes, names[-2:])
-    law, log_total = collect(tree, [factor], names[-2:], 3)
+    law, log_total = Pass(PROBABILITIES, tree, [factor], 3).joint(names[-2:])
     exact = factor.reshape(2, 2, 3)
     np.testing.assert_allclose(np.exp(log_total), exact.sum(axis=(0, 1)))
     np.testing.assert_allclose(law, exact / exact.sum(axis=(0, 1)))
@@ -282,7 +281,7 @@ def test_long_chains_do_not_underflow() -> None:
     factors += [np.full((2, 1), 1e-3) for _ in range(count)]
     tree = junction_tree(listed, sizes)
     table = np.empty((2 * count, 1))
-    log_total = calibrate(tree, factors, table)
+    log_total = Pass(PROBABILITIES, tree, factors, 1).marginals(table)
     assert log_total[0] == pytest.approx(count * math.log(1e-3), rel=1e-12)
     assert table[:2, 0] == pytest.approx([0.5, 0.5])
     # The chain's equilibrium is (2/3, 1/3).
@@ -298,7 +297,7 @@ def test_a_root_that_nothing_hangs_below_counts() -> None:
     factors[4] /= factors[4].sum(axis=0)
     tree = junction_tree(listed, sizes)
     table = np.empty((9, 2))
-    log_total = calibrate(tree, factors, table)
+    log_total = Pass(PROBABILITIES, tree, factors, 2).marginals(table)
     pair = np.einsum("an,abn,bn->abn", *factors[:3])
     total = pair.sum(axis=(0, 1)) * factors[3].sum(axis=0) * factors[5]
     np.testing.assert_allclose(log_total, np.log(total), rtol=1e-13)

@@ -11,7 +11,8 @@ import pytest
 from bench.growth import lattice
 
 import discreet as dc
-from discreet.inference import elimination, junction_tree, weighted_records
+from discreet.inference import exact_laws, junction_tree, weighted_records
+from discreet.inference.exact_laws import Laws
 from discreet.inference.forward import ForwardPass, forward_pass, forward_plan, laws_from_roots
 from discreet.inference.sampling import sample_codes
 from discreet.inference.weighted_records import RecordPass, ancestors_beyond, log_weight, weighted_laws
@@ -114,7 +115,7 @@ def test_a_hopeless_network_is_planned_at_once() -> None:
     """A thousand nodes with parents anywhere: every order has a clique of hundreds, and no order is looked for."""
     network = lattice(1000, 3, 2, near=1000)
     assert forward_plan(network, parents_of(network)).cells > 2**100
-    assert elimination.joint_cost(network, network.nodes[-1:], {}) > 2**40
+    assert exact_laws.joint_cost(network, network.nodes[-1:], {}) > 2**40
 
 
 # ------------------------------------------------------------------------------------------------- the forward pass
@@ -127,7 +128,7 @@ def test_the_forward_pass_agrees_with_inference_for_each_set(name: str) -> None:
     found = forward_pass(scopes, cells)
     assert isinstance(found, ForwardPass)
     for scope in scopes:
-        np.testing.assert_allclose(found.law(scope), elimination.joint(cells, scope, {}), atol=EXACT)
+        np.testing.assert_allclose(found.law(scope), Laws(cells).joint(scope), atol=EXACT)
     assert not found._beliefs  # every clique was dropped when it was complete
 
 
@@ -180,7 +181,7 @@ def test_what_is_too_large_for_a_pass_is_counted_in_records(monkeypatch: pytest.
     found, turned = laws_from_roots(scopes, cells, 7), laws_from_roots(scopes, cells, 7)
     assert isinstance(found, RecordPass)
     for scope in scopes:
-        law = elimination.joint(cells, scope, {})
+        law = Laws(cells).joint(scope)
         bound = WIDE * np.sqrt(law * (1 - law) / weighted_records.PARENT_RECORDS) + 12 / weighted_records.PARENT_RECORDS
         assert (np.abs(found.law(scope) - law) < bound).all()
         np.testing.assert_allclose(found.law(scope).sum(axis=tuple(range(len(scope)))), 1)
@@ -212,7 +213,7 @@ def test_the_weight_of_evidence_is_its_probability() -> None:
     cells = random_draws(asia().network, 10, seed=8)
     evidence = {"xray": 0, "dysp": 1}
     found = log_weight(cells, evidence, np.random.default_rng(9))
-    exact = elimination.log_probability(cells, evidence)
+    exact = Laws(cells).log_probability(evidence)
     assert (np.abs(np.expm1(found - exact)) < WIDE * np.sqrt(np.exp(-exact) / weighted_records.PARENT_RECORDS)).all()
 
 
@@ -303,7 +304,7 @@ def test_a_sampled_answer_states_its_error(
     """At most 16 means, each six standard errors from the exact one at most, and intervals about as wide."""
     exact = dc.answer(posterior, query, level=0.9)
     assert exact.sampling is None
-    monkeypatch.setattr(elimination, "CELL_BUDGET", 1)
+    monkeypatch.setattr(exact_laws, "CELL_BUDGET", 1)
     found = dc.answer(posterior, query, level=0.9)
     assert found.sampling is not None
     assert found.sampling.effective >= weighted_records.LEAST_EFFECTIVE
@@ -320,7 +321,7 @@ def test_all_marginals_and_predictive_answers_are_sampled_too(
 ) -> None:
     exact = dc.marginals(posterior, {"smoke": "yes"}, level=0.9)
     ahead = dc.answer(posterior, "P(lung | smoke=yes)", level=0.9, predictive=True)
-    monkeypatch.setattr(elimination, "CELL_BUDGET", 1)
+    monkeypatch.setattr(exact_laws, "CELL_BUDGET", 1)
     found = dc.marginals(posterior, {"smoke": "yes"}, level=0.9)
     assert [answer.query for answer in found] == [answer.query for answer in exact]
     for one, other in zip(found, exact, strict=True):
@@ -335,7 +336,7 @@ def test_all_marginals_and_predictive_answers_are_sampled_too(
 def test_explanations_past_exact_inference_are_refused(
     posterior: dc.results.PosteriorDraws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(elimination, "CELL_BUDGET", 1)
+    monkeypatch.setattr(exact_laws, "CELL_BUDGET", 1)
     monkeypatch.setattr("discreet.queries.query.ROW_LIMIT", 8)
     with pytest.raises(dc.InputError, match="the most probable state of 7 variables needs"):
         dc.answer(posterior, "MPE(| smoke=yes)", level=0.9)
@@ -347,7 +348,7 @@ def test_the_command_line_answers_past_exact_inference(
     """Nodes with five parents anywhere, of treewidth beyond 20, from the release to the answer."""
     monkeypatch.chdir(tmp_path)
     network, run = lattice(60, 5, 2, near=60), Shell(capfd)
-    assert not elimination.affordable(network, ("v57",), ("v0",))
+    assert not exact_laws.affordable(network, ("v57",), ("v0",))
     theta = random_draws(network, 1, seed=11)
     truth = dc.Tables(network, {node: theta[node][..., 0] for node in network.nodes})
     counts = dc.tools.count_codes(network, sample_codes(truth, 5000, np.random.default_rng(12)))

@@ -180,6 +180,18 @@ def test_no_file_needs_itself() -> None:
     TopologicalSorter(graph).prepare()
 
 
+def test_exact_inference_has_one_door() -> None:
+    """Plans and kernels stand behind `inference/exact_laws.py`: no other room imports them."""
+    behind = {"discreet.inference.junction_tree", "discreet.inference.kernels"}
+    found = {
+        module: names
+        for module in MODULES
+        if not module.startswith("inference/")
+        if (names := {name for name in imports(module) if name.rpartition(".")[0] in behind or name in behind})
+    }
+    assert found == {}
+
+
 @every("module", [module for module in MODULES if wing(module) in PRIVATE | PUBLIC])
 def test_the_two_wings_meet_only_in_the_release(module: str) -> None:
     other = PUBLIC if wing(module) in PRIVATE else PRIVATE

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.inference import elimination, kernels
-from discreet.queries.given import Given
+from discreet.inference import kernels
+from discreet.inference.exact_laws import Given, Laws
 from oracle import conditional, event
 from serving import Local
 from tiny import network_of
@@ -156,7 +156,7 @@ def test_every_pass_over_the_law_finds_what_enumeration_does(
         exact = conditional(fine, (name,), evidence)
         alone, log = given.joint_and_evidence([name])
         assert log is None or np.allclose(np.exp(log), told, rtol=CLOSE)
-        for found in (alone, given.marginals[name], elimination.joint(fine, (name,), evidence)):
+        for found in (alone, given.marginals[name], Laws(fine).joint((name,), evidence)):
             np.testing.assert_allclose(found, exact, atol=CLOSE / 5)
         for state in range(NETWORK.schema[name].size):
             np.testing.assert_allclose(given.probability({name: state}), exact[state], atol=CLOSE / 5)

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference import exact_laws
+from discreet.inference.exact_laws import Laws
 from discreet.queries import predict as module
 from discreet.queries.predict import Prediction, predict
 from discreet.queries.query import Probability
@@ -161,8 +162,8 @@ def test_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     real = module._join_tables
     monkeypatch.setattr(module, "_join_tables", lambda *args: made.append(real(*args)) or made[-1])
-    for bytes_ in (elimination.CHUNK_BYTES, 400_000, 1):
-        monkeypatch.setattr(elimination, "CHUNK_BYTES", bytes_)
+    for bytes_ in (module.CHUNK_BYTES, 400_000, 1):
+        monkeypatch.setattr(module, "CHUNK_BYTES", bytes_)
         assert_equal(predict(posterior, records, "b", level=0.9), expected)
     records_joined = [part.draws // 7 for part in made]
     assert max(records_joined) > 30 and 1 < min(records_joined) < 20
@@ -171,8 +172,8 @@ def test_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_records_that_show_the_same_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given either, nothing of tub, lung and asia matters to xray: two distinct records remain, in one pass."""
     shapes = []
-    real = elimination.joint
-    monkeypatch.setattr(elimination, "joint", lambda cells, *args: shapes.append(cells.draws) or real(cells, *args))
+    real = Laws.joint
+    monkeypatch.setattr(Laws, "joint", lambda laws, *args: shapes.append(laws.draws) or real(laws, *args))
     records = made_up(500, seed=4, missing=0.0)
     del records["dysp"]
     predict(POSTERIOR, records, "xray", level=0.9)
@@ -402,6 +403,6 @@ def test_impossible_evidence_names_the_first_record(target: str) -> None:
 
 
 def test_a_network_too_large_for_exact_inference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elimination, "CELL_BUDGET", 3)
+    monkeypatch.setattr(exact_laws, "CELL_BUDGET", 3)
     with pytest.raises(dc.InputError, match="more than the budget"):
         predict(POSTERIOR, {"xray": ["yes"]}, "lung", level=0.9)

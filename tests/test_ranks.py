@@ -26,7 +26,7 @@ import pytest
 from bench.ranks import LAST_RANK, ranks_of, uniformity
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws
 from discreet.inference.sampling import sample_codes
 from discreet.posterior.evidence import measured_sets
 from discreet.posterior.joint_draws import law_of
@@ -115,7 +115,7 @@ def list_quantities(cells: dc.Tables, law: dc.Tables, release: dc.Release) -> di
     pairs = [pair for pair in PAIRS if any(table.issuperset(pair) for table in tables)]
     scopes = [*((node,) for node in NETWORK.nodes), *map(NETWORK.family, NETWORK.nodes), *pairs]
     for scope in dict.fromkeys(scopes):
-        found[f"P({', '.join(scope)})"] = elimination.joint(law, scope, {})[(0,) * len(scope)]
+        found[f"P({', '.join(scope)})"] = Laws(law).joint(scope)[(0,) * len(scope)]
     for node in NETWORK.nodes[1:]:
         rows = cells[node].reshape(-1, *cells[node].shape[-2:])
         found[f"first row of {node}"], found[f"last row of {node}"] = rows[0, 0], rows[-1, 0]

@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import minimize
 
 import discreet as dc
-from discreet.inference import drawn_points as drawn_points_module
-from discreet.inference.drawn_points import drawn_points
+from discreet.inference import sampling
+from discreet.inference.sampling import drawn_points
 from discreet.queries import column_moments
 from discreet.queries import regress as module
 from discreet.queries.bin_laws import BinLaw
@@ -85,7 +85,7 @@ def test_many_states_are_regressed_by_pairs_or_by_made_up_records(kind: str, mon
     monkeypatch.setattr(module, "MOST_POINT_VALUES", 2 * module.MADE_UP_POINTS * 5)  # two draws at once
     again = dc.regress(drawn, "d", ["a", "b", "c"], kind=kind)  # type: ignore[arg-type]
     np.testing.assert_allclose(again.coefficients, found.coefficients, rtol=1e-9)
-    monkeypatch.setattr(drawn_points_module, "PROBABILITIES_AT_ONCE", 3 * 3 * module.MADE_UP_POINTS)  # of three draws
+    monkeypatch.setattr(sampling, "PROBABILITIES_AT_ONCE", 3 * 3 * module.MADE_UP_POINTS)  # of three draws
     again = dc.regress(drawn, "d", ["a", "b", "c"], kind=kind)  # type: ignore[arg-type]
     np.testing.assert_allclose(again.coefficients, exact.coefficients, atol=1e-9 if kind == "linear" else 0.15)
 

@@ -111,5 +111,5 @@ def test_totals_out_of_reach_are_left_flat(monkeypatch: pytest.MonkeyPatch) -> N
     def refuse(*arguments: object) -> None:
         raise dc.InputError("too large")
 
-    monkeypatch.setattr(module.elimination, "joint", refuse)
+    monkeypatch.setattr(module.Laws, "joint", refuse)
     assert total_laws("c", sure(NETWORK, 0.5), normal_law(9.0, 0.0), np.random.default_rng(0)) == [None] * 4

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.inference import elimination
-from discreet.inference.query_plans import requisite
+from discreet.inference.exact_laws import Laws
+from discreet.model.graphs import requisite
 from discreet.model.query_grammar import Query
 from discreet.queries import query as module
 from discreet.queries.query import Explanation, Probability, answer_many, noise_share
@@ -405,16 +405,14 @@ def test_many_queries_of_any_network(question: tuple[dc.Network, list[Query]], d
 
 def test_many_queries_share_what_they_can(monkeypatch: pytest.MonkeyPatch) -> None:
     """All tables matter to each of six variables, given the leaves: one pass. What is there twice costs nothing."""
-    calls = dict.fromkeys(("joint_and_evidence", "marginals_and_evidence", "log_probability"), 0)
+    calls = dict.fromkeys(("_compute_joint", "marginals_and_evidence", "log_probability"), 0)
     for name in calls:
 
-        def counted(
-            *args: object, name: str = name, real: object = getattr(elimination, name), **options: object
-        ) -> object:
+        def counted(*args: object, name: str = name, real: object = getattr(Laws, name), **options: object) -> object:
             calls[name] += 1
             return real(*args, **options)
 
-        monkeypatch.setattr(elimination, name, counted)
+        monkeypatch.setattr(Laws, name, counted)
     targets = [name for name in CELLS.network.nodes if name not in ("xray", "dysp")]
     queries = [f"P({name} | {given})" for name in targets for given in ("xray=yes, dysp=no", "dysp=no, xray=yes")]
     answer_many(POSTERIOR, queries * 2, level=0.9)

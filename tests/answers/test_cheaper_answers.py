@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.inference import elimination
-from discreet.queries import given
+from discreet.inference import exact_laws
+from discreet.inference.exact_laws import Laws
 from discreet.queries.query import noise_share
 
 VARIABLES = tuple(dc.Variable(name, ("low", "middle", "high")) for name in "abcdef")
@@ -37,15 +37,15 @@ def posterior(records: float, draws: int = 400, seed: int = 1) -> dc.results.Pos
 def precisions(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Those that laws were asked in from now on, where all is much work."""
     asked: list[object] = []
-    monkeypatch.setattr(given, "LARGE_WORK", 0)
-    for name in ("joint_and_evidence", "marginals_and_evidence"):
-        own = getattr(elimination, name)
+    monkeypatch.setattr(exact_laws, "LARGE_WORK", 0)
+    for name in ("_compute_joint", "marginals_and_evidence"):
+        own = getattr(Laws, name)
 
-        def spied(*args: object, own: object = own, **options: object) -> object:
-            asked.append(options.get("dtype", np.float64))
-            return own(*args, **options)  # type: ignore[operator]
+        def spied(laws: Laws, *args: object, own: object = own) -> object:
+            asked.append(laws.dtype)
+            return own(laws, *args)  # type: ignore[operator]
 
-        monkeypatch.setattr(elimination, name, spied)
+        monkeypatch.setattr(Laws, name, spied)
     return asked
 
 
@@ -59,7 +59,7 @@ def test_single_precision_is_far_below_the_error_of_the_draws(
     every = dc.marginals(drawn, {"f": "low"}, level=0.9)
     # Of a million records an error of 1e-5 of a share may be seen: some of it is done again.
     assert set(precisions) == ({np.float32} if records < 1e6 else {np.float32, np.float64})
-    monkeypatch.setattr(given, "LARGE_WORK", 2**60)
+    monkeypatch.setattr(exact_laws, "LARGE_WORK", 2**60)
     double = dc.answer_many(drawn, ASKED, level=0.9)
     for one, other in zip((*single, *every), (*double, *dc.marginals(drawn, {"f": "low"}, level=0.9)), strict=True):
         for row, exact in zip(one.rows, other.rows, strict=True):
@@ -76,7 +76,7 @@ def test_where_draws_hardly_differ_all_digits_are_kept(
     drawn = posterior(1e14)
     found = dc.marginals(drawn, {"f": "low"}, level=0.9)
     assert precisions == [np.float32, np.float64, np.float32, np.float64]
-    monkeypatch.setattr(given, "LARGE_WORK", 2**60)
+    monkeypatch.setattr(exact_laws, "LARGE_WORK", 2**60)
     assert found == dc.marginals(drawn, {"f": "low"}, level=0.9)
 
 
@@ -97,7 +97,7 @@ def test_every_third_twin_is_read_beside_its_own_draw(draws: int, step: int) -> 
     # Twins that have most of their variance in common with their draws.
     mixed = {node: 0.7 * drawn.cells[node] + 0.3 * drawn.twins[node] for node in NETWORK.nodes}
     drawn = dc.results.PosteriorDraws(drawn.cells, twins=dc.Tables(NETWORK, mixed, draws=draws))
-    one, other = (elimination.joint(part, ("d",), {})[..., ::step] for part in (drawn.cells, drawn.twins))
+    one, other = (Laws(part).joint(("d",))[..., ::step] for part in (drawn.cells, drawn.twins))
     share, error = noise_share(one, other)
     rows = dc.answer(drawn, "P(d)", level=0.9).rows
     assert [row["noise"] for row in rows] == pytest.approx(share.tolist(), abs=1e-9)

@@ -13,7 +13,7 @@ from scipy import stats
 
 import discreet as dc
 from discreet.inference.additive_moments import additive_moments
-from discreet.inference.elimination import joint
+from discreet.inference.exact_laws import Laws
 from discreet.inference.sampling import sample_codes
 from discreet.posterior.totals import told_law
 from discreet.records.counts import count_codes
@@ -101,7 +101,7 @@ def by_enumeration(network: dc.Network, told: Sequence[Scores], records: int, ce
     """`ln p(choices | theta)`, a plain sum over all data sets, in order."""
     names = network.nodes
     types = list(itertools.product(*(range(network.schema[name].size) for name in names)))
-    law = joint(cells, names, {}).reshape(len(types), -1)
+    law = Laws(cells).joint(names).reshape(len(types), -1)
     total = np.zeros(law.shape[1])
     for data in itertools.product(range(len(types)), repeat=records):
         chance = np.prod(law[list(data)], axis=0)
@@ -190,7 +190,7 @@ def test_moments_are_those_of_all_records() -> None:
     parts = {network.family(node): draw.normal(size=(*network.shape(node), 5)) for node in network.nodes}
     parts[("dysp", "asia", "smoke")] = draw.normal(size=(2, 2, 2, 5))
     mean, covariance = additive_moments(cells, parts, 3)
-    law = joint(cells, network.nodes, {}).reshape(-1, 7)
+    law = Laws(cells).joint(network.nodes).reshape(-1, 7)
     table = np.zeros((len(law), 5))
     for at, codes in enumerate(itertools.product(range(2), repeat=8)):
         states = dict(zip(network.nodes, codes, strict=True))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws
 from discreet.inference.interactions import Blur, pooled_variances
 from discreet.inference.sampling import sample_codes
 from discreet.noise.noise_laws import DiscreteGaussian
@@ -358,7 +358,7 @@ def test_parents_whose_joint_is_out_of_reach(monkeypatch: pytest.MonkeyPatch) ->
     def refuse(*_: object) -> None:
         raise dc.InputError("too large")
 
-    monkeypatch.setattr(elimination, "joint", refuse)
+    monkeypatch.setattr(Laws, "joint", refuse)
     found = draw_latent_counts(made, 400, np.random.default_rng(8))
     check_world(found, 400)
     beyond = found.rows("c").counts.sum(axis=-2)

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import gammaln
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws
 from discreet.inference.sampling import sample_codes
 from discreet.posterior.pooled.least_squares import fit_nonnegative, least_squares, pooled_margins
 from discreet.posterior.pooled.measured import read_tables
@@ -113,7 +113,7 @@ def coverage(
         prior, method = READINGS[reading]
         cells = dc.noise_aware(release, draws=draws, rng=rng, prior=prior, method=method).cells
         entries.append(np.mean(np.concatenate([held(cells[node], truth[node]).ravel() for node in NETWORK.nodes])))
-        exact, found = elimination.marginals(theta, {}), elimination.marginals(cells, {})
+        exact, found = Laws(theta).marginals(), Laws(cells).marginals()
         margins.append(np.mean(np.concatenate([held(found[node], exact[node][:, 0]) for node in NETWORK.nodes])))
     return np.array(entries), np.array(margins)
 

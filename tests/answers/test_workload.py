@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.inference.elimination import joint
+from discreet.inference.exact_laws import Laws
 from discreet.inference.interactions import (
     Blur,
     centred,
@@ -49,11 +49,11 @@ def answers(theta: dc.Tables, query: Query) -> np.ndarray:
     schema = theta.network.schema
     evidence = {name: schema[name].code(state) for name, state in query.evidence}
     if isinstance(query, Probability):
-        table = joint(theta, [name for name, _ in query.targets], evidence)
+        table = Laws(theta).joint([name for name, _ in query.targets], evidence)
         kept = tuple(slice(None) if state is None else schema[name].code(state) for name, state in query.targets)
         return table[kept].reshape(-1, table.shape[-1])
     names = query.targets or tuple(name for name in schema.names if name not in evidence)
-    return np.concatenate([joint(theta, [name], evidence) for name in names])
+    return np.concatenate([Laws(theta).joint([name], evidence) for name in names])
 
 
 def read(network: dc.Network, tables: dict[str, np.ndarray], floor: float = 0.0) -> dc.Tables:
@@ -73,7 +73,7 @@ def read(network: dc.Network, tables: dict[str, np.ndarray], floor: float = 0.0)
 def expected(theta: dc.Tables, scope: Scope, records: float) -> np.ndarray:
     """Expected counts, with an axis for one draw."""
     draws = dc.Tables(theta.network, lambda node: theta[node][..., None], draws=1)
-    return records * joint(draws, scope, {})
+    return records * Laws(draws).joint(scope)
 
 
 def brute_force(theta: dc.Tables, query: Query, subset: Scope) -> float:

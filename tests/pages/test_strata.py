@@ -18,7 +18,8 @@ from experiments.errors import single
 from experiments.networks import asia
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference import exact_laws
+from discreet.inference.exact_laws import Laws
 from discreet.inference.sampling import sample_codes
 from folding import every
 
@@ -86,7 +87,7 @@ def test_queries_have_one_and_two_observed_states_and_are_the_same_every_time(kn
         assert len(queries) == strata.ASKED
         assert {len(given) for _, given in queries} == {few}
     target, given = known.two[0]
-    answer = elimination.joint(single(known.truth.theta), [target], given)[:, 0]
+    answer = Laws(single(known.truth.theta)).joint([target], given)[:, 0]
     assert np.array_equal(known.true["given two"][: len(answer)], answer)
 
 
@@ -194,7 +195,7 @@ def test_made_up_networks_are_what_their_names_say(name: str) -> None:
     again = generated.generated(name)
     assert all(np.array_equal(again[node], theta[node]) for node in network.nodes)
     assert len(network.nodes) == int(name.partition("-")[2]) == recipe.nodes
-    assert elimination.joint_cost(network, network.nodes[-1:], {}) < 5_000, "a posterior is asked in a second"
+    assert exact_laws.joint_cost(network, network.nodes[-1:], {}) < 5_000, "a posterior is asked in a second"
     assert max(table.size for table in theta.values()) <= recipe.cells
     inner = intervals.between(entries)
     match kind:

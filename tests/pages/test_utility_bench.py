@@ -13,7 +13,7 @@ from experiments import errors as measured
 from experiments.networks import asia
 
 import discreet as dc
-from discreet.inference import elimination
+from discreet.inference import exact_laws
 from discreet.records.count_sensitivity import cells_moved
 from tiny import network_of
 
@@ -90,7 +90,7 @@ def test_queries_that_cost_too_much_are_passed_over(monkeypatch: pytest.MonkeyPa
     asked = measured.Data.drawn(TRUTH, 100, np.random.default_rng(0)).queries
     network = TRUTH.theta.network
     assert len(asked) == 2 * measured.QUERIES
-    assert all(elimination.joint_cost(network, [one.target], dict(one.evidence)) <= 4 for one in asked)
+    assert all(exact_laws.joint_cost(network, [one.target], dict(one.evidence)) <= 4 for one in asked)
     assert {one.target for one in asked[: measured.QUERIES]} == {"asia", "smoke", "tub", "lung", "bronc"}
 
 

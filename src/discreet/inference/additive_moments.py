@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.inference.elimination import CELL_BUDGET
+from discreet.inference.exact_laws import CELL_BUDGET
 from discreet.inference.junction_tree import elimination_order
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from discreet.inference.elimination import CELL_BUDGET
+from discreet.inference.exact_laws import CELL_BUDGET
 from discreet.inference.junction_tree import clique_tree, first_holders
 from discreet.inference.weighted_records import RecordPass, ancestors_beyond
 from discreet.model.network import Network

@@ -1,25 +1,31 @@
-"""Plans for exact inference: elimination orders, junction trees, and what is multiplied where.
+"""Plans for exact inference: what a question needs of a network, elimination orders, junction trees.
 
-A plan is made from scopes and sizes alone, so its cost is known before anything is computed, and every axis of every
+A plan is made from names and sizes alone, so its cost is known before anything is computed, and every axis of every
 view is fixed before a number is read; `kernels.py` carries plans out. Evidence is sliced out before: it has no axis.
+Plans are kept: the same variables asked given the same ones, whatever their states, are planned once.
 Algorithm: Lauritzen and Spiegelhalter (1988), in the form of Jensen, Lauritzen and Olesen (1990).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from itertools import combinations
 from types import EllipsisType, MappingProxyType
 
+from discreet.model.graphs import requisite
+from discreet.model.network import Network
 from discreet.model.schema import Scope
 
 Family = tuple[str | None, Scope]
 """The variable whose conditional probabilities a factor holds, None where it is observed, and the factor's scope."""
 HOPELESS_CELLS = 2**40
 """Cells of a clique, greedily the cheapest, beyond which no better order is looked for."""
+KEPT_PLANS = 512
+"""Plans that are kept, of each kind of question."""
 _Cost = tuple[bool, int, int, int, str]
 _Near = dict[str, set[str]]
 
@@ -49,14 +55,15 @@ class JunctionTree:
         sizes: states of each variable.
         cliques: variables of each, those it shares with its parent last, and these in the parent's order.
         parents: position of each clique's parent; -1 for a root.
-        shared: number of variables that each clique shares with its parent.
+        separators: variables that each clique shares with its parent.
+        shapes: sizes of each clique's variables.
         homes: for every factor the clique that takes it up; -1 for a constant.
         barren: cliques whose message to their parent is 1 by construction: all below them are, and their factors are
             the conditional probabilities of just their own variables.
         terms: for every clique the factors and messages that are multiplied there, in this order, the largest last.
-        rest: for every clique the axes of its parent that the two do not share.
         holders: for every variable the smallest clique, or separator, that has it: (position of the clique, whether
             its separator is meant, the axes of the other variables).
+        top: position of the root that holds all targets; -1 without targets.
         maxima: position of the first clique that is maximised; those before it, and all of most trees, are summed.
         cells: of all cliques together, for one draw.
     """
@@ -64,22 +71,15 @@ class JunctionTree:
     sizes: Mapping[str, int]
     cliques: tuple[Scope, ...]
     parents: tuple[int, ...]
-    shared: tuple[int, ...]
+    separators: tuple[Scope, ...]
+    shapes: tuple[tuple[int, ...], ...]
     homes: tuple[int, ...]
     barren: tuple[bool, ...]
     terms: tuple[tuple[Term, ...], ...]
-    rest: tuple[tuple[int, ...], ...]
     holders: Mapping[str, tuple[int, bool, tuple[int, ...]]]
+    top: int
     maxima: int
     cells: int
-
-    def separator(self, index: int) -> Scope:
-        """Variables that a clique shares with its parent."""
-        return self.cliques[index][len(self.cliques[index]) - self.shared[index] :]
-
-    def shape(self, index: int) -> tuple[int, ...]:
-        """Sizes of a clique's variables."""
-        return tuple(self.sizes[name] for name in self.cliques[index])
 
 
 def elimination_order(
@@ -288,16 +288,17 @@ def _compile_tree(
     maximised: Scope = (),
 ) -> JunctionTree:
     """Fix the axes of every clique, and of all that is multiplied there."""
-    scoped, shared = _order_axes(cliques, parents, sizes)
-    separators = [clique[len(clique) - width :] for clique, width in zip(scoped, shared, strict=True)]
-    costs = [math.prod(sizes[name] for name in clique) for clique in scoped]
+    scoped, separators = _order_axes(cliques, parents, sizes)
+    shapes = [tuple(sizes[name] for name in clique) for clique in scoped]
+    costs = [math.prod(shape) for shape in shapes]
     by_cost = sorted(range(len(scoped)), key=costs.__getitem__)
     homes = first_holders(cliques, by_cost, [scope for _, scope in families])
     maxima = sum(not maximised or clique[0] not in maximised for clique in scoped)
+    tops = [index for index, parent in enumerate(parents) if parent < 0 and cliques[index].issuperset(wanted)]
+    top = tops[0] if wanted else -1
     # Maxima are not 1; and where the targets are, the sum over the others is wanted.
-    tops = [parent < 0 and bool(wanted) and cliques[index].issuperset(wanted) for index, parent in enumerate(parents)]
-    found = _find_barren(families, scoped, parents, shared, homes)
-    barren = [idle and index < maxima and not tops[index] for index, idle in enumerate(found)]
+    found = _find_barren(families, scoped, parents, separators, homes)
+    barren = [idle and index < maxima and index != top for index, idle in enumerate(found)]
     scopes = [scope for _, scope in families] + separators
     sent = [-1 if idle else parent for parent, idle in zip(parents, barren, strict=True)]
     parts = _assign_parts(scopes, [*homes, *sent], len(scoped))
@@ -305,15 +306,13 @@ def _compile_tree(
         MappingProxyType(dict(sizes)),
         tuple(scoped),
         tuple(parents),
-        tuple(shared),
+        tuple(separators),
+        tuple(shapes),
         homes,
         tuple(barren),
         tuple(_order_terms(clique, part, sizes) for clique, part in zip(scoped, parts, strict=True)),
-        tuple(
-            _list_axes_beyond(scoped[parent] if parent >= 0 else (), separator)
-            for parent, separator in zip(parents, separators, strict=True)
-        ),
         MappingProxyType(_find_holders(scoped, separators, sizes)),
+        top,
         maxima,
         sum(costs),
     )
@@ -337,11 +336,6 @@ def first_holders(cliques: Sequence[set[str]], order: Sequence[int], scopes: Seq
     return tuple(found)
 
 
-def _list_axes_beyond(clique: Scope, separator: Scope) -> tuple[int, ...]:
-    """Axes of a clique that a separator does not have."""
-    return tuple(axis for axis, name in enumerate(clique) if name not in separator)
-
-
 def _assign_parts(scopes: Sequence[Scope], homes: Sequence[int], cliques: int) -> list[list[tuple[int, Scope]]]:
     """List what is multiplied in each clique: number and scope of tables, and of what other cliques send."""
     found: list[list[tuple[int, Scope]]] = [[] for _ in range(cliques)]
@@ -353,17 +347,17 @@ def _assign_parts(scopes: Sequence[Scope], homes: Sequence[int], cliques: int) -
 
 def _order_axes(
     cliques: Sequence[set[str]], parents: Sequence[int], sizes: Mapping[str, int]
-) -> tuple[list[Scope], list[int]]:
-    """The axes of every clique, and how many of them are its parent's."""
+) -> tuple[list[Scope], list[Scope]]:
+    """The axes of every clique, and those that are its parent's, which come last."""
     rank = {name: position for position, name in enumerate(sizes)}
     scoped: list[Scope] = [()] * len(cliques)
-    shared = [0] * len(cliques)
+    separators: list[Scope] = [()] * len(cliques)
     for index in range(len(cliques) - 1, -1, -1):
         above = scoped[parents[index]] if parents[index] >= 0 else ()
         common = tuple(name for name in above if name in cliques[index])
         own = sorted(cliques[index].difference(common), key=rank.__getitem__)
-        scoped[index], shared[index] = (*own, *common), len(common)
-    return scoped, shared
+        scoped[index], separators[index] = (*own, *common), common
+    return scoped, separators
 
 
 def _order_terms(clique: Scope, parts: Sequence[tuple[int, Scope]], sizes: Mapping[str, int]) -> tuple[Term, ...]:
@@ -400,7 +394,7 @@ def _find_barren(
     families: Sequence[Family],
     cliques: Sequence[Scope],
     parents: Sequence[int],
-    shared: Sequence[int],
+    separators: Sequence[Scope],
     homes: Sequence[int],
 ) -> list[bool]:
     """Cliques that send a message of ones."""
@@ -410,8 +404,79 @@ def _find_barren(
             children[home].append(child)
     barren = [True] * len(cliques)
     for index, clique in enumerate(cliques):
-        own = clique[: len(clique) - shared[index]]
+        own = clique[: len(clique) - len(separators[index])]
         barren[index] &= len(children[index]) == len(own) and set(children[index]) == set(own)
         if not barren[index] and parents[index] >= 0:
             barren[parents[index]] = False
     return barren
+
+
+# ---------------------------------------------------------------------------------------------------------- questions
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The plan of all questions about the same variables given the same ones: what is read and computed.
+
+    Args:
+        nodes: whose families matter.
+        observed: for each of them, by axis of its family, the variable if it is observed; None if none is.
+        pruned: nodes above the evidence whose families do not matter, unless they make the evidence impossible.
+        tree: over these families.
+        total: a tree for the sum over all states of the same families; `tree` itself unless that has maxima.
+        cells: of memory for each draw.
+    """
+
+    nodes: tuple[str, ...]
+    observed: tuple[tuple[str | None, ...] | None, ...]
+    pruned: tuple[str, ...]
+    tree: JunctionTree
+    total: JunctionTree
+    cells: int
+
+
+@lru_cache(maxsize=KEPT_PLANS)
+def plan_joint(network: Network, targets: Scope, evidence: frozenset[str]) -> Plan:
+    """The plan of P(targets | evidence)."""
+    nodes = requisite(network, targets, evidence)
+    return _make_plan(network, nodes, evidence, lambda families, sizes: junction_tree(families, sizes, targets))
+
+
+@lru_cache(maxsize=KEPT_PLANS)
+def plan_marginals(network: Network, evidence: frozenset[str]) -> Plan:
+    """The plan of all marginals."""
+    return _make_plan(network, network.nodes, evidence, junction_tree)
+
+
+@lru_cache(maxsize=KEPT_PLANS)
+def plan_evidence(network: Network, evidence: frozenset[str]) -> Plan:
+    """The plan of P(evidence)."""
+    return _make_plan(network, network.ordered(network.ancestors(evidence)), evidence, junction_tree)
+
+
+@lru_cache(maxsize=KEPT_PLANS)
+def plan_explanation(network: Network, targets: Scope, evidence: frozenset[str]) -> Plan:
+    """The plan of the most probable states."""
+    nodes = requisite(network, targets, evidence)
+    return _make_plan(network, nodes, evidence, lambda families, sizes: maximising_tree(families, sizes, targets))
+
+
+def _make_plan(
+    network: Network,
+    nodes: tuple[str, ...],
+    evidence: frozenset[str],
+    make_tree: Callable[[Sequence[Family], Mapping[str, int]], JunctionTree],
+) -> Plan:
+    """How the tables of some families are read, and the tree that they make without the evidence."""
+    axes = [(*network.parents[node], node) for node in nodes]
+    scopes = [tuple(name for name in family if name not in evidence) for family in axes]
+    families = [(None if node in evidence else node, scope) for node, scope in zip(nodes, scopes, strict=True)]
+    sizes = {name: network.schema[name].size for name in network.ordered({name for scope in scopes for name in scope})}
+    observed = [
+        None if evidence.isdisjoint(family) else tuple(name if name in evidence else None for name in family)
+        for family in axes
+    ]
+    tree = make_tree(families, sizes)
+    total = tree if tree.maxima == len(tree.cliques) else junction_tree(families, sizes)
+    pruned = network.ordered(network.ancestors(evidence).difference(nodes))
+    return Plan(nodes, tuple(observed), pruned, tree, total, max(tree.cells, total.cells))

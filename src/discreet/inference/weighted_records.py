@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
-from discreet.inference.query_plans import requisite
+from discreet.model.graphs import requisite
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables

@@ -18,7 +18,7 @@ from itertools import product
 import numpy as np
 
 from discreet.errors import InputError, shown
-from discreet.inference.pair_laws import pair_laws
+from discreet.inference.exact_laws import pair_laws
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within, scale_for
 from discreet.mechanisms.table_plans import in_digits, table_plan

@@ -296,6 +296,45 @@ class Graph(ABC):
         return tuple(tuple(name for name in self.nodes if name in cover) for cover in sets)
 
 
+def requisite(graph: Graph, targets: Sequence[str], evidence: Iterable[str]) -> tuple[str, ...]:
+    """Nodes whose tables matter to `P(targets | evidence)`, whatever the observed states.
+
+    Args:
+        graph: public.
+        targets: variables that are not observed.
+        evidence: variables that are.
+
+    Returns:
+        Ancestors of the targets and the evidence whose family is not separated from all targets by the evidence, in
+        the graph's order. No evidence outside their families matters, but it must be possible.
+
+    Source:
+        Lauritzen et al. (1990): d-separation is separation in the moral graph of the ancestors.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> parents = {"a": (), "b": ("a",), "c": ("b",)}
+        >>> chain = Network(tuple(Variable(name, ("0", "1")) for name in "abc"), parents)
+        >>> requisite(chain, ["c"], ["b"])  # what is before b does not matter once b is known
+        ('c',)
+    """
+    seen = frozenset(evidence)
+    above = graph.ancestors((*targets, *seen))
+    families = {node: (*graph.parents[node], node) for node in above}
+    members: dict[str, list[str]] = {name: [] for name in above}
+    for node, family in families.items():
+        for name in family:
+            members[name].append(node)
+    reached, left = set[str](), list(targets)
+    while left:
+        name = left.pop()
+        if name not in reached and name not in seen:
+            reached.add(name)
+            # A family is connected, but for what was seen of it.
+            left.extend(other for node in members[name] for other in families[node])
+    return graph.ordered(node for node, family in families.items() if not reached.isdisjoint(family))
+
+
 def _require_room(limit: int) -> None:
     """Refuse a limit that no table keeps."""
     if not limit > 0:

@@ -23,10 +23,10 @@ import scipy
 from scipy.sparse import csr_array
 
 from discreet.errors import InputError
-from discreet.inference.elimination import joint
+from discreet.inference.exact_laws import Laws
 from discreet.inference.interactions import Blur, centred, pooled_variances, subsets
-from discreet.inference.query_plans import requisite
 from discreet.model.dirichlet import Dirichlet
+from discreet.model.graphs import requisite
 from discreet.model.network import Network
 from discreet.model.query_grammar import (
     Explanation,
@@ -289,7 +289,7 @@ def _differentiate_counts(theta: Tables, node: str, targets: tuple[str, ...], ev
     slopes[at_evidence] = change / table[at_evidence]
     slopes -= (slopes * table).sum(axis=-3, keepdims=True)
     parents = network.parents[node]
-    rows = joint(theta, parents, {}) if parents else np.ones(theta.draws or 1)
+    rows = Laws(theta).joint(parents) if parents else np.ones(theta.draws or 1)
     result: Floats = slopes / rows[..., None, None, :]
     return result
 
@@ -303,7 +303,7 @@ def _join_targets(theta: Tables, free: Scope, targets: Scope, evidence: Mapping[
     inputs = ["".join(axes.values()), *(axes[name] + letter for name, letter in again.items())]
     result = "".join(again.get(name, axes[name]) for name in free) + "".join(axes[name] for name in (*targets, None))
     same = [np.eye(network.schema[name].size) for name in again]
-    table: Floats = np.einsum(f"{','.join(inputs)}->{result}", joint(theta, names, evidence), *same)
+    table: Floats = np.einsum(f"{','.join(inputs)}->{result}", Laws(theta).joint(names, evidence), *same)
     return table.reshape(*(network.schema[name].size for name in free), network.cells(targets), -1)
 
 

@@ -31,9 +31,7 @@ from dataclasses import replace
 import numpy as np
 
 from discreet.errors import InputError
-from discreet.inference import elimination
-from discreet.inference.junction_tree import junction_tree
-from discreet.inference.kernels import factor_margins
+from discreet.inference.exact_laws import CELL_BUDGET, FactorLaws
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
@@ -98,11 +96,11 @@ def _complete_rows(wide: PosteriorDraws) -> tuple[Tables, dict[Scope, Array]]:
     above: dict[str, list[Array]] = {node: [] for node in network.nodes}
     scopes = [network.family(node) for node in network.nodes]
     sizes = {one.name: _list_seen_states(network, one.name).size for one in network.schema}
-    tree = junction_tree([(None, scope) for scope in scopes], sizes)
-    if tree.cells > elimination.CELL_BUDGET:
+    joint = FactorLaws(scopes, sizes)
+    if joint.cells > CELL_BUDGET:
         raise InputError(
-            f"complete records need {tree.cells:,} cells for each draw, more than the budget of "
-            f"{elimination.CELL_BUDGET:,}; read the release with missing as a state"
+            f"complete records need {joint.cells:,} cells for each draw, more than the budget of "
+            f"{CELL_BUDGET:,}; read the release with missing as a state"
         )
     # Where a network does not join all parents it makes up what they are together; tables say what was measured.
     laws = family_laws(wide.cells, {}) if wide.parts is None else wide.parts.families
@@ -113,7 +111,7 @@ def _complete_rows(wide: PosteriorDraws) -> tuple[Tables, dict[Scope, Array]]:
         part = slice(start, start + DRAWS_AT_ONCE)
         fits = [_FamilyFit(network, node, laws[node][..., part], step) for node in network.nodes]
         for _ in range(MOST_EM_ROUNDS):
-            margins = factor_margins(tree, [fit.factor() for fit in fits], scopes)
+            margins = joint.of([fit.factor() for fit in fits])
             if max([fit.improve(margin) for fit, margin in zip(fits, margins, strict=True)]) < LARGEST_CHANGE:
                 break
         for node, fit in zip(network.nodes, fits, strict=True):

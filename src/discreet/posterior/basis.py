@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Literal
 
 from discreet.errors import listed
-from discreet.inference.query_plans import requisite
+from discreet.model.graphs import requisite
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.posterior.evidence import measured_anywhere, measured_sets
@@ -103,9 +103,8 @@ class Basis:
         Returns:
             A sentence each: that values of some of them are missing at random.
         """
-        asked = self.network.ordered(set(names))
-        lost = [name for name in asked if name in self.gaps]
-        return (GAPS_AT_RANDOM.format(listed(lost)),) if lost else ()
+        lost = self.gaps.intersection(names)
+        return (GAPS_AT_RANDOM.format(listed(self.network.ordered(lost))),) if lost else ()
 
     def prior_only(self, names: Iterable[str], *, given: Iterable[str] = ()) -> tuple[Scope, ...]:
         """List what an answer needs of the network that nothing measured, so that its prior alone says it.

@@ -13,8 +13,8 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from discreet.inference import elimination
 from discreet.inference.clique_tours import CliqueTree
+from discreet.inference.exact_laws import Laws
 from discreet.model.network import Network
 from discreet.model.schema import Scope, Variable
 from discreet.model.tables import Tables
@@ -208,7 +208,7 @@ class JointLaw:
 
     def rows_of(self, family: Scope) -> Floats:
         """Rows of a family, the child last, shape `(*parents, child, draws)`; those that cannot occur are even."""
-        law = elimination.joint(self.cells, family, {})
+        law = Laws(self.cells).joint(family)
         total = law.sum(axis=-2, keepdims=True)
         return np.where(total > 0, law / np.where(total > 0, total, 1.0), 1 / law.shape[-2])
 

@@ -18,7 +18,7 @@ from functools import cache
 
 import numpy as np
 
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws, affordable, marginals_cost
 from discreet.inference.forward import ForwardPass, forward_pass
 from discreet.model.network import Network
 from discreet.model.schema import Scope
@@ -53,15 +53,15 @@ def saturated(network: Network, tables: Iterable[Iterable[str]]) -> Network:
         ('a',)
     """
     held = sorted(dict.fromkeys(frozenset(table) for table in tables), key=len, reverse=True)
-    own = elimination.marginals_cost(network)
-    if own > elimination.CELL_BUDGET:
+    own = marginals_cost(network)
+    if not affordable(network, None, ()):
         return network
     most = MOST_FAMILY_CELLS
     while True:
         wide = _enlarge(network, held, most)
         if wide.arcs == network.arcs:
             return network
-        if elimination.marginals_cost(wide) <= max(MOST_GROWTH * own, ALWAYS_ALLOWED_CELLS):
+        if marginals_cost(wide) <= max(MOST_GROWTH * own, ALWAYS_ALLOWED_CELLS):
             return wide
         most //= 2
 
@@ -174,7 +174,7 @@ def projected(cells: Tables, network: Network) -> Tables:
         if own == wide:
             return np.asarray(cells[node])
         together = laws()
-        joint = elimination.joint(cells, own, {}) if together is None else together.law(own)
+        joint = Laws(cells).joint(own) if together is None else together.law(own)
         total = joint.sum(axis=-2, keepdims=True)
         if own[:-1] == wide[: len(own) - 1]:
             plain = cells[node].mean(axis=tuple(range(len(own) - 1, len(wide) - 1)))

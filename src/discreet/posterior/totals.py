@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from discreet.errors import InputError
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws
 from discreet.model.tables import Tables
 from discreet.util.arrays import Floats, Ints
 
@@ -80,7 +80,7 @@ def total_laws(node: str, cells: Tables, records: TotalLaw | None, rng: np.rando
         if ancestor in above:
             cells[ancestor]
     try:
-        reached = elimination.joint(cells, parents, {}).reshape(rows, -1)
+        reached = Laws(cells).joint(parents).reshape(rows, -1)
     except InputError:
         # Exact inference over the ancestors is out of reach: the totals keep a flat law.
         return [None] * rows

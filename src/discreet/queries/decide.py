@@ -16,7 +16,7 @@ import numpy as np
 from discreet.display.interval_tables import text_table
 from discreet.display.text_tables import fold
 from discreet.errors import InputError, listed, printable, shown
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws
 from discreet.model.network import Network
 from discreet.model.query_grammar import Probability, parse_query
 from discreet.model.tables import Tables
@@ -210,7 +210,7 @@ class Payoff:
         """Expected payoff of a response under every draw, shape (draws,)."""
         schema = cells.network.schema
         evidence = {name: schema[name].code(state) for name, state in self.asked.evidence}
-        return self._average_payoff(elimination.joint(cells, (self.asked.targets[0][0],), evidence), response)
+        return self._average_payoff(Laws(cells).joint((self.asked.targets[0][0],), evidence), response)
 
     def under(self, posterior: NetworkPosterior) -> Callable[[Tables, Any], Floats]:
         """The payoff with all that a posterior knows of the query, as `answer` has it, whatever the cells."""

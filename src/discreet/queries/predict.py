@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from pyarrow.interchange import from_dataframe
 
 from discreet.errors import InputError
-from discreet.inference import elimination
-from discreet.inference.query_plans import requisite
+from discreet.inference.exact_laws import CHUNK_BYTES, Laws, joint_cost
+from discreet.model.graphs import requisite
 from discreet.model.network import Network
 from discreet.model.query_grammar import Probability
 from discreet.model.schema import Variable
@@ -139,7 +139,7 @@ def predict(posterior: NetworkPosterior, records: Any, target: str, *, level: fl
         None spent: reads the posterior, and records of the analyst's own.
 
     Source:
-        Lauritzen et al. (1990) for the evidence that matters; see `inference.requisite`.
+        Lauritzen et al. (1990) for the evidence that matters; see `model.graphs.requisite`.
 
     Example:
         >>> import numpy as np
@@ -367,14 +367,14 @@ def _predict_alike(
         its evidence is impossible.
     """
     distinct, of_record = _find_distinct(rows)
-    cost = elimination.joint_cost(cells.network, (target,), dict.fromkeys(names, 0))
+    cost = joint_cost(cells.network, (target,), names)
     ends, impossible = [], []
     for part, evidence in _make_blocks(cells, nodes, names, distinct, cost):
         # As `answer` does it, so that the two agree to the last bit.
         if len(nodes) == len(cells.network.nodes):
-            draws = elimination.marginals(part, evidence)[target]
+            draws = Laws(part).marginals(evidence)[target]
         else:
-            draws = elimination.joint(part, (target,), evidence)
+            draws = Laws(part).joint((target,), evidence)
         draws = draws.reshape(len(draws), -1, cells.draws or 1)
         impossible.append(np.isnan(draws[0]).sum(axis=1))
         draws = np.clip(np.nan_to_num(draws), 0.0, 1.0)
@@ -387,7 +387,7 @@ def _count_impossible(cells: Tables, observed: tuple[str, ...], rows: Codes) -> 
     distinct, of_record = _find_distinct(rows)
     counts = []
     for part, evidence in _make_blocks(cells, cells.network.ancestors(observed), observed, distinct, 0):
-        log = elimination.log_probability(part, evidence)
+        log = Laws(part).log_probability(evidence)
         counts.append(np.isneginf(log).reshape(-1, cells.draws or 1).sum(axis=1))
     return np.asarray(np.concatenate(counts)[of_record])
 
@@ -432,7 +432,7 @@ def _make_blocks(
     """
     network, draws = cells.network, cells.draws or 1
     hidden = sum(network.cells(name for name in network.family(node) if name not in names) for node in nodes)
-    size = max(1, elimination.CHUNK_BYTES // (8 * draws * (hidden + cost))) if draws > 1 else 1
+    size = max(1, CHUNK_BYTES // (8 * draws * (hidden + cost))) if draws > 1 else 1
     for start in range(0, len(distinct), size):
         block = distinct[start : start + size]
         if len(block) == 1:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import QUOTED_CHARACTERS, InputError, require, shown
-from discreet.inference import elimination
+from discreet.inference.exact_laws import EVALUATED_EXPLANATIONS, Given, affordable
 from discreet.model.query_grammar import Explanation, NumberQuery, Probability, Query, read_query
 from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import PosteriorDraws, require_posterior
@@ -26,7 +26,7 @@ from discreet.queries.allowed import allowed_bounds
 from discreet.queries.answers import Answer, AnswerRow, Answers
 from discreet.queries.bin_laws import BinLaw, Inside, check_inside
 from discreet.queries.credible import check_level, credible_interval
-from discreet.queries.given import Given, PosteriorGiven, both_given
+from discreet.queries.given import PosteriorGiven, both_given
 from discreet.util.arrays import Floats
 from discreet.util.progress import under_way
 
@@ -47,7 +47,8 @@ def possible_draws(asked: Query, draws: Floats, weights: Floats | None) -> tuple
         InputError: the evidence is impossible under too many of them, or weights leave too few.
     """
     possible = ~np.isnan(draws[0])
-    refuse_impossible(int((~possible).sum()), possible.size, f"{asked}: the evidence")
+    if not possible.all():
+        refuse_impossible(int((~possible).sum()), possible.size, f"{asked}: the evidence")
     share = np.ones(int(possible.sum())) if weights is None else weights[possible]
     share = share / share.sum()
     if weights is not None and 1 / (share**2).sum() < min(LEAST_EFFECTIVE_DRAWS, share.size):
@@ -276,9 +277,10 @@ def answer(
         (0.2, 'marginal')
     """
     require_posterior(posterior)
+    schema = posterior.network.schema
     check_level(level)
     check_inside(inside)
-    asked = read_query(query, posterior.network.schema)
+    asked = read_query(query, schema)
     with under_way("answering"):
         both = both_given(_assuming(posterior, assume, predictive), asked.evidence, predictive)
         return _answer(asked, both, level, inside, nothing=assume == "nothing")
@@ -387,7 +389,7 @@ def marginals(
     require(isinstance(evidence, Mapping), "evidence is a mapping of states, such as {'smoke': 'yes'}")
     with under_way("answering"):
         both = both_given(posterior, tuple(evidence.items()), predictive)
-        if not elimination.affordable(both.given.cells.network, None, both.given.evidence):
+        if not affordable(both.given.cells.network, None, both.given.evidence):
             left = [name for name in posterior.network.nodes if name not in both.given.evidence]
             sampled = zip(left, both.sampled([(name,) for name in left]), strict=True)
             return Answers(
@@ -437,7 +439,7 @@ def _answer(asked: Query, both: PosteriorGiven, level: float, inside: Inside, *,
     match asked:
         case Probability():
             ratio = any(state is not None for _, state in asked.targets)
-            about = both.about((name for name, _ in asked.targets), most=ROW_LIMIT, ratio=ratio)
+            about = both.about([name for name, _ in asked.targets], most=ROW_LIMIT, ratio=ratio)
             found = _answer_probability(asked, about, level)
             return _bound_answer(asked, about, found) if nothing and found.basis != "measured" else found
         case NumberQuery() if nothing:
@@ -453,13 +455,13 @@ def _answer(asked: Query, both: PosteriorGiven, level: float, inside: Inside, *,
 
 def _answer_probability(asked: Probability, both: PosteriorGiven, level: float) -> Answer:
     """One row for each joint state asked for."""
-    network = both.given.network
-    size = network.cells(name for name, state in asked.targets if state is None)
+    schema = both.given.network.schema
+    listed = [(state,) if state is not None else schema[name].states for name, state in asked.targets]
+    size = math.prod(map(len, listed))
     if size > ROW_LIMIT:
         raise InputError(
             f"{asked}: the answer has {size:,} rows, more than {ROW_LIMIT:,}; ask for fewer variables, or for MAP"
         )
-    listed = [[state] if state is not None else network.schema[name].states for name, state in asked.targets]
     names = [name for name, _ in asked.targets]
     states = [dict(zip(names, row, strict=True)) for row in product(*listed)]
     draws, both = _draw_probabilities(asked, both)
@@ -507,8 +509,7 @@ def _answer_explanation(asked: Explanation, targets: Sequence[str], both: Poster
     schema = given.network.schema
     table = _find_joint(given, targets)
     if table is None:
-        # The rows alone: the hidden variable would have to be summed out first, and join all others.
-        found = elimination.explanations(given.rows, targets, given.evidence, weights=both.weights)
+        found = given.most_probable(targets, both.weights)
         codes = [tuple(part.states[name] for name in targets) for part in found]
         best = [float(part.best) for part in found]
         draws = np.stack([given.probability(part.states) for part in found])
@@ -542,7 +543,7 @@ def _pick_leading(means: Floats, shares: Floats) -> list[int]:
     """Positions of the best on average and of those that most draws favour, by decreasing mean."""
     first = int(means.argmax())
     favoured = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0 and i != first]
-    return sorted([first, *favoured[: elimination.EVALUATED_EXPLANATIONS - 1]], key=lambda i: (-means[i], i))
+    return sorted([first, *favoured[: EVALUATED_EXPLANATIONS - 1]], key=lambda i: (-means[i], i))
 
 
 class _Part(NamedTuple):
@@ -586,14 +587,14 @@ def _summarise(
     best: Sequence[float] | None = None,
 ) -> Answer:
     """An answer with one row for each joint state; `draws` and `twins` have shape (states, draws)."""
+    pairs = both.paired(draws)
     possible, weights = possible_draws(asked, draws, both.weights)
     kept = np.clip(keep_possible(draws, possible), 0.0, 1.0)  # products of probabilities may exceed 1 by a rounding
     mean = kept.mean(axis=-1) if both.weights is None else kept @ weights
     lower, upper = credible_interval(kept if both.weights is None else kept[:, resample(weights)], level)
     share = error = np.full(len(draws), np.nan)
     if twins is not None:
-        pairs = np.clip(both.paired(draws), 0.0, 1.0)
-        share, error = noise_share(pairs, np.clip(twins, 0.0, 1.0), both.effective)
+        share, error = noise_share(np.clip(pairs, 0.0, 1.0), np.clip(twins, 0.0, 1.0), both.effective)
     numbers = np.array([mean, lower, upper, share, error])
     return _write_answer(asked, states, numbers, float(1 - possible.mean()), both, level, best)
 

@@ -29,7 +29,7 @@ import numpy.typing as npt
 from discreet.display.interval_tables import text_table
 from discreet.display.text_tables import fold
 from discreet.errors import InputError, listed, printable, shown
-from discreet.inference.drawn_points import drawn_points
+from discreet.inference.sampling import drawn_points
 from discreet.model.schema import Schema, Scope
 from discreet.posterior.basis import Mark
 from discreet.posterior.elsewhere import answered_elsewhere

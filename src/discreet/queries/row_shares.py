@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import InputError
-from discreet.inference.elimination import joint, log_probability
-from discreet.inference.query_plans import requisite
+from discreet.inference.exact_laws import Laws
+from discreet.model.graphs import requisite
 from discreet.model.network import Network
 from discreet.model.query_grammar import Probability, asked_cells
 from discreet.model.tables import Tables
@@ -130,15 +130,15 @@ def row_effects(theta: Tables, targets: Sequence[str], evidence: Mapping[str, in
     if sum(cells.values()) * max(cells.values()) > GRADIENT_CELLS:
         raise InputError(f"{sum(cells.values()):,} cells bear on the query, too many to differentiate; ask for less")
     base = Tables(network, lambda node: theta[node][..., None], draws=1)
-    value = joint(base, targets, evidence)[..., 0]
+    value = Laws(base).joint(targets, evidence)[..., 0]
     if not np.all(np.isfinite(value)):
         raise InputError("the evidence is impossible under these probabilities")
-    log_evidence = log_probability(base, evidence)
+    log_evidence = Laws(base).log_probability(evidence)
     weights, certain = {}, {}
     for node in nodes:
         changed = _make_cells_certain(theta, node)
-        weights[node] = np.exp(log_probability(changed, evidence) - log_evidence).reshape(network.shape(node))
-        answers = np.moveaxis(np.nan_to_num(joint(changed, targets, evidence)), -1, 0)
+        weights[node] = np.exp(Laws(changed).log_probability(evidence) - log_evidence).reshape(network.shape(node))
+        answers = np.moveaxis(np.nan_to_num(Laws(changed).joint(targets, evidence)), -1, 0)
         certain[node] = answers.reshape(*network.shape(node), *value.shape)
     return RowEffects(network, value, weights, certain)
 
@@ -348,7 +348,7 @@ class _Asked:
         """The answer under every draw, less its mean; shape (states asked for, draws)."""
         schema = self.posterior.network.schema
         evidence = {name: schema[name].code(state) for name, state in query.evidence}
-        table = joint(self.posterior.cells, [name for name, _ in query.targets], evidence)
+        table = Laws(self.posterior.cells).joint([name for name, _ in query.targets], evidence)
         return _centre(table.reshape(-1, table.shape[-1])[self.kept])
 
     def share(

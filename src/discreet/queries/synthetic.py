@@ -20,7 +20,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from discreet.errors import InputError
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws
 from discreet.inference.forward import laws_from_roots
 from discreet.inference.sampling import check_number, sample_codes
 from discreet.model.schema import Schema, Variable
@@ -204,7 +204,7 @@ def _find_number_laws(theta: Tables) -> dict[str, BinLaw]:
     for variable in theta.network.schema:
         if variable.numeric:
             try:
-                shares = elimination.joint(one, (variable.name,), {}).reshape(variable.size, -1)
+                shares = Laws(one).joint((variable.name,)).reshape(variable.size, -1)
                 found[variable.name] = BinLaw(variable, shares)
             except InputError:
                 found[variable.name] = BinLaw(variable, np.ones((variable.size, 1)), "uniform")

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from discreet.inference import elimination
+from discreet.inference.exact_laws import (
+    EVALUATED_EXPLANATIONS,
+    affordable,
+    evidence_cost,
+    explanation_cost,
+    joint_cost,
+    marginals_cost,
+)
 from discreet.inference.weighted_records import MOST_DRAWN_STATES
 from discreet.model.network import Network
 from discreet.model.query_grammar import Explanation, Probability, Query
@@ -42,21 +49,21 @@ ENOUGH_WORK = 1e15
 def marginals_work(posterior: PosteriorDraws, evidence: Iterable[str]) -> float:
     """Cells times draws of all marginals given evidence."""
     network, seen = _law_network(posterior), frozenset(evidence)
-    if not elimination.affordable(network, None, seen):
+    if not affordable(network, None, seen):
         return float(SAMPLED_CELLS_SHARE * MOST_DRAWN_STATES)
     rows = sum(variable.size for variable in network.variables if variable.name not in seen)
-    cells = elimination.marginals_cost(network, seen) + ROW_CELLS * rows
+    cells = marginals_cost(network, seen) + ROW_CELLS * rows
     return float(cells * _draws(posterior))
 
 
 def quick_bound(posterior: PosteriorDraws, query: Query) -> float:
     """A number that the work of a query hardly exceeds, known in no time; infinite where it has to be planned."""
     network = _law_network(posterior)
-    if not isinstance(query, Probability) or not elimination.affordable(network, None, ()):
+    if not isinstance(query, Probability) or not affordable(network, None, ()):
         return float("inf")
     names = [name for name, _ in (*query.targets, *query.evidence)]
     joint = network.cells(names)
-    return float((2 * elimination.marginals_cost(network) + ROW_CELLS * joint) * _draws(posterior))
+    return float((2 * marginals_cost(network) + ROW_CELLS * joint) * _draws(posterior))
 
 
 def query_work(posterior: PosteriorDraws, query: Query, *, bounds: bool = False) -> float:
@@ -84,11 +91,11 @@ def query_work(posterior: PosteriorDraws, query: Query, *, bounds: bool = False)
     if bounds:
         states = min(network.cells(names), MOST_BOUNDED_STATES)
         return float(BOUNDED_DRAWS * rows * LINEAR_PROGRAM_CELLS * states)
-    cells = 2 * elimination.evidence_cost(network, (*fixed, *seen)) + ROW_CELLS * rows
+    cells = 2 * evidence_cost(network, (*fixed, *seen)) + ROW_CELLS * rows
     if free:
-        if not elimination.affordable(network, free, (*fixed, *seen)):
+        if not affordable(network, free, (*fixed, *seen)):
             return float(SAMPLED_CELLS_SHARE * MOST_DRAWN_STATES)
-        cells += elimination.joint_cost(network, free, dict.fromkeys((*fixed, *seen), 0))
+        cells += joint_cost(network, free, (*fixed, *seen))
     return float(cells * draws)
 
 
@@ -101,14 +108,14 @@ def prediction_work(posterior: PosteriorDraws, target: str, patterns: Mapping[Sc
         patterns: how many records show which variables, the target not among them.
     """
     network = _law_network(posterior)
-    exact = elimination.affordable(network, None, ())
-    each = elimination.marginals_cost(network) if exact else 0
+    exact = affordable(network, None, ())
+    each = marginals_cost(network) if exact else 0
     total = 0.0
     for seen, records in patterns.items():
-        if not exact and not elimination.affordable(network, (target,), seen):
+        if not exact and not affordable(network, (target,), seen):
             each = SAMPLED_CELLS_SHARE * MOST_DRAWN_STATES // _draws(posterior)
         elif not exact:
-            each = elimination.joint_cost(network, (target,), dict.fromkeys(seen, 0))
+            each = joint_cost(network, (target,), seen)
         total += each + records * (PREDICTION_CELLS + each / len(network.nodes))
         if total > ENOUGH_WORK:
             break
@@ -152,16 +159,8 @@ def _explanation_cells(posterior: PosteriorDraws, targets: Scope, seen: Mapping[
     network = _law_network(posterior)
     states = network.cells(targets)
     if states <= ROW_LIMIT:
-        return _exact_cells(network, targets, seen) + ROW_CELLS * min(states, ROW_LIMIT)
-    return (
-        2 * elimination.explanation_cost(posterior.network, targets, seen)
-        + ROW_CELLS * elimination.EVALUATED_EXPLANATIONS
-    )
-
-
-def _exact_cells(network: Network, targets: Scope, seen: Mapping[str, str]) -> int:
-    """Cells of a joint law."""
-    return elimination.joint_cost(network, targets, dict.fromkeys(seen, 0))
+        return joint_cost(network, targets, seen) + ROW_CELLS * min(states, ROW_LIMIT)
+    return 2 * explanation_cost(posterior.network, targets, seen) + ROW_CELLS * EVALUATED_EXPLANATIONS
 
 
 def _law_network(posterior: PosteriorDraws) -> Network:

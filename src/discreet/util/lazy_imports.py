@@ -50,8 +50,8 @@ def late_names(
     Args:
         module: its `__name__`.
         file: its `__file__`; the stub has the same name and ends in `.pyi`.
-        extras: folders or files whose names need another package, with the package's name: where it is not installed they are
-            not listed, so that `help` and `import *` work, and say what to install when they are asked for by name.
+        extras: folders or files whose names need another package, with the package's name: where it is not installed
+            they are not listed, so that `help` and `import *` work, and say what to install when they are asked for.
         moved: names that stood here once, each with the module that has it now; they are not listed, and warn.
 
     Returns:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import DiscreetError, InputError
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws
 from discreet.inference.sampling import sample_codes
 from discreet.mechanisms import mechanisms_over
 from discreet.mechanisms.crossing import Mechanism, Statistic, simulate, statistic_of
@@ -316,7 +316,7 @@ def _compute_marginals(theta: Tables) -> dict[str, Floats]:
     """Compute probabilities of single variables; none where exact inference is out of reach."""
     single = Tables(theta.network, {node: table[..., None] for node, table in theta.items()}, draws=1)
     try:
-        return elimination.marginals(single, {})
+        return Laws(single).marginals()
     except InputError:
         return {}
 

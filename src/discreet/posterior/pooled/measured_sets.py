@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from discreet.inference import elimination
+from discreet.inference.exact_laws import Laws
 from discreet.inference.interactions import contrast_matrices, subsets, transformed
 from discreet.model.network import Network
 from discreet.model.schema import Scope
@@ -241,7 +241,7 @@ class MeasuredSets:
 
     def _expect(self, names: Scope, cells: Tables) -> Floats:
         """What the network alone says of some variables, shape `(*sizes, draws)`."""
-        return np.asarray(elimination.joint(cells, names, {}))
+        return np.asarray(Laws(cells).joint(names))
 
     def _draw_pair(self, pair: Scope, own: Floats, of_twins: Floats) -> DrawnSet:
         """Draw a pair around what is expected of it, shape `(*sizes, draws)`, and of its twins."""
@@ -288,7 +288,7 @@ class MeasuredSets:
         pairs = audited_sets(self.evidence)[:MOST_AUDITED_PAIRS]
         first = saturated(self.evidence.network, measured_sets(self.evidence, audits=False))
         cells = projected(self.cells.of_draws(np.arange(min(AUDIT_DRAWS, self.draws))), first)
-        laws = {pair: elimination.joint(cells, pair, {}) for pair in pairs}
+        laws = {pair: Laws(cells).joint(pair) for pair in pairs}
         return pair_weights(self.fit(pairs), laws)
 
     @cached_property

@@ -20,9 +20,9 @@ from itertools import combinations
 
 import numpy as np
 
-from discreet.inference import elimination
-from discreet.inference.drawn_points import drawn_codes
+from discreet.inference.exact_laws import Laws
 from discreet.inference.interactions import contrast_matrices, positions, subsets, transformed
+from discreet.inference.sampling import drawn_codes
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.pooled.least_squares import Margins
@@ -68,7 +68,7 @@ def find_pairs_without_bias(sets: MeasuredSets, cells: Tables, names: Iterable[s
         InputError: a network too large for exact inference.
     """
     ordered = sets.network.ordered(names)
-    laws: dict[Scope, Floats] = {pair: elimination.joint(cells, pair, {}) for pair in combinations(ordered, 2)}
+    laws: dict[Scope, Floats] = {pair: Laws(cells).joint(pair) for pair in combinations(ordered, 2)}
     plain, records, _ = _draw_told_pairs(sets, ordered, cells.draws or 1)
     if not plain:
         return laws

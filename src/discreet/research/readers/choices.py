@@ -33,8 +33,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from discreet.errors import DiscreetError, InputError, shown
-from discreet.inference import elimination
 from discreet.inference.additive_moments import additive_moments
+from discreet.inference.exact_laws import Laws
 from discreet.inference.sampling import draw_node
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
@@ -283,7 +283,7 @@ def _sum_over_types(asked: _JoinedChoices, likelihood: Likelihood) -> LogLikelih
         return bound(laws, phi, numbers, [index], base=asked.choices.base)[..., 0]
 
     def log_likelihood(cells: Tables, numbers: Ints, rng: np.random.Generator) -> Floats:
-        laws = elimination.joint(cells, names, {}).reshape(len(phi), -1).T
+        laws = Laws(cells).joint(names).reshape(len(phi), -1).T
         step = len(laws) if likelihood == "exact" else max(1, VALUES_AT_ONCE // len(phi))
         parts = [slice(at, at + step) for at in range(0, len(laws), step)]
         return np.concatenate([some(laws[part], numbers[part], rng) for part in parts])
@@ -300,7 +300,7 @@ def _approximate_normally(asked: _JoinedChoices, prior: Dirichlet) -> LogLikelih
     """A log-likelihood by the central limit theorem, in the directions that scores vary in most under the prior."""
     mean = Tables(prior.network, {node: table[..., None] for node, table in prior.mean().items()}, draws=1)
     flat = {scope: table.reshape(-1, table.shape[-1]) for scope, table in asked.tables.items()}
-    shares = [elimination.joint(mean, scope, {}).ravel() for scope in flat]
+    shares = [Laws(mean).joint(scope).ravel() for scope in flat]
     coordinates, ways = principal(np.concatenate(list(flat.values())), np.maximum(np.concatenate(shares), 1e-6))
     ends = np.cumsum([len(table) for table in flat.values()])[:-1]
     parts = {

@@ -1,0 +1,595 @@
+"""Exact laws over the draws of a posterior: the one door to exact inference, for whoever has tables.
+
+`Laws` answers what is asked of tables under all their draws, `Given` what several questions ask of them with the same
+evidence, `pair_laws` what many pairs ask of one table, and a few functions say beforehand what that costs. Behind them
+stand the plans (`junction_tree.py`) and the arithmetic (`kernels.py`); plans are kept: asking the same variables given
+the same ones, whatever their states, plans once. Draws go through together where memory allows it, and every answer is
+one number per draw and cell, so that an interval can be read off.
+
+In float32 work takes half the memory and time, and answers are within about 1e-6 of those in float64. Draws under
+which a precision cannot hold the evidence (its probability is below 1e-30, or 1e-217) are done in the next one all the
+same: float64 after float32, then logarithms, which hold everything. Nothing underflows, and only evidence of
+probability 0 is impossible.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from discreet.errors import InputError
+from discreet.inference.junction_tree import (
+    Plan,
+    junction_tree,
+    plan_evidence,
+    plan_explanation,
+    plan_joint,
+    plan_marginals,
+)
+from discreet.inference.kernels import LOGARITHMS, PROBABILITIES, Pass, Semiring
+from discreet.inference.sampling import sample_codes
+from discreet.inference.weighted_records import log_weight
+from discreet.model.network import Network
+from discreet.model.schema import Scope, Variable
+from discreet.model.tables import Tables
+from discreet.util.arrays import Array, Floats, Ints
+
+At = slice | Ints
+"""Positions of some draws."""
+
+CELL_BUDGET = 2**24
+"""Most cells of all cliques together, for one draw: 128 MiB, and tens of milliseconds."""
+CHUNK_BYTES = 2**27
+"""Of the cliques of one chunk of draws, of which few are in memory at once: rows of all draws are read fastest."""
+CHUNK_DRAWS = 32
+"""Draws that go through together even if they need more: numpy is slow on short rows."""
+MOST_CLIQUE_BYTES = 2**28
+"""Memory for the cliques of a chunk, unless one draw needs more."""
+EVALUATED_EXPLANATIONS = 16
+"""Explanations whose probability is evaluated: those that are most probable under most draws."""
+LEAST_LOG: Mapping[type[np.floating[Any]], float] = {np.float32: -69.0, np.float64: -500.0}
+"""Log probability of evidence below which a precision is left. An entry that float32 cannot hold is less than 1e-38 of
+a normalised message; evidence of probability p raises it at most 1/p times, to 1e-8 of the answer. In float64 the same
+argument leaves a factor of 1e91 for what products of up to four messages have lost before they are normalised."""
+STAGES: tuple[tuple[type[np.floating[Any]], Semiring], ...] = (
+    (np.float32, PROBABILITIES),
+    (np.float64, PROBABILITIES),
+    (np.float64, LOGARITHMS),
+)
+"""How draws are worked on, one after the other as long as the evidence is too improbable for the one before."""
+LARGE_WORK = 2**24
+"""Cells times draws from which on half the time is worth a second look: tens of milliseconds."""
+ROUNDING_ERROR, MOST_ERROR_SHARE = 1e-5, 0.1
+"""Relative error of a law in single precision (of cliques of 2^17 entries 3e-6 at most was seen), and the part of the
+draws' own error that it may have."""
+MOST_EXACT_CELLS = 2**14
+"""Of all cliques, up to which laws are exact: some milliseconds for all pairs with one variable."""
+FIRSTS_TOGETHER = 16
+"""First variables of a pass: of two or three states each, some dozens of draws."""
+MADE_UP_VALUES = 2**24
+"""Values of the made-up records: 128 MiB; shares of a hundred variables to .001."""
+
+
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """A joint state that explains the evidence.
+
+    Args:
+        states: code of the state of each target.
+        probability: of these states given the evidence, under every draw, shape `(draws,)`; NaN in draws under which
+            the evidence is impossible.
+        best: share of the draws under which no other states are more probable, between 0 and 1: the posterior
+            probability that this is the most probable explanation. Of equally probable ones only the first counts, and
+            draws under which the evidence is impossible do not count at all.
+    """
+
+    states: dict[str, int]
+    probability: Array
+    best: float
+
+
+@dataclass(frozen=True, eq=False)
+class Laws:
+    """Exact laws of the variables of a network under every draw of its tables.
+
+    Evidence is always the code of the state of each observed variable; targets are variables that are no evidence, at
+    least one. What needs more cells than the budget is refused before it is computed, by an error that has the number.
+
+    Args:
+        cells: probabilities, shape `(*parents, child, draws)`.
+        dtype: precision of the work and of the answers.
+
+    Raises:
+        InputError: a precision that is neither float32 nor float64.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> theta = Tables(network, {"a": [[0.25], [0.75]], "b": [[[1.0], [0.0]], [[0.5], [0.5]]]}, draws=1)
+        >>> Laws(theta).joint(["a"], {"b": 0})[:, 0].tolist()
+        [0.4, 0.6]
+        >>> {name: law[:, 0].tolist() for name, law in Laws(theta).marginals().items()}
+        {'a': [0.25, 0.75], 'b': [0.625, 0.375]}
+        >>> np.exp(Laws(theta).log_probability({"b": 1})).round(6).tolist()
+        [0.375]
+        >>> found = Laws(theta).most_probable(["a"], {"b": 0})[0]
+        >>> found.states, found.probability.round(6).tolist(), found.best
+        ({'a': 1}, [0.6], 1.0)
+    """
+
+    cells: Tables
+    dtype: type[np.floating[Any]] = np.float64
+
+    def __post_init__(self) -> None:
+        if self.dtype not in (np.float32, np.float64):
+            raise InputError(f"inference works in numpy.float32 or numpy.float64, got {self.dtype!r}")
+
+    @property
+    def draws(self) -> int:
+        """Length of the last axis of every answer."""
+        return self.cells.draws or 1
+
+    def joint(self, targets: Sequence[str], evidence: Mapping[str, int] = MappingProxyType({})) -> Array:
+        """`P(targets | evidence)`, shape `(*sizes of the targets, draws)`; NaN in draws under which it is impossible.
+
+        Raises:
+            InputError: the query needs more cells than the budget.
+        """
+        return self.joint_and_evidence(targets, evidence)[0]
+
+    def joint_and_evidence(self, targets: Sequence[str], evidence: Mapping[str, int]) -> tuple[Array, Floats | None]:
+        """`joint`, and `log P(evidence)`, shape `(draws,)`.
+
+        None instead where the same pass does not find it: some of what makes it up does not matter to the targets.
+        """
+        plan = plan_joint(self.cells.network, tuple(targets), frozenset(evidence))
+        return self._compute_joint(plan, tuple(targets), evidence)
+
+    def _compute_joint(self, plan: Plan, targets: Scope, evidence: Mapping[str, int]) -> tuple[Array, Floats | None]:
+        """Carry out the plan of a joint law."""
+        _check_budget(plan.cells, f"P({', '.join(targets)})")
+        result: Array = np.empty((*[plan.tree.sizes[name] for name in targets], self.draws), self.dtype)
+
+        def compute(chunk: Pass, at: At) -> Floats:
+            result[..., at], log_total = chunk.joint(targets)
+            return log_total
+
+        log_total = self._compute(plan, evidence, compute)
+        np.copyto(result, np.nan, where=self._find_impossible(plan, evidence, log_total))
+        return result, None if plan.pruned else log_total
+
+    def marginals(self, evidence: Mapping[str, int] = MappingProxyType({})) -> dict[str, Array]:
+        """`P(X | evidence)` for every variable X that is no evidence, in one pass over the draws.
+
+        Returns:
+            By variable, in the network's order: shape `(size, draws)`; NaN in draws under which it is impossible.
+
+        Raises:
+            InputError: the network needs more cells than the budget.
+        """
+        return self.marginals_and_evidence(evidence)[0]
+
+    def marginals_and_evidence(self, evidence: Mapping[str, int]) -> tuple[dict[str, Array], Floats]:
+        """`marginals`, and `log P(evidence)`, shape `(draws,)`."""
+        plan = plan_marginals(self.cells.network, frozenset(evidence))
+        _check_budget(plan.cells, "all marginals")
+        sizes = plan.tree.sizes
+        table: Array = np.empty((sum(sizes.values()), self.draws), self.dtype)
+
+        def compute(chunk: Pass, at: At) -> Floats:
+            part = table[:, at]
+            log_total = chunk.marginals(part)
+            if not isinstance(at, slice):
+                table[:, at] = part  # else it is a view
+            return log_total
+
+        log_total = self._compute(plan, evidence, compute)
+        np.copyto(table, np.nan, where=np.isneginf(log_total))
+        ends = np.cumsum([0, *sizes.values()])
+        return {name: table[start:end] for name, start, end in zip(sizes, ends, ends[1:], strict=False)}, log_total
+
+    def log_probability(self, evidence: Mapping[str, int]) -> Floats:
+        """`log P(evidence)`, shape `(draws,)`, in float64 always; -inf where it is impossible, 0 without evidence.
+
+        Raises:
+            InputError: more cells than the budget.
+        """
+        plan = plan_evidence(self.cells.network, frozenset(evidence))
+        _check_budget(plan.cells, "the probability of the evidence")
+        return self._compute(plan, evidence, lambda chunk, at: chunk.joint(())[1])
+
+    def most_probable(
+        self, targets: Sequence[str], evidence: Mapping[str, int], *, weights: Floats | None = None
+    ) -> list[Explained]:
+        """Joint states of some variables that are most probable given evidence under some draw (MAP, MPE).
+
+        Args:
+            targets: variables that are no evidence; all of them for the most probable explanation.
+            evidence: code of the state of each observed variable.
+            weights: how much each draw counts, shape `(draws,)`, not negative; all alike without them.
+
+        Returns:
+            The states that most draws favour, at most 16, by decreasing mean probability.
+
+        Raises:
+            InputError: more cells than the budget.
+        """
+        wanted = tuple(targets)
+        plan = plan_explanation(self.cells.network, wanted, frozenset(evidence))
+        _check_budget(plan.cells, f"the most probable state of {len(wanted)} variables")
+        codes = np.empty((len(wanted), self.draws), np.int64)
+
+        def find(chunk: Pass, at: At) -> Floats:
+            states = chunk.most_probable()
+            codes[:, at] = [states[name] for name in wanted]
+            return replace(chunk, tree=plan.total).joint(())[1]
+
+        log_total = self._compute(plan, evidence, find)
+        log_total[self._find_impossible(plan, evidence, log_total)] = -np.inf
+        possible = np.isfinite(log_total)
+        shares = np.ones(log_total.size) if weights is None else weights
+        counts = Counter[tuple[int, ...]]()
+        for each, share in zip(codes[:, possible].T.tolist(), shares[possible].tolist(), strict=True):
+            counts[tuple(each)] += share
+        counted = max(float(shares[possible].sum()), np.finfo(np.float64).tiny)
+        # Evidence that is impossible under every draw has no explanation; one is named that has probability NaN.
+        listed = [each for each, _ in counts.most_common(EVALUATED_EXPLANATIONS)] or [tuple(codes[:, 0].tolist())]
+        candidates = [dict(zip(wanted, each, strict=True)) for each in listed]
+        logs = np.empty((len(candidates), self.draws))
+
+        def evaluate(chunk: Pass, at: At) -> Floats:
+            logs[:, at] = chunk.log_of_states(candidates)
+            return log_total[at]
+
+        self._compute(plan, evidence, evaluate)
+        with np.errstate(invalid="ignore"):
+            probabilities = np.exp(logs - log_total)
+        probabilities[:, ~possible] = np.nan
+        found = [
+            Explained(states, probability, counts[each] / counted)
+            for each, states, probability in zip(listed, candidates, probabilities.astype(self.dtype), strict=True)
+        ]
+        return sorted(found, key=lambda explained: -float(np.nansum(explained.probability * shares)))
+
+    # --------------------------------------------------------------------------------------------------------- draws
+
+    def _compute(self, plan: Plan, evidence: Mapping[str, int], compute: Callable[[Pass, At], Floats]) -> Floats:
+        """Carry out a plan for all draws in chunks; those whose evidence is too improbable for a precision again.
+
+        Args:
+            plan: of a question.
+            evidence: its states.
+            compute: reads off a pass what is asked, for the draws at some positions; returns `log P(evidence)` of them.
+
+        Returns:
+            `log P(evidence)`, shape `(draws,)`.
+        """
+        log_total, cells, weak = np.empty(self.draws), self.cells, np.arange(self.draws)
+        for dtype, ring in STAGES[int(self.dtype is np.float64) :]:
+            for part in _split_draws(plan.cells, cells.draws or 1, dtype):
+                at = part if cells is self.cells else weak[part]
+                factors = _slice_factors(plan, cells, evidence, part, dtype)
+                log_total[at] = compute(Pass(ring, plan.tree, factors, part.stop - part.start), at)
+            weak = np.flatnonzero(~(log_total >= LEAST_LOG[dtype]))
+            if not weak.size:
+                break
+            cells = self.cells.of_draws(weak)
+        return log_total
+
+    def _find_impossible(self, plan: Plan, evidence: Mapping[str, int], log_total: Floats) -> npt.NDArray[np.bool_]:
+        """The draws under which evidence is impossible, also what was pruned: only zeros can make that so."""
+        if all(np.minimum.reduce(self.cells[node], axis=None) > 0 for node in plan.pruned):
+            return np.isneginf(log_total)
+        return np.isneginf(log_total) | np.isneginf(Laws(self.cells).log_probability(evidence))
+
+
+def _split_draws(cells: int, draws: int, dtype: type[np.floating[Any]]) -> Iterator[slice]:
+    """Chunks of draws of similar size, by the cells of all cliques for each draw."""
+    each = max(1, cells * np.dtype(dtype).itemsize)
+    most = max(1, min(max(CHUNK_BYTES // each, CHUNK_DRAWS), MOST_CLIQUE_BYTES // each))
+    length = -(-draws // -(-draws // most))
+    for start in range(0, draws, length):
+        yield slice(start, min(start + length, draws))
+
+
+def _slice_factors(
+    plan: Plan, cells: Tables, evidence: Mapping[str, int], part: slice, dtype: type[np.floating[Any]]
+) -> list[Array]:
+    """The families' tables of a chunk of draws, evidence sliced out; views unless the precision differs."""
+    whole = part.stop - part.start == (cells.draws or 1)
+    factors = []
+    for array, observed in zip([cells[node] for node in plan.nodes], plan.observed, strict=True):
+        if observed is not None:
+            array = array[(*(slice(None) if name is None else evidence[name] for name in observed), part)]
+        elif not whole:
+            array = array[..., part]
+        factors.append(array if array.dtype == dtype else array.astype(dtype))
+    return factors
+
+
+class FactorLaws:
+    """Laws of the variables of each factor under the product of all: planned once, for any factors of these scopes.
+
+    Args:
+        scopes: variables of each factor, in the order of its axes.
+        sizes: states of each variable.
+    """
+
+    def __init__(self, scopes: Sequence[Scope], sizes: Mapping[str, int]) -> None:
+        self._scopes, self._tree = scopes, junction_tree([(None, scope) for scope in scopes], sizes)
+        self.cells = self._tree.cells
+
+    def of(self, factors: Sequence[Array]) -> list[Array]:
+        """The law of each factor's variables, an array of its shape `(*sizes, draws)`; all are positive somewhere."""
+        return Pass(PROBABILITIES, self._tree, factors, factors[0].shape[-1]).factor_margins(self._scopes)
+
+
+# -------------------------------------------------------------------------------------------------------------- given
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Joint laws given evidence; what several questions ask of them is computed once.
+
+    Precision is what means over the draws need: where work is large it is single, if the error of that is far below
+    the draws' own.
+
+    Args:
+        cells: of each law, shape `(*parents, child, draws)`; perhaps with a hidden variable, which nobody asks of.
+        evidence: code of the state of each observed variable.
+        network: over the variables that can be asked of, whose rows were drawn.
+        rows: of this network under the same draws.
+    """
+
+    cells: Tables
+    evidence: Mapping[str, int]
+    network: Network
+    rows: Tables
+
+    @cached_property
+    def marginals(self) -> dict[str, Floats]:
+        """`P(X | evidence)` of every other variable, shape `(size, draws)`."""
+        return self.marginals_and_evidence[0]
+
+    @cached_property
+    def marginals_and_evidence(self) -> tuple[dict[str, Floats], Floats]:
+        """These, and `log P(evidence)` as the same pass finds it."""
+        names = [name for name in self.network.nodes if name not in self.evidence]
+        if self._is_large(marginals_cost(self.cells.network, self.evidence)):
+            rough, log = Laws(self.cells, np.float32).marginals_and_evidence(self.evidence)
+            found = {name: self._normalise_rough(rough[name]) for name in names}
+            fine = {name: law for name, law in found.items() if law is not None}
+            if len(fine) == len(found):
+                return fine, log
+        laws, log = Laws(self.cells).marginals_and_evidence(self.evidence)
+        return {name: laws[name] for name in names}, log
+
+    @cached_property
+    def log_evidence(self) -> Floats:
+        """`log P(evidence)`, shape `(draws,)`; by made-up records where exact inference is out of reach."""
+        if not affordable(self.cells.network, (), self.evidence):
+            return log_weight(self.cells, self.evidence, np.random.default_rng(0))
+        return Laws(self.cells, self._precision).log_probability(self.evidence)
+
+    def joint(self, targets: Sequence[str], also: Mapping[str, int] = MappingProxyType({})) -> Floats:
+        """`P(targets | evidence, also)`, shape `(*sizes, draws)`; NaN where the condition is impossible."""
+        return self.joint_and_evidence(targets, also)[0]
+
+    def joint_and_evidence(
+        self, targets: Sequence[str], also: Mapping[str, int] = MappingProxyType({})
+    ) -> tuple[Floats, Floats | None]:
+        """The same, and the logarithm of the condition's probability if the same pass finds it.
+
+        Where every table matters to a single target, its own plan is the plan of all marginals, and the pass for all of
+        them is taken: that rests on the query alone, so a query has one answer, whatever it is asked with.
+        """
+        wanted, evidence = tuple(targets), {**self.evidence, **also}
+        plan = plan_joint(self.cells.network, wanted, frozenset(evidence))
+        if len(wanted) == 1 and not also and len(plan.nodes) == len(self.cells.network.variables):
+            return self.marginals[wanted[0]], self.marginals_and_evidence[1]
+        if self._is_large(plan.cells):
+            rough, log = Laws(self.cells, np.float32)._compute_joint(plan, wanted, evidence)
+            fine = self._normalise_rough(rough)
+            if fine is not None:
+                return fine, log
+        return Laws(self.cells)._compute_joint(plan, wanted, evidence)
+
+    def whole(self, names: Sequence[str]) -> Floats:
+        """`P(names)`, shape `(*sizes, draws)`: of the question's variables, the observed ones among them."""
+        return Laws(self.cells).joint(names)
+
+    def probability(self, states: Mapping[str, int]) -> Floats:
+        """`P(states | evidence)`, shape `(draws,)`; NaN where the evidence is impossible."""
+        with np.errstate(invalid="ignore"):
+            both = Laws(self.cells, self._precision).log_probability({**self.evidence, **states})
+            # Rows in single precision sum to 1 but for rounding.
+            return np.exp(np.minimum(both - self.log_evidence, 0.0))
+
+    def most_probable(self, targets: Sequence[str], weights: Floats | None) -> list[Explained]:
+        """See `Laws`; of the rows alone: a hidden variable would have to be summed out first, and join all others."""
+        return Laws(self.rows).most_probable(targets, self.evidence, weights=weights)
+
+    @cached_property
+    def _precision(self) -> type[np.floating[Any]]:
+        """Of the rows: more digits than they have are not worth asking for."""
+        return np.float32 if self.cells[self.network.variables[0].name].dtype == np.float32 else np.float64
+
+    def _is_large(self, cells: int) -> bool:
+        """Whether a question that works on so many cells for each draw is worth asking in single precision first."""
+        return self._precision is np.float32 or cells * (self.cells.draws or 1) > LARGE_WORK
+
+    def _normalise_rough(self, law: Array) -> Floats | None:
+        """A law in single precision as one that sums to 1, shape `(*sizes, draws)`.
+
+        Errors of the work are relative to each probability: of one near 1 what is lost is as small as the rest.
+
+        Returns:
+            None where such an error is not far below that of the mean of so many draws, and rows are known better.
+        """
+        exact = law.astype(np.float64)
+        exact /= exact.sum(axis=tuple(range(exact.ndim - 1)))
+        if self._precision is np.float32:
+            return exact
+        error = ROUNDING_ERROR * np.minimum(exact.mean(axis=-1), 1 - exact.mean(axis=-1))
+        seen = error > MOST_ERROR_SHARE * exact.std(axis=-1) / exact.shape[-1] ** 0.5
+        return None if seen.any() or np.isnan(error).any() else exact
+
+
+# -------------------------------------------------------------------------------------------------------------- pairs
+
+
+def pair_laws(theta: Tables, pairs: Iterable[Scope]) -> dict[Scope, Floats]:
+    """`P(a, b)` for some pairs of variables, exact or, where a network is too large for that, of made-up records.
+
+    One pass over several draws of a network has the laws of all pairs with some first variables: in each draw one of
+    these is given one of its states. Made-up records are always the same ones.
+
+    Args:
+        theta: probabilities, shape `(*parents, child)`.
+        pairs: of different nodes.
+
+    Returns:
+        By pair, an axis for each of the two. Equal for equal arguments, whatever else is drawn.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> coins = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> theta = Tables(coins, {"a": [0.5, 0.5], "b": [[1.0, 0.0], [0.0, 1.0]]})
+        >>> pair_laws(theta, [("b", "a")])["b", "a"].tolist()
+        [[0.5, 0.0], [0.0, 0.5]]
+    """
+    network, wanted = theta.network, list(pairs)
+    with suppress(InputError):  # a law that is too large
+        if marginals_cost(network) <= MOST_EXACT_CELLS:
+            return _find_exactly(theta, wanted)
+    codes = sample_codes(theta, MADE_UP_VALUES // len(network.nodes), np.random.default_rng(0))
+    return {pair: _count_shares(theta, codes, pair) for pair in wanted}
+
+
+def _find_exactly(theta: Tables, pairs: list[Scope]) -> dict[Scope, Floats]:
+    """Find the laws by exact inference, for some first variables at once."""
+    single = Tables(theta.network, {node: theta[node][..., None] for node in theta.network.nodes}, draws=1)
+    alone, given = Laws(single).marginals(), dict[str, dict[str, Floats]]()
+    firsts = list(dict.fromkeys(first for first, _ in pairs))
+    for start in range(0, len(firsts), FIRSTS_TOGETHER):
+        some = firsts[start : start + FIRSTS_TOGETHER]
+        wide, seen = _observe_states(single, some)
+        laws, end = Laws(wide).marginals(seen), 0
+        for first in some:
+            begin, end = end, end + theta.network.schema[first].size
+            given[first] = {node: law[:, begin:end] for node, law in laws.items()}
+    # Given a state that is impossible, the others' law is NaN: such a row is 0.
+    return {(a, b): np.nan_to_num(alone[a] * given[a][b].T) for a, b in pairs}
+
+
+def _observe_states(single: Tables, names: list[str]) -> tuple[Tables, dict[str, int]]:
+    """Tables of a draw for each state of each of some variables, and evidence that only this state can have made.
+
+    The evidence is a child of the variable, which tells nothing in the draws of other variables' states.
+    """
+    network, schema = single.network, single.network.schema
+    draws = sum(schema[name].size for name in names)
+    tables = {node: np.repeat(table, draws, axis=-1) for node, table in single.items()}
+    free = (name for name in map("seen {}".format, count()) if name not in tables)
+    seen = dict(zip(names, free, strict=False))
+    start = 0
+    for name, child in seen.items():
+        size = schema[name].size
+        shown = np.ones((size, draws))
+        shown[:, start : start + size] = np.eye(size)
+        tables[child] = np.stack([1 - shown, shown], axis=1)
+        start += size
+    variables = (*schema.variables, *(Variable(child, ("no", "yes")) for child in seen.values()))
+    wider = Network(variables, {**network.parents, **{child: (name,) for name, child in seen.items()}})
+    return Tables(wider, tables, draws=draws), dict.fromkeys(seen.values(), 1)
+
+
+def _count_shares(theta: Tables, codes: Mapping[str, Array], pair: Scope) -> Floats:
+    """Shares of each joint state of two variables among records."""
+    one, other = (theta.network.schema[name].size for name in pair)
+    counted = np.bincount(codes[pair[0]] * other + codes[pair[1]], minlength=one * other)
+    return np.asarray(counted.reshape(one, other) / len(codes[pair[0]]))
+
+
+# --------------------------------------------------------------------------------------------------------------- cost
+
+
+def joint_cost(network: Network, targets: Sequence[str], evidence: Iterable[str]) -> int:
+    """Cells that `Laws.joint` works on for each draw; time and memory are proportional to it.
+
+    Args:
+        network: of the tables that would be asked.
+        targets: variables that are no evidence, at least one.
+        evidence: observed variables.
+
+    Returns:
+        Cells of all cliques together, after pruning.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> joint_cost(network, ["a"], {}), joint_cost(network, ["a", "b"], {})
+        (2, 4)
+    """
+    return plan_joint(network, tuple(targets), frozenset(evidence)).cells
+
+
+def marginals_cost(network: Network, evidence: Iterable[str] = ()) -> int:
+    """Cells that `Laws.marginals` works on for each draw.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> marginals_cost(network)
+        4
+    """
+    return plan_marginals(network, frozenset(evidence)).cells
+
+
+def evidence_cost(network: Network, evidence: Iterable[str]) -> int:
+    """Cells that `Laws.log_probability` works on for each draw."""
+    return plan_evidence(network, frozenset(evidence)).cells
+
+
+def explanation_cost(network: Network, targets: Sequence[str], evidence: Iterable[str]) -> int:
+    """Cells that `Laws.most_probable` works on for each draw.
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> pair = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> explanation_cost(pair, ["b"], [])
+        6
+    """
+    return plan_explanation(network, tuple(targets), frozenset(evidence)).cells
+
+
+def affordable(network: Network, targets: Sequence[str] | None, evidence: Iterable[str]) -> bool:
+    """Whether the budget allows `joint` of some targets, `log_probability` (no targets) or `marginals` (None).
+
+    Example:
+        >>> from discreet import Network, Variable
+        >>> network = Network(tuple(Variable(name, ("0", "1")) for name in "ab"), {"a": (), "b": ("a",)})
+        >>> affordable(network, ["a"], []), affordable(network, None, [])
+        (True, True)
+    """
+    if targets is None:
+        return marginals_cost(network, evidence) <= CELL_BUDGET
+    return (joint_cost(network, targets, evidence) if targets else evidence_cost(network, evidence)) <= CELL_BUDGET
+
+
+def _check_budget(cells: int, what: str) -> None:
+    """Refuse before computing."""
+    if cells > CELL_BUDGET:
+        raise InputError(
+            f"{what} needs {cells:,} cells for each draw, more than the budget of {CELL_BUDGET:,}; "
+            "ask for fewer variables, or give more evidence"
+        )
