@@ -26,7 +26,7 @@ from experiments.regressions import covered, pack, taken_for_exact
 
 import discreet as dc
 from discreet.model.design import GRID_STEPS
-from discreet.posterior.design.linear import Layout, Moments, moment_draws, unpack
+from discreet.posterior.design.linear import RegressionSums, SumLayout, moment_draws, unpack
 from discreet.posterior.design.weight_posterior import normal_draws
 
 Floats = npt.NDArray[np.float64]
@@ -80,8 +80,8 @@ def run(cell: Cell, seed: int) -> dict[str, float]:
     """One made-up data set, its release and the posteriors."""
     rng = np.random.default_rng([seed, cell.features])
     x, y, theta = made_up(cell, rng)
-    exact = Moments(np.array(float(len(y))), x.T @ x, x.T @ y, np.array(y @ y))
-    layout = Layout(cell.features, cell.intercept, cell.public_records)
+    exact = RegressionSums(np.array(float(len(y))), x.T @ x, x.T @ y, np.array(y @ y))
+    layout = SumLayout(cell.features, cell.intercept, cell.public_records)
     values = pack(exact, layout)
     values += rng.gamma(values.size + 1, cell.scale) * rng.uniform(-1, 1, values.size)
     readings = {

@@ -27,7 +27,7 @@ from experiments.networks import theta_of
 
 import discreet as dc
 from discreet.server.parameters import MarginalsRequest, QueryRequest
-from discreet.server.readings import Reading, read
+from discreet.server.readings import ServedPosterior, read
 from discreet.server.replies import ask_marginals, ask_queries
 from discreet.server.shelf import Shelf
 
@@ -70,7 +70,7 @@ def server_cpu_s(server: Served) -> float:
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks.iterdir()) / 1e9
 
 
-def asked_paths(reading: Reading, number: int, rng: random.Random) -> tuple[list[str], list[str]]:
+def asked_paths(reading: ServedPosterior, number: int, rng: random.Random) -> tuple[list[str], list[str]]:
     """Different queries, and different evidence of one variable."""
     network = reading.posterior().network
     queries, seen = set[str](), []

@@ -27,11 +27,11 @@ from discreet.server.parameters import (
     QueryRequest,
     RegressRequest,
 )
-from discreet.server.readings import Reading, read
+from discreet.server.readings import ServedPosterior, read
 from discreet.server.shelf import Shelf
 
 LEAST_S = 0.005
-Asking = tuple[str, Callable[[Reading], replies.Question]]
+Asking = tuple[str, Callable[[ServedPosterior], replies.Question]]
 
 
 def quoted(network: dc.Network, name: str, rng: np.random.Generator | None = None) -> str:
@@ -85,7 +85,7 @@ def pays(network: dc.Network, name: str) -> dict[str, dict[str, float]]:
     return {"go": {state: float(at) for at, state in enumerate(states)}, "stay": dict.fromkeys(states, 0.5)}
 
 
-def measure(reading: Reading, number: int, most: float) -> dict[str, list[tuple[float, float, float]]]:
+def measure(reading: ServedPosterior, number: int, most: float) -> dict[str, list[tuple[float, float, float]]]:
     """By kind: CPU seconds of planning, of the answer, and the work predicted."""
     found: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
     posterior, _ = reading.posterior(), reading.checked

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from discreet.posterior.design.importance import Evidence
+from discreet.posterior.design.importance import WeightLikelihood
 from discreet.posterior.design.laws import Law
 from discreet.posterior.design.logistic import GammaVariances, normal_sums
 
@@ -101,7 +101,7 @@ def measured_step(
     return start, _sums(features, labels, start) + rng.laplace(scale=size / epsilon, size=size), size / epsilon
 
 
-def sums_evidence(at: Floats, told: Floats, scale: float, records: int, law: Law) -> Evidence:
+def sums_evidence(at: Floats, told: Floats, scale: float, records: int, law: Law) -> WeightLikelihood:
     """The likelihood of one gradient with Laplace noise on each coordinate; the number of records is known.
 
     Args:

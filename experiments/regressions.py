@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.posterior.design.linear import Layout, Moments, unpack
+from discreet.posterior.design.linear import RegressionSums, SumLayout, unpack
 
 from .intervals import LEVEL
 from .logistic_sets import released, synth
@@ -76,7 +76,7 @@ def covered(draws: Floats, weights: Floats) -> tuple[float, float]:
     return float(np.mean((lower <= weights) & (weights <= upper))), float(np.mean(upper - lower))
 
 
-def taken_for_exact(sums: Moments, draws: int, rng: np.random.Generator) -> Floats:
+def taken_for_exact(sums: RegressionSums, draws: int, rng: np.random.Generator) -> Floats:
     """The plug-in reading of noisy moments: draws as if the sums had no noise, shape (draws, weights)."""
     records = float(sums.records)
     spreads, axes = np.linalg.eigh(sums.gram)
@@ -87,7 +87,7 @@ def taken_for_exact(sums: Moments, draws: int, rng: np.random.Generator) -> Floa
     return np.asarray((rotated / spreads + noise) @ axes.T)
 
 
-def pack(moments: Moments, layout: Layout) -> Floats:
+def pack(moments: RegressionSums, layout: SumLayout) -> Floats:
     """Sums as they are published, before noise: the inverse of `unpack`.
 
     Args:
@@ -105,11 +105,11 @@ def pack(moments: Moments, layout: Layout) -> Floats:
     return values if layout.records is not None else np.concatenate([moments.records[..., None], values], axis=-1)
 
 
-def moments_of(release: dc.Release) -> Moments:
+def moments_of(release: dc.Release) -> RegressionSums:
     """The noisy sums of a release."""
     assert isinstance(release.payload, dc.kinds.NoisyMoments)
     design = release.design
-    return unpack(release.payload.sums, Layout(len(design.features), design.intercept, release.records))
+    return unpack(release.payload.sums, SumLayout(len(design.features), design.intercept, release.records))
 
 
 def _linear(

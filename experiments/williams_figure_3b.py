@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from scipy.special import expit
 
 import discreet as dc
-from discreet.posterior.design.importance import Density, Evidence, weighted_draws
+from discreet.posterior.design.importance import Density, WeightLikelihood, weighted_draws
 from discreet.posterior.design.logistic import gradient_evidence, public_evidence
 from discreet.posterior.design.weight_posterior import gradients_of
 
@@ -109,7 +109,7 @@ def _weighted(
 ) -> Iterator[tuple[dict[str, Any], Floats]]:
     """Draws of every line at every number of public records; public records alone from 5 on."""
     for line, length in {**LENGTHS, ALONE: 0}.items():
-        evidence: tuple[Evidence, ...] = ()
+        evidence: tuple[WeightLikelihood, ...] = ()
         if length:
             made, law = _release(task, records, length)
             evidence = (gradient_evidence(gradients_of(made), law),)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 import discreet as dc
-from discreet.posterior.design.importance import Density, Evidence, weighted_draws
+from discreet.posterior.design.importance import Density, WeightLikelihood, weighted_draws
 from discreet.posterior.design.logistic import gradient_evidence, public_evidence
 from discreet.posterior.design.weight_posterior import gradients_of
 
@@ -124,7 +124,7 @@ def _inference(
     yield f"{OURS}, at the mean", at_mean
 
 
-def _drawn(evidence: Evidence, size: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+def _drawn(evidence: WeightLikelihood, size: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
     """Draws of equal weight of a posterior."""
     found = weighted_draws(Density(size, DEVIATION, (evidence,)), draws=DRAWS, wanted=WANTED, rng=rng)
     return found.equal(SHOWN)

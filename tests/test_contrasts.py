@@ -19,7 +19,7 @@ from discreet.research.mechanisms.fourier import (
     CoefficientSensitivity,
     _group_parts,
     _list_cases,
-    _Part,
+    _MovedComponents,
     contrast_sensitivity,
 )
 from discreet.research.scores.contrasts import coefficients, family_tables, stealth_shift
@@ -325,7 +325,7 @@ def test_the_limit_counts_the_cells_of_every_clique() -> None:
 
 def test_buckets_are_split_where_their_sum_would_be_too_large() -> None:
     scopes = (("a", "b", "c"), ("a", "d"), ("a", "b"), ("a", "e", "f"), ("a",), ("a", "c", "d"))
-    parts = [_Part(scope, np.zeros((2,) * len(scope), np.int64)) for scope in scopes]
+    parts = [_MovedComponents(scope, np.zeros((2,) * len(scope), np.int64)) for scope in scopes]
     for limit, groups in ((8, 3), (16, 2), (63, 2), (64, 1)):
         found = _group_parts(parts, limit)
         assert len(found) == groups

@@ -19,7 +19,7 @@ import pytest
 from sklearn.base import is_classifier, is_regressor
 
 import discreet as dc
-from discreet.estimators.regressions import Regression
+from discreet.estimators.regressions import RegressionEstimator
 from discreet.records import rows as reading
 from estimator_cases import promise
 from sources import CANARY, said
@@ -81,8 +81,8 @@ def summed(estimator: Any, monkeypatch: pytest.MonkeyPatch, *records: Any, **nam
         raise Stopped
 
     with monkeypatch.context() as patch:
-        regression = isinstance(estimator, Regression)
-        module = Regression.__module__ if regression else type(estimator).__module__
+        regression = isinstance(estimator, RegressionEstimator)
+        module = RegressionEstimator.__module__ if regression else type(estimator).__module__
         patch.setattr(f"{module}.release", stopped)
         with pytest.raises(Stopped):
             estimator.fit(*records, **named)

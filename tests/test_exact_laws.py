@@ -8,7 +8,7 @@ from hypothesis import given
 
 import discreet as dc
 from discreet.inference import exact_laws
-from discreet.inference.exact_laws import FactorLaws, Given, Laws
+from discreet.inference.exact_laws import ConditionalLaws, FactorLaws, Laws
 from discreet.inference.forward import laws_from_roots
 from folding import every
 from networks import theta_of
@@ -24,7 +24,7 @@ def test_every_path_to_a_law_agrees(question: Question) -> None:
     """The joint, the marginals, ratios of probabilities of evidence, and the most probable states."""
     cells, targets, evidence = question
     network, laws = cells.network, Laws(cells)
-    given_, name = Given(cells, evidence, network, cells), targets[0]
+    given_, name = ConditionalLaws(cells, evidence, network, cells), targets[0]
     expected = conditional(cells, (name,), evidence)
     possible = event(cells, (), evidence) > 0
     log = laws.log_probability(evidence)
@@ -54,7 +54,9 @@ def test_every_path_to_the_probability_of_evidence_agrees(question: Question) ->
         for log in (laws.log_probability(evidence), laws.marginals_and_evidence(evidence)[1], by_joint):
             if log is not None:
                 np.testing.assert_allclose(log, expected, atol=close)
-    np.testing.assert_allclose(Given(cells, evidence, cells.network, cells).log_evidence, expected, atol=EXACT)
+    np.testing.assert_allclose(
+        ConditionalLaws(cells, evidence, cells.network, cells).log_evidence, expected, atol=EXACT
+    )
 
 
 @given(questions())

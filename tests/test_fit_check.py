@@ -13,7 +13,7 @@ from discreet.inference.exact_laws import Laws
 from discreet.inference.interactions import contrast_matrices
 from discreet.posterior import fit_check
 from discreet.posterior.evidence import measurements
-from discreet.posterior.fit_check import _correct_p_values, _Moments
+from discreet.posterior.fit_check import _correct_p_values, _InteractionMoments
 from discreet.posterior.pooled.least_squares import pooled_margins
 from discreet.util.arrays import margin
 from networks import asia, theta_of
@@ -150,14 +150,14 @@ def test_pairs_of_families_that_are_cut_or_alone_do_no_harm() -> None:
 # ------------------------------------------------------------------------------------------- the variance of a test
 
 
-def moments(theta: dc.Tables, names: tuple[str, ...]) -> tuple[_Moments, dc.Tables]:
+def moments(theta: dc.Tables, names: tuple[str, ...]) -> tuple[_InteractionMoments, dc.Tables]:
     """What the network says of an interaction, its ancestors taken in as `fit` does."""
     release = simulated(theta, 1_000, guarantee(), np.random.default_rng(0))
     network = theta.network
     also = [network.ordered(names)]
     margins = pooled_margins(network, measurements([release]), None, also=also)
     cells = with_draws(theta)
-    found = _Moments(names, Laws(cells).joint(names)[..., 0])
+    found = _InteractionMoments(names, Laws(cells).joint(names)[..., 0])
     joint, axes = full_joint(cells)[..., 0], network.nodes
     for node in network.ancestors(names):
         union = (*network.family(node), *(name for name in names if name not in network.family(node)))

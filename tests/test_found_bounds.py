@@ -13,7 +13,7 @@ import pytest
 
 import discreet as dc
 from discreet.estimators import found_bounds
-from discreet.estimators.contract import Given
+from discreet.estimators.contract import ArrayInput
 from discreet.estimators.found_bounds import HISTOGRAM_CELLS, ClippedWarning
 from discreet.estimators.given_table import GivenTable
 from discreet.mechanisms.noise import ExactNoise
@@ -331,7 +331,7 @@ def test_tables_are_counted_like_arrays(tmp_path: Path) -> None:
     bounds = {"a": (0, 30), "b": (-1, 1)}
     columns = tuple(dc.Variable(name, bounds=pair) for name, pair in bounds.items())
     wide = found_bounds._widen_design(DESIGN)
-    array = Given(frame[["a", "b"]].to_numpy(), y, None, (None, 2), None).rows(wide, np.arange(2), None, False)
+    array = ArrayInput(frame[["a", "b"]].to_numpy(), y, None, (None, 2), None).rows(wide, np.arange(2), None, False)
     table = GivenTable(tmp_path / "records.parquet", None, "y", columns, False, DESIGN.target)
     one, two = (
         found_bounds._count_histograms(rows, NETWORK).tables

@@ -14,7 +14,7 @@ from discreet.mechanisms.table_plans import SPARED_FACTOR, without_large
 from discreet.model.dirichlet import dirichlet_draws
 from discreet.planning.star_cover import star_cover
 from discreet.posterior.pooled.latent_counts import spread_rows
-from discreet.posterior.pooled.shrinkage import COMPONENTS, Rows
+from discreet.posterior.pooled.shrinkage import COMPONENTS, RowDraws
 from discreet.releases.kinds.noisy_tables import measured_part, star_scopes
 from enumeration import noise_loss
 from folding import every
@@ -202,7 +202,7 @@ def test_rows_keep_their_records_and_sum_to_those_of_the_part(kept: tuple[int, .
     own = totals.sum(axis=left)
     theta = dirichlet_draws(np.full((*own.shape[:-1], states, draws), 0.5), rng)
     counts = np.moveaxis(rng.multinomial(own, np.moveaxis(theta, -2, -1)), -1, -2)
-    part = Rows(counts, counts + 0.5, theta, theta.mean(axis=-1), np.ones(COMPONENTS))
+    part = RowDraws(counts, counts + 0.5, theta, theta.mean(axis=-1), np.ones(COMPONENTS))
     alpha = rng.uniform(0.5, 2, (*sizes, states)) if given else None
     found = spread_rows(part, kept, totals, np.full(COMPONENTS, 1 / COMPONENTS), rng, alpha)
     np.testing.assert_array_equal(found.counts.sum(axis=-2), totals)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import discreet as dc
 from discreet.privacy.ledger_entries import (
     COLUMNS,
-    Entry,
+    LedgerEntry,
     Refusal,
     Share,
     following,
@@ -33,7 +33,7 @@ def spend(epsilon: object, delta: object = 0) -> dc.Guarantee:
     return dc.Guarantee(epsilon=epsilon, delta=delta, relation="add-remove", unit="record")
 
 
-def written(*drafts: Entry) -> tuple[list[Entry], dict[str, Share]]:
+def written(*drafts: LedgerEntry) -> tuple[list[LedgerEntry], dict[str, Share]]:
     """A chain, and the balances that it leaves."""
     last, shares, entries = None, {}, []
     for draft in drafts:
@@ -44,22 +44,22 @@ def written(*drafts: Entry) -> tuple[list[Entry], dict[str, Share]]:
     return entries, shares
 
 
-OPENED = Entry(
+OPENED = LedgerEntry(
     "ward", 0, "opened", epsilon="3", delta="1/1000", relation="add-remove", unit="record", who="o", day="2026-01-01"
 )  # fmt: skip
 
 
-def charge(number: int, epsilon: str = "1/3", who: str = "anna", purpose: str = "", delta: str = "0") -> Entry:
-    return Entry(
+def charge(number: int, epsilon: str = "1/3", who: str = "anna", purpose: str = "", delta: str = "0") -> LedgerEntry:
+    return LedgerEntry(
         "ward", 0, "charged", f"r{number}", "laplace", epsilon, delta, who=who, day="2026-01-02", purpose=purpose
     )
 
 
-def limit(epsilon: str, subject: str = "", delta: str = "0") -> Entry:
-    return Entry("ward", 0, "limited", epsilon=epsilon, delta=delta, subject=subject, who="o", day="2026-01-02")
+def limit(epsilon: str, subject: str = "", delta: str = "0") -> LedgerEntry:
+    return LedgerEntry("ward", 0, "limited", epsilon=epsilon, delta=delta, subject=subject, who="o", day="2026-01-02")
 
 
-CLOSED = Entry("ward", 0, "closed", who="o", day="2026-01-09")
+CLOSED = LedgerEntry("ward", 0, "closed", who="o", day="2026-01-09")
 CHAIN, SHARES = written(
     OPENED, charge(1), charge(2, "1/7", "ben", "study"), limit("1", "purpose study"), charge(3, "1/2", "anna", "study"),
     limit("2"), charge(4, "1/10"),
@@ -68,7 +68,7 @@ CHAIN, SHARES = written(
 
 def test_an_entry_is_for_a_draft_that_asks_for_all_that_it_says() -> None:
     """But for its place, who made it and when, and what the books add: a new field is compared until it is said not."""
-    draft = Entry("a", 0, "charged", "r", "laplace", "1/2", purpose="p", request="q")
+    draft = LedgerEntry("a", 0, "charged", "r", "laplace", "1/2", purpose="p", request="q")
     entry = replace(draft, sequence=3, who="ada", day="2026-11-25", epsilon_spent="1", delta_spent="1").sealed("before")
     assert entry.is_for(draft)
     free = {"sequence", "who", "day", "epsilon_spent", "delta_spent", "digest"}
@@ -170,7 +170,7 @@ def test_a_balance_that_does_not_follow_is_found(subject: str) -> None:
         ((OPENED, charge(1, f"1/{3**7000}")), "digits"),
     ],
 )
-def test_what_cannot_follow_is_refused(drafts: tuple[Entry, ...], reason: str) -> None:
+def test_what_cannot_follow_is_refused(drafts: tuple[LedgerEntry, ...], reason: str) -> None:
     before, _ = written(*drafts[:-1]) if len(drafts) > 1 else ([], {})
     with pytest.raises(Refusal) as caught:
         written(*drafts)
@@ -289,4 +289,4 @@ def test_purposes_and_requests_can_be_read(text: Any) -> None:
 
 
 def test_entries_are_plain_data() -> None:
-    assert Entry(**asdict(CHAIN[3])) == CHAIN[3] and list(asdict(CHAIN[3])) == list(COLUMNS)
+    assert LedgerEntry(**asdict(CHAIN[3])) == CHAIN[3] and list(asdict(CHAIN[3])) == list(COLUMNS)

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 import discreet as dc
 from discreet.privacy import ledger_database
 from discreet.privacy.ledger_books import Books
-from discreet.privacy.ledger_entries import Entry, Share
+from discreet.privacy.ledger_entries import LedgerEntry, Share
 from discreet.privacy.ledger_grants import grant
 from folding import every
 from postgres import Server
@@ -155,7 +155,7 @@ def test_a_transaction_states_its_isolation_and_its_waits_and_a_charge_that_it_i
     ledger = dc.Ledger(server.url(base, options=options))
     account = ledger.open("a", spend(1))
     settings = ("transaction_isolation", "lock_timeout", "idle_in_transaction_session_timeout", "synchronous_commit")
-    draft = Entry("a", 0, "charged", "r", "m", "1/10")
+    draft = LedgerEntry("a", 0, "charged", "r", "m", "1/10")
 
     def read(connection: sa.Connection) -> list[str | None]:
         return [connection.scalar(sa.text(f"SHOW {setting}")) for setting in settings]

@@ -15,7 +15,7 @@ from scipy.special import softmax
 import discreet as dc
 from discreet.mechanisms.noise import Noise, scale_for
 from discreet.privacy.ledger import Ledger
-from discreet.queries.explanation import Changes
+from discreet.queries.explanation import MetricLimits
 from discreet.releases.kinds.noisy_counts import TableNoise
 from discreet.releases.policy import RecordsPolicy
 from discreet.research.scores.score_tables import SCORE_STEPS
@@ -216,7 +216,7 @@ def by_unit() -> dc.Release:
 def test_an_explanation_tells_what_units_change_by_hand() -> None:
     """Epsilon 0.5: k units are k / 2 nats."""
     found = dc.explain(by_unit(), rng=np.random.default_rng(1)).promise
-    assert isinstance(found, Changes)
+    assert isinstance(found, MetricLimits)
     assert [change.units for change in found.changes] == [1, 2, 4]
     assert (found.widest, found.unit, found.relation) == (4, "1.5 minutes in one wait", "metric")
     for change in found.changes:
@@ -264,7 +264,7 @@ def test_a_unit_moves_the_law_of_a_draw_by_no_more_than_it_says() -> None:
 
 def test_an_explanation_under_a_metric_of_tables_and_queries() -> None:
     found = dc.explain(made(), ["P(pressure)"], rng=np.random.default_rng(1), draws=50)
-    assert isinstance(found.promise, Changes) and found.promise.widest is None
+    assert isinstance(found.promise, MetricLimits) and found.promise.widest is None
     assert [change.units for change in found.promise.changes] == [1, 2, 5, 10]
     assert found.divergence is not None and (found.divergence.record, found.divergence.change) == (None, None)
     assert found.dependences[0].query == "P(pressure)" and "one record moves" not in str(found)

@@ -13,7 +13,7 @@ from discreet.noise.noise_laws import DiscreteLaplace
 from discreet.posterior.methods import noise_aware, rows_below_noise
 from discreet.posterior.pooled import latent_counts as module
 from discreet.posterior.pooled.latent_counts import draw_latent_counts
-from discreet.posterior.pooled.shrinkage import Rows, draw_rows
+from discreet.posterior.pooled.shrinkage import RowDraws, draw_rows
 from networks import asia
 from releases import guarantee, noisy_release, row_release, simulated
 from rows import SIGMAS
@@ -95,7 +95,7 @@ def test_a_family_does_not_depend_on_those_asked_before(release: dc.Release) -> 
 def test_families_are_drawn_when_asked(release: dc.Release, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = []
 
-    def spy(*arguments: object, **options: object) -> Rows:
+    def spy(*arguments: object, **options: object) -> RowDraws:
         drawn.append(arguments)
         return draw_rows(*arguments, **options)
 

@@ -14,7 +14,7 @@ import pytest
 
 import discreet as dc
 from discreet.inference import kernels
-from discreet.inference.exact_laws import Given, Laws
+from discreet.inference.exact_laws import ConditionalLaws, Laws
 from oracle import conditional, event
 from serving import Local
 from tiny import network_of
@@ -150,7 +150,7 @@ def test_every_pass_over_the_law_finds_what_enumeration_does(
         monkeypatch.setattr(kernels, "SMALL_ENTRIES", 0)
         monkeypatch.setattr(kernels, "BLOCK_ENTRIES", 700)
     fine = dc.Tables(law.cells.network, {node: law.cells[node].astype(float) for node in law.cells}, draws=600)
-    given = Given(law.cells, evidence, law.network, law.cells)
+    given = ConditionalLaws(law.cells, evidence, law.network, law.cells)
     told = event(fine, (), evidence)
     for name in set(NETWORK.nodes).difference(evidence):
         exact = conditional(fine, (name,), evidence)

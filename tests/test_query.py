@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.queries.query import Explanation, Probability
+from discreet.model.query_grammar import MostProbable, Probability
 from folding import every
 from strategies import ODD_NAMES, networks, variables
 
@@ -55,7 +55,7 @@ def test_probabilities_are_read(text: str, targets: list, evidence: list) -> Non
     ],
 )
 def test_explanations_are_read(text: str, targets: list, evidence: list) -> None:
-    assert dc.tools.parse_query(text, ODD) == Explanation(tuple(targets), tuple(evidence))
+    assert dc.tools.parse_query(text, ODD) == MostProbable(tuple(targets), tuple(evidence))
 
 
 @every(
@@ -121,9 +121,9 @@ def test_text_reads_back(data: st.DataObject, network: dc.Network) -> None:
         return data.draw(st.sampled_from(schema[name].states))
 
     evidence = tuple((name, state_of(name)) for name in shuffled[cut:])
-    query: Probability | Explanation
+    query: Probability | MostProbable
     if data.draw(st.booleans()) and len(evidence) < len(schema):
-        query = Explanation(tuple(shuffled[:cut]), evidence)
+        query = MostProbable(tuple(shuffled[:cut]), evidence)
     elif cut:
         query = Probability(
             tuple((name, state_of(name) if data.draw(st.booleans()) else None) for name in shuffled[:cut]), evidence
@@ -140,8 +140,8 @@ def test_odd_names_read_back(name: str) -> None:
         Probability(((name, None),)),
         Probability(((name, name), ("z", name))),
         Probability((("z", None),), ((name, name),)),
-        Explanation((name,), (("z", name),)),
-        Explanation((), ((name, name),)),
+        MostProbable((name,), (("z", name),)),
+        MostProbable((), ((name, name),)),
     ):
         assert dc.tools.parse_query(str(query), schema) == query
 

@@ -236,7 +236,7 @@ def test_columns_that_follow_from_each_other_are_named(kind: str) -> None:
 
 def test_covariances_that_no_law_has_leave_coefficients_open() -> None:
     own = np.array([[[1.0, 0.9], [0.9, 1.0]], [[1.0, 1.1], [1.1, 1.0]], [[-0.1, 0.0], [0.0, 1.0]]])
-    moments = column_moments.Moments(own, own, np.zeros((3, 2)))
+    moments = column_moments.ColumnMoments(own, own, np.zeros((3, 2)))
     np.testing.assert_array_equal(moments.open, [[False, False], [True, True], [True, False]])
     slopes = moments.slopes(np.ones((3, 2)))
     np.testing.assert_allclose(slopes[0], np.linalg.solve(own[0], np.ones(2)))

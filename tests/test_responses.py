@@ -19,7 +19,7 @@ from design_cases import CLASSES, Script, design, numeric, promise
 from discreet.mechanisms import objective_perturbation as perturbation
 from discreet.mechanisms.noise import SimulatedNoise
 from discreet.model.design import GRID_STEPS
-from discreet.model.response import Classes, Counts, Response, TwoClasses, response_of
+from discreet.model.response import Classes, CountResponse, Response, TwoClasses, response_of
 from discreet.noise.noise_laws import DiscreteGaussian
 from discreet.noise.shapes import KNorm
 from discreet.records.gradients import curvature_sensitivity, squared_gradient_sensitivity
@@ -27,7 +27,13 @@ from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS, NoisyCurvatur
 from folding import every
 
 ADD_REMOVE, REPLACE = dc.Relation.ADD_REMOVE, dc.Relation.REPLACE
-RESPONSES = {"two": TwoClasses(), "three": Classes(3), "six": Classes(6), "counts": Counts(12), "yes or no": Counts(1)}
+RESPONSES = {
+    "two": TwoClasses(),
+    "three": Classes(3),
+    "six": Classes(6),
+    "counts": CountResponse(12),
+    "yes or no": CountResponse(1),
+}
 THREE = dc.Variable("class", ("no", "yes", "unknown"))
 TEN = dc.Variable("digit", tuple("0123456789"))
 VISITS = dc.Variable("visits", bounds=(0, 12))

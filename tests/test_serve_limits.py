@@ -24,7 +24,7 @@ from discreet.server.gate import BODY_SECONDS, MOST_BODIES, MOST_UNTAKEN_BYTES, 
 from discreet.server.metrics import Meter
 from discreet.server.parameters import PredictRequest
 from discreet.server.problems import Problem
-from discreet.server.readings import Reading
+from discreet.server.readings import ServedPosterior
 from discreet.server.server_limits import ServerLimits
 from discreet.server.shelf import Shelf
 from discreet.server.work import (
@@ -101,7 +101,7 @@ def test_every_operation_that_computes_is_bounded(folder: Path) -> None:
 
 def test_work_is_that_of_all_parts_of_a_question(folder: Path) -> None:
     posterior = dc.results.PosteriorDraws.load(folder / "wide.draws")
-    reading = Reading(Shelf([folder / "wide.draws"]).newest()[0], posterior)
+    reading = ServedPosterior(Shelf([folder / "wide.draws"]).newest()[0], posterior)
     shown = [EVERY[1:2]] * 10, [[name] for name in EVERY[1:11]], [EVERY[1:11]] * 10
     asked = [PredictRequest(target="v0", records=[dict.fromkeys(names, "a") for names in records]) for records in shown]
     one_way, ten_ways, all_at_once = (cast(Any, replies.ask_prediction(reading, each).work)() for each in asked)

@@ -22,7 +22,7 @@ from discreet.server import pages, release_page, shelf
 from discreet.server.application import Settings
 from discreet.server.page_links import PageRequest
 from discreet.server.picture import percent, place_boxes
-from discreet.server.readings import Reading
+from discreet.server.readings import ServedPosterior
 from discreet.server.server_limits import ServerLimits
 from discreet.server.shelf import Shelf
 from discreet.server.tokens import add_token
@@ -533,7 +533,7 @@ def test_an_answer_that_is_too_costly_is_a_page_that_says_so(folder: Path) -> No
 
 
 def test_what_is_prepared_is_what_pages_ask(folder: Path) -> None:
-    reading = Reading(Shelf([folder / "asia.draws"]).newest()[0], PosteriorDraws.load(folder / "asia.draws"))
+    reading = ServedPosterior(Shelf([folder / "asia.draws"]).newest()[0], PosteriorDraws.load(folder / "asia.draws"))
     keys = [question.key for question in release_page.page_questions(reading)]
     assert len(keys) == len(set(keys)) == 2 + 16
     for text in ("smoke=yes", "dysp=no"):

@@ -268,7 +268,7 @@ def test_what_cannot_be_served_at_all_is_said_at_the_start(tmp_path: Path) -> No
 def test_stored_draws_do_not_wait_for_others_to_be_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn, waits = threading.Event(), readings.read
 
-    def read(version: shelf.Version) -> readings.Reading:
+    def read(version: shelf.Version) -> readings.ServedPosterior:
         if version.draws is None:
             assert drawn.wait(60)
         return waits(version)

@@ -117,7 +117,7 @@ def test_a_revoked_token_passes_in_no_disguise(local: Local, tokens: Path, token
 def test_changes_at_once_are_all_kept(tokens: Path, token: str, monkeypatch: pytest.MonkeyPatch) -> None:
     read = module._read
 
-    def read_slowly(path: Path) -> module._Document:
+    def read_slowly(path: Path) -> module._TokenFile:
         found = read(path)
         time.sleep(0.01)
         return found

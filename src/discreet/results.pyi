@@ -11,7 +11,7 @@ from .queries.answers import AnswerRow as AnswerRow
 from .queries.answers import Answers as Answers
 from .queries.answers import EvidenceProbability as EvidenceProbability
 from .queries.explanation import Explanation as Explanation
-from .queries.explanation import Promise as Promise
+from .queries.explanation import InferenceLimits as InferenceLimits
 from .queries.pooled_estimates import PooledEstimate as PooledEstimate
 from .queries.predict import Prediction as Prediction
 from .queries.regress import Regression as Regression
@@ -22,4 +22,4 @@ from .releases.combined import Combined as Combined
 from .verify.accuracy_plan import AccuracyPlan as AccuracyPlan
 from .verify.accuracy_plan import PlannedWidth as PlannedWidth
 from .verify.audit import Finding as Finding
-from .verify.plan import Expected as Expected
+from .verify.plan import ExpectedError as ExpectedError

@@ -15,7 +15,8 @@ from discreet.inference.exact_laws import Laws
 from discreet.model.graphs import requisite
 from discreet.model.query_grammar import Query
 from discreet.queries import query as module
-from discreet.queries.query import Explanation, Probability, answer_many, noise_share
+from discreet.model.query_grammar import MostProbable, Probability
+from discreet.queries.query import answer_many, noise_share
 from folding import every
 from networks import asia
 from oracle import conditional, event, most_probable, random_draws, with_draws
@@ -112,7 +113,7 @@ def test_a_parsed_query_is_as_good_as_text() -> None:
     with pytest.raises(dc.InputError, match="no variable 'lunge'; did you mean 'lung'"):
         dc.answer(POSTERIOR, Probability((("lunge", None),)), level=0.9)
     with pytest.raises(dc.InputError, match="'lung' has no state 'maybe'"):
-        dc.answer(POSTERIOR, Explanation(("tub",), (("lung", "maybe"),)), level=0.9)
+        dc.answer(POSTERIOR, MostProbable(("tub",), (("lung", "maybe"),)), level=0.9)
 
 
 def test_all_marginals() -> None:
@@ -385,7 +386,7 @@ def asked(draw: st.DrawFn) -> tuple[dc.Network, list[Query]]:
                         Probability(((targets[0], None),), evidence),
                         Probability(tuple((name, None) for name in targets), evidence),
                         Probability(tuple((name, states[name]) for name in targets), evidence),
-                        Explanation(tuple(targets), evidence),
+                        MostProbable(tuple(targets), evidence),
                     )
                 )
             )
@@ -426,7 +427,7 @@ FAULTS: list[tuple[list[object], str]] = [
     (["P(lung)", "lung", "P(lunge)"], r"^query 2, lung: write P\(A, B \| C=c\)"),
     (["P(lung | lung=yes)"], r"^query 1, P\(lung \| lung=yes\): variable 'lung' is named twice$"),
     (["P(lung)", 3.14], r"^query 2, float: a query is text or a parsed query, not a float$"),
-    ([Explanation(("tub",), (("lung", "maybe"),))], r"^query 1, MAP\(tub \| lung=maybe\): 'lung' has no state"),
+    ([MostProbable(("tub",), (("lung", "maybe"),))], r"^query 1, MAP\(tub \| lung=maybe\): 'lung' has no state"),
     (["P(lung)", "P(tub|lung=yes, either=no)"], r"^query 2, P\(tub \| lung=yes, either=no\): the evidence is impos"),
     (["P(tub, lung, bronc)"], r"^query 1, P\(tub, lung, bronc\): the answer has 8 rows"),
 ]

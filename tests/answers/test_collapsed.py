@@ -285,7 +285,7 @@ def test_law_of_the_records_is_that_of_enumeration(kernel: Any) -> None:
 # ------------------------------------------------------------------------------------------------------- many records
 
 
-def statistics(case: Case, state: by_type.State) -> Floats:
+def statistics(case: Case, state: by_type.TypeState) -> Floats:
     """What the records of a chain add up to, by the oracle's measurements, in the order of the kernels."""
     found = []
     for payload, counts in zip(case.payloads, state.counts, strict=True):

@@ -23,7 +23,7 @@ from discreet.posterior.pooled.estimate import estimate
 from discreet.posterior.pooled.latent_counts import LatentCounts, draw_latent_counts
 from discreet.posterior.pooled.least_squares import Margins, least_squares
 from discreet.posterior.pooled.measured import Measured, read_tables
-from discreet.posterior.pooled.shrinkage import COMPONENTS, Doubt, Rows, draw_rows
+from discreet.posterior.pooled.shrinkage import COMPONENTS, RowDoubt, RowDraws, draw_rows
 from folding import every
 from networks import asia
 from releases import guarantee, simulated
@@ -479,7 +479,7 @@ def test_without_doubt_rows_outvote_their_margin() -> None:
 def test_only_the_learned_prior_of_intervals_is_doubted(release: dc.Release, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bool] = []
 
-    def spy(*arguments: object, doubt: Doubt | None = None, **named: object) -> Rows:
+    def spy(*arguments: object, doubt: RowDoubt | None = None, **named: object) -> RowDraws:
         seen.append(doubt is not None and doubt.rare)
         return draw_rows(*arguments, doubt=doubt, **named)  # type: ignore[arg-type]
 

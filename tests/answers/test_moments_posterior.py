@@ -11,7 +11,7 @@ from experiments.regressions import pack
 
 import discreet as dc
 from discreet.posterior.design import linear as posterior
-from discreet.posterior.design.linear import Layout, Moments, moment_draws, unpack
+from discreet.posterior.design.linear import RegressionSums, SumLayout, moment_draws, unpack
 
 Floats = npt.NDArray[np.float64]
 
@@ -20,9 +20,9 @@ SIGMAS = 6.0
 LAYOUTS = [(p, intercept, records) for p in (1, 2, 3) for intercept in (False, True) for records in (None, 25)]
 
 
-def sums_of(features: Floats, target: Floats) -> Moments:
+def sums_of(features: Floats, target: Floats) -> RegressionSums:
     """Exact moments of records in [-1, 1], features with their constant."""
-    return Moments(
+    return RegressionSums(
         np.array(float(len(target))), features.T @ features, features.T @ target, np.array(float(target @ target))
     )
 
@@ -38,7 +38,7 @@ def made_up(p: int, intercept: bool, records: int, seed: int) -> tuple[Floats, F
 def noisy(p: int, intercept: bool, records: int | None, size: int, scale: float, seed: int = 1) -> Floats:
     """A release of made-up records."""
     rng = np.random.default_rng(seed)
-    exact = pack(sums_of(*made_up(p, intercept, size, seed)), Layout(p, intercept, records))
+    exact = pack(sums_of(*made_up(p, intercept, size, seed)), SumLayout(p, intercept, records))
     return np.asarray(exact + rng.gamma(exact.size + 1, scale) * rng.uniform(-1, 1, exact.size))
 
 
@@ -55,9 +55,9 @@ def test_values_are_the_products_in_row_order(p: int, intercept: bool, records: 
             if i == j == p and intercept:
                 continue
             values.append(float(sum(2 * v[i] ** 2 - 1 if i == j else v[i] * v[j] for v in rows)))
-    assert len(values) == Layout(p, intercept, records).values
-    assert np.allclose(values, pack(sums_of(x, y), Layout(p, intercept, records)))
-    found = unpack([values, values], Layout(p, intercept, records))
+    assert len(values) == SumLayout(p, intercept, records).values
+    assert np.allclose(values, pack(sums_of(x, y), SumLayout(p, intercept, records)))
+    found = unpack([values, values], SumLayout(p, intercept, records))
     for got, expected in zip(
         (found.records, found.gram, found.cross, found.square), (25, x.T @ x, x.T @ y, y @ y), strict=True
     ):
@@ -66,7 +66,7 @@ def test_values_are_the_products_in_row_order(p: int, intercept: bool, records: 
 
 @pytest.mark.parametrize(("p", "intercept", "records"), LAYOUTS)
 def test_packing_undoes_unpacking_of_any_numbers(p: int, intercept: bool, records: int | None) -> None:
-    layout = Layout(p, intercept, records)
+    layout = SumLayout(p, intercept, records)
     values = np.random.default_rng(3).normal(size=(4, 2, layout.values)) * 30
     assert np.allclose(pack(unpack(values, layout), layout), values)
 
@@ -76,7 +76,7 @@ def test_packing_undoes_unpacking_of_any_numbers(p: int, intercept: bool, record
 
 def prior_draws(
     p: int, intercept: bool, records: Floats, deviation: float, rng: np.random.Generator
-) -> tuple[Moments, Floats, Floats]:
+) -> tuple[RegressionSums, Floats, Floats]:
     """The model, forwards: second moments of features, theta, variance, and then the moments of the target."""
     number = len(records)
     if p == 1:
@@ -99,7 +99,7 @@ def prior_draws(
     white = np.einsum("kji,kj->ki", root, theta) + sigma[:, None] * rng.standard_normal(theta.shape)
     square = (white**2).sum(-1) + sigma**2 * rng.chisquare(records - gram.shape[-1])
     fits = ((mean**2 + variance) < 1).all(-1)
-    kept = Moments(records[fits], gram[fits], np.einsum("kij,kj->ki", root, white)[fits], square[fits])
+    kept = RegressionSums(records[fits], gram[fits], np.einsum("kij,kj->ki", root, white)[fits], square[fits])
     return kept, theta[fits], sigma[fits] ** 2
 
 
@@ -128,14 +128,14 @@ def test_resampling_has_the_law_of_weighted_prior_draws(
             else rng.uniform(max(p + intercept, values[0] - 35 * scale), values[0] + 35 * scale, number)
         )
         drawn, theta, variance = prior_draws(p, intercept, size, deviation, rng)
-        residual = values - pack(drawn, Layout(p, intercept, records))
+        residual = values - pack(drawn, SumLayout(p, intercept, records))
         samples.append((np.abs(residual).max(-1) / -scale, theta, variance))
     log_weight, theta, variance = (np.concatenate(part) for part in zip(*samples, strict=True))
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
     monkeypatch.setattr(posterior, "LEAST_EFFECTIVE_PROPOSALS", 4_000.0)
     weights, variances = moment_draws(
-        values, Layout(p, intercept, records), scale=scale, prior_deviation=deviation, draws=16_000, rng=rng
+        values, SumLayout(p, intercept, records), scale=scale, prior_deviation=deviation, draws=16_000, rng=rng
     )
     columns = [(theta[:, i], weights[:, i]) for i in range(theta.shape[1])]
     for expected, got in [*columns, (np.log(variance), np.log(variances))]:
@@ -149,10 +149,10 @@ def test_resampling_has_the_law_of_weighted_prior_draws(
 def test_little_noise_leaves_the_conjugate_posterior() -> None:
     """Standard Bayesian regression: normal-inverse-gamma with a flat prior, to Monte Carlo error."""
     x, y = made_up(2, True, 400, 5)
-    values = pack(sums_of(x, y), Layout(2, True, 400))
+    values = pack(sums_of(x, y), SumLayout(2, True, 400))
     weights, variances = moment_draws(
         values,
-        Layout(2, True, 400),
+        SumLayout(2, True, 400),
         scale=1e-6,
         prior_deviation=100.0,
         draws=20_000,
@@ -174,7 +174,7 @@ def test_the_prior_pulls_coefficients_in() -> None:
     (wide, _), (narrow, _) = (
         moment_draws(
             values,
-            Layout(1, False, 200),
+            SumLayout(1, False, 200),
             scale=1.0,
             prior_deviation=deviation,
             draws=4000,
@@ -191,13 +191,13 @@ def test_the_prior_pulls_coefficients_in() -> None:
 def test_what_resampling_cannot_draw_is_refused() -> None:
     given: dict[str, Any] = {"prior_deviation": 1.0, "draws": 10, "rng": np.random.default_rng(1)}
     with pytest.raises(dc.InputError, match=r"noise is too large .* read"):
-        moment_draws(noisy(10, False, 300, 300, 50.0), Layout(10, False, 300), scale=50.0, **given)
+        moment_draws(noisy(10, False, 300, 300, 50.0), SumLayout(10, False, 300), scale=50.0, **given)
     with pytest.raises(dc.InputError, match="3 values"):
-        moment_draws(np.array([1.0, 2.0]), Layout(1, False, 9), scale=1.0, **given)
+        moment_draws(np.array([1.0, 2.0]), SumLayout(1, False, 9), scale=1.0, **given)
     with pytest.raises(dc.InputError, match="more records than coefficients"):
-        moment_draws(np.array([1.0, 2.0, 3.0]), Layout(1, False, 1), scale=1.0, **given)
+        moment_draws(np.array([1.0, 2.0, 3.0]), SumLayout(1, False, 1), scale=1.0, **given)
 
 
 def test_a_regression_of_no_features_is_refused() -> None:
     with pytest.raises(dc.InputError, match="feature"):
-        Layout(0, True, None)
+        SumLayout(0, True, None)

@@ -27,7 +27,7 @@ def promise(epsilon: object = 1, relation: str = "add-remove", delta: object = 0
     return dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit="record")
 
 
-def rows(guarantee: dc.Guarantee, records: int = 2000, **options: object) -> dict[str, dc.results.Expected]:
+def rows(guarantee: dc.Guarantee, records: int = 2000, **options: object) -> dict[str, dc.results.ExpectedError]:
     found = dc.plan(THETA, guarantee, records, rng=np.random.default_rng(3), **options)
     return {row.mechanism: row for row in found}
 

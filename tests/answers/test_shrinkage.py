@@ -20,8 +20,8 @@ from discreet.posterior.pooled.shrinkage import (
     DOUBT_SHARE,
     FILLED_RECORDS,
     ONE_SIDED_CONCENTRATION,
-    Doubt,
-    Rows,
+    RowDoubt,
+    RowDraws,
     draw_rows,
 )
 
@@ -69,12 +69,12 @@ def normalised(logs: np.ndarray) -> np.ndarray:
     return np.asarray(weights / weights.sum())
 
 
-def draw(values: np.ndarray, variances: np.ndarray, totals: np.ndarray, alpha: np.ndarray, draws: int) -> Rows:
+def draw(values: np.ndarray, variances: np.ndarray, totals: np.ndarray, alpha: np.ndarray, draws: int) -> RowDraws:
     repeated = np.repeat(totals[..., None], draws, axis=-1)
     return draw_rows(values, variances, repeated, EVEN, np.random.default_rng(0), alpha=alpha)
 
 
-def check_law(found: Rows, tables: np.ndarray, law: np.ndarray) -> None:
+def check_law(found: RowDraws, tables: np.ndarray, law: np.ndarray) -> None:
     """Total variation of the counts.
 
     Each cell's share has a mean error of at most its deviation; by McDiarmid the sum is more than `t` above its mean
@@ -91,7 +91,7 @@ def check_law(found: Rows, tables: np.ndarray, law: np.ndarray) -> None:
     assert distance < expected + math.sqrt(math.log(1 / FALSE_ALARM) / 2 / draws) + BIAS
 
 
-def check_theta(found: Rows, tables: np.ndarray, law: np.ndarray, alphas: list[tuple[float, np.ndarray]]) -> None:
+def check_theta(found: RowDraws, tables: np.ndarray, law: np.ndarray, alphas: list[tuple[float, np.ndarray]]) -> None:
     """First and second moments of the probabilities: mixtures of Dirichlet laws, by component and table."""
     first, second = np.zeros(tables.shape[1:]), np.zeros(tables.shape[1:])
     for weight, alpha in alphas:
@@ -318,7 +318,7 @@ def test_components_are_picked_with_their_probabilities() -> None:
     assert np.all(np.abs(usage.mean(axis=1) - summed) < SIGMAS * np.sqrt(3 / draws))
 
 
-def family(rows: np.ndarray, variance: float, draws: int = 200) -> Rows:
+def family(rows: np.ndarray, variance: float, draws: int = 200) -> RowDraws:
     """Draws of a family whose table is told nearly exactly."""
     values = transformed(rows.astype(float), contrast_matrices(rows.shape))
     totals = np.repeat(rows.sum(axis=-1)[..., None], draws, axis=-1)
@@ -372,7 +372,7 @@ def test_blocks_of_draws_are_put_together(learned: bool, monkeypatch: pytest.Mon
     parts = []
     chains = shrinkage._run_chains
 
-    def spy(*arguments: object) -> Rows:
+    def spy(*arguments: object) -> RowDraws:
         parts.append(chains(*arguments))  # type: ignore[arg-type]
         return parts[-1]
 
@@ -438,7 +438,7 @@ def test_the_seed_fixes_the_draws() -> None:
 # ----------------------------------------------------------------------------------------------------------- doubt
 
 
-def one_sided_rows(draws: int, *, doubt: bool, last: int) -> Rows:
+def one_sided_rows(draws: int, *, doubt: bool, last: int) -> RowDraws:
     """Twenty rows that are told nearly exactly, all records in one state each; the last row has a number of its own."""
     sides = np.arange(21) % 2
     sides[-1] = 0
@@ -447,7 +447,7 @@ def one_sided_rows(draws: int, *, doubt: bool, last: int) -> Rows:
     values = transformed(rows.astype(float), contrast_matrices(rows.shape))
     totals = np.repeat(rows.sum(axis=-1)[..., None], draws, axis=-1)
     return draw_rows(
-        values, np.full(rows.shape, 0.01), totals, EVEN, np.random.default_rng(30), doubt=Doubt() if doubt else None
+        values, np.full(rows.shape, 0.01), totals, EVEN, np.random.default_rng(30), doubt=RowDoubt() if doubt else None
     )
 
 
@@ -487,5 +487,5 @@ def test_a_small_row_is_not_filled_with_what_is_possible() -> None:
 def test_a_prior_that_is_given_is_not_doubted() -> None:
     totals, alpha = np.zeros((2, 5000), np.int64), np.full((2, 3), 2.0)
     rng = np.random.default_rng(31)
-    found = draw_rows(np.zeros((2, 3)), np.ones((2, 3)), totals, EVEN, rng, alpha=alpha, doubt=Doubt())
+    found = draw_rows(np.zeros((2, 3)), np.ones((2, 3)), totals, EVEN, rng, alpha=alpha, doubt=RowDoubt())
     np.testing.assert_array_equal(found.alpha, 2.0)

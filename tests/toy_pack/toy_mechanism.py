@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from toy_kinds import TwiceCounts, TwiceNoise
 
-from discreet.mechanisms import Entry
+from discreet.mechanisms import MechanismEntry
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import scale_for
 
@@ -35,4 +35,4 @@ def twice() -> Mechanism:  # type: ignore[type-arg]
     return Mechanism("twice", calibrate, draw)
 
 
-MECHANISMS = (Entry("twice", "network", "Laplace noise twice, by a pack", home="toy_mechanism"),)
+MECHANISMS = (MechanismEntry("twice", "network", "Laplace noise twice, by a pack", home="toy_mechanism"),)

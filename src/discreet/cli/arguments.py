@@ -14,7 +14,7 @@ import discreet as dc
 from discreet.display.terminal import say
 from discreet.errors import InputError, shown, shown_path
 from discreet.formats.network_files import holds_network, network_of, parse_network
-from discreet.mechanisms import MECHANISMS, Entry, Over, mechanisms_over
+from discreet.mechanisms import MECHANISMS, MechanismEntry, Over, mechanisms_over
 from discreet.model.dirichlet import DEFAULT_CONCENTRATION
 from discreet.model.query_grammar import BEGINS
 from discreet.util.json_files import read_packed_text, read_text
@@ -127,12 +127,12 @@ Seed = Annotated[
 ]
 
 
-def fitting(structure: dc.Network | dc.Design) -> dict[str, Entry]:
+def fitting(structure: dc.Network | dc.Design) -> dict[str, MechanismEntry]:
     """The mechanisms for a network, or for a design and its target."""
     return mechanisms_over("design" if structure.predicts else "network", structure.predicts)
 
 
-def registered(name: str, structure: dc.Network | dc.Design | None = None) -> Entry:
+def registered(name: str, structure: dc.Network | dc.Design | None = None) -> MechanismEntry:
     """A mechanism's entry in the registry; where it shall be for some structure, one that fits."""
     entry = MECHANISMS.get(name.replace("-", "_"))
     fit = MECHANISMS if structure is None else fitting(structure)
@@ -152,7 +152,10 @@ def registered(name: str, structure: dc.Network | dc.Design | None = None) -> En
 
 
 def mechanism_of(
-    entry: Entry, options: list[str] | None, workload: list[str] | None, stands: Mapping[str, str] | None = None
+    entry: MechanismEntry,
+    options: list[str] | None,
+    workload: list[str] | None,
+    stands: Mapping[str, str] | None = None,
 ) -> dc.tools.Mechanism:
     """A mechanism with options given as NAME=VALUE (`stands` otherwise), and the queries that it shall serve."""
     if not workload:

@@ -25,7 +25,7 @@ from discreet.cli.arguments import (
 from discreet.cli.reading import (
     Data,
     NaValues,
-    Reading,
+    ReadingOptions,
     TableName,
     UnitColumn,
     reads_records,
@@ -144,7 +144,7 @@ def check(
     """Hold records against the schema; costs nothing. The counts it shows are private: for your own screen."""
     from discreet.records.records import check_units
 
-    reading = Reading.of(data, network, how)
+    reading = ReadingOptions.of(data, network, how)
     structure: dc.Network | dc.Design
     if score is not None:
         reading.refuse_gaps()

@@ -30,11 +30,11 @@ from discreet.cli.arguments import (
     score_of,
 )
 from discreet.cli.ledgers import LedgerUrl
-from discreet.cli.reading import Data, Reading, reads_records
+from discreet.cli.reading import Data, ReadingOptions, reads_records
 from discreet.cli.report import release_lines, release_summary
 from discreet.display.terminal import abandon_stdout, check_writable, say, show
 from discreet.errors import DiscreetError, InputError
-from discreet.mechanisms import MECHANISMS, Entry
+from discreet.mechanisms import MECHANISMS, MechanismEntry
 from discreet.model.dirichlet import DEFAULT_CONCENTRATION
 
 TAKES_DELTA = [name for name, entry in MECHANISMS.items() if entry.delta != "refused"]
@@ -93,7 +93,7 @@ def release(
     as_json: Json = False,
 ) -> None:
     """Count the records, charge the account, add exact noise, and write a file that is safe to publish."""
-    reading = Reading.of(data, network, how)
+    reading = ReadingOptions.of(data, network, how)
     payer = reading.payer(account, ledger, purpose, request)
     limit = payer.limit
     promise = dc.Guarantee(epsilon=epsilon, delta=delta, relation=limit.relation, unit=limit.unit)
@@ -130,7 +130,7 @@ def structure(
     as_json: Json = False,
 ) -> None:
     """Choose the arcs of a network by the records, with noise, and write a file that is safe to publish."""
-    reading = Reading.of(data, None, how)
+    reading = ReadingOptions.of(data, None, how)
     payer = reading.payer(account, ledger, purpose, request)
     limit = payer.limit
     promise = dc.Guarantee(epsilon=epsilon, delta=0, relation=limit.relation, unit=limit.unit)
@@ -145,7 +145,7 @@ def structure(
 
 
 def _pay(
-    reading: Reading,
+    reading: ReadingOptions,
     chosen: dc.tools.Mechanism,
     believed: dc.Dirichlet | dc.designs.Normal,
     promise: dc.Guarantee,
@@ -169,7 +169,7 @@ def _pay(
         show(as_json, {"release": str(saved), **told}, f"wrote {saved}")
 
 
-def _choose_entry(mechanism: str | None, structure: dc.Network | dc.Design) -> Entry:
+def _choose_entry(mechanism: str | None, structure: dc.Network | dc.Design) -> MechanismEntry:
     """Choose the mechanism of a structure; over a network there is a default."""
     default = next(iter(MECHANISMS))
     if mechanism is None and default not in fitting(structure):

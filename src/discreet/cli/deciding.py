@@ -33,7 +33,7 @@ Payoffs: TypeAlias = dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True)
-class _Choice:
+class _PayoffTask:
     """A query, and what each response pays in every state."""
 
     query: str
@@ -61,7 +61,7 @@ class _Choice:
 
 
 @dataclass(frozen=True)
-class _Number:
+class _NumberTask:
     """A quantity, and the loss of a number that is named for it."""
 
     query: str
@@ -82,7 +82,7 @@ class _Number:
         return dc.decisions.decide_number(posterior, self.query, self.loss, **options)
 
 
-Asked: TypeAlias = _Choice | _Number
+Asked: TypeAlias = _PayoffTask | _NumberTask
 if TYPE_CHECKING:
     from discreet.queries.number_losses import NumberLoss
 
@@ -183,23 +183,23 @@ def _find_network(evidence: Evidence, missing: str | None) -> dc.Network:
     return evidence.answers_over.without_missing() if missing == "at-random" else evidence.answers_over
 
 
-def _read_choices(queries: list[str], payoffs: list[str]) -> list[_Choice]:
+def _read_choices(queries: list[str], payoffs: list[str]) -> list[_PayoffTask]:
     """Read queries with their payoffs."""
     if len(queries) != len(payoffs):
         raise InputError(
             f"{len(queries)} --query and {len(payoffs)} --payoffs: every query needs its own, in its order"
         )
-    return [_Choice(query, _read_payoffs(text)) for query, text in zip(queries, payoffs, strict=True)]
+    return [_PayoffTask(query, _read_payoffs(text)) for query, text in zip(queries, payoffs, strict=True)]
 
 
-def _read_numbers(quantities: list[str], losses: list[str]) -> list[_Number]:
+def _read_numbers(quantities: list[str], losses: list[str]) -> list[_NumberTask]:
     """Read quantities with their losses."""
     if losses and not quantities:
         raise InputError("--loss is of a --quantity; a --query has --payoffs")
     given = [number_losses.number_loss(text) for text in losses or ["squared"]]
     if len(given) not in (1, max(1, len(quantities))):
         raise InputError(f"{len(given)} --loss for {len(quantities)} --quantity: give one for all, or for each its own")
-    return [_Number(text, given[i if len(given) > 1 else 0]) for i, text in enumerate(quantities)]
+    return [_NumberTask(text, given[i if len(given) > 1 else 0]) for i, text in enumerate(quantities)]
 
 
 def _read_payoffs(text: str) -> Payoffs:

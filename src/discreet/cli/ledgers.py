@@ -18,7 +18,7 @@ from discreet.display.terminal import check_output, say, show, table
 from discreet.errors import InputError, shown
 from discreet.privacy.guarantee import as_text, begins_with_amount
 from discreet.privacy.ledger_balance import Balance, Charge
-from discreet.privacy.ledger_entries import COLUMNS, Entry, verify_document
+from discreet.privacy.ledger_entries import COLUMNS, LedgerEntry, verify_document
 from discreet.privacy.settings import DEFAULT_LEDGER, ledger_address
 from discreet.util.json_files import json_text
 
@@ -140,7 +140,7 @@ def verify_accounts(
     The first that does not fit is named. A ledger cannot tell by itself that its last entries are gone, as after a
     backup was put back: keep the digests that are printed, and look whether they are still there (docs/teams.md).
     """
-    last: list[Entry]
+    last: list[LedgerEntry]
     if account is not None and account.endswith(".json"):
         place, last, kept = account, [verify_document(_read_json(Path(account)))], ""
     else:

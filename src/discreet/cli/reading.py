@@ -106,7 +106,7 @@ def reads_records(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadingOptions:
     """How records are read: the options of `read_records`, as a command line and a project file give them.
 
     Args:
@@ -122,7 +122,7 @@ class Reading:
     gaps: tuple[str, ...] = ()
 
     @staticmethod
-    def of(data: str, network: str | None, given: Mapping[str, Any]) -> Reading:
+    def of(data: str, network: str | None, given: Mapping[str, Any]) -> ReadingOptions:
         """From a command line, whose words come before those of a project file.
 
         Args:
@@ -144,10 +144,10 @@ class Reading:
         if gaps and options.get("missing") != "keep":
             raise InputError("--may-be-missing is for --missing keep")
         if project is None or named != data:
-            return Reading(data, options, project, gaps)
+            return ReadingOptions(data, options, project, gaps)
         if project.source is None:
             raise InputError(f"{shown_path(data)} does not say where the records are: data of [source]; or name them")
-        return Reading(project.source, options, project, gaps)
+        return ReadingOptions(project.source, options, project, gaps)
 
     def over(self, network: str | None, design: Path | None, schema: Path | None) -> dc.Network | dc.Design:
         """What was named, or the project's network, over its variables; with states of missing values that are kept."""

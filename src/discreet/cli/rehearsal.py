@@ -36,7 +36,7 @@ from discreet.cli.report import UNUSED_DELTA, audit_lines, origin_lines, plan_li
 from discreet.display.terminal import check_output, say, screen_width, table
 from discreet.errors import InputError, listed
 from discreet.mechanisms import MECHANISMS, Over
-from discreet.model.query_grammar import Explanation, parse_query
+from discreet.model.query_grammar import MostProbable, parse_query
 from discreet.privacy.guarantee import as_text
 from discreet.releases.kinds.noisy_tables import partly_measured_families
 from discreet.releases.metric_unit import unit_lines
@@ -120,7 +120,7 @@ def plan_workload(
         rng: source of records and noise.
     """
     queries = [parse_query(query, truth.network.schema) for word in workload for query in queries_of(word)]
-    asked = [query for query in queries if not isinstance(query, Explanation)]
+    asked = [query for query in queries if not isinstance(query, MostProbable)]
     told, text = list[dict[str, Any]](), ""
     for promise in promises if asked else ():
         over = truth if known else truth.network
@@ -341,7 +341,7 @@ def _plan_structure(
     from discreet.verify.plan import plan as plan_errors
 
     over: Over = "network" if isinstance(truth, dc.Tables) else "design"
-    found: list[tuple[dc.Relation, dc.results.Expected]] = []
+    found: list[tuple[dc.Relation, dc.results.ExpectedError]] = []
     plans: dict[dc.Guarantee, dc.kinds.PlannedNoise | dc.kinds.AuditNoise] = {}
     for promise in promises:
         compared = plan_errors(truth, promise, records, rng=rng, repeats=repeats, mechanisms=chosen)
@@ -425,7 +425,7 @@ def _choose_mechanisms(
     return chosen
 
 
-def _document_expected(relation: dc.Relation, part: dc.results.Expected, over: Over) -> dict[str, Any]:
+def _document_expected(relation: dc.Relation, part: dc.results.ExpectedError, over: Over) -> dict[str, Any]:
     """Write what to expect of one mechanism as JSON."""
     names = {"network": ("cells", "marginals"), "design": ("weights", "predictions")}[over]
     return {
@@ -438,7 +438,7 @@ def _document_expected(relation: dc.Relation, part: dc.results.Expected, over: O
     }
 
 
-def _print_expected(found: list[tuple[dc.Relation, dc.results.Expected]], over: Over) -> str:
+def _print_expected(found: list[tuple[dc.Relation, dc.results.ExpectedError]], over: Over) -> str:
     """Write what to expect of every mechanism as a table."""
     rows = [
         (each, part.mechanism, part.refused or f"{part.cells:.4f}", "" if part.refused else f"{part.marginals:.4f}")

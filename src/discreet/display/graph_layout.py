@@ -34,7 +34,7 @@ GAP_PIXELS, TRUNK_PIXELS = 18.0, 6.0
 
 
 @dataclass(frozen=True)
-class Layout:
+class GraphLayout:
     """A drawing without its ink.
 
     Args:
@@ -83,7 +83,7 @@ def generations(parents: Parents) -> list[list[str]]:
     return found
 
 
-def layout(parents: Parents, widths: Mapping[str, float]) -> Layout:
+def layout(parents: Parents, widths: Mapping[str, float]) -> GraphLayout:
     """Find rows, orders and places.
 
     Args:
@@ -114,7 +114,7 @@ def layout(parents: Parents, widths: Mapping[str, float]) -> Layout:
     x = _place_cells(ordered, below, above, sizes)
     left = min(x[cell] - sizes[cell] / 2 for cell in x) - GAP_PIXELS
     right = max(x[cell] + sizes[cell] / 2 for cell in x) + GAP_PIXELS
-    return Layout(rows, {cell: place - left for cell, place in x.items()}, right - left)
+    return GraphLayout(rows, {cell: place - left for cell, place in x.items()}, right - left)
 
 
 # ---------------------------------------------------------------------------------------------------------------- rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from discreet.display.graph_layout import Cell, Layout
+from discreet.display.graph_layout import Cell, GraphLayout
 from discreet.display.interval_tables import new_axes
 from discreet.display.network_svg import BOX_PIXELS, ROW_PIXELS, place_nodes
 from discreet.model.network import Network
@@ -70,7 +70,7 @@ def _middle(row: int) -> float:
     return (row + 0.5) * ROW_PIXELS
 
 
-def _curve(places: Layout, start: Cell, end: Cell, *, through: bool = False) -> Any:
+def _curve(places: GraphLayout, start: Cell, end: Cell, *, through: bool = False) -> Any:
     """A line from the lower edge of a cell to the upper edge of one below, upright at both ends, or on through it."""
     top, bottom = _middle(start[1]) + BOX_PIXELS / 2, _middle(end[1]) - BOX_PIXELS / 2
     middle, (left, right) = (top + bottom) / 2, (places.x[start], places.x[end])

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from itertools import pairwise
 
-from discreet.display.graph_layout import Cell, Layout, generations, layout
+from discreet.display.graph_layout import Cell, GraphLayout, generations, layout
 from discreet.display.text_tables import columns_of, cut, fold, html_text, with_noun
 from discreet.errors import listed, printable
 from discreet.model.arcs import quoted
@@ -143,7 +143,7 @@ def network_svg(
     return "\n".join(lines) + "\n"
 
 
-def place_nodes(parents: Parents) -> tuple[Mapping[str, str], Mapping[str, float], Layout]:
+def place_nodes(parents: Parents) -> tuple[Mapping[str, str], Mapping[str, float], GraphLayout]:
     """What is written into each node, how wide it is in pixels, and where it stands.
 
     Args:
@@ -169,7 +169,7 @@ def _draw_curve(start: Cell, x: float, end: float, bottom: float) -> str:
     return f"M{x:.1f} {top}C{x:.1f} {middle:.1f} {end:.1f} {middle:.1f} {end:.1f} {bottom:.1f}"
 
 
-def _draw_trunk(places: Layout, node: str) -> str:
+def _draw_trunk(places: GraphLayout, node: str) -> str:
     """The line that arcs of a node share."""
     cells = places.trunk(node)
     parts = []
@@ -181,7 +181,7 @@ def _draw_trunk(places: Layout, node: str) -> str:
     return f'<path d="{"".join(parts)}"/>'
 
 
-def _draw_arrows(places: Layout, node: str, parents: Iterable[str], width: float) -> Iterator[str]:
+def _draw_arrows(places: GraphLayout, node: str, parents: Iterable[str], width: float) -> Iterator[str]:
     """The arcs to a node, which arrive side by side in the order of where they come from."""
     row = places.rows[node]
     starts = sorted((places.branch(parent, node) for parent in parents), key=lambda cell: (places.x[cell], cell))
@@ -196,7 +196,7 @@ def _draw_arrows(places: Layout, node: str, parents: Iterable[str], width: float
         )
 
 
-def _find_port(places: Layout, node: str, width: float) -> tuple[float, int, int]:
+def _find_port(places: GraphLayout, node: str, width: float) -> tuple[float, int, int]:
     """Where a dashed line meets a node: across, at its upper edge, at its lower edge."""
     row = places.rows[node]
     return places.x[node, row] + width / 4, _find_top(row), _find_top(row) + BOX_PIXELS
@@ -219,7 +219,7 @@ def draw_refuted(pairs: Iterable[tuple[str, ...]], ports: Mapping[str, tuple[flo
 
 
 def _draw_box(
-    places: Layout, variable: Variable, labels: Mapping[str, str], widths: Mapping[str, float], bar: float | None
+    places: GraphLayout, variable: Variable, labels: Mapping[str, str], widths: Mapping[str, float], bar: float | None
 ) -> Iterator[str]:
     """A node with its name, and perhaps a bar; its states are a tooltip."""
     name, row = variable.name, places.rows[variable.name]

@@ -142,7 +142,7 @@ class PrivateEstimator(BaseEstimator, Intervals):  # type: ignore[misc]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Given:
+class ArrayInput:
     """Arrays that `fit` was given: private but for the columns.
 
     Args:
@@ -212,7 +212,7 @@ def read_given(
     table: str | None = None,
     numeric: bool = True,
     grouped: Callable[[tuple[Variable, ...]], bool] = lambda columns: False,
-) -> Given | GivenTable:
+) -> ArrayInput | GivenTable:
     """What `fit` was given: arrays, checked as scikit-learn does, or a table.
 
     Args:
@@ -250,11 +250,11 @@ def read_given(
     X, y = (read, None) if alone else read
     if isinstance(estimator, PrivateEstimator) and getattr(estimator, "scored_records", "private") == "private":
         refuse_standardised(X)
-    given = Given(X, y, names, (names, X.shape[1]), None)
+    given = ArrayInput(X, y, names, (names, X.shape[1]), None)
     return given if mixed is None else _put_indicators(given, mixed, grouped=grouped(mixed))
 
 
-def _put_indicators(given: Given, declared: tuple[Variable, ...], *, grouped: bool) -> Given:
+def _put_indicators(given: ArrayInput, declared: tuple[Variable, ...], *, grouped: bool) -> ArrayInput:
     """Put indicators in the place of categories, in the order of X's columns."""
     found = columns_of([variable.name for variable in declared], given, by_name=True)
     ordered = tuple(declared[position] for position in np.argsort(found))
@@ -321,7 +321,7 @@ def generated_names(width: int) -> tuple[str, ...]:
     return tuple(f"x{position}" for position in range(width))
 
 
-def columns_of(names: Sequence[str], given: Given | GivenTable, *, by_name: bool) -> Positions:
+def columns_of(names: Sequence[str], given: ArrayInput | GivenTable, *, by_name: bool) -> Positions:
     """Position in X of each declared feature.
 
     Args:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import InputError, listed
 from discreet.estimators.columns import EXAMPLE, declared_bounds, declared_columns
-from discreet.estimators.contract import Given, generated_names, read_features
+from discreet.estimators.contract import ArrayInput, generated_names, read_features
 from discreet.estimators.given_table import GivenTable
 from discreet.model.design import Design
 from discreet.model.indicators import features_of
@@ -30,7 +30,7 @@ SPARSE_BLOCK_NUMBERS = 2**22
 """Numbers of a block of sparse records, which is made dense to be predicted: 32 MiB."""
 
 
-def declared_features(bounds: Any, given: Given | GivenTable) -> tuple[Variable, ...]:
+def declared_features(bounds: Any, given: ArrayInput | GivenTable) -> tuple[Variable, ...]:
     """Numeric features with their public bounds.
 
     Args:
@@ -121,7 +121,7 @@ def by_column(values: Floats, columns: Positions) -> Floats:
     return values[..., np.argsort(columns)]
 
 
-def target_name(given: Given | GivenTable, name: str, features: Sequence[Variable]) -> str:
+def target_name(given: ArrayInput | GivenTable, name: str, features: Sequence[Variable]) -> str:
     """What the target is called in the release: after its column, where that was named, or else `name`."""
     return unused_name(name, features) if given.target is None else given.target
 

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import listed, require
-from discreet.estimators.contract import Given
+from discreet.estimators.contract import ArrayInput
 from discreet.estimators.given_table import GivenTable
 from discreet.estimators.options import whole_number
 from discreet.mechanisms.crossing import Mechanism, calibrate, check_relation, release, statistic_of
@@ -150,7 +150,7 @@ class BoundsSearch:
     def run(
         self,
         rows: Rows,
-        given: Given | GivenTable,
+        given: ArrayInput | GivenTable,
         options: tuple[Any, Any, bool],
         then: tuple[Mechanism, Normal],
         account: Account,
@@ -197,7 +197,7 @@ class BoundsSearch:
 
 
 def plan_search(
-    estimator: Any, rows: Rows, given: Given | GivenTable, guarantee: Guarantee, *, fixed: str | None
+    estimator: Any, rows: Rows, given: ArrayInput | GivenTable, guarantee: Guarantee, *, fixed: str | None
 ) -> BoundsSearch | None:
     """Whether there is a first release, and which.
 
@@ -267,7 +267,7 @@ def _list_shares(asked: Any, records: int | None, fixed: str | None) -> tuple[Fr
     return (share,)
 
 
-def _list_searched(design: Design, given: Given | GivenTable) -> list[Variable]:
+def _list_searched(design: Design, given: ArrayInput | GivenTable) -> list[Variable]:
     """List numeric columns: features that are no indicators, and the target, unless it is a count."""
     columns = given.columns if isinstance(given, GivenTable) else given.declared
     names = {design.features[at].name for at in design.alone}

@@ -18,7 +18,7 @@ from discreet.estimators.declared_designs import of_release, positive_number, sc
 from discreet.estimators.drawn_later import DrawnLater
 from discreet.estimators.options import generator, whole_number
 from discreet.estimators.public_records import ScoredRecords, of_public_records
-from discreet.estimators.regressions import Regression
+from discreet.estimators.regressions import RegressionEstimator
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.grouped_moments import grouped_moments
 from discreet.mechanisms.noisy_moments import noisy_moments
@@ -40,7 +40,7 @@ FIXED = "without an intercept, and by methods other than 'moments', models are d
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateLinearRegression(RegressorMixin, Regression):  # type: ignore[misc]
+class PrivateLinearRegression(RegressorMixin, RegressionEstimator):  # type: ignore[misc]
     """Bayesian linear regression under differential privacy, with intervals that count the privacy noise.
 
     Features and target are moved from their public bounds to [-1, 1]; numbers outside are moved to the nearest bound.

@@ -19,7 +19,7 @@ from discreet.estimators.declared_designs import of_release
 from discreet.estimators.groups import written_groups
 from discreet.estimators.options import whole_number, yes_or_no
 from discreet.estimators.public_records import ScoredRecords, of_public_records
-from discreet.estimators.regressions import Regression, expected_records, perturb_objective, trace_of
+from discreet.estimators.regressions import RegressionEstimator, expected_records, perturb_objective, trace_of
 from discreet.mechanisms.crossing import Mechanism
 from discreet.model.design import Design
 from discreet.model.schema import Variable
@@ -66,7 +66,7 @@ def chosen_method(*, epsilon: float, records: int, features: int, symmetric: boo
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateLogisticRegression(ClassifierMixin, Regression):  # type: ignore[misc]
+class PrivateLogisticRegression(ClassifierMixin, RegressionEstimator):  # type: ignore[misc]
     """Logistic regression of two or more classes under differential privacy; an intercept is always fitted.
 
     Features are moved from their public bounds to [-1, 1]; numbers outside are moved to the nearest bound.

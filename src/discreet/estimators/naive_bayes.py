@@ -26,7 +26,7 @@ from discreet.estimators.columns import (
     variable_codes,
 )
 from discreet.estimators.contract import (
-    Given,
+    ArrayInput,
     PrivateEstimator,
     class_labels,
     columns_of,
@@ -384,7 +384,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     # ------------------------------------------------------------------------------------------------ features
 
     def _count_given(
-        self, network: Network, given: Given | GivenTable, columns: Codes, labels: Values, scopes: Iterable[Scope]
+        self, network: Network, given: ArrayInput | GivenTable, columns: Codes, labels: Values, scopes: Iterable[Scope]
     ) -> Counts:
         """Count records in memory, or a table where it is."""
         if isinstance(given, GivenTable):

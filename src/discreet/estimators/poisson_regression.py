@@ -17,7 +17,7 @@ from discreet.estimators.columns import declared_columns, declared_pair
 from discreet.estimators.declared_designs import of_release
 from discreet.estimators.groups import written_groups
 from discreet.estimators.public_records import ScoredRecords, of_public_records
-from discreet.estimators.regressions import Regression, expected_records, perturb_objective, trace_of
+from discreet.estimators.regressions import RegressionEstimator, expected_records, perturb_objective, trace_of
 from discreet.mechanisms.crossing import Mechanism
 from discreet.model.design import Design
 from discreet.model.schema import Variable
@@ -29,7 +29,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivatePoissonRegression(RegressorMixin, Regression):  # type: ignore[misc]
+class PrivatePoissonRegression(RegressorMixin, RegressionEstimator):  # type: ignore[misc]
     """Poisson regression of counts under differential privacy, with a log link; an intercept is always fitted.
 
     Features are moved from their public bounds to [-1, 1]; numbers outside, and counts above their bound, are moved to

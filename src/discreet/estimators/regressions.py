@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.errors import InputError
 from discreet.estimators.accounts import promised
 from discreet.estimators.columns import declared_columns
-from discreet.estimators.contract import Given, PrivateEstimator, columns_of, read_given
+from discreet.estimators.contract import ArrayInput, PrivateEstimator, columns_of, read_given
 from discreet.estimators.declared_designs import (
     by_column,
     declared_features,
@@ -56,7 +56,7 @@ Floats = npt.NDArray[np.float64]
 Values = npt.NDArray[Any]
 
 
-class Regression(PrivateEstimator):
+class RegressionEstimator(PrivateEstimator):
     """Abstract: a regression, whose release holds weights, moments or gradients over a design.
 
     A subclass has the arguments `bounds`, `find_bounds`, `records`, `draws`, `random_state` and `one_record_a_unit`,
@@ -146,7 +146,7 @@ class Regression(PrivateEstimator):
         """Say why found bounds cannot stand for the declared ones; None where they can."""
         return None if self.norm is None else "a norm is one of features that are scaled by the bounds"
 
-    def _make_design(self, given: Given | GivenTable, predicted: Variable) -> Design:
+    def _make_design(self, given: ArrayInput | GivenTable, predicted: Variable) -> Design:
         """Put together what is public: the columns' names, their bounds, and the target that was declared."""
         features = declared_features(self.bounds, given)
         norm = None if self.norm is None else positive_number(self.norm, "norm")

@@ -15,7 +15,7 @@ from sklearn.utils import Tags
 
 from discreet.errors import InputError
 from discreet.estimators.columns import declared_bounds
-from discreet.estimators.contract import Given, read_features, read_given
+from discreet.estimators.contract import ArrayInput, read_features, read_given
 
 
 class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -53,7 +53,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
             InputError: bounds that are none, or records that cannot be read.
         """
         given = read_given(self, X, None)
-        assert isinstance(given, Given)  # a scaler takes no tables
+        assert isinstance(given, ArrayInput)  # a scaler takes no tables
         if any(not upper / 4 - lower / 4 > 0 for lower, upper in declared_bounds(self.bounds, given.X.shape[1])):
             raise InputError("bounds are too close to each other to be told apart")
         given.describe(self)

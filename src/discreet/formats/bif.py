@@ -72,7 +72,7 @@ def parse_bif(text: str, *, where: str = "BIF text") -> Bif:
     return _Parser(text, where).file()
 
 
-class _Token(NamedTuple):
+class _BifToken(NamedTuple):
     """One word, quoted name or mark, and its place in the text; `raw` is what follows the word `property`."""
 
     text: str
@@ -86,7 +86,7 @@ Row = tuple[tuple[float, ...], int]
 
 
 @dataclass(frozen=True)
-class _Block:
+class _ProbabilityBlock:
     """A probability block before its rows are looked up."""
 
     node: str
@@ -109,7 +109,7 @@ class _Parser:
         self.where = shortened(where)
         self.text = text
         self.at = 0
-        self.ahead: _Token | None = None
+        self.ahead: _BifToken | None = None
         self.last = 0
         self.notes: list[tuple[str, int]] = []
         self.states = 0
@@ -120,7 +120,7 @@ class _Parser:
 
     # -------------------------------------------------------------------------------------------- tokens
 
-    def scan(self) -> _Token | None:
+    def scan(self) -> _BifToken | None:
         """The next token of the text, or None at its end; notes of ours on the way are kept."""
         while self.at < len(self.text):
             at = self.at
@@ -136,17 +136,17 @@ class _Parser:
             elif kind == "open":
                 self.fail(at, "a comment that is not closed by '*/'")
             elif kind != "skip":
-                return _Token(match[str(kind)], at, kind == "mark")
+                return _BifToken(match[str(kind)], at, kind == "mark")
         return None
 
-    def scan_property(self, at: int) -> _Token:
+    def scan_property(self, at: int) -> _BifToken:
         """A property is kept raw, up to its semicolon, because anything may stand in it."""
         end = self.text.find(";", self.at)
         if end < 0:
             self.fail(at, "a property that does not end with ';'")
         raw = _strip_quotes(self.text[self.at : end].strip())
         self.at = end
-        return _Token("property", at, False, raw)
+        return _BifToken("property", at, False, raw)
 
     def more(self) -> bool:
         """Whether there is another token."""
@@ -154,19 +154,19 @@ class _Parser:
             self.ahead = self.scan()
         return self.ahead is not None
 
-    def peek(self) -> _Token:
+    def peek(self) -> _BifToken:
         """The next token; an error at the end of the text."""
         if not self.more() or self.ahead is None:
             self.fail(self.last, "the file ends too early; is a '}' missing?")
         return self.ahead
 
-    def next(self) -> _Token:
+    def next(self) -> _BifToken:
         """Take the next token."""
         token = self.peek()
         self.ahead, self.last = None, token.at
         return token
 
-    def expect(self, *marks: str) -> _Token:
+    def expect(self, *marks: str) -> _BifToken:
         """Take one of these marks or keywords."""
         token = self.next()
         if token.text not in marks:
@@ -180,7 +180,7 @@ class _Parser:
             return True
         return False
 
-    def name(self, what: str) -> _Token:
+    def name(self, what: str) -> _BifToken:
         """Take a name."""
         token = self.next()
         if token.mark or not token.text:
@@ -237,7 +237,7 @@ class _Parser:
     def file(self) -> Bif:
         """The whole file."""
         name, properties = "unknown", tuple[str, ...]()
-        variables, blocks = dict[str, Variable](), dict[str, _Block]()
+        variables, blocks = dict[str, Variable](), dict[str, _ProbabilityBlock]()
         while self.more():
             token = self.expect("network", "variable", "probability")
             if token.text == "network":
@@ -262,7 +262,7 @@ class _Parser:
         parents = {node: blocks[node].parents for node in variables}
         return Bif(tuple(variables.values()), parents, arrays, name, properties)
 
-    def check_names(self, variables: Mapping[str, Variable], blocks: Mapping[str, _Block]) -> None:
+    def check_names(self, variables: Mapping[str, Variable], blocks: Mapping[str, _ProbabilityBlock]) -> None:
         """Refuse blocks of undeclared variables, and variables without a block."""
         for block in blocks.values():
             for known in (block.node, *block.parents):
@@ -348,7 +348,7 @@ class _Parser:
         except ValueError:
             self.fail(at, f"expected numbers, got {shown(text)}")
 
-    def probability(self, at: int) -> _Block:
+    def probability(self, at: int) -> _ProbabilityBlock:
         """`probability ( NODE | PARENTS ) { entries }`."""
         self.expect("(")
         node = self.name("a variable's name").text
@@ -370,11 +370,11 @@ class _Parser:
                 if token.text in single:
                     self.fail(token.at, f"{shown(node)} has two {token.text!r} entries")
                 single[token.text] = self.numbers()
-        return _Block(node, parents, at, tuple(rows), single.get("table"), single.get("default"))
+        return _ProbabilityBlock(node, parents, at, tuple(rows), single.get("table"), single.get("default"))
 
     # -------------------------------------------------------------------------------------------- tables
 
-    def check_cells(self, variables: Mapping[str, Variable], blocks: Mapping[str, _Block]) -> None:
+    def check_cells(self, variables: Mapping[str, Variable], blocks: Mapping[str, _ProbabilityBlock]) -> None:
         """Refuse tables that are too large, one by one and all together, before the first is made."""
         total = 0
         for block in blocks.values():
@@ -385,7 +385,7 @@ class _Parser:
                 except InputError as error:
                     self.fail(block.at, f"{shown(block.node)}: {error}; give it fewer parents")
 
-    def array(self, variables: Mapping[str, Variable], block: _Block) -> Floats:
+    def array(self, variables: Mapping[str, Variable], block: _ProbabilityBlock) -> Floats:
         """The table of a block."""
         *parent_shape, size = (variables[name].size for name in (*block.parents, block.node))
         if block.table is not None:
@@ -407,7 +407,7 @@ class _Parser:
             self.fail(block.at, f"{shown(block.node)} has no row for ({names}); add it or a default")
         return array
 
-    def whole(self, block: _Block, parent_shape: tuple[int, ...], size: int) -> Floats:
+    def whole(self, block: _ProbabilityBlock, parent_shape: tuple[int, ...], size: int) -> Floats:
         """The table of a block that lists it as one, the child slowest."""
         assert block.table is not None
         numbers, at = block.table
@@ -421,7 +421,7 @@ class _Parser:
         return np.array(rows).reshape(*parent_shape, size)
 
     def codes(
-        self, variables: Mapping[str, Variable], block: _Block, states: tuple[str, ...], at: int
+        self, variables: Mapping[str, Variable], block: _ProbabilityBlock, states: tuple[str, ...], at: int
     ) -> tuple[int, ...]:
         """Positions of the parents' states."""
         if len(states) != len(block.parents):

@@ -85,11 +85,11 @@ def parse_xmlbif(text: str, *, where: str = "XMLBIF text") -> Bif:
         (('no', 'yes'), [0.7, 0.3])
     """
     at_most(NETWORK_BYTES, text, "characters of XMLBIF")
-    return _Reader(text, where).file()
+    return _XmlHandler(text, where).file()
 
 
 @dataclass
-class _Block:
+class _XmlBlock:
     """A `VARIABLE` or `DEFINITION`: the texts of its elements, in their order, and the line in which each begins."""
 
     line: int
@@ -112,7 +112,7 @@ class _Definition:
     table_line: int
 
 
-class _Reader:
+class _XmlHandler:
     """What expat calls for one text: blocks are kept as texts until the last one is read."""
 
     def __init__(self, text: str, where: str) -> None:
@@ -120,7 +120,7 @@ class _Reader:
         self.text = text
         self.path = [""]
         self.parts: list[str] = []
-        self.network, self.block = _Block(1), _Block(1)
+        self.network, self.block = _XmlBlock(1), _XmlBlock(1)
         self.networks = self.attributes = self.states = 0
         self.variables: dict[str, Variable] = {}
         self.definitions: dict[str, _Definition] = {}
@@ -191,7 +191,7 @@ class _Reader:
             self.block = self.network
             self.limit(1, self.networks, "networks")
         elif element in CHILDREN:
-            self.block = _Block(self.line)
+            self.block = _XmlBlock(self.line)
         else:
             self.block.lines.setdefault(element, self.line)
         kind = attributes.get("TYPE", "nature")
@@ -223,14 +223,14 @@ class _Reader:
             if most is not None:
                 self.limit(most, len(texts), "states of a variable" if element == "OUTCOME" else "parents of a node")
 
-    def one(self, block: _Block, element: str) -> str:
+    def one(self, block: _XmlBlock, element: str) -> str:
         """The text of an element that is there once."""
         texts = block.all(element)
         if len(texts) != 1 or not texts[0]:
             self.fail(block.line, f"expected one {element} with a text, got {len(texts)}")
         return texts[0]
 
-    def add_variable(self, block: _Block) -> None:
+    def add_variable(self, block: _XmlBlock) -> None:
         """Make a variable of its block."""
         name, states = self.one(block, "NAME"), block.all("OUTCOME")
         if name in self.variables:
@@ -256,7 +256,7 @@ class _Reader:
         except ValueError:
             self.fail(line, f"expected numbers, got {shown(text.strip())}")
 
-    def add_definition(self, block: _Block) -> None:
+    def add_definition(self, block: _XmlBlock) -> None:
         """Keep a definition; its variables may be declared below it."""
         node, tables = self.one(block, "FOR"), block.all("TABLE")
         if node in self.definitions:

@@ -62,7 +62,7 @@ def additive_moments(cells: Tables, parts: Mapping[Scope, Floats], most: int) ->
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _Factor:
     """A factor: weights, shape `(*sizes, draws)`, and means and covariances behind it, None where they are 0.
 
     Args:
@@ -107,8 +107,8 @@ def _compute_moments(
 ) -> tuple[Floats, Floats]:
     """The moments under a chunk of draws."""
     network, draws, length = cells.network, chunk.stop - chunk.start, next(iter(parts.values())).shape[-1]
-    left = [_Part(network.family(step[0]), cells[step[0]][..., chunk]) for step in steps]
-    left += [_Part(scope, np.ones((1,) * (len(scope) + 1)), part[..., None, :]) for scope, part in parts.items()]
+    left = [_Factor(network.family(step[0]), cells[step[0]][..., chunk]) for step in steps]
+    left += [_Factor(scope, np.ones((1,) * (len(scope) + 1)), part[..., None, :]) for scope, part in parts.items()]
     for step in steps:
         met = [part for part in left if step[0] in part.scope]
         left = [part for part in left if step[0] not in part.scope] + [_sum_out(_multiply_factors(met, step), most)]
@@ -118,7 +118,7 @@ def _compute_moments(
     return mean, np.broadcast_to(spread, (draws, most, most))
 
 
-def _multiply_factors(parts: list[_Part], scope: Scope) -> _Part:
+def _multiply_factors(parts: list[_Factor], scope: Scope) -> _Factor:
     """Weights multiply, means and covariances add."""
     weight: Floats = np.ones((1,) * (len(scope) + 1))
     mean: Floats | None = None
@@ -127,7 +127,7 @@ def _multiply_factors(parts: list[_Part], scope: Scope) -> _Part:
         one, other, third = part.over(scope)
         weight = weight * one
         mean, spread = _add_arrays(mean, other), _add_arrays(spread, third)
-    return _Part(scope, weight, mean, spread)
+    return _Factor(scope, weight, mean, spread)
 
 
 def _add_arrays(one: Floats | None, other: Floats | None) -> Floats | None:
@@ -137,17 +137,17 @@ def _add_arrays(one: Floats | None, other: Floats | None) -> Floats | None:
     return one + other
 
 
-def _sum_out(part: _Part, most: int) -> _Part:
+def _sum_out(part: _Factor, most: int) -> _Factor:
     """The mixture over the states of the first variable."""
     total = part.weight.sum(axis=0)
     share = np.divide(part.weight, total, out=np.zeros_like(part.weight), where=total > 0)[..., None]
     mean, spread = part.mean, part.spread
     if mean is None:
-        return _Part(part.scope[1:], total)
+        return _Factor(part.scope[1:], total)
     middle = (share * mean).sum(axis=0)
     # The root of each share on both sides: the product is symmetric and has no negative eigenvalue.
     off = np.moveaxis(np.sqrt(share) * (mean[..., :most] - middle[..., :most]), 0, -2)
     mixed = np.swapaxes(off, -1, -2) @ off
     if spread is not None:
         mixed = mixed + (share[..., None] * spread).sum(axis=0)
-    return _Part(part.scope[1:], total, middle, mixed)
+    return _Factor(part.scope[1:], total, middle, mixed)

@@ -161,7 +161,7 @@ class _Message:
 
 
 @dataclass(frozen=True, eq=False)
-class _Fit:
+class _CliqueTarget:
     """A target that a clique is scaled to.
 
     Args:
@@ -264,12 +264,12 @@ class _Chunk:
             return _Message(below, above, upward, downward, ratio)
         return _Message(above, below, downward, upward, ratio)
 
-    def _fit(self, place: Place, target: Array) -> _Fit:
+    def _fit(self, place: Place, target: Array) -> _CliqueTarget:
         """Lay out a fit."""
         wanted = self._make(*(target.shape[axis] for axis in place.order[:-1]))
         np.copyto(wanted, target.transpose(place.order), casting="same_kind")
         ratio, distance = self._memory[:, : place.cells]
-        return _Fit(self._margin(place), wanted.reshape(-1, self.draws), self._worst, ratio, distance)
+        return _CliqueTarget(self._margin(place), wanted.reshape(-1, self.draws), self._worst, ratio, distance)
 
 
 def _multiply(shape: tuple[int, ...], factors: Sequence[tuple[Place, Array]]) -> Array:

@@ -1,8 +1,8 @@
 """Exact laws over the draws of a posterior: the one door to exact inference, for whoever has tables.
 
-`Laws` answers what is asked of tables under all their draws, `Given` what several questions ask of them with the same
-evidence, `pair_laws` what many pairs ask of one table, and a few functions say beforehand what that costs. Behind them
-stand the plans (`junction_tree.py`) and the arithmetic (`kernels.py`); plans are kept: asking the same variables given
+`Laws` answers what is asked of tables under all their draws, `ConditionalLaws` what several questions ask of them with
+the same evidence, `pair_laws` what many pairs ask of one table, and a few functions say beforehand what that costs.
+Behind them stand the plans (`junction_tree.py`) and the arithmetic (`kernels.py`); plans are kept: asking the same variables given
 the same ones, whatever their states, plans once. Draws go through together where memory allows it, and every answer is
 one number per draw and cell, so that an interval can be read off.
 
@@ -337,7 +337,7 @@ class FactorLaws:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class ConditionalLaws:
     """Joint laws given evidence; what several questions ask of them is computed once.
 
     Precision is what means over the draws need: where work is large it is single, if the error of that is far below

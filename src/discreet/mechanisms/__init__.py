@@ -26,7 +26,7 @@ Target = Literal["number", "count", "class", "classes", "nothing"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class MechanismEntry:
     """A mechanism of the registry: what it is over, what it can be given, and how it is made.
 
     Args:
@@ -112,17 +112,17 @@ def _read_option(name: str, text: str, kind: str) -> Any:
         raise InputError(f"option {name} needs a number, got {shown(text)}") from None
 
 
-class _Registry(Mapping[str, Entry]):
+class _Registry(Mapping[str, MechanismEntry]):
     """Mechanisms by name: the package's own, then those of packs, which are loaded when their names are asked for."""
 
-    def __init__(self, own: Iterable[Entry]) -> None:
+    def __init__(self, own: Iterable[MechanismEntry]) -> None:
         self._own = {entry.name: entry for entry in own}
 
     @cached_property
-    def _all(self) -> dict[str, Entry]:
+    def _all(self) -> dict[str, MechanismEntry]:
         return {entry.name: entry for entry in of_packs("discreet.mechanisms")} | self._own
 
-    def __getitem__(self, name: str) -> Entry:
+    def __getitem__(self, name: str) -> MechanismEntry:
         return self._own[name] if name in self._own else self._all[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -132,38 +132,38 @@ class _Registry(Mapping[str, Entry]):
         return len(self._all)
 
 
-MECHANISMS: Mapping[str, Entry] = _Registry(
+MECHANISMS: Mapping[str, MechanismEntry] = _Registry(
     (
-        Entry(
+        MechanismEntry(
             "planned",
             "network",
             "noise on few tables and stars of them, planned for least error, and on pairs beside them; the default",
             "used",
             options=("records", "audit"),
         ),
-        Entry("laplace", "network", "Laplace noise on the families' tables"),
-        Entry("gaussian", "network", "Gaussian noise on the families' tables", "needed"),
-        Entry(
+        MechanismEntry("laplace", "network", "Laplace noise on the families' tables"),
+        MechanismEntry("gaussian", "network", "Gaussian noise on the families' tables", "needed"),
+        MechanismEntry(
             "structure",
             "network",
             "the arcs of a network, chosen by the records",
             options=("max_parents", "max_cells"),
             chooses=True,
         ),
-        Entry(
+        MechanismEntry(
             "grouped_moments",
             "design",
             "noise on sums of products, by groups: linear regression on many features",
             "used",
             targets=("number",),
         ),
-        Entry(
+        MechanismEntry(
             "noisy_moments",
             "design",
             "noise on all sums of products: linear regression, second moments",
             targets=("number", "nothing"),
         ),
-        Entry(
+        MechanismEntry(
             "objective_perturbation",
             "design",
             "weights of a logistic, multinomial or Poisson regression, from a randomly tilted objective",
@@ -177,7 +177,7 @@ MECHANISMS: Mapping[str, Entry] = _Registry(
 """The registry: every mechanism, by name; called, an entry makes its mechanism."""
 
 
-def mechanisms_over(over: Over, target: Target | None = None) -> dict[str, Entry]:
+def mechanisms_over(over: Over, target: Target | None = None) -> dict[str, MechanismEntry]:
     """List the mechanisms that are over a network, or over a design, perhaps one that predicts such a target.
 
     What chooses a network is not over one: it has a command of its own. What brings one is over that alone.

@@ -61,7 +61,7 @@ class Probability:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class MostProbable:
     """`MAP(targets | evidence)`, or `MPE(| evidence)` where no target is named.
 
     Args:
@@ -129,7 +129,7 @@ def _write_number(value: float) -> str:
     return text if float(text) == value else repr(float(value))
 
 
-Query = Probability | Explanation | NumberQuery
+Query = Probability | MostProbable | NumberQuery
 
 
 def asked_cells(query: Probability, schema: Schema) -> npt.NDArray[np.intp]:
@@ -207,13 +207,13 @@ def parse_query(text: str, schema: Schema) -> Query:
 
 def _read_explanation(
     kind: str, targets: Sequence[tuple[str, str | None]], observed: tuple[tuple[str, str], ...], text: str
-) -> Explanation:
+) -> MostProbable:
     """Read a question for the most probable states."""
     if any(state is not None for _, state in targets):
         _refuse(text, f"{kind} finds the states itself; name variables only")
     if (kind == "MPE") == bool(targets):
         _refuse(text, "write MAP(A, B | C=c) to explain some variables, MPE(| C=c) to explain all")
-    return Explanation(tuple(name for name, _ in targets), observed)
+    return MostProbable(tuple(name for name, _ in targets), observed)
 
 
 def parse_regression(text: str) -> tuple[str, tuple[str, ...]]:
@@ -277,7 +277,7 @@ def check_names(asked: Query, schema: Schema) -> None:
     Raises:
         InputError: an unknown variable or state, a variable that is named twice, or nothing left to explain.
     """
-    targets = tuple((name, None) for name in asked.targets) if isinstance(asked, Explanation) else asked.targets
+    targets = tuple((name, None) for name in asked.targets) if isinstance(asked, MostProbable) else asked.targets
     named = [*targets, *asked.evidence]
     twice = first_repeated(name for name, _ in named)
     for name, state in named:
@@ -290,7 +290,7 @@ def check_names(asked: Query, schema: Schema) -> None:
             _refuse(str(asked), f"{shown(name)} has no state {shown(state)}; its states: {listed(schema[name].states)}")
     if isinstance(asked, NumberQuery) and (schema[asked.variable].bounds is None or not schema[asked.variable].size):
         _refuse(str(asked), f"{shown(asked.variable)} has no numeric bounds and bins; ask for P({asked.variable})")
-    if isinstance(asked, Explanation) and len(asked.evidence) == len(schema):
+    if isinstance(asked, MostProbable) and len(asked.evidence) == len(schema):
         _refuse(str(asked), "every variable is observed; nothing is left to explain")
 
 

@@ -113,7 +113,7 @@ class TwoClasses(Response):
 
 
 @dataclass(frozen=True)
-class Counts(Response):
+class CountResponse(Response):
     """Poisson, in units of the upper bound U: `f(a) = exp(a) / U` up to `log U`, and straight on from there.
 
     Means beyond the bound that all counts have are not asked for; the straight line makes gradients bounded.
@@ -228,6 +228,6 @@ def response_of(design: Design) -> Response:
             return Classes(target.size)
         case "count":
             assert target is not None and target.bounds is not None
-            return Counts(target.bounds[1])
+            return CountResponse(target.bounds[1])
         case _:
             raise InputError("a regression by gradients needs a target of classes, or of counts")

@@ -113,7 +113,7 @@ def group_costs(network: Network, groups: Sequence[Group]) -> dict[Group, float]
     Returns:
         By group, at least 0; 0 where nothing is read from it.
     """
-    tables = _Tables(network)
+    tables = _GroupCosts(network)
     read = readers(network, [scope for group in groups for scope in group])
     return {
         group: tables.cost(
@@ -181,7 +181,7 @@ def star_cover(
     """
     position = {name: index for index, name in enumerate(network.nodes)}
     families = [frozenset(network.family(node)) for node in network.nodes]
-    found = _merge_greedily(_Tables(network, inside), families, dimensions)
+    found = _merge_greedily(_GroupCosts(network, inside), families, dimensions)
     ordered = [[tuple(sorted(scope, key=position.__getitem__)) for scope in group.tables] for group in found]
     # A table of two merged ones may hold what a third was made for, in another group as well.
     read = readers(network, dict.fromkeys(scope for group in ordered for scope in group))
@@ -204,7 +204,7 @@ class _Group:
     root: float
 
 
-class _Tables:
+class _GroupCosts:
     """Costs of groups over a network; cells are remembered."""
 
     def __init__(self, network: Network, inside: Iterable[Scope] | None = None) -> None:
@@ -253,7 +253,7 @@ class _Tables:
         return _Group(tables, families, math.sqrt(self.cost(tables, families, dimensions)))
 
 
-def _merge_greedily(tables: _Tables, families: Sequence[Names], dimensions: int) -> list[_Group]:
+def _merge_greedily(tables: _GroupCosts, families: Sequence[Names], dimensions: int) -> list[_Group]:
     """Merge groups greedily: always the pair that gains most.
 
     What a pair gains is found when its turn comes. Until then it stands in the queue with the most that a part of it
@@ -295,7 +295,7 @@ def _merge_greedily(tables: _Tables, families: Sequence[Names], dimensions: int)
     return list(alive.values())
 
 
-def _start_alone(tables: _Tables, families: Sequence[Names], dimensions: int) -> list[_Group]:
+def _start_alone(tables: _GroupCosts, families: Sequence[Names], dimensions: int) -> list[_Group]:
     """Make a group for every family that lies in no other."""
     whole = [family for family in dict.fromkeys(families) if not any(family < other for other in families)]
     served: dict[Names, list[Names]] = {table: [] for table in whole}
@@ -304,7 +304,7 @@ def _start_alone(tables: _Tables, families: Sequence[Names], dimensions: int) ->
     return [tables.group((table,), tuple(served[table]), dimensions) for table in whole]
 
 
-def _list_pairs(tables: _Tables, groups: Mapping[int, _Group]) -> list[tuple[int, int]]:
+def _list_pairs(tables: _GroupCosts, groups: Mapping[int, _Group]) -> list[tuple[int, int]]:
     """List the pairs to look at: all of few tables; of many those that share a variable.
 
     Where very many share one, each stands beside the next of its size: stars grow from there.
@@ -321,7 +321,7 @@ def _list_pairs(tables: _Tables, groups: Mapping[int, _Group]) -> list[tuple[int
     return sorted((min(pair), max(pair)) for pair in found)
 
 
-def _merge_two(tables: _Tables, one: _Group, other: _Group, dimensions: int) -> _Group:
+def _merge_two(tables: _GroupCosts, one: _Group, other: _Group, dimensions: int) -> _Group:
     """Find the cheapest group of two."""
     families = one.families + other.families
     best = min(
@@ -340,7 +340,7 @@ def _merge_two(tables: _Tables, one: _Group, other: _Group, dimensions: int) -> 
     return best
 
 
-def _list_ways(tables: _Tables, one: tuple[Names, ...], other: tuple[Names, ...]) -> Iterator[tuple[Names, ...]]:
+def _list_ways(tables: _GroupCosts, one: tuple[Names, ...], other: tuple[Names, ...]) -> Iterator[tuple[Names, ...]]:
     """List the ways to merge: side by side, and with a table of one and a table of the other made one."""
     yield _put_beside(one, other)
     shared = frozenset.intersection(*one, *other)
@@ -353,7 +353,7 @@ def _list_ways(tables: _Tables, one: tuple[Names, ...], other: tuple[Names, ...]
                 yield _put_beside(rest, (first | second,))
 
 
-def _list_closer(tables: _Tables, group: tuple[Names, ...]) -> Iterator[tuple[Names, ...]]:
+def _list_closer(tables: _GroupCosts, group: tuple[Names, ...]) -> Iterator[tuple[Names, ...]]:
     """List groups with two tables made one that share more than all do."""
     shared = frozenset.intersection(*group)
     holders: dict[str, list[int]] = {}

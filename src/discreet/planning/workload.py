@@ -29,7 +29,7 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.graphs import requisite
 from discreet.model.network import Network
 from discreet.model.query_grammar import (
-    Explanation,
+    MostProbable,
     NumberQuery,
     Probability,
     Query,
@@ -231,7 +231,7 @@ def _list_parts(network: Network, query: Query) -> list[Part]:
     evidence = {name: schema[name].code(state) for name, state in query.evidence}
     if isinstance(query, NumberQuery):
         query = query.bins
-    if isinstance(query, Explanation):
+    if isinstance(query, MostProbable):
         names = query.targets or tuple(name for name in schema.names if name not in evidence)
         return [((name,), evidence, np.arange(schema[name].size)) for name in names]
     if isinstance(query, Probability):

@@ -299,7 +299,7 @@ def _test_table(margins: Margins, theta: Tables, sets: Sequence[Scope]) -> Itera
     if laws is None:
         return
     try:
-        moments = {names: _Moments(names, laws.law(names)[..., 0]) for names in sets}
+        moments = {names: _InteractionMoments(names, laws.law(names)[..., 0]) for names in sets}
         for node, union in unions.items():
             for names, moment in moments.items():
                 if node in above[names]:
@@ -312,7 +312,7 @@ def _test_table(margins: Margins, theta: Tables, sets: Sequence[Scope]) -> Itera
             yield names, *found
 
 
-class _Moments:
+class _InteractionMoments:
     """What the network says of an interaction: its mean, and the terms of V, summed over ancestors.
 
     Args:

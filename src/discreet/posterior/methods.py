@@ -150,7 +150,7 @@ def noise_aware(
         )
     trusted = trust_network or (method in able and way.trusts) or not _rests_on_tables(combined, believed)
     wide = combined.network if trusted else saturated(combined.network, _order_sets(combined))
-    read = Reading(combined, believed, draws, wide, trusted)
+    read = DrawTask(combined, believed, draws, wide, trusted)
     cells = sum(read.network.cells(read.network.family(node)) for node in read.network.nodes)
     if draws * cells > MOST_DRAWN_CELLS:
         raise InputError(f"{draws:,} draws of {cells:,} cells are more than memory has; ask for fewer")
@@ -258,7 +258,7 @@ def _can_read(combined: Combined) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class DrawTask:
     """A posterior that is to be drawn: evidence, prior, number of draws and network.
 
     Args:
@@ -309,7 +309,7 @@ def _rests_on_tables(combined: Combined, believed: Dirichlet | None) -> bool:
 
 
 def _draw_automatically(
-    read: Reading, rng: np.random.Generator, able: list[door.Reader], progress: Callable[[Mixing], None] | None
+    read: DrawTask, rng: np.random.Generator, able: list[door.Reader], progress: Callable[[Mixing], None] | None
 ) -> PosteriorDraws:
     """The posterior by the method that is chosen by itself, of those that read the evidence."""
     if read.believed is not None and len(able) > 1:
@@ -320,7 +320,7 @@ def _draw_automatically(
     return _draw_by_method(read, rng, able[0].method, progress)
 
 
-def _draw_again(read: Reading, method: str, rng: np.random.Generator) -> PosteriorDraws:
+def _draw_again(read: DrawTask, method: str, rng: np.random.Generator) -> PosteriorDraws:
     """New draws by the method of the first ones."""
     return _add_source(_draw_by_method(read, rng, method, None), read, rng)
 
@@ -344,7 +344,7 @@ def restore_source(
         trusted: whether the network of the releases was believed against their tables.
         stored_fit: what `fit` says of the evidence, where it was stored.
     """
-    read = Reading(combined, prior, made.cells.draws or 0, made.network, trusted)
+    read = DrawTask(combined, prior, made.cells.draws or 0, made.network, trusted)
     found = _add_source(made, read, np.random.default_rng(0) if rng is None else rng, stored_fit)
     if rng is not None:
         return found
@@ -358,7 +358,7 @@ def _trusts(combined: Combined, method: str) -> bool:
 
 
 def _add_source(
-    made: PosteriorDraws, read: Reading, rng: np.random.Generator, stored_fit: FitCheck | None = None
+    made: PosteriorDraws, read: DrawTask, rng: np.random.Generator, stored_fit: FitCheck | None = None
 ) -> PosteriorDraws:
     """The posterior of the public network, with what makes new draws of it."""
     method = made.method
@@ -373,7 +373,7 @@ def _add_source(
 
 
 def _draw_by_method(
-    read: Reading, rng: np.random.Generator, method: str, progress: Callable[[Mixing], None] | None
+    read: DrawTask, rng: np.random.Generator, method: str, progress: Callable[[Mixing], None] | None
 ) -> PosteriorDraws:
     """The posterior by one method; None as prior learns it."""
     reader = next(reader for reader in door.readers_of(read.combined) if reader.method == method)
@@ -382,7 +382,7 @@ def _draw_by_method(
 
 
 def draw_pooled(
-    read: Reading, rng: np.random.Generator, progress: Callable[[Mixing], None] | None = None
+    read: DrawTask, rng: np.random.Generator, progress: Callable[[Mixing], None] | None = None
 ) -> PosteriorDraws:
     """Draw from pooled tables: records, then rows, with doubt of the network where it is not trusted.
 
@@ -415,7 +415,7 @@ def _choose_step_method(part: Combined) -> str:
 
 
 def draw_sequentially(
-    read: Reading, rng: np.random.Generator, progress: Callable[[Mixing], None] | None = None
+    read: DrawTask, rng: np.random.Generator, progress: Callable[[Mixing], None] | None = None
 ) -> PosteriorDraws:
     """Draw data set by data set; what is known of the rows goes on as the prior of the next.
 
@@ -427,10 +427,10 @@ def draw_sequentially(
     *before, last = _split_data_sets(read.combined)
     believed = read.believed
     for part in before:
-        step = Reading(part, believed, max(read.draws, PRIOR_DRAWS), read.network, read.trusted)
+        step = DrawTask(part, believed, max(read.draws, PRIOR_DRAWS), read.network, read.trusted)
         believed = Dirichlet.matching(_draw_by_method(step, rng, _choose_step_method(part), None).cells)
     drawn = _draw_by_method(
-        Reading(last, believed, read.draws, read.network, read.trusted), rng, _choose_step_method(last), None
+        DrawTask(last, believed, read.draws, read.network, read.trusted), rng, _choose_step_method(last), None
     )
     # Twins would leave out the noise of the data sets before.
     return PosteriorDraws(drawn.cells, "sequential", worth=drawn.worth)

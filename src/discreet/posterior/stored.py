@@ -39,7 +39,7 @@ from discreet.posterior.law_plan import twin_step
 from discreet.posterior.methods import Method, restore_source
 from discreet.posterior.pooled.cell_weights import COMPONENTS
 from discreet.posterior.pooled.measured_sets import DrawnSet, MeasuredSets
-from discreet.releases.codec import Part
+from discreet.releases.codec import DocumentPart
 from discreet.releases.combined import Combined, Evidence, evidence_of, loads
 from discreet.util.arrays import Floats
 from discreet.util.json_files import decode_text, read_bytes, read_json, write_whole
@@ -55,7 +55,7 @@ ROW_SUM_TOLERANCE, LAW_TOLERANCE = 1e-9, 1e-4
 """How far a row's sum may be from 1, and that of a set's law, which is stored in single precision."""
 
 
-class _Generator(Part):
+class _Generator(DocumentPart):
     """State of a generator of random numbers: PCG64, and the seeds of its children; all as `default_rng` makes them."""
 
     state: dict[str, Any]
@@ -65,7 +65,7 @@ class _Generator(Part):
     children: int
 
 
-class _JointLaws(Part):
+class _JointLaws(DocumentPart):
     """What joint laws are made of: seed, assumption, and sets of variables whose laws are stored."""
 
     seed: int
@@ -73,7 +73,7 @@ class _JointLaws(Part):
     sets: list[list[str]]
 
 
-class _Tested(Part):
+class _StoredTest(DocumentPart):
     """One test of the network."""
 
     variables: list[str]
@@ -82,15 +82,15 @@ class _Tested(Part):
     arcs: list[list[str]]
 
 
-class _Fit(Part):
+class _StoredFit(DocumentPart):
     """What `fit` says of the evidence: it takes a second, and nobody who reads draws should wait for it."""
 
-    tests: list[_Tested]
+    tests: list[_StoredTest]
     pairs_in_tables: int
     pairs: int
 
 
-class _Head(Part):
+class _StoredHead(DocumentPart):
     """Head of a file of draws: all but the arrays."""
 
     version: Literal[2]
@@ -108,7 +108,7 @@ class _Head(Part):
     mixing: dict[str, Any] | None
     effective: float
     generator: _Generator | None
-    fit: _Fit | None = None
+    fit: _StoredFit | None = None
 
 
 def save_draws(posterior: PosteriorDraws, path: str | Path, *, replace: bool = False) -> None:
@@ -139,7 +139,7 @@ def evidence_in(path: str | Path) -> Evidence:
     return loads(_head_of(path).evidence)
 
 
-def _head_of(path: str | Path) -> _Head:
+def _head_of(path: str | Path) -> _StoredHead:
     """The head of a file."""
     what = f"{DRAWS_NAME} {shown_path(path)}"
     try:
@@ -174,7 +174,7 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
     sets = {} if parts is None else parts.draw_all()
     laws = None if parts is None else _JointLaws(seed=parts.sets.seed, assume=parts.assume, sets=[*map(list, sets)])
     twins = None if drawn.twins is None else dict(drawn.twins)
-    head = _Head(
+    head = _StoredHead(
         version=2,
         package=version("discreet"),
         numpy=np.__version__,
@@ -190,7 +190,7 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
         mixing=None if drawn.mixing is None else asdict(drawn.mixing),
         effective=drawn.effective(),
         generator=_store_generator(source.rng),
-        fit=_Fit.model_validate_json(json.dumps(asdict(basis.fit_check))) if checked else None,
+        fit=_StoredFit.model_validate_json(json.dumps(asdict(basis.fit_check))) if checked else None,
     )
     text = _fill_up(head.model_dump_json().encode())
     arrays = [
@@ -306,7 +306,7 @@ def _find_head(raw: bytes, what: str) -> tuple[int, int]:
     return start, start + size
 
 
-def _read_head(raw: bytes, what: str) -> _Head:
+def _read_head(raw: bytes, what: str) -> _StoredHead:
     """The head of a file."""
     found = read_json(decode_text(raw, what), f"the head of {what}", 2 * DOCUMENT_BYTES)
     if isinstance(found, dict) and found.get("version") != DRAWS_VERSION:
@@ -314,7 +314,7 @@ def _read_head(raw: bytes, what: str) -> _Head:
             f"{what} has version {found.get('version')!r} of the format, and this package reads {DRAWS_VERSION}"
         )
     try:
-        return _Head.model_validate(found, strict=True)
+        return _StoredHead.model_validate(found, strict=True)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         raise InputError(f"{what}: {'.'.join(map(str, first['loc']))} of its head: {first['msg']}") from None
@@ -373,7 +373,7 @@ def _store_generator(rng: np.random.Generator) -> _Generator | None:
     )
 
 
-def _restore_fit(part: _Fit) -> FitCheck:
+def _restore_fit(part: _StoredFit) -> FitCheck:
     """What `fit` said; files that were written before it was stored have none."""
     tests = [Tested(tuple(one.variables), one.p, one.effect, tuple((a, b) for a, b in one.arcs)) for one in part.tests]
     return FitCheck(tuple(tests), part.pairs_in_tables, part.pairs)

@@ -19,7 +19,7 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger_balance import Balance, Charge, balance_of, charge_of, limit_of
 from discreet.privacy.ledger_books import VERSION, Books, PostgresBooks, SqliteBooks
 from discreet.privacy.ledger_database import Database, shown_address
-from discreet.privacy.ledger_entries import PERSON, PURPOSE, Entry, Refusal, Share, following, subjects_of, verify
+from discreet.privacy.ledger_entries import PERSON, PURPOSE, LedgerEntry, Refusal, Share, following, subjects_of, verify
 from discreet.privacy.ledger_words import (
     beyond_limit,
     forgets,
@@ -100,9 +100,9 @@ class Ledger:
         refuse_other(limit, Guarantee, "the limit of an account")
         refuse_illegible(limit.unit, "an account's unit")
         promised = {"relation": limit.relation.value, "unit": limit.unit}
-        draft = Entry(name, 0, "opened", epsilon=str(limit.epsilon), delta=str(limit.delta), **promised)
+        draft = LedgerEntry(name, 0, "opened", epsilon=str(limit.epsilon), delta=str(limit.delta), **promised)
 
-        def add(connection: sa.Connection) -> Entry:
+        def add(connection: sa.Connection) -> LedgerEntry:
             for other in self._books.names(connection):
                 if other != name and likeness(other) == likeness(name):
                     raise InputError(
@@ -110,7 +110,7 @@ class Ledger:
                     )
             return self._books.append(connection, draft)
 
-        def settled(connection: sa.Connection) -> Entry | None:
+        def settled(connection: sa.Connection) -> LedgerEntry | None:
             found = self._books.first(connection, name) if name in self._books.names(connection) else None
             return found if found is not None and found.is_for(draft) else None
 
@@ -306,7 +306,7 @@ class Account:
 
         return self._read(read)
 
-    def verify(self) -> Entry:
+    def verify(self) -> LedgerEntry:
         """Compute all entries and balances once more from the first on, and compare.
 
         Returns:
@@ -382,11 +382,11 @@ class Account:
         refuse_illegible(mechanism, "the name of a mechanism")
         refuse_other(guarantee, Guarantee, "what is to be spent")
 
-        def spend(connection: sa.Connection) -> tuple[Entry, Balance]:
+        def spend(connection: sa.Connection) -> tuple[LedgerEntry, Balance]:
             made = self._books.append(connection, self._draft(connection, release, mechanism, guarantee))
             return made, self._find_balance(connection, made)
 
-        def settled(connection: sa.Connection) -> tuple[Entry, Balance] | None:
+        def settled(connection: sa.Connection) -> tuple[LedgerEntry, Balance] | None:
             made = self._books.settled(connection, self.name, release)
             asked = self._draft(connection, release, mechanism, guarantee)
             # Another's charge under the same id is not this one.
@@ -422,7 +422,9 @@ class Account:
             raise InputError(
                 f"account {shown(self.name)} is for {own.relation} and one {own.unit}; so is each limit in it"
             )
-        self._write(Entry(self.name, 0, "limited", epsilon=str(limit.epsilon), delta=str(limit.delta), subject=whose))
+        self._write(
+            LedgerEntry(self.name, 0, "limited", epsilon=str(limit.epsilon), delta=str(limit.delta), subject=whose)
+        )
 
     def close(self) -> None:
         """Close the account, for good: nothing can be charged any more.
@@ -430,7 +432,7 @@ class Account:
         Raises:
             InputError: it is closed already.
         """
-        self._write(Entry(self.name, 0, "closed"))
+        self._write(LedgerEntry(self.name, 0, "closed"))
 
     @property
     def _books(self) -> Books:
@@ -441,15 +443,15 @@ class Account:
         """Read in one transaction; refusals in words."""
         return self.ledger._read(work, self.name)
 
-    def _write(self, draft: Entry) -> None:
+    def _write(self, draft: LedgerEntry) -> None:
         """Write an entry that charges nothing."""
 
-        def settled(connection: sa.Connection) -> Entry | None:
+        def settled(connection: sa.Connection) -> LedgerEntry | None:
             last = self._books.account_share(connection, self.name)[1]
             same = ("kind", "subject", *(() if draft.kind == "closed" else ("epsilon", "delta")))
             return last if all(getattr(last, name) == getattr(draft, name) for name in same) else None
 
-        def work() -> Entry:
+        def work() -> LedgerEntry:
             return self.ledger._database.write(lambda one: self._books.append(one, draft), settled, self.name)
 
         self.ledger._run_in_words(work, self.name)
@@ -472,27 +474,27 @@ class Account:
         balance, price = balance_of(own, share), price_in(self.name, own, guarantee)
         return beyond_limit(self.name, subject, balance, price)
 
-    def _find_balance(self, connection: sa.Connection, made: Entry) -> Balance:
+    def _find_balance(self, connection: sa.Connection, made: LedgerEntry) -> Balance:
         """Find the balance that a charge of this transaction left; that of a request made before is today's."""
         own, share = self.ledger._find_limit(connection, self.name), self._books.share(connection, self.name, "")
         assert share is not None, f"entry {made.sequence} was made"
         return balance_of(own, share)
 
-    def _draft(self, connection: sa.Connection, release: str, mechanism: str, guarantee: Guarantee) -> Entry:
+    def _draft(self, connection: sa.Connection, release: str, mechanism: str, guarantee: Guarantee) -> LedgerEntry:
         """Draft a charge, in the account's relation."""
         price = price_in(self.name, self.ledger._find_limit(connection, self.name), guarantee)
-        return Entry(
+        return LedgerEntry(
             self.name, 0, "charged", release, mechanism, str(price.epsilon), str(price.delta), purpose=self.purpose,
             request=self.request,
         )  # fmt: skip
 
-    def _find_state(self, connection: sa.Connection) -> tuple[Balance, Entry, Share]:
+    def _find_state(self, connection: sa.Connection) -> tuple[Balance, LedgerEntry, Share]:
         """Find the balance, the last entry, and the row that says it, inside a transaction."""
         share, last = self._books.account_share(connection, self.name)
         balance = balance_of(self.ledger._find_limit(connection, self.name), share)
         return replace(balance, closed=last.kind == "closed"), last, share
 
-    def _verify_all(self, connection: sa.Connection) -> tuple[Entry, ...]:
+    def _verify_all(self, connection: sa.Connection) -> tuple[LedgerEntry, ...]:
         """Read all entries, and verify them."""
         self._books.first(connection, self.name)
         return verify(self._books.entries(connection, self.name), self._books.shares(connection, self.name))

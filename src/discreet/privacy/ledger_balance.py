@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from discreet.errors import InputError
 from discreet.privacy.guarantee import Guarantee, as_text
-from discreet.privacy.ledger_entries import Entry, Refusal, Share
+from discreet.privacy.ledger_entries import LedgerEntry, Refusal, Share
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Balance:
         return self.limit.delta - self.delta_spent
 
 
-def limit_of(first: Entry) -> Guarantee:
+def limit_of(first: LedgerEntry) -> Guarantee:
     """Read the limit that an account was opened with."""
     try:
         return Guarantee(epsilon=first.epsilon, delta=first.delta, relation=first.relation, unit=first.unit)
@@ -80,7 +80,7 @@ def balance_of(own: Guarantee, share: Share) -> Balance:
         raise Refusal("tampered", "a balance") from None
 
 
-def charge_of(first: Entry, entry: Entry) -> Charge:
+def charge_of(first: LedgerEntry, entry: LedgerEntry) -> Charge:
     """Read a charge as it is shown."""
     try:
         spent = replace(limit_of(first), epsilon=Fraction(entry.epsilon), delta=Fraction(entry.delta))

@@ -19,11 +19,11 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from discreet.privacy.ledger_entries import COLUMNS, Entry, Refusal, Share, following, is_sound, subjects_of
+from discreet.privacy.ledger_entries import COLUMNS, LedgerEntry, Refusal, Share, following, is_sound, subjects_of
 
 VERSION = 2
 """Version of the tables."""
-T = TypeVar("T", Entry, Share)
+T = TypeVar("T", LedgerEntry, Share)
 
 OLDEST_SERVER = 130_000
 """Oldest version of PostgreSQL that is taken: the first that has `gcd`."""
@@ -70,7 +70,7 @@ class Books(ABC):
         """Who an entry would be by."""
 
     @abstractmethod
-    def append(self, connection: sa.Connection, draft: Entry) -> Entry:
+    def append(self, connection: sa.Connection, draft: LedgerEntry) -> LedgerEntry:
         """Add an entry, with the user and the day.
 
         Args:
@@ -85,7 +85,7 @@ class Books(ABC):
         """
 
     @abstractmethod
-    def settled(self, connection: sa.Connection, account: str, release: str) -> Entry | None:
+    def settled(self, connection: sa.Connection, account: str, release: str) -> LedgerEntry | None:
         """What became of a charge, once nobody else is writing the account."""
 
     def names(self, connection: sa.Connection) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ class Books(ABC):
             raise Refusal("tampered", "a name")
         return tuple(sorted(found))
 
-    def first(self, connection: sa.Connection, account: str) -> Entry:
+    def first(self, connection: sa.Connection, account: str) -> LedgerEntry:
         """The entry that opened an account.
 
         Raises:
@@ -109,7 +109,7 @@ class Books(ABC):
             raise Refusal("tampered", "entry 0")
         return found[0]
 
-    def account_share(self, connection: sa.Connection, account: str) -> tuple[Share, Entry]:
+    def account_share(self, connection: sa.Connection, account: str) -> tuple[Share, LedgerEntry]:
         """The balance of an account and its last entry.
 
         Raises:
@@ -151,7 +151,7 @@ class Books(ABC):
         """SQL for the balances of an account."""
         return f"SELECT {', '.join(SHARE_COLUMNS)} FROM {self.prefix}balances WHERE account = :account"
 
-    def entries(self, connection: sa.Connection, account: str) -> Iterator[Entry]:
+    def entries(self, connection: sa.Connection, account: str) -> Iterator[LedgerEntry]:
         """All entries of an account by their places, as they stand."""
         place = -1
         while True:
@@ -164,7 +164,7 @@ class Books(ABC):
                 return
             place = found[-1].sequence
 
-    def paid(self, connection: sa.Connection, release: str) -> Entry | None:
+    def paid(self, connection: sa.Connection, release: str) -> LedgerEntry | None:
         """The charge for a release, of whatever account."""
         found = self._select_entries(connection, "release = :release AND release <> ''", release=release)
         return found[0] if found else None
@@ -177,12 +177,12 @@ class Books(ABC):
         )  # fmt: skip
         return found[0].release if found else None
 
-    def _select_entries(self, connection: sa.Connection, where: str, **values: Any) -> list[Entry]:
+    def _select_entries(self, connection: sa.Connection, where: str, **values: Any) -> list[LedgerEntry]:
         """Select the entries that a condition is true of."""
         statement = f"SELECT {', '.join(COLUMNS)} FROM {self.prefix}entries WHERE {where}"
-        return [_check_row(Entry, row) for row in connection.execute(sa.text(statement), values)]
+        return [_check_row(LedgerEntry, row) for row in connection.execute(sa.text(statement), values)]
 
-    def insert(self, connection: sa.Connection, entry: Entry, shares: tuple[Share, ...]) -> None:
+    def insert(self, connection: sa.Connection, entry: LedgerEntry, shares: tuple[Share, ...]) -> None:
         """Write an entry and the balances that it leaves."""
         marks = ", ".join(f":{column}" for column in COLUMNS)
         insert = f"INSERT INTO {self.prefix}entries ({', '.join(COLUMNS)}) VALUES ({marks})"
@@ -225,7 +225,7 @@ class SqliteBooks(Books):
             return pwd.getpwuid(os.getuid()).pw_name
         return str(os.getuid())
 
-    def append(self, connection: sa.Connection, draft: Entry) -> Entry:
+    def append(self, connection: sa.Connection, draft: LedgerEntry) -> LedgerEntry:
         """As of `Books`; the transaction is alone on the file."""
         draft = replace(draft, who=self.user(connection), day=datetime.now(UTC).date().isoformat())
         if self.version(connection) != VERSION:
@@ -253,7 +253,7 @@ class SqliteBooks(Books):
         self.insert(connection, made, changed)
         return made
 
-    def settled(self, connection: sa.Connection, account: str, release: str) -> Entry | None:
+    def settled(self, connection: sa.Connection, account: str, release: str) -> LedgerEntry | None:
         """As of `Books`; in a transaction that is alone."""
         found = self.paid(connection, release)
         return found if found is not None and found.account == account else None
@@ -317,7 +317,7 @@ class PostgresBooks(Books):
         """Who is connected, whatever role was set since."""
         return str(connection.exec_driver_sql("SELECT session_user").scalar())
 
-    def append(self, connection: sa.Connection, draft: Entry) -> Entry:
+    def append(self, connection: sa.Connection, draft: LedgerEntry) -> LedgerEntry:
         """As of `Books`."""
         given: tuple[str, ...]
         match draft.kind:
@@ -332,18 +332,18 @@ class PostgresBooks(Books):
                 name, given = "close", ()
         return self._call(connection, name, (draft.account, *given))[0]
 
-    def settled(self, connection: sa.Connection, account: str, release: str) -> Entry | None:
+    def settled(self, connection: sa.Connection, account: str, release: str) -> LedgerEntry | None:
         """As of `Books`: the server waits for whoever holds the account."""
         found = self._call(connection, "settled", (account, release))
         return found[0] if found else None
 
-    def _call(self, connection: sa.Connection, name: str, given: tuple[str, ...]) -> list[Entry]:
+    def _call(self, connection: sa.Connection, name: str, given: tuple[str, ...]) -> list[LedgerEntry]:
         """Call a function of the server, and return its entries."""
         marks = ", ".join(f":p{place}" for place in range(len(given)))
         values = {f"p{place}": value for place, value in enumerate(given)}
         try:
             rows = connection.execute(sa.text(f"SELECT {', '.join(COLUMNS)} FROM discreet.{name}({marks})"), values)
-            return [Entry(*row) for row in rows]
+            return [LedgerEntry(*row) for row in rows]
         except sa.exc.DBAPIError as error:
             reason = REFUSALS.get(getattr(error.orig, "sqlstate", None) or "")
             if reason is None:
@@ -361,7 +361,7 @@ def _check_row(kind: type[T], row: Sequence[Any]) -> T:
     return kind(*row)
 
 
-def _require_same_request(found: Entry, draft: Entry) -> Entry:
+def _require_same_request(found: LedgerEntry, draft: LedgerEntry) -> LedgerEntry:
     """Take the charge of a request, if it asked the same."""
     same = ("mechanism", "epsilon", "delta", "purpose", "who")
     if any(getattr(found, name) != getattr(draft, name) for name in same):

@@ -38,7 +38,7 @@ class Refusal(Exception):
 
 
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """One entry; what does not apply to its kind is empty. Numbers are reduced fractions as text (`str(Fraction)`).
 
     Args:
@@ -76,17 +76,17 @@ class Entry:
     delta_spent: str = "0"
     digest: str = ""
 
-    def sealed(self, before: str) -> Entry:
+    def sealed(self, before: str) -> LedgerEntry:
         """The entry with its digest, behind an entry with the digest `before`; empty for the first."""
         return replace(self, digest=_hash_texts(before, *map(str, astuple(self)[:-1])))
 
-    def is_for(self, draft: Entry) -> bool:
+    def is_for(self, draft: LedgerEntry) -> bool:
         """Whether it is what a draft asked for, whoever made it and when."""
         written = ("sequence", "who", "day", "epsilon_spent", "delta_spent", "digest")
         return self == replace(draft, **{name: getattr(self, name) for name in written})
 
 
-COLUMNS = tuple(field.name for field in fields(Entry))
+COLUMNS = tuple(field.name for field in fields(LedgerEntry))
 """Columns of the table of entries, and of what is exported, in this order."""
 
 
@@ -128,12 +128,12 @@ class Share:
         """Epsilon and delta that can be spent in all."""
         return (Fraction(self.epsilon_limit), Fraction(self.delta_limit)) if self.epsilon_limit else None
 
-    def after(self, entry: Entry, **changes: str) -> Share:
+    def after(self, entry: LedgerEntry, **changes: str) -> Share:
         """The balance that an entry leaves."""
         return replace(self, sequence=entry.sequence, digest=entry.digest, **changes).sealed()
 
 
-def subjects_of(draft: Entry) -> tuple[str, ...]:
+def subjects_of(draft: LedgerEntry) -> tuple[str, ...]:
     """List whose balances an entry reads and changes; the account's is the first.
 
     Args:
@@ -151,7 +151,9 @@ def subjects_of(draft: Entry) -> tuple[str, ...]:
     return ("", draft.subject) if draft.subject else ("",)
 
 
-def following(last: Entry | None, shares: Mapping[str, Share], draft: Entry) -> tuple[Entry, tuple[Share, ...]]:
+def following(
+    last: LedgerEntry | None, shares: Mapping[str, Share], draft: LedgerEntry
+) -> tuple[LedgerEntry, tuple[Share, ...]]:
     """Add an entry to an account: pure, so that a ledger can be computed once more from its entries.
 
     Args:
@@ -198,7 +200,7 @@ def following(last: Entry | None, shares: Mapping[str, Share], draft: Entry) -> 
     return made, tuple(changed)
 
 
-def _add_up(share: Share, draft: Entry) -> tuple[Fraction, Fraction]:
+def _add_up(share: Share, draft: LedgerEntry) -> tuple[Fraction, Fraction]:
     """Add a draft to the sums of a balance, if it fits."""
     if draft.kind != "charged":
         return share.sums
@@ -212,7 +214,7 @@ def _add_up(share: Share, draft: Entry) -> tuple[Fraction, Fraction]:
     return epsilon, delta
 
 
-def _refuse_rise(held: Sequence[Share], draft: Entry) -> None:
+def _refuse_rise(held: Sequence[Share], draft: LedgerEntry) -> None:
     """Refuse a limit above the one that there is, or else the account's; and one below what was spent."""
     before, spent = next(share.limit for share in reversed(held) if share.limit is not None), held[-1].sums
     if Fraction(draft.epsilon) > before[0] or Fraction(draft.delta) > before[1]:
@@ -221,7 +223,7 @@ def _refuse_rise(held: Sequence[Share], draft: Entry) -> None:
         raise Refusal("spent")
 
 
-def is_sound(share: Share, last: Sequence[Entry]) -> bool:
+def is_sound(share: Share, last: Sequence[LedgerEntry]) -> bool:
     """Whether an account's balance is whole, and is that of its last entries.
 
     Args:
@@ -237,7 +239,7 @@ def is_sound(share: Share, last: Sequence[Entry]) -> bool:
         and entry.delta_spent == share.delta_spent  # fmt: skip
 
 
-def verify(entries: Iterable[Entry], shares: Mapping[str, Share] | None = None) -> tuple[Entry, ...]:
+def verify(entries: Iterable[LedgerEntry], shares: Mapping[str, Share] | None = None) -> tuple[LedgerEntry, ...]:
     """Make an account once more, from its entries, and compare.
 
     Args:
@@ -251,7 +253,7 @@ def verify(entries: Iterable[Entry], shares: Mapping[str, Share] | None = None) 
         InputError: one does not follow from those before it: the message names the first; or a balance does not follow
             from the entries.
     """
-    last: Entry | None = None
+    last: LedgerEntry | None = None
     held: dict[str, Share] = {}
     found = []
     for entry in entries:
@@ -281,7 +283,7 @@ def verify(entries: Iterable[Entry], shares: Mapping[str, Share] | None = None) 
     return tuple(found)
 
 
-def verify_document(document: Any) -> Entry:
+def verify_document(document: Any) -> LedgerEntry:
     """Verify an account that was exported, without its database.
 
     Args:
@@ -300,7 +302,7 @@ def verify_document(document: Any) -> Entry:
             raise InputError("this is no account that `ledger export` wrote as JSON")
     if not all(isinstance(row, dict) and set(row) == set(COLUMNS) for row in rows):
         raise InputError("an entry of this account has other fields than `ledger export` writes")
-    entries = [Entry(**row) for row in rows]
+    entries = [LedgerEntry(**row) for row in rows]
     if not all(
         type(value) is (int if at == 1 else str) for entry in entries for at, value in enumerate(astuple(entry))
     ):

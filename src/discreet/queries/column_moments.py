@@ -35,7 +35,7 @@ NEVER_SHARE = 1e-300
 
 
 @dataclass(frozen=True)
-class Column:
+class RegressionColumn:
     """A variable as columns of a regression: its number, or an indicator of each state but the first."""
 
     variable: Variable
@@ -138,13 +138,13 @@ class ColumnLaw:
         """The law of each, shape `(size, draws)`."""
         return {name: self.of(name) for name in self.names}
 
-    def values(self, column: Column) -> Floats:
-        """See `Column.values`."""
+    def values(self, column: RegressionColumn) -> Floats:
+        """See `RegressionColumn.values`."""
         return column.values(self.singles[column.variable.name], self.inside)
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class ColumnMoments:
     """Covariances under every draw of the columns m, at the means of their bins, with the columns x themselves.
 
     Args:
@@ -192,7 +192,7 @@ class Moments:
         return np.where(out[:, None, None], np.eye(units.shape[-1]), moments / units[:, :, None] / units[:, None])
 
 
-def column_moments(law: ColumnLaw, covariates: Sequence[Column]) -> Moments:
+def column_moments(law: ColumnLaw, covariates: Sequence[RegressionColumn]) -> ColumnMoments:
     """Covariances of the covariates of a regression under every draw."""
     ends = np.cumsum([0, *(len(column.names) for column in covariates)])
     own = np.zeros((law.draws, int(ends[-1]), int(ends[-1])))
@@ -208,7 +208,7 @@ def column_moments(law: ColumnLaw, covariates: Sequence[Column]) -> Moments:
             own[:, columns, rows] = own[:, rows, columns].swapaxes(1, 2)
             with_numbers[:, rows, columns] = covariance(pair.sum(axis=1), values, other.given(pair, law.inside))
             with_numbers[:, columns, rows] = covariance(turned.sum(axis=1), others, one.given(turned, law.inside))
-    return Moments(own, with_numbers, means)
+    return ColumnMoments(own, with_numbers, means)
 
 
 def covariance(shares: Floats, one: Floats, other: Floats) -> Floats:

@@ -25,7 +25,15 @@ from discreet.posterior.read import what_it_gives
 from discreet.privacy.guarantee import Guarantee, Relation, convert
 from discreet.queries.bounds import largest_error
 from discreet.queries.credible import check_level
-from discreet.queries.explanation import Change, Changes, Divergence, Explanation, OtherPrior, Promise, Telling
+from discreet.queries.explanation import (
+    Change,
+    Distinguishability,
+    Divergence,
+    Explanation,
+    InferenceLimits,
+    MetricLimits,
+    OtherPrior,
+)
 from discreet.queries.query import answer
 from discreet.queries.row_shares import Dependence, dependence
 from discreet.releases.release import Release
@@ -440,7 +448,7 @@ def explain(
     if not (draws > 0 and rows > 0):
         raise InputError(f"an explanation needs at least one draw and one row, got {draws} and {rows}")
     promise = describe_promise(release)
-    telling = None if isinstance(promise, Changes) else _describe_telling(release)
+    telling = None if isinstance(promise, MetricLimits) else _describe_telling(release)
     if note := _find_why_nothing_answers(release):
         return Explanation(promise, telling, None, (), (), (note,))
     asked = _read_queries([queries] if isinstance(queries, str) else queries, release.network.schema)
@@ -496,7 +504,7 @@ def _take_apart(
     return found, notes
 
 
-def describe_promise(release: Release) -> Promise | Changes:
+def describe_promise(release: Release) -> InferenceLimits | MetricLimits:
     """What can be learned of a record, or under a metric by changes of some units.
 
     Args:
@@ -505,7 +513,7 @@ def describe_promise(release: Release) -> Promise | Changes:
     return _describe_changes(release) if release.guarantee.relation is Relation.METRIC else _describe_promise(release)
 
 
-def _describe_promise(release: Release) -> Promise:
+def _describe_promise(release: Release) -> InferenceLimits:
     """What can be learned of a record."""
     guarantee = release.guarantee
     epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
@@ -514,7 +522,7 @@ def _describe_promise(release: Release) -> Promise:
     beliefs = {prior: (_move_belief(prior, presence), _move_belief(prior, nats)) for prior in TOLD_BELIEFS}
     value_delta = 1.0 if value is None else float(value.delta)
     named = (str(guarantee), str(guarantee.relation), guarantee.unit, release.private)
-    return Promise(*named, presence, nats, delta, value_delta, beliefs)
+    return InferenceLimits(*named, presence, nats, delta, value_delta, beliefs)
 
 
 def _move_belief(prior: float, nats: float | None) -> float | None:
@@ -531,7 +539,7 @@ def _convert_to_values(guarantee: Guarantee) -> Guarantee | None:
     return None
 
 
-def _describe_changes(release: Release) -> Changes:
+def _describe_changes(release: Release) -> MetricLimits:
     """What a change of some units can change: `k epsilon` for k of them."""
     guarantee, epsilon = release.guarantee, float(release.guarantee.epsilon)
     ranges = [each.bounds for network in release.networks for each in network.variables if each.bounds]
@@ -543,7 +551,7 @@ def _describe_changes(release: Release) -> Changes:
     changes = tuple(_describe_change(units, units * epsilon) for units in told)
     necessary = least_distinguishable(epsilon / 2, 1, TEST_ERROR)
     needed, meant = records_to_tell(TEST_ERROR, epsilon, 0.0), tuple(release.unit_lines)
-    return Changes(*named, changes, widest, TEST_ERROR, needed, necessary, meant)
+    return MetricLimits(*named, changes, widest, TEST_ERROR, needed, necessary, meant)
 
 
 def _describe_change(units: int, nats: float) -> Change:
@@ -553,7 +561,7 @@ def _describe_change(units: int, nats: float) -> Change:
     return Change(units, nats, beliefs, best_distance(nats, 0.0), misses)
 
 
-def _describe_telling(release: Release) -> Telling:
+def _describe_telling(release: Release) -> Distinguishability:
     """How well data sets can be told apart that differ in one unit."""
     epsilon, delta = float(release.guarantee.epsilon), float(release.guarantee.delta)
     misses = {alarms: least_misses(alarms, epsilon, delta) for alarms in TOLD_FALSE_ALARMS}
@@ -564,7 +572,7 @@ def _describe_telling(release: Release) -> Telling:
     if (drawn := release.unit_payload.drawn_together) and not delta:
         number, together = drawn[0], _bound_distance_of_draws(epsilon, drawn[1])
     unit, distance = release.guarantee.unit, best_distance(epsilon, delta)
-    return Telling(unit, distance, misses, TEST_ERROR, units, necessary, number, together)
+    return Distinguishability(unit, distance, misses, TEST_ERROR, units, necessary, number, together)
 
 
 def _bound_distance_of_draws(epsilon: float, total_scale: float | None) -> float:

@@ -23,7 +23,7 @@ ROUGH_CORRELATION = 0.8
 
 
 @dataclass(frozen=True)
-class Promise:
+class InferenceLimits:
     """What somebody can learn of one record who knows all others.
 
     Args:
@@ -43,7 +43,7 @@ class Promise:
 
     Example:
         >>> import discreet as dc
-        >>> promise = dc.results.Promise("epsilon 1", "replace", "record", True, None, 1.0, 0.0, 0.0, {})
+        >>> promise = dc.results.InferenceLimits("epsilon 1", "replace", "record", True, None, 1.0, 0.0, 0.0, {})
         >>> next(promise.lines())
         'What can be learned of one record (epsilon 1)'
     """
@@ -75,7 +75,7 @@ class Promise:
 
 
 @dataclass(frozen=True)
-class Telling:
+class Distinguishability:
     """How well anybody can tell two data sets apart by the release.
 
     Args:
@@ -135,7 +135,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Changes:
+class MetricLimits:
     """What can be learned and told apart under a metric: changes of readings, and never a record.
 
     Args:
@@ -270,13 +270,13 @@ class Explanation(Framed):
     Example:
         >>> import discreet as dc
         >>> beliefs = {0.5: (None, 0.73)}
-        >>> promise = dc.results.Promise("epsilon 1", "replace", "record", True, None, 1.0, 0.0, 0.0, beliefs)
+        >>> promise = dc.results.InferenceLimits("epsilon 1", "replace", "record", True, None, 1.0, 0.0, 0.0, beliefs)
         >>> print(str(dc.results.Explanation(promise, None, None, (), (), ())).splitlines()[1].strip())
         its values: odds move by a factor of at most 2.72 (e^1). A belief of 1 in 2 becomes at most 73 %
     """
 
-    promise: Promise | Changes
-    telling: Telling | None
+    promise: InferenceLimits | MetricLimits
+    telling: Distinguishability | None
     divergence: Divergence | None
     dependences: tuple[Dependence, ...]
     priors: tuple[OtherPrior, ...]

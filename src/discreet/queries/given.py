@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from discreet.inference.exact_laws import Given, affordable
+from discreet.inference.exact_laws import ConditionalLaws, affordable
 from discreet.inference.weighted_records import Sampling, weighted_laws
 from discreet.model.query_grammar import Probability
 from discreet.model.schema import Scope
@@ -28,7 +28,7 @@ Kind = TypeVar("Kind", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False)
-class _Sampled(Given):
+class _Sampled(ConditionalLaws):
     """Draws given evidence where exact inference is out of reach: laws of records made up under every draw.
 
     Args:
@@ -50,12 +50,12 @@ class _Sampled(Given):
     def joint_and_evidence(
         self, targets: Sequence[str], also: Mapping[str, int] = MappingProxyType({})
     ) -> tuple[Floats, Floats | None]:
-        """See `Given`."""
+        """See `ConditionalLaws`."""
         with np.errstate(invalid="ignore"):
             return np.asarray(self._sum_out(also, targets) / self._sum_out(also)), None
 
     def probability(self, states: Mapping[str, int]) -> Floats:
-        """See `Given`."""
+        """See `ConditionalLaws`."""
         return self._sum_out(states)
 
 
@@ -77,8 +77,8 @@ class PosteriorGiven:
         log_evidence: `log P(evidence)` under every draw as the question's own pass has it; None: it has none.
     """
 
-    given: Given
-    twin: Given | None
+    given: ConditionalLaws
+    twin: ConditionalLaws | None
     predictive: bool
     basis: Basis | None
     parts: LawParts | None
@@ -190,11 +190,11 @@ def both_given(posterior: NetworkPosterior, evidence: Sequence[tuple[str, str]],
     codes = {name: schema[name].code(state) for name, state in sorted(evidence)}
     law, drawn = law_of(posterior), posterior if isinstance(posterior, PosteriorDraws) else None
     wide = posterior if drawn is None or drawn.saturated is None else drawn.saturated
-    given = Given(law.cells, codes, law.network, wide.cells)
+    given = ConditionalLaws(law.cells, codes, law.network, wide.cells)
     basis, parts = (None, None) if drawn is None else (drawn.basis, getattr(wide, "parts", None))
     alone = PosteriorGiven(given, None, predictive, basis, parts, law)
     if predictive or law.twins is None:
         return alone
     effective = None if drawn is None else drawn.effective() * (law.twins.draws or 1) / (law.cells.draws or 1)
-    twin = Given(law.twins, codes, law.network, law.twins)
+    twin = ConditionalLaws(law.twins, codes, law.network, law.twins)
     return replace(alone, twin=twin, effective=effective, step=law.step)

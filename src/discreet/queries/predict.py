@@ -190,7 +190,7 @@ def predict(posterior: NetworkPosterior, records: Any, target: str, *, level: fl
 
 
 @dataclass(frozen=True, eq=False)
-class _Evidence:
+class _RecordEvidence:
     """What the records show.
 
     Args:
@@ -224,7 +224,7 @@ class _Evidence:
             yield tuple(name for name, there in zip(self.names, shows, strict=True) if there), positions
 
 
-def read_evidence(records: Any, network: Network, target: str) -> _Evidence:
+def read_evidence(records: Any, network: Network, target: str) -> _RecordEvidence:
     """Any table of evidence; the target's column is left out."""
     table = _read_table(records, target)
     names = [name for name in table.column_names if name != target]
@@ -243,7 +243,7 @@ def read_evidence(records: Any, network: Network, target: str) -> _Evidence:
         variable, column = network.schema[name], table.column(name)
         codes[:, position] = read_guarded(partial(_encode, variable, column), f"column {name!r} cannot be read")
         _refuse_values(codes[:, position], variable)
-    return _Evidence(seen, codes)
+    return _RecordEvidence(seen, codes)
 
 
 def _read_table(records: Any, target: str) -> pa.Table:

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from discreet.errors import QUOTED_CHARACTERS, InputError, require, shown
-from discreet.inference.exact_laws import EVALUATED_EXPLANATIONS, Given, affordable
-from discreet.model.query_grammar import Explanation, NumberQuery, Probability, Query, read_query
+from discreet.inference.exact_laws import EVALUATED_EXPLANATIONS, ConditionalLaws, affordable
+from discreet.model.query_grammar import MostProbable, NumberQuery, Probability, Query, read_query
 from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.joint_draws import PosteriorDraws, require_posterior
 from discreet.posterior.protocol import NetworkPosterior, equal_tails
@@ -402,7 +402,7 @@ def marginals(
             read, log = both.law.reads((name, *both.given.evidence)), both.given.marginals_and_evidence[1]
             own = replace(both, read=read, log_evidence=log)
             twins = None if both.twin is None else both.twin.marginals[name]
-            parts.append(_Part(asked, [{name: state} for state in schema[name].states], draws, twins, own))
+            parts.append(_AnswerPart(asked, [{name: state} for state in schema[name].states], draws, twins, own))
         return Answers(_summarise_parts(parts, level))
 
 
@@ -446,9 +446,9 @@ def _answer(asked: Query, both: PosteriorGiven, level: float, inside: Inside, *,
             raise InputError(f"{asked}: bounds that assume nothing are of probabilities of states; ask for P(...)")
         case NumberQuery():
             return _answer_number(asked, both.about((asked.variable,), most=ROW_LIMIT), level, inside)
-        case Explanation() if nothing:
+        case MostProbable() if nothing:
             raise InputError(f"{asked}: bounds that assume nothing are of probabilities; ask for P(...)")
-        case Explanation():
+        case MostProbable():
             targets = asked.targets or tuple(name for name in schema.names if name not in both.given.evidence)
             return _answer_explanation(asked, targets, both.about(targets, most=ROW_LIMIT), level)
 
@@ -503,7 +503,7 @@ def _draw_probabilities(asked: Probability, both: PosteriorGiven) -> tuple[Float
     return np.asarray(np.nan_to_num(table.reshape(-1, table.shape[-1])) * draws), both
 
 
-def _answer_explanation(asked: Explanation, targets: Sequence[str], both: PosteriorGiven, level: float) -> Answer:
+def _answer_explanation(asked: MostProbable, targets: Sequence[str], both: PosteriorGiven, level: float) -> Answer:
     """The best joint state on average, and those that most draws favour."""
     given, twin = both.given, both.twin
     schema = given.network.schema
@@ -530,7 +530,7 @@ def _answer_explanation(asked: Explanation, targets: Sequence[str], both: Poster
     return _summarise(asked, states, draws, twins, both, level, best)
 
 
-def _find_joint(given: Given, targets: Sequence[str]) -> Floats | None:
+def _find_joint(given: ConditionalLaws, targets: Sequence[str]) -> Floats | None:
     """The joint of the targets, shape (states, draws); None where it is too large."""
     if given.network.cells(targets) <= ROW_LIMIT:
         with suppress(InputError):
@@ -546,7 +546,7 @@ def _pick_leading(means: Floats, shares: Floats) -> list[int]:
     return sorted([first, *favoured[: EVALUATED_EXPLANATIONS - 1]], key=lambda i: (-means[i], i))
 
 
-class _Part(NamedTuple):
+class _AnswerPart(NamedTuple):
     """What one of several answers is made of; `draws` and `twins` have shape (states, draws)."""
 
     asked: Query
@@ -556,7 +556,7 @@ class _Part(NamedTuple):
     both: PosteriorGiven
 
 
-def _summarise_parts(parts: Sequence[_Part], level: float) -> list[Answer]:
+def _summarise_parts(parts: Sequence[_AnswerPart], level: float) -> list[Answer]:
     """Answers to several questions; their intervals are found together where all draws count, and count alike."""
     told = [part.twins for part in parts if part.twins is not None]
     alike = parts and parts[0].both.weights is None and len(told) in (0, len(parts))

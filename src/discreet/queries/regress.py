@@ -37,7 +37,14 @@ from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.protocol import NetworkPosterior, equal_tails
 from discreet.queries.answer_text import assumption_lines
 from discreet.queries.bin_laws import Inside, check_inside
-from discreet.queries.column_moments import MOST_JOINT_STATES, Column, ColumnLaw, Moments, column_moments, covariance
+from discreet.queries.column_moments import (
+    MOST_JOINT_STATES,
+    ColumnLaw,
+    ColumnMoments,
+    RegressionColumn,
+    column_moments,
+    covariance,
+)
 from discreet.queries.credible import check_level
 from discreet.queries.given import both_given
 from discreet.util.arrays import Floats
@@ -320,10 +327,12 @@ def regress(
     names = _check_covariates(schema, target, on, kind)
     both = both_given(_assuming(posterior, assume), (), predictive=False)
     law = ColumnLaw(both.about((target, *names), most=MOST_JOINT_STATES), (*names, target), inside)
-    covariates = [Column(schema[name]) for name in names]
+    covariates = [RegressionColumn(schema[name]) for name in names]
     with under_way("regressing"):
         moments = column_moments(law, covariates)
-        drawn = (_fit_linear if kind == "linear" else _fit_logistic)(law, moments, covariates, Column(schema[target]))
+        drawn = (_fit_linear if kind == "linear" else _fit_logistic)(
+            law, moments, covariates, RegressionColumn(schema[target])
+        )
     told = [part for column in covariates for part in column.names]
     known = np.asarray(np.isfinite(drawn).all(axis=-1))
     left_out = float(1 - known.mean())
@@ -363,7 +372,7 @@ def _check_covariates(schema: Schema, target: str, on: Sequence[str], kind: str)
     if own.size != 2 and (kind == "logistic" or not own.numeric):
         wanted = "two states" if kind == "logistic" else "numbers with bounds and bins, or two states"
         raise InputError(f"a {kind} regression needs a target of {wanted}; {shown(target)} has {own.size} states")
-    size = sum(len(Column(schema[name]).names) for name in names)
+    size = sum(len(RegressionColumn(schema[name]).names) for name in names)
     if size > MOST_COEFFICIENTS:
         raise InputError(f"a regression has at most {MOST_COEFFICIENTS} coefficients, this one would have {size:,}")
     return names
@@ -395,7 +404,9 @@ def _resting(found: Regression, law: ColumnLaw) -> Regression:
 # -------------------------------------------------------------------------------------------------- coefficients
 
 
-def _fit_linear(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Floats:
+def _fit_linear(
+    law: ColumnLaw, moments: ColumnMoments, covariates: Sequence[RegressionColumn], target: RegressionColumn
+) -> Floats:
     """Least squares, shape `(draws, columns + 1)`, the intercept last; NaN where they are open."""
     slopes = moments.slopes(_covary_with_target(law, covariates, target))
     shares = law.singles[target.variable.name]
@@ -403,7 +414,7 @@ def _fit_linear(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], 
     return np.column_stack([slopes, middle - (slopes * moments.means).sum(axis=-1)])
 
 
-def _covary_with_target(law: ColumnLaw, covariates: Sequence[Column], target: Column) -> Floats:
+def _covary_with_target(law: ColumnLaw, covariates: Sequence[RegressionColumn], target: RegressionColumn) -> Floats:
     """Covariances of the columns with the target, shape `(draws, columns)`."""
     products = []
     for column in covariates:
@@ -412,7 +423,9 @@ def _covary_with_target(law: ColumnLaw, covariates: Sequence[Column], target: Co
     return np.concatenate(products, axis=-1)
 
 
-def _fit_logistic(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Floats:
+def _fit_logistic(
+    law: ColumnLaw, moments: ColumnMoments, covariates: Sequence[RegressionColumn], target: RegressionColumn
+) -> Floats:
     """Maximum likelihood of the population, shaped as `_fit_linear`: at the means of bins, then of the numbers.
 
     The linear predictor of the numbers is `x beta`; what the bins tell of it, as far as it is linear in m, is `m gamma`
@@ -431,7 +444,7 @@ def _fit_logistic(law: ColumnLaw, moments: Moments, covariates: Sequence[Column]
     return np.column_stack([slopes, at_means[:, -1] + ((gamma - slopes) * moments.means).sum(axis=-1)])
 
 
-def _list_states(law: ColumnLaw, covariates: Sequence[Column], target: Column) -> Iterator[Points]:
+def _list_states(law: ColumnLaw, covariates: Sequence[RegressionColumn], target: RegressionColumn) -> Iterator[Points]:
     """The joint states of the covariates as points: exact."""
     whole = law.whole
     assert whole is not None and target.variable.size == 2
@@ -449,7 +462,7 @@ def _list_states(law: ColumnLaw, covariates: Sequence[Column], target: Column) -
 
 
 def _clip_hits(
-    hits: Floats, weights: Floats, covariates: Sequence[Column], codes: Iterable[npt.NDArray[np.integer]]
+    hits: Floats, weights: Floats, covariates: Sequence[RegressionColumn], codes: Iterable[npt.NDArray[np.integer]]
 ) -> Floats:
     """Weights of the second class, in each categorical state not below 0 in all nor above the state's own.
 
@@ -465,7 +478,9 @@ def _clip_hits(
     return hits
 
 
-def _draw_points(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Iterator[Points]:
+def _draw_points(
+    law: ColumnLaw, moments: ColumnMoments, covariates: Sequence[RegressionColumn], target: RegressionColumn
+) -> Iterator[Points]:
     """Made-up records as points, with chances moved by what the linear regression is by what tables tell of pairs."""
     values, names = [law.values(column) for column in covariates], [column.variable.name for column in covariates]
     moved = _find_slopes_at_means(law, moments, covariates, target)
@@ -491,6 +506,8 @@ def _draw_points(law: ColumnLaw, moments: Moments, covariates: Sequence[Column],
             yield part, columns, weights, _clip_hits(hits, weights, covariates, codes)
 
 
-def _find_slopes_at_means(law: ColumnLaw, moments: Moments, covariates: Sequence[Column], target: Column) -> Floats:
+def _find_slopes_at_means(
+    law: ColumnLaw, moments: ColumnMoments, covariates: Sequence[RegressionColumn], target: RegressionColumn
+) -> Floats:
     """Slopes of the linear regression on the means of bins, shape `(draws, columns)`."""
     return replace(moments, with_numbers=moments.own).slopes(_covary_with_target(law, covariates, target))

@@ -30,7 +30,7 @@ from discreet.privacy.guarantee import Relation, as_text
 from discreet.queries.answer_text import state_text
 from discreet.queries.answers import Answers
 from discreet.queries.explain import describe_promise
-from discreet.queries.explanation import Changes, Promise
+from discreet.queries.explanation import InferenceLimits, MetricLimits
 from discreet.queries.query import marginals
 from discreet.releases.release import Release
 from discreet.util.arrays import Floats
@@ -160,7 +160,7 @@ def _describe(release: Release, balance: Balance | None, name: str) -> dict[str,
     network = next(iter(release.networks), None)
     drawn = network is not None and len(network.nodes) <= MOST_DRAWN_NODES
     checked = fit(release) if network is not None and release.payload.measurements else None
-    beliefs = _list_beliefs(promised) if isinstance(promised, Promise) else []
+    beliefs = _list_beliefs(promised) if isinstance(promised, InferenceLimits) else []
     return {
         "title": f"Private release of {_name_subject(release)}",
         "date": release.date.isoformat(),
@@ -229,14 +229,14 @@ def promise_words(release: Release) -> list[str]:
         release: of any kind.
     """
     guarantee, unit, promised = release.guarantee, release.guarantee.unit, describe_promise(release)
-    lines = _write_changes(release) if isinstance(promised, Changes) else _write_odds(promised, unit)
-    if isinstance(promised, Promise) and guarantee.delta:
+    lines = _write_changes(release) if isinstance(promised, MetricLimits) else _write_odds(promised, unit)
+    if isinstance(promised, InferenceLimits) and guarantee.delta:
         lines.append(_write_delta(promised))
     lines.append(
         "It holds for everybody alike, whatever else anybody knows or learns later, and whatever is done with the "
         "release. It does not hide what the records say of people in general: that is what a release is for."
     )
-    if isinstance(promised, Promise):
+    if isinstance(promised, InferenceLimits):
         lines.append(
             f"Who stands behind k {unit}s has k times the epsilon: the factors above to the power of k"
             f"{', and a delta that grows faster' if guarantee.delta else ''}. What other releases of the same records "
@@ -245,7 +245,7 @@ def promise_words(release: Release) -> list[str]:
     return lines
 
 
-def _write_odds(promised: Promise, unit: str) -> list[str]:
+def _write_odds(promised: InferenceLimits, unit: str) -> list[str]:
     """What can be learned of a record, compared with what would be believed without it, or with another in its place.
 
     Odds of other conclusions, which hang on the record and on others, can move by as much as those between two values.
@@ -274,7 +274,7 @@ def _write_odds(promised: Promise, unit: str) -> list[str]:
 OTHER_IN_ITS_PLACE = "compared with what anybody would believe had the other of the two stood in its place"
 
 
-def _write_delta(promised: Promise) -> str:
+def _write_delta(promised: InferenceLimits) -> str:
     """What a delta allows: two outputs that differ by it are no easier told apart than by such a procedure.
 
     Source:
@@ -320,7 +320,7 @@ def _write_symbols(release: Release) -> str:
     )
 
 
-def _list_beliefs(promised: Promise) -> list[tuple[str, str, str]]:
+def _list_beliefs(promised: InferenceLimits) -> list[tuple[str, str, str]]:
     """Beliefs before and after, in percent."""
 
     def percent(value: float | None) -> str:

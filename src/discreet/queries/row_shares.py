@@ -281,7 +281,7 @@ def dependence(posterior: PosteriorDraws, query: Probability, *, level: float, r
     kept = asked_cells(query, schema)
     cells = np.stack(np.unravel_index(kept, effects.value.shape), axis=-1).tolist()
     states = [dict(zip(targets, cell, strict=True)) for cell in cells]
-    asked = _Asked(posterior, theta, effects, kept, level)
+    asked = _ExplainedQuery(posterior, theta, effects, kept, level)
     parts, noise, explained = asked.parts(query)
     order = sorted(
         (
@@ -301,7 +301,7 @@ def dependence(posterior: PosteriorDraws, query: Probability, *, level: float, r
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
+class _ExplainedQuery:
     """A query of a posterior, and what its rows do.
 
     Args:

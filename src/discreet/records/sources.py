@@ -77,7 +77,7 @@ def open_store(
         odd = [name for name, kind in kinds if own.names.count(name) != 1 or own.field(name).type != kind]
         if odd:
             raise InputError(f"the files differ in column {shown(odd[0])}: one lacks it, or has it in another type")
-    engine.con.register("records", _Stream(found, names))
+    engine.con.register("records", _ColumnStream(found, names))
     text = [name for name, kind in kinds if kind in (pa.string(), pa.large_string())]
     coded = datasets.ParquetFileFormat(dictionary_columns=text)
 
@@ -102,7 +102,7 @@ def open_dataset(
 ) -> tuple[ir.Table, Callable[[Sequence[str]], Blocks]]:
     """A data set of Arrow that the caller has opened, of any format and place; the rest is as of `open_store`."""
     names = [dataset.schema.names[at] for at in positions(dataset.schema.names, wanted)]
-    engine.con.register("records", _Stream(dataset, names))
+    engine.con.register("records", _ColumnStream(dataset, names))
 
     def blocks(chosen: Sequence[str]) -> Blocks:
         def read() -> Iterator[pa.RecordBatch]:
@@ -114,7 +114,7 @@ def open_dataset(
 
 
 @dataclass(frozen=True, eq=False)
-class _Stream:
+class _ColumnStream:
     """Columns of a data set that an engine reads as often as it likes, and Python for it.
 
     A data set that DuckDB 2.0 scans by itself ends the process, or is waited for without end, where Arrow fails at a

@@ -56,13 +56,13 @@ Items = Annotated[list[Item], pydantic.Field(fail_fast=True)]
 """A list of which the first fault is reported, not a million of them."""
 
 
-class Part(pydantic.BaseModel):
+class DocumentPart(pydantic.BaseModel):
     """Fields are those listed, and no others."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
 
-P = TypeVar("P", bound=Part)
+P = TypeVar("P", bound=DocumentPart)
 
 
 def check_part(part: type[P], raw: object, what: str) -> P:
@@ -271,7 +271,7 @@ class _Kind:
     """
 
     name: str
-    part: type[Part]
+    part: type[DocumentPart]
     order: tuple[str, ...]
     forms: Mapping[str, tuple[str, Form]]
     over: str
@@ -279,7 +279,7 @@ class _Kind:
 
 
 _KINDS: dict[type, _Kind] = {}
-_CLASSES: dict[type[Part], type] = {}
+_CLASSES: dict[type[DocumentPart], type] = {}
 
 
 def kind(
@@ -328,7 +328,7 @@ def kind(
             else:
                 called, form = forms[attribute]
                 parts[called] = (form.part, None if type(None) in get_args(form.part) else ...)
-        made = pydantic.create_model(f"_{cls.__name__}", __base__=Part, __module__=cls.__module__, **parts)
+        made = pydantic.create_model(f"_{cls.__name__}", __base__=DocumentPart, __module__=cls.__module__, **parts)
         _KINDS[cls], _CLASSES[made] = _Kind(name or "", made, names, forms, over, scoped), cls
         return cls
 
@@ -342,13 +342,13 @@ def _find_hint(cls: type, hints: Mapping[str, Any], attribute: str) -> Any:
     return get_type_hints(getattr(cls, attribute).fget, include_extras=True)["return"]
 
 
-def _make_entry(scoped: Scoped, hints: Mapping[str, Any]) -> type[Part]:
+def _make_entry(scoped: Scoped, hints: Mapping[str, Any]) -> type[DocumentPart]:
     """What pydantic takes for one set of variables."""
     parts: dict[str, Any] = {"variables": (Items[str], ...)}
     for field, called in scoped.columns.items():
         part = _find_column_form(hints[field]).part
         parts[called] = (part | None, None) if field in scoped.partial else (part, ...)
-    made: type[Part] = pydantic.create_model(scoped.entry, __base__=Part, **parts)
+    made: type[DocumentPart] = pydantic.create_model(scoped.entry, __base__=DocumentPart, **parts)
     return made
 
 
@@ -404,7 +404,7 @@ def encode(value: Any) -> dict[str, Any]:
     return {name: part for name, part in found.items() if part is not None}
 
 
-def decode(part: Part, over: Over) -> Any:
+def decode(part: DocumentPart, over: Over) -> Any:
     """The inverse.
 
     Args:

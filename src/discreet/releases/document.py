@@ -19,7 +19,7 @@ from discreet.model.network import Network
 from discreet.model.origin import Learned
 from discreet.model.schema import Variable
 from discreet.privacy.guarantee import Guarantee, as_text
-from discreet.releases.codec import Budget, Count, Finite, Flag, Items, Part, Positive, check_part
+from discreet.releases.codec import Budget, Count, DocumentPart, Finite, Flag, Items, Positive, check_part
 from discreet.util.attached import above
 from discreet.util.json_files import read_json, read_text, write_whole
 from discreet.util.limits import NETWORK_BYTES, PARENTS, at_most, check_name, check_states
@@ -101,7 +101,7 @@ class Document(ABC):
         return above("Release.posterior")(self, method=method, draws=draws, rng=rng, **options)
 
 
-class GuaranteePart(Part):
+class GuaranteePart(DocumentPart):
     """A promise."""
 
     epsilon: Budget
@@ -126,7 +126,7 @@ def read_guarantee(part: GuaranteePart) -> Guarantee:
     return Guarantee(**part.model_dump())
 
 
-class _Variable(Part):
+class _VariablePart(DocumentPart):
     name: str
     states: Items[str]
     bounds: tuple[float, float] | None = None
@@ -135,7 +135,7 @@ class _Variable(Part):
     missing: str | None = None
 
 
-class _Learned(Part):
+class _LearnedPart(DocumentPart):
     release: Annotated[str, pydantic.Field(pattern="^[0-9a-f]{32}$")]
     epsilon: Budget
     relation: Literal["add-remove", "replace", "metric"]
@@ -143,33 +143,33 @@ class _Learned(Part):
     private: Flag
 
 
-class NetworkPart(Part):
+class NetworkPart(DocumentPart):
     """A network: variables with their states, the parents of each, and which release chose it, if one did."""
 
-    variables: Items[_Variable]
+    variables: Items[_VariablePart]
     parents: dict[str, Items[str]]
-    learned: _Learned | None = None
+    learned: _LearnedPart | None = None
 
 
-class _Column(Part):
+class _ColumnPart(DocumentPart):
     name: str
     states: Items[str] | None = None
     bounds: tuple[Finite, Finite] | None = None
     type: Literal["integer"] | None = None
 
 
-class DesignPart(Part):
+class DesignPart(DocumentPart):
     """A design: features with their bounds, the target, and what is known of a record's length."""
 
-    features: Items[_Column]
-    target: _Column | None = None
+    features: Items[_ColumnPart]
+    target: _ColumnPart | None = None
     norm: Positive | None = None
     intercept: Flag
     counted: Literal[True] | None = None
     groups: Items[Items[Count]] | None = None
 
 
-class NormalPart(Part):
+class NormalPart(DocumentPart):
     """A normal prior on the weights."""
 
     deviation: Positive
@@ -273,6 +273,6 @@ def _write_column(variable: Variable) -> dict[str, Any]:
     return {"name": variable.name, **states, **bounds, **typed}
 
 
-def _read_variable(part: _Column) -> Variable:
+def _read_variable(part: _ColumnPart) -> Variable:
     """Document to variable."""
     return Variable(part.name, tuple(part.states or ()), bounds=part.bounds, type=part.type or "real")

@@ -30,7 +30,7 @@ from discreet.model.network import Network
 from discreet.model.schema import table_cells
 from discreet.noise.noise_laws import LAWS, NO_NOISE, LawTag
 from discreet.privacy.guarantee import Guarantee
-from discreet.releases.codec import Finite, Items, Part, Positive, check_part
+from discreet.releases.codec import DocumentPart, Finite, Items, Positive, check_part
 from discreet.releases.document import (
     Document,
     GuaranteePart,
@@ -356,19 +356,19 @@ def _read_numbers(values: npt.ArrayLike, what: str) -> Array:
 # ------------------------------------------------------------------------------------------------------- the document
 
 
-class _Noise(Part):
+class _NoisePart(DocumentPart):
     law: LawTag
     scale: Positive
 
 
-class _Figures(Part):
+class _Figures(DocumentPart):
     variables: Items[str]
-    noise: _Noise
+    noise: _NoisePart
     values: Items[Finite]
     weights: Items[Items[Finite]] | None = None
 
 
-class ExternalPart(Part):
+class ExternalPart(DocumentPart):
     """Figures by others; tables and the weights of a sum are flat, in the order of their variables, last fastest."""
 
     format: Literal["discreet-external"]

@@ -15,7 +15,7 @@ import pydantic
 
 from discreet.errors import InputError, require, shown
 from discreet.privacy.guarantee import Guarantee, Relation
-from discreet.releases.codec import Part
+from discreet.releases.codec import DocumentPart
 from discreet.util.limits import check_name
 
 MOST_RECORDS = 1000
@@ -177,7 +177,7 @@ class RecordsPolicy:
         return {name: value for name, value in asked.items() if name not in defaults or value != defaults[name]}
 
 
-class PolicyPart(Part):
+class PolicyPart(DocumentPart):
     """What a document says of the records."""
 
     count: Annotated[int, pydantic.Field(ge=0, strict=True)] | None = None

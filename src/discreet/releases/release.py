@@ -307,7 +307,7 @@ class Release(Document, Framed):
 # ------------------------------------------------------------------------------------------------------- the document
 
 
-class _Document(NetworkHead):
+class _NetworkDocument(NetworkHead):
     """A release over a network; tables are flat, their axes `(*parents, child)` and draws, last fastest."""
 
     payload: union_of((*TABLE_PAYLOADS, *pack_kinds("network", paid=True)))  # type: ignore[valid-type]
@@ -339,7 +339,7 @@ def read_release(raw: Any, cells: int) -> Release:
         named = repr(version)[:20] if isinstance(version, str | int | None) else f"a {type(version).__name__}"
         raise InputError(f"the release has version {named}; this package reads version {VERSION}")
     try:
-        document = (_DesignDocument if "design" in raw else _Document).model_validate(raw)
+        document = (_DesignDocument if "design" in raw else _NetworkDocument).model_validate(raw)
         fields = document.fields_of(cells)
         return Release(**fields, payload=decode(document.payload, fields["prior"].over))
     except pydantic.ValidationError as error:
@@ -361,7 +361,7 @@ def release_schema() -> str:
     Returns:
         JSON text.
     """
-    either: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(_Document | _DesignDocument | ExternalPart)
+    either: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(_NetworkDocument | _DesignDocument | ExternalPart)
     return json_text(either.json_schema(), indent=2, sort_keys=True) + "\n"
 
 

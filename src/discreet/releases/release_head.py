@@ -19,7 +19,7 @@ from discreet.model.design import Normal
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.tables import Tables
-from discreet.releases.codec import Part, Positive, check_part, decode, encode, shaped, union_of
+from discreet.releases.codec import DocumentPart, Positive, check_part, decode, encode, shaped, union_of
 from discreet.releases.document import (
     DesignPart,
     GuaranteePart,
@@ -48,7 +48,7 @@ an exponent of five."""
 Day = Annotated[str, pydantic.Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 
 
-class _Head(Part):
+class _ReleaseHead(DocumentPart):
     """Fields of all releases, but what they are over."""
 
     format: Literal["discreet-release"]
@@ -87,7 +87,7 @@ class _Head(Part):
         """Read the prior over the network or design, and the calibration."""
 
 
-class NetworkHead(_Head):
+class NetworkHead(_ReleaseHead):
     """Head of a release over a network."""
 
     network: NetworkPart
@@ -103,7 +103,7 @@ class NetworkHead(_Head):
         return Dirichlet(Tables(network, alpha)), decode(self.calibration, network)
 
 
-class DesignHead(_Head):
+class DesignHead(_ReleaseHead):
     """Head of a release over a design."""
 
     design: DesignPart

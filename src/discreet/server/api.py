@@ -26,9 +26,9 @@ from discreet.server import reply_types as says
 from discreet.server.desk import Desk, Made
 from discreet.server.gate import FRAME_POLICY
 from discreet.server.metrics import Meter
-from discreet.server.parameters import Asked, NoRequest, read_address, read_body
+from discreet.server.parameters import NoRequest, RequestFields, read_address, read_body
 from discreet.server.problems import PROBLEMS, Problem
-from discreet.server.readings import Reading, Readings
+from discreet.server.readings import Readings, ServedPosterior
 from discreet.server.server_limits import ServerLimits
 from discreet.server.shelf import Shelf, Version
 
@@ -122,7 +122,7 @@ def _release_schemas() -> tuple[list[Document], Document]:
     return found["anyOf"], {f"Release{name.lstrip('_')}": each for name, each in found["$defs"].items()}
 
 
-def _parameters(model: type[Asked]) -> list[Document]:
+def _parameters(model: type[RequestFields]) -> list[Document]:
     """What can be said in the address."""
     schema = model.model_json_schema()
     found = []
@@ -163,7 +163,7 @@ class Serving:
     readings: Readings = field(init=False)
     desk: Desk = field(init=False)
 
-    async def answer(self, version: Version, ask: Callable[[Reading], replies.Question]) -> Made:
+    async def answer(self, version: Version, ask: Callable[[ServedPosterior], replies.Question]) -> Made:
         """The answer to a question about a version.
 
         Raises:
@@ -196,7 +196,7 @@ class Operation:
     name: str
     answer: Answering
     reply: Any = None
-    asks: type[Asked] | None = NoRequest
+    asks: type[RequestFields] | None = NoRequest
     method: Literal["GET", "POST"] = "GET"
     media: tuple[str, ...] = ()
     of_release: bool = True
@@ -213,7 +213,7 @@ class Operation:
         return ("/releases/{release}" if self.of_release else "") + (f"/{self.name}" if self.name else "")
 
 
-def _asking(ask: Callable[[Reading, Any], replies.Question]) -> Answering:
+def _asking(ask: Callable[[ServedPosterior, Any], replies.Question]) -> Answering:
     """An operation that a question answers."""
 
     @wraps(ask, assigned=("__doc__",))
@@ -237,7 +237,7 @@ async def _send_report(serving: Serving, version: Version, asked: asks.ReportReq
     return response
 
 
-class _Records(StreamingResponse):
+class _CountedStream(StreamingResponse):
     """A stream that is counted until it ends, in whatever way."""
 
     def __init__(self, content: AsyncIterator[bytes], opened: ExitStack, **options: Any) -> None:
@@ -277,7 +277,7 @@ async def _send_records(serving: Serving, version: Version, asked: asks.Syntheti
             piece = await serving.desk.run(take)
 
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return _Records(stream(), kept, media_type=MEDIA_OF[asked.format], headers=headers)
+    return _CountedStream(stream(), kept, media_type=MEDIA_OF[asked.format], headers=headers)
 
 
 async def _send_releases(serving: Serving, version: None, asked: NoRequest) -> Response:

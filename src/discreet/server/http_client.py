@@ -152,7 +152,7 @@ class Wire:
                     ssl.create_default_context() if self._secure else None,
                     max_connections=None,
                     keepalive_expiry=KEPT_SECONDS,
-                    network_backend=_Network(),
+                    network_backend=_DeadlineNetwork(),
                 ),
             )
             weakref.finalize(self, _close, *self._pool_of)
@@ -275,18 +275,18 @@ class _Deadline(threading.local):
 _DEADLINE = _Deadline()
 
 
-class _Network(httpcore.NetworkBackend):
+class _DeadlineNetwork(httpcore.NetworkBackend):
     """A network on which all is there by the deadline of the thread that waits, however little comes at once."""
 
     def connect_tcp(
         self, host: str, port: int, timeout: object = None, local_address: str | None = None, socket_options: Any = None
-    ) -> _Stream:
+    ) -> _DeadlineStream:
         """A connection."""
         backend = httpcore.SyncBackend()
-        return _Stream(backend.connect_tcp(host, port, _DEADLINE.left(), local_address, socket_options))
+        return _DeadlineStream(backend.connect_tcp(host, port, _DEADLINE.left(), local_address, socket_options))
 
 
-class _Stream(httpcore.NetworkStream):
+class _DeadlineStream(httpcore.NetworkStream):
     """One connection of it."""
 
     def __init__(self, stream: httpcore.NetworkStream) -> None:
@@ -306,9 +306,9 @@ class _Stream(httpcore.NetworkStream):
 
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: object = None
-    ) -> _Stream:
+    ) -> _DeadlineStream:
         """The same over TLS."""
-        return _Stream(self._stream.start_tls(ssl_context, server_hostname, _DEADLINE.left()))
+        return _DeadlineStream(self._stream.start_tls(ssl_context, server_hostname, _DEADLINE.left()))
 
     def get_extra_info(self, info: str) -> Any:
         """What the library asks of it."""

@@ -14,7 +14,7 @@ from pydantic import Field
 from discreet.errors import InputError
 from discreet.model.network import Network
 from discreet.model.query_grammar import Probability, read_query
-from discreet.server.parameters import Asked, Level, Missing, Text, read_evidence
+from discreet.server.parameters import Level, Missing, RequestFields, Text, read_evidence
 
 KEPT = "\0"
 """Stands in a fragment that is kept where each page puts what it carries on: its query. No text of a page has it."""
@@ -25,7 +25,7 @@ MOST_OBSERVED, MOST_CHARACTERS, MOST_CARRIED = 100, 2_000, 300
 Evidence = Annotated[list[Text], Field(max_length=MOST_OBSERVED, description="Observed variables with their states.")]
 
 
-class PageRequest(Asked):
+class PageRequest(RequestFields):
     """One page of a release; its evidence is in the order in which it was observed."""
 
     e: Evidence = Field(default_factory=list)
@@ -37,7 +37,7 @@ class PageRequest(Asked):
     download: bool = False
 
 
-class CompareRequest(Asked):
+class CompareRequest(RequestFields):
     """Two releases side by side."""
 
     one: Text | None = None

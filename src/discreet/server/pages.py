@@ -36,7 +36,7 @@ from discreet.server.page_links import (
 from discreet.server.page_tables import compare_table, templates
 from discreet.server.parameters import NoRequest, read_address, read_evidence
 from discreet.server.problems import Problem
-from discreet.server.readings import Gaps, Reading
+from discreet.server.readings import Gaps, ServedPosterior
 from discreet.server.release_page import (
     ask_expected,
     ask_fit_words,
@@ -236,7 +236,7 @@ class _Pages:
             status = problem.status
         return page_response(request, "compare.html", status, **told)
 
-    async def _ask_both(self, readings: list[Reading], names: list[str], asked: CompareRequest) -> Made:
+    async def _ask_both(self, readings: list[ServedPosterior], names: list[str], asked: CompareRequest) -> Made:
         """The table of two releases."""
         one, other = (reading.posterior() for reading in readings)
         if one.network.schema != other.network.schema:
@@ -478,7 +478,7 @@ def _is_local(path: str) -> bool:
     return path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
 
 
-def _in_order(names: list[str], answers: Any, readings: list[Reading]) -> list[Any]:
+def _in_order(names: list[str], answers: Any, readings: list[ServedPosterior]) -> list[Any]:
     """Answers of the second release in the order of the first one's variables."""
     own = dict(zip((name for name in readings[1].plain.network.nodes if name in set(names)), answers, strict=True))
     return [own[name] for name in names]

@@ -85,17 +85,17 @@ def _inside(of: Mapping[type, type], values: tuple[type, ...], wanted: str) -> p
 Records = list[dict[str, Value]] | dict[str, list[Value]]
 
 
-class Asked(pydantic.BaseModel):
+class RequestFields(pydantic.BaseModel):
     """Base of all: nothing else may be said."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
 
-class NoRequest(Asked):
+class NoRequest(RequestFields):
     """Nothing can be said."""
 
 
-class _Reading(Asked):
+class _PosteriorFields(RequestFields):
     """Which posterior, and how sure."""
 
     level: Level = 0.95
@@ -104,13 +104,13 @@ class _Reading(Asked):
     format: Form = "json"
 
 
-class MarginalsRequest(_Reading):
+class MarginalsRequest(_PosteriorFields):
     """All marginals given evidence."""
 
     e: Evidence = []
 
 
-class QueryRequest(_Reading):
+class QueryRequest(_PosteriorFields):
     """Queries."""
 
     q: Queries = []
@@ -118,7 +118,7 @@ class QueryRequest(_Reading):
     inside: Inside = "log-linear"
 
 
-class PredictRequest(Asked):
+class PredictRequest(RequestFields):
     """Records of which some variables are seen, by column or one by one."""
 
     records: Annotated[
@@ -135,7 +135,7 @@ class PredictRequest(Asked):
     missing: Missing = None
 
 
-class DecisionRequest(Asked):
+class DecisionRequest(RequestFields):
     """A query with payoffs, or a quantity with a loss."""
 
     query: Annotated[Text | None, Field(description="For all states of one variable.")] = None
@@ -159,7 +159,7 @@ class DecisionRequest(Asked):
     missing: Missing = None
 
 
-class RegressRequest(Asked):
+class RegressRequest(RequestFields):
     """A regression of one variable on others."""
 
     target: Text
@@ -177,7 +177,7 @@ class RegressRequest(Asked):
     format: Form = "json"
 
 
-class ExplainRequest(Asked):
+class ExplainRequest(RequestFields):
     """What one record can change, and what answers depend on."""
 
     q: Queries = []
@@ -185,11 +185,11 @@ class ExplainRequest(Asked):
     rows: Annotated[int, Field(ge=1, le=100, description="Rows of tables that are named for each query.")] = 5
 
 
-class FitRequest(Asked):
+class FitRequest(RequestFields):
     """What the release says of its network."""
 
 
-class SyntheticRequest(Asked):
+class SyntheticRequest(RequestFields):
     """Synthetic records."""
 
     n: Annotated[int, Field(ge=0, description="Records of each set.")]
@@ -202,14 +202,14 @@ class SyntheticRequest(Asked):
     missing: Missing = None
 
 
-class ReportRequest(Asked):
+class ReportRequest(RequestFields):
     """A report for people."""
 
     level: Level = 0.95
     format: Annotated[Literal["html", "markdown"], Field(description="One page without scripts, or Markdown.")] = "html"
 
 
-Model = TypeVar("Model", bound=Asked)
+Model = TypeVar("Model", bound=RequestFields)
 
 
 def read_address(model: type[Model], given: QueryParams) -> Model:

@@ -14,7 +14,7 @@ from html import escape
 from itertools import pairwise
 from typing import Any
 
-from discreet.display.graph_layout import Layout, layout
+from discreet.display.graph_layout import GraphLayout, layout
 from discreet.display.network_svg import BOW_PIXELS, DASHES, draw_refuted
 from discreet.display.text_tables import columns_of, cut, html_text, with_noun
 from discreet.errors import printable
@@ -181,7 +181,7 @@ def _width_of(text: str, size: float) -> float:
 class _Arcs:
     """Draws arcs between rows of different heights: upright beside boxes, curved between rows alone."""
 
-    places: Layout
+    places: GraphLayout
     tops: list[int]
     bottoms: list[int]
     heights: Mapping[str, int]

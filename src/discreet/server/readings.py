@@ -36,7 +36,7 @@ SINGLE_BYTES = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class ServedPosterior:
     """A version with its posterior.
 
     Args:
@@ -113,8 +113,8 @@ class Readings:
     def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
         self._reading, self._drawing = ThreadPoolExecutor(1, "stored"), ThreadPoolExecutor(1, "drawn")
-        self._held: OrderedDict[str, Reading] = OrderedDict()
-        self._under_way: dict[str, asyncio.Task[Reading]] = {}
+        self._held: OrderedDict[str, ServedPosterior] = OrderedDict()
+        self._under_way: dict[str, asyncio.Task[ServedPosterior]] = {}
 
     @property
     def bytes(self) -> int:
@@ -134,7 +134,7 @@ class Readings:
         for pool in (self._reading, self._drawing):
             pool.shutdown(wait=False, cancel_futures=True)
 
-    async def get(self, version: Version) -> Reading:
+    async def get(self, version: Version) -> ServedPosterior:
         """The reading of a version.
 
         Raises:
@@ -159,11 +159,11 @@ class Readings:
                 retry_after=10,
             ) from None
 
-    async def _read(self, version: Version) -> Reading:
+    async def _read(self, version: Version) -> ServedPosterior:
         """Read or draw, then make room."""
         try:
             loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
-            reader: Callable[[], Reading] = lambda: read(version)  # noqa: E731
+            reader: Callable[[], ServedPosterior] = lambda: read(version)  # noqa: E731
             found = await loop.run_in_executor(self._drawing if version.draws is None else self._reading, reader)
         except DiscreetError as error:
             if version.draws is None:
@@ -174,30 +174,30 @@ class Readings:
             self._held.popitem(last=False)
         return found
 
-    def _end(self, version: Version, done: asyncio.Task[Reading]) -> None:
+    def _end(self, version: Version, done: asyncio.Task[ServedPosterior]) -> None:
         """Forget what is not under way any more; who waited for it has its error."""
         self._under_way.pop(version.digest, None)
         if not done.cancelled():
             done.exception()
 
 
-def _read_stored(version: Version) -> Reading | None:
+def _read_stored(version: Version) -> ServedPosterior | None:
     """What is stored of a version; None where nothing is, or draws of what came after it."""
     if version.draws is None:
         return None
     drawn = load_draws(version.draws)
     if not version.digest.startswith(content_digest(evidence_in(version.draws))):
         return None
-    found = Reading(version, drawn)
+    found = ServedPosterior(version, drawn)
     return_memory()
     return found
 
 
-def read(version: Version) -> Reading:
+def read(version: Version) -> ServedPosterior:
     """Read what is stored, or draw the posterior; also that of an older version whose draws were replaced."""
     if version.kind in ("structure", "weights"):
-        return Reading(version, None)
-    found = _read_stored(version) or Reading(version, read_evidence(version.evidence, draws=DRAWS, rng=SEED))
+        return ServedPosterior(version, None)
+    found = _read_stored(version) or ServedPosterior(version, read_evidence(version.evidence, draws=DRAWS, rng=SEED))
     if version.gaps:
         _ = found.complete  # here, and not while others wait
     return found

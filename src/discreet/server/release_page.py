@@ -31,7 +31,7 @@ from discreet.server.page_tables import (
 from discreet.server.parameters import MarginalsRequest, read_evidence
 from discreet.server.picture import MARKS, REFUTED_MARK, draw_mark, draw_network
 from discreet.server.problems import Problem
-from discreet.server.readings import Reading
+from discreet.server.readings import ServedPosterior
 from discreet.server.work import marginals_work, query_work
 
 MOST_DRAWN = 250
@@ -52,7 +52,7 @@ def shows_network(asked: PageRequest, network: Network) -> bool:
     return asked.view == "network" or (asked.view is None and len(network.nodes) <= MOST_DRAWN)
 
 
-def _posterior(reading: Reading, asked: PageRequest) -> PosteriorDraws:
+def _posterior(reading: ServedPosterior, asked: PageRequest) -> PosteriorDraws:
     """The posterior that a page asks: without twins where the part of the noise is not shown."""
     posterior = reading.posterior(asked.missing)
     if asked.noise or posterior.twins is None:
@@ -60,7 +60,7 @@ def _posterior(reading: Reading, asked: PageRequest) -> PosteriorDraws:
     return reading.plain if posterior is reading.draws else replace(posterior, twins=None)
 
 
-def ask_states(reading: Reading, asked: PageRequest) -> replies.Question:
+def ask_states(reading: ServedPosterior, asked: PageRequest) -> replies.Question:
     """All states of all variables: a table, and the network.
 
     Raises:
@@ -95,12 +95,12 @@ def ask_states(reading: Reading, asked: PageRequest) -> replies.Question:
     return replies.Question(key, make, lambda: marginals_work(posterior, evidence))
 
 
-def _refuted_pairs(reading: Reading) -> list[tuple[str, ...]]:
+def _refuted_pairs(reading: ServedPosterior) -> list[tuple[str, ...]]:
     """Pairs of a network that tables join and its arcs do not, first those of the largest effect."""
     return list(reading.checked.contradicted_pairs) if reading.version.over_network else []
 
 
-def ask_fit_words(reading: Reading) -> replies.Question:
+def ask_fit_words(reading: ServedPosterior) -> replies.Question:
     """What the data say of the independences of the network that is drawn."""
 
     def make() -> Made:
@@ -124,7 +124,7 @@ def _write_legend(marks: list[str], level: float, *, dashed: bool) -> str:
     )
 
 
-def ask_picture(reading: Reading, asked: PageRequest) -> replies.Question:
+def ask_picture(reading: ServedPosterior, asked: PageRequest) -> replies.Question:
     """The network alone, as a picture."""
     posterior = _posterior(reading, asked.model_copy(update={"noise": False}))
     network = posterior.network
@@ -139,12 +139,12 @@ def ask_picture(reading: Reading, asked: PageRequest) -> replies.Question:
     return replies.Question(key, make, lambda: marginals_work(posterior, evidence))
 
 
-def ask_structure(reading: Reading) -> replies.Question:
+def ask_structure(reading: ServedPosterior) -> replies.Question:
     """A network that was chosen, drawn."""
     return replies.Question(("page structure",), lambda: Made(reading.version.network.to_svg().encode(), HTML))
 
 
-def ask_query(reading: Reading, asked: PageRequest) -> replies.Question:
+def ask_query(reading: ServedPosterior, asked: PageRequest) -> replies.Question:
     """The answer to the query of the box.
 
     Raises:
@@ -163,7 +163,7 @@ def ask_query(reading: Reading, asked: PageRequest) -> replies.Question:
     return replies.Question(key, make, lambda: query_work(posterior, query))
 
 
-def ask_numbers(reading: Reading, asked: PageRequest) -> replies.Question:
+def ask_numbers(reading: ServedPosterior, asked: PageRequest) -> replies.Question:
     """Coefficients of a regression, or parameters of a family."""
     weights = reading.version.kind == "weights"
 
@@ -178,7 +178,7 @@ def ask_numbers(reading: Reading, asked: PageRequest) -> replies.Question:
     return replies.Question(("page numbers", asked.level), make)
 
 
-def ask_expected(reading: Reading, asked: PageRequest, record: Mapping[str, str]) -> replies.Question:
+def ask_expected(reading: ServedPosterior, asked: PageRequest, record: Mapping[str, str]) -> replies.Question:
     """What a regression expects of a record that was typed in.
 
     Raises:
@@ -229,7 +229,7 @@ def _promise_of(part: Release | External) -> dict[str, Any]:
     return {"title": part.source, "guarantee": told, "words": [], "source": part.source}
 
 
-def page_questions(reading: Reading) -> Iterator[replies.Question]:
+def page_questions(reading: ServedPosterior) -> Iterator[replies.Question]:
     """Questions that pages will ask first: nothing observed, then each state by itself; none that is much work."""
     if reading.version.kind == "weights":
         yield ask_numbers(reading, PageRequest())

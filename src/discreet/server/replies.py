@@ -51,7 +51,7 @@ from discreet.server.parameters import (
     read_evidence,
 )
 from discreet.server.problems import Problem
-from discreet.server.readings import DRAWS, SEED, Reading
+from discreet.server.readings import DRAWS, SEED, ServedPosterior
 from discreet.server.work import (
     ROW_CELLS,
     explanation_work,
@@ -97,7 +97,7 @@ def csv_of(rows: Sequence[Mapping[str, Any]]) -> Made:
     return Made(csv_text(rows).encode(), CSV)
 
 
-def ask_marginals(reading: Reading, asked: MarginalsRequest) -> Question:
+def ask_marginals(reading: ServedPosterior, asked: MarginalsRequest) -> Question:
     """Probabilities of every variable that is not observed, given evidence, with intervals.
 
     Raises:
@@ -115,7 +115,7 @@ def ask_marginals(reading: Reading, asked: MarginalsRequest) -> Question:
     return Question(key, make, lambda: marginals_work(posterior, evidence))
 
 
-def ask_queries(reading: Reading, asked: QueryRequest) -> Question:
+def ask_queries(reading: ServedPosterior, asked: QueryRequest) -> Question:
     """Answers to queries, as `discreet query --json` prints them; without any all marginals, or coefficients.
 
     Raises:
@@ -159,7 +159,7 @@ def parse(posterior: PosteriorDraws, text: str, position: int = 0, number: int =
     return query
 
 
-def _ask_numbers(reading: Reading, asked: QueryRequest) -> Question:
+def _ask_numbers(reading: ServedPosterior, asked: QueryRequest) -> Question:
     """All coefficients of a regression, or parameters of a family."""
     if asked.predictive or asked.assume is not None or asked.missing is not None:
         raise InputError("coefficients and parameters are asked with a level alone")
@@ -173,7 +173,7 @@ def _ask_numbers(reading: Reading, asked: QueryRequest) -> Question:
     return Question(("numbers", asked.level, asked.format), make)
 
 
-def _written(reading: Reading, posterior: PosteriorDraws, answers: Answers, form: str) -> Made:
+def _written(reading: ServedPosterior, posterior: PosteriorDraws, answers: Answers, form: str) -> Made:
     """Answers with all that they were read from."""
     if form == "csv":
         return csv_of(answers.tidy())
@@ -184,7 +184,7 @@ def _written(reading: Reading, posterior: PosteriorDraws, answers: Answers, form
     return json_of({**source, "answers": told, "effective": posterior.effective()})
 
 
-def ask_prediction(reading: Reading, asked: PredictRequest) -> Question:
+def ask_prediction(reading: ServedPosterior, asked: PredictRequest) -> Question:
     """Probabilities of one variable for records that show some of the others; of a regression what it expects.
 
     Raises:
@@ -217,7 +217,7 @@ def ask_prediction(reading: Reading, asked: PredictRequest) -> Question:
     return Question(("predict", asked.model_dump_json()), make, work)
 
 
-def _ask_expectation(reading: Reading, asked: PredictRequest) -> Question:
+def _ask_expectation(reading: ServedPosterior, asked: PredictRequest) -> Question:
     """What a regression expects of records."""
     design = reading.version.evidence.one_release.design
     if asked.target not in (None, design.target.name if design.target is not None else None):
@@ -258,7 +258,7 @@ def _by_column(records: Records) -> dict[str, list[Any]]:
     return {name: list(values) for name, values in records.items()}
 
 
-def ask_decision(reading: Reading, asked: DecisionRequest) -> Question:
+def ask_decision(reading: ServedPosterior, asked: DecisionRequest) -> Question:
     """The response of the largest expected payoff, or the number of the least expected loss."""
     posterior = reading.posterior(asked.missing)
     if (asked.query is None) == (asked.quantity is None) or (asked.query is None) != (asked.payoffs is None):
@@ -292,7 +292,7 @@ def ask_decision(reading: Reading, asked: DecisionRequest) -> Question:
     return Question(("decide", asked.model_dump_json()), make, work)
 
 
-def ask_regression(reading: Reading, asked: RegressRequest) -> Question:
+def ask_regression(reading: ServedPosterior, asked: RegressRequest) -> Question:
     """A regression of one variable of the network on others."""
     posterior = reading.posterior(asked.missing)
     how: Any = {name: getattr(asked, name) for name in ("kind", "assume", "inside")}
@@ -309,7 +309,7 @@ def ask_regression(reading: Reading, asked: RegressRequest) -> Question:
     return Question(("regress", asked.model_dump_json()), make, work)
 
 
-def ask_explanation(reading: Reading, asked: ExplainRequest) -> Question:
+def ask_explanation(reading: ServedPosterior, asked: ExplainRequest) -> Question:
     """What one record can change in the release, and what answers depend on."""
     release = _require_release(reading, "explain takes one release: ask for those that were combined one by one")
 
@@ -325,14 +325,14 @@ def ask_explanation(reading: Reading, asked: ExplainRequest) -> Question:
     return Question(("explain", asked.model_dump_json()), make, work if asked.q else None)
 
 
-def ask_fit(reading: Reading, asked: FitRequest) -> Question:
+def ask_fit(reading: ServedPosterior, asked: FitRequest) -> Question:
     """What the release says of its network."""
     if not reading.version.over_network:
         raise Problem("bad-request", "fit tests the network of a release that measured tables; this one did not")
     return Question(("fit",), lambda: json_of(fit_document(reading.checked)))
 
 
-def ask_report(reading: Reading, asked: ReportRequest) -> Question:
+def ask_report(reading: ServedPosterior, asked: ReportRequest) -> Question:
     """A report of the release, for people."""
     release = _require_release(reading, "a report is of one release: ask for those that were combined one by one")
     media = "text/html; charset=utf-8" if asked.format == "html" else "text/markdown; charset=utf-8"
@@ -348,7 +348,7 @@ def ask_report(reading: Reading, asked: ReportRequest) -> Question:
     return Question(("report", asked.level, asked.format), make, work)
 
 
-def _require_release(reading: Reading, message: str) -> Release:
+def _require_release(reading: ServedPosterior, message: str) -> Release:
     """The release alone."""
     release: Release | None = reading.version.evidence.one_release
     if release is None:
@@ -357,7 +357,7 @@ def _require_release(reading: Reading, message: str) -> Release:
 
 
 def synthetic_chunks(
-    reading: Reading, asked: SyntheticRequest, most_work: float = math.inf
+    reading: ServedPosterior, asked: SyntheticRequest, most_work: float = math.inf
 ) -> Iterator[tuple[int, bytes]]:
     """Synthetic records as pieces of a file.
 

@@ -84,7 +84,7 @@ class FitReply(TypedDict):
     pairs: int
 
 
-class _Basis(TypedDict):
+class _BasisReply(TypedDict):
     """What numbers rest on."""
 
     left_out: Annotated[float, Field(description="Share of the draws under which nothing shows the evidence.")]
@@ -94,7 +94,7 @@ class _Basis(TypedDict):
     assumes: list[str]
 
 
-class AnswerReply(_Basis):
+class AnswerReply(_BasisReply):
     """The answer to a query."""
 
     query: str
@@ -104,11 +104,11 @@ class AnswerReply(_Basis):
     too_rare: bool
     unit: NotRequired[str]
     inside: NotRequired[Inside]
-    sampling: NotRequired[_Sampling]
+    sampling: NotRequired[_SamplingReply]
     values: list[AnswerRow]
 
 
-class _Sampling(TypedDict):
+class _SamplingReply(TypedDict):
     """How an answer was sampled where exact inference is out of reach; `widening` is null where it has no end."""
 
     records: int
@@ -236,7 +236,7 @@ class NumberReply(_Loses):
     upper: float
 
 
-class RegressReply(_Basis):
+class RegressReply(_BasisReply):
     """A regression of one variable on others."""
 
     target: str

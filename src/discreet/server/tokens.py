@@ -30,7 +30,7 @@ FILE_BYTES = 2**20
 MOST_DAYS = 366
 
 
-class _Token(pydantic.BaseModel):
+class _StoredToken(pydantic.BaseModel):
     """One token, as far as anybody needs to know it."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
@@ -39,13 +39,13 @@ class _Token(pydantic.BaseModel):
     expires: date
 
 
-class _Document(pydantic.BaseModel):
+class _TokenDocument(pydantic.BaseModel):
     """A file of tokens."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
     format: Literal["discreet-tokens"] = "discreet-tokens"
     version: Literal[1] = 1
-    tokens: list[_Token] = []
+    tokens: list[_StoredToken] = []
 
 
 def add_token(path: Path, name: str, days: int, *, today: Callable[[], date] = date.today) -> str:
@@ -67,14 +67,14 @@ def add_token(path: Path, name: str, days: int, *, today: Callable[[], date] = d
         raise InputError(f"a token is good for 1 to {MOST_DAYS} days, not {days}")
     token = base64.urlsafe_b64encode(secrets.token_bytes(TOKEN_BYTES)).decode().rstrip("=")
     try:
-        made = _Token(name=name, sha256=_digest(token), expires=today() + timedelta(days=days))
+        made = _StoredToken(name=name, sha256=_digest(token), expires=today() + timedelta(days=days))
     except pydantic.ValidationError:
         raise InputError("the name of a token has 1 to 100 characters") from None
     with _held(path):
-        document = _read(path) if path.exists() else _Document()
+        document = _read(path) if path.exists() else _TokenDocument()
         if any(token.name == name for token in document.tokens):
             raise InputError(f"there is a token called {shown(name)}; revoke it first, or take another name")
-        _write(path, _Document(tokens=[*document.tokens, made]))
+        _write(path, _TokenDocument(tokens=[*document.tokens, made]))
     return token
 
 
@@ -89,7 +89,7 @@ def revoke_token(path: Path, name: str) -> None:
         kept = [token for token in document.tokens if token.name != name]
         if len(kept) == len(document.tokens):
             raise InputError(f"there is no token called {shown(name)}")
-        _write(path, _Document(tokens=kept))
+        _write(path, _TokenDocument(tokens=kept))
 
 
 class TokenFile:
@@ -115,7 +115,7 @@ class TokenFile:
         names = [one.name for one in self._tokens if hmac.compare_digest(one.sha256, digest) and self._is_good(one)]
         return names[0] if names else None
 
-    def _is_good(self, token: _Token) -> bool:
+    def _is_good(self, token: _StoredToken) -> bool:
         """Whether a token's last day is not over."""
         return self._today() <= token.expires
 
@@ -134,12 +134,12 @@ def _digest(token: str) -> str:
     return sha256(token.encode()).hexdigest()
 
 
-def _read(path: Path) -> _Document:
+def _read(path: Path) -> _TokenDocument:
     """Read a file of tokens."""
     what = f"the file of tokens {shown_path(path)}"
     raw = read_json(read_text(path, "tokens", FILE_BYTES), what, FILE_BYTES)
     try:
-        return _Document.model_validate(raw)
+        return _TokenDocument.model_validate(raw)
     except pydantic.ValidationError as error:
         place = ".".join(map(str, error.errors()[0]["loc"]))
         raise InputError(f"{what} is damaged at {place}; make it with `discreet token`") from None
@@ -168,7 +168,7 @@ def _held(path: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def _write(path: Path, document: _Document) -> None:
+def _write(path: Path, document: _TokenDocument) -> None:
     """Write a file that only its owner can read."""
     write_whole(json_text(document.model_dump(mode="json"), indent=2) + "\n", path, "file of tokens", replace=True)
     os.chmod(path, 0o600)

@@ -19,7 +19,7 @@ from discreet.inference.exact_laws import (
 )
 from discreet.inference.weighted_records import MOST_DRAWN_STATES
 from discreet.model.network import Network
-from discreet.model.query_grammar import Explanation, Probability, Query
+from discreet.model.query_grammar import MostProbable, Probability, Query
 from discreet.model.schema import Scope
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.allowed import BOUNDED_DRAWS, MOST_BOUNDED_STATES
@@ -78,7 +78,7 @@ def query_work(posterior: PosteriorDraws, query: Query, *, bounds: bool = False)
         The number; most of it is known only within a factor of two or three.
     """
     network, seen, draws = _law_network(posterior), dict(query.evidence), _draws(posterior)
-    if isinstance(query, Explanation):
+    if isinstance(query, MostProbable):
         targets = query.targets or tuple(name for name in posterior.network.nodes if name not in seen)
         return float(_explanation_cells(posterior, targets, seen) * draws)
     asked = query if isinstance(query, Probability) else query.bins

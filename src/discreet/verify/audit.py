@@ -48,7 +48,7 @@ from discreet.util.pack_entries import of_packs
 from discreet.util.progress import under_way
 from discreet.verify.densities import objective_loss
 from discreet.verify.losses import loss, refuse_leaks
-from discreet.verify.script import NOISE_SCRIPTS, Answers, Leak, Log, logged, numbers
+from discreet.verify.script import NOISE_SCRIPTS, Leak, Log, ScriptedAnswers, logged, numbers
 from discreet.verify.tiny_data import (
     CROWD_RECORDS,
     FEW_KINDS,
@@ -403,7 +403,7 @@ def measure_loss(
     different = {(keys[one], keys[other]): units for (one, other), units in pairs.items() if keys[one] != keys[other]}
     by_key = {keys[data]: counts for data, counts in known.items()}
     largest = 0.0
-    scripts: list[Answers] = [Answers()]
+    scripts: list[ScriptedAnswers] = [ScriptedAnswers()]
     asked: dict[Any, Any] | None = None
     for number, script in enumerate(scripts):
         logs = {
@@ -442,13 +442,16 @@ def _make_key(data: Any, counts: Any) -> Any:
     return numbers((counts.tables, counts.joints)) if isinstance(counts, Counts) else tuple(sorted(data))
 
 
-def _list_other_answers(logs: Iterable[Log]) -> list[Answers]:
+def _list_other_answers(logs: Iterable[Log]) -> list[ScriptedAnswers]:
     """List what else the scripts answer: other noise, and each of what was to be chosen among."""
     sources = [log.source for log in logs]
     kinds = range(1, NOISE_SCRIPTS) if any(source.scripted for source in sources) else ()
     widest = max((len(choice) for source in sources for choice in source.choices), default=1)
     widest = min(widest, MOST_FOLLOWED_CHOICES)
-    return [*(Answers(noise=kind) for kind in kinds), *(Answers(choice=index) for index in range(1, widest))]
+    return [
+        *(ScriptedAnswers(noise=kind) for kind in kinds),
+        *(ScriptedAnswers(choice=index) for index in range(1, widest)),
+    ]
 
 
 # -------------------------------------------------------------------------------------------- statistical bounds

@@ -26,7 +26,7 @@ from discreet.noise.noise_laws import ShapeTag
 from discreet.noise.shapes import SHAPES, Ball, Cube, KNorm
 from discreet.privacy.guarantee import Guarantee
 from discreet.releases.kinds.gradient_trace import OBJECTIVE_BITS, ObjectiveNoise
-from discreet.verify.script import Answers, Leak, Script
+from discreet.verify.script import Leak, Script, ScriptedAnswers
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -71,13 +71,13 @@ def objective_loss(
     response, weights = response_of(prior.design), prior.design.weights
     points = np.array(list(product(COMPARED_WEIGHTS if weights < 3 else FEWER_COMPARED_WEIGHTS, repeat=weights)))
     inner = [at for at, point in enumerate(points) if 0 < np.abs(point).max() <= 1]
-    logs: dict[Any, Asked] = {}
+    logs: dict[Any, MinimumNoise] = {}
     asked: list[tuple[Any, ...]] = []
     costs = []
     for key, statistic in statistics.items():
         tilts, volumes = _find_minima(statistic, response, points, calibration.regularisation)
         at = inner[len(logs) % len(inner)]
-        script = Script(Answers(), first=tilts[at])
+        script = Script(ScriptedAnswers(), first=tilts[at])
         mechanism.draw(statistic, prior, calibration, script)
         (zeros, (steps, polish, form), *measured), scale, shape = _list_asked(script, calibration)
         off = np.abs(steps - points[at] / calibration.polish_step).max()
@@ -87,7 +87,7 @@ def objective_loss(
         slack = 0.0 if calibration.rho else KNorm(scale, len(zeros), shape).loss(zeros)
         costs.append(2 * POLISH_ERROR / polish + slack + sum(1 / one for _, one, _ in script.laplace))
         sums = statistic.curvature(points) if measured else ()
-        logs[key] = Asked(tilts, volumes, sums, scale, shape)
+        logs[key] = MinimumNoise(tilts, volumes, sums, scale, shape)
     if calibration.rho:
         corners = corners_of(prior.design, guarantee.relation) + bool(asked)
         found = [
@@ -105,7 +105,7 @@ def objective_loss(
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class MinimumNoise:
     """What is asked of the source of noise for minima at some points.
 
     Args:
@@ -152,7 +152,7 @@ def _find_minima(statistic: Any, response: Response, points: Floats, convexity: 
     return tilts, np.linalg.slogdet(curvatures + convexity * np.eye(weights))[1]
 
 
-def _measure_moves(one: Asked, other: Asked, asked: Sequence[tuple[Any, ...]]) -> Floats:
+def _measure_moves(one: MinimumNoise, other: MinimumNoise, asked: Sequence[tuple[Any, ...]]) -> Floats:
     """Measure losses of K-norm noise on the vectors of two curvatures at each point; 0 where none is measured."""
     found = np.zeros(len(one.tilts))
     for a, b, (scale, shape) in zip(one.sums, other.sums, asked, strict=False):
@@ -160,7 +160,7 @@ def _measure_moves(one: Asked, other: Asked, asked: Sequence[tuple[Any, ...]]) -
     return found
 
 
-def _solve_gaussian(one: Asked, other: Asked, asked: Sequence[tuple[Any, ...]], delta: float) -> float:
+def _solve_gaussian(one: MinimumNoise, other: MinimumNoise, asked: Sequence[tuple[Any, ...]], delta: float) -> float:
     """Find epsilon at delta of Gaussian noise on the longest move at any point, and the largest change of density."""
     squares = (((one.tilts - other.tilts) / one.scale) ** 2).sum(axis=1)
     for a, b, (scale,) in zip(one.sums, other.sums, asked, strict=False):

@@ -45,7 +45,7 @@ LEAST_CONVEXITY = 1e-3
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedError:
     """Error of one mechanism, averaged over made-up data sets.
 
     Args:
@@ -62,7 +62,7 @@ class Expected:
 
     Example:
         >>> import discreet as dc
-        >>> alone = dc.results.Expected("(no privacy)", None, cells=0.011, marginals=0.004, errors=(0.001, 0.001))
+        >>> alone = dc.results.ExpectedError("(no privacy)", None, cells=0.011, marginals=0.004, errors=(0.001, 0.001))
         >>> alone.refused is None
         True
     """
@@ -84,7 +84,7 @@ def plan(
     repeats: int = 5,
     mechanisms: Mapping[str, Mechanism] | None = None,
     prior: Dirichlet | Normal | None = None,
-) -> tuple[Expected, ...]:
+) -> tuple[ExpectedError, ...]:
     """Simulate mechanisms on made-up records, and compare what they release with what the records were made up from.
 
     Over a network noisy statistics are read by the noise-aware posterior's mean, released draws and choices as they
@@ -160,7 +160,7 @@ def _compare(
     made_up: Callable[[], _MadeUp],
     repeats: int,
     rng: np.random.Generator,
-) -> tuple[Expected, ...]:
+) -> tuple[ExpectedError, ...]:
     """Measure the errors of all mechanisms, on the same data sets."""
     errors: dict[str, list[tuple[float, float]]] = {SAMPLING_ALONE: [], **{name: [] for name in chosen}}
     promised: dict[str, Guarantee] = {}
@@ -329,12 +329,14 @@ def _measure_errors(estimate: Tables, theta: Tables, truth: Mapping[str, Floats]
     return cells, float(np.mean(gaps)) if gaps else float("nan")
 
 
-def _average(name: str, guarantee: Guarantee | None, found: list[tuple[float, float]], refused: str | None) -> Expected:
+def _average(
+    name: str, guarantee: Guarantee | None, found: list[tuple[float, float]], refused: str | None
+) -> ExpectedError:
     """Average errors over data sets, with standard errors."""
     if not found:
         nothing = float("nan")
-        return Expected(name, guarantee, nothing, nothing, (nothing, nothing), refused)
+        return ExpectedError(name, guarantee, nothing, nothing, (nothing, nothing), refused)
     table = np.array(found)
     spread = table.std(axis=0, ddof=1) / np.sqrt(len(table)) if len(table) > 1 else np.full(2, np.nan)
     cells, marginals = table.mean(axis=0)
-    return Expected(name, guarantee, float(cells), float(marginals), (float(spread[0]), float(spread[1])), refused)
+    return ExpectedError(name, guarantee, float(cells), float(marginals), (float(spread[0]), float(spread[1])), refused)

@@ -29,7 +29,7 @@ from discreet.mechanisms.crossing import Mechanism, require_mechanism, simulate
 from discreet.mechanisms.planned import planned
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
-from discreet.model.query_grammar import Explanation, NumberQuery, Query, check_names, parse_query
+from discreet.model.query_grammar import MostProbable, NumberQuery, Query, check_names, parse_query
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.methods import noise_aware
@@ -276,7 +276,7 @@ def _read_queries(queries: Sequence[str | Query], network: Network) -> list[Quer
     asked = [parse_query(query, network.schema) if isinstance(query, str) else query for query in queries]
     for query in asked:
         check_names(query, network.schema)
-        if isinstance(query, Explanation):
+        if isinstance(query, MostProbable):
             raise InputError(f"{query}: a most probable state has no width; ask for P(...)")
     return asked
 

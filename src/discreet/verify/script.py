@@ -50,7 +50,7 @@ class Lost(InputError):
 
 
 @dataclass(frozen=True)
-class Answers:
+class ScriptedAnswers:
     """What a script answers, the same for every data set.
 
     Args:
@@ -77,7 +77,7 @@ class Script:
             `path` is for the picks that follow a coin.
     """
 
-    answers: Answers
+    answers: ScriptedAnswers
     path: tuple[int, ...] = ()
     continuous: bool = False
     scramble: int = 0
@@ -246,7 +246,7 @@ def logged(
     calibration: Any,
     prior: Dirichlet | Normal,
     counts: Statistic,
-    answers: Answers,
+    answers: ScriptedAnswers,
     real: Any = None,
     *,
     again: bool = False,

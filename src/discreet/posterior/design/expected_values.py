@@ -18,7 +18,7 @@ MOST_VALUES = 2**22
 """Numbers of draws, records and outputs together that are held at once: 32 MiB."""
 
 
-class Expected(NamedTuple):
+class ExpectedValues(NamedTuple):
     """Expectations with intervals.
 
     Args:
@@ -34,7 +34,7 @@ class Expected(NamedTuple):
     upper: Floats
 
 
-def expected_values(posterior: WeightPosterior, features: Floats, *, level: float = 0.95) -> Expected:
+def expected_values(posterior: WeightPosterior, features: Floats, *, level: float = 0.95) -> ExpectedValues:
     """The expected target of records, or the probabilities of its classes.
 
     Args:
@@ -71,7 +71,7 @@ def expected_values(posterior: WeightPosterior, features: Floats, *, level: floa
         drawn = _mean_of(design, weights @ design.scaled(features[start : start + step]).T)
         parts.append(np.array([drawn.mean(axis=0), *posterior.tails(drawn, level)]))
     found = np.concatenate(parts, axis=2) if parts else np.empty((3, len(outputs), 0))
-    return Expected(tuple(outputs), *(part.T for part in found))
+    return ExpectedValues(tuple(outputs), *(part.T for part in found))
 
 
 def feature_rows(design: Design, records: Sequence[Mapping[str, object]]) -> Floats:

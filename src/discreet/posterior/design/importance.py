@@ -26,7 +26,7 @@ MOST_CLIMBS, STEP_HALVINGS, LEAST_CLIMB, SLOPE_STEP = 40, 12, 1e-2, 1e-4
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class WeightLikelihood:
     """A likelihood of the weights, and perhaps of latent quantities around 0.
 
     Args:
@@ -102,7 +102,7 @@ class Density:
 
     size: int
     deviation: float
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[WeightLikelihood, ...]
 
     @property
     def latents(self) -> Floats:

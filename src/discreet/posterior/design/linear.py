@@ -56,7 +56,7 @@ TOO_NOISY = (
 
 
 @dataclass(frozen=True)
-class Layout:
+class SumLayout:
     """What is published of the sums, and in which order.
 
     Args:
@@ -100,7 +100,7 @@ class Layout:
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class RegressionSums:
     """Sums over records; d = p + 1 with a constant feature (last), else p.
 
     Args:
@@ -116,7 +116,7 @@ class Moments:
     square: Floats
 
 
-def unpack(values: npt.ArrayLike, layout: Layout) -> Moments:
+def unpack(values: npt.ArrayLike, layout: SumLayout) -> RegressionSums:
     """Published values as sums.
 
     Args:
@@ -152,14 +152,14 @@ def unpack(values: npt.ArrayLike, layout: Layout) -> Moments:
     matrix[..., columns, rows] = filled
     if layout.intercept:
         matrix[..., layout.features, layout.features] = count
-    return Moments(count, matrix[..., :-1, :-1], matrix[..., :-1, -1], matrix[..., -1, -1])
+    return RegressionSums(count, matrix[..., :-1, :-1], matrix[..., :-1, -1], matrix[..., -1, -1])
 
 
 # ------------------------------------------------------------------------------------------------ draws
 
 
 def moment_draws(
-    values: Floats, layout: Layout, *, scale: float, prior_deviation: float, draws: int, rng: np.random.Generator
+    values: Floats, layout: SumLayout, *, scale: float, prior_deviation: float, draws: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Draw coefficients and residual variance given noisy second moments, by weighted resampling.
 
@@ -218,7 +218,7 @@ def _effective_size(log_weight: Floats) -> float:
 
 
 def _weigh_proposals(
-    moments: Moments, radius: Floats, features: int, deviation: float, rng: np.random.Generator
+    moments: RegressionSums, radius: Floats, features: int, deviation: float, rng: np.random.Generator
 ) -> tuple[Floats, Floats, Floats]:
     """Log weights of the proposals that are possible at all, with coefficients and variance drawn for each.
 
@@ -249,7 +249,7 @@ def _weigh_proposals(
     return log_weight, theta, s2
 
 
-def _find_possible(moments: Moments, features: int) -> tuple[npt.NDArray[np.bool_], Floats]:
+def _find_possible(moments: RegressionSums, features: int) -> tuple[npt.NDArray[np.bool_], Floats]:
     """Find the proposals with more records than coefficients and features in [-1, 1], and their features' variances.
 
     Whether the matrices are positive definite is not looked at yet.

@@ -42,8 +42,8 @@ from discreet.noise.shapes import SHAPES, KNorm
 from discreet.posterior.design.importance import (
     DEGREES_OF_FREEDOM,
     Density,
-    Evidence,
     Reference,
+    WeightLikelihood,
     t_draws,
     weighted_draws,
 )
@@ -323,7 +323,7 @@ class GammaVariances:
     parts: int
 
 
-def public_evidence(points: Floats, labels: npt.ArrayLike) -> Evidence:
+def public_evidence(points: Floats, labels: npt.ArrayLike) -> WeightLikelihood:
     """The logistic likelihood of labelled public records.
 
     Args:
@@ -343,10 +343,10 @@ def public_evidence(points: Floats, labels: npt.ArrayLike) -> Evidence:
     def log(weights: Floats) -> Floats:
         return np.asarray(log_expit(weights @ signed.T).sum(axis=1))
 
-    return Evidence(_split_into_blocks(log, len(points)), near, np.empty(0))
+    return WeightLikelihood(_split_into_blocks(log, len(points)), near, np.empty(0))
 
 
-def gradient_evidence(told: NoisyGradients, law: Law) -> Evidence:
+def gradient_evidence(told: NoisyGradients, law: Law) -> WeightLikelihood:
     """The normal likelihood of noisy gradients, all of them together.
 
     Args:
@@ -363,7 +363,7 @@ def gradient_evidence(told: NoisyGradients, law: Law) -> Evidence:
 
 def normal_sums(
     at: Floats, told: Floats, law: Law, noise: GammaVariances, counted: float, scale: float | None
-) -> Evidence:
+) -> WeightLikelihood:
     """Gradients that are jointly normal over the draw of the records, given the variances of their noise.
 
     Args:
@@ -408,7 +408,9 @@ def normal_sums(
     # A gamma law's logarithm has about this deviation, with what the coordinates of the noise tell of it.
     latents = np.full(noise.parts, (noise.order + each / 4) ** -0.5)
     numbers = max(len(few.points) * steps * size, (steps * size) ** 2, len(spread(law).points))
-    return Evidence(_split_into_blocks(log, numbers), near, latents if scale is None else np.append(latents, 1.0))
+    return WeightLikelihood(
+        _split_into_blocks(log, numbers), near, latents if scale is None else np.append(latents, 1.0)
+    )
 
 
 def _split_into_blocks(log: Callable[[Floats], Floats], numbers: int) -> Callable[[Floats], Floats]:

@@ -14,7 +14,7 @@ from discreet.errors import InputError
 from discreet.model.design import GRID_STEPS, Design
 from discreet.model.response import response_of
 from discreet.posterior.design.laws import Law, WeightedPoints
-from discreet.posterior.design.linear import Layout, Moments, moment_draws, unpack
+from discreet.posterior.design.linear import RegressionSums, SumLayout, moment_draws, unpack
 from discreet.posterior.design.logistic import LabelledPoints, NoisyGradients, logistic_draws
 from discreet.posterior.design.many_classes import (
     INTERCEPT_DEVIATION,
@@ -115,7 +115,7 @@ class _RegressionLaw:
 def _find_laws(told: NoisyMoments | GroupedMoments, records: int | None, rng: np.random.Generator) -> _RegressionLaw:
     """Find the laws of the slopes, the target's mean and the residual, from a release."""
     design = told.design
-    layout = Layout(len(design.features), design.intercept, records)
+    layout = SumLayout(len(design.features), design.intercept, records)
     sums, noise = unpack(told.sums, layout), _spread_variances(told.variances, layout)
     width = layout.features
     count = max(float(sums.records), width + 2.0)
@@ -161,7 +161,7 @@ def _find_laws(told: NoisyMoments | GroupedMoments, records: int | None, rng: np
     return _RegressionLaw(law, mean, middles, residual, target / count, float(uncertain), count)
 
 
-def _spread_variances(variances: Floats, layout: Layout) -> Moments:
+def _spread_variances(variances: Floats, layout: SumLayout) -> RegressionSums:
     """Variances of the noise in the sums that `unpack` makes: half of a square's is that of the number of records."""
     private = layout.records is None
     records = float(variances[0]) if private else 0.0
@@ -171,7 +171,7 @@ def _spread_variances(variances: Floats, layout: Layout) -> Moments:
     matrix = np.zeros((size, size))
     matrix[rows, columns] = np.where(rows == columns, (products + records) / 4, products)
     matrix = np.maximum(matrix, matrix.T)
-    return Moments(np.array(records), matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, -1])
+    return RegressionSums(np.array(records), matrix[:-1, :-1], matrix[:-1, -1], matrix[-1, -1])
 
 
 def _join_weights(design: Design, slopes: Floats, means: Floats, middle: Floats | float) -> Floats:
@@ -499,7 +499,7 @@ def read_moments(release: Release, *, draws: int, rng: np.random.Generator) -> W
 def resample(release: Release, *, draws: int, rng: np.random.Generator) -> WeightPosterior:
     """Draws given noisy moments of one scale, by their exact law."""
     payload = release.payload_as(NoisyMoments)
-    layout = Layout(len(release.design.features), release.design.intercept, release.records)
+    layout = SumLayout(len(release.design.features), release.design.intercept, release.records)
     noise, deviation = payload.sums_scale, release.normal.deviation
     with under_way("drawing the posterior"):
         drawn, variance = moment_draws(

@@ -76,7 +76,14 @@ from discreet.posterior.pooled.least_squares import (
 )
 from discreet.posterior.pooled.measured import Measured, read_tables
 from discreet.posterior.pooled.raking import Goal, by_child, counts_of, goal, rake_counts, rake_part, rake_to
-from discreet.posterior.pooled.shrinkage import DOUBT_SHARE, FILLED_RECORDS, PRIOR_WORTH_ROWS, Doubt, Rows, draw_rows
+from discreet.posterior.pooled.shrinkage import (
+    DOUBT_SHARE,
+    FILLED_RECORDS,
+    PRIOR_WORTH_ROWS,
+    RowDoubt,
+    RowDraws,
+    draw_rows,
+)
 from discreet.releases.combined import Evidence, evidence_of
 from discreet.util.arrays import Floats, Ints, margin
 
@@ -188,13 +195,13 @@ SPREAD_CELLS_AT_ONCE = 2**22
 
 
 def spread_rows(
-    part: Rows,
+    part: RowDraws,
     kept: Sequence[int],
     totals: Ints,
     weights: Floats,
     rng: np.random.Generator,
     alpha: Floats | None = None,
-) -> Rows:
+) -> RowDraws:
     """Draw all rows of a family around those of a part of it.
 
     Args:
@@ -234,12 +241,12 @@ def spread_rows(
     else:
         repeated = [size if axis in kept else 1 for axis, size in enumerate(sizes)]
         mean = np.broadcast_to(part.mean.reshape(*repeated, states), (*sizes, states)).copy()
-    return Rows(counts, concentrations, theta, mean, part.usage)
+    return RowDraws(counts, concentrations, theta, mean, part.usage)
 
 
 def unmeasured_rows(
     totals: Ints, states: int, weights: Floats, rng: np.random.Generator, alpha: Floats | None = None
-) -> Rows:
+) -> RowDraws:
     """Draw all rows of a family of which nothing was measured.
 
     Args:
@@ -261,7 +268,7 @@ def unmeasured_rows(
     counts = np.moveaxis(rng.multinomial(totals, chance / chance.sum(axis=-1, keepdims=True)), -1, -2)
     mean = given / given.sum(axis=-1, keepdims=True)
     theta = _draw_dirichlet_rows(np.asarray(counts + around, np.float64), rng)
-    return Rows(np.ascontiguousarray(counts, np.int64), np.asarray(around), theta, mean, np.zeros(COMPONENTS))
+    return RowDraws(np.ascontiguousarray(counts, np.int64), np.asarray(around), theta, mean, np.zeros(COMPONENTS))
 
 
 def _draw_dirichlet_rows(concentrations: Floats, rng: np.random.Generator) -> Floats:
@@ -271,7 +278,7 @@ def _draw_dirichlet_rows(concentrations: Floats, rng: np.random.Generator) -> Fl
 
 
 def _spread_block(
-    part: Rows, which: slice, totals: Ints, weights: Floats, alpha: Floats | None, rng: np.random.Generator
+    part: RowDraws, which: slice, totals: Ints, weights: Floats, alpha: Floats | None, rng: np.random.Generator
 ) -> tuple[Ints, Floats, Floats]:
     """Draw a block of counts, concentrations and probabilities, shape (part rows, rows of each, child, draws)."""
     rows, of_each, _ = totals.shape
@@ -414,7 +421,7 @@ class LatentCounts:
         self._margins = margins
         self.weights = np.full(COMPONENTS, 1 / COMPONENTS) if weights is None else weights
         self._prior = prior
-        self._rows: dict[str, Rows] = {}
+        self._rows: dict[str, RowDraws] = {}
         number, *generators, more = rng.spawn(2 + len(self.network.nodes))
         self._generators = dict(zip(self.network.nodes, generators, strict=True))
         estimate, variance = margins.total
@@ -425,7 +432,7 @@ class LatentCounts:
         self.twins = Tables(self.network, self._redraw_rows, draws=draws)
         self._laws, self._twin_laws = (ParentLaws(cells, self._seed) for cells in (self.cells, self.twins))
 
-    def rows(self, node: str) -> Rows:
+    def rows(self, node: str) -> RowDraws:
         """The draws of a family."""
         # From the roots down: a long chain would nest as deep as it is long.
         for name in ancestors_beyond(self.network, (node,), self._rows.keys()):
@@ -443,7 +450,7 @@ class LatentCounts:
         """Whether margins of a family's rows are drawn by themselves."""
         return self._doubt and self._prior is None and bool(self.network.parents[node])
 
-    def _move_rows(self, node: str, rows: Rows, laws: ParentLaws, rng: np.random.Generator) -> Floats:
+    def _move_rows(self, node: str, rows: RowDraws, laws: ParentLaws, rng: np.random.Generator) -> Floats:
         """Probabilities of a family, with margins that are drawn once each."""
         return draw_moved_rows(rows.counts, rows.alpha, laws.law(self.network.parents[node]), self._records, rng)
 
@@ -468,13 +475,13 @@ class LatentCounts:
         if self._is_moved(node):
             self._rows[node] = replace(found, theta=self._move_rows(node, found, self._laws, rng))
 
-    def _draw_part(self, part: Scope, totals: Ints, alpha: Floats | None, rng: np.random.Generator) -> Rows:
+    def _draw_part(self, part: Scope, totals: Ints, alpha: Floats | None, rng: np.random.Generator) -> RowDraws:
         """Rows of a family or of a part of it that was measured whole."""
         values, variances = self._margins.coordinates(part)
         sharp = self._margins.sharp_parts(part, SHARP_RATIO)
         doubt = None
         if self._quick and self._prior is None:
-            doubt = Doubt(self._draw_margins(part, totals, rng), rare=self._doubt)
+            doubt = RowDoubt(self._draw_margins(part, totals, rng), rare=self._doubt)
             variances = _hide_margins(variances)
             sharp = [other for other in sharp if other[2:]]
         if sharp:
@@ -502,8 +509,8 @@ class LatentCounts:
         return found
 
     def _move_to_part(
-        self, found: Rows, names: Scope, part: Scope, given: tuple[Ints, Floats | None], rng: np.random.Generator
-    ) -> Rows:
+        self, found: RowDraws, names: Scope, part: Scope, given: tuple[Ints, Floats | None], rng: np.random.Generator
+    ) -> RowDraws:
         """Rows whose counts are moved to those of a part, which are drawn from what is told of that alone."""
         totals, alpha = self._sum_to_part(names, part, *given)
         if alpha is None and not part[:-1]:

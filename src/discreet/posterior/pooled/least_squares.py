@@ -138,7 +138,7 @@ class Margins:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class FittedTables:
     """Tables that agree, hold the total, and have no negative cell.
 
     Args:
@@ -209,7 +209,7 @@ def least_squares(noisy: Measured, records: int | None, also: Iterable[Scope] = 
     Returns:
         Estimates and variances of all margins of the families, and of those others that were measured.
     """
-    layout, others = _Layout.of(noisy), tuple(also)
+    layout, others = _CoordinatePlaces.of(noisy), tuple(also)
     found = layout.parts(layout.agreed(layout.joined(noisy.tables)), others)
     errors = layout.parts(1 / layout.weights[:, None], others)
     margins = Margins(
@@ -220,7 +220,7 @@ def least_squares(noisy: Measured, records: int | None, also: Iterable[Scope] = 
     return _hold_total(margins, records)
 
 
-def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERANCE) -> Fit:
+def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERANCE) -> FittedTables:
     """Least squares with the total held and no cell below 0.
 
     Args:
@@ -232,7 +232,7 @@ def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERAN
         The fit, with its certificate. After 2,000 iterations it is returned as it is: the certificate says how far it
         came.
     """
-    layout = _Layout.of(noisy)
+    layout = _CoordinatePlaces.of(noisy)
     y, weight = layout.joined(noisy.tables), layout.weights[:, None]
     plain = layout.agreed(y)
     plain[layout.starts[()]] = total
@@ -257,7 +257,7 @@ def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERAN
             bound = (0.5 * weight * (dual - plain) ** 2 - pull * dual).sum(axis=0)
             gap = (0.5 * weight * (lifted - plain) ** 2).sum(axis=0) - bound
             if step == MOST_ITERATIONS or np.all(2 * gap <= close**2 * len(layout.weights)):
-                return Fit(layout.parted(feasible), np.maximum(gap, 0), step)
+                return FittedTables(layout.parted(feasible), np.maximum(gap, 0), step)
 
 
 def coordinates_of(noisy: Measured, tables: Mapping[Scope, Floats]) -> dict[Scope, Floats]:
@@ -270,11 +270,11 @@ def coordinates_of(noisy: Measured, tables: Mapping[Scope, Floats]) -> dict[Scop
     Returns:
         For every subset of a family an array of shape `(size - 1 for S, repetitions)`.
     """
-    layout = _Layout.of(noisy)
+    layout = _CoordinatePlaces.of(noisy)
     return layout.parts(layout.agreed(layout.joined(tables)))
 
 
-def coordinates_of_fit(noisy: Measured, fit: Fit) -> dict[Scope, Floats]:
+def coordinates_of_fit(noisy: Measured, fit: FittedTables) -> dict[Scope, Floats]:
     """The coordinates of a fit of one repetition, without that axis."""
     return {subset: part[..., 0] for subset, part in coordinates_of(noisy, fit.tables).items()}
 
@@ -287,7 +287,7 @@ def _hold_total(margins: Margins, records: int | None) -> Margins:
 
 
 @dataclass(frozen=True, eq=False)
-class _Layout:
+class _CoordinatePlaces:
     """Places of the coordinates of each table in one long vector of the coordinates of all interactions.
 
     Args:
@@ -314,13 +314,13 @@ class _Layout:
     pulled: sp.csr_matrix
 
     @staticmethod
-    def of(noisy: Measured) -> _Layout:
+    def of(noisy: Measured) -> _CoordinatePlaces:
         """The layout of some tables."""
-        return _Layout.numbered(noisy.network, tuple(noisy.blurs.items()))
+        return _CoordinatePlaces.numbered(noisy.network, tuple(noisy.blurs.items()))
 
     @staticmethod
     @lru_cache(maxsize=4)
-    def numbered(network: Network, blurs: tuple[tuple[Scope, tuple[Blur, ...]], ...]) -> _Layout:
+    def numbered(network: Network, blurs: tuple[tuple[Scope, tuple[Blur, ...]], ...]) -> _CoordinatePlaces:
         """Number the coordinates: a layout is asked for several times for the same tables."""
         scopes = tuple(scope for scope, _ in blurs)
         starts, after = dict[Scope, int](), 0
@@ -346,7 +346,7 @@ class _Layout:
             return weights, sp.csr_matrix((precision * factor, (index, np.arange(len(index)))), (after, len(index)))
 
         told, even = gathering(np.concatenate(precisions)), gathering(np.concatenate(means))
-        return _Layout(network, scopes, starts, index, factor, *told, *even)
+        return _CoordinatePlaces(network, scopes, starts, index, factor, *told, *even)
 
     def joined(self, tables: Mapping[Scope, Floats]) -> Floats:
         """Lay all cells one after the other, shape (cells, repetitions)."""

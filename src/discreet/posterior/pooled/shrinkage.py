@@ -21,8 +21,8 @@ Posterior, by parallel Markov chains, one for each draw. A sweep draws for every
 an auxiliary table that makes the rows' errors independent of each other, then some times the split of two cells of
 each row, by Metropolis steps. Their proposals are around where the split is; from the normal law of the evidence, of
 which only the prior's ratio decides; and close to either end, where sparse priors want to be. The chains start spread
-around the evidence; or, where margins are drawn by themselves (`Doubt`), at these, each row around what they make of it
-and the evidence, so that three sweeps are enough.
+around the evidence; or, where margins are drawn by themselves (`RowDoubt`), at these, each row around what they make of
+it and the evidence, so that three sweeps are enough.
 
 The learned weights say how many cells are empty for good and how many are merely rare, on average. Of one cell that
 nobody fell into they tell nothing, and where most are empty for good they take the rest to 0 as well. For intervals the
@@ -246,7 +246,7 @@ SINGLE_PRECISION = 2.0**-24
 
 
 @dataclass(frozen=True, eq=False)
-class Doubt:
+class RowDoubt:
     """What is not left to the learned prior.
 
     Args:
@@ -259,13 +259,13 @@ class Doubt:
     goals: Sequence[Goal] = ()
     rare: bool = True
 
-    def of_draws(self, which: slice) -> Doubt:
+    def of_draws(self, which: slice) -> RowDoubt:
         """That of some of the draws."""
         return replace(self, goals=[(axes, wanted[..., which]) for axes, wanted in self.goals])
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class RowDraws:
     """Draws of a family's rows.
 
     Args:
@@ -284,7 +284,7 @@ class Rows:
     mean: Floats
     usage: Floats
 
-    def recounted(self, counts: Ints, rng: np.random.Generator) -> Rows:
+    def recounted(self, counts: Ints, rng: np.random.Generator) -> RowDraws:
         """Other counts with the same concentrations, and new probabilities."""
         return replace(self, counts=counts, theta=dirichlet_draws(counts + self.alpha, rng))
 
@@ -297,8 +297,8 @@ def draw_rows(
     rng: np.random.Generator,
     *,
     alpha: Floats | None = None,
-    doubt: Doubt | None = None,
-) -> Rows:
+    doubt: RowDoubt | None = None,
+) -> RowDraws:
     """Draw all rows of a family.
 
     Args:
@@ -323,7 +323,7 @@ def draw_rows(
         for which, own in zip(blocks, rng.spawn(len(blocks)), strict=True)
     ]
     shares = [part.counts.shape[-1] / draws for part in parts]
-    return Rows(
+    return RowDraws(
         np.concatenate([part.counts for part in parts], axis=-1),
         np.concatenate([part.alpha for part in parts], axis=-1),
         np.concatenate([part.theta for part in parts], axis=-1),
@@ -338,8 +338,8 @@ def _run_chains(
     weights: Floats,
     rng: np.random.Generator,
     alpha: Floats | None,
-    doubt: Doubt | None,
-) -> Rows:
+    doubt: RowDoubt | None,
+) -> RowDraws:
     """Parallel chains, one for each draw."""
     evidence = _RowEvidence.of(*told, int(totals.max(initial=0)))
     states = told[0].shape[-1]
@@ -380,7 +380,7 @@ def _run_chains(
     flat = (-1, states, totals.shape[-1])
     theta = dirichlet_draws((found + around).reshape(flat), rng).reshape(found.shape)
     mean = np.moveaxis(mean / mean.sum(axis=0), 0, -1)
-    return Rows(np.ascontiguousarray(found), np.ascontiguousarray(around), theta, np.ascontiguousarray(mean), usage)
+    return RowDraws(np.ascontiguousarray(found), np.ascontiguousarray(around), theta, np.ascontiguousarray(mean), usage)
 
 
 def _add_doubt(a: Floats, possible: npt.NDArray[np.bool_], counts: Ints, n: Ints, rng: np.random.Generator) -> Floats:

@@ -37,7 +37,7 @@ OPEN_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class _Sums:
+class _SumSystem:
     """All weighted sums of one data set as one linear system.
 
     Args:
@@ -53,7 +53,7 @@ class _Sums:
     variances: Floats
 
     @staticmethod
-    def of(network: Network, parts: Sequence[Measurement]) -> _Sums:
+    def of(network: Network, parts: Sequence[Measurement]) -> _SumSystem:
         """The system of those parts that have weights."""
         weighted = [part for part in parts if part.weights is not None]
         places, after = dict[Scope, tuple[slice, tuple[int, ...]]](), 0
@@ -64,7 +64,7 @@ class _Sums:
         blocks = [_transform_weights(network, part, places, after) for part in weighted]
         values = [part.values.astype(np.float64) for part in weighted]
         variances = [np.full(part.values.size, part.variance) for part in weighted]
-        return _Sums(places, np.concatenate(blocks), np.concatenate(values), np.concatenate(variances))
+        return _SumSystem(places, np.concatenate(blocks), np.concatenate(values), np.concatenate(variances))
 
     def known(self, told: Mapping[Scope, object]) -> npt.NDArray[np.bool_]:
         """Flags of the unknowns that tables tell."""
@@ -112,7 +112,7 @@ def list_determined(network: Network, parts: Sequence[Measurement]) -> set[Scope
         return set()
     tables = subsets(network.ordered(part.scope) for part in parts if part.table)
     told = dict.fromkeys((*tables, *(network.ordered(part.scope) for part in parts if part.contrasts)))
-    sums = _Sums.of(network, parts)
+    sums = _SumSystem.of(network, parts)
     known = sums.known(told)
     found = known.copy()
     found[~known] = sums.directions(known)[1]
@@ -143,7 +143,7 @@ def add_sums(
         told[0][()], told[1][()] = np.array(float(records)), KNOWN_VARIANCE
     if all(part.weights is None for part in parts):
         return told
-    sums = _Sums.of(network, parts)
+    sums = _SumSystem.of(network, parts)
     known = sums.known(told[0])
     prior, precision = np.zeros(known.size), np.zeros(known.size)
     for subset, (place, _) in sums.places.items():

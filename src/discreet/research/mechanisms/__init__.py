@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from discreet.mechanisms import Entry
+from discreet.mechanisms import MechanismEntry
 
 HERE = "discreet.research.mechanisms."
 
 MECHANISMS = (
-    Entry(
+    MechanismEntry(
         "fourier",
         "network",
         "Laplace noise on contrasts",
         options=("stealth",),
         home=f"{HERE}fourier",
     ),
-    Entry(
+    MechanismEntry(
         "allocated",
         "network",
         "two stages, the second where it helps most",
         options=("first", "sampling", "weights", "floor"),
         home=f"{HERE}allocated",
     ),
-    Entry(
+    MechanismEntry(
         "posterior_sampler",
         "network",
         "draws from a trimmed posterior",
@@ -29,14 +29,14 @@ MECHANISMS = (
         options=("draws", "temper", "floor", "given"),
         home=f"{HERE}posterior_sampler",
     ),
-    Entry(
+    MechanismEntry(
         "map_estimate",
         "network",
         "one likely set of probabilities",
         options=("candidates", "floor"),
         home=f"{HERE}map_estimate",
     ),
-    Entry(
+    MechanismEntry(
         "scored",
         "network",
         "one candidate of a public list, by a score of your own",
@@ -48,7 +48,7 @@ MECHANISMS = (
         brings=True,
         home=f"{HERE}scored",
     ),
-    Entry(
+    MechanismEntry(
         "sampled",
         "network",
         "draws of the parameters of a family: exponential, normal, Poisson, ...",
@@ -60,7 +60,7 @@ MECHANISMS = (
         brings=True,
         home=f"{HERE}sampled",
     ),
-    Entry(
+    MechanismEntry(
         "truncated_posterior",
         "design",
         "draws of a linear regression's weights",
@@ -69,7 +69,7 @@ MECHANISMS = (
         needed={"variance": "0.04"},
         home=f"{HERE}truncated_posterior",
     ),
-    Entry(
+    MechanismEntry(
         "noisy_gradients",
         "design",
         "noise on gradients of a logistic regression",
@@ -78,7 +78,7 @@ MECHANISMS = (
         needed={"records": "10"},
         home=f"{HERE}noisy_gradients",
     ),
-    Entry(
+    MechanismEntry(
         "factored",
         "design",
         "one of finitely many directions or laws",

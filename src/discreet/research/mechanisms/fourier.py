@@ -25,7 +25,14 @@ from discreet.model.schema import Scope
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.records.counts import Counts
 from discreet.research.kinds.noisy_contrasts import CoefficientNoise, NoisyCoefficients
-from discreet.research.scores.contrasts import Family, coefficients, contract, contrasts, families, stealth_shift
+from discreet.research.scores.contrasts import (
+    FamilyComponents,
+    coefficients,
+    contract,
+    contrasts,
+    families,
+    stealth_shift,
+)
 from discreet.util.arrays import Ints
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -100,7 +107,7 @@ def contrast_sensitivity(
 
 
 @dataclass(frozen=True)
-class _Part:
+class _MovedComponents:
     """What a pair of records moves in some components, as a function of the cases of some variables.
 
     Args:
@@ -186,7 +193,7 @@ def _order_elimination(scopes: Sequence[Scope], sizes: Mapping[str, int], limit:
     return order, True
 
 
-def _assign_components(network: Network) -> Iterator[tuple[Family, Ints]]:
+def _assign_components(network: Network) -> Iterator[tuple[FamilyComponents, Ints]]:
     """Assign each component to a maximal family: (outside, inside) for each name; the empty one to none."""
     taken: set[Scope] = {()}
     for family in families(network, network.maximal_families):
@@ -198,7 +205,9 @@ def _assign_components(network: Network) -> Iterator[tuple[Family, Ints]]:
         yield family, own
 
 
-def _tabulate_move(family: Family, own: Ints, cases: Mapping[str, Ints], rank: Mapping[str, int]) -> _Part:
+def _tabulate_move(
+    family: FamilyComponents, own: Ints, cases: Mapping[str, Ints], rank: Mapping[str, int]
+) -> _MovedComponents:
     """Tabulate what pairs of records move in the components that a family accounts for."""
     sums = [
         contract(own, (np.stack([np.ones_like(cases[name][row]), cases[name][row]]) for name in family.names))
@@ -208,12 +217,12 @@ def _tabulate_move(family: Family, own: Ints, cases: Mapping[str, Ints], rank: M
     axes = [family.names.index(name) for name in scope]
     fixed = [axis for axis in range(len(family.names)) if axis not in axes]
     moved = (sums[0] + sums[1] - sums[2] - sums[3]).transpose(*axes, *fixed)
-    return _Part(scope, np.ascontiguousarray(moved).reshape(moved.shape[: len(axes)]))
+    return _MovedComponents(scope, np.ascontiguousarray(moved).reshape(moved.shape[: len(axes)]))
 
 
-def _maximise_sum(parts: Sequence[_Part], order: Sequence[str], limit: int) -> int:
+def _maximise_sum(parts: Sequence[_MovedComponents], order: Sequence[str], limit: int) -> int:
     """Maximise by bucket elimination; buckets too large for the limit are split, which can only add to the sum."""
-    buckets: dict[str, list[_Part]] = {name: [] for name in order}
+    buckets: dict[str, list[_MovedComponents]] = {name: [] for name in order}
     total = 0
     for part in parts:
         if part.scope:
@@ -230,15 +239,15 @@ def _maximise_sum(parts: Sequence[_Part], order: Sequence[str], limit: int) -> i
                 moved += part.moved.reshape([cases[other] if other in part.scope else 1 for other in scope])
             largest: Ints = moved.max(axis=0)
             if len(scope) > 1:
-                buckets[scope[1]].append(_Part(scope[1:], largest))
+                buckets[scope[1]].append(_MovedComponents(scope[1:], largest))
             else:
                 total += int(largest)
     return total
 
 
-def _group_parts(parts: Sequence[_Part], limit: int) -> list[list[_Part]]:
+def _group_parts(parts: Sequence[_MovedComponents], limit: int) -> list[list[_MovedComponents]]:
     """Group parts into few groups, each with a sum of at most so many cells."""
-    groups: list[tuple[dict[str, int], list[_Part]]] = []
+    groups: list[tuple[dict[str, int], list[_MovedComponents]]] = []
     for part in sorted(parts, key=lambda part: -part.moved.size):
         sizes = dict(zip(part.scope, part.moved.shape, strict=True))
         for joint, members in groups:

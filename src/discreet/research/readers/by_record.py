@@ -33,10 +33,10 @@ import numpy as np
 from discreet.research.readers.compiling import compiled
 from discreet.research.readers.moves import (
     NUMBER_PROPOSALS,
-    Changes,
     Codes,
     Flags,
     Model,
+    ProposedSums,
     accept_step,
     apply_changes,
     draw_theta,
@@ -49,7 +49,7 @@ from discreet.research.readers.moves import (
 from discreet.util.arrays import Floats, Ints
 
 
-class State(NamedTuple):
+class RecordState(NamedTuple):
     """State of a chain over records. All arrays are changed in place.
 
     Args:
@@ -146,7 +146,7 @@ def _cross_record(
 
 
 @compiled
-def fill(model: Model, state: State, rng: np.random.Generator) -> None:
+def fill(model: Model, state: RecordState, rng: np.random.Generator) -> None:
     """Draw all records from theta, and count them; changes the state."""
     sizes, firsts, parents, strides = model.sizes, model.firsts, model.parents, model.strides
     starts, scopes, places, owner = model.starts, model.scopes, model.places, model.owner
@@ -164,7 +164,7 @@ def fill(model: Model, state: State, rng: np.random.Generator) -> None:
 
 def start(
     model: Model, theta: Floats, alpha: Floats, numbers: tuple[int, ...], room: int, rng: np.random.Generator
-) -> State:
+) -> RecordState:
     """A chain's first state: records drawn from theta.
 
     Args:
@@ -178,18 +178,18 @@ def start(
     records, sources = np.zeros((room, len(model.sizes)), np.int32), np.zeros(room, np.int64)
     sources[: sum(numbers)] = np.repeat(np.arange(len(numbers)), numbers)
     sums, lengths = np.zeros(len(model.released)), np.ones(len(theta))
-    state = State(records, sources, np.array([sum(numbers)]), sums, theta.copy(), alpha.copy(), lengths)
+    state = RecordState(records, sources, np.array([sum(numbers)]), sums, theta.copy(), alpha.copy(), lengths)
     fill(model, state, rng)
     return state
 
 
-def number_of(state: State) -> int:
+def number_of(state: RecordState) -> int:
     """Records of all data sets."""
     return int(state.number[0])
 
 
 @compiled
-def count_cells(model: Model, state: State) -> Floats:
+def count_cells(model: Model, state: RecordState) -> Floats:
     """Records in each cell of all tables, shape (cells,)."""
     sizes, firsts, parents, strides = model.sizes, model.firsts, model.parents, model.strides
     records = state.records
@@ -205,7 +205,7 @@ def count_cells(model: Model, state: State) -> Floats:
 
 
 @compiled
-def _renew_records(model: Model, state: State, changes: Changes, rng: np.random.Generator) -> float:
+def _renew_records(model: Model, state: RecordState, changes: ProposedSums, rng: np.random.Generator) -> float:
     """Propose every record anew from theta; returns the share that was taken."""
     sizes, firsts, parents, strides = model.sizes, model.firsts, model.parents, model.strides
     starts, scopes, places, owner = model.starts, model.scopes, model.places, model.owner
@@ -262,7 +262,7 @@ def _put_last(records: Codes, sources: Ints, source: int, number: int, size: int
 
 @compiled
 def _change_number(
-    model: Model, state: State, changes: Changes, source: int, size: int, rng: np.random.Generator
+    model: Model, state: RecordState, changes: ProposedSums, source: int, size: int, rng: np.random.Generator
 ) -> None:
     """Propose that a data set has so many more records, drawn from theta, or so many fewer, any of its own.
 
@@ -311,14 +311,14 @@ def _change_number(
 
 
 @compiled
-def draw_rows(model: Model, state: State, rng: np.random.Generator) -> None:
+def draw_rows(model: Model, state: RecordState, rng: np.random.Generator) -> None:
     """Draw theta given the records; changes the state."""
     counts = count_cells(model, state)
     draw_theta(model.sizes, model.firsts, model.known, state.alpha, counts, state.theta, rng)
 
 
 @compiled
-def _sort_by_row(model: Model, state: State, node: int) -> tuple[Ints, Ints]:
+def _sort_by_row(model: Model, state: RecordState, node: int) -> tuple[Ints, Ints]:
     """Records in the order of the rows of a node's table; where each row starts in it, and where the last ends."""
     sizes, firsts, parents, strides = model.sizes, model.firsts, model.parents, model.strides
     records = state.records
@@ -339,7 +339,7 @@ def _sort_by_row(model: Model, state: State, node: int) -> tuple[Ints, Ints]:
 
 @compiled
 def _note_crossing(
-    model: Model, changes: Changes, node: int, record: Codes, changed: Codes, source: int, count: int
+    model: Model, changes: ProposedSums, node: int, record: Codes, changed: Codes, source: int, count: int
 ) -> int:
     """Note what a record that changes moves in the tables of its data set that a node touches; returns the count."""
     starts, scopes, places, owner = model.starts, model.scopes, model.places, model.owner
@@ -356,7 +356,9 @@ def _note_crossing(
 
 
 @compiled
-def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: np.random.Generator) -> float:
+def _move_rows(
+    model: Model, state: RecordState, changes: ProposedSums, adapt: float, rng: np.random.Generator
+) -> float:
     """Move the probabilities of pairs of states of every row, each record's uniform being held.
 
     Args:
@@ -413,7 +415,9 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
 
 
 @compiled
-def sweep(model: Model, state: State, changes: Changes, adapt: float, rng: np.random.Generator) -> tuple[float, float]:
+def sweep(
+    model: Model, state: RecordState, changes: ProposedSums, adapt: float, rng: np.random.Generator
+) -> tuple[float, float]:
     """One sweep of all three parts; changes the state.
 
     Args:
@@ -440,7 +444,7 @@ def sweep(model: Model, state: State, changes: Changes, adapt: float, rng: np.ra
 
 
 @compiled
-def sweeps(model: Model, state: State, count: int, adapt: float, rng: np.random.Generator) -> tuple[float, float]:
+def sweeps(model: Model, state: RecordState, count: int, adapt: float, rng: np.random.Generator) -> tuple[float, float]:
     """Sweeps of one chain; changes the state.
 
     Args:

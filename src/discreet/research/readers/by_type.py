@@ -31,9 +31,9 @@ import numpy as np
 from discreet.research.readers.compiling import compiled
 from discreet.research.readers.moves import (
     NUMBER_PROPOSALS,
-    Changes,
     Codes,
     Model,
+    ProposedSums,
     accept_step,
     apply_changes,
     draw_theta,
@@ -73,7 +73,7 @@ class Types(NamedTuple):
     begins: Ints
 
 
-class State(NamedTuple):
+class TypeState(NamedTuple):
     """State of a chain over counts of types. All arrays but those of the types are changed in place.
 
     Args:
@@ -111,7 +111,7 @@ def _list_types(model: Model) -> Types:
 
 def start(
     model: Model, theta: Floats, alpha: Floats, numbers: tuple[int, ...], room: int, rng: np.random.Generator
-) -> State:
+) -> TypeState:
     """A chain's first state: records drawn from theta.
 
     Args:
@@ -125,7 +125,7 @@ def start(
     types = _list_types(model)
     counts = np.zeros((len(numbers), len(types.states)), np.int64)
     sums, lengths = np.zeros(len(model.released)), np.ones(len(theta))
-    state = State(counts, room, sums, theta.copy(), alpha.copy(), lengths, types)
+    state = TypeState(counts, room, sums, theta.copy(), alpha.copy(), lengths, types)
     logs, rest = _weigh_types(types.cells, state.theta)
     changes = make_room(len(sums), len(model.ties.rows) - 1)
     for source, records in enumerate(numbers):
@@ -135,7 +135,7 @@ def start(
     return state
 
 
-def number_of(state: State) -> int:
+def number_of(state: TypeState) -> int:
     """Records of all data sets."""
     return int(state.counts.sum())
 
@@ -181,7 +181,7 @@ def _gather(counts: Ints, picked: Ints, records: int, rng: np.random.Generator) 
 
 
 @compiled
-def _note_all(model: Model, measured: Ints, source: int, more: Ints, changes: Changes, count: int) -> int:
+def _note_all(model: Model, measured: Ints, source: int, more: Ints, changes: ProposedSums, count: int) -> int:
     """Note that a data set has so many more records of every type; returns how many statistics are listed."""
     owner, entries, statistic, amount = model.owner, model.entries, model.statistic, model.amount
     change, marked, listed = changes.amount, changes.marked, changes.listed
@@ -195,7 +195,7 @@ def _note_all(model: Model, measured: Ints, source: int, more: Ints, changes: Ch
 
 
 @compiled
-def count_cells(model: Model, state: State) -> Floats:
+def count_cells(model: Model, state: TypeState) -> Floats:
     """Records in each cell of all tables, shape (cells,)."""
     cells, counts = state.types.cells, state.counts
     found = np.zeros(model.firsts[len(model.sizes)])
@@ -234,7 +234,13 @@ def _pair_types(model: Model, types: Types, node: int, rng: np.random.Generator)
 
 @compiled
 def _exchange(
-    model: Model, state: State, changes: Changes, source: int, partners: Ints, logs: Floats, rng: np.random.Generator
+    model: Model,
+    state: TypeState,
+    changes: ProposedSums,
+    source: int,
+    partners: Ints,
+    logs: Floats,
+    rng: np.random.Generator,
 ) -> float:
     """Draw some records of each pair of types of a data set anew; returns the share of pairs where it was taken."""
     owner, entries, statistic, amount = model.owner, model.entries, model.statistic, model.amount
@@ -281,8 +287,8 @@ def _exchange(
 @compiled
 def _change_number(
     model: Model,
-    state: State,
-    changes: Changes,
+    state: TypeState,
+    changes: ProposedSums,
     logs: Floats,
     rest: Floats,
     source: int,
@@ -323,7 +329,7 @@ def _change_number(
 
 
 @compiled
-def draw_rows(model: Model, state: State, rng: np.random.Generator) -> None:
+def draw_rows(model: Model, state: TypeState, rng: np.random.Generator) -> None:
     """Draw theta given the records; changes the state."""
     counts = count_cells(model, state)
     draw_theta(model.sizes, model.firsts, model.known, state.alpha, counts, state.theta, rng)
@@ -395,7 +401,7 @@ def _has_records(counts: Ints, order: Ints, begin: int, end: int) -> bool:
 
 
 @compiled
-def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: np.random.Generator) -> float:
+def _move_rows(model: Model, state: TypeState, changes: ProposedSums, adapt: float, rng: np.random.Generator) -> float:
     """Move pairs of states of every row, each record's uniform being held; returns the share of moves taken."""
     sizes, firsts, known, types = model.sizes, model.firsts, model.known, state.types
     change, marked, listed, seen = changes.amount, changes.marked, changes.listed, changes.seen
@@ -440,7 +446,9 @@ def _move_rows(model: Model, state: State, changes: Changes, adapt: float, rng: 
 
 
 @compiled
-def _sweep(model: Model, state: State, changes: Changes, adapt: float, rng: np.random.Generator) -> tuple[float, float]:
+def _sweep(
+    model: Model, state: TypeState, changes: ProposedSums, adapt: float, rng: np.random.Generator
+) -> tuple[float, float]:
     """One sweep of all three parts; returns the shares of exchanges and of moves that were taken."""
     logs, rest = _weigh_types(state.types.cells, state.theta)
     exchanges, passes = 0.0, len(model.sizes) + 1
@@ -463,7 +471,7 @@ def _sweep(model: Model, state: State, changes: Changes, adapt: float, rng: np.r
 
 
 @compiled
-def sweeps(model: Model, state: State, count: int, adapt: float, rng: np.random.Generator) -> tuple[float, float]:
+def sweeps(model: Model, state: TypeState, count: int, adapt: float, rng: np.random.Generator) -> tuple[float, float]:
     """Sweeps of one chain; changes the state.
 
     Args:

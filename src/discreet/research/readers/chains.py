@@ -32,7 +32,7 @@ from discreet.model.tables import Tables
 from discreet.posterior.diagnostics import describe_mixing, has_mixed, measure_mixing
 from discreet.posterior.evidence import measurements, number_of_records
 from discreet.posterior.joint_draws import Mixing, PosteriorDraws
-from discreet.posterior.methods import Reading
+from discreet.posterior.methods import DrawTask
 from discreet.posterior.plug_in import plug_in
 from discreet.releases.combined import Combined
 from discreet.releases.measurement import Measurement
@@ -60,7 +60,7 @@ MOST_QUICK_UPDATES = 2e7
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class MeasuredSums:
     """A table of the records that was released with noise.
 
     Args:
@@ -104,7 +104,7 @@ def crossing_nats(parts: Iterable[Measurement]) -> float:
 
 def read_sums(
     network: Network, part: Measurement, place: tuple[int, int], members: dict[str, float], nats: float
-) -> Sums:
+) -> MeasuredSums:
     """Read a measurement as sums; notes the membership of a sample that it needs, with its probability.
 
     Args:
@@ -124,7 +124,7 @@ def read_sums(
         # The membership is the last axis: 0 is out of the sample.
         scope, weights = (*scope, member), [(2 * cell + 1, statistic, amount) for cell, statistic, amount in weights]
     scale = law.scale if law.reach is None else float(np.median([abs(amount) for *_, amount in weights])) / nats
-    found = Sums(scope, place[0], part.values, weights, scale, law.reach, law.power)
+    found = MeasuredSums(scope, place[0], part.values, weights, scale, law.reach, law.power)
     if part.star is None:
         return found
     if part.sampling is not None:
@@ -179,7 +179,7 @@ MOST_SWEEPS_OUTSIDE = 100
 
 
 def _build_model(
-    network: Network, parts: Sequence[Sums], members: Mapping[str, float], counted: Sequence[bool]
+    network: Network, parts: Sequence[MeasuredSums], members: Mapping[str, float], counted: Sequence[bool]
 ) -> Model:
     """Arrays of the kernel."""
     order = [*network.order, *members]
@@ -231,7 +231,7 @@ def _find_descendants(above: Sequence[Sequence[int]]) -> npt.NDArray[np.bool_]:
     return below
 
 
-def _list_entries(parts: Sequence[Sums], firsts: Ints, cells: Ints) -> tuple[Ints, Ints, Floats]:
+def _list_entries(parts: Sequence[MeasuredSums], firsts: Ints, cells: Ints) -> tuple[Ints, Ints, Floats]:
     """List where the entries of each table's cells begin; of each entry the statistic, and what a record adds to it."""
     entries: list[list[tuple[int, float]]] = []
     for part, first, count in zip(parts, firsts.tolist(), cells, strict=True):
@@ -243,7 +243,7 @@ def _list_entries(parts: Sequence[Sums], firsts: Ints, cells: Ints) -> tuple[Int
     return _lay_out([len(cell) for cell in entries]), flat[:, 0].astype(np.int64), flat[:, 1].copy()
 
 
-def _list_ties(parts: Sequence[Sums], firsts: Ints) -> tuple[Ints, Ties]:
+def _list_ties(parts: Sequence[MeasuredSums], firsts: Ints) -> tuple[Ints, Ties]:
     """List of each statistic the block of a star that it belongs to, or -1; and what the blocks are."""
     block = np.full(firsts[-1], -1, np.int64)
     stars: dict[Hashable, list[Ints]] = {}
@@ -555,7 +555,7 @@ def _name_entry(network: Network, cell: int) -> str:
     return "the number of records"
 
 
-def draw_exactly(read: Reading, rng: np.random.Generator, progress: Callable[[Mixing], None] | None) -> PosteriorDraws:
+def draw_exactly(read: DrawTask, rng: np.random.Generator, progress: Callable[[Mixing], None] | None) -> PosteriorDraws:
     """Draw by chains over the records.
 
     Args:
@@ -568,7 +568,7 @@ def draw_exactly(read: Reading, rng: np.random.Generator, progress: Callable[[Mi
 
 
 def draw_if_quick(
-    read: Reading, rng: np.random.Generator, progress: Callable[[Mixing], None] | None
+    read: DrawTask, rng: np.random.Generator, progress: Callable[[Mixing], None] | None
 ) -> PosteriorDraws | None:
     """Draw by chains, where a prior is given and that is a matter of seconds; None elsewhere.
 

@@ -41,7 +41,7 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws, Source
-from discreet.posterior.methods import Reading
+from discreet.posterior.methods import DrawTask
 from discreet.posterior.totals import MOST_EXPECTED_RECORDS, log_flat_law, told_law
 from discreet.releases.combined import payers_of, refuse_counting_twice
 from discreet.releases.measurement import Scores
@@ -404,7 +404,7 @@ def _normalise_logs(prior: Dirichlet, logs: Floats) -> Tables:
     return Tables(network, rows, draws=draws)
 
 
-def draw_choices(read: Reading, rng: np.random.Generator, progress: object = None) -> PosteriorDraws:
+def draw_choices(read: DrawTask, rng: np.random.Generator, progress: object = None) -> PosteriorDraws:
     """Draw given choices among candidates, on one data set.
 
     Args:

@@ -28,7 +28,7 @@ from discreet.errors import DiscreetError, InputError
 from discreet.model.network import Network
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws
-from discreet.posterior.methods import Reading
+from discreet.posterior.methods import DrawTask
 from discreet.posterior.protocol import Posterior, name_rows, tails
 from discreet.posterior.totals import told_law
 from discreet.releases.combined import Combined, Evidence, evidence_of
@@ -316,7 +316,7 @@ def _count_types(public: Tables) -> Floats:
     return np.asarray(margin(public[whole], network.family(whole), network.nodes), np.float64).ravel()
 
 
-def draw_family(read: Reading, rng: np.random.Generator, progress: object = None) -> PosteriorDraws:
+def draw_family(read: DrawTask, rng: np.random.Generator, progress: object = None) -> PosteriorDraws:
     """Draw a family's parameters, and say them of the network; public records are in its likelihood.
 
     Args:

@@ -92,7 +92,7 @@ class Model(NamedTuple):
     counted: npt.NDArray[np.bool_]
 
 
-class Changes(NamedTuple):
+class ProposedSums(NamedTuple):
     """Room for the statistics that a proposal changes.
 
     Args:
@@ -109,9 +109,9 @@ class Changes(NamedTuple):
 
 
 @compiled
-def make_room(statistics: int, blocks: int) -> Changes:
+def make_room(statistics: int, blocks: int) -> ProposedSums:
     """Room for proposals."""
-    return Changes(
+    return ProposedSums(
         np.zeros(statistics), np.zeros(statistics, np.bool_), np.empty(statistics, np.int64), np.zeros(blocks, np.bool_)
     )
 

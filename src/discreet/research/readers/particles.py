@@ -33,7 +33,7 @@ from discreet.errors import DiscreetError, InputError
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.tables import Tables
 from discreet.posterior.joint_draws import PosteriorDraws
-from discreet.posterior.methods import Reading
+from discreet.posterior.methods import DrawTask
 from discreet.posterior.totals import MOST_EXPECTED_RECORDS, TotalLaw, log_flat_law, normal_law, told_law, total_laws
 from discreet.releases.release import Release
 from discreet.research.kinds.parameter_draws import ParameterDraws
@@ -679,7 +679,7 @@ def _find_tilt_rate(b: Floats, low: float, high: float) -> Floats:
     return np.asarray(over)
 
 
-def draw_particles(read: Reading, rng: np.random.Generator, progress: object = None) -> PosteriorDraws:
+def draw_particles(read: DrawTask, rng: np.random.Generator, progress: object = None) -> PosteriorDraws:
     """Draw given released draws of parameters.
 
     Args:

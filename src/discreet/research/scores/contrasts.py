@@ -44,7 +44,7 @@ SHIFT_CONFIDENCE = 0.999
 
 
 @dataclass(frozen=True)
-class Family:
+class FamilyComponents:
     """Where the components of a family stand in its transformed table.
 
     Args:
@@ -62,14 +62,14 @@ class Family:
     parts: tuple[tuple[Scope, tuple[EllipsisType | slice | int, ...]], ...]
 
 
-def families(network: Network, nodes: Iterable[str]) -> Iterator[Family]:
+def families(network: Network, nodes: Iterable[str]) -> Iterator[FamilyComponents]:
     """List the families of some nodes, with the places of their components."""
     rank = {name: position for position, name in enumerate(network.nodes)}
     for node in nodes:
         family = network.family(node)
         names = tuple(sorted(family, key=rank.__getitem__))
         subsets = [subset for size in range(len(names) + 1) for subset in combinations(names, size)]
-        yield Family(
+        yield FamilyComponents(
             node,
             names,
             tuple(network.schema[name].size for name in names),
@@ -154,7 +154,7 @@ def coefficients(tables: Tables) -> dict[Scope, Array]:
     return {subset: found[subset] for subset in network.downward_closure}
 
 
-def _scale_table(family: Family, components: Mapping[Scope, Array], leading: tuple[int, ...] = ()) -> Floats:
+def _scale_table(family: FamilyComponents, components: Mapping[Scope, Array], leading: tuple[int, ...] = ()) -> Floats:
     """Make a family's table in the schema's order, times its number of cells: whole for whole components."""
     table = np.empty((*leading, *family.sizes))
     for subset, place in family.parts:
