@@ -228,7 +228,7 @@ def external_text(rng: random.Random) -> str:
     """Figures by others."""
     law = rng.choice((dc.external.StatedNoise("rounded", 1), dc.external.StatedNoise("laplace", 2.5)))
     weights = {"weights": [[1, 1]]} if law.law == "laplace" and rng.random() < 0.3 else {}
-    made = dc.measured(
+    made = dc.external_table(
         [3.0] if weights else [30, 20], CENSUS, ["sex"], law, guarantee=None, source="a census", **weights
     )
     return mostly_damaged(rng, json.loads(made.dumps()))

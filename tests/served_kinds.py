@@ -39,7 +39,7 @@ def plain(seed: int = 0, network: dc.Network = PLAIN, epsilon: float = 1) -> dc.
 def _census() -> Any:
     """Figures by others."""
     exact = dc.external.StatedNoise("rounded", 1)
-    return dc.measured([30, 20], STUDY, [SMOKE.name], exact, guarantee=None, source="<b>census")
+    return dc.external_table([30, 20], STUDY, [SMOKE.name], exact, guarantee=None, source="<b>census")
 
 
 def _gappy() -> dc.Release:

@@ -48,7 +48,7 @@ def test_another_network_is_tested_as_from_python(run: Shell) -> None:
     found = run.json(f"fit {WRONG} --network arcs.txt")
     assert found["contradicted"] == []
     other = dc.Network.from_edges(arcs, release.network.schema)
-    assert found["tested"] == len(dc.fit(release, network=other).tests)
+    assert found["tested"] == len(dc.check_fit(release, network=other).tests)
     assert run.json(f"fit {WRONG} --network none")["contradicted"]
     Path("other.txt").write_text("a -> e", encoding="utf-8")
     assert "'e'" in run.fails(f"fit {WRONG} --network other.txt")

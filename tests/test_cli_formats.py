@@ -145,7 +145,7 @@ def test_rows_of_decisions(run: Shell) -> None:
 
 
 def test_rows_of_a_fit_an_explanation_a_plan_and_an_audit(run: Shell) -> None:
-    fitted, told = rows_of(run, "fit r.json"), dc.fit(dc.Release.load("r.json"))
+    fitted, told = rows_of(run, "fit r.json"), dc.check_fit(dc.Release.load("r.json"))
     same([{**row, "contradicted": row["contradicted"] == "True"} for row in fitted], told.tidy())
     explained = rows_of(run, "explain r.json 'P(lung | smoke=yes)' --draws 50")
     assert explained[0]["query"] == "P(lung | smoke=yes)" and 0 <= float(explained[0]["low"]) <= 1

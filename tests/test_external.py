@@ -29,7 +29,7 @@ def figures(
     values: Any = A, over: Any = ("a",), noise: Any = EXACT, promise: Any = None, **more: Any
 ) -> dc.external.External:
     """Exact counts of a, unless something else is said."""
-    return dc.measured(values, NETWORK, over, noise, guarantee=promise, source="census 3", **more)
+    return dc.external_table(values, NETWORK, over, noise, guarantee=promise, source="census 3", **more)
 
 
 def several() -> dc.external.External:
@@ -130,7 +130,7 @@ def tables() -> dict[str, np.ndarray]:
         (lambda: dc.external.External(NETWORK, (), None, "x"), "at least one table"),
         (lambda: replace(figures(), source=" "), "their source"),
         (lambda: replace(figures(), source="x" * 1001), "characters"),
-        (lambda: dc.measured(A, "net", ["a"], EXACT, guarantee=None, source="x"), "of a Network"),  # type: ignore[arg-type]
+        (lambda: dc.external_table(A, "net", ["a"], EXACT, guarantee=None, source="x"), "of a Network"),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_no_figure_is_refused(make: Callable[[], object], message: str) -> None:
@@ -187,7 +187,7 @@ def test_the_same_figures_are_not_read_twice() -> None:
 
 def test_sums_alone_need_a_number_of_records() -> None:
     alone = figures([40.5], noise=LAPLACE, weights=[[0, 1]])
-    for read in (lambda: dc.noise_aware(alone, draws=10, rng=np.random.default_rng(1)), lambda: dc.fit(alone)):
+    for read in (lambda: dc.noise_aware(alone, draws=10, rng=np.random.default_rng(1)), lambda: dc.check_fit(alone)):
         with pytest.raises(dc.InputError, match="do not tell the number of records"):
             read()
     both = alone.also(100, (), EXACT)
@@ -250,7 +250,7 @@ def test_everything_else_reads_figures_alone() -> None:
     rng, told = np.random.default_rng(1), several()
     assert dc.tools.plug_in(told, draws=20, rng=rng).cells.draws == 20
     assert dc.estimate(told, rng=rng)["a"].shape == (2,)
-    assert dc.fit(told).pairs_in_tables == 1
+    assert dc.check_fit(told).pairs_in_tables == 1
     posterior = dc.noise_aware(told, draws=20, rng=rng)
     assert dc.tools.simulate_records(posterior.mean(), 30, rng=rng).num_rows == 30
     assert len(dc.marginals(posterior, {}, level=0.9)) == 3

@@ -27,7 +27,7 @@ BELIEF = dc.Dirichlet(dc.Tables(PAIR, {"a": np.array([1.0, 1.0]), "b": np.array(
 def told(values: object, over: Sequence[str], law: str, scale: float, **more: object) -> dc.external.External:
     network, source = more.pop("network", PAIR), more.pop("source", "x")
     noise = dc.external.StatedNoise(law, scale)  # type: ignore[arg-type]
-    return dc.measured(values, network, over, noise, guarantee=None, source=source, **more)  # type: ignore[arg-type]
+    return dc.external_table(values, network, over, noise, guarantee=None, source=source, **more)  # type: ignore[arg-type]
 
 
 NOISY = told([[3.2, 1.1], [-0.5, 4.3]], ["a", "b"], "laplace", 2.0).also(7, (), dc.external.StatedNoise("rounded", 1))
@@ -104,7 +104,7 @@ def test_exact_margins_sharpen_as_enumeration_says(sets: list[tuple[tuple[dc.ext
     posterior = dc.noise_aware(evidence, draws=draws, rng=np.random.default_rng(5), prior=BELIEF, method="exact")
     a, b = posterior.cells["a"], posterior.cells["b"]
     draws = np.array([a[1], b[0, 1], b[1, 1], (a * b[:, 1]).sum(axis=0)])
-    error = draws.std(axis=1) / math.sqrt(posterior.effective())
+    error = draws.std(axis=1) / math.sqrt(posterior.ess())
     assert np.all(np.abs(draws.mean(axis=1) - enumerated(sets)) < 6 * error)
 
 

@@ -60,7 +60,7 @@ def test_holm_by_hand() -> None:
 def test_a_right_network_passes_as_often_as_it_says(epsilon: float, relation: str) -> None:
     """p-values of 150 releases are uniform, or larger; Laplace noise makes them larger where it rules."""
     releases = 150
-    found = [dc.fit(released(0.0, 4_000, seed, epsilon, relation)) for seed in range(releases)]
+    found = [dc.check_fit(released(0.0, 4_000, seed, epsilon, relation)) for seed in range(releases)]
     assert all(len(check.tests) == 1 and check.tests[0].variables == ("a", "b") for check in found)
     p = np.array([check.tests[0].p for check in found])
     for level in (0.05, 0.2):
@@ -77,7 +77,7 @@ def test_a_wrong_network_is_named_with_its_arc_and_effect(epsilon: float) -> Non
     # Half the sum over cells of |P(a, b) - P(a) P(b)|.
     effect = tie / 2
     for seed in range(4):
-        check = dc.fit(released(tie, 30_000, seed, epsilon))
+        check = dc.check_fit(released(tie, 30_000, seed, epsilon))
         assert [test.variables for test in check.contradicted] == [("a", "b")]
         first = check.contradicted[0]
         assert first.arcs == (("a", "b"),) and first.p < 1e-4
@@ -90,7 +90,7 @@ def test_what_is_contradicted_is_drawn_dashed_wherever_the_network_is() -> None:
     """In the report and in a notebook, with what `fit` says; nothing is dashed where the network is right."""
     for tie, dashed in ((0.08, 1), (0.0, 0)):
         release = released(tie, 30_000, 0)
-        check, posterior = dc.fit(release), release.posterior(rng=1)
+        check, posterior = dc.check_fit(release), release.posterior(rng=1)
         assert check.contradicted_pairs == (("a", "b"),) * dashed
         alone = release.network.to_svg(refuted=check.contradicted_pairs)
         for drawn in (alone, posterior._repr_html_(), dc.report(release, posterior=posterior)):
@@ -100,27 +100,29 @@ def test_what_is_contradicted_is_drawn_dashed_wherever_the_network_is() -> None:
 
 
 def test_an_effect_that_changes_no_answer_is_no_contradiction() -> None:
-    check = dc.fit(released(0.006, 10_000_000, 1, 3.0))
+    check = dc.check_fit(released(0.006, 10_000_000, 1, 3.0))
     assert check.tests[0].p < 0.01 and check.tests[0].effect < fit_check.LEAST_EFFECT
     assert check.contradicted == ()
 
 
 def test_the_same_release_gives_the_same_check() -> None:
     release = released(0.0, 1_000, 5)
-    assert dc.fit(release) == dc.fit(release)
-    other = dc.fit(release, rng=np.random.default_rng(9))
-    assert other != dc.fit(release) and other.tests[0].p == pytest.approx(dc.fit(release).tests[0].p, abs=0.1)
+    assert dc.check_fit(release) == dc.check_fit(release)
+    other = dc.check_fit(release, rng=np.random.default_rng(9))
+    assert other != dc.check_fit(release) and other.tests[0].p == pytest.approx(
+        dc.check_fit(release).tests[0].p, abs=0.1
+    )
 
 
 def test_a_larger_network_can_be_asked() -> None:
     """The network that has the arc is not contradicted, and leaves nothing to test."""
     release = released(0.3, 5_000, 2)
     joined = small(("a", 2, ()), ("b", 3, ("a",)), ("c", 2, ("a", "b")), ("d", 2, ("c",)))
-    check = dc.fit(release, network=joined)
+    check = dc.check_fit(release, network=joined)
     assert check.tests == () and check.pairs_in_tables == 4
     assert str(check) == "nothing that the network says could be tested; 4 of 6 pairs of variables lie in a table"
     with pytest.raises(dc.InputError, match="variables and states of the release"):
-        dc.fit(release, network=small(("a", 2, ())))
+        dc.check_fit(release, network=small(("a", 2, ())))
 
 
 def test_contrasts_and_several_data_sets_are_tested() -> None:
@@ -128,23 +130,23 @@ def test_contrasts_and_several_data_sets_are_tested() -> None:
     counts = simulated_counts(law(0.2), 20_000, rng)
     own = dc.results.Counts(dc.Tables(NETWORK, {**counts.tables, "b": counts.tables["b"].sum(axis=0)}), counts.policy)
     contrasts = dc.simulate(dc.research.fourier(), own, dc.Dirichlet.uniform(NETWORK), guarantee(), rng=rng)
-    assert [test.variables for test in dc.fit(contrasts).contradicted] == [("a", "b")]
+    assert [test.variables for test in dc.check_fit(contrasts).contradicted] == [("a", "b")]
     both = dc.combine(released(0.0, 2_000, 1), released(0.2, 20_000, 2), data="different")
-    assert [test.variables for test in dc.fit(both).contradicted] == [("a", "b")]
+    assert [test.variables for test in dc.check_fit(both).contradicted] == [("a", "b")]
 
 
 def test_what_measured_nothing_tests_nothing() -> None:
     counts = simulated_counts(asia(), 300, np.random.default_rng(4))
     prior = dc.Dirichlet.uniform(asia().network)
     release = dc.simulate(dc.research.posterior_sampler(), counts, prior, guarantee(), rng=np.random.default_rng(5))
-    assert dc.fit(release) == dc.results.FitCheck((), 0, 28)
+    assert dc.check_fit(release) == dc.results.GoodnessOfFit((), 0, 28)
 
 
 def test_pairs_of_families_that_are_cut_or_alone_do_no_harm() -> None:
     """A single variable, one of one state, and a network without arcs."""
     network = small(("a", 1, ()), ("b", 2, ()), ("c", 2, ("a", "b")))
     release = noisy_release(dc.Dirichlet.uniform(network), {"c": np.full((1, 2, 2), 40)}, 2.0)
-    assert [test.variables for test in dc.fit(release).tests] == []
+    assert [test.variables for test in dc.check_fit(release).tests] == []
 
 
 # ------------------------------------------------------------------------------------------- the variance of a test
@@ -246,7 +248,7 @@ def test_noise_is_how_errors_of_counts_move_what_the_network_says(names: tuple[s
 def test_every_set_that_a_table_holds_and_no_arc_joins_is_tested() -> None:
     theta = theta_of("child")
     release = simulated_child(theta)
-    tested = {test.variables for test in dc.fit(release).tests}
+    tested = {test.variables for test in dc.check_fit(release).tests}
     place = theta.network.order.index
     for part in measurements([release]):
         for one in part.scope:

@@ -176,7 +176,7 @@ def results(kind: str) -> tuple[Any, ...]:
         made.append(dc.predict(posterior, {first.name: [first.states[0]]}, last.name))
     if isinstance(found, dc.Release):
         made += [dc.explain(found, [one], draws=50, rng=1), found.payload, found.calibration]
-        made += [dc.fit(found)] if found.payload.measurements else []
+        made += [dc.check_fit(found)] if found.payload.measurements else []
     return tuple(made)
 
 

@@ -136,7 +136,7 @@ def test_long_acts_say_what_is_under_way(screen: list[tuple[str, int, int | None
     dc.answer(posterior, "P(coin)")
     dc.answer_many(posterior, ["P(coin)", "P(coin=heads)"])
     dc.marginals(posterior)
-    dc.fit(release)
+    dc.check_fit(release)
     dc.audit(dc.laplace(), promise, {"one coin": coin}, most=1)
     theta = dc.Tables(coin, {"coin": np.array([0.5, 0.5])})
     dc.plan(theta, promise, 100, rng=1, repeats=1, mechanisms={"laplace": dc.laplace()})

@@ -58,7 +58,7 @@ def follows_the_protocol(posterior: Any) -> None:
         assert low.shape == mean.shape == high.shape
         assert np.all(low <= high)
     assert posterior.draws > 0
-    assert 0 < posterior.effective() <= posterior.draws
+    assert 0 < posterior.ess() <= posterior.draws
     assert posterior.method in posterior.summary(level=0.9)
     assert "<" in posterior._repr_html_()
     for level in (0, 1):
@@ -174,7 +174,7 @@ def test_figures_by_others_and_combined_releases_are_read_by_it(tmp_path: Path) 
     noise = dc.external.StatedNoise("laplace", 2)
     first = release.network.nodes[0]
     shape = release.network.shape(first)
-    figures = dc.measured(np.full(shape, 20), release.network, [first], noise, guarantee=None, source="a friend")
+    figures = dc.external_table(np.full(shape, 20), release.network, [first], noise, guarantee=None, source="a friend")
     both = dc.combine(release, figures, data="different")
     for evidence in (figures, both):
         follows_the_protocol(evidence.posterior(draws=DRAWS, rng=3))

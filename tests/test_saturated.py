@@ -259,7 +259,7 @@ def test_a_pair_that_contradicts_independence_gives_the_arc() -> None:
     codes = sample_codes(dc.Tables(law, rows), 5000, rng)
     noise = dc.external.StatedNoise("laplace", 2)
     pairs = {over: np.histogram2d(codes[over[0]], codes[over[1]], bins=2)[0] for over in (("a", "c"), ("b", "c"))}
-    told = dc.measured(pairs["a", "c"], empty, ("a", "c"), noise, guarantee=None, source="a census")
+    told = dc.external_table(pairs["a", "c"], empty, ("a", "c"), noise, guarantee=None, source="a census")
     told = told.also(pairs["b", "c"], ("b", "c"), noise)
     parts = measurements([told])
     assert misfit(parts, ("b", "c")) > 1000 > 20 > misfit(parts, ("a", "c")) and misfit(parts, ("a",)) == 0

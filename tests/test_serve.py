@@ -134,7 +134,7 @@ def test_what_is_stored_of_the_fit_is_what_it_would_be(folder: Path, tmp_path: P
     release.posterior(draws=50, rng=1).save(tmp_path / "p.draws")
     for path, evidence in ((tmp_path / "p.draws", release), (folder / "r.draws", dc.Release.load(folder / "r.json"))):
         basis = dc.results.PosteriorDraws.load(path).basis
-        assert basis is not None and basis.stored_fit == basis.fit_check == dc.fit(evidence)
+        assert basis is not None and basis.stored_fit == basis.fit_check == dc.check_fit(evidence)
     saved = (tmp_path / "p.draws").read_bytes()
     dc.results.PosteriorDraws.load(tmp_path / "p.draws").save(tmp_path / "again.draws")
     assert (tmp_path / "again.draws").read_bytes() == saved

@@ -195,7 +195,7 @@ def test_numbers_that_are_decided_on_show_themselves() -> None:
 
 def test_figures_by_others_and_several_releases_show_themselves() -> None:
     exact = dc.external.StatedNoise("rounded", 1)
-    census = dc.measured([30, 20], STUDY, [SMOKE.name], exact, guarantee=None, source="<b>census")
+    census = dc.external_table([30, 20], STUDY, [SMOKE.name], exact, guarantee=None, source="<b>census")
     both = census.also([1003.5], [], dc.external.StatedNoise("laplace", 2), weights=[1])
     assert [(row["states"], row["value"]) for row in both.tidy()] == [("yes", 30), ("no", 20), ("sum 1", 1003.5)]
     release = made("laplace")

@@ -580,7 +580,7 @@ def test_a_choice_has_no_posterior(account: dc.results.Account) -> None:
     for read in (
         lambda: dc.noise_aware(made, draws=10, rng=rng),
         lambda: dc.tools.plug_in(made, draws=10, rng=rng),
-        lambda: dc.fit(made),
+        lambda: dc.check_fit(made),
         lambda: dc.combine(made, data="same"),
     ):
         with pytest.raises(dc.InputError, match="chose a network and measured nothing else: there is no posterior"):

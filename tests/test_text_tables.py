@@ -110,6 +110,11 @@ def test_other_results_fit_too() -> None:
         "planned", None, 0.02, 1000, (dc.results.PlannedWidth(f"P({LONG})", (1.0, 2.0), (0.05, 0.04), 0.03),), "wider"
     )
     network = posterior().network
-    for result in (found, plan, network, dc.results.FitCheck((dc.results.Tested((LONG, LONG), 0.5, 0.1, ()),), 1, 3)):
+    for result in (
+        found,
+        plan,
+        network,
+        dc.results.GoodnessOfFit((dc.results.Tested((LONG, LONG), 0.5, 0.1, ()),), 1, 3),
+    ):
         for width in WIDTHS:
             assert max(map(columns_of, result.summary(width=width).splitlines())) <= width, type(result)

@@ -19,8 +19,8 @@ The names at the top, by task:
     release      release; simulate for made-up records, with a seed
     mechanisms   planned is the default for networks; laplace and gaussian add noise to counts; structure chooses arcs;
                  for regressions noisy_moments, grouped_moments and objective_perturbation
-    read         load, Release, combine, measured; read or `.posterior()` for draws of whatever was released,
-                 noise_aware with all options of a network, estimate for means, fit to test the network
+    read         load, Release, combine, external_table; read or `.posterior()` for draws of whatever was released,
+                 noise_aware with all options of a network, estimate for means, check_fit to test the network
     ask          answer, answer_many, marginals, predict, regress, decide, explain, sample; report
     compare      plan, plan_accuracy, audit
     errors       DiscreetError, InputError, BudgetError
@@ -63,5 +63,6 @@ __getattr__, __dir__, __all__ = late_names(
     __name__,
     __file__,
     extras={"estimators": "sklearn"},
-    moved={name: pack for pack, names in _MOVED.items() for name in names.split()},
+    moved={name: f"{pack}.{name}" for pack, names in _MOVED.items() for name in names.split()}
+    | {"fit": "check_fit", "measured": "external_table"},
 )

@@ -25,7 +25,7 @@ from .model.network import Network as Network
 from .model.schema import Schema as Schema
 from .model.schema import Variable as Variable
 from .model.tables import Tables as Tables
-from .posterior.fit_check import fit as fit
+from .posterior.fit_check import check_fit as check_fit
 from .posterior.methods import noise_aware as noise_aware
 from .posterior.pooled.estimate import estimate as estimate
 from .posterior.read import read as read
@@ -46,7 +46,7 @@ from .records.records import check as check
 from .records.records import read_records as read_records
 from .releases.combined import combine as combine
 from .releases.combined import load as load
-from .releases.external_figures import measured as measured
+from .releases.external_figures import external_table as external_table
 from .releases.release import Release as Release
 from .verify.audit import audit as audit
 from .verify.plan import plan as plan

@@ -4,7 +4,7 @@ from discreet.util.attached import attach
 
 attach(
     {
-        "Framed.to_frame": "discreet.display.interval_tables:frame_of_result",
+        "Tabular.to_frame": "discreet.display.interval_tables:frame_of_result",
         "Intervals._repr_html_": "discreet.display.interval_tables:html_of_result",
         "Intervals.plot": "discreet.display.interval_tables:plot_result",
         "Network._repr_html_": "discreet.display.network_svg:network_html",

@@ -1,5 +1,5 @@
 from .model.origin import Learned as Learned
-from .posterior.fit_check import FitCheck as FitCheck
+from .posterior.fit_check import GoodnessOfFit as GoodnessOfFit
 from .posterior.fit_check import Tested as Tested
 from .posterior.joint_draws import Mixing as Mixing
 from .posterior.joint_draws import PosteriorDraws as PosteriorDraws

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 import discreet as dc
 from discreet.inference.exact_laws import Laws
 from discreet.model.graphs import requisite
-from discreet.model.query_grammar import Query
+from discreet.model.query_grammar import MostProbable, Probability, Query
 from discreet.queries import query as module
-from discreet.model.query_grammar import MostProbable, Probability
 from discreet.queries.query import answer_many, noise_share
 from folding import every
 from networks import asia

@@ -241,7 +241,7 @@ def test_the_papers_coin_has_the_posterior_that_enumeration_gives() -> None:
     np.testing.assert_allclose(found, wanted, atol=1e-6)
     posterior = dc.noise_aware(release, draws=2000, rng=rng())
     assert posterior.method == "choice"
-    drawn, error = posterior.cells["a"][1], 5 / math.sqrt(posterior.effective())
+    drawn, error = posterior.cells["a"][1], 5 / math.sqrt(posterior.ess())
     mean = wanted @ theta
     deviation = math.sqrt(wanted @ (theta - mean) ** 2)
     assert abs(drawn.mean() - mean) < error * deviation
@@ -324,7 +324,7 @@ def test_noise_aware_reads_a_choice(relation: dc.Relation, monkeypatch: pytest.M
     release = dc.Release.loads(chosen(network, candidates(network, 20), 500, promise(1, relation)).dumps())
     prior = dc.Dirichlet.uniform(network, 1.0)
     posterior = dc.noise_aware(release, draws=200, rng=rng())
-    assert posterior.method == "choice" and 0 < posterior.effective() <= 200
+    assert posterior.method == "choice" and 0 < posterior.ess() <= 200
     answer = dc.answer(posterior, "P(lung | smoke=yes)", level=0.95)
     assert all(row["lower"] < row["mean"] < row["upper"] for row in answer.rows)
     assert dc.answer(posterior, "P(asia, dysp)", level=0.95).basis == "assumed"

@@ -273,24 +273,24 @@ def test_the_bound_counts_what_draws_of_chains_are_worth() -> None:
 def test_a_few_draws_of_long_chains_are_worth_their_part() -> None:
     made = dc.noise_aware(RELEASE, draws=40, rng=np.random.default_rng(6), prior=RELEASE.prior, method="exact")
     assert made.mixing is not None
-    assert made.effective() == pytest.approx(min(1, made.mixing.effective / 2000) * 40)
+    assert made.ess() == pytest.approx(min(1, made.mixing.effective / 2000) * 40)
 
 
 def test_released_draws_are_worth_no_more_than_there_are() -> None:
     told = dc.tools.plug_in(TOLD, draws=5000, rng=np.random.default_rng(7))
-    assert 2.9 < told.effective() <= 3
-    assert dc.decide(told, lambda cells, response: np.zeros(5000), ["x"]).effective == told.effective()
+    assert 2.9 < told.ess() <= 3
+    assert dc.decide(told, lambda cells, response: np.zeros(5000), ["x"]).effective == told.ess()
 
 
 def test_particles_are_worth_what_their_first_ancestors_are() -> None:
     made = dc.noise_aware(TOLD, draws=500, rng=np.random.default_rng(8))
-    assert made.effective() == 500  # nothing is drawn yet
+    assert made.ess() == 500  # nothing is drawn yet
     _ = made.cells["x"]
-    assert 30 < made.effective() < 100  # half of them are resampled in each of about five steps
+    assert 30 < made.ess() < 100  # half of them are resampled in each of about five steps
     both = dc.combine(RELEASE, TOLD, data="different")
     last = dc.noise_aware(both, draws=500, rng=np.random.default_rng(8), method="sequential")
     _ = last.cells["x"]
-    assert 30 < last.effective() < 200
+    assert 30 < last.ess() < 200
 
 
 @pytest.mark.slow
@@ -301,6 +301,6 @@ def test_means_of_particles_vary_less_than_is_said() -> None:
         made = dc.noise_aware(TOLD, draws=400, rng=rng)
         values.append(made.cells["x"][0])
         means.append(values[-1].mean())
-        worths.append(made.effective())
+        worths.append(made.ess())
     inflation = np.var(means) / (np.var(values) / 400)
     assert 1.2 < inflation < 400 / np.mean(worths) * (1 + 5 * math.sqrt(2 / 60))

@@ -53,8 +53,8 @@ def test_the_posterior_is_the_sum_over_all_data_sets(draws: int) -> None:
     exact = by_hand(release, 8)
     posterior = dc.read(release, method="parameters", draws=20_000, rng=rng)
     share = np.bincount(posterior.index, minlength=7) / 20_000
-    assert posterior.effective() > 5000
-    deviation = np.sqrt(exact * (1 - exact) * (1 / posterior.effective() + 1 / 20_000))
+    assert posterior.ess() > 5000
+    deviation = np.sqrt(exact * (1 - exact) * (1 / posterior.ess() + 1 / 20_000))
     assert np.all(np.abs(share - exact) < 6 * deviation + 1e-4)
     prior = np.exp(SMALL.table.base - logsumexp(SMALL.table.base))
     assert np.abs(exact - prior).max() > 0.02  # the draws say something
@@ -146,7 +146,7 @@ def log_told(release: dc.Release, records: int) -> np.ndarray:
 
 def shares(evidence: dc.results.Combined, seed: int = 3) -> tuple[np.ndarray, float]:
     posterior = dc.read(evidence, method="parameters", draws=20_000, rng=np.random.default_rng(seed))
-    return np.bincount(posterior.index, minlength=7) / 20_000, posterior.effective()
+    return np.bincount(posterior.index, minlength=7) / 20_000, posterior.ess()
 
 
 def two(data: str) -> tuple[dc.Release, dc.Release]:

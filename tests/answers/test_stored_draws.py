@@ -93,7 +93,7 @@ def test_every_answer_is_the_same_to_the_last_digit(kind: str, tmp_path: Path, m
     if other.doubting:
         network = [dc.answer(each.assuming("network"), QUERIES[other.network][0], level=0.9) for each in (back, other)]
         assert network[0] == network[1]
-    assert back.effective() == posterior.effective()
+    assert back.ess() == posterior.ess()
 
 
 def test_a_file_that_is_written_again_is_the_same() -> None:

@@ -230,7 +230,7 @@ def _show_replies(
     told, lines = _say_origin(evidence, posterior)
     draws = posterior.cells.draws or how.number
     told |= found.document
-    told["effective"] = worth = posterior.effective()
+    told["effective"] = worth = posterior.ess()
     if worth < min(ROUGH_DRAWS, draws):
         lines.append(f"the {draws:,} draws are worth {worth:,.0f} independent ones: {ROUGH_WORDS}")
     if by_itself and posterior.doubting and found.unmeasured:
@@ -252,7 +252,7 @@ def _read_regressions(texts: list[str], kind: str, more: bool) -> list[tuple[str
 
 def _say_origin(evidence: Evidence, posterior: dc.results.PosteriorDraws) -> tuple[dict[str, object], list[str]]:
     """Say how a posterior was drawn, and what it was read from: as JSON and in lines."""
-    checked = dc.fit(evidence) if posterior.basis is None else posterior.basis.fit_check
+    checked = dc.check_fit(evidence) if posterior.basis is None else posterior.basis.fit_check
     combined = dc.tools.evidence_of(evidence)
     networks = [part.network for part in combined.parts]
     told: dict[str, object] = documents.source_document(evidence, posterior, checked)
@@ -282,7 +282,9 @@ def fit(
     """
     outlet = Outlet.of(form, output, replace, as_json)
     evidence = load_evidence(release)
-    checked = dc.fit(evidence, network=None if network is None else network_over(network, evidence.network.schema))
+    checked = dc.check_fit(
+        evidence, network=None if network is None else network_over(network, evidence.network.schema)
+    )
     outlet.show(documents.fit_document(checked), checked.summary(width=outlet.width), checked.tidy())
 
 

@@ -59,7 +59,7 @@ def release_lines(release: dc.Release, balance: Balance) -> str:
         lines.append(f"rows below the noise (their total is smaller than its standard deviation): {named}{more}")
     else:
         lines.append("no row is below the noise")
-    lines.append(f"network: {dc.fit(release)}")
+    lines.append(f"network: {dc.check_fit(release)}")
     return "\n".join(map(printable, lines))
 
 
@@ -93,7 +93,7 @@ def release_summary(release: dc.Release, balance: Balance) -> dict[str, object]:
         **summary,
         **documents.origin_document([release.network]),
         "rows_below_noise": below,
-        "fit": documents.fit_document(dc.fit(release)),
+        "fit": documents.fit_document(dc.check_fit(release)),
     }
 
 

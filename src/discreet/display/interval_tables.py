@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from discreet.display.charts import interval_bar
 from discreet.display.text_tables import columns, html_text
 from discreet.errors import InputError, printable, shown
-from discreet.util.framed import Framed, Library
+from discreet.util.framed import Library, Tabular
 from discreet.util.lazy_imports import import_late
 
 if TYPE_CHECKING:
@@ -34,17 +34,17 @@ TOLD = ("query", "state", "name", "class", "response", "metric", "basis")
 """Columns whose values say what they are; any other, such as a variable's, is named beside its value in a picture."""
 
 
-def frame_of_result(result: Framed, library: Library) -> Any:
-    """The rows of a result as a data frame; see `Framed.to_frame`."""
+def frame_of_result(result: Tabular, library: Library) -> Any:
+    """The rows of a result as a data frame; see `Tabular.to_frame`."""
     return frame_of(result.tidy(), library)
 
 
-def html_of_result(result: Framed) -> str:
+def html_of_result(result: Tabular) -> str:
     """The numbers of a result as a table with bars, for a notebook."""
     return html_table(result.tidy(), most=MOST_HTML_ROWS)
 
 
-def plot_result(result: Framed, axes: Axes | None) -> Axes:
+def plot_result(result: Tabular, axes: Axes | None) -> Axes:
     """Draw the intervals of a result; see `Intervals.plot`."""
     return _draw(result.tidy(), axes)
 

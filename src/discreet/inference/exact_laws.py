@@ -2,9 +2,9 @@
 
 `Laws` answers what is asked of tables under all their draws, `ConditionalLaws` what several questions ask of them with
 the same evidence, `pair_laws` what many pairs ask of one table, and a few functions say beforehand what that costs.
-Behind them stand the plans (`junction_tree.py`) and the arithmetic (`kernels.py`); plans are kept: asking the same variables given
-the same ones, whatever their states, plans once. Draws go through together where memory allows it, and every answer is
-one number per draw and cell, so that an interval can be read off.
+Behind them stand the plans (`junction_tree.py`) and the arithmetic (`kernels.py`); plans are kept: asking the same
+variables given the same ones, whatever their states, plans once. Draws go through together where memory allows it, and
+every answer is one number per draw and cell, so that an interval can be read off.
 
 In float32 work takes half the memory and time, and answers are within about 1e-6 of those in float64. Draws under
 which a precision cannot hold the evidence (its probability is below 1e-30, or 1e-217) are done in the next one all the

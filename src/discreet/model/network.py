@@ -19,7 +19,7 @@ from discreet.model.graphs import Graph
 from discreet.model.origin import Learned
 from discreet.model.schema import Schema, Variable, table_cells
 from discreet.util.attached import above
-from discreet.util.framed import Framed
+from discreet.util.framed import Tabular
 from discreet.util.json_files import read_packed_text
 from discreet.util.limits import NETWORK_BYTES
 
@@ -32,7 +32,7 @@ SHOWN_CYCLE_NODES = 6
 
 
 @dataclass(frozen=True)
-class Network(Graph, Framed):
+class Network(Graph, Tabular):
     """A public DAG over variables with states.
 
     A family is a node with its parents; tables over a family always have the axes `(*parents, node)`, parents in the

@@ -17,7 +17,7 @@ from discreet.model.graphs import requisite
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.posterior.evidence import measured_anywhere, measured_sets
-from discreet.posterior.fit_check import FitCheck, fit
+from discreet.posterior.fit_check import GoodnessOfFit, check_fit
 from discreet.posterior.saturated import leaves_open, missing_arcs
 from discreet.releases.combined import Combined
 
@@ -39,7 +39,7 @@ class Basis:
         network: whose rows were drawn.
         trusted: whether the network was believed against tables.
         whole: whether weighted sums were read that leave a part of their variables' law open.
-        stored_fit: what `fit` says of the evidence, where that was stored with the draws; None finds it when asked.
+        stored_fit: what `check_fit` says of the evidence, where that was stored with the draws; None finds it.
         gaps: variables of which missing values are taken at random.
     """
 
@@ -47,13 +47,13 @@ class Basis:
     network: Network
     trusted: bool
     whole: bool = False
-    stored_fit: FitCheck | None = None
+    stored_fit: GoodnessOfFit | None = None
     gaps: frozenset[str] = frozenset()
 
     @cached_property
-    def fit_check(self) -> FitCheck:
-        """What `fit` says of the evidence and its own network: half a minute of work for a thousand variables."""
-        return fit(self.evidence) if self.stored_fit is None else self.stored_fit
+    def fit_check(self) -> GoodnessOfFit:
+        """What `check_fit` says of the evidence and its own network: half a minute of work for a thousand variables."""
+        return check_fit(self.evidence) if self.stored_fit is None else self.stored_fit
 
     def of(
         self, names: Iterable[str], *, given: Iterable[str] = (), read: bool = True
@@ -66,8 +66,8 @@ class Basis:
             read: whether all that tables say of them entered the answer.
 
         Returns:
-            "contradicted" where the network was trusted in what a table contradicts (`fit`), of variables that the
-            question names or that its answer sums over; else "prior" where it needs what was not measured at all
+            "contradicted" where the network was trusted in what a table contradicts (`check_fit`), of variables that
+            the question names or that its answer sums over; else "prior" where it needs what was not measured at all
             (`prior_only`), "assumed" where some pair lies in no table, or tables were not read, or more is (`assumes`),
             "inferred" where the pairs of at most six variables do and the whole does not, and
             "measured"; and the pairs that lie in no table, in the schema's order, at most 20.
@@ -175,7 +175,7 @@ class Basis:
     def _contradicted_sets(self) -> tuple[frozenset[str], ...]:
         """Sets of which the network says what tables contradict; found when it is first asked for."""
         own = self.network == self.evidence.network
-        check = self.fit_check if own else fit(self.evidence, network=self.network)
+        check = self.fit_check if own else check_fit(self.evidence, network=self.network)
         return tuple(frozenset(test.variables) for test in check.contradicted)
 
     @cached_property

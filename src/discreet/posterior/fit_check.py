@@ -50,7 +50,7 @@ from discreet.posterior.pooled.measured import is_poolable
 from discreet.posterior.saturated import missing_arcs
 from discreet.releases.combined import Combined, Evidence, evidence_of
 from discreet.util.arrays import Floats, margin
-from discreet.util.framed import Framed
+from discreet.util.framed import Tabular
 from discreet.util.progress import under_way
 from discreet.util.randomness import Seed, as_generator
 
@@ -83,7 +83,7 @@ class Tested:
         arcs: that would carry it, each (parent, child).
 
     Raises:
-        Nothing: `fit` makes these.
+        Nothing: `check_fit` makes these.
 
     Example:
         >>> import discreet as dc
@@ -105,7 +105,7 @@ class Tested:
 
 
 @dataclass(frozen=True)
-class FitCheck(Framed):
+class GoodnessOfFit(Tabular):
     """Tests of what a network says, by what a release's tables measured.
 
     Args:
@@ -115,15 +115,15 @@ class FitCheck(Framed):
         pairs: number of all pairs of variables. Of those that lie in no table nobody knows more than the network says.
 
     Raises:
-        Nothing: `fit` makes these.
+        Nothing: `check_fit` makes these.
 
     Example:
         >>> import discreet as dc
         >>> tested = dc.results.Tested(("a", "b"), p=0.001, effect=0.1, arcs=(("a", "b"),))
-        >>> check = dc.results.FitCheck((tested,), pairs_in_tables=2, pairs=3)
+        >>> check = dc.results.GoodnessOfFit((tested,), pairs_in_tables=2, pairs=3)
         >>> [test.variables for test in check.contradicted]
         [('a', 'b')]
-        >>> print(dc.results.FitCheck((), pairs_in_tables=2, pairs=3))
+        >>> print(dc.results.GoodnessOfFit((), pairs_in_tables=2, pairs=3))
         nothing that the network says could be tested; 2 of 3 pairs of variables lie in a table
     """
 
@@ -187,7 +187,7 @@ class FitCheck(Framed):
         return f"{table}\n\n{fold(str(self), width)}" if rows else fold(str(self), width)
 
 
-def fit(evidence: Evidence, *, network: Network | None = None, rng: Seed = None) -> FitCheck:
+def check_fit(evidence: Evidence, *, network: Network | None = None, rng: Seed = None) -> GoodnessOfFit:
     """Test whether a release contradicts its network: whether variables depend that the network says do not.
 
     Args:
@@ -216,7 +216,7 @@ def fit(evidence: Evidence, *, network: Network | None = None, rng: Seed = None)
         >>> counts = dc.tools.count_codes(network, {"a": [0, 1] * 500, "b": [0, 1] * 500, "c": [0] * 1000})
         >>> promise = dc.Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
         >>> release = dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(network), promise, rng=1)
-        >>> [test.arcs for test in dc.fit(release).contradicted]
+        >>> [test.arcs for test in dc.check_fit(release).contradicted]
         [(('a', 'b'),)]
     """
     combined = evidence_of(evidence)
@@ -239,7 +239,7 @@ def fit(evidence: Evidence, *, network: Network | None = None, rng: Seed = None)
     tests = tuple(sorted(listed.values(), key=lambda test: (-test.effect, test.variables)))
     pairs = {pair for table in measured_sets(combined) for pair in combinations(asked.ordered(table), 2)}
     nodes = len(asked.nodes)
-    return FitCheck(tests, len(pairs), nodes * (nodes - 1) // 2)
+    return GoodnessOfFit(tests, len(pairs), nodes * (nodes - 1) // 2)
 
 
 def _correct_p_values(p_values: Sequence[float]) -> list[float]:

@@ -115,7 +115,7 @@ class PosteriorDraws(Posterior):
         >>> import discreet as dc
         >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
         >>> posterior = dc.results.PosteriorDraws(dc.Dirichlet.uniform(coin).draw(100, rng=1))
-        >>> posterior.cells["coin"].shape, posterior.effective()
+        >>> posterior.cells["coin"].shape, posterior.ess()
         ((2, 100), 100.0)
     """
 
@@ -369,7 +369,7 @@ class PosteriorDraws(Posterior):
         """
         return Tables(self.network, {node: balanced_quantiles(draws) for node, draws in self.cells.items()})
 
-    def effective(self) -> float:
+    def ess(self) -> float:
         """Number of independent draws that the draws of those families are worth that were asked for so far.
 
         Returns:
@@ -471,7 +471,7 @@ def learned_prior(release: Evidence, prior: Dirichlet | None) -> bool:
         >>> import discreet as dc
         >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
         >>> noise = dc.external.StatedNoise("laplace", 2)
-        >>> told = dc.measured([52, 48], coin, ["coin"], noise, guarantee=None, source="a friend")
+        >>> told = dc.external_table([52, 48], coin, ["coin"], noise, guarantee=None, source="a friend")
         >>> learned_prior(told, None), learned_prior(told, dc.Dirichlet.uniform(coin))
         (True, False)
     """

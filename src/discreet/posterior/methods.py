@@ -38,7 +38,7 @@ from discreet.model.tables import Tables
 from discreet.posterior import read as door
 from discreet.posterior.basis import Basis
 from discreet.posterior.evidence import check_total, measured_sets, measurements, misfit
-from discreet.posterior.fit_check import FitCheck
+from discreet.posterior.fit_check import GoodnessOfFit
 from discreet.posterior.joint_draws import (
     LEAST_EFFECTIVE_DRAWS,
     Mixing,
@@ -122,7 +122,7 @@ def noise_aware(
         >>> import discreet as dc
         >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
         >>> noise = dc.external.StatedNoise("laplace", 2)
-        >>> told = dc.measured([52, 48], coin, ["coin"], noise, guarantee=None, source="a friend")
+        >>> told = dc.external_table([52, 48], coin, ["coin"], noise, guarantee=None, source="a friend")
         >>> posterior = dc.noise_aware(told, draws=40, rng=1)
         >>> posterior.method, posterior.cells["coin"].shape
         ('pooled', (2, 40))
@@ -221,7 +221,7 @@ def able_readers(combined: Combined) -> list[door.Reader]:
         >>> import discreet as dc
         >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
         >>> noise = dc.external.StatedNoise("laplace", 2)
-        >>> told = dc.measured([52, 48], coin, ["coin"], noise, guarantee=None, source="a friend")
+        >>> told = dc.external_table([52, 48], coin, ["coin"], noise, guarantee=None, source="a friend")
         >>> able_readers(evidence_of(told))[0].method
         'pooled'
     """
@@ -332,7 +332,7 @@ def restore_source(
     rng: np.random.Generator | None,
     *,
     trusted: bool,
-    stored_fit: FitCheck | None,
+    stored_fit: GoodnessOfFit | None,
 ) -> PosteriorDraws:
     """Draws that were stored as the posterior that they were; without a generator they are all there are.
 
@@ -358,7 +358,7 @@ def _trusts(combined: Combined, method: str) -> bool:
 
 
 def _add_source(
-    made: PosteriorDraws, read: DrawTask, rng: np.random.Generator, stored_fit: FitCheck | None = None
+    made: PosteriorDraws, read: DrawTask, rng: np.random.Generator, stored_fit: GoodnessOfFit | None = None
 ) -> PosteriorDraws:
     """The posterior of the public network, with what makes new draws of it."""
     method = made.method

@@ -66,7 +66,7 @@ def plug_in(
         >>> import discreet as dc
         >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
         >>> noise = dc.external.StatedNoise("laplace", 2)
-        >>> told = dc.measured([-3, 48], coin, ["coin"], noise, guarantee=None, source="a friend")
+        >>> told = dc.external_table([-3, 48], coin, ["coin"], noise, guarantee=None, source="a friend")
         >>> posterior = dc.tools.plug_in(told, draws=20, rng=1)
         >>> posterior.method, bool(posterior.mean()["coin"][0] < 0.1)
         ('plug-in', True)

@@ -68,7 +68,7 @@ class Posterior(Intervals):
             level: posterior probability of each interval, between 0 and 1.
         """
 
-    def effective(self) -> float:
+    def ess(self) -> float:
         """Number of independent draws that the draws are worth."""
         return float(self.draws)
 

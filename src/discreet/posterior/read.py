@@ -226,7 +226,7 @@ def read(evidence: Evidence, *, method: str = "auto", draws: int = 1000, rng: Se
         >>> import discreet as dc
         >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
         >>> noise = dc.external.StatedNoise("laplace", 2)
-        >>> figures = dc.measured([52, 48], coin, ["coin"], noise, guarantee=None, source="a friend")
+        >>> figures = dc.external_table([52, 48], coin, ["coin"], noise, guarantee=None, source="a friend")
         >>> posterior = dc.read(figures, draws=400, rng=1)
         >>> posterior.method, posterior.draws
         ('pooled', 400)

@@ -32,7 +32,7 @@ from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.model.schema import Scope
 from discreet.model.tables import Tables
-from discreet.posterior.fit_check import FitCheck, Tested
+from discreet.posterior.fit_check import GoodnessOfFit, Tested
 from discreet.posterior.joint_draws import DRAWS_FIRST_LINE, Mixing, PosteriorDraws
 from discreet.posterior.law_parts import Assume, LawParts
 from discreet.posterior.law_plan import twin_step
@@ -188,7 +188,7 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
         twins=twins is not None,
         joint_laws=laws,
         mixing=None if drawn.mixing is None else asdict(drawn.mixing),
-        effective=drawn.effective(),
+        effective=drawn.ess(),
         generator=_store_generator(source.rng),
         fit=_StoredFit.model_validate_json(json.dumps(asdict(basis.fit_check))) if checked else None,
     )
@@ -373,10 +373,10 @@ def _store_generator(rng: np.random.Generator) -> _Generator | None:
     )
 
 
-def _restore_fit(part: _StoredFit) -> FitCheck:
+def _restore_fit(part: _StoredFit) -> GoodnessOfFit:
     """What `fit` said; files that were written before it was stored have none."""
     tests = [Tested(tuple(one.variables), one.p, one.effect, tuple((a, b) for a, b in one.arcs)) for one in part.tests]
-    return FitCheck(tuple(tests), part.pairs_in_tables, part.pairs)
+    return GoodnessOfFit(tuple(tests), part.pairs_in_tables, part.pairs)
 
 
 def _restore_generator(part: _Generator) -> np.random.Generator:

@@ -142,7 +142,7 @@ def decide(
         bound leaves out. With new draws Hoeffding's inequality holds given all that was seen before; Algorithm 2, whose
         draws cost privacy, answers all queries from the same ones, and its bound is false for queries that depend on
         answers. Draws that depend on each other (chains, resampled ones) count as so many independent ones as tell
-        means as well (`PosteriorDraws.effective`, and for chains that of every utility): close for chains that have
+        means as well (`PosteriorDraws.ess`, and for chains that of every utility): close for chains that have
         mixed, but no theorem.
 
     Example:

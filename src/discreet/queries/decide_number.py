@@ -26,7 +26,7 @@ from discreet.queries.given import both_given
 from discreet.queries.number_losses import Band, NumberLoss, number_loss
 from discreet.queries.query import ROW_LIMIT
 from discreet.util.arrays import Floats
-from discreet.util.framed import Framed
+from discreet.util.framed import Tabular
 from discreet.util.number_checks import positive, probability
 from discreet.util.randomness import Seed
 
@@ -35,7 +35,7 @@ Quantity: TypeAlias = str | Callable[[Tables], Floats]
 
 
 @dataclass(frozen=True)
-class NumberDecision(Framed):
+class NumberDecision(Tabular):
     """The number, or the interval, of the least expected loss.
 
     Args:

@@ -69,7 +69,7 @@ def effective_draws(posterior: NetworkPosterior, values: Floats) -> float:
     draws = values.shape[1]
     if not isinstance(posterior, PosteriorDraws):
         return float(draws)
-    worth, mixing = posterior.effective(), posterior.mixing
+    worth, mixing = posterior.ess(), posterior.mixing
     if mixing is None or draws < LEAST_DRAWS_OF_A_CHAIN * mixing.chains:
         return float(worth)
     # An indicator may mix more slowly than every entry. Draws come in turn from the chains; the last are the latest.

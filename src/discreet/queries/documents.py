@@ -11,7 +11,7 @@ import numpy as np
 
 from discreet.inference.weighted_records import Sampling
 from discreet.model.network import Network
-from discreet.posterior.fit_check import FitCheck, fit
+from discreet.posterior.fit_check import GoodnessOfFit, check_fit
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.queries.answers import Answer, EvidenceProbability
 from discreet.queries.decide import Decision
@@ -211,7 +211,7 @@ def read_number_decision(document: Mapping[str, Any]) -> NumberDecision:
     return NumberDecision(response, number_loss(document["loss"]), **{name: document[name] for name in names})
 
 
-def fit_document(checked: FitCheck) -> Document:
+def fit_document(checked: GoodnessOfFit) -> Document:
     """What a release says of its network, as JSON."""
     found = [{**asdict(test), "arcs": [list(arc) for arc in test.arcs]} for test in checked.contradicted]
     return {
@@ -243,18 +243,18 @@ def external_document(part: External) -> Document:
     }
 
 
-def source_document(evidence: Evidence, posterior: PosteriorDraws, checked: FitCheck | None = None) -> Document:
+def source_document(evidence: Evidence, posterior: PosteriorDraws, checked: GoodnessOfFit | None = None) -> Document:
     """How a posterior was drawn, and what it was read from.
 
     Args:
         evidence: a release, figures by others, or several of them.
         posterior: of it.
-        checked: what `fit` says of the evidence; None finds it.
+        checked: what `check_fit` says of the evidence; None finds it.
     """
     combined = evidence_of(evidence)
     told = {
         "method": posterior.method,
-        "fit": fit_document(fit(evidence) if checked is None else checked),
+        "check_fit": fit_document(check_fit(evidence) if checked is None else checked),
         **origin_document([part.network for part in combined.parts]),
     }
     if combined.external:

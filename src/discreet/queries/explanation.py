@@ -13,7 +13,7 @@ from typing import Any
 from discreet.display.text_tables import fold
 from discreet.errors import listed, printable
 from discreet.queries.row_shares import Dependence
-from discreet.util.framed import Framed
+from discreet.util.framed import Tabular
 
 SHOWN_TABLES = 4
 """Tables that are named of those that an answer depends on, and families of those that the noise moves most."""
@@ -253,7 +253,7 @@ class OtherPrior:
 
 
 @dataclass(frozen=True)
-class Explanation(Framed):
+class Explanation(Tabular):
     """What one record can change in a release, and what its answers depend on.
 
     Args:

@@ -195,6 +195,6 @@ def both_given(posterior: NetworkPosterior, evidence: Sequence[tuple[str, str]],
     alone = PosteriorGiven(given, None, predictive, basis, parts, law)
     if predictive or law.twins is None:
         return alone
-    effective = None if drawn is None else drawn.effective() * (law.twins.draws or 1) / (law.cells.draws or 1)
+    effective = None if drawn is None else drawn.ess() * (law.twins.draws or 1) / (law.cells.draws or 1)
     twin = ConditionalLaws(law.twins, codes, law.network, law.twins)
     return replace(alone, twin=twin, effective=effective, step=law.step)

@@ -22,7 +22,7 @@ from discreet.display.network_svg import MOST_DRAWN_NODES
 from discreet.display.text_tables import with_noun
 from discreet.errors import InputError, listed, printable, shown
 from discreet.model.schema import Variable
-from discreet.posterior.fit_check import fit
+from discreet.posterior.fit_check import check_fit
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.methods import noise_aware
 from discreet.posterior.protocol import equal_tails
@@ -159,7 +159,7 @@ def _describe(release: Release, balance: Balance | None, name: str) -> dict[str,
     promised = describe_promise(release)
     network = next(iter(release.networks), None)
     drawn = network is not None and len(network.nodes) <= MOST_DRAWN_NODES
-    checked = fit(release) if network is not None and release.payload.measurements else None
+    checked = check_fit(release) if network is not None and release.payload.measurements else None
     beliefs = _list_beliefs(promised) if isinstance(promised, InferenceLimits) else []
     return {
         "title": f"Private release of {_name_subject(release)}",
@@ -183,7 +183,7 @@ def _describe(release: Release, balance: Balance | None, name: str) -> dict[str,
         "arcs": [] if network is None else [(node, listed(network.parents[node])) for node in network.nodes],
         "too_large": "" if network is None or drawn else f"{len(network.nodes):,} variables: too many to draw here",
         "learned": "" if network is None or network.learned is None else f". It was {network.learned}",
-        "fit": "" if checked is None else str(checked),
+        "check_fit": "" if checked is None else str(checked),
         "contradicted": []
         if checked is None
         else [(" – ".join(one.variables), f"{one.effect:.3f}", f"{one.p:.2g}") for one in checked.contradicted],

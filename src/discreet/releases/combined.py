@@ -34,7 +34,7 @@ from discreet.releases.kinds.chosen_network import ChosenNetwork
 from discreet.releases.release import Release, read_release
 from discreet.releases.release_head import FORMAT as RELEASE_FORMAT
 from discreet.util.arrays import margin
-from discreet.util.framed import Framed
+from discreet.util.framed import Tabular
 from discreet.util.json_files import read_json, read_text
 from discreet.util.limits import DOCUMENT_BYTES, RELEASES, at_most, first_repeated, free_cells
 
@@ -45,7 +45,7 @@ ACCOUNT_FOR_EACH = "a data set of its own needs an account of its own"
 
 
 @dataclass(frozen=True, eq=False)
-class Combined(Document, Framed):
+class Combined(Document, Tabular):
     """Releases and figures by others, grouped by the data set they measured, and counts of public records.
 
     Args:
@@ -61,7 +61,7 @@ class Combined(Document, Framed):
         >>> import discreet as dc
         >>> network = dc.Network((dc.Variable("sex", ("f", "m")),), {"sex": ()})
         >>> exact = dc.external.StatedNoise("rounded", 1)
-        >>> census = dc.measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
+        >>> census = dc.external_table([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
         >>> dc.results.Combined(((census,),)).records
         (1000,)
     """
@@ -293,9 +293,9 @@ def combine(*parts: Evidence, data: Literal["same", "different"], public: Tables
         >>> import discreet as dc
         >>> network = dc.Network((dc.Variable("sex", ("f", "m")),), {"sex": ()})
         >>> exact = dc.external.StatedNoise("rounded", 1)
-        >>> census = dc.measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
+        >>> census = dc.external_table([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
         >>> noise = dc.external.StatedNoise("laplace", 2)
-        >>> survey = dc.measured([48.5, 51.2], network, ["sex"], noise, guarantee=None, source="a survey")
+        >>> survey = dc.external_table([48.5, 51.2], network, ["sex"], noise, guarantee=None, source="a survey")
         >>> both = dc.combine(census, survey, data="different")
         >>> len(both.data_sets), both.records
         (2, (1000, None))
@@ -332,7 +332,7 @@ def evidence_of(part: Evidence) -> Combined:
         >>> import discreet as dc
         >>> network = dc.Network((dc.Variable("sex", ("f", "m")),), {"sex": ()})
         >>> exact = dc.external.StatedNoise("rounded", 1)
-        >>> census = dc.measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
+        >>> census = dc.external_table([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
         >>> dc.tools.evidence_of(census).parts == (census,)
         True
     """
@@ -362,7 +362,7 @@ def load(path: str | Path) -> Evidence:
         >>> import discreet as dc
         >>> network = dc.Network((dc.Variable("sex", ("f", "m")),), {"sex": ()})
         >>> exact = dc.external.StatedNoise("rounded", 1)
-        >>> census = dc.measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
+        >>> census = dc.external_table([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     census.save(f"{folder}/census.json")
@@ -393,7 +393,7 @@ def loads(text: str) -> Evidence:
         >>> import discreet as dc
         >>> network = dc.Network((dc.Variable("sex", ("f", "m")),), {"sex": ()})
         >>> exact = dc.external.StatedNoise("rounded", 1)
-        >>> census = dc.measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
+        >>> census = dc.external_table([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
         >>> dc.tools.loads(census.dumps()).source
         'census 2021'
     """

@@ -1,7 +1,7 @@
 """Figures by others from what they are published in: a CSV or data frame of cells, and objects of mbi.
 
 Objects are read by their documented attributes; their libraries are not imported. Numbers and lists, such as those that
-OpenDP returns, need no reader: `measured` takes them.
+OpenDP returns, need no reader: `external_table` takes them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope, table_cells
 from discreet.noise.noise_laws import LAWS, DiscreteGaussian, Gaussian, Laplace, LawTag
 from discreet.privacy.guarantee import Guarantee
-from discreet.releases.external_figures import External, StatedNoise, measured
+from discreet.releases.external_figures import External, StatedNoise, external_table
 from discreet.util.frames import arrow_table, read_guarded
 from discreet.util.json_files import read_text
 from discreet.util.limits import FREE_CELLS, NETWORK_BYTES, at_most, first_repeated
@@ -61,15 +61,15 @@ def measured_cells(
             records.
         network: public.
         noise: its law and scale; or the law alone, where the column `scale` has the scale of each cell.
-        guarantee: as in `measured`.
-        source: as in `measured`.
+        guarantee: as in `external_table`.
+        source: as in `external_table`.
 
     Returns:
         A document: the table where every cell is listed with one scale, else a set of sums for each scale.
 
     Raises:
         InputError: no such file, no column of figures, a column or state that the network does not have, a cell that is
-            listed twice, what is no number, or as `measured`.
+            listed twice, what is no number, or as `external_table`.
 
     Guarantee:
         None given: the source's is quoted. None spent: reads no records.
@@ -111,14 +111,14 @@ def measured_mbi(
             of the network, and their values the positions of states.
         network: public.
         law: of the noise, of which the objects state the deviation alone.
-        guarantee: as in `measured`.
-        source: as in `measured`.
+        guarantee: as in `external_table`.
+        source: as in `external_table`.
 
     Returns:
         A document with a measurement for each.
 
     Raises:
-        InputError: none, an object without these attributes, another query, or as `measured`.
+        InputError: none, an object without these attributes, another query, or as `external_table`.
 
     Guarantee:
         None given: the source's is quoted. None spent: reads no records.
@@ -146,7 +146,7 @@ def measured_mbi(
         if rows is None:
             require(figures.size == math.prod(sizes), f"the marginal of ({listed(scope)}) has another number of cells")
             figures = figures.reshape(sizes)
-        parts.append(measured(figures, network, scope, noise, guarantee=guarantee, source=source, weights=rows))
+        parts.append(external_table(figures, network, scope, noise, guarantee=guarantee, source=source, weights=rows))
     require(bool(parts), "there is no measurement")
     return reduce(_merge, parts)
 
@@ -272,8 +272,8 @@ def _measure_rows(
     figures, codes = np.array(cells.figures)[picked], np.array(cells.codes)[picked]
     if codes.size == math.prod(sizes):
         table = figures[np.argsort(codes)].reshape(sizes)
-        return measured(table, network, cells.scope, noise, guarantee=guarantee, source=source)
+        return external_table(table, network, cells.scope, noise, guarantee=guarantee, source=source)
     at_most(FREE_CELLS, codes.size * math.prod(sizes), "weights of one set of sums")
     weights = np.zeros((codes.size, math.prod(sizes)))
     weights[np.arange(codes.size), codes] = 1
-    return measured(figures, network, cells.scope, noise, guarantee=guarantee, source=source, weights=weights)
+    return external_table(figures, network, cells.scope, noise, guarantee=guarantee, source=source, weights=weights)

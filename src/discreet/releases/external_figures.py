@@ -42,7 +42,7 @@ from discreet.releases.document import (
 )
 from discreet.releases.measurement import Measurement, measured_rows, spread
 from discreet.util.arrays import Array, read_only
-from discreet.util.framed import Framed
+from discreet.util.framed import Tabular
 from discreet.util.json_files import json_text, read_json, read_text
 from discreet.util.limits import DOCUMENT_BYTES, FREE_CELLS, PARENTS, at_most, check_name, first_repeated, free_cells
 
@@ -86,8 +86,8 @@ class StatedNoise:
 
 
 @dataclass(frozen=True, eq=False)
-class External(Document, Framed):
-    """A document of figures by others on one data set; `measured` makes one.
+class External(Document, Tabular):
+    """A document of figures by others on one data set; `external_table` makes one.
 
     Args:
         network: over whose variables they are.
@@ -103,7 +103,7 @@ class External(Document, Framed):
         >>> import discreet as dc
         >>> network = dc.Network((dc.Variable("sex", ("f", "m")),), {"sex": ()})
         >>> exact = dc.external.StatedNoise("rounded", 1)
-        >>> census = dc.measured([510, 490], network, ["sex"], exact, guarantee=None, source="a census")
+        >>> census = dc.external_table([510, 490], network, ["sex"], exact, guarantee=None, source="a census")
         >>> census.also([1003.5], [], dc.external.StatedNoise("laplace", 2), weights=[1]).records
         1000
     """
@@ -134,7 +134,7 @@ class External(Document, Framed):
         """Add one more table by the same source on the same records.
 
         Args:
-            values: as of `measured`, and so the others.
+            values: as of `external_table`, and so the others.
             over: names of its variables.
             noise: its law.
             weights: None for a table of all entries.
@@ -143,7 +143,7 @@ class External(Document, Framed):
             A new document.
 
         Raises:
-            InputError: as of `measured`, or another exact number of records.
+            InputError: as of `external_table`, or another exact number of records.
         """
         more = _make_measurement(self.network, values, over, noise, weights)
         return replace(self, measurements=(*self.measurements, more))
@@ -255,7 +255,7 @@ class External(Document, Framed):
         return read_external(read_json(text, f"document {shown_path(path)}", DOCUMENT_BYTES), free_cells(len(text)))
 
 
-def measured(
+def external_table(
     values: npt.ArrayLike,
     network: Network,
     over: Sequence[str],
@@ -276,7 +276,7 @@ def measured(
 
     Args:
         values: the figures, unit: records; shape `(states of each variable of over)`, or `(sums,)` with weights.
-        network: public; its families need not be measured.
+        network: public; its families need not be external_table.
         over: names of its variables, different, in the order of the axes.
         noise: its law, as the source states it.
         guarantee: what the source promises to whoever is in the records, or None for public figures. It is quoted.
@@ -301,7 +301,7 @@ def measured(
         >>> sex, ill = dc.Variable("sex", ("f", "m")), dc.Variable("ill", ("no", "yes"))
         >>> network = dc.Network.empty([sex, ill])
         >>> exact = dc.external.StatedNoise("rounded", 1)
-        >>> census = dc.measured([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
+        >>> census = dc.external_table([510, 490], network, ["sex"], exact, guarantee=None, source="census 2021")
         >>> census.records, census.promise
         (1000, 'public figures of census 2021, which promise nothing')
     """

@@ -32,7 +32,7 @@ from discreet.releases.metric_unit import unit_lines
 from discreet.releases.policy import RecordsPolicy
 from discreet.releases.release_facts import facts_html, release_facts
 from discreet.releases.release_head import FORMAT, VERSION, DesignHead, NetworkHead, write_head
-from discreet.util.framed import Framed
+from discreet.util.framed import Tabular
 from discreet.util.json_files import json_text, read_json, read_text
 from discreet.util.limits import DOCUMENT_BYTES, free_cells
 
@@ -43,7 +43,7 @@ K = TypeVar("K")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Release(Document, Framed):
+class Release(Document, Tabular):
     """What a curator publishes.
 
     Args:

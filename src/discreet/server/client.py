@@ -11,11 +11,11 @@ from discreet.model.network import Network
 from discreet.releases.combined import Evidence, loads
 from discreet.server.http_client import Wire
 from discreet.server.remote_posterior import RemotePosterior
-from discreet.util.framed import Framed
+from discreet.util.framed import Tabular
 from discreet.util.limits import DOCUMENT_BYTES
 
 
-class ServedReleases(tuple[Mapping[str, Any], ...], Framed):
+class ServedReleases(tuple[Mapping[str, Any], ...], Tabular):
     """What a server says of its releases, one mapping each.
 
     Each has "name", "id", "version", "kind" ("network", "family", "states", "weights" or "structure"), "private",

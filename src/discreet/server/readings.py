@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from discreet.errors import DiscreetError
 from discreet.posterior.at_random import assume_at_random
-from discreet.posterior.fit_check import FitCheck, fit
+from discreet.posterior.fit_check import GoodnessOfFit, check_fit
 from discreet.posterior.joint_draws import PosteriorDraws
 from discreet.posterior.read import read as read_evidence
 from discreet.posterior.stored import evidence_in, load_draws
@@ -81,10 +81,10 @@ class ServedPosterior:
         return replace(draws, twins=None, saturated=None if wide is None else replace(wide, twins=None))
 
     @cached_property
-    def checked(self) -> FitCheck:
+    def checked(self) -> GoodnessOfFit:
         """What the release says of its network."""
         basis = None if self.draws is None else self.draws.basis
-        return fit(self.version.evidence) if basis is None else basis.fit_check
+        return check_fit(self.version.evidence) if basis is None else basis.fit_check
 
     @cached_property
     def numbers(self) -> Any:

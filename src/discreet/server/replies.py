@@ -181,7 +181,7 @@ def _written(reading: ServedPosterior, posterior: PosteriorDraws, answers: Answe
     if reading.version.kind == "states":
         return json_of({"method": posterior.method, "answers": told})
     source = source_document(reading.version.evidence, posterior, reading.checked)
-    return json_of({**source, "answers": told, "effective": posterior.effective()})
+    return json_of({**source, "answers": told, "effective": posterior.ess()})
 
 
 def ask_prediction(reading: ServedPosterior, asked: PredictRequest) -> Question:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Library = Literal["pandas", "polars", "arrow"]
 
 
-class Framed(ABC):
+class Tabular(ABC):
     """What is known in rows."""
 
     @abstractmethod
@@ -46,10 +46,10 @@ class Framed(ABC):
         Raises:
             InputError: another library, or one that is not installed.
         """
-        return above("Framed.to_frame")(self, library)
+        return above("Tabular.to_frame")(self, library)
 
 
-class Intervals(Framed):
+class Intervals(Tabular):
     """Numbers with credible intervals, a row each: what names it, then "mean", "lower", "upper" and what else is known.
 
     "sampling" and "noise" are the parts of a variance that come of the number of records and of the privacy noise.

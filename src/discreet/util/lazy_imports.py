@@ -52,7 +52,7 @@ def late_names(
         file: its `__file__`; the stub has the same name and ends in `.pyi`.
         extras: folders or files whose names need another package, with the package's name: where it is not installed
             they are not listed, so that `help` and `import *` work, and say what to install when they are asked for.
-        moved: names that stood here once, each with the module that has it now; they are not listed, and warn.
+        moved: names that stood here once, each with what it is now (`research.fourier`); they are not listed, and warn.
 
     Returns:
         Its `__getattr__`, `__dir__` (PEP 562) and `__all__`. Modules that the stub takes from the package itself
@@ -78,9 +78,9 @@ def late_names(
         if name in modules:
             return importlib.import_module(f"{inside}.{name}")
         if name in moved:
-            place = f"{inside}.{moved[name]}"
-            warnings.warn(f"{module}.{name} is {place}.{name} now", DeprecationWarning, stacklevel=3)
-            return getattr(importlib.import_module(place), name)
+            home, _, new = f"{inside}.{moved[name]}".rpartition(".")
+            warnings.warn(f"{module}.{name} is {home}.{new} now", DeprecationWarning, stacklevel=3)
+            return getattr(importlib.import_module(home), new)
         if name not in homes:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(homes[name]), name)

@@ -11,7 +11,7 @@ import numpy as np
 from discreet.display.charts import line_chart
 from discreet.errors import InputError, shown
 from discreet.privacy.guarantee import Guarantee
-from discreet.util.framed import Framed
+from discreet.util.framed import Tabular
 from discreet.verify.plan_text import plan_text
 from discreet.verify.width_curves import NEXT_TO_NOTHING
 
@@ -108,7 +108,7 @@ class PlannedWidth:
 
 
 @dataclass(frozen=True)
-class AccuracyPlan(Framed):
+class AccuracyPlan(Tabular):
     """The budget that buys the wanted accuracy, and how wide intervals are at others.
 
     Args:

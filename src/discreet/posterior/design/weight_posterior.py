@@ -382,7 +382,7 @@ class WeightPosterior(Posterior):
         """Number of joint draws."""
         return len(self.weights)
 
-    def effective(self) -> float:
+    def ess(self) -> float:
         """Number of independent draws that the worst weight's are worth."""
         return float(self.draws) if self.mixing is None else min(self.mixing.effective, float(self.draws))
 

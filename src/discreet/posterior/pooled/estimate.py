@@ -57,7 +57,7 @@ def estimate(
         >>> import discreet as dc
         >>> coin = dc.Network((dc.Variable("coin", ("heads", "tails")),), {"coin": ()})
         >>> noise = dc.external.StatedNoise("laplace", 2)
-        >>> told = dc.measured([520, 480], coin, ["coin"], noise, guarantee=None, source="a friend")
+        >>> told = dc.external_table([520, 480], coin, ["coin"], noise, guarantee=None, source="a friend")
         >>> bool(0.5 < dc.estimate(told, rng=1)["coin"][0] < 0.54)
         True
     """

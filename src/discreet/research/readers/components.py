@@ -80,7 +80,7 @@ class ComponentPosterior(Posterior):
         """Number of joint draws."""
         return len(self.covariance)
 
-    def effective(self) -> float:
+    def ess(self) -> float:
         """Independent draws that those of the worst entry of a covariance are worth."""
         return min(self.mixing.effective, float(self.draws))
 

@@ -95,7 +95,7 @@ class FamilyPosterior(Posterior):
         """Number of joint draws."""
         return len(self.index)
 
-    def effective(self) -> float:
+    def ess(self) -> float:
         """Number of independent draws that they are worth."""
         return self.worth
 
@@ -193,7 +193,7 @@ def family_cells(evidence: Evidence, draws: int, rng: np.random.Generator) -> tu
             so that its rows are not the family's.
     """
     posterior = draw_parameters(evidence, draws=draws, rng=rng)
-    return family_rows(posterior.table, posterior.index), posterior.effective
+    return family_rows(posterior.table, posterior.index), posterior.ess
 
 
 def family_rows(table: ScoreTable, index: Ints) -> Tables:

@@ -76,7 +76,7 @@ class LawWeights(Posterior):
     errors: Floats
     draws: int = 0
 
-    def effective(self) -> float:
+    def ess(self) -> float:
         """Independent data sets that tell the likelihood of the worst-known law as well."""
         worst = float(self.errors.max())
         return min(1 / worst**2, float(self.draws)) if worst else float(self.draws)
