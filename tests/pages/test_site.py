@@ -21,7 +21,7 @@ from makefile import ROOT
 
 LOOKED_AT = ("index", "guides/start", "theory", "api/research", "experiments/errata", "search")
 """One page of each kind; `thorough` looks at all."""
-MODULES = ("designs", "scores", "decisions", "external", "estimators", "kinds", "results", "tools")
+MODULES = ("designs", "decisions", "external", "kinds", "results", "tools", "estimators", "research", "server")
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

@@ -14,14 +14,13 @@ from discreet.cli.arguments import DEFAULT_DRAWS, prior_of, queries_in, queries_
 from discreet.display.terminal import say
 from discreet.errors import InputError, shown
 from discreet.posterior.joint_draws import DRAWS_FIRST_LINE
-from discreet.posterior.read import READERS
+from discreet.posterior.read import every_reader
 from discreet.releases.combined import Evidence
 from discreet.util.json_files import decode_text, read_at_most
 from discreet.util.limits import DOCUMENT_BYTES, QUERIES_BYTES
 
 SNIFFED_BYTES = 4096
 """Bytes of a file that tell what it holds."""
-METHODS = [*dict.fromkeys(reader.name for reader in READERS if reader.method), "plug-in"]
 GAPS = {
     "at-random": "at random, given what was seen in the families of the record (--missing state: as counted)",
     "state": "a state like others (--missing at-random: of complete records, which is an assumption)",
@@ -83,8 +82,9 @@ def posterior_of(
 def _draw(evidence: Evidence, how: Drawing) -> dc.results.PosteriorDraws:
     """Draw the posterior of what was released."""
     method, draws, rng = how.method or "noise-aware", how.number, how.rng()
-    if method not in METHODS:
-        raise InputError(f"no method {shown(method)}; there are: {', '.join(METHODS)}")
+    known = [*dict.fromkeys(reader.name for reader in every_reader() if reader.method), "plug-in"]
+    if method not in known:
+        raise InputError(f"no method {shown(method)}; there are: {', '.join(known)}")
     if method == "plug-in":
         if len(evidence.parts) > 1 or getattr(evidence, "public", None) is not None:
             raise InputError("plug-in reads one release, not several")

@@ -146,6 +146,11 @@ READERS = (
 """The package's readers; of those that read the same the one that is taken by itself stands first, packs' last."""
 
 
+def every_reader() -> tuple[Reader, ...]:
+    """List the readers of the package, then those of packs."""
+    return (*READERS, *of_packs("discreet.readers"))
+
+
 def readers_of(evidence: Evidence) -> tuple[Reader, ...]:
     """Readers of some evidence, the one that is taken by itself first.
 
@@ -157,7 +162,7 @@ def readers_of(evidence: Evidence) -> tuple[Reader, ...]:
     """
     if not isinstance(evidence, Document):
         evidence_of(evidence)
-    able = tuple(reader for reader in (*READERS, *of_packs("discreet.readers")) if reader.reads(evidence))
+    able = tuple(reader for reader in every_reader() if reader.reads(evidence))
     require(bool(able), "nothing reads this release: its kind has no reader")
     return able
 

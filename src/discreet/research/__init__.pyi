@@ -21,8 +21,8 @@ from .mechanisms.sampled import sampled as sampled
 from .mechanisms.score_sums import ScoreSums as ScoreSums
 from .mechanisms.scored import scored as scored
 from .mechanisms.truncated_posterior import truncated_posterior as truncated_posterior
-from .plan_score import ExpectedDraw as ExpectedDraw
-from .plan_score import plan_score as plan_score
+from .expected_draws import ExpectedDraw as ExpectedDraw
+from .expected_draws import plan_score as plan_score
 from .readers.family_draws import FamilyPosterior as FamilyPosterior
 from .readers.own_choices import LawWeights as LawWeights
 from .readers.released_covariates import released_covariates as released_covariates
