@@ -102,8 +102,8 @@ def test_every_mechanism_over_a_design_is_released_and_reported(name: str, run: 
     [
         ("--design number.json --mechanism laplace", "'laplace' does not fit a design that predicts a number; "
          "there are: grouped_moments, noisy_moments, truncated_posterior"),
-        ("--design class.json --mechanism noisy_moments", "predicts one of two classes; there are: objective_perturbation, "
-         "noisy_gradients"),
+        ("--design class.json --mechanism noisy_moments", "predicts one of two classes; there are: "
+         "objective_perturbation, noisy_gradients"),
         ("--design nothing.json", "name a --mechanism for this design: noisy_moments, factored"),
         ("--design number.json --mechanism magic", "no mechanism 'magic'; there are: grouped_moments"),
         ("--design class.json --mechanism noisy_gradients", "needs the option records=...; it takes steps=..., rec"),

@@ -4,6 +4,8 @@ from ..posterior.design.laws import UniformBox as UniformBox
 from ..posterior.design.laws import UniformSphere as UniformSphere
 from ..posterior.design.laws import WeightedPoints as WeightedPoints
 from ..posterior.design.laws import uniform_law as uniform_law
+from .expected_draws import ExpectedDraw as ExpectedDraw
+from .expected_draws import plan_score as plan_score
 from .kinds.candidate_choice import Choice as Choice
 from .kinds.factored_choice import FactoredChoice as FactoredChoice
 from .kinds.noisy_contrasts import NoisyCoefficients as NoisyCoefficients
@@ -21,8 +23,6 @@ from .mechanisms.sampled import sampled as sampled
 from .mechanisms.score_sums import ScoreSums as ScoreSums
 from .mechanisms.scored import scored as scored
 from .mechanisms.truncated_posterior import truncated_posterior as truncated_posterior
-from .expected_draws import ExpectedDraw as ExpectedDraw
-from .expected_draws import plan_score as plan_score
 from .readers.family_draws import FamilyPosterior as FamilyPosterior
 from .readers.own_choices import LawWeights as LawWeights
 from .readers.released_covariates import released_covariates as released_covariates

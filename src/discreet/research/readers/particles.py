@@ -635,7 +635,7 @@ def _log_likelihood(told: Floats, b: Floats, floor: float) -> Floats:
                 if bottom < top:
                     times = int(np.sum((low == bottom) & (high == top)))
                     total -= times * log_beta_mass(first, second, np.array(bottom), np.array(top))
-        left = left - told[k]
+        left = np.maximum(left - told[k], TINY_SHARE)
     return total
 
 
