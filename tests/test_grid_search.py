@@ -57,7 +57,7 @@ def made(kind: str, account: Any, guarantee: Any = None, **others: Any) -> Any:
         "PrivateLinearRegression": {"target_bounds": (0, 1), "draws": 40, "find_bounds": None},
     }
     options = {"bounds": (-1, 1), "random_state": 3, "guarantee": guarantee or promise(100), **own[kind], **others}
-    return getattr(dc, kind)(account=account, **options)
+    return getattr(dc.estimators, kind)(account=account, **options)
 
 
 def searching(

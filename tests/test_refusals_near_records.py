@@ -19,7 +19,7 @@ from shell import Shell, opened
 
 ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "src" / "discreet"
-NEAR = ("records", "mechanisms", "estimators")
+NEAR = ("records", "mechanisms", "estimators", "research/mechanisms")
 """Folders of the code near records; in the first of them all functions may see them."""
 SEEN = {
     "Any", "Array", "ArrayLike", "Block", "Counts", "Floats", "Given", "GivenTable", "Gradients", "Integers", "Ints",
@@ -50,7 +50,7 @@ PUBLIC = {
     "estimators/public_records.py": "_require_public*2",
     "estimators/regressions.py": "expected_records",
     "estimators/scaling.py": "PublicScaler.fit",
-    "mechanisms/__init__.py": "Entry.from_text*2",
+    "mechanisms/__init__.py": "MechanismEntry.from_text*2",
     "mechanisms/crossing.py": "statistic_of require_mechanism _calibrate*3 calibrate*2 check_relation",
     "research/mechanisms/factored.py": "factored.require",
     "research/mechanisms/posterior_sampler.py": "delta_of*2 dirichlet_renyi",
