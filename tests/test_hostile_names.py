@@ -32,6 +32,7 @@ from discreet.model.design import Normal
 from discreet.queries.score import accuracy_network
 from discreet.research.mechanisms.score_sums import ScoreSums
 from discreet.util.json_files import json_text
+from every_kind import PAYLOADS
 from folding import every
 from served_kinds import KINDS, study
 from serving import Local
@@ -146,7 +147,7 @@ def texts_of(found: Any) -> Iterator[tuple[str, str]]:
         if isinstance(found, dc.Release) and not found.networks and method == "to_svg":
             continue
         show = getattr(found, method, None)
-        if method == "summary" and type(found).__name__ in (*dc.kinds.__all__, "RemotePosterior"):
+        if method == "summary" and type(found).__name__ in (*(kind.__name__ for kind in PAYLOADS), "RemotePosterior"):
             continue  # the release shows it, and a server would have to be there
         if show is not None and not isinstance(found, type):
             text = show()
@@ -284,7 +285,7 @@ MADE: dict[str, Any] = {
     "Client": lambda: dc.server.Client("http://127.0.0.1:1"),
     "Counts": lambda: dc.tools.count_codes(hostile_network(), CODES),
     "DirectionFactor": lambda: dc.research.DirectionFactor([[2.0, 0.0], [0.0, 2.0]], noise_variance=1.0, tau=4.0),
-    "Expected": lambda: dc.plan(dc.Dirichlet.uniform(TINY).mean(), PROMISE, 50, rng=1, repeats=1),
+    "ExpectedError": lambda: dc.plan(dc.Dirichlet.uniform(TINY).mean(), PROMISE, 50, rng=1, repeats=1),
     "ExpectedDraw": lambda: dc.research.plan_score(dc.research.scored(TABLE), TABLE, PROMISE, 20, rng=1, repeats=1),
     "Family": lambda: FAMILY,
     "FamilyPosterior": lambda: dc.read(family_release(), method="parameters", draws=50, rng=1),
