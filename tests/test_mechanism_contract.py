@@ -89,7 +89,7 @@ def test_the_variants_are_the_registry_and_every_payload_and_calibration() -> No
 def test_the_registry_names_its_mechanisms(name: str) -> None:
     entry = dc.tools.MECHANISMS[name]
     assert (entry.name, entry.example.name, entry.example.over) == (name, name, entry.over)
-    assert getattr(dc, name, None) is entry.make or getattr(dc.research, name) is entry.make
+    assert getattr(dc if name in dc.__all__ else dc.research, name) is entry.make
     assert bool(entry.targets) == (entry.over == "design")
     parameters = inspect.signature(entry.make).parameters
     assert set(entry.needed) <= set(entry.options) <= set(parameters)
@@ -98,7 +98,7 @@ def test_the_registry_names_its_mechanisms(name: str) -> None:
 
 def test_options_from_text_are_those_of_the_registry() -> None:
     assert [name for name, entry in dc.tools.MECHANISMS.items() if entry.needed] == [
-        "scored", "sampled", "truncated_posterior", "noisy_gradients", "objective_perturbation", "factored",
+        "objective_perturbation", "scored", "sampled", "truncated_posterior", "noisy_gradients", "factored",
     ]  # fmt: skip
     for texts, message in (
         (["steps=2"], r"needs the option records=...; it takes steps=..., records=..."),

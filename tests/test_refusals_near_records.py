@@ -22,9 +22,9 @@ SOURCES = ROOT / "src" / "discreet"
 NEAR = ("records", "mechanisms", "estimators", "research/mechanisms")
 """Folders of the code near records; in the first of them all functions may see them."""
 SEEN = {
-    "Any", "Array", "ArrayLike", "Block", "Counts", "Floats", "ArrayInput", "GivenTable", "Gradients", "Integers", "Ints",
-    "KeptRecords", "Moments", "NDArray", "Positions", "Records", "Rows", "S", "ScoreSums", "Statistic", "T", "Table",
-    "Values", "object",
+    "Any", "Array", "ArrayLike", "Block", "Counts", "Floats", "ArrayInput", "GivenTable", "Gradients", "Integers",
+    "Ints", "KeptRecords", "Moments", "NDArray", "Positions", "Records", "Rows", "S", "ScoreSums", "Statistic", "T",
+    "Table", "Values", "object",
 }  # fmt: skip
 """Types of what may be private: a function without an argument of one of them refuses what is public."""
 REFUSING = {"_guard", "_read_quietly", "refuse_faulty", "require"}

@@ -195,9 +195,7 @@ def promised(epsilon: object = 2, relation: dc.Relation = ADD_REMOVE) -> dc.Guar
 def test_releases_say_it_and_are_read_by_people(mechanism: str) -> None:
     """Read from its document; the posterior knows some 200 people, and not their 1,200 steps."""
     counts, rng = two_years(3, "unit")
-    made = dc.simulate(
-        (getattr(dc, mechanism, None) or getattr(dc.research, mechanism))(), counts, PRIOR, promised(20), rng=rng
-    )
+    made = dc.simulate(dc.tools.MECHANISMS[mechanism](), counts, PRIOR, promised(20), rng=rng)
     release = dc.Release.loads(made.dumps())
     assert release.policy == counts.policy and release.policy.steps == 6
     assert release.unit_lines[0] == "at most 3 records of each person were kept, told apart by column 'who'"
