@@ -265,21 +265,7 @@ def test_other_releases_have_no_law_of_covariates(kind: str) -> None:
             drawn(released(kind), **others)
 
 
-def test_a_choice_of_probabilities_is_not_drawn() -> None:
-    with pytest.raises(dc.InputError, match="tells of no weights"):
-        drawn(released("categorical"))
-
-
 @every("draws", [0, -1])
 def test_a_posterior_has_draws(draws: int) -> None:
     with pytest.raises(dc.InputError, match="at least one draw"):
         drawn(released("moments"), draws=draws)
-
-
-def test_a_release_over_a_network_is_read_otherwise() -> None:
-    network = dc.Network((dc.Variable("a", ("0", "1")),), {"a": ()})
-    counts = dc.tools.count_codes(network, {"a": np.array([0, 1, 1])})
-    rng = np.random.default_rng(1)
-    made = dc.simulate(dc.laplace(), counts, dc.Dirichlet.uniform(network), promise(), rng=rng)
-    with pytest.raises(dc.InputError, match="tells of no weights"):
-        drawn(made)
