@@ -14,7 +14,7 @@ to [-1, 1], so that a row is at most sqrt(14) long; radius and prior deviation a
 model and the same loss. Draws come from `truncated_posterior`, asked for just that loss, so that it does not temper.
 
 At equal epsilon stand beside it what the package offers: `truncated_posterior` with its own radius of 1 and prior
-deviation of 1, tempered; and `noisy_moments`, read by `dc.read(exact=True)`.
+deviation of 1, tempered; and `noisy_moments`, read by `dc.read(method="exact")`.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _moment_rows(name: str, data: Regression, task: Task) -> Iterator[dict[str, 
     for epsilon in MOMENTS_AT[name]:
         rng = task.rng(f"{name} moments {epsilon}")
         release = dc.simulate(dc.noisy_moments(), data.train, dc.designs.Normal(DESIGN, 1.0), promise(epsilon), rng=rng)
-        found = dc.read(release, draws=1000, rng=rng, exact=True)
+        found = dc.read(release, draws=1000, rng=rng, method="exact")
         yield {"epsilon": epsilon, "method": "noisy moments", "metric": "mse", "value": data.error(found.mean())}
 
 

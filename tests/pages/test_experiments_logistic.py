@@ -245,8 +245,8 @@ def test_weighted_draws_have_quantiles_and_equal_parts() -> None:
 
 def test_effective_epsilon() -> None:
     """At one total each of ten gradients has ten times the noise of one, so their mean has sqrt(10) times."""
-    assert williams_figure_3a.ess(0.1, 1) == pytest.approx(0.1)
-    assert williams_figure_3a.ess(0.1, 10) == pytest.approx(0.1 / 10**0.5)
+    assert williams_figure_3a.effective(0.1, 1) == pytest.approx(0.1)
+    assert williams_figure_3a.effective(0.1, 10) == pytest.approx(0.1 / 10**0.5)
     one, ten, many = (
         small_release(2, steps, relation="replace", epsilon=williams_figure_3a.asked(step, steps)).payload.scale
         for steps, step in ((1, 0.1), (10, 0.1), (10, 0.01))
