@@ -101,7 +101,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         >>> promise = dc.Guarantee(epsilon=2, delta=0, relation="replace", unit="record")
         >>> account = dc.Ledger("sqlite://").open("flowers", promise)
         >>> X = 3 + np.linspace(-5, 5, 2000)[:, None] * [2.0, 1.0] / 5**0.5
-        >>> estimator = dc.estimators.PrivatePCA(1, bounds=(-10, 10), guarantee=promise, account=account).fit(X)
+        >>> paid = {"guarantee": promise, "account": account}
+        >>> estimator = dc.estimators.PrivatePCA(n_components=1, bounds=(-10, 10), **paid).fit(X)
         >>> bool(abs(estimator.components_[0] @ [2.0, 1.0]) / 5**0.5 > 0.9)
         True
     """

@@ -375,8 +375,8 @@ class PrivateGridSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc
         >>> promise = dc.Guarantee(epsilon=2, delta=0, relation="add-remove", unit="record")
         >>> account = dc.Ledger("sqlite://").open("flowers", promise)
         >>> paid = {"guarantee": promise, "account": account}
-        >>> classes = ("small", "large")
-        >>> estimator = dc.estimators.PrivateNaiveBayes(classes, bounds=(0, 7), draws=50, random_state=0, **paid)
+        >>> options = {"classes": ("small", "large"), "bounds": (0, 7), "draws": 50}
+        >>> estimator = dc.estimators.PrivateNaiveBayes(random_state=0, **options, **paid)
         >>> X, y = np.repeat([[1.0, 5.0], [6.0, 2.0]], 500, axis=0), np.repeat(["small", "large"], 500)
         >>> found = dc.estimators.PrivateGridSearch(estimator, {"bins": [2, 4, 6]}).fit(X, y)
         >>> found.best_params_["bins"] in (2, 4, 6), found.best_score_ > 0.8, found.predict([[6, 2]]).tolist()
