@@ -143,7 +143,7 @@ def subjects_of(draft: LedgerEntry) -> tuple[str, ...]:
         Subjects: "" for the account, "person NAME", "purpose TEXT".
 
     Example:
-        >>> subjects_of(Entry("a", 0, "charged", who="ada", purpose="pilot"))
+        >>> subjects_of(LedgerEntry("a", 0, "charged", who="ada", purpose="pilot"))
         ('', 'person ada', 'purpose pilot')
     """
     if draft.kind == "charged":
@@ -168,9 +168,9 @@ def following(
         Refusal: it goes beyond a limit, would raise one, or comes after the account was closed or before it was opened.
 
     Example:
-        >>> opened = Entry("a", 0, "opened", epsilon="3", relation="replace", unit="record")
+        >>> opened = LedgerEntry("a", 0, "opened", epsilon="3", relation="replace", unit="record")
         >>> first, (balance,) = following(None, {}, opened)
-        >>> spent, _ = following(first, {"": balance}, Entry("a", 0, "charged", "r", "laplace", "1", who="ada"))
+        >>> spent, _ = following(first, {"": balance}, LedgerEntry("a", 0, "charged", "r", "laplace", "1", who="ada"))
         >>> spent.sequence, spent.epsilon_spent
         (1, '1')
     """

@@ -80,7 +80,7 @@ def check_part(part: type[P], raw: object, what: str) -> P:
         InputError: the first fault, with its place.
 
     Example:
-        >>> check_part(Part, {"odd": 1}, "the file, at")
+        >>> check_part(DocumentPart, {"odd": 1}, "the file, at")
         Traceback (most recent call last):
         ...
         discreet.errors.InputError: the file, at 'odd': Extra inputs are not permitted
