@@ -17,7 +17,7 @@ OWN_ROOMS = ("model", "releases", "records", "mechanisms", "research")
 KINDS = {"Network", "Design", *(kind.__name__ for kind in (*CALIBRATIONS, *PAYLOADS))} | {
     kind.__name__ for kind in get_args(Evidence)
 }
-MOST_SWITCHES = 29
+MOST_SWITCHES = 21
 """The places that are left; a new one is a method of the kind, or an entry of a registry."""
 
 
