@@ -35,7 +35,7 @@ OtherNetwork = Annotated[
 ]
 DesignFile = Annotated[
     Path | None,
-    model("--design", metavar="FILE", help="JSON file with features, target and bounds. Use instead of --network."),
+    model("--design", metavar="FILE", help="Features, target and bounds of a regression (JSON), instead of --network."),
 ]
 ScoreFile = Annotated[
     Path | None,

@@ -6,6 +6,7 @@ wide.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping
 from typing import Any
@@ -17,8 +18,10 @@ EXAMPLE = "\n\nExample:\n"
 COLUMN = 24
 """Widest column of names; longer ones have a line of their own."""
 
-LAST = ("Output", "Other options")
-"""Headings that come last."""
+ORDER = {"Arguments": 0, "Output": 2, "Other options": 3}
+"""Headings that do not come in the order of the command."""
+GIVEN_DEFAULT = re.compile(r"\[default: \((.*)\)")
+"""How Typer writes a default that is described."""
 
 Rows = Mapping[str, list[tuple[str, str]]]
 
@@ -30,17 +33,16 @@ def split_help(text: str | None) -> tuple[str, str]:
 
 
 def list_options(command: TyperCommand | TyperGroup, ctx: Any) -> Rows:
-    """List the names and texts of a command's parameters by their headings, in the command's order."""
+    """List the names and texts of a command's parameters by their headings."""
     found: dict[str, list[tuple[str, str]]] = {}
     for parameter in command.get_params(ctx):
-        record = parameter.get_help_record(ctx)
-        if record is None:
-            continue
+        name, text = parameter.get_help_record(ctx) or ("", "")
+        heading = getattr(parameter, "rich_help_panel", None) or "Other options"
         if parameter.param_type_name == "argument":
-            found.setdefault("Arguments", []).append((parameter.metavar or record[0], record[1]))
-        else:
-            found.setdefault(getattr(parameter, "rich_help_panel", None) or LAST[-1], []).append(record)
-    return dict(sorted(found.items(), key=lambda item: LAST.index(item[0]) if item[0] in LAST else -1))
+            heading, name = "Arguments", parameter.metavar or name
+        if text:
+            found.setdefault(heading, []).append((name, GIVEN_DEFAULT.sub(r"[default: \1", text)))
+    return dict(sorted(found.items(), key=lambda item: ORDER.get(item[0], 1)))
 
 
 class HeadedCommand(TyperCommand):
@@ -66,12 +68,12 @@ class HeadedGroup(TyperGroup):
     """Commands under headings, each with the first paragraph of its help."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write options, then commands, under their headings."""
+        """Write commands, then options, under their headings."""
         commands: dict[str, list[tuple[str, str]]] = {}
         for name, command in self.commands.items():
             first = " ".join(split_help(command.help)[0].partition("\n\n")[0].split())
             commands.setdefault(getattr(command, "rich_help_panel", None) or "Commands", []).append((name, first))
-        _write_rows({**list_options(self, ctx), **commands}, formatter)
+        _write_rows({**commands, **list_options(self, ctx)}, formatter)
 
 
 def _write_sentences(text: str | None, formatter: Any) -> None:

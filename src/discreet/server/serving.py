@@ -51,7 +51,11 @@ Queue = Annotated[int, of_limits(help="Most answers that wait.", min=0)]
 Seconds = Annotated[float, of_limits(help="Most seconds that a request waits.", min=0.1)]
 MostWork = Annotated[
     float,
-    of_limits(help="Most work of a request: cells of inference times draws. Some 1e8 take a second.", min=1),
+    of_limits(
+        help="Most work of a request: cells of inference times draws. Some 1e8 take a second.",
+        min=1,
+        show_default=f"{DEFAULTS.most_work:g}",
+    ),
 ]
 MostRecords = Annotated[int, of_limits(help="Most synthetic records of a request.", min=0)]
 Rate = Annotated[float, of_limits(help="Most requests a second of one token or address.", min=0.01)]
