@@ -58,8 +58,7 @@ def init(
     output: Annotated[Path, flags.output(metavar="FILE", help="Project file, .toml; - writes stdout.")],
     network: flags.EitherNetwork = None,
     source: Annotated[
-        str | None,
-        flags.records(metavar="DATA", help="Private records: file, glob or database URL."),
+        str | None, flags.records(metavar="DATA", help="Private records: file, glob or database URL.")
     ] = None,
     unit: Annotated[str, flags.budget(metavar="TEXT", help="Protected unit, such as patient.")] = "record",
     unit_column: flags.UnitColumn = None,

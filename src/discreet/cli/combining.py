@@ -34,8 +34,7 @@ def combine(
         ),
     ] = None,
     public: Annotated[
-        str | None,
-        flags.records(metavar="DATA", help="Public records of the same kind, counted exactly."),
+        str | None, flags.records(metavar="DATA", help="Public records of the same kind, counted exactly.")
     ] = None,
     table: Annotated[
         str | None, flags.records("--table", metavar="NAME", help="Table to read, if --public is a database URL.")

@@ -112,8 +112,7 @@ def structure(
         list[str] | None, flags.model(metavar="ARC", help="Arc that the network must not have; repeatable.")
     ] = None,
     first: Annotated[
-        list[str] | None,
-        flags.model(metavar="NAME", help="Variable to place first; repeatable, in order."),
+        list[str] | None, flags.model(metavar="NAME", help="Variable to place first; repeatable, in order.")
     ] = None,
     *,
     how: Mapping[str, Any],

@@ -121,8 +121,7 @@ OfLosses = Annotated[
     ),
 ]
 Within = Annotated[
-    float | None,
-    flags.posterior(help="Draw until the bound of each decision is at most this, in units of its payoff."),
+    float | None, flags.posterior(help="Draw until the bound of each decision is at most this, in units of its payoff.")
 ]
 DecisionSeed = Annotated[
     int | None,

@@ -173,8 +173,7 @@ def sample(
     release: flags.ReleaseFile,
     records: Annotated[int, flags.output("-n", "--records", min=0, help="Records in each synthetic set.")],
     output: Annotated[
-        str,
-        flags.output(metavar="FILE", help="File: .parquet, .csv, .arrow or .feather; - writes stdout."),
+        str, flags.output(metavar="FILE", help="File: .parquet, .csv, .arrow or .feather; - writes stdout.")
     ],
     sets: Annotated[
         int | None, flags.output(min=1, help="Number of synthetic sets to analyse together, in numbered files.")

@@ -30,8 +30,7 @@ NETWORK_HELP = (
 NetworkFile = Annotated[str, model("--network", metavar="FILE", help=NETWORK_HELP)]
 EitherNetwork = Annotated[str | None, model("--network", metavar="FILE", help=f"{NETWORK_HELP} Alternative: --design.")]
 OtherNetwork = Annotated[
-    str | None,
-    model("--network", metavar="FILE", help="Test another network over these variables; none has no arcs."),
+    str | None, model("--network", metavar="FILE", help="Test another network over these variables; none has no arcs.")
 ]
 DesignFile = Annotated[
     Path | None,
@@ -127,8 +126,7 @@ Method = Annotated[
     ),
 ]
 MissingAs = Annotated[
-    str | None,
-    posterior("--missing", metavar="state|at-random", show_default="state", help=option_texts.MISSING),
+    str | None, posterior("--missing", metavar="state|at-random", show_default="state", help=option_texts.MISSING)
 ]
 Prior = Annotated[
     str | None,
@@ -142,12 +140,10 @@ Prior = Annotated[
 DEFAULT_DRAWS = 1000
 Draws = Annotated[int | None, posterior(show_default=str(DEFAULT_DRAWS), help="Number of posterior draws.")]
 TrustNetwork = Annotated[
-    bool,
-    posterior("--trust-network", help="Believe the network's independences even against the release's tables."),
+    bool, posterior("--trust-network", help="Believe the network's independences even against the release's tables.")
 ]
 Seed = Annotated[
-    int | None,
-    posterior(show_default="0", help="Seed of the draws: one seed, version and method give the same draws."),
+    int | None, posterior(show_default="0", help="Seed of the draws: one seed, version and method give the same draws.")
 ]
 NewFile = Annotated[Path, output("--output", metavar="FILE", help="New file; - writes stdout.")]
 OutputFile = Annotated[str, output("--output", metavar="FILE", help="File to write; - writes stdout.")]

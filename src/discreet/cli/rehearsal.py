@@ -148,17 +148,13 @@ Asked = Annotated[
     typer.Argument(metavar="[QUERY|FILE]...", help="Queries for --within, in the notation of `query`."),
 ]
 PlannedEpsilon = Annotated[
-    str | None,
-    flags.budget("--epsilon", metavar="NUMBER", help="Epsilon of the release; --within finds it."),
+    str | None, flags.budget("--epsilon", metavar="NUMBER", help="Epsilon of the release; --within finds it.")
 ]
 Within = Annotated[
     float | None,
     flags.questions(help="Find the epsilon at which 95 % intervals of the queries have at most this half-width."),
 ]
-Picture = Annotated[
-    Path | None,
-    flags.output(metavar="FILE", help="SVG file of half-widths by epsilon, for --within."),
-]
+Picture = Annotated[Path | None, flags.output(metavar="FILE", help="SVG file of half-widths by epsilon, for --within.")]
 PlannedMechanism = Annotated[
     str | None,
     flags.mechanism(
@@ -168,8 +164,7 @@ PlannedMechanism = Annotated[
     ),
 ]
 Repeats = Annotated[
-    int | None,
-    flags.model(show_default=str(REPEATS), help="Number of data sets to make up; not with --within.", min=1),
+    int | None, flags.model(show_default=str(REPEATS), help="Number of data sets to make up; not with --within.", min=1)
 ]
 
 

@@ -24,14 +24,8 @@ FORMS = {".html": "html", ".md": "markdown"}
 
 def report(
     release: flags.ReleaseFile,
-    output: Annotated[
-        Path,
-        flags.output(metavar="FILE", help="File: .html, without scripts, or .md (Markdown)."),
-    ],
-    account: Annotated[
-        str | None,
-        flags.budget(metavar="NAME", help="Account that paid: report its balance."),
-    ] = None,
+    output: Annotated[Path, flags.output(metavar="FILE", help="File: .html, without scripts, or .md (Markdown).")],
+    account: Annotated[str | None, flags.budget(metavar="NAME", help="Account that paid: report its balance.")] = None,
     ledger: flags.LedgerUrl = None,
     level: flags.Level = option_texts.DEFAULT_LEVEL,
     draws: flags.Draws = None,

@@ -34,8 +34,7 @@ Releases = Annotated[
     list[str], typer.Argument(metavar="RELEASE...", help="Releases, combined releases, or files of stored draws.")
 ]
 StoredDraws = Annotated[
-    list[str] | None,
-    of_posterior("--draws", metavar="FILE", help="Stored draws of one of the releases; repeatable."),
+    list[str] | None, of_posterior("--draws", metavar="FILE", help="Stored draws of one of the releases; repeatable.")
 ]
 Prepare = Annotated[bool, of_posterior("--prepare/--no-prepare", help="Compute the first answers before anybody asks.")]
 Host = Annotated[str, of_access(metavar="ADDRESS", help="Address to listen on. Those of other machines need a token.")]
