@@ -48,7 +48,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 SITE := build/site
 
-.PHONY: demo docs install postgres java chromium test test-thorough test-kernel test-spark test-answers test-pages test-due check format lint types mutants coverage bench peers experiments experiments-check figures test-newest test-lowest test-clients package hooks clean
+.PHONY: demo docs install postgres java chromium test test-thorough test-kernel test-spark test-answers test-pages test-due check format lint types mutants coverage bench peers experiments experiments-check commands figures test-newest test-lowest test-clients package hooks clean
 
 demo: $(DEMO_STAMP)  ## the whole flow on the bundled network; installs what users have and no more
 	$(BIN)/discreet demo
@@ -162,6 +162,9 @@ experiments: $(BENCH_STAMP)  ## all figures and tables, quick runs; rebuilds doc
 
 experiments-check: $(BENCH_STAMP)  ## whether pages are what is measured: the first repeat of each setting of each page again
 	$(BIN)/python -m experiments --check
+
+commands: $(STAMP)  ## writes docs/commands.md, the reference of the command line, anew
+	$(BIN)/python tests/command_page.py
 
 figures: $(BENCH_STAMP)  ## makes every figure of README, strengths and guides again, and compares; tens of minutes
 	$(BIN)/python -m bench.figures --run

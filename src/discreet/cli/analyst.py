@@ -9,23 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import discreet as dc
-from discreet.cli.arguments import (
-    Draws,
-    EquivalentSampleSize,
-    Json,
-    Method,
-    MissingAs,
-    OtherNetwork,
-    Prior,
-    ReleaseFile,
-    Replace,
-    Seed,
-    TrustNetwork,
-    check_draws,
-    network_over,
-)
+from discreet.cli import flags
+from discreet.cli.arguments import check_draws, network_over
 from discreet.cli.figures import external_lines
-from discreet.cli.outlet import Format, Outlet, Output
+from discreet.cli.outlet import Outlet
 from discreet.cli.posteriors import (
     GAPS,
     Drawing,
@@ -41,6 +28,7 @@ from discreet.errors import InputError, shown
 from discreet.model.query_grammar import parse_regression
 from discreet.posterior.read import what_it_gives
 from discreet.releases.combined import Evidence
+from discreet.util import option_texts
 from discreet.util.lazy_imports import import_late
 
 if TYPE_CHECKING:
@@ -81,80 +69,66 @@ Queries = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[QUERY|FILE|-]...",
-        help='Such as "P(lung | smoke=yes)"; also "P(A=a, B | C=c)", "MAP(A, B | C=c)" and "MPE(| C=c)" for the most '
-        'probable states, and of numbers "E(X | C=c)", "median(X)", "quantile(X, 0.9)" and "P(X > 40)". Or a file of '
-        "queries, one a line; - reads them from stdin. All marginals without any.",
+        show_default="all marginals",
+        help='Such as "P(lung | smoke=yes)" or "P(A=a, B | C=c)"; most probable states, "MAP(A, B | C=c)" and '
+        '"MPE(| C=c)"; of numbers "E(X | C=c)", "median(X)", "quantile(X, 0.9)" and "P(X > 40)". A file has one query '
+        "a line; - reads stdin.",
     ),
 ]
 Regressions = Annotated[
     list[str] | None,
-    typer.Option(
+    flags.questions(
         "--regress",
         metavar="'TARGET ~ A, B'",
-        help="Regress a variable on others, such as 'lung ~ smoke, age'; repeatable. In the place of queries.",
+        help="Regress a variable on others, such as 'lung ~ smoke, age'; repeatable. Use instead of queries.",
     ),
 ]
-Kind = Annotated[
-    str,
-    typer.Option(help="Of regressions: linear, or logistic for the log odds of the target's second state."),
-]
-Predictive = Annotated[
-    bool,
-    typer.Option(
-        "--predictive",
-        help="Answer for the next record of which the evidence is seen, not for the population: draws count by the "
-        "probability of the evidence.",
-    ),
-]
+Kind = Annotated[str, flags.questions(metavar="linear|logistic", help=option_texts.KIND)]
+Predictive = Annotated[bool, flags.questions("--predictive", help=option_texts.PREDICTIVE)]
 Assuming = Annotated[
-    str | None,
-    typer.Option(
-        help="Of variables that no table holds together: that they are as the network says, or off by as much as an "
-        "audit says, or without one real tables (robust; the default), or nothing: bounds of all that is possible."
-    ),
+    str | None, flags.questions(metavar="network|robust|nothing", show_default="robust", help=option_texts.ASSUME)
 ]
-Inside = Annotated[
-    str,
-    typer.Option(
-        help="Law of numbers inside their bins, for E(X), median(X), quantile(X, 0.9) and P(X > 40): log-linear or "
-        "uniform."
-    ),
-]
+Inside = Annotated[str, flags.questions(metavar="log-linear|uniform", help=option_texts.INSIDE)]
 Covariates = Annotated[
     str | None,
-    typer.Option(
-        help="For a logistic regression: a release over a network of its features, or 'even' if they fill their bounds "
-        "evenly."
+    flags.questions(
+        metavar="FILE|even",
+        help="For a release of a logistic regression: a release over a network of its features, or 'even' if they fill "
+        "their bounds evenly.",
     ),
 ]
 
 
 def query(
-    release: ReleaseFile,
+    release: flags.ReleaseFile,
     queries: Queries = None,
     regress: Regressions = None,
     kind: Kind = "linear",
-    level: Annotated[float, typer.Option(help="Posterior probability of each interval.")] = 0.95,
+    level: flags.Level = option_texts.DEFAULT_LEVEL,
     predictive: Predictive = False,
-    method: Method = None,
-    prior: Prior = None,
-    equivalent_sample_size: EquivalentSampleSize = 1.0,
-    draws: Draws = None,
-    trust_network: TrustNetwork = False,
+    method: flags.Method = None,
+    prior: flags.Prior = None,
+    equivalent_sample_size: flags.EquivalentSampleSize = 1.0,
+    draws: flags.Draws = None,
+    trust_network: flags.TrustNetwork = False,
     assume: Assuming = None,
     inside: Inside = "log-linear",
-    missing: MissingAs = None,
+    missing: flags.MissingAs = None,
     covariates: Covariates = None,
-    seed: Seed = None,
-    form: Format = None,
-    output: Output = None,
-    replace: Replace = False,
-    as_json: Json = False,
+    seed: flags.Seed = None,
+    form: flags.Format = None,
+    output: flags.Output = None,
+    replace: flags.Replace = False,
+    as_json: flags.Json = False,
 ) -> None:
-    """Ask a release; every answer has an interval that counts sampling error and privacy noise.
+    """Answer questions from a release, with intervals.
 
-    The column "noise" is the share of an answer's variance that is privacy noise, with its Monte Carlo error.
-    A release of a regression or a direction answers with all its coefficients. Of a network --regress has them, too.
+    Intervals cover sampling error and privacy noise. The column "noise" is the noise's share of an answer's variance,
+    with its Monte Carlo error. A release of a regression or a direction answers with all its coefficients.
+
+    Example:
+        discreet query release.json "P(lung | smoke=yes)" --level 0.9
+        discreet query release.json --regress "dysp ~ smoke, bronc" --kind logistic
     """
     outlet = Outlet.of(form, output, replace, as_json)
     asked = asked_queries(queries, release)
@@ -268,17 +242,21 @@ def _say_origin(evidence: Evidence, posterior: dc.results.PosteriorDraws) -> tup
 
 
 def fit(
-    release: ReleaseFile,
-    network: OtherNetwork = None,
-    form: Format = None,
-    output: Output = None,
-    replace: Replace = False,
-    as_json: Json = False,
+    release: flags.ReleaseFile,
+    network: flags.OtherNetwork = None,
+    form: flags.Format = None,
+    output: flags.Output = None,
+    replace: flags.Replace = False,
+    as_json: flags.Json = False,
 ) -> None:
-    """Test the network of a release: what its tables say of variables that the network does not join.
+    """Test the network of a release against its tables.
 
-    A right network is called contradicted in at most one of a hundred releases; what lies in no table together is never
-    tested. Nothing is spent.
+    A right network is contradicted in at most one release of a hundred. Variables that no table holds together are not
+    tested. The test spends no budget.
+
+    Example:
+        discreet fit release.json
+        discreet fit release.json --network none
     """
     outlet = Outlet.of(form, output, replace, as_json)
     evidence = load_evidence(release)

@@ -1,4 +1,4 @@
-"""Arguments that several commands take, and the mechanism that some of them name."""
+"""Options that several commands take, each declared once, and the reading of what they say."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import inspect
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 import discreet as dc
 from discreet.display.terminal import say
@@ -37,94 +34,6 @@ PROJECT = ".toml"
 NO_ARCS, NAIVE_BAYES = "none", "naive-bayes"
 """Networks that need no file: `none`, and `naive-bayes:TARGET`."""
 ALL_VARIABLES = "with all variables and their states (`discreet schema` drafts one from a sample that is not private)"
-
-AMOUNT_HELP = "A metric's amount is in the unit of the bounds of the released column: no word after it converts it."
-NETWORK_HELP = (
-    "The public structure: a BIF or XMLBIF file, or, with a --schema that has all variables and their states, a file "
-    "of arcs (lines such as 'smoke -> lung', or CSV from,to), none for no arcs, or naive-bayes:TARGET; or a release of "
-    "`structure`, which chose it by the records; or a project file (.toml)"
-)
-OtherNetwork = Annotated[
-    str | None,
-    typer.Option("--network", help="Test another one over the same variables: a network file, a file of arcs, 'none'."),
-]
-EitherNetwork = Annotated[str | None, typer.Option("--network", help=f"{NETWORK_HELP}; or name a --design.")]
-DesignFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--design",
-        help="JSON file with the public features, target and bounds of a regression, in the words of a release.",
-    ),
-]
-ScoreFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--score",
-        help="JSON file of a family (exponential, normal, ...) or of a table of scores, with its own variables, in the "
-        "place of a network; drawn by sampled or scored.",
-    ),
-]
-SchemaFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--schema",
-        help="JSON with bounds and bins of numeric columns, or, where no network file names them, with all variables "
-        "and their states; see `schema`. Or a project file, of which the variables are taken.",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-ReleaseFile = Annotated[str, typer.Argument(metavar="RELEASE", help="Release file; - reads stdin.")]
-Method = Annotated[
-    str | None,
-    typer.Option(
-        show_default="noise-aware",
-        help="noise-aware chooses one of exact, pooled, particles, choice, family, sequential, which can be named; "
-        "plug-in ignores the noise (over-confident).",
-    ),
-]
-MissingAs = Annotated[
-    str | None,
-    typer.Option(
-        "--missing",
-        help="Of a release that keeps missing values: state, gaps as they were counted (the default there); or "
-        "at-random, complete records if gaps are random given what was seen: answers about these are assumed.",
-    ),
-]
-Replace = Annotated[bool, typer.Option("--replace", help="Replace files that exist.")]
-Prior = Annotated[
-    str | None,
-    typer.Option(
-        help="Of the reader: a concentration of every cell, a BIF or XMLBIF file with prior probabilities, or another "
-        "account's release, on other records. Without it the prior of rows is learned, or is the curator's if that "
-        "says something."
-    ),
-]
-EquivalentSampleSize = Annotated[float, typer.Option(help="Records for each row that a prior network is worth.")]
-DEFAULT_DRAWS = 1000
-Draws = Annotated[int | None, typer.Option(show_default=str(DEFAULT_DRAWS), help="Draws from the posterior.")]
-TrustNetwork = Annotated[
-    bool,
-    typer.Option(
-        "--trust-network",
-        help="Believe what the network says of independence even where tables of the release could contradict it.",
-    ),
-]
-Workload = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--workload",
-        metavar="QUERY|FILE",
-        help="Queries that planned shall serve best, or a file of them; repeatable.",
-    ),
-]
-Seed = Annotated[
-    int | None,
-    typer.Option(
-        show_default="0",
-        help="Seed of the posterior's draws, the same under the same versions and method; the release's noise has "
-        "none.",
-    ),
-]
 
 
 def fitting(structure: dc.Network | dc.Design) -> dict[str, MechanismEntry]:

@@ -11,27 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import discreet as dc
-from discreet.cli.arguments import (
-    PROJECT,
-    DesignFile,
-    EitherNetwork,
-    Json,
-    Replace,
-    SchemaFile,
-    ScoreFile,
-    network_over,
-    score_of,
-)
-from discreet.cli.reading import (
-    Data,
-    NaValues,
-    ReadingOptions,
-    TableName,
-    UnitColumn,
-    reads_records,
-    source_of,
-    words_in,
-)
+from discreet.cli import flags
+from discreet.cli.arguments import PROJECT, network_over, score_of
+from discreet.cli.reading import ReadingOptions, reads_records, source_of, words_in
 from discreet.display.terminal import say, show, table
 from discreet.errors import InputError, shown
 from discreet.formats.network_files import ends_as_network
@@ -43,39 +25,56 @@ if TYPE_CHECKING:
 
 
 def schema(
-    data: Data,
-    table: TableName = None,
-    na_values: NaValues = None,
-    as_json: Json = False,
+    data: flags.Data,
+    table: flags.TableName = None,
+    na_values: flags.NaValues = None,
+    as_json: flags.Json = False,
 ) -> None:
-    """Draft a schema from a codebook or a sample that is NOT private, for you to edit; prints JSON."""
+    """Draft a schema from a codebook or a sample that is NOT private.
+
+    The output is JSON, for you to edit.
+
+    Example:
+        discreet schema demo/records.parquet
+    """
     draft = dc.tools.draft_schema(source_of(data), table=table, na_values=words_in(na_values))
     say("drafted from the data: every state and bound below is a value of it; edit it, and never publish a draft")
     say("made from private records")
     show(as_json, draft, json_text(draft, indent=1))
 
 
+PublicSource = Annotated[
+    str,
+    typer.Argument(
+        metavar="PUBLIC",
+        help="Public source: a sample or codebook that is NOT private, a BIF or XMLBIF file, JSON of variables, or "
+        "a project file whose arcs --network replaces.",
+    ),
+]
+
+
 def init(
-    data: Annotated[
-        str,
-        typer.Argument(
-            help="What is public: a sample or codebook that is NOT private, a BIF or XMLBIF file, JSON of variables, "
-            "or a project file whose arcs are to be others."
-        ),
-    ],
-    output: Annotated[Path, typer.Option(help="The project file, .toml; - writes stdout.")],
-    network: EitherNetwork = None,
+    data: PublicSource,
+    output: Annotated[Path, flags.output(metavar="FILE", help="Project file, .toml; - writes stdout.")],
+    network: flags.EitherNetwork = None,
     source: Annotated[
-        str | None, typer.Option(help="Where the private records are: file, glob or database URL.")
+        str | None, flags.records(metavar="DATA", help="Private records: file, glob or database URL.")
     ] = None,
-    unit: Annotated[str, typer.Option(help="What is protected, such as patient.")] = "record",
-    unit_column: UnitColumn = None,
-    account: Annotated[str | None, typer.Option(help="Account that pays.")] = None,
-    table: TableName = None,
-    na_values: NaValues = None,
-    replace: Replace = False,
+    unit: Annotated[str, flags.budget(metavar="TEXT", help="Protected unit, such as patient.")] = "record",
+    unit_column: flags.UnitColumn = None,
+    account: Annotated[str | None, flags.budget(metavar="NAME", help="Account that pays.")] = None,
+    table: flags.TableName = None,
+    na_values: flags.NaValues = None,
+    replace: flags.Replace = False,
 ) -> None:
-    """Draft a project file to edit, which every command takes in place of a network: variables, arcs, unit, account."""
+    """Draft a project file with all that is public of private records.
+
+    It has variables, arcs, unit and account, for you to edit. Commands take it instead of DATA or of a network.
+
+    Example:
+        discreet init demo/asia.bif --source demo/records.parquet
+          --account patients --output study.toml
+    """
     from discreet.formats.project_file import Project, draft_project
 
     if data.endswith(PROJECT):
@@ -132,16 +131,23 @@ def _leave_out(unit_column: str | None, variables: Sequence[dc.Variable]) -> dc.
 
 @reads_records
 def check(
-    data: Data,
-    network: EitherNetwork = None,
-    design: DesignFile = None,
-    score: ScoreFile = None,
-    schema: SchemaFile = None,
+    data: flags.Data,
+    network: flags.EitherNetwork = None,
+    design: flags.DesignFile = None,
+    score: flags.ScoreFile = None,
+    schema: flags.SchemaFile = None,
     *,
     how: Mapping[str, Any],
-    as_json: Json = False,
+    as_json: flags.Json = False,
 ) -> None:
-    """Hold records against the schema; costs nothing. The counts it shows are private: for your own screen."""
+    """Check that private records fit the schema.
+
+    The check spends no budget. The counts that it shows are private: they are for your own screen.
+
+    Example:
+        discreet check study.toml
+        discreet check demo/records.parquet --network demo/asia.bif
+    """
     from discreet.records.records import check_units
 
     reading = ReadingOptions.of(data, network, how)

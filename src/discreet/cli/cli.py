@@ -21,13 +21,14 @@ from discreet.cli import (
     explaining,
     exporting,
     figures,
+    flags,
     ledgers,
     network_view,
     rehearsal,
     reporting,
     storing,
 )
-from discreet.cli.arguments import Json
+from discreet.cli.help_pages import HeadedCommand, HeadedGroup
 from discreet.cli.running import run
 from discreet.display.terminal import show
 from discreet.util.lazy_imports import import_late
@@ -49,11 +50,15 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def demo(
-    keep: Annotated[Path | None, typer.Option(help="New folder that keeps the demo's files.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the made-up records.")] = 1,
-    as_json: Json = False,
+    keep: Annotated[Path | None, flags.output(metavar="FOLDER", help="New folder for the demo's files.")] = None,
+    seed: Annotated[int, flags.model(help="Seed of the made-up records.")] = 1,
+    as_json: flags.Json = False,
 ) -> None:
-    """Run the whole flow on the bundled Asia network and show truth and private answers side by side."""
+    """Run the whole flow on a bundled network, and compare private answers with the truth.
+
+    Example:
+        discreet demo --keep demo
+    """
     from discreet.cli.demo import demo_lines, run_demo
 
     result = run_demo(keep, seed)
@@ -62,31 +67,27 @@ def demo(
     show(as_json, {"release": result.release.id, "answers": pairs}, demo_lines(result))
 
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False)
-for command in (
-    demo,
-    checking.schema,
-    checking.init,
-    checking.check,
-    curator.structure,
-    curator.release,
-    storing.draw,
-    analyst.query,
-    analyst.fit,
-    explaining.explain,
-    deciding.decide,
-    exporting.sample,
-    combining.combine,
-    figures.external,
-    exporting.export,
-    reporting.report,
-    rehearsal.plan,
-    rehearsal.audit,
-    *of_packs("discreet.commands"),
-):
-    app.command()(command)
-app.command("show")(network_view.show_network)
-app.add_typer(ledgers.ledger_app, name="ledger", help="Accounts of data sets: open, show, limit, close, verify.")
+COMMANDS = {
+    "Start": (demo,),
+    "Before a release": (checking.schema, checking.init, checking.check, rehearsal.plan, rehearsal.audit),
+    "Release": (curator.structure, curator.release),
+    "Read a release": (analyst.query, analyst.fit, explaining.explain, deciding.decide, reporting.report),
+    "Pass on": (storing.draw, exporting.sample, exporting.export, figures.external, combining.combine),
+    "From packs": of_packs("discreet.commands"),
+}
+"""All commands but `show` and `ledger`, under their headings."""
+
+app = typer.Typer(cls=HeadedGroup, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False)
+for heading, commands in COMMANDS.items():
+    for command in commands:
+        app.command(cls=HeadedCommand, rich_help_panel=heading)(command)
+app.command("show", cls=HeadedCommand, rich_help_panel="Start")(network_view.show_network)
+app.add_typer(
+    ledgers.ledger_app,
+    name="ledger",
+    rich_help_panel="Release",
+    help="Open, show, limit, close and verify the accounts of data sets.",
+)
 
 
 def _show_version(wanted: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import discreet as dc
-from discreet.cli.arguments import Json, Replace
+from discreet.cli import flags
 from discreet.cli.figures import external_lines
 from discreet.cli.posteriors import load_evidence
 from discreet.display.terminal import check_output, say, show
@@ -21,20 +21,35 @@ GUARANTEE_OF_OTHERS = "no guarantee to state: figures by others are among them"
 
 
 def combine(
-    releases: Annotated[list[str], typer.Argument(metavar="RELEASE...", help="Releases, or what was combined before.")],
-    output: Annotated[str, typer.Option(help="File to write; - writes stdout.")],
+    releases: Annotated[
+        list[str], typer.Argument(metavar="RELEASE...", help="Releases, combined releases, or figures by others.")
+    ],
+    output: flags.OutputFile,
     data: Annotated[
         str | None,
-        typer.Option(help="same: all measured the same records; different: no record is in two of them."),
+        flags.records(
+            metavar="same|different",
+            show_default="different, with a warning",
+            help="Whether all releases measured the same records, or no record is in two of them.",
+        ),
     ] = None,
     public: Annotated[
-        str | None, typer.Option(metavar="DATA", help="Records that are public, of the same kind: counted exactly.")
+        str | None, flags.records(metavar="DATA", help="Public records of the same kind, counted exactly.")
     ] = None,
-    table: Annotated[str | None, typer.Option("--table", help="Table, where --public is a database URL.")] = None,
-    replace: Replace = False,
-    as_json: Json = False,
+    table: Annotated[
+        str | None, flags.records("--table", metavar="NAME", help="Table to read, if --public is a database URL.")
+    ] = None,
+    replace: flags.Replace = False,
+    as_json: flags.Json = False,
 ) -> None:
-    """Bring several releases, and public records beside them, into one posterior; costs nothing."""
+    """Combine several releases, and public records, into one posterior.
+
+    Combining spends no budget.
+
+    Example:
+        discreet combine release.json theirs.json --data different --output both.json
+        discreet query both.json "P(lung | smoke=yes)"
+    """
     from discreet.records.public import public_counts
 
     assumed = data is None and len(releases) > 1

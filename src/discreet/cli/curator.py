@@ -11,88 +11,76 @@ from typing import Annotated, Any
 import typer
 
 import discreet as dc
-from discreet.cli.arguments import (
-    ALL_VARIABLES,
-    AMOUNT_HELP,
-    DEFAULT_DEVIATION,
-    DesignFile,
-    EitherNetwork,
-    EquivalentSampleSize,
-    Json,
-    SchemaFile,
-    ScoreFile,
-    Workload,
-    belief_of,
-    described,
-    fitting,
-    mechanism_of,
-    registered,
-    score_of,
-)
-from discreet.cli.ledgers import LedgerUrl
-from discreet.cli.reading import Data, ReadingOptions, reads_records
+from discreet.cli import flags
+from discreet.cli.arguments import DEFAULT_DEVIATION, belief_of, described, fitting, mechanism_of, registered, score_of
+from discreet.cli.reading import ReadingOptions, reads_records
 from discreet.cli.report import release_lines, release_summary
 from discreet.display.terminal import abandon_stdout, check_writable, say, show
 from discreet.errors import DiscreetError, InputError
 from discreet.mechanisms import MECHANISMS, MechanismEntry
 from discreet.model.dirichlet import DEFAULT_CONCENTRATION
 
-TAKES_DELTA = [name for name, entry in MECHANISMS.items() if entry.delta != "refused"]
-Purpose = Annotated[str, typer.Option(help="What it is for: kept in the ledger, and perhaps limited there.")]
-Request = Annotated[
-    str,
-    typer.Option(help="Key of this release, such as a job's: what has it is charged and drawn once."),
-]
 MechanismName = Annotated[
-    str | None, typer.Option(help=f"Over a network: {described('network')}. Over a design: {described('design')}.")
+    str | None,
+    flags.mechanism(
+        metavar="NAME",
+        show_default=next(iter(MECHANISMS)),
+        help=f"Over a network: {described('network')}. Over a design, which has no default: {described('design')}.",
+    ),
 ]
-Options = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Option of the mechanism, such as draws=20 or stealth=0.9; repeatable. "
-        + " ".join(f"{name}: {', '.join(entry.options)}." for name, entry in MECHANISMS.items() if entry.options)
+PairsShare = Annotated[
+    str | None,
+    flags.mechanism(
+        "--audit",
+        metavar="SHARE",
+        show_default="0.2, or 0.8 for a network without arcs",
+        help="Share of epsilon that the mechanism planned spends on pairs of variables that no family holds.",
     ),
 ]
 Belief = Annotated[
     str | None,
-    typer.Option(
-        help="Concentration of every cell (readers of noisy tables then learn a prior), or a public BIF or XMLBIF file "
-        f"with prior probabilities, {DEFAULT_CONCENTRATION} without it; over a design the standard deviation of each "
-        f"scaled weight, {DEFAULT_DEVIATION} without it."
+    flags.prior(
+        metavar="NUMBER|FILE",
+        show_default=f"{DEFAULT_CONCENTRATION}, or {DEFAULT_DEVIATION} over a design",
+        help="Curator's prior: a Dirichlet concentration, or a public BIF or XMLBIF file. Over a design: the standard "
+        "deviation of each scaled weight.",
     ),
 ]
 
 
 @reads_records
 def release(
-    data: Data,
-    epsilon: Annotated[str, typer.Option(help="Budget of this release, as decimal text.")],
-    output: Annotated[Path, typer.Option(help="New file for the release; - writes stdout.")],
-    account: Annotated[
-        str | None, typer.Option(help=f"Account that pays; it fixes the relation and the unit. {AMOUNT_HELP}")
-    ] = None,
-    network: EitherNetwork = None,
-    design: DesignFile = None,
-    score: ScoreFile = None,
-    delta: Annotated[str, typer.Option(help=f"Delta of this release, for {', '.join(TAKES_DELTA)}.")] = "0",
+    data: flags.Data,
+    epsilon: flags.Epsilon,
+    output: flags.NewFile,
+    account: flags.Payer = None,
+    network: flags.EitherNetwork = None,
+    design: flags.DesignFile = None,
+    score: flags.ScoreFile = None,
+    delta: flags.Delta = "0",
     mechanism: MechanismName = None,
-    workload: Workload = None,
-    audit: Annotated[
-        str | None,
-        typer.Option(help="Share of epsilon for pairs in no table; 0.2 without it, or 0.8 of a network without arcs."),
-    ] = None,
-    option: Options = None,
+    workload: flags.Workload = None,
+    audit: PairsShare = None,
+    option: flags.Options = None,
     prior: Belief = None,
-    equivalent_sample_size: EquivalentSampleSize = 1.0,
-    schema: SchemaFile = None,
+    equivalent_sample_size: flags.EquivalentSampleSize = 1.0,
+    schema: flags.SchemaFile = None,
     *,
     how: Mapping[str, Any],
-    purpose: Purpose = "",
-    request: Request = "",
-    ledger: LedgerUrl = None,
-    as_json: Json = False,
+    purpose: flags.Purpose = "",
+    request: flags.Request = "",
+    ledger: flags.LedgerUrl = None,
+    as_json: flags.Json = False,
 ) -> None:
-    """Count the records, charge the account, add exact noise, and write a file that is safe to publish."""
+    """Release noisy statistics of private records, and charge the account.
+
+    The noise is exact, and the file is safe to publish. The charge comes first: a failure may waste budget, but nothing
+    leaves unpaid.
+
+    Example:
+        discreet release demo/records.parquet --network demo/asia.bif
+          --account patients --epsilon 1 --output release.json
+    """
     reading = ReadingOptions.of(data, network, how)
     payer = reading.payer(account, ledger, purpose, request)
     limit = payer.limit
@@ -110,26 +98,38 @@ def release(
 
 @reads_records
 def structure(
-    data: Data,
-    epsilon: Annotated[str, typer.Option(help="Budget of this choice, as decimal text; a release costs its own.")],
-    output: Annotated[Path, typer.Option(help="New file for the choice, which --network takes; - writes stdout.")],
-    schema: Annotated[Path | None, typer.Option(help=f"JSON {ALL_VARIABLES}; or name a project file.")] = None,
-    account: Annotated[str | None, typer.Option(help="Account that pays; it fixes the relation and the unit.")] = None,
-    max_parents: Annotated[int, typer.Option(help="Most parents of a variable; 1 chooses a tree.")] = 2,
-    max_cells: Annotated[int, typer.Option(help="Most cells of a variable's table with its parents.")] = 1000,
-    require: Annotated[list[str] | None, typer.Option(help="Arc that there shall be, 'a -> b'; repeatable.")] = None,
-    forbid: Annotated[list[str] | None, typer.Option(help="Arc that there shall not be; repeatable.")] = None,
+    data: flags.Data,
+    epsilon: flags.Epsilon,
+    output: flags.NewFile,
+    schema: flags.SchemaFile = None,
+    account: flags.Payer = None,
+    max_parents: Annotated[int, flags.model(help="Most parents of a variable; 1 chooses a tree.")] = 2,
+    max_cells: Annotated[int, flags.model(help="Most cells of a variable's table with its parents.")] = 1000,
+    require: Annotated[
+        list[str] | None, flags.model(metavar="ARC", help="Arc that the network must have, 'a -> b'; repeatable.")
+    ] = None,
+    forbid: Annotated[
+        list[str] | None, flags.model(metavar="ARC", help="Arc that the network must not have; repeatable.")
+    ] = None,
     first: Annotated[
-        list[str] | None, typer.Option(help="Variable that is placed first, before others; repeatable, in order.")
+        list[str] | None, flags.model(metavar="NAME", help="Variable to place first; repeatable, in order.")
     ] = None,
     *,
     how: Mapping[str, Any],
-    purpose: Purpose = "",
-    request: Request = "",
-    ledger: LedgerUrl = None,
-    as_json: Json = False,
+    purpose: flags.Purpose = "",
+    request: flags.Request = "",
+    ledger: flags.LedgerUrl = None,
+    as_json: flags.Json = False,
 ) -> None:
-    """Choose the arcs of a network by the records, with noise, and write a file that is safe to publish."""
+    """Choose the arcs of a network from private records, with noise.
+
+    The output is safe to publish, and --network of other commands takes it. The choice costs epsilon; a release over
+    the network costs its own.
+
+    Example:
+        discreet structure study.toml --account patients --epsilon 0.5
+          --max-parents 1 --output tree.json
+    """
     reading = ReadingOptions.of(data, None, how)
     payer = reading.payer(account, ledger, purpose, request)
     limit = payer.limit

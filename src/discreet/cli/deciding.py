@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-import typer
-
 import discreet as dc
-from discreet.cli.arguments import Json, Method, MissingAs, ReleaseFile, Replace, TrustNetwork, check_draws, draws_for
-from discreet.cli.outlet import Format, Outlet, Output
+from discreet.cli import flags
+from discreet.cli.arguments import check_draws, draws_for
+from discreet.cli.outlet import Outlet
 from discreet.cli.posteriors import Drawing, load_asked, posterior_of
 from discreet.display.terminal import say, table
 from discreet.errors import InputError, printable, shown
 from discreet.releases.combined import Evidence
+from discreet.util import option_texts
 from discreet.util.arrays import number
 from discreet.util.json_files import read_json, read_text
 from discreet.util.lazy_imports import import_late
@@ -24,8 +24,6 @@ from discreet.util.limits import QUERIES_BYTES
 documents = import_late("discreet.queries.documents")
 number_losses = import_late("discreet.queries.number_losses")
 
-DECISION_DRAWS = 1000
-"""Draws without --draws and --within."""
 MOST_DECISION_DRAWS = 100_000
 """Beyond it draws of all probabilities take much time and memory."""
 
@@ -90,62 +88,79 @@ if TYPE_CHECKING:
 
 OfQueries = Annotated[
     list[str] | None,
-    typer.Option("--query", help="Query for all states of one variable, such as 'P(lung | smoke=yes)'; repeatable."),
+    flags.questions(
+        "--query",
+        metavar="QUERY",
+        help="Query for all states of one variable, such as 'P(lung | smoke=yes)'; repeatable.",
+    ),
 ]
 OfPayoffs = Annotated[
     list[str] | None,
-    typer.Option(
+    flags.questions(
         "--payoffs",
         metavar="FILE|JSON",
-        help="What each response pays in every state: "
-        '\'{"scan": {"yes": 1, "no": 0.6}, "wait": {"yes": 0, "no": 1}}\'; for each --query one, in its order.',
+        help=f"{option_texts.PAYOFFS} "
+        'Such as \'{"scan": {"yes": 1, "no": 0.6}, "wait": {"yes": 0, "no": 1}}\'; one for each --query, in its order.',
     ),
 ]
 OfQuantities = Annotated[
     list[str] | None,
-    typer.Option(
-        "--quantity", help="Query for one probability, such as 'P(lung=yes | smoke=yes)', to be named; repeatable."
+    flags.questions(
+        "--quantity",
+        metavar="QUERY",
+        help=f"{option_texts.QUANTITY} Such as 'P(lung=yes | smoke=yes)'; repeatable.",
     ),
 ]
 OfLosses = Annotated[
     list[str] | None,
-    typer.Option(
+    flags.questions(
         "--loss",
-        help="Of the number that is named: squared (the default), absolute, quantile:0.9 or interval:0.9; one for all, "
-        "or for each --quantity one.",
+        metavar="LOSS",
+        show_default="squared",
+        help=f"{option_texts.LOSS} Name one for all quantities, or one for each --quantity.",
     ),
 ]
 Within = Annotated[
-    float | None,
-    typer.Option(help="As many draws as make the bound of every decision at most this, in the unit of its payoff."),
+    float | None, flags.posterior(help="Draw until the bound of each decision is at most this, in units of its payoff.")
+]
+DecisionSeed = Annotated[
+    int | None,
+    flags.posterior(
+        "--seed",
+        show_default="a new one each time",
+        help="Seed of the posterior draws. With a new one a bound holds however the decision was chosen.",
+    ),
 ]
 
 
 def decide(
-    release: ReleaseFile,
+    release: flags.ReleaseFile,
     query: OfQueries = None,
     payoffs: OfPayoffs = None,
     quantity: OfQuantities = None,
     loss: OfLosses = None,
-    draws: Annotated[int | None, typer.Option(help=f"Draws from the posterior; {DECISION_DRAWS:,} without it.")] = None,
+    draws: flags.Draws = None,
     within: Within = None,
-    failure: Annotated[float, typer.Option(help="Chance that some bound fails.")] = 0.05,
-    level: Annotated[float, typer.Option(help="Posterior probability of each interval.")] = 0.95,
-    method: Method = None,
-    trust_network: TrustNetwork = False,
-    missing: MissingAs = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(help="Seed of the draws. Without it they are new each time, so a bound holds whatever was seen."),
-    ] = None,
-    form: Format = None,
-    output: Output = None,
-    replace_file: Replace = False,
-    as_json: Json = False,
+    failure: Annotated[float, flags.questions(help=option_texts.FAILURE)] = option_texts.DEFAULT_FAILURE,
+    level: flags.Level = option_texts.DEFAULT_LEVEL,
+    method: flags.Method = None,
+    trust_network: flags.TrustNetwork = False,
+    missing: flags.MissingAs = None,
+    seed: DecisionSeed = None,
+    form: flags.Format = None,
+    output: flags.Output = None,
+    replace_file: flags.Replace = False,
+    as_json: flags.Json = False,
 ) -> None:
-    """Decide by a release: the response of the largest expected payoff, or the number of the least expected loss.
+    """Choose the response of the largest expected payoff, or the number of the least expected loss.
 
-    Every decision says what it can lose because draws are finitely many. Nothing is spent.
+    Every decision has a bound on what it loses because draws are finitely many. Decisions spend no budget.
+
+    Example:
+        discreet decide release.json --query "P(lung | smoke=yes)"
+          --payoffs '{"scan": {"yes": 1, "no": 0.6}, "wait": {"yes": 0, "no": 1}}'
+        discreet decide release.json --quantity "P(lung=yes | smoke=yes)"
+          --loss quantile:0.9 --within 0.05
     """
     outlet = Outlet.of(form, output, replace_file, as_json)
     asked: list[Asked] = [*_read_choices(query or [], payoffs or []), *_read_numbers(quantity or [], loss or [])]
@@ -221,7 +236,7 @@ def _read_payoffs(text: str) -> Payoffs:
 def _count_draws(asked: list[Asked], draws: int | None, within: float | None, failure: float, level: float) -> int:
     """Count draws: as many as are named, or as keep what decisions can lose within a bound; enough for intervals."""
     if within is None:
-        number = DECISION_DRAWS if draws is None else draws
+        number = flags.DEFAULT_DRAWS if draws is None else draws
         check_draws(number, level)
         return number
     if draws is not None:

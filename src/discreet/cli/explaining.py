@@ -7,35 +7,40 @@ from typing import Annotated
 import typer
 
 import discreet as dc
-from discreet.cli.arguments import Draws, Json, ReleaseFile, Replace, Seed, check_draws
-from discreet.cli.outlet import Format, Outlet, Output
+from discreet.cli import flags
+from discreet.cli.arguments import check_draws
+from discreet.cli.outlet import Outlet
 from discreet.cli.posteriors import Drawing, asked_queries, load_evidence
 from discreet.errors import InputError
+from discreet.util import option_texts
 
 
 def explain(
-    release: ReleaseFile,
+    release: flags.ReleaseFile,
     queries: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[QUERY|FILE|-]...",
-            help='Probabilities such as "P(lung | smoke=yes)", or a file of them: what each depends on is told, too.',
+            help='Probabilities such as "P(lung | smoke=yes)", or a file of them. Each is traced to the tables that it '
+            "depends on.",
         ),
     ] = None,
-    level: Annotated[float, typer.Option(help="Posterior probability of each interval.")] = 0.95,
-    rows: Annotated[int, typer.Option(help="Rows of tables that are named for each query.")] = 5,
-    draws: Draws = None,
-    seed: Seed = None,
-    form: Format = None,
-    output: Output = None,
-    replace: Replace = False,
-    as_json: Json = False,
+    level: flags.Level = option_texts.DEFAULT_LEVEL,
+    rows: Annotated[int, flags.questions(help=option_texts.ROWS)] = option_texts.DEFAULT_ROWS,
+    draws: flags.Draws = None,
+    seed: flags.Seed = None,
+    form: flags.Format = None,
+    output: flags.Output = None,
+    replace: flags.Replace = False,
+    as_json: flags.Json = False,
 ) -> None:
-    """Explain a release: what one record can change, what can be told apart, and what answers depend on.
+    """Explain what a release reveals of one record, and what its answers depend on.
 
-    Of a release under a metric: what a change of one unit, and of a few, can change in the place of a record.
+    The explanation has words and numbers, is computed from the release alone, and spends no budget. For a release under
+    a metric it is about changes by one unit, and by a few, instead of records.
 
-    In words and numbers, computed for this release from the release alone; nothing is spent.
+    Example:
+        discreet explain release.json "P(lung | smoke=yes)"
     """
     outlet = Outlet.of(form, output, replace, as_json)
     asked = asked_queries(queries, release) or []

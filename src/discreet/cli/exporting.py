@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import discreet as dc
-from discreet.cli.arguments import Draws, Json, Method, MissingAs, ReleaseFile, Replace, Seed, TrustNetwork
+from discreet.cli import flags
 from discreet.cli.posteriors import Drawing, load_asked, posterior_of, say_unmeasured
 from discreet.display.terminal import check_output, check_writable, say, show, write_out
 from discreet.errors import InputError, listed, shown
@@ -45,46 +45,52 @@ Source = Annotated[
 ]
 Kind = Annotated[
     str | None,
-    typer.Option(
+    flags.output(
         "--to",
+        metavar="|".join(FORMATS),
         show_default="by the file's name, else bif",
-        help="bif or xmlbif: one value a probability; arviz: all draws, as netCDF.",
+        help="Format of the file. bif and xmlbif have one value for each probability; arviz has all draws, as netCDF.",
     ),
 ]
 PlainNames = Annotated[
     bool,
-    typer.Option(
+    flags.output(
         "--plain-names",
-        help="Not for arviz: write names such as <5 or 'a b' as _5 and a_b, so that pyAgrum and pgmpy read them in "
-        "BIF; the file says which is which.",
+        help="For bif and xmlbif: write names such as <5 as _5, which pyAgrum and pgmpy read. The file lists both.",
     ),
 ]
 Loss = Annotated[
     str | None,
-    typer.Option(
-        help="Not for arviz. absolute: rows with the least expected sum of absolute errors, to be read as they are "
-        "(the default); squared: posterior means, for marginals and other answers that are computed from the file.",
+    flags.output(
+        metavar="absolute|squared",
+        show_default="absolute",
+        help="For bif and xmlbif. absolute: rows of least expected absolute error, for reading. squared: posterior "
+        "means, for computing marginals and other answers from the file.",
     ),
 ]
 
 
 def export(
     source: Source,
-    output: Annotated[str, typer.Option(help="File to write; - writes stdout.")],
+    output: flags.OutputFile,
     to: Kind = None,
     plain: PlainNames = False,
-    missing: MissingAs = None,
+    missing: flags.MissingAs = None,
     loss: Loss = None,
-    method: Method = None,
-    draws: Draws = None,
-    trust_network: TrustNetwork = False,
-    seed: Seed = None,
-    replace: Replace = False,
-    as_json: Json = False,
+    method: flags.Method = None,
+    draws: flags.Draws = None,
+    trust_network: flags.TrustNetwork = False,
+    seed: flags.Seed = None,
+    replace: flags.Replace = False,
+    as_json: flags.Json = False,
 ) -> None:
-    """Write a posterior for other programs: a network file of one value a probability, or draws for ArviZ.
+    """Write a posterior for other programs, as a network file or as draws for ArviZ.
 
-    A network file in the place of a release is written in another notation, or with plain names.
+    A network file instead of a release is converted to another notation, or to plain names.
+
+    Example:
+        discreet export release.json --output private.bif
+        discreet export demo/asia.bif --output asia.xml
     """
     kind = _choose_format(to, output)
     _check_options(kind, output, plain, loss)
@@ -164,25 +170,33 @@ def _tables_of_least_loss(made: Evidence, posterior: dc.results.PosteriorDraws, 
 
 
 def sample(
-    release: ReleaseFile,
-    records: Annotated[int, typer.Option("-n", "--records", min=0, help="Records of each synthetic set.")],
-    output: Annotated[str, typer.Option(help="File to write: .parquet, .csv, .arrow or .feather; - writes stdout.")],
+    release: flags.ReleaseFile,
+    records: Annotated[int, flags.output("-n", "--records", min=0, help="Records in each synthetic set.")],
+    output: Annotated[
+        str, flags.output(metavar="FILE", help="File: .parquet, .csv, .arrow or .feather; - writes stdout.")
+    ],
     sets: Annotated[
-        int | None, typer.Option(min=1, help="Synthetic sets to be analysed together, in numbered files.")
+        int | None, flags.output(min=1, help="Number of synthetic sets to analyse together, in numbered files.")
     ] = None,
-    kind: Annotated[str | None, typer.Option("--format", help="Of stdout: parquet, csv or arrow.")] = None,
-    missing: MissingAs = None,
-    replace: Replace = False,
-    method: Method = None,
-    draws: Draws = None,
-    trust_network: TrustNetwork = False,
-    seed: Seed = None,
-    as_json: Json = False,
+    kind: Annotated[
+        str | None, flags.output("--format", metavar="parquet|csv|arrow", help="Format of stdout, for --output -.")
+    ] = None,
+    missing: flags.MissingAs = None,
+    replace: flags.Replace = False,
+    method: flags.Method = None,
+    draws: flags.Draws = None,
+    trust_network: flags.TrustNetwork = False,
+    seed: flags.Seed = None,
+    as_json: flags.Json = False,
 ) -> None:
-    """Make up records: one set that is as near to the truth as is known, or several that can be analysed.
+    """Make synthetic records, as one set for trying out or several for analysis.
 
-    Without --sets they come from the posterior's mean. With it, each set has the probabilities of one of the draws that
-    `query` answers from, given the same seed and draws: sets differ by what the release leaves open.
+    Without --sets the records come from the posterior mean. With it, each set comes from one of the draws that `query`
+    uses with the same --seed and --draws, so that the sets differ by what the release leaves uncertain.
+
+    Example:
+        discreet sample release.json -n 1000 --output synthetic.parquet
+        discreet sample release.json -n 10000 --sets 20 --output set.csv
     """
     from discreet.queries.synthetic import sample, stream_records
 

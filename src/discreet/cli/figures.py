@@ -4,55 +4,79 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
 
 import discreet as dc
-from discreet.cli.arguments import NETWORK_HELP, Json, Replace, SchemaFile, structure_of
+from discreet.cli import flags
+from discreet.cli.arguments import structure_of
 from discreet.display.terminal import check_output, show
 from discreet.errors import InputError
 from discreet.util.lazy_imports import import_late
 
 documents = import_late("discreet.queries.documents")
 
+of_figures = partial(typer.Option, rich_help_panel="Figures")
+of_guarantee = partial(typer.Option, rich_help_panel="Guarantee of the source")
+
+
+CellFiles = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="CELLS...",
+        help="CSV files, one for each table. A row is a cell: columns named after variables hold their states, "
+        "column count or value the figure, and column scale, if there is one, the scale of its noise.",
+    ),
+]
+NoiseName = Annotated[
+    str,
+    of_figures(
+        metavar="LAW",
+        help="Law of the noise: laplace, gaussian, discrete_laplace (geometric) or discrete_gaussian; or rounded.",
+    ),
+]
+NoiseScale = Annotated[
+    float | None,
+    of_figures(help="Scale of the noise, in records. For rounded figures: their step, 1 if they are exact."),
+]
+
 
 def external(
-    cells: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="CELLS...",
-            help="CSV files, a table each: a row for each cell, columns of variables by their states, one called count "
-            "or value, and perhaps one called scale.",
-        ),
-    ],
-    network: Annotated[str, typer.Option("--network", help=f"{NETWORK_HELP}.")],
-    source: Annotated[str, typer.Option(help="Who made the figures, and where they are found, in words.")],
-    noise: Annotated[
-        str, typer.Option(help="laplace, gaussian, discrete_laplace (geometric), discrete_gaussian, or rounded.")
-    ],
-    output: Annotated[str, typer.Option(help="File to write; - writes stdout.")],
-    scale: Annotated[
-        float | None,
-        typer.Option(help="Of the noise, in records; the step of rounded figures, 1 for exact ones."),
+    cells: CellFiles,
+    network: flags.NetworkFile,
+    source: Annotated[str, of_figures(metavar="TEXT", help="Who made the figures, and where to find them.")],
+    noise: NoiseName,
+    output: flags.OutputFile,
+    scale: NoiseScale = None,
+    epsilon: Annotated[
+        str | None, of_guarantee(metavar="NUMBER", help="Epsilon of the source; leave out for public figures.")
     ] = None,
-    epsilon: Annotated[str | None, typer.Option(help="That the source guarantees; none for public figures.")] = None,
-    delta: Annotated[str, typer.Option(help="Likewise.")] = "0",
-    relation: Annotated[str | None, typer.Option(help="Likewise: add-remove, replace or metric.")] = None,
-    unit: Annotated[str, typer.Option(help="Likewise: what is protected, such as record or person.")] = "record",
+    delta: Annotated[str, of_guarantee(metavar="NUMBER", help="Delta of the source.")] = "0",
+    relation: Annotated[
+        str | None, of_guarantee(metavar="|".join(dc.Relation), help="Neighbouring relation of the source.")
+    ] = None,
+    unit: Annotated[
+        str, of_guarantee(metavar="TEXT", help="What the source protects, such as record or person.")
+    ] = "record",
     promise: Annotated[
-        str | None, typer.Option(help="What the source guarantees in words, where that is of another kind.")
+        str | None, of_guarantee(metavar="TEXT", help="Guarantee of the source in words, if it is of another kind.")
     ] = None,
-    schema: SchemaFile = None,
-    replace_file: Replace = False,
-    as_json: Json = False,
+    schema: flags.SchemaFile = None,
+    replace_file: flags.Replace = False,
+    as_json: flags.Json = False,
 ) -> None:
-    """Bring tables that others measured into a document, with the law of their noise and who guarantees what.
+    r"""Import tables that others measured, with the law of their noise and their guarantee.
 
-    `query`, `fit`, `sample`, `export` and `combine` read it, alone or beside releases. Nothing is charged: what holds
-    for the records is the source's word, and is printed as such.
+    `query`, `fit`, `sample`, `export` and `combine` read the output, alone or beside releases. Nothing is charged: the
+    guarantee is the source's, and is printed as such.
+
+    Example:
+        printf 'smoke,count\nyes,5012\nno,4988\n' > cells.csv
+        discreet external cells.csv --network demo/asia.bif --source "a survey"
+          --noise laplace --scale 2 --output theirs.json
     """
     structure = structure_of(network, None, schema)
     assert isinstance(structure, dc.Network)

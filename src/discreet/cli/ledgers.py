@@ -7,53 +7,61 @@ import io
 import json
 import sys
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import discreet as dc
-from discreet.cli.arguments import AMOUNT_HELP, Json
+from discreet.cli import flags
+from discreet.cli.help_pages import HeadedCommand, HeadedGroup
 from discreet.display.terminal import check_output, say, show, table
 from discreet.errors import InputError, shown
 from discreet.privacy.guarantee import as_text, begins_with_amount
 from discreet.privacy.ledger_balance import Balance, Charge
 from discreet.privacy.ledger_entries import COLUMNS, LedgerEntry, verify_document
-from discreet.privacy.settings import DEFAULT_LEDGER, ledger_address
+from discreet.privacy.settings import ledger_address
 from discreet.util.json_files import json_text
 
-ledger_app = typer.Typer(rich_markup_mode=None)
+ledger_app = typer.Typer(cls=HeadedGroup, rich_markup_mode=None)
 """`ledger open`, `ledger show` and the others."""
+command = partial(ledger_app.command, cls=HeadedCommand)
 
-RELATION_HELP = "Neighbours: add-remove or replace one record; metric promises less, for changes by a --unit."
-UNIT_HELP = (
-    f"What one record stands for; of a metric the change that has distance 1: '1 mmHg in one reading'. {AMOUNT_HELP}"
-)
-LedgerUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--ledger",
-        help="Database of the ledger, or @name of one; DISCREET_LEDGER without it.",
-        show_default=DEFAULT_LEDGER,
-    ),
-]
-AccountName = Annotated[str, typer.Argument(help="Name of the account.")]
+AccountName = Annotated[str, typer.Argument(metavar="ACCOUNT", help="Name of the account.")]
 
 
-@ledger_app.command("open")
+@command("open")
 def open_account(
-    account: Annotated[str, typer.Argument(help="Name of the account: one for each data set.")],
-    epsilon: Annotated[str, typer.Option(help="All that may ever be spent, as decimal text.")],
-    relation: Annotated[str, typer.Option(help=RELATION_HELP)],
-    delta: Annotated[str, typer.Option(help="All the delta that may ever be spent.")] = "0",
-    unit: Annotated[str, typer.Option(help=UNIT_HELP)] = "record",
-    ledger: LedgerUrl = None,
-    as_json: Json = False,
+    account: Annotated[str, typer.Argument(metavar="ACCOUNT", help="Name of the account. Open one for each data set.")],
+    epsilon: Annotated[str, flags.budget(metavar="NUMBER", help="All the epsilon that may ever be spent.")],
+    relation: Annotated[
+        str,
+        flags.budget(
+            metavar="|".join(dc.Relation),
+            help="Which data sets are neighbours. metric promises less: it is for changes by a --unit.",
+        ),
+    ],
+    delta: Annotated[str, flags.budget(metavar="NUMBER", help="All the delta that may ever be spent.")] = "0",
+    unit: Annotated[
+        str,
+        flags.budget(
+            metavar="TEXT",
+            help="What one record stands for, such as patient. For metric: the change that has distance 1, such as "
+            f"'1 mmHg in one reading'. {flags.AMOUNT_HELP}",
+        ),
+    ] = "record",
+    ledger: flags.LedgerUrl = None,
+    as_json: flags.Json = False,
 ) -> None:
-    """Open an account with a limit that can never rise."""
+    """Open an account with a limit that can never rise.
+
+    Example:
+        discreet ledger open visits --epsilon 3 --relation add-remove
+    """
     limit = dc.Guarantee(epsilon=epsilon, delta=delta, relation=relation, unit=unit)
     if limit.relation is dc.Relation.METRIC:
-        say(AMOUNT_HELP)
+        say(flags.AMOUNT_HELP)
     elif begins_with_amount(unit):
         raise InputError(
             f"{limit.relation} is about whole records, and {shown(unit)} is an amount of change: name what one record "
@@ -65,13 +73,21 @@ def open_account(
     show(as_json, told, f"opened account {account!r}: at most {limit} in all\nledger: {place}")
 
 
-@ledger_app.command("show")
+@command("show")
 def show_accounts(
-    account: Annotated[str | None, typer.Argument(help="One account, or the id of a release; all without it.")] = None,
-    ledger: LedgerUrl = None,
-    as_json: Json = False,
+    account: Annotated[
+        str | None,
+        typer.Argument(metavar="[ACCOUNT]", show_default="all", help="Name of an account, or id of a release."),
+    ] = None,
+    ledger: flags.LedgerUrl = None,
+    as_json: flags.Json = False,
 ) -> None:
-    """Show accounts, or who paid for a release."""
+    """Show accounts, or the account that paid for a release.
+
+    Example:
+        discreet ledger show
+        discreet ledger show patients
+    """
     book = _open_ledger(ledger)
     if account is not None and account not in book.names():
         paid = book.paid(account)
@@ -93,19 +109,27 @@ def show_accounts(
     show(as_json, {"ledger": book.place, "accounts": shown}, f"{text}\n\nledger: {book.place}")
 
 
-@ledger_app.command("limit")
+@command("limit")
 def lower_limit(
     account: AccountName,
-    epsilon: Annotated[str, typer.Option(help="Most that may be spent in all; at most what it was.")],
-    delta: Annotated[str | None, typer.Option(help="Most of delta; as it is without it.")] = None,
-    person: Annotated[str, typer.Option(help="For one user of the database server, or of this system.")] = "",
-    purpose: Annotated[str, typer.Option(help="For what is charged with this --purpose.")] = "",
-    ledger: LedgerUrl = None,
-    as_json: Json = False,
+    epsilon: Annotated[str, flags.budget(metavar="NUMBER", help="New limit of epsilon; at most the old one.")],
+    delta: Annotated[
+        str | None, flags.budget(metavar="NUMBER", show_default="the old one", help="New limit of delta.")
+    ] = None,
+    person: Annotated[
+        str, flags.budget(metavar="NAME", help="Limit one user of the database server, or of this system.")
+    ] = "",
+    purpose: Annotated[str, flags.budget(metavar="TEXT", help="Limit releases with this --purpose.")] = "",
+    ledger: flags.LedgerUrl = None,
+    as_json: flags.Json = False,
 ) -> None:
-    """Lower a limit, for good.
+    """Lower the limit of an account, for good.
 
-    Of an account, or of a person or a purpose in it, which have none of their own at first.
+    With --person or --purpose, lower the limit of that person or purpose in the account; at first they have none.
+
+    Example:
+        discreet ledger limit patients --epsilon 2
+        discreet ledger limit patients --epsilon 1 --person anna
     """
     found = _open_ledger(ledger).account(account)
     whose = f"person {person}" if person else f"purpose {purpose}" if purpose else ""
@@ -119,26 +143,36 @@ def lower_limit(
     )
 
 
-@ledger_app.command("close")
-def close_account(account: AccountName, ledger: LedgerUrl = None, as_json: Json = False) -> None:
-    """Close an account, for good."""
+@command("close")
+def close_account(account: AccountName, ledger: flags.LedgerUrl = None, as_json: flags.Json = False) -> None:
+    """Close an account, for good.
+
+    Example:
+        discreet ledger close patients
+    """
     found = _open_ledger(ledger).account(account)
     found.close()
     show(as_json, _document_account(found), f"closed account {found.name!r}")
 
 
-@ledger_app.command("verify")
+@command("verify")
 def verify_accounts(
     account: Annotated[
-        str | None, typer.Argument(help="One account, or a file that `ledger export` wrote (.json); all without it.")
+        str | None,
+        typer.Argument(
+            metavar="[ACCOUNT|FILE]", show_default="all", help="Name of an account, or a .json of `ledger export`."
+        ),
     ] = None,
-    ledger: LedgerUrl = None,
-    as_json: Json = False,
+    ledger: flags.LedgerUrl = None,
+    as_json: flags.Json = False,
 ) -> None:
-    """Check that all entries follow from each other.
+    """Verify that all entries follow from each other.
 
-    The first that does not fit is named. A ledger cannot tell by itself that its last entries are gone, as after a
-    backup was put back: keep the digests that are printed, and look whether they are still there (docs/teams.md).
+    The first that does not is named. A ledger cannot notice that its last entries are gone, as after a backup was
+    restored: keep the digests that this command prints, and look for them later (docs/teams.md).
+
+    Example:
+        discreet ledger verify patients
     """
     last: list[LedgerEntry]
     if account is not None and account.endswith(".json"):
@@ -157,15 +191,18 @@ def verify_accounts(
     show(as_json, {"ledger": place, "durability": kept, "accounts": told}, text)
 
 
-@ledger_app.command("export")
+@command("export")
 def export_account(
     account: AccountName,
-    output: Annotated[Path, typer.Option(help="New file, .json or .csv; - writes JSON to stdout.")],
-    ledger: LedgerUrl = None,
+    output: Annotated[Path, flags.output(metavar="FILE", help="New file, .json or .csv; - writes stdout.")],
+    ledger: flags.LedgerUrl = None,
 ) -> None:
     """Write all entries of an account to a file.
 
-    They are verified. JSON is what `ledger verify FILE` checks without the database, CSV is to be read.
+    They are verified first. `ledger verify FILE` checks the JSON without the database; CSV is for people.
+
+    Example:
+        discreet ledger export patients --output entries.csv
     """
     document = _open_ledger(ledger).account(account).export()
     if str(output) == "-":
@@ -179,23 +216,31 @@ def export_account(
     say(f"wrote {output}")
 
 
-@ledger_app.command("init")
+@command("init")
 def init_ledger(
     grants: Annotated[
         list[str] | None,
-        typer.Option("--grant", help="opener=ROLE, spender=ROLE:ACCOUNT or auditor=ROLE; repeatable."),
+        typer.Option(
+            "--grant",
+            metavar="GRANT",
+            help="Right of a role: opener=ROLE, spender=ROLE:ACCOUNT or auditor=ROLE; repeatable.",
+        ),
     ] = None,
     owner: Annotated[
-        str, typer.Option(help="Role that owns the ledger and cannot log in; made if it is not there.")
+        str, typer.Option(metavar="ROLE", help="Role that owns the ledger and cannot log in; made if it is missing.")
     ] = "discreet_owner",
     run: Annotated[
-        bool, typer.Option("--run", help="Run the statements, all or none; they are printed without it.")
+        bool, typer.Option("--run", help="Run the statements, all or none, instead of printing them.")
     ] = False,
-    ledger: LedgerUrl = None,
+    ledger: flags.LedgerUrl = None,
 ) -> None:
-    """Say who may do what in a ledger on PostgreSQL.
+    """Grant rights in a ledger on PostgreSQL, and make it if it is missing.
 
-    Makes it, for an owner who cannot log in, where it is not there. Prints SQL for an administrator, or runs it.
+    The command prints SQL for an administrator, or runs it.
+
+    Example:
+        discreet ledger init --ledger postgresql://admin@server/budgets
+          --grant opener=curators --grant auditor=officer
     """
     from discreet.privacy.ledger_grants import Grant, grant  # with SQLAlchemy, which `--help` does not need
 

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 import discreet as dc
-from discreet.cli.arguments import Json, Replace, SchemaFile, named_network, network_in, schema_of
+from discreet.cli import flags
+from discreet.cli.arguments import named_network, network_in, schema_of
 from discreet.cli.report import origin_lines
 from discreet.display.terminal import check_output, show
 from discreet.errors import InputError
@@ -26,16 +27,23 @@ def show_network(
         str,
         typer.Argument(
             metavar="NETWORK|RELEASE",
-            help="BIF or XMLBIF file, file of arcs with --schema, none or naive-bayes:TARGET with --schema, or "
-            "release; - reads stdin.",
+            help="BIF or XMLBIF file, project file, or release; with --schema also a file of arcs, none, or "
+            "naive-bayes:TARGET. - reads stdin.",
         ),
     ],
-    schema: SchemaFile = None,
-    svg: Annotated[str | None, typer.Option(help="File for a drawing; - writes it to stdout.")] = None,
-    replace: Replace = False,
-    as_json: Json = False,
+    schema: flags.SchemaFile = None,
+    svg: Annotated[str | None, flags.output(metavar="FILE", help="SVG file of a drawing; - writes stdout.")] = None,
+    replace: flags.Replace = False,
+    as_json: flags.Json = False,
 ) -> None:
-    """Show a network: its nodes in layers with their parents, as text, as JSON, or as a drawing in SVG."""
+    """Show a network as text, as JSON, or as a drawing in SVG.
+
+    Text and drawing have the nodes in layers, with their parents.
+
+    Example:
+        discreet show demo/asia.bif
+        discreet show demo/asia.bif --svg asia.svg
+    """
     if svg == "-" and as_json:
         raise InputError("the drawing and the JSON cannot both go to stdout; name a file, or leave out --json")
     if svg is not None and svg != "-":

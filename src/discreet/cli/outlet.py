@@ -6,10 +6,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
+from discreet.cli import flags
 from discreet.display.interval_tables import csv_text, frame_of
 from discreet.display.terminal import check_output, screen_width, write_out
 from discreet.display.text_tables import fold
@@ -19,21 +18,6 @@ from discreet.util.lazy_imports import import_late
 
 pa = import_late("pyarrow")
 parquet = import_late("pyarrow.parquet")
-
-FORMATS = ("table", "json", "csv", "parquet")
-Format = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        show_default="table",
-        help="table for a terminal; json, as --json prints it; csv or parquet: a row for each number, with the columns "
-        "that `to_frame` has in Python.",
-    ),
-]
-Output = Annotated[
-    str | None,
-    typer.Option("--output", help="File for json, csv or parquet, which needs one; - writes to stdout."),
-]
 
 
 @dataclass(frozen=True)
@@ -56,8 +40,8 @@ class Outlet:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be written."""
-        if self.form not in FORMATS:
-            raise InputError(f"--format is {', '.join(FORMATS)}, not {shown(self.form)}")
+        if self.form not in flags.FORMATS:
+            raise InputError(f"--format is {', '.join(flags.FORMATS)}, not {shown(self.form)}")
         if self.form == "table" and self.output is not None:
             raise InputError("a table is printed: name --format csv, parquet or json for the --output")
         if self.form == "parquet" and self.output is None:

@@ -10,11 +10,11 @@ from typing import cast
 import numpy as np
 
 import discreet as dc
-from discreet.cli.arguments import DEFAULT_DRAWS, prior_of, queries_in, queries_of
+from discreet.cli import flags
+from discreet.cli.arguments import prior_of, queries_in, queries_of
 from discreet.display.terminal import say
 from discreet.errors import InputError, shown
 from discreet.posterior.joint_draws import DRAWS_FIRST_LINE
-from discreet.posterior.read import every_reader
 from discreet.releases.combined import Evidence
 from discreet.util.json_files import decode_text, read_at_most
 from discreet.util.limits import DOCUMENT_BYTES, QUERIES_BYTES
@@ -41,7 +41,7 @@ class Drawing:
     @property
     def number(self) -> int:
         """Draws."""
-        return DEFAULT_DRAWS if self.draws is None else self.draws
+        return flags.DEFAULT_DRAWS if self.draws is None else self.draws
 
     def with_stored(self, stored: dc.results.PosteriorDraws | None) -> int:
         """Draws that there will be: those of a file, if one holds them."""
@@ -82,9 +82,8 @@ def posterior_of(
 def _draw(evidence: Evidence, how: Drawing) -> dc.results.PosteriorDraws:
     """Draw the posterior of what was released."""
     method, draws, rng = how.method or "noise-aware", how.number, how.rng()
-    known = [*dict.fromkeys(reader.name for reader in every_reader() if reader.method), "plug-in"]
-    if method not in known:
-        raise InputError(f"no method {shown(method)}; there are: {', '.join(known)}")
+    if method not in flags.METHODS:
+        raise InputError(f"no method {shown(method)}; there are: {', '.join(flags.METHODS)}")
     if method == "plug-in":
         if len(evidence.parts) > 1 or getattr(evidence, "public", None) is not None:
             raise InputError("plug-in reads one release, not several")
@@ -103,7 +102,7 @@ def believed_prior(evidence: Evidence, text: str | None, size: float, how: Drawi
         other, stored = load_asked(text)
         if not other.private:
             say("the release that the prior comes from is a simulation: it protects nobody")
-        return (dc.noise_aware(other, draws=DEFAULT_DRAWS, rng=how.rng()) if stored is None else stored).as_prior()
+        return (dc.noise_aware(other, draws=Drawing().number, rng=how.rng()) if stored is None else stored).as_prior()
     return prior_of(evidence.network, text, size)
 
 

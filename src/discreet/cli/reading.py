@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 import discreet as dc
+from discreet.cli import flags
 from discreet.cli.arguments import PROJECT, network_over, schema_of, structure_of
 from discreet.errors import InputError, shown, shown_path
 from discreet.formats.project_file import Project
@@ -22,81 +21,30 @@ from discreet.releases.policy import RecordsPolicy
 if TYPE_CHECKING:
     from discreet.records.records import Faults
 
-Data = Annotated[
-    str,
-    typer.Argument(
-        help="Parquet or CSV file, glob, database URL or @name; - reads CSV from stdin. Or a project file (.toml; "
-        "`init` drafts one) that says where the records are, and all else that is public."
-    ),
-]
-TableName = Annotated[str | None, typer.Option("--table", help="Table, where DATA is a database URL.")]
-Missing = Annotated[
-    str | None,
-    typer.Option(help="Missing values: error, drop their records, or keep them as a state.", show_default="error"),
-]
-MayBeMissing = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="For --missing keep: variables that get a state of missing values, 'a,b'; repeatable. All without it, if "
-        "none has one. Never look them up in the records."
-    ),
-]
-NaValues = Annotated[
-    list[str] | None,
-    typer.Option("--na-values", help='Words for a missing value, such as "?,NA"; repeatable.'),
-]
-UnitColumn = Annotated[
-    str | None,
-    typer.Option(
-        help="Column that tells apart what the account protects, such as patients, where one may have several records: "
-        "random ones of each are kept."
-    ),
-]
-MaxRecords = Annotated[int | None, typer.Option(help="Records of each unit that are kept at most.", show_default="1")]
-Weights = Annotated[
-    str | None,
-    typer.Option(
-        help="record: each record counts once, at its part of epsilon; unit: each unit counts once.",
-        show_default="record",
-    ),
-]
-OneRecord = Annotated[
-    bool, typer.Option("--one-record-a-unit", help="Your word that no unit has more than one record; releases say so.")
-]
-OrderColumn = Annotated[
-    str | None,
-    typer.Option(
-        help="Column by which records of a unit follow each other: variable previous.x is then x of the record before."
-    ),
-]
-OutOfBounds = Annotated[
-    str | None, typer.Option(help="Numbers outside their public bounds: error, or clip them.", show_default="error")
-]
-
 
 def _take_options(
-    table: TableName = None,
-    missing: Missing = None,
-    may_be_missing: MayBeMissing = None,
-    out_of_bounds: OutOfBounds = None,
-    na_values: NaValues = None,
-    unit_column: UnitColumn = None,
-    max_records: MaxRecords = None,
-    weights: Weights = None,
-    one_record_a_unit: OneRecord = False,
-    order_column: OrderColumn = None,
+    table: flags.TableName = None,
+    missing: flags.Missing = None,
+    may_be_missing: flags.MayBeMissing = None,
+    out_of_bounds: flags.OutOfBounds = None,
+    na_values: flags.NaValues = None,
+    unit_column: flags.UnitColumn = None,
+    max_records: flags.MaxRecords = None,
+    weights: flags.Weights = None,
+    one_record_a_unit: flags.OneRecord = False,
+    order_column: flags.OrderColumn = None,
 ) -> None:
     """Take the options of `read_records` that commands have, and which variables may be missing."""
 
 
 def reads_records(command: Callable[..., None]) -> Callable[..., None]:
     """A command that has these options in the place of its parameter `how`, which is what was given of them."""
-    own, options = (inspect.signature(each, eval_str=True).parameters for each in (command, _take_options))
-    listed = [each for name, one in own.items() for each in (options.values() if name == "how" else (one,))]
+    own, added = (inspect.signature(each, eval_str=True).parameters for each in (command, _take_options))
+    listed = [each for name, one in own.items() for each in (added.values() if name == "how" else (one,))]
 
     @wraps(command)
     def run(**given: Any) -> None:
-        how = {name: given.pop(name) for name in options}
+        how = {name: given.pop(name) for name in added}
         command(**given, how=how)
 
     told = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in listed]

@@ -14,24 +14,9 @@ import numpy as np
 import typer
 
 import discreet as dc
-from discreet.cli.arguments import (
-    AMOUNT_HELP,
-    DesignFile,
-    EitherNetwork,
-    Json,
-    Replace,
-    SchemaFile,
-    ScoreFile,
-    Workload,
-    fitting,
-    mechanism_of,
-    queries_of,
-    registered,
-    score_of,
-    structure_of,
-)
-from discreet.cli.outlet import Format, Outlet, Output
-from discreet.cli.reading import MaxRecords, Weights
+from discreet.cli import flags
+from discreet.cli.arguments import fitting, mechanism_of, queries_of, registered, score_of, structure_of
+from discreet.cli.outlet import Outlet
 from discreet.cli.report import UNUSED_DELTA, audit_lines, origin_lines, plan_lines, plan_summary
 from discreet.display.terminal import check_output, say, screen_width, table
 from discreet.errors import InputError, listed
@@ -158,62 +143,63 @@ REPEATS = 5
 KNOWN_TRUTH = "the network file's probabilities"
 NEEDS_DELTA = [name for name, entry in MECHANISMS.items() if entry.delta == "needed"]
 
-RelationName = Annotated[
-    str | None, typer.Option("--relation", help="add-remove, replace, or metric; the first two without it.")
-]
-Unit = Annotated[
-    str,
-    typer.Option(help=f"Of a metric: the change that has distance 1, such as '1 mmHg in one reading'. {AMOUNT_HELP}"),
-]
-
-
 Asked = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[QUERY|FILE]...", help="Questions that --within is about, as `query` takes them."),
+    typer.Argument(metavar="[QUERY|FILE]...", help="Queries for --within, in the notation of `query`."),
 ]
-Epsilon = Annotated[
-    str | None, typer.Option(help="Budget of the release, as decimal text; not with --within, which finds it.")
+PlannedEpsilon = Annotated[
+    str | None, flags.budget("--epsilon", metavar="NUMBER", help="Epsilon of the release; --within finds it.")
 ]
 Within = Annotated[
     float | None,
-    typer.Option(help="Find the epsilon at which 95 % intervals of the queries have at most this half-width."),
+    flags.questions(help="Find the epsilon at which 95 % intervals of the queries have at most this half-width."),
 ]
-Picture = Annotated[
-    Path | None, typer.Option(help="With --within: SVG file of half-widths by epsilon, of the first mechanism.")
+Picture = Annotated[Path | None, flags.output(metavar="FILE", help="SVG file of half-widths by epsilon, for --within.")]
+PlannedMechanism = Annotated[
+    str | None,
+    flags.mechanism(
+        metavar="NAME",
+        show_default="all",
+        help="Mechanism to plan, see `release --help`. planned shows its tables and budgets, too.",
+    ),
+]
+Repeats = Annotated[
+    int | None, flags.model(show_default=str(REPEATS), help="Number of data sets to make up; not with --within.", min=1)
 ]
 
 
 def plan(
-    records: Annotated[int, typer.Option(help="Number of records to make up; a public guess will do.")],
+    records: Annotated[int, flags.model(help="Number of records to make up; a public guess will do.")],
     queries: Asked = None,
-    epsilon: Epsilon = None,
+    epsilon: PlannedEpsilon = None,
     within: Within = None,
     picture: Picture = None,
-    network: EitherNetwork = None,
-    design: DesignFile = None,
-    score: ScoreFile = None,
-    delta: Annotated[str, typer.Option(help="Delta of the release, for mechanisms that use one.")] = "0",
-    mechanism: Annotated[
-        str | None, typer.Option(help="One mechanism; all without it. planned shows its tables and budgets, too.")
-    ] = None,
-    option: Annotated[list[str] | None, typer.Option(help="Option of the one mechanism; repeatable.")] = None,
-    workload: Workload = None,
-    schema: SchemaFile = None,
-    relation: RelationName = None,
-    unit: Unit = "record",
-    repeats: Annotated[
-        int | None, typer.Option(help=f"Made-up data sets, {REPEATS} by default; not with --within.", min=1)
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the made-up records and of the noise.")] = 0,
-    form: Format = None,
-    output: Output = None,
-    replace: Replace = False,
-    as_json: Json = False,
+    network: flags.EitherNetwork = None,
+    design: flags.DesignFile = None,
+    score: flags.ScoreFile = None,
+    delta: flags.Delta = "0",
+    mechanism: PlannedMechanism = None,
+    option: flags.Options = None,
+    workload: flags.Workload = None,
+    schema: flags.SchemaFile = None,
+    relation: flags.RelationName = None,
+    unit: flags.ChangeUnit = "record",
+    repeats: Repeats = None,
+    seed: Annotated[int, flags.model(help="Seed of the made-up records and of the noise.")] = 0,
+    form: flags.Format = None,
+    output: flags.Output = None,
+    replace: flags.Replace = False,
+    as_json: flags.Json = False,
 ) -> None:
-    """Show the error to expect of each mechanism, or the epsilon that buys an accuracy; reads no data, costs nothing.
+    """Simulate releases, to see their errors or the epsilon that a wanted accuracy needs.
 
-    Records are made up from the network file's probabilities, or, where it has none, from random ones; over a design
-    from random weights; of a family's --score from parameters that its prior draws.
+    The command reads no private data and spends no budget. Records are made up from the probabilities of the network
+    file, or from random ones if it has none; over a design from random weights; with --score from the family's prior.
+
+    Example:
+        discreet plan --network demo/asia.bif --epsilon 1 --records 10000
+        discreet plan "P(lung | smoke=yes)" --within 0.02
+          --network demo/asia.bif --records 10000
     """
     outlet, rng = Outlet.of(form, output, replace, as_json), np.random.default_rng(seed)
     _check_asked(epsilon, within, bool(queries) or picture is not None, (score, design, repeats) != (None,) * 3)
@@ -240,27 +226,38 @@ def plan(
     outlet.show({"records": records, "epsilon": epsilon, **told}, text, _list_plans(told))
 
 
-def audit(
-    mechanism: Annotated[str, typer.Argument(help="Name of a mechanism; see `release --help`.")],
-    epsilon: Annotated[str, typer.Option(help="Promise to hold it to, as decimal text.")] = "1",
-    delta: Annotated[
-        str | None,
-        typer.Option(help=f"0 without it, but {AUDITED_DELTA} for {', '.join(NEEDS_DELTA)}, which needs one."),
-    ] = None,
-    relation: RelationName = None,
-    unit: Unit = "record",
-    records: Annotated[int, typer.Option(help="Most records of a data set.")] = 3,
-    max_records: MaxRecords = 1,
-    weights: Weights = "record",
-    option: Annotated[list[str] | None, typer.Option(help="Option of the mechanism; repeatable.")] = None,
-    form: Format = None,
-    output: Output = None,
-    replace: Replace = False,
-    as_json: Json = False,
-) -> None:
-    """Measure what a mechanism reveals, on neighbouring data sets of tiny networks or designs; needs no data.
+AuditedDelta = Annotated[
+    str | None,
+    flags.budget(
+        metavar="NUMBER",
+        show_default=f"0, or {AUDITED_DELTA} for {', '.join(NEEDS_DELTA)}",
+        help="Delta that the mechanism must keep to.",
+    ),
+]
 
-    Under a metric data sets differ in one reading, and what is measured is for each unit by which it moves.
+
+def audit(
+    mechanism: Annotated[str, typer.Argument(metavar="MECHANISM", help="Mechanism to audit; see `release --help`.")],
+    epsilon: Annotated[str, flags.budget(metavar="NUMBER", help="Epsilon that the mechanism must keep to.")] = "1",
+    delta: AuditedDelta = None,
+    relation: flags.RelationName = None,
+    unit: flags.ChangeUnit = "record",
+    records: Annotated[int, flags.records(help="Most records of a data set.")] = 3,
+    max_records: flags.MaxRecords = 1,
+    weights: flags.Weights = "record",
+    option: flags.Options = None,
+    form: flags.Format = None,
+    output: flags.Output = None,
+    replace: flags.Replace = False,
+    as_json: flags.Json = False,
+) -> None:
+    """Measure what a mechanism reveals, on neighbouring data sets of tiny networks or designs.
+
+    The audit needs no data. Under a metric, data sets differ in one reading, and the result holds for each unit by
+    which it moves.
+
+    Example:
+        discreet audit laplace
     """
     outlet = Outlet.of(form, output, replace, as_json)
     if records < 1:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
-import typer
-
 import discreet as dc
-from discreet.cli.arguments import Draws, Json, ReleaseFile, Replace, Seed, check_draws
-from discreet.cli.ledgers import LedgerUrl
+from discreet.cli import flags
+from discreet.cli.arguments import check_draws
 from discreet.cli.posteriors import Drawing, load_asked, posterior_of
 from discreet.display.terminal import check_output, show
 from discreet.errors import InputError, shown
 from discreet.posterior.read import what_it_gives
 from discreet.privacy.settings import ledger_address
+from discreet.util import option_texts
 from discreet.util.json_files import write_whole
 
 if TYPE_CHECKING:
@@ -24,21 +23,23 @@ FORMS = {".html": "html", ".md": "markdown"}
 
 
 def report(
-    release: ReleaseFile,
-    output: Annotated[Path, typer.Option(help="File to write: .html, one file without scripts, or .md for Markdown.")],
-    account: Annotated[
-        str | None, typer.Option(help="Account that paid: what it has spent and what is left is said, too.")
-    ] = None,
-    ledger: LedgerUrl = None,
-    level: Annotated[float, typer.Option(help="Posterior probability of each interval.")] = 0.95,
-    draws: Draws = None,
-    seed: Seed = None,
-    replace: Replace = False,
-    as_json: Json = False,
+    release: flags.ReleaseFile,
+    output: Annotated[Path, flags.output(metavar="FILE", help="File: .html, without scripts, or .md (Markdown).")],
+    account: Annotated[str | None, flags.budget(metavar="NAME", help="Account that paid: report its balance.")] = None,
+    ledger: flags.LedgerUrl = None,
+    level: flags.Level = option_texts.DEFAULT_LEVEL,
+    draws: flags.Draws = None,
+    seed: flags.Seed = None,
+    replace: flags.Replace = False,
+    as_json: flags.Json = False,
 ) -> None:
-    """Write a report of a release, for people: the promise in words, its price, and what the release says.
+    """Write a report of a release for people, as a page of HTML or Markdown.
 
-    It is made of the release alone, or of stored draws, and may be published with it; nothing is spent.
+    It states the guarantee in words, its price, and all variables with their intervals. It is computed from the release
+    alone, may be published with it, and spends no budget.
+
+    Example:
+        discreet report release.json --output report.html --account patients
     """
     form = FORMS.get(output.suffix)
     if form is None:

@@ -6,6 +6,7 @@ import sys
 
 import typer
 
+from discreet.cli.help_pages import HeadedCommand, HeadedGroup
 from discreet.cli.running import run
 from discreet.util.lazy_imports import import_late
 from discreet.util.pack_entries import of_packs
@@ -30,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
     commands = of_packs("discreet.commands")
     if first not in {command.__name__ for command in commands}:
         return int(cli.main(given))
-    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+    app = typer.Typer(cls=HeadedGroup, rich_markup_mode=None, pretty_exceptions_enable=False)
     for command in commands:
-        app.command()(command)
+        app.command(cls=HeadedCommand)(command)
     return run(app, given)

@@ -6,19 +6,7 @@ from dataclasses import replace as with_
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from discreet.cli.arguments import (
-    Draws,
-    EquivalentSampleSize,
-    Json,
-    Method,
-    Prior,
-    ReleaseFile,
-    Replace,
-    Seed,
-    TrustNetwork,
-)
+from discreet.cli import flags
 from discreet.cli.posteriors import Drawing, believed_prior, load_evidence, posterior_of
 from discreet.display.terminal import check_output, show
 from discreet.errors import InputError
@@ -26,20 +14,25 @@ from discreet.posterior.read import what_it_gives
 
 
 def draw(
-    release: ReleaseFile,
-    output: Annotated[Path, typer.Option(help="File of the draws; by convention it ends in .draws.")],
-    method: Method = None,
-    prior: Prior = None,
-    equivalent_sample_size: EquivalentSampleSize = 1.0,
-    draws: Draws = None,
-    trust_network: TrustNetwork = False,
-    seed: Seed = None,
-    replace: Replace = False,
-    as_json: Json = False,
+    release: flags.ReleaseFile,
+    output: Annotated[Path, flags.output(metavar="FILE", help="File of draws, by convention *.draws.")],
+    method: flags.Method = None,
+    prior: flags.Prior = None,
+    equivalent_sample_size: flags.EquivalentSampleSize = 1.0,
+    draws: flags.Draws = None,
+    trust_network: flags.TrustNetwork = False,
+    seed: flags.Seed = None,
+    replace: flags.Replace = False,
+    as_json: flags.Json = False,
 ) -> None:
-    """Draw a posterior once and store it: query, sample, decide and export then take the file in place of the release.
+    """Draw a posterior once, and store it for other commands.
 
-    Their answers are the same to the last digit as those of the release with the same options, without the time.
+    query, sample, decide, export and report take the file instead of the release. They answer the same to the last
+    digit, in less time.
+
+    Example:
+        discreet draw release.json --output release.draws
+        discreet query release.draws "P(lung | smoke=yes)"
     """
     check_output(output, replace)
     evidence = load_evidence(release)

@@ -15,6 +15,7 @@ from discreet.errors import InputError
 from discreet.model.network import Network
 from discreet.model.query_grammar import Probability, read_query
 from discreet.server.parameters import Level, Missing, RequestFields, Text, read_evidence
+from discreet.util import option_texts
 
 KEPT = "\0"
 """Stands in a fragment that is kept where each page puts what it carries on: its query. No text of a page has it."""
@@ -29,7 +30,7 @@ class PageRequest(RequestFields):
     """One page of a release; its evidence is in the order in which it was observed."""
 
     e: Evidence = Field(default_factory=list)
-    level: Level = 0.95
+    level: Level = option_texts.DEFAULT_LEVEL
     view: Literal["table", "network"] | None = None
     noise: bool = False
     missing: Missing = None
@@ -43,7 +44,7 @@ class CompareRequest(RequestFields):
     one: Text | None = None
     other: Text | None = None
     e: Evidence = Field(default_factory=list)
-    level: Level = 0.95
+    level: Level = option_texts.DEFAULT_LEVEL
 
 
 def address(asked: PageRequest, **changes: object) -> str:

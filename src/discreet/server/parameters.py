@@ -13,29 +13,20 @@ from starlette.datastructures import QueryParams
 
 from discreet.errors import InputError, listed, shown
 from discreet.model.schema import Schema
+from discreet.queries import bin_laws, query, regress
 from discreet.server.problems import Problem
+from discreet.util import option_texts
 from discreet.util.json_files import decode_text, read_json
 from discreet.util.limits import QUERIES, QUERY_CHARACTERS
 
 Level = Annotated[
     float,
-    Field(
-        description="Posterior probability of each interval.",
-        json_schema_extra={"exclusiveMinimum": 0, "exclusiveMaximum": 1},
-    ),
+    Field(description=option_texts.LEVEL, json_schema_extra={"exclusiveMinimum": 0, "exclusiveMaximum": 1}),
 ]
-Predictive = Annotated[
-    bool, Field(description="Answer for the next record of which the evidence is seen, not for the population.")
-]
-Missing = Annotated[
-    Literal["at-random", "state"] | None,
-    Field(description="Of a release that keeps missing values: as a state (the default there), or at random."),
-]
-Assume = Annotated[
-    Literal["network", "robust", "nothing"] | None,
-    Field(description="What is believed of variables that no table holds together; robust is the default."),
-]
-Inside = Annotated[Literal["log-linear", "uniform"], Field(description="Law of numbers inside their bins.")]
+Predictive = Annotated[bool, Field(description=option_texts.PREDICTIVE)]
+Missing = Annotated[Literal["at-random", "state"] | None, Field(description=option_texts.MISSING)]
+Assume = Annotated[query.Assume | None, Field(description=f"{option_texts.ASSUME} Default: robust.")]
+Inside = Annotated[bin_laws.Inside, Field(description=option_texts.INSIDE)]
 Text = Annotated[str, Field(max_length=QUERY_CHARACTERS)]
 Queries = Annotated[
     list[Text],
@@ -98,7 +89,7 @@ class NoRequest(RequestFields):
 class _PosteriorFields(RequestFields):
     """Which posterior, and how sure."""
 
-    level: Level = 0.95
+    level: Level = option_texts.DEFAULT_LEVEL
     predictive: Predictive = False
     missing: Missing = None
     format: Form = "json"
@@ -131,7 +122,7 @@ class PredictRequest(RequestFields):
         ),
     ]
     target: Annotated[str | None, Field(description="Variable to predict; of a regression left out.")] = None
-    level: Level = 0.95
+    level: Level = option_texts.DEFAULT_LEVEL
     missing: Missing = None
 
 
@@ -141,21 +132,21 @@ class DecisionRequest(RequestFields):
     query: Annotated[Text | None, Field(description="For all states of one variable.")] = None
     payoffs: Annotated[
         dict[str, dict[str, float]] | None,
-        Field(description="What each response pays in every state."),
+        Field(description=option_texts.PAYOFFS),
         _inside({dict: dict}, (int, float), "what a response pays is an object of states with numbers"),
     ] = None
     responses: Annotated[
         list[Text] | None, Field(max_length=QUERIES, description="Those that may be chosen; left out, all that pay.")
     ] = None
-    quantity: Annotated[Text | None, Field(description="Query for one probability, to be named.")] = None
-    loss: Annotated[str, Field(description="squared, absolute, quantile:0.9 or interval:0.9.")] = "squared"
-    level: Level = 0.95
+    quantity: Annotated[Text | None, Field(description=option_texts.QUANTITY)] = None
+    loss: Annotated[str, Field(description=option_texts.LOSS)] = "squared"
+    level: Level = option_texts.DEFAULT_LEVEL
     bounds: Annotated[
         tuple[float, float] | None,
         Field(description="Least and most that is paid, or that the quantity can be; left out, the payoffs' own."),
     ] = None
     queries: Annotated[int, Field(description="Decisions in all, that the bound shall hold for together.")] = 1
-    failure: Annotated[float, Field(description="Chance that the bound fails.")] = 0.05
+    failure: Annotated[float, Field(description=option_texts.FAILURE)] = option_texts.DEFAULT_FAILURE
     missing: Missing = None
 
 
@@ -164,13 +155,9 @@ class RegressRequest(RequestFields):
 
     target: Text
     on: Annotated[list[Text], Field(min_length=1, max_length=100, description="Covariates.")]
-    kind: Annotated[Literal["linear", "logistic"], Field(description="logistic for log odds of the second state.")] = (
-        "linear"
-    )
-    level: Level = 0.95
-    assume: Annotated[
-        Literal["network", "robust"] | None, Field(description="As of queries, which can be asked more.")
-    ] = None
+    kind: Annotated[regress.Kind, Field(description=option_texts.KIND)] = "linear"
+    level: Level = option_texts.DEFAULT_LEVEL
+    assume: Annotated[regress.Assume | None, Field(description="As of queries, which can be asked more.")] = None
     inside: Inside = "log-linear"
     missing: Missing = None
     draws: Annotated[bool, Field(description="Also the coefficients under every draw; of JSON alone.")] = False
@@ -181,8 +168,8 @@ class ExplainRequest(RequestFields):
     """What one record can change, and what answers depend on."""
 
     q: Queries = []
-    level: Level = 0.95
-    rows: Annotated[int, Field(ge=1, le=100, description="Rows of tables that are named for each query.")] = 5
+    level: Level = option_texts.DEFAULT_LEVEL
+    rows: Annotated[int, Field(ge=1, le=100, description=option_texts.ROWS)] = option_texts.DEFAULT_ROWS
 
 
 class FitRequest(RequestFields):
@@ -205,7 +192,7 @@ class SyntheticRequest(RequestFields):
 class ReportRequest(RequestFields):
     """A report for people."""
 
-    level: Level = 0.95
+    level: Level = option_texts.DEFAULT_LEVEL
     format: Annotated[Literal["html", "markdown"], Field(description="One page without scripts, or Markdown.")] = "html"
 
 

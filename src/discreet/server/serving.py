@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,31 +24,43 @@ shelf = import_late("discreet.server.shelf")
 tokens = import_late("discreet.server.tokens")
 
 DEFAULTS = ServerLimits()
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+of_posterior, of_access, of_limits, of_output = (
+    partial(typer.Option, rich_help_panel=heading) for heading in ("Posterior", "Access", "Limits", "Output")
+)
+"""Options under the headings that a help text has for them."""
 
-
+Json = Annotated[bool, of_output("--json", help="Print JSON.")]
 Releases = Annotated[
-    list[str], typer.Argument(metavar="RELEASE...", help="Releases, combined ones, or files of stored draws.")
+    list[str], typer.Argument(metavar="RELEASE...", help="Releases, combined releases, or files of stored draws.")
 ]
 StoredDraws = Annotated[
-    list[str] | None, typer.Option("--draws", help="Stored draws of one of the releases; repeatable.")
+    list[str] | None, of_posterior("--draws", metavar="FILE", help="Stored draws of one of the releases; repeatable.")
 ]
-Host = Annotated[str, typer.Option(help="Address to listen on; others than this machine need a token.")]
-Port = Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)]
-Tokens = Annotated[Path | None, typer.Option("--tokens", help="File of those who may ask; see `discreet token`.")]
-Public = Annotated[bool, typer.Option("--public", help="Let everybody ask who reaches the server.")]
-RootPath = Annotated[str, typer.Option(help="What a proxy adds before every path, such as /discreet.")]
-Proxy = Annotated[bool, typer.Option("--proxy", help="Believe a proxy's X-Forwarded-For and X-Forwarded-Proto.")]
-Workers = Annotated[int, typer.Option(help="Answers that are computed at once.", min=1, max=64)]
-Queue = Annotated[int, typer.Option(help="Answers that wait at most.", min=0)]
-Seconds = Annotated[float, typer.Option(help="That a request waits at most.", min=0.1)]
+Prepare = Annotated[bool, of_posterior("--prepare/--no-prepare", help="Compute the first answers before anybody asks.")]
+Host = Annotated[str, of_access(metavar="ADDRESS", help="Address to listen on. Those of other machines need a token.")]
+Port = Annotated[int, of_access(help="Port to listen on; 0 takes a free one.", min=0, max=65535)]
+Tokens = Annotated[
+    Path | None, of_access("--tokens", metavar="FILE", help="Tokens of those who may ask; see `discreet token`.")
+]
+Public = Annotated[bool, of_access("--public", help="Answer everybody who reaches the server.")]
+RootPath = Annotated[str, of_access(metavar="PATH", help="Prefix that a proxy adds to every path, such as /discreet.")]
+Proxy = Annotated[bool, of_access("--proxy", help="Believe a proxy's X-Forwarded-For and X-Forwarded-Proto.")]
+Workers = Annotated[int, of_limits(help="Answers to compute at once.", min=1, max=64)]
+Queue = Annotated[int, of_limits(help="Most answers that wait.", min=0)]
+Seconds = Annotated[float, of_limits(help="Most seconds that a request waits.", min=0.1)]
 MostWork = Annotated[
-    float, typer.Option(help="Cells of inference times draws of one request; some 1e8 take a second.", min=1)
+    float,
+    of_limits(
+        help="Most work of a request: cells of inference times draws. Some 1e8 take a second.",
+        min=1,
+        show_default=f"{DEFAULTS.most_work:g}",
+    ),
 ]
-MostRecords = Annotated[int, typer.Option(help="Synthetic records of one request.", min=0)]
-Rate = Annotated[float, typer.Option(help="Requests a second of one token or address.", min=0.01)]
-Memory = Annotated[int, typer.Option(help="MiB of posteriors that are held at once; others are read again.", min=1)]
-Prepare = Annotated[bool, typer.Option("--prepare/--no-prepare", help="Compute the first answers while nobody waits.")]
+MostRecords = Annotated[int, of_limits(help="Most synthetic records of a request.", min=0)]
+Rate = Annotated[float, of_limits(help="Most requests a second of one token or address.", min=0.01)]
+Memory = Annotated[
+    int, of_limits(help="MiB of posteriors to keep in memory. Others are read again when needed.", min=1)
+]
 
 
 def serve(
@@ -69,9 +82,13 @@ def serve(
     prepare: Prepare = True,
     as_json: Json = False,
 ) -> None:
-    """Answer over HTTP and in a browser, from releases alone: this process cannot read a record.
+    """Answer questions over HTTP and in a browser, from releases alone.
 
-    Whatever is asked costs no privacy. Only this machine reaches the server unless --host says otherwise.
+    The process cannot read a record, and answers spend no budget. Only this machine reaches the server, unless --host
+    names another address.
+
+    Example:
+        discreet serve release.json
     """
     limits = ServerLimits(
         most_work=most_work,
@@ -100,13 +117,19 @@ def serve(
 
 
 def token(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="File of tokens, which is made if there is none.")],
-    name: Annotated[str, typer.Option(help="Of whoever will have the token.")],
-    days: Annotated[int, typer.Option(help="That it is good for.")] = 90,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Take the token of this name out of the file.")] = False,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File of tokens; made if it is missing.")],
+    name: Annotated[str, of_access(metavar="NAME", help="Name of the person who gets the token.")],
+    days: Annotated[int, of_access(help="Days until the token expires.")] = 90,
+    revoke: Annotated[bool, of_access("--revoke", help="Remove the token of this name from the file.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Make a token for `discreet serve --tokens FILE`, or revoke one. It is shown once; the file has its digest."""
+    """Make a token for `discreet serve --tokens FILE`, or revoke one.
+
+    A new token is shown once. The file has its digest.
+
+    Example:
+        discreet token tokens.json --name ada
+    """
     if revoke:
         tokens.revoke_token(file, name)
         print(json_text({"revoked": name}) if as_json else f"revoked the token of {name}")  # noqa: T201
