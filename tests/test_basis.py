@@ -98,7 +98,7 @@ def test_a_trusted_network_is_contradicted_where_tables_deny_it() -> None:
 
 def test_the_check_is_made_for_questions_that_need_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr(module, "fit", lambda *_, **__: asked.append(1) or dc.results.GoodnessOfFit((), 0, 0))
+    monkeypatch.setattr(module, "check_fit", lambda *_, **__: asked.append(1) or dc.results.GoodnessOfFit((), 0, 0))
     posterior = dc.noise_aware(released(0.3, 500, 1), draws=30, rng=np.random.default_rng(3), trust_network=True)
     for query in ("P(a)", "P(d | c=s0)"):
         dc.answer(posterior, query, level=0.9)
@@ -113,7 +113,7 @@ def test_stored_draws_know_what_the_check_said(monkeypatch: pytest.MonkeyPatch, 
     wanted = dc.answer(posterior, "P(a, b)", level=0.9)
     assert wanted.basis == "contradicted"
     posterior.save(tmp_path / "a.draws")
-    monkeypatch.setattr(module, "fit", lambda *_, **__: pytest.fail("it is in the file"))
+    monkeypatch.setattr(module, "check_fit", lambda *_, **__: pytest.fail("it is in the file"))
     loaded = dc.results.PosteriorDraws.load(tmp_path / "a.draws")
     assert dc.answer(loaded, "P(a, b)", level=0.9) == wanted
     loaded.save(tmp_path / "b.draws")

@@ -95,15 +95,15 @@ def from_arviz(data: Any, network: Network) -> PosteriorDraws:
     """
     try:
         group = data.posterior
-        found = {node: group[node] for node in network.nodes if node in group.data_vars}
+        variables = {node: group[node] for node in network.nodes if node in group.data_vars}
     except (AttributeError, TypeError):
         raise InputError(
             f"expected an InferenceData of ArviZ with a group posterior, got {type(data).__name__}"
         ) from None
     for node in network.nodes:
-        if node not in found:
+        if node not in variables:
             raise InputError(f"the posterior has no variable {shown(node)}; it needs one for each node")
-    arrays = {node: _join_chains(node, found[node], network) for node in network.nodes}
+    arrays = {node: _join_chains(node, variables[node], network) for node in network.nodes}
     return PosteriorDraws(Tables(network, arrays, draws=arrays[network.nodes[0]].shape[-1]))
 
 
@@ -114,10 +114,10 @@ def _join_chains(node: str, drawn: Any, network: Network) -> Array:
         raise InputError(f"variable {shown(node)} needs the dimensions chain, draw, {', '.join(map(shown, dims))}")
     picked = {}
     for name, dim in zip(network.family(node), dims, strict=True):
-        states, theirs = network.schema[name].states, [str(one) for one in drawn.coords[dim].values]
-        if sorted(theirs) != sorted(states):
+        states, labels = network.schema[name].states, [str(value) for value in drawn.coords[dim].values]
+        if sorted(labels) != sorted(states):
             raise InputError(f"{shown(dim)} of {shown(node)} has other coordinates than the states {listed(states)}")
-        picked[dim] = [theirs.index(state) for state in states]
+        picked[dim] = [labels.index(state) for state in states]
     cells = drawn.isel(picked).transpose(*dims, "draw", "chain").values
     if not np.allclose(cells.sum(axis=len(dims) - 1), 1, rtol=0, atol=ROW_TOLERANCE):
         raise InputError(f"rows of {shown(node)} do not sum to 1: these are no draws of probabilities")
@@ -128,5 +128,5 @@ def _split_chains(cells: Array, chains: int) -> Array:
     """Draws come in turn from the chains; to shape `(chains, draws, *parents, child)`."""
     length = cells.shape[-1] // chains
     # The last draws of a posterior are its latest: an incomplete turn is at the start.
-    kept = cells[..., cells.shape[-1] - length * chains :].reshape(*cells.shape[:-1], length, chains)
-    return np.moveaxis(kept, (-1, -2), (0, 1))
+    turns = cells[..., cells.shape[-1] - length * chains :].reshape(*cells.shape[:-1], length, chains)
+    return np.moveaxis(turns, (-1, -2), (0, 1))

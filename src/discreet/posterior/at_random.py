@@ -92,10 +92,10 @@ def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
 def _complete_rows(wide: PosteriorDraws) -> tuple[Tables, dict[Scope, Array]]:
     """Rows of complete records under every draw, and laws of all sets of parents, shape `(*sizes, draws)`."""
     network, draws = wide.network, wide.cells.draws or 1
-    found: dict[str, list[Array]] = {node: [] for node in network.nodes}
-    above: dict[str, list[Array]] = {node: [] for node in network.nodes}
+    thetas: dict[str, list[Array]] = {node: [] for node in network.nodes}
+    parent_laws: dict[str, list[Array]] = {node: [] for node in network.nodes}
     scopes = [network.family(node) for node in network.nodes]
-    sizes = {one.name: _list_seen_states(network, one.name).size for one in network.schema}
+    sizes = {variable.name: _list_seen_states(network, variable.name).size for variable in network.schema}
     joint = FactorLaws(scopes, sizes)
     if joint.cells > CELL_BUDGET:
         raise InputError(
@@ -108,17 +108,17 @@ def _complete_rows(wide: PosteriorDraws) -> tuple[Tables, dict[Scope, Array]]:
     # steps where fewer share one went round in circles on one of three patterns of gaps in child.
     step = 1 / (1 + max(len(network.children(node)) for node in network.nodes))
     for start in range(0, draws, DRAWS_AT_ONCE):
-        part = slice(start, start + DRAWS_AT_ONCE)
-        fits = [_FamilyFit(network, node, laws[node][..., part], step) for node in network.nodes]
+        chunk = slice(start, start + DRAWS_AT_ONCE)
+        fits = [_FamilyFit(network, node, laws[node][..., chunk], step) for node in network.nodes]
         for _ in range(MOST_EM_ROUNDS):
             margins = joint.of([fit.factor() for fit in fits])
             if max([fit.improve(margin) for fit, margin in zip(fits, margins, strict=True)]) < LARGEST_CHANGE:
                 break
         for node, fit in zip(network.nodes, fits, strict=True):
-            found[node].append(fit.theta)
-            above[node].append(fit.law_of_parents)
-    rows = {node: np.concatenate(parts, axis=-1) for node, parts in found.items()}
-    parents = {network.parents[node]: np.concatenate(parts, axis=-1) for node, parts in above.items()}
+            thetas[node].append(fit.theta)
+            parent_laws[node].append(fit.law_of_parents)
+    rows = {node: np.concatenate(blocks, axis=-1) for node, blocks in thetas.items()}
+    parents = {network.parents[node]: np.concatenate(blocks, axis=-1) for node, blocks in parent_laws.items()}
     return Tables(network.without_missing(), rows, draws=draws), parents
 
 

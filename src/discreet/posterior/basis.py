@@ -72,10 +72,10 @@ class Basis:
             "inferred" where the pairs of at most six variables do and the whole does not, and
             "measured"; and the pairs that lie in no table, in the schema's order, at most 20.
         """
-        asked = self.network.ordered(set(names))
-        inside = frozenset(asked)
+        scope = self.network.ordered(set(names))
+        inside = frozenset(scope)
         missing = [
-            pair for pair in combinations(asked, 2) if not (frozenset(pair) in self._pairs or self._is_in_rows(pair))
+            pair for pair in combinations(scope, 2) if not (frozenset(pair) in self._pairs or self._is_in_rows(pair))
         ]
         if self.trusted:
             observed = inside.intersection(given)
@@ -84,9 +84,9 @@ class Basis:
             # What is known of observed variables alone changes no answer.
             if self._is_disputable(used) and any(names <= used and names & rows for names in self._contradicted_sets):
                 return "contradicted", tuple(missing[:MOST_NAMED_PAIRS])
-        if self.prior_only(asked, given=given):
+        if self.prior_only(scope, given=given):
             return "prior", tuple(missing[:MOST_NAMED_PAIRS])
-        if self.assumes(asked):
+        if self.assumes(scope):
             return "assumed", tuple(missing[:MOST_NAMED_PAIRS])
         if len(inside) < 2 or any(inside <= table for table in self._tables) or self._is_in_rows(inside):
             return ("measured" if read else "assumed"), ()
@@ -134,23 +134,23 @@ class Basis:
     @cached_property
     def _untold_nodes(self) -> frozenset[str]:
         """Nodes that draws of parameters were released without."""
-        told = [getattr(part.payload, "untold", ()) for part in self.evidence.releases]
-        return frozenset.intersection(*map(frozenset, told)) if told and not self.evidence.external else frozenset()
+        untold = [getattr(release.payload, "untold", ()) for release in self.evidence.releases]
+        return frozenset.intersection(*map(frozenset, untold)) if untold and not self.evidence.external else frozenset()
 
     @cached_property
     def _unmeasured_parts(self) -> Mapping[str, tuple[Scope, ...]]:
         """The parts of each node's family that nothing measured, nor public records have; see `prior_only`."""
         if self.evidence.public is not None:
             return {}
-        network, found = self.evidence.network, dict[str, tuple[Scope, ...]]()
+        network, unmeasured = self.evidence.network, dict[str, tuple[Scope, ...]]()
         pairs = {frozenset(pair) for table in self._sets_anywhere for pair in combinations(table, 2)}
         alone = frozenset[str]().union(*self._sets_anywhere)
         for node in network.nodes:
             if node not in alone or node in self._untold_nodes:
-                found[node] = ((node,),)
+                unmeasured[node] = ((node,),)
             elif apart := [parent for parent in network.parents[node] if frozenset((parent, node)) not in pairs]:
-                found[node] = tuple((parent, node) for parent in apart)
-        return found
+                unmeasured[node] = tuple((parent, node) for parent in apart)
+        return unmeasured
 
     def _is_in_rows(self, names: Collection[str]) -> bool:
         """Whether variables were measured together on one of several data sets, and the network leaves all of it open.
@@ -163,8 +163,8 @@ class Basis:
     @cached_property
     def _tables(self) -> tuple[frozenset[str], ...]:
         """Sets of variables that were measured together; of a release without tables, its families."""
-        found = measured_sets(self.evidence)
-        return found or tuple(frozenset(self.network.family(node)) for node in self.network.nodes)
+        sets = measured_sets(self.evidence)
+        return sets or tuple(frozenset(self.network.family(node)) for node in self.network.nodes)
 
     @cached_property
     def _pairs(self) -> frozenset[frozenset[str]]:
@@ -174,8 +174,8 @@ class Basis:
     @cached_property
     def _contradicted_sets(self) -> tuple[frozenset[str], ...]:
         """Sets of which the network says what tables contradict; found when it is first asked for."""
-        own = self.network == self.evidence.network
-        check = self.fit_check if own else check_fit(self.evidence, network=self.network)
+        same = self.network == self.evidence.network
+        check = self.fit_check if same else check_fit(self.evidence, network=self.network)
         return tuple(frozenset(test.variables) for test in check.contradicted)
 
     @cached_property

@@ -140,8 +140,8 @@ def effective_size(draws: npt.ArrayLike) -> Floats:
     correlation[:, 0] = 1
     # Sums of neighbours are positive and fall for a reversible chain; from where they do not, they are noise.
     pairs = correlation[:, : length // 2 * 2].reshape(len(correlation), -1, 2).sum(axis=-1)
-    kept = np.minimum.accumulate(np.cumprod(pairs > 0, axis=1) * np.maximum(pairs, 0), axis=1)
-    time = -1 + 2 * kept.sum(axis=1)
+    monotone = np.minimum.accumulate(np.cumprod(pairs > 0, axis=1) * np.maximum(pairs, 0), axis=1)
+    time = -1 + 2 * monotone.sum(axis=1)
     # Chains that swing from side to side have more than independent draws, but not without bound.
     total = chains * length
     return np.asarray(np.where(moves, total / np.maximum(time, 1 / np.log10(total)), total))

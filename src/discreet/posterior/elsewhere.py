@@ -46,13 +46,13 @@ def answered_elsewhere(function: Callable[P, R]) -> Callable[P, R]:
     """
 
     @wraps(function)
-    def asked(*args: P.args, **kwargs: P.kwargs) -> R:
+    def dispatched(*args: P.args, **kwargs: P.kwargs) -> R:
         posterior = args[0] if args else kwargs.get("posterior")
         if not isinstance(posterior, Elsewhere):
             return function(*args, **kwargs)
         bound = inspect.signature(function).bind(*args, **kwargs)
         bound.apply_defaults()
-        given = {name: value for name, value in bound.arguments.items() if name != "posterior"}
-        return cast(R, posterior.ask(function.__name__, given))
+        arguments = {name: value for name, value in bound.arguments.items() if name != "posterior"}
+        return cast(R, posterior.ask(function.__name__, arguments))
 
-    return asked
+    return dispatched

@@ -143,17 +143,17 @@ class GoodnessOfFit(Tabular):
 
     def __str__(self) -> str:
         """The result in one line: how many tests fail, the worst of them, and how much could be tested."""
-        told = f"{self.pairs_in_tables} of {self.pairs} pairs of variables lie in a table"
+        coverage = f"{self.pairs_in_tables} of {self.pairs} pairs of variables lie in a table"
         if not self.tests:
-            return f"nothing that the network says could be tested; {told}"
-        found = self.contradicted
-        if not found:
-            return f"none of {with_noun(len(self.tests), 'testable independence')} is contradicted; {told}"
-        worst = found[0]
+            return f"nothing that the network says could be tested; {coverage}"
+        failed = self.contradicted
+        if not failed:
+            return f"none of {with_noun(len(self.tests), 'testable independence')} is contradicted; {coverage}"
+        worst = failed[0]
         arcs = ", ".join(f"{parent} -> {child}" for parent, child in worst.arcs)
         largest = printable(f"{' - '.join(worst.variables)} (effect {worst.effect:.3f}; add {arcs})")
         tested = with_noun(len(self.tests), "testable independence")
-        return f"{len(found)} of {tested} contradicted, most of all {largest}; {told}"
+        return f"{len(failed)} of {tested} contradicted, most of all {largest}; {coverage}"
 
     def tidy(self) -> list[dict[str, Any]]:
         """A row for each test, those of the largest effect first.
@@ -221,24 +221,24 @@ def check_fit(evidence: Evidence, *, network: Network | None = None, rng: Seed =
     """
     combined = evidence_of(evidence)
     check_total(combined)
-    asked = network or combined.network
-    if asked.schema != combined.network.schema:
+    tested_network = network or combined.network
+    if tested_network.schema != combined.network.schema:
         raise InputError("the network to test must have the variables and states of the release")
     rng = np.random.default_rng(0) if rng is None else as_generator(rng)
-    found: list[tuple[Scope, float, float]] = []
+    results: list[tuple[Scope, float, float]] = []
     with under_way("testing the network"):
         for releases in combined.data_sets:
-            parts = measurements(releases)
-            if parts and is_poolable(parts):
-                found += _test_interactions(asked, Combined((releases,)), rng)
-    corrected = _correct_p_values([p for _, p, _ in found])
+            measured = measurements(releases)
+            if measured and is_poolable(measured):
+                results += _test_interactions(tested_network, Combined((releases,)), rng)
+    corrected = _correct_p_values([p for _, p, _ in results])
     listed: dict[Scope, Tested] = {}
-    for (names, _, effect), p in zip(found, corrected, strict=True):
+    for (names, _, effect), p in zip(results, corrected, strict=True):
         if names not in listed or p < listed[names].p:
-            listed[names] = Tested(names, p, effect, missing_arcs(asked, names))
+            listed[names] = Tested(names, p, effect, missing_arcs(tested_network, names))
     tests = tuple(sorted(listed.values(), key=lambda test: (-test.effect, test.variables)))
-    pairs = {pair for table in measured_sets(combined) for pair in combinations(asked.ordered(table), 2)}
-    nodes = len(asked.nodes)
+    pairs = {pair for table in measured_sets(combined) for pair in combinations(tested_network.ordered(table), 2)}
+    nodes = len(tested_network.nodes)
     return GoodnessOfFit(tests, len(pairs), nodes * (nodes - 1) // 2)
 
 
@@ -253,15 +253,15 @@ def _correct_p_values(p_values: Sequence[float]) -> list[float]:
 
 def _order_names(network: Network, names: Iterable[str]) -> Scope:
     """Sort names by the network's order of nodes."""
-    place = {name: index for index, name in enumerate(network.order)}
-    return tuple(sorted(names, key=place.__getitem__))
+    position = {name: index for index, name in enumerate(network.order)}
+    return tuple(sorted(names, key=position.__getitem__))
 
 
 def _test_interactions(
     network: Network, evidence: Combined, rng: np.random.Generator
 ) -> Iterator[tuple[Scope, float, float]]:
     """Interactions with p-value and effect, on one data set."""
-    parts = measurements(evidence.parts)
+    measured = measurements(evidence.parts)
     wanted: dict[Scope, Scope] = {}
     for table in reversed(measured_sets(evidence)):
         ordered = _order_names(network, table)
@@ -269,11 +269,11 @@ def _test_interactions(
             contrasts = math.prod(network.schema[name].size - 1 for name in names)
             if missing_arcs(network, names) and 0 < contrasts <= MOST_TESTED_CONTRASTS:
                 wanted.setdefault(names, ordered)
-    margins = pooled_margins(network, parts, evidence.records[0], also=[network.ordered(names) for names in wanted])
+    margins = pooled_margins(network, measured, evidence.records[0], also=[network.ordered(names) for names in wanted])
     rows = LatentCounts(margins, NETWORK_DRAWS, rng)
     theta = Tables(network, lambda node: rows.rows(node).mean[..., None], draws=1)
     for home in _choose_affordable(network, list(dict.fromkeys(wanted.values()))):
-        yield from _test_table(margins, theta, [names for names, own in wanted.items() if own == home])
+        yield from _test_table(margins, theta, [names for names, holder in wanted.items() if holder == home])
 
 
 def _choose_affordable(network: Network, tables: Sequence[Scope]) -> list[Scope]:
@@ -281,8 +281,8 @@ def _choose_affordable(network: Network, tables: Sequence[Scope]) -> list[Scope]
     costs = {table: len(network.ancestors(table)) ** 2 for table in tables}
     cheapest = sorted(tables, key=costs.__getitem__)
     ends = np.cumsum([costs[table] for table in cheapest])
-    kept = {table for table, end in zip(cheapest, ends.tolist(), strict=True) if end <= MOST_ANCESTOR_WORK}
-    return [table for table in tables if table in kept]
+    affordable = {table for table, end in zip(cheapest, ends.tolist(), strict=True) if end <= MOST_ANCESTOR_WORK}
+    return [table for table in tables if table in affordable]
 
 
 def _test_table(margins: Margins, theta: Tables, sets: Sequence[Scope]) -> Iterator[tuple[Scope, float, float]]:
@@ -307,9 +307,9 @@ def _test_table(margins: Margins, theta: Tables, sets: Sequence[Scope]) -> Itera
     except InputError:
         return
     for names, moment in moments.items():
-        found = moment.test(margins)
-        if found is not None:
-            yield names, *found
+        result = moment.test(margins)
+        if result is not None:
+            yield names, *result
 
 
 class _InteractionMoments:
@@ -343,15 +343,15 @@ class _InteractionMoments:
         self.sampling = self.sampling - (flat * probabilities.ravel()) @ flat.T
         matrices = (np.eye(len(self.mean)), *contrast_matrices(probabilities.shape))
         turned = transformed(score, matrices)
-        for inside, part in positions(family):
+        for inside, index in positions(family):
             subset = network.ordered(inside)
-            own = turned[(slice(None), *part)].reshape(len(self.mean), *(network.schema[n].size - 1 for n in inside))
-            own = own.transpose(0, *(1 + inside.index(name) for name in subset)).reshape(len(self.mean), -1)
+            load = turned[(slice(None), *index)].reshape(len(self.mean), *(network.schema[n].size - 1 for n in inside))
+            load = load.transpose(0, *(1 + inside.index(name) for name in subset)).reshape(len(self.mean), -1)
             if subset not in margins.variances:
-                self.measured = self.measured and not np.any(np.abs(own) > 1e-9)
+                self.measured = self.measured and not np.any(np.abs(load) > 1e-9)
                 continue
             share = math.sqrt(network.cells(subset) / network.cells(family))
-            self.noise[subset] = self.noise.get(subset, 0.0) + share * own
+            self.noise[subset] = self.noise.get(subset, 0.0) + share * load
 
     def _compute_scores(self, joint: Floats, both: Scope, family: Scope) -> tuple[Floats, Floats]:
         """`E[phi | family] - E[phi | parents]`, shape (contrasts, *family), and `P(family)`."""
@@ -362,10 +362,10 @@ class _InteractionMoments:
         beyond = tuple(range(1 + len(family), 1 + len(both)))
         total = (phi * joint).sum(axis=beyond)
         probabilities = joint.sum(axis=tuple(axis - 1 for axis in beyond))
-        given = total / np.maximum(probabilities, np.finfo(np.float64).tiny)
+        family_means = total / np.maximum(probabilities, np.finfo(np.float64).tiny)
         parents = probabilities.sum(axis=-1, keepdims=True)
-        above = total.sum(axis=-1, keepdims=True) / np.maximum(parents, np.finfo(np.float64).tiny)
-        return np.asarray(given - above), np.asarray(probabilities)
+        parent_means = total.sum(axis=-1, keepdims=True) / np.maximum(parents, np.finfo(np.float64).tiny)
+        return np.asarray(family_means - parent_means), np.asarray(probabilities)
 
     def test(self, margins: Margins) -> tuple[float, float] | None:
         """p-value and effect; None where what decides was not measured."""

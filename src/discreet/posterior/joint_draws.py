@@ -246,8 +246,8 @@ class PosteriorDraws(Posterior):
         """
 
         def rows(node: str) -> Floats:
-            own = network.family(node)
-            return np.asarray(wide.cells[node]) if wide.network.family(node) == own else wide.law.rows_of(own)
+            family = network.family(node)
+            return np.asarray(wide.cells[node]) if wide.network.family(node) == family else wide.law.rows_of(family)
 
         cells = Tables(network, rows, draws=wide.cells.draws)
         return replace(wide, cells=cells, twins=wide.twins and projected(wide.twins, network), saturated=wide)
@@ -284,8 +284,8 @@ class PosteriorDraws(Posterior):
         Guarantee:
             None spent: the file says nothing that the release does not.
         """
-        found: PosteriorDraws = above("PosteriorDraws.load")(path)
-        return found
+        posterior: PosteriorDraws = above("PosteriorDraws.load")(path)
+        return posterior
 
     def answer(
         self,
@@ -322,10 +322,10 @@ class PosteriorDraws(Posterior):
             >>> row["lower"] < row["mean"] < row["upper"]
             True
         """
-        found: Answer = above("PosteriorDraws.answer")(
+        answer: Answer = above("PosteriorDraws.answer")(
             self, query, level=level, predictive=predictive, assume=assume, inside=inside
         )
-        return found
+        return answer
 
     def mean(self) -> Tables:
         """Posterior mean of every probability.
@@ -396,8 +396,8 @@ class PosteriorDraws(Posterior):
             raise InputError(
                 "these draws are all there are; a posterior of noise_aware makes new ones from its release"
             )
-        made = self.source.make(self.source.rng.spawn(1)[0] if rng is None else as_generator(rng))
-        return replace(made, basis=self.basis, accounts=self.accounts)
+        posterior = self.source.make(self.source.rng.spawn(1)[0] if rng is None else as_generator(rng))
+        return replace(posterior, basis=self.basis, accounts=self.accounts)
 
     def draw(self, n: int, *, rng: Seed = None) -> Tables:
         """Pick some of the joint draws, without repetition.

@@ -88,11 +88,11 @@ def fit_joint_law(
         factors += _doubt_pairs(plan.hidden, singles, doubt, draws)
     factors += _doubt_triples(plan, singles, doubt)
     targets: list[tuple[Scope, Array]] = [
-        (part, move_to_families(drawn[part], part, network, families)) for part in plan.sets
+        (names, move_to_families(drawn[names], names, network, families)) for names in plan.sets
     ]
     targets += [(network.family(node), families[node]) for node in network.nodes]
-    found = fit_laws(plan.tree, factors, targets, tours=TOURS)
-    return Tables(plan.wide, {name: rows for name, (_, rows) in found.rows.items()}, draws=draws)
+    fitted = fit_laws(plan.tree, factors, targets, tours=TOURS)
+    return Tables(plan.wide, {name: rows for name, (_, rows) in fitted.rows.items()}, draws=draws)
 
 
 def _doubt_pairs(hidden: str, singles: Mapping[str, Floats], doubt: Doubt, draws: int) -> Iterator[tuple[Scope, Array]]:
@@ -139,11 +139,11 @@ def _find_amplitudes(sizes: tuple[float, ...]) -> Floats:
     """
     grid = np.sqrt(INTERACTION_SIZES)
     ends = [INTERACTION_SIZES[1] / 2, *np.sqrt(np.multiply(INTERACTION_SIZES[1:-1], INTERACTION_SIZES[2:]))]
-    place = np.digitize(np.multiply.outer(grid, grid), ends)
+    nearest = np.digitize(np.multiply.outer(grid, grid), ends)
     weights = np.full(len(grid), 1 / len(grid))
     for _ in range(AMPLITUDE_STEPS):
         both = np.multiply.outer(weights, weights)
-        made = np.bincount(place.ravel(), both.ravel(), len(grid))
-        weights = (both * np.divide(sizes, np.maximum(made, 1e-300))[place]).sum(axis=1)
+        implied = np.bincount(nearest.ravel(), both.ravel(), len(grid))
+        weights = (both * np.divide(sizes, np.maximum(implied, 1e-300))[nearest]).sum(axis=1)
         weights /= weights.sum()
     return np.asarray(weights)

@@ -58,16 +58,16 @@ def complete_set(law: Floats, gaps: Sequence[bool]) -> Floats:
     """
     sizes = [size - gap for size, gap in zip(law.shape, gaps, strict=False)]
     patterns = list(product(*([False, True] if gap else [False] for gap in gaps)))
-    parts = [
+    pattern_laws = [
         law[tuple(slice(size, None) if gone else slice(size) for size, gone in zip(sizes, pattern, strict=True))]
         for pattern in patterns
     ]
     theta = np.full((*sizes, law.shape[-1]), 1 / np.prod(sizes))
     for _ in range(MOST_ROUNDS):
         before, theta = theta, np.zeros_like(theta)
-        for pattern, part in zip(patterns, parts, strict=True):
+        for pattern, pattern_law in zip(patterns, pattern_laws, strict=True):
             known = before.sum(axis=tuple(np.flatnonzero(pattern)), keepdims=True)
-            theta += before * (part / np.maximum(known, LEAST_SHARE))
+            theta += before * (pattern_law / np.maximum(known, LEAST_SHARE))
         if np.max(np.abs(theta - before), initial=0.0) < LARGEST_CHANGE:
             break
     return theta
@@ -157,11 +157,11 @@ class LawParts:
         if self.plan.tree is None:
             return replace(JointLaw.of_rows(sets.cells, sets.twins), plan=self.plan)
         drawn = self.draw_all()
-        laws = {part: drawn[part].law for part in self.plan.sets}
+        laws = {names: drawn[names].law for names in self.plan.sets}
         cells = self._fit(sets.cells, self.families, laws, DRAW_STREAM)
 
         def make_twins() -> Tables:
-            twins = {part: drawn[part].twins for part in self.plan.sets}
+            twins = {names: drawn[names].twins for names in self.plan.sets}
             return self._fit(sets.some_twins, self._twin_families, twins, TWIN_STREAM)
 
         return JointLaw(self.network, cells, make_twins, self.plan)
@@ -171,23 +171,23 @@ class LawParts:
         assert self.complete is not None
         cells, schema = self.complete.rows, self.sets.network.schema
         if self.plan.tree is not None:
-            parents = {part: self.complete.parents[part] for part in self.plan.parents}
+            parents = {names: self.complete.parents[names] for names in self.plan.parents}
             laws = dict[Scope, Array]()
-            for part in self.plan.sets:
-                gaps = [schema[name].missing is not None for name in part]
-                laws[part] = complete_set(self._draw_set(part).law.astype(np.float64), gaps)
+            for names in self.plan.sets:
+                gaps = [schema[name].missing is not None for name in names]
+                laws[names] = complete_set(self._draw_set(names).law.astype(np.float64), gaps)
             cells = self._fit(cells, family_laws(cells, parents), laws, DRAW_STREAM)
         return JointLaw(self.network, cells, plan=self.plan)
 
     def draw_all(self) -> Mapping[Scope, DrawnSet]:
         """Draws of parents that are not joined and of all sets of the plan, made as far as they are not."""
-        return {**self._draw_parents(), **{part: self._draw_set(part) for part in self.plan.sets}}
+        return {**self._draw_parents(), **{names: self._draw_set(names) for names in self.plan.sets}}
 
-    def _draw_set(self, part: Scope) -> DrawnSet:
+    def _draw_set(self, names: Scope) -> DrawnSet:
         """Draw a set, if that is not done."""
-        if part not in self.drawn:
-            self.drawn[part] = self.sets.draw(part, self.families, self._twin_families)
-        return self.drawn[part]
+        if names not in self.drawn:
+            self.drawn[names] = self.sets.draw(names, self.families, self._twin_families)
+        return self.drawn[names]
 
     def _draw_parents(self) -> dict[Scope, DrawnSet]:
         """Draw the laws of parents that are not joined, as far as it is not done."""
@@ -202,12 +202,12 @@ class LawParts:
     @cached_property
     def families(self) -> Mapping[str, Floats]:
         """Laws of the families of what was seen, by node."""
-        return family_laws(self.sets.cells, {part: one.law for part, one in self._draw_parents().items()})
+        return family_laws(self.sets.cells, {names: drawn.law for names, drawn in self._draw_parents().items()})
 
     @cached_property
     def _twin_families(self) -> Mapping[str, Floats]:
         """The same of the twins that the joint law has."""
-        return family_laws(self.sets.some_twins, {part: one.twins for part, one in self._draw_parents().items()})
+        return family_laws(self.sets.some_twins, {names: drawn.twins for names, drawn in self._draw_parents().items()})
 
     def _fit(self, cells: Tables, families: Mapping[str, Floats], drawn: Mapping[Scope, Array], stream: int) -> Tables:
         """Fit the law of some draws."""
@@ -220,7 +220,7 @@ class LawParts:
         inside = set(triple)
         held = [*self.sets.tables, *self._family_sets]
         known = all(frozenset(pair) in self.sets.pairs for pair in combinations(triple, 2))
-        return (known or self.assume == "robust") and not any(part.issuperset(inside) for part in held)
+        return (known or self.assume == "robust") and not any(scope.issuperset(inside) for scope in held)
 
     @cached_property
     def _family_sets(self) -> tuple[frozenset[str], ...]:

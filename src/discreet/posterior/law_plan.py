@@ -90,12 +90,12 @@ class LawPlan:
         ]
         for hidden in [True, False] if doubt else [False]:
             more = (_hidden_name(network),) if hidden else ()
-            sizes = {**{one.name: one.size for one in network.schema}, **dict.fromkeys(more, 2)}
-            wanted = {part: (*part, *more) for part in sets if network.cells(part) <= MOST_SET_CELLS}
-            kept, tree = _choose_sets([(*family, *more) for family in families], wanted, sizes, contradict)
+            sizes = {**{variable.name: variable.size for variable in network.schema}, **dict.fromkeys(more, 2)}
+            wanted = {scope: (*scope, *more) for scope in sets if network.cells(scope) <= MOST_SET_CELLS}
+            chosen, tree = _choose_sets([(*family, *more) for family in families], wanted, sizes, contradict)
             if tree is not None:
-                left = tuple(part for part in sets if part not in kept)
-                return LawPlan(network, kept, apart, left, hidden, tree if kept or apart or hidden else None)
+                left_out = tuple(scope for scope in sets if scope not in chosen)
+                return LawPlan(network, chosen, apart, left_out, hidden, tree if chosen or apart or hidden else None)
         return LawPlan(network, (), (), (*sets, *apart), False, None)
 
     @property
@@ -118,8 +118,8 @@ class LawPlan:
 
     def reads(self, names: Iterable[str]) -> bool:
         """Whether all that tables tell of some variables together is in the law."""
-        asked = frozenset(names)
-        return not any(len(asked & part) > 1 for part in self._unread)
+        variables = frozenset(names)
+        return not any(len(variables & scope) > 1 for scope in self._unread)
 
 
 def _choose_sets(
@@ -141,14 +141,14 @@ def _choose_sets(
         return (), None
     if whole.cells <= LAW_CELLS:
         return tuple(sets), whole
-    kept, against = list[Scope](), contradict(tuple(sets)) if contradict else dict.fromkeys(sets, 0.0)
-    for part in sorted(sets, key=lambda part: (-against[part], math.prod(sizes[name] for name in part))):
-        wider = CliqueTree.of([*scopes, sets[part]], sizes)
+    chosen, against = list[Scope](), contradict(tuple(sets)) if contradict else dict.fromkeys(sets, 0.0)
+    for scope in sorted(sets, key=lambda scope: (-against[scope], math.prod(sizes[name] for name in scope))):
+        wider = CliqueTree.of([*scopes, sets[scope]], sizes)
         if wider.cells <= LAW_CELLS:
-            kept.append(part)
-            scopes.append(sets[part])
+            chosen.append(scope)
+            scopes.append(sets[scope])
             tree = wider
-    return tuple(part for part in sets if part in kept), tree
+    return tuple(scope for scope in sets if scope in chosen), tree
 
 
 def _hidden_name(network: Network) -> str:

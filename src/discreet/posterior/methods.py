@@ -132,8 +132,8 @@ def noise_aware(
     rng = as_generator(rng)
     first = door.readers_of(evidence)[0]
     if first.gives in ("network", "states") and first.home != door.NETWORK:
-        given = {} if prior is None else {"prior": prior}
-        return cast(PosteriorDraws, door.read(evidence, method=method, draws=draws, rng=rng, **given))
+        options = {} if prior is None else {"prior": prior}
+        return cast(PosteriorDraws, door.read(evidence, method=method, draws=draws, rng=rng, **options))
     combined = evidence_of(evidence)
     check_total(combined)
     believed = None if learned_prior(combined, prior) else prior_for(combined, prior, draws)
@@ -156,12 +156,12 @@ def noise_aware(
         raise InputError(f"{draws:,} draws of {cells:,} cells are more than memory has; ask for fewer")
     with under_way("drawing the posterior") as bar:
         heard = progress or partial(_show_mixing, bar)
-        made = (
+        posterior = (
             _draw_automatically(read, rng, list(able.values()), heard)
             if method == "auto"
             else _draw_by_method(read, rng, method, heard)
         )
-    return _add_source(made, read, rng)
+    return _add_source(posterior, read, rng)
 
 
 def rows_below_noise(release: Release) -> Mapping[str, tuple[int, int]]:
@@ -189,10 +189,10 @@ def rows_below_noise(release: Release) -> Mapping[str, tuple[int, int]]:
         >>> dict(dc.tools.rows_below_noise(release))  # how ill depends on rare=yes is not known
         {'ill': (1, 2)}
     """
-    network, parts = release.network, measurements([release])
-    if not parts:
+    network, measured = release.network, measurements([release])
+    if not measured:
         return {}
-    margins, counts = pooled_margins(network, parts, release.records), dict[str, tuple[int, int]]()
+    margins, counts = pooled_margins(network, measured, release.records), dict[str, tuple[int, int]]()
     for node in network.nodes:
         parents = network.parents[node]
         rows = margins.table(parents)
@@ -227,13 +227,13 @@ def able_readers(combined: Combined) -> list[door.Reader]:
     """
     several = len(combined.data_sets) > 1
     able = [reader for reader in door.readers_of(combined) if reader.way is not None]
-    found = [reader for reader in able if _way(reader).across or not several]
-    if several and not all(_can_read(part) for part in _split_data_sets(combined)):
-        found = [reader for reader in found if reader.method != "sequential"]
+    readers = [reader for reader in able if _way(reader).across or not several]
+    if several and not all(_can_read(data_set) for data_set in _split_data_sets(combined)):
+        readers = [reader for reader in readers if reader.method != "sequential"]
     if not several:
-        found = [reader for reader in found if reader.method != "sequential"]
-    if found:
-        return found
+        readers = [reader for reader in readers if reader.method != "sequential"]
+    if readers:
+        return readers
     chosen = any(release.scores is not None for release in combined.releases)
     raise InputError(
         "a choice among candidates cannot be read together with another kind of release of the same records; "
@@ -294,17 +294,17 @@ def _show_mixing(bar: Bar, mixing: Mixing) -> None:
 
 def _order_sets(combined: Combined) -> list[frozenset[str]]:
     """Sets that were measured together; of pairs those first that are furthest from independent."""
-    parts = measurements(combined.parts)
-    return sorted(measured_sets(combined), key=lambda names: -misfit(parts, combined.network.ordered(names)))
+    measured = measurements(combined.parts)
+    return sorted(measured_sets(combined), key=lambda names: -misfit(measured, combined.network.ordered(names)))
 
 
 def _rests_on_tables(combined: Combined, believed: Dirichlet | None) -> bool:
     """Whether all that is known comes from tables that are pooled: no prior says anything of the network's rows."""
-    parts = _split_data_sets(combined)
+    data_sets = _split_data_sets(combined)
     return (
         believed is None
         and combined.public is None
-        and all(any(reader.method == "pooled" for reader in able_readers(part)) for part in parts)
+        and all(any(reader.method == "pooled" for reader in able_readers(data_set)) for data_set in data_sets)
     )
 
 
@@ -314,9 +314,9 @@ def _draw_automatically(
     """The posterior by the method that is chosen by itself, of those that read the evidence."""
     if read.believed is not None and len(able) > 1:
         for eager in (_way(reader).eager for reader in able if _way(reader).eager):
-            found: PosteriorDraws | None = door.load_function(eager)(read, rng, progress)
-            if found is not None:
-                return found
+            posterior: PosteriorDraws | None = door.load_function(eager)(read, rng, progress)
+            if posterior is not None:
+                return posterior
     return _draw_by_method(read, rng, able[0].method, progress)
 
 
@@ -326,7 +326,7 @@ def _draw_again(read: DrawTask, method: str, rng: np.random.Generator) -> Poster
 
 
 def restore_source(
-    made: PosteriorDraws,
+    posterior: PosteriorDraws,
     combined: Combined,
     prior: Dirichlet | None,
     rng: np.random.Generator | None,
@@ -337,19 +337,19 @@ def restore_source(
     """Draws that were stored as the posterior that they were; without a generator they are all there are.
 
     Args:
-        made: under the network whose rows were drawn.
+        posterior: under the network whose rows were drawn.
         combined: evidence.
         prior: over that network; None where it was learned.
         rng: the generator that the posterior was drawn with, where it stood.
         trusted: whether the network of the releases was believed against their tables.
         stored_fit: what `fit` says of the evidence, where it was stored.
     """
-    read = DrawTask(combined, prior, made.cells.draws or 0, made.network, trusted)
-    found = _add_source(made, read, np.random.default_rng(0) if rng is None else rng, stored_fit)
+    read = DrawTask(combined, prior, posterior.cells.draws or 0, posterior.network, trusted)
+    restored = _add_source(posterior, read, np.random.default_rng(0) if rng is None else rng, stored_fit)
     if rng is not None:
-        return found
-    alone = found.saturated and replace(found.saturated, source=None)
-    return replace(found, source=None, saturated=alone)
+        return restored
+    alone = restored.saturated and replace(restored.saturated, source=None)
+    return replace(restored, source=None, saturated=alone)
 
 
 def _trusts(combined: Combined, method: str) -> bool:
@@ -358,18 +358,18 @@ def _trusts(combined: Combined, method: str) -> bool:
 
 
 def _add_source(
-    made: PosteriorDraws, read: DrawTask, rng: np.random.Generator, stored_fit: GoodnessOfFit | None = None
+    posterior: PosteriorDraws, read: DrawTask, rng: np.random.Generator, stored_fit: GoodnessOfFit | None = None
 ) -> PosteriorDraws:
     """The posterior of the public network, with what makes new draws of it."""
-    method = made.method
+    method = posterior.method
     again = partial(_draw_again, read, method)
     basis = Basis(
-        read.combined, made.network, read.trusted, whole=_trusts(read.combined, method), stored_fit=stored_fit
+        read.combined, posterior.network, read.trusted, whole=_trusts(read.combined, method), stored_fit=stored_fit
     )
     accounts = frozenset(payers_of(read.combined.parts)).union(read.believed.accounts if read.believed else ())
-    sourced = replace(made, source=Source(again, rng, read.believed), basis=basis, accounts=accounts)
-    own = read.combined.network
-    return sourced if made.network == own else PosteriorDraws.of_saturated(sourced, own)
+    sourced = replace(posterior, source=Source(again, rng, read.believed), basis=basis, accounts=accounts)
+    public = read.combined.network
+    return sourced if posterior.network == public else PosteriorDraws.of_saturated(sourced, public)
 
 
 def _draw_by_method(
@@ -377,8 +377,8 @@ def _draw_by_method(
 ) -> PosteriorDraws:
     """The posterior by one method; None as prior learns it."""
     reader = next(reader for reader in door.readers_of(read.combined) if reader.method == method)
-    found: PosteriorDraws = door.load_function(_way(reader).draw)(read, rng, progress)
-    return found
+    posterior: PosteriorDraws = door.load_function(_way(reader).draw)(read, rng, progress)
+    return posterior
 
 
 def draw_pooled(
@@ -392,12 +392,12 @@ def draw_pooled(
         progress: not told: nothing mixes.
     """
     drawn = draw_latent_counts(read.combined, read.draws, rng, read.believed_with_public(rng), saturated=read.network)
-    parts = None
+    law_parts = None
     if not read.trusted:
         seed = int(rng.spawn(1)[0].integers(2**63))
         sets = MeasuredSets(read.combined, drawn.cells, drawn.twins, seed, drawn.weights)
-        parts = LawParts(sets, lambda node: drawn.rows(node).counts.sum(axis=-2))
-    return PosteriorDraws(drawn.cells, "pooled", drawn.twins, parts=parts)
+        law_parts = LawParts(sets, lambda node: drawn.rows(node).counts.sum(axis=-2))
+    return PosteriorDraws(drawn.cells, "pooled", drawn.twins, parts=law_parts)
 
 
 def _split_data_sets(combined: Combined) -> list[Combined]:
@@ -405,13 +405,13 @@ def _split_data_sets(combined: Combined) -> list[Combined]:
 
     Figures by others often leave families open; what is known of a whole network comes first, as the prior of these.
     """
-    ordered = sorted(combined.data_sets, key=lambda parts: all(part.one_release is None for part in parts))
-    return [Combined((parts,), None if index else combined.public) for index, parts in enumerate(ordered)]
+    ordered = sorted(combined.data_sets, key=lambda releases: all(release.one_release is None for release in releases))
+    return [Combined((releases,), None if index else combined.public) for index, releases in enumerate(ordered)]
 
 
-def _choose_step_method(part: Combined) -> str:
+def _choose_step_method(data_set: Combined) -> str:
     """The method of one data set among several: a family's own prior would leave out what the others say."""
-    return next(reader.method for reader in able_readers(part) if not _way(reader).own_prior)
+    return next(reader.method for reader in able_readers(data_set) if not _way(reader).own_prior)
 
 
 def draw_sequentially(
@@ -426,9 +426,9 @@ def draw_sequentially(
     """
     *before, last = _split_data_sets(read.combined)
     believed = read.believed
-    for part in before:
-        step = DrawTask(part, believed, max(read.draws, PRIOR_DRAWS), read.network, read.trusted)
-        believed = Dirichlet.matching(_draw_by_method(step, rng, _choose_step_method(part), None).cells)
+    for data_set in before:
+        step = DrawTask(data_set, believed, max(read.draws, PRIOR_DRAWS), read.network, read.trusted)
+        believed = Dirichlet.matching(_draw_by_method(step, rng, _choose_step_method(data_set), None).cells)
     drawn = _draw_by_method(
         DrawTask(last, believed, read.draws, read.network, read.trusted), rng, _choose_step_method(last), None
     )
@@ -443,5 +443,5 @@ def _learn_prior(combined: Combined, rng: np.random.Generator) -> Dirichlet:
         return combined.dirichlet
     network, taught = combined.network, draw_latent_counts(first, PRIOR_DRAWS, rng)
     draws = {node: dirichlet_draws(taught.rows(node).alpha, rng) for node in network.nodes}
-    found = Dirichlet.matching(Tables(network, draws, draws=PRIOR_DRAWS))
-    return Dirichlet(found.alpha.map(lambda alpha: np.maximum(alpha, LEAST_PRIOR_CONCENTRATION)))
+    prior = Dirichlet.matching(Tables(network, draws, draws=PRIOR_DRAWS))
+    return Dirichlet(prior.alpha.map(lambda alpha: np.maximum(alpha, LEAST_PRIOR_CONCENTRATION)))

@@ -98,14 +98,14 @@ def _fit_tables(release: Release | External) -> dict[str, Array]:
 
     A pair that no family holds says nothing of one to whoever ignores noise.
     """
-    network, parts = release.network, tuple(part for part in release.measurements if not part.audit)
+    network, measured = release.network, tuple(datum for datum in release.measurements if not datum.audit)
     kind = type(getattr(release, "payload", release))
     if kind is NoisyCounts:
-        own: Any = release
-        return {node: own.payload.table(node) / own.policy.steps for node in network.nodes}
-    fitted = pooled_margins(network, parts, release.records)
+        released: Any = release
+        return {node: released.payload.table(node) / released.policy.steps for node in network.nodes}
+    fitted = pooled_margins(network, measured, release.records)
     if kind in (NoisyTables, AuditedTables):
-        noisy = read_tables(network, parts)
+        noisy = read_tables(network, measured)
         plain = least_squares(noisy, release.records)
         fitted = Margins(
             network, coordinates_of_fit(noisy, fit_nonnegative(noisy, max(plain.total[0], 1.0))), plain.variances

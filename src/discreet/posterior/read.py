@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -85,7 +85,7 @@ class Reader:
 
     def reads(self, evidence: Evidence) -> bool:
         """Whether all that was released is of its kinds."""
-        payloads = [getattr(part, "payload", part) for part in evidence.parts]
+        payloads = [getattr(source, "payload", source) for source in evidence.parts]
         known = all(isinstance(payload, self.kinds) for payload in payloads)
         return known and (self.only is None or self.only(payloads))
 
@@ -96,15 +96,15 @@ class Reader:
             takes = f"takes {', '.join(self.options)}" if self.options else "takes no options"
             raise InputError(f"this release is read by the method {self.name!r}, which {takes}, not {listed(strange)}")
         fixed = {"method": self.method} if self.method else {}
-        found: Posterior = load_function(self.home)(evidence, draws=draws, rng=as_generator(rng), **fixed, **options)
-        return found
+        draw = load_function(self.home)
+        return cast(Posterior, draw(evidence, draws=draws, rng=as_generator(rng), **fixed, **options))
 
 
 def load_function(home: str) -> Callable[..., Any]:
     """Load a function by its dotted module, a colon and its name."""
     module, _, function = home.partition(":")
-    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
-    return found
+    loaded: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return loaded
 
 
 def _predicts(payloads: Sequence[Any]) -> bool:
@@ -114,8 +114,8 @@ def _predicts(payloads: Sequence[Any]) -> bool:
 
 def _is_poolable(payloads: Sequence[Any]) -> bool:
     """Whether tables are small enough to be pooled."""
-    parts = [part for payload in payloads for part in payload.measurements]
-    return bool(load_function("discreet.posterior.pooled.measured:is_poolable")(parts))
+    measured = [datum for payload in payloads for datum in payload.measurements]
+    return bool(load_function("discreet.posterior.pooled.measured:is_poolable")(measured))
 
 
 TABLES = (MeasuredTables, External)
@@ -240,9 +240,9 @@ def read(evidence: Evidence, *, method: str = "auto", draws: int = 1000, rng: Se
         ('heads', True)
     """
     able = readers_of(evidence)
-    reader = next((one for one in able if method in ("auto", one.name)), None)
+    reader = next((candidate for candidate in able if method in ("auto", candidate.name)), None)
     if reader is None:
-        names = ", ".join(one.name for one in able)
+        names = ", ".join(candidate.name for candidate in able)
         raise InputError(f"method {shown(method)} cannot read this evidence; there is: {names}")
     require(draws > 0, f"a posterior needs at least one draw, got {draws}")
     return reader.read(evidence, draws=draws, rng=rng, **options)

@@ -53,7 +53,7 @@ def saturated(network: Network, tables: Iterable[Iterable[str]]) -> Network:
         ('a',)
     """
     held = sorted(dict.fromkeys(frozenset(table) for table in tables), key=len, reverse=True)
-    own = marginals_cost(network)
+    public_cost = marginals_cost(network)
     if not affordable(network, None, ()):
         return network
     most = MOST_FAMILY_CELLS
@@ -61,23 +61,23 @@ def saturated(network: Network, tables: Iterable[Iterable[str]]) -> Network:
         wide = _enlarge(network, held, most)
         if wide.arcs == network.arcs:
             return network
-        if marginals_cost(wide) <= max(MOST_GROWTH * own, ALWAYS_ALLOWED_CELLS):
+        if marginals_cost(wide) <= max(MOST_GROWTH * public_cost, ALWAYS_ALLOWED_CELLS):
             return wide
         most //= 2
 
 
 def _enlarge(network: Network, tables: Sequence[frozenset[str]], most: int) -> Network:
     """Families as large as tables and a number of cells allow."""
-    place = {name: index for index, name in enumerate(network.order)}
+    position = {name: index for index, name in enumerate(network.order)}
     parents = {
-        node: (*network.parents[node], *_choose_more_parents(network, node, tables, place, most))
+        node: (*network.parents[node], *_choose_more_parents(network, node, tables, position, most))
         for node in network.nodes
     }
     return Network(network.variables, parents)
 
 
 def _choose_more_parents(
-    network: Network, node: str, tables: Sequence[frozenset[str]], place: Mapping[str, int], most: int
+    network: Network, node: str, tables: Sequence[frozenset[str]], position: Mapping[str, int], most: int
 ) -> Scope:
     """Earlier variables of the table that has most of them; those with the most states are left out first."""
     family: Scope = network.family(node)
@@ -85,11 +85,12 @@ def _choose_more_parents(
     for table in tables:
         if not table.issuperset(family):
             continue
-        found = sorted((name for name in table - set(family) if place[name] < place[node]), key=place.__getitem__)
-        while found and network.cells([*family, *found]) > most:
-            found.remove(max(found, key=lambda name: network.schema[name].size))
-        if len(found) > len(best):
-            best = tuple(found)
+        earlier = (name for name in table - set(family) if position[name] < position[node])
+        added = sorted(earlier, key=position.__getitem__)
+        while added and network.cells([*family, *added]) > most:
+            added.remove(max(added, key=lambda name: network.schema[name].size))
+        if len(added) > len(best):
+            best = tuple(added)
     return best
 
 
@@ -133,13 +134,13 @@ def leaves_open(network: Network, names: Iterable[str]) -> bool:
         >>> leaves_open(network, ["a"]), leaves_open(network, ["c"])  # c follows from its parents, which are not joined
         (True, False)
     """
-    place = {name: at for at, name in enumerate(network.order)}
-    asked = tuple(names)
-    while asked:
-        *others, last = sorted(asked, key=place.__getitem__)
+    position = {name: at for at, name in enumerate(network.order)}
+    remaining = tuple(names)
+    while remaining:
+        *others, last = sorted(remaining, key=position.__getitem__)
         if any(name not in network.parents[last] for name in others):
             return False
-        asked = network.parents[last]
+        remaining = network.parents[last]
     return True
 
 
@@ -166,18 +167,18 @@ def projected(cells: Tables, network: Network) -> Tables:
     @cache
     def laws() -> ForwardPass | None:
         families = [(network.family(node), cells.network.family(node)) for node in network.nodes]
-        return forward_pass([own for own, wide in families if own != wide], cells)
+        return forward_pass([narrow for narrow, wide in families if narrow != wide], cells)
 
     def family(node: str) -> Floats:
-        own = network.family(node)
+        narrow = network.family(node)
         wide = cells.network.family(node)
-        if own == wide:
+        if narrow == wide:
             return np.asarray(cells[node])
         together = laws()
-        joint = Laws(cells).joint(own) if together is None else together.law(own)
+        joint = Laws(cells).joint(narrow) if together is None else together.law(narrow)
         total = joint.sum(axis=-2, keepdims=True)
-        if own[:-1] == wide[: len(own) - 1]:
-            plain = cells[node].mean(axis=tuple(range(len(own) - 1, len(wide) - 1)))
+        if narrow[:-1] == wide[: len(narrow) - 1]:
+            plain = cells[node].mean(axis=tuple(range(len(narrow) - 1, len(wide) - 1)))
         else:
             plain = np.full(joint.shape, 1 / joint.shape[-2])
         return np.where(total > 0, joint / np.where(total > 0, total, 1.0), plain)

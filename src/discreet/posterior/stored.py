@@ -141,16 +141,16 @@ def evidence_in(path: str | Path) -> Evidence:
 
 def _head_of(path: str | Path) -> _StoredHead:
     """The head of a file."""
-    what = f"{DRAWS_NAME} {shown_path(path)}"
+    label = f"{DRAWS_NAME} {shown_path(path)}"
     try:
         with open(path, "rb") as file:
             raw = file.read(_head_start())
             size = int.from_bytes(raw[-HEAD_BYTES:], "little")
             if not raw.startswith(DRAWS_FIRST_LINE) or size > 2 * DOCUMENT_BYTES:
-                raise InputError(f"{what} is no file of posterior draws; `discreet draw` makes one of a release")
-            return _read_head(file.read(size), what)
+                raise InputError(f"{label} is no file of posterior draws; `discreet draw` makes one of a release")
+            return _read_head(file.read(size), label)
     except OSError as error:
-        raise InputError(f"cannot read {what}: {error.strerror}") from None
+        raise InputError(f"cannot read {label}: {error.strerror}") from None
 
 
 def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
@@ -200,7 +200,7 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
         *(() if parts is None else (parts.sets.weights,)),
     ]
     body = [np.ascontiguousarray(array, "<f8").tobytes() for array in arrays]
-    body.append(_join_singles([array for one in sets.values() for array in one]))
+    body.append(_join_singles([array for drawn_set in sets.values() for array in drawn_set]))
     # The head begins at a multiple of 8 bytes, and so do the arrays.
     content = b"".join(
         [
@@ -235,56 +235,56 @@ def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = 
     Raises:
         InputError: something else, damaged, or of another version.
     """
-    what = f"{DRAWS_NAME} {name}"
-    start, end = _find_head(raw, what)
-    head = _read_head(raw[start:end], what)
+    label = f"{DRAWS_NAME} {name}"
+    start, end = _find_head(raw, label)
+    head = _read_head(raw[start:end], label)
     combined = evidence_of(loads(head.evidence) if evidence is None else evidence)
-    own = combined.network
-    wide = Network(own.variables, {node: tuple(parents) for node, parents in head.parents.items()})
-    wide = own if wide == own else wide
+    public = combined.network
+    wide = Network(public.variables, {node: tuple(parents) for node, parents in head.parents.items()})
+    wide = public if wide == public else wide
     numbers = np.frombuffer(raw, "<f8", (len(raw) - CHECKSUM_BYTES - end) // 8, end)
-    taken = _ArrayReader(numbers, wide, what)
+    taken = _ArrayReader(numbers, wide, label)
     prior = Dirichlet(Tables(wide, taken.tables()), frozenset(head.prior_accounts or ())) if head.prior else None
     cells = taken.probabilities(head.draws)
     twins = taken.probabilities(head.draws) if head.twins else None
-    parts = None
+    law_parts = None
     if head.joint_laws is not None:
         if twins is None:
-            raise InputError(f"{what} has joint laws, and no twins")
-        parts = _read_parts(taken, combined, cells, twins, head.joint_laws)
+            raise InputError(f"{label} has joint laws, and no twins")
+        law_parts = _read_parts(taken, combined, cells, twins, head.joint_laws)
     taken.check_end()
     try:
         mixing = None if head.mixing is None else Mixing(**head.mixing)
         rng = None if head.generator is None else _restore_generator(head.generator)
     except (TypeError, ValueError, KeyError, OverflowError) as error:
-        raise InputError(f"{what} has a head that does not fit together ({error})") from None
-    made = PosteriorDraws(cells, head.method, twins, mixing, partial(float, head.effective), parts=parts)
+        raise InputError(f"{label} has a head that does not fit together ({error})") from None
+    posterior = PosteriorDraws(cells, head.method, twins, mixing, partial(float, head.effective), parts=law_parts)
     checked = None if head.fit is None else _restore_fit(head.fit)
-    return restore_source(made, combined, prior, rng, trusted=head.trusted, stored_fit=checked)
+    return restore_source(posterior, combined, prior, rng, trusted=head.trusted, stored_fit=checked)
 
 
 def _read_parts(taken: _ArrayReader, combined: Combined, cells: Tables, twins: Tables, laws: _JointLaws) -> LawParts:
     """What joint laws are made of."""
     network, draws = cells.network, cells.draws or 1
     if any(not names or set(names) - set(network.nodes) or len(set(names)) < len(names) for names in laws.sets):
-        raise InputError(f"{taken.what} has joint laws of sets of variables that are none of its network")
+        raise InputError(f"{taken.label} has joint laws of sets of variables that are none of its network")
     # Views would keep the whole file in memory.
     sets = MeasuredSets(combined, cells, twins, laws.seed, taken.next((COMPONENTS,)).copy())
     shapes = {tuple(names): [network.schema[name].size for name in names] for names in laws.sets}
-    kept = len(range(0, draws, twin_step(draws)))
-    singles = taken.singles(sum(math.prod(shape) for shape in shapes.values()) * (draws + kept))
+    twin_draws = len(range(0, draws, twin_step(draws)))
+    singles = taken.singles(sum(math.prod(shape) for shape in shapes.values()) * (draws + twin_draws))
     drawn, at = dict[Scope, DrawnSet](), 0
-    for part, shape in shapes.items():
+    for names, shape in shapes.items():
         both = []
-        for number in (draws, kept):
+        for number in (draws, twin_draws):
             size = math.prod(shape) * number
             both.append(singles[at : at + size].reshape(*shape, number).copy())
             at += size
         if any(
-            law.min() < 0 or np.abs(law.sum(axis=tuple(range(len(part)))) - 1).max() > LAW_TOLERANCE for law in both
+            law.min() < 0 or np.abs(law.sum(axis=tuple(range(len(names)))) - 1).max() > LAW_TOLERANCE for law in both
         ):
-            raise InputError(f"{taken.what} has joint laws that are no probabilities")
-        drawn[part] = DrawnSet(*both)
+            raise InputError(f"{taken.label} has joint laws that are no probabilities")
+        drawn[names] = DrawnSet(*both)
     return LawParts(sets, None, drawn, laws.assume)
 
 
@@ -293,44 +293,44 @@ def _head_start() -> int:
     return len(DRAWS_FIRST_LINE) + -len(DRAWS_FIRST_LINE) % HEAD_BYTES + HEAD_BYTES
 
 
-def _find_head(raw: bytes, what: str) -> tuple[int, int]:
+def _find_head(raw: bytes, label: str) -> tuple[int, int]:
     """Find where the head of a file begins and ends; refuse other files, and damaged ones."""
     start = _head_start()
     if not raw.startswith(DRAWS_FIRST_LINE):
-        raise InputError(f"{what} is no file of posterior draws; `discreet draw` makes one of a release")
+        raise InputError(f"{label} is no file of posterior draws; `discreet draw` makes one of a release")
     if len(raw) < start + CHECKSUM_BYTES or sha256(memoryview(raw)[:-CHECKSUM_BYTES]).digest() != raw[-CHECKSUM_BYTES:]:
-        raise InputError(f"{what} is damaged: its checksum does not agree; draw it again (`discreet draw`)")
+        raise InputError(f"{label} is damaged: its checksum does not agree; draw it again (`discreet draw`)")
     size = int.from_bytes(raw[start - HEAD_BYTES : start], "little")
     if not 0 < size <= min(2 * DOCUMENT_BYTES, len(raw) - start - CHECKSUM_BYTES) or size % HEAD_BYTES:
-        raise InputError(f"{what} has a head of {size:,} bytes, which it cannot have")
+        raise InputError(f"{label} has a head of {size:,} bytes, which it cannot have")
     return start, start + size
 
 
-def _read_head(raw: bytes, what: str) -> _StoredHead:
+def _read_head(raw: bytes, label: str) -> _StoredHead:
     """The head of a file."""
-    found = read_json(decode_text(raw, what), f"the head of {what}", 2 * DOCUMENT_BYTES)
-    if isinstance(found, dict) and found.get("version") != DRAWS_VERSION:
+    fields = read_json(decode_text(raw, label), f"the head of {label}", 2 * DOCUMENT_BYTES)
+    if isinstance(fields, dict) and fields.get("version") != DRAWS_VERSION:
         raise InputError(
-            f"{what} has version {found.get('version')!r} of the format, and this package reads {DRAWS_VERSION}"
+            f"{label} has version {fields.get('version')!r} of the format, and this package reads {DRAWS_VERSION}"
         )
     try:
-        return _StoredHead.model_validate(found, strict=True)
+        return _StoredHead.model_validate(fields, strict=True)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
-        raise InputError(f"{what}: {'.'.join(map(str, first['loc']))} of its head: {first['msg']}") from None
+        raise InputError(f"{label}: {'.'.join(map(str, first['loc']))} of its head: {first['msg']}") from None
 
 
 class _ArrayReader:
     """Arrays of a file, one after the other."""
 
-    def __init__(self, numbers: Floats, network: Network, what: str) -> None:
-        self._numbers, self._network, self.what, self._at = numbers, network, what, 0
+    def __init__(self, numbers: Floats, network: Network, label: str) -> None:
+        self._numbers, self._network, self.label, self._at = numbers, network, label, 0
 
     def next(self, shape: tuple[int, ...]) -> Floats:
         """The next array."""
         first, self._at = self._at, self._at + math.prod(shape)
         if self._at > len(self._numbers):
-            raise InputError(f"{self.what} has fewer numbers than its head says")
+            raise InputError(f"{self.label} has fewer numbers than its head says")
         return self._numbers[first : self._at].reshape(shape)
 
     def tables(self, *more: int) -> Mapping[str, Floats]:
@@ -343,16 +343,16 @@ class _ArrayReader:
 
     def probabilities(self, draws: int) -> Tables:
         """Draws of every family."""
-        found = self.tables(draws)
-        for node, table in found.items():
+        tables = self.tables(draws)
+        for node, table in tables.items():
             if not (table.min() >= 0 and np.all(np.abs(table.sum(axis=-2) - 1) < ROW_SUM_TOLERANCE)):
-                raise InputError(f"{self.what} has rows of {node!r} that are no probabilities")
-        return Tables(self._network, found, draws=draws)
+                raise InputError(f"{self.label} has rows of {node!r} that are no probabilities")
+        return Tables(self._network, tables, draws=draws)
 
     def check_end(self) -> None:
         """Refuse what is left."""
         if self._at != len(self._numbers):
-            raise InputError(f"{self.what} has more numbers than its head says")
+            raise InputError(f"{self.label} has more numbers than its head says")
 
 
 def _store_generator(rng: np.random.Generator) -> _Generator | None:
@@ -373,17 +373,17 @@ def _store_generator(rng: np.random.Generator) -> _Generator | None:
     )
 
 
-def _restore_fit(part: _StoredFit) -> GoodnessOfFit:
+def _restore_fit(stored: _StoredFit) -> GoodnessOfFit:
     """What `fit` said; files that were written before it was stored have none."""
-    tests = [Tested(tuple(one.variables), one.p, one.effect, tuple((a, b) for a, b in one.arcs)) for one in part.tests]
-    return GoodnessOfFit(tuple(tests), part.pairs_in_tables, part.pairs)
+    tests = [Tested(tuple(t.variables), t.p, t.effect, tuple((a, b) for a, b in t.arcs)) for t in stored.tests]
+    return GoodnessOfFit(tuple(tests), stored.pairs_in_tables, stored.pairs)
 
 
-def _restore_generator(part: _Generator) -> np.random.Generator:
+def _restore_generator(stored: _Generator) -> np.random.Generator:
     """The generator again."""
     seeds = np.random.SeedSequence(
-        part.entropy, spawn_key=part.spawn_key, pool_size=part.pool_size, n_children_spawned=part.children
+        stored.entropy, spawn_key=stored.spawn_key, pool_size=stored.pool_size, n_children_spawned=stored.children
     )
     bits = np.random.PCG64(seeds)
-    bits.state = cast(Any, part.state)
+    bits.state = cast(Any, stored.state)
     return np.random.Generator(bits)

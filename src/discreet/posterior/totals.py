@@ -52,8 +52,8 @@ class TotalLaw:
         inside = (bins >= 0) & (bins < len(self.mass))
         at = np.clip(bins, 0, len(self.mass) - 1)
         with np.errstate(divide="ignore"):
-            each = np.log(self.mass[at] / self.mass.sum()) - np.log(self.edges[at + 1] - self.edges[at])
-        return np.where(inside, each, -np.inf)
+            log_densities = np.log(self.mass[at] / self.mass.sum()) - np.log(self.edges[at + 1] - self.edges[at])
+        return np.where(inside, log_densities, -np.inf)
 
 
 def total_laws(node: str, cells: Tables, records: TotalLaw | None, rng: np.random.Generator) -> list[TotalLaw | None]:
@@ -124,8 +124,8 @@ def told_law(totals: Sequence[tuple[int, float]], most: float = math.inf) -> Tot
     fold = _list_fold_edges(high)
     edges = np.unique(np.concatenate([steps, fold[(fold > low) & (fold < high)]]))
     logs = np.log(np.diff(np.log1p(edges.astype(np.float64))))
-    for told, width in totals:
-        logs = logs - np.abs(edges[:-1] - told) / width
+    for noisy_total, width in totals:
+        logs = logs - np.abs(edges[:-1] - noisy_total) / width
     return TotalLaw(edges, np.exp(logs - logs.max()))
 
 

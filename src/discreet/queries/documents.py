@@ -254,7 +254,7 @@ def source_document(evidence: Evidence, posterior: PosteriorDraws, checked: Good
     combined = evidence_of(evidence)
     told = {
         "method": posterior.method,
-        "check_fit": fit_document(check_fit(evidence) if checked is None else checked),
+        "fit": fit_document(check_fit(evidence) if checked is None else checked),
         **origin_document([part.network for part in combined.parts]),
     }
     if combined.external:

@@ -183,7 +183,7 @@ def _describe(release: Release, balance: Balance | None, name: str) -> dict[str,
         "arcs": [] if network is None else [(node, listed(network.parents[node])) for node in network.nodes],
         "too_large": "" if network is None or drawn else f"{len(network.nodes):,} variables: too many to draw here",
         "learned": "" if network is None or network.learned is None else f". It was {network.learned}",
-        "check_fit": "" if checked is None else str(checked),
+        "fit": "" if checked is None else str(checked),
         "contradicted": []
         if checked is None
         else [(" – ".join(one.variables), f"{one.effect:.3f}", f"{one.p:.2g}") for one in checked.contradicted],

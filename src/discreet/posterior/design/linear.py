@@ -68,7 +68,7 @@ class SumLayout:
         InputError: no features.
 
     Example:
-        >>> Layout(14, intercept=False, records=37000).values
+        >>> SumLayout(14, intercept=False, records=37000).values
         120
     """
 
@@ -131,7 +131,7 @@ def unpack(values: npt.ArrayLike, layout: SumLayout) -> RegressionSums:
         InputError: another number of values than the layout's.
 
     Example:
-        >>> layout = Layout(1, intercept=False, records=4)
+        >>> layout = SumLayout(1, intercept=False, records=4)
         >>> sums = unpack([0.0, 1.5, 2.0], layout)  # 2 u^2 - 1, u y, 2 y^2 - 1, summed over 4 records
         >>> sums.gram.tolist(), sums.cross.tolist(), float(sums.square)
         ([[2.0]], [1.5], 3.0)
