@@ -89,7 +89,7 @@ def fit_laws(tree: CliqueTree, factors: Sequence[Named], targets: Sequence[Named
     """
     plan = plan_tours(tree, [scope for scope, _ in factors], [scope for scope, _ in targets])
     draws = max((array.shape[-1] for _, array in (*factors, *targets)), default=1)
-    chunks = [_Chunk(plan, _pick(factors, part), _pick(targets, part)) for part in _split(tree, draws)]
+    chunks = [_Chunk(plan, _pick(factors, at), _pick(targets, at)) for at in _split(tree, draws)]
     misfits = list[float]()
     while targets and len(misfits) < tours:
         misfits.append(sum(float(chunk.tour().sum(dtype=np.float64)) for chunk in chunks) / draws)
@@ -106,9 +106,9 @@ def _split(tree: CliqueTree, draws: int) -> list[slice]:
     return [slice(low, high) for low, high in pairwise(ends)]
 
 
-def _pick(named: Sequence[Named], part: slice) -> list[Array]:
+def _pick(named: Sequence[Named], at: slice) -> list[Array]:
     """Some draws of every array; all of one that is the same for all of them."""
-    return [array[..., part] if array.shape[-1] > 1 else array for _, array in named]
+    return [array[..., at] if array.shape[-1] > 1 else array for _, array in named]
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,9 +210,9 @@ class _Chunk:
         self.beliefs = [
             _multiply(
                 (*plan.shapes[index], self.draws),
-                [(plan.factors[k], factors[k]) for k in part],
+                [(plan.factors[k], factors[k]) for k in indices],
             )
-            for index, part in enumerate(plan.parts)
+            for index, indices in enumerate(plan.parts)
         ]
         most = max((place.cells for place in (*plan.below.values(), *plan.targets)), default=0)
         self._memory = self._make(2, most)
@@ -220,8 +220,8 @@ class _Chunk:
         self._worst = np.empty(self.draws, np.float32)
         self._collect()
         self._steps = [
-            self._fit(plan.targets[place], targets[place]) if kind == "fit" else self._message(place, kind == "up")
-            for kind, place in plan.steps
+            self._fit(plan.targets[index], targets[index]) if kind == "fit" else self._message(index, kind == "up")
+            for kind, index in plan.steps
         ]
 
     def tour(self) -> Array:
@@ -311,12 +311,12 @@ def _read_rows(tree: CliqueTree, plan: TourPlan, chunks: Sequence[_Chunk]) -> di
     starts = [0, *accumulate(draws)]
     for index, names in enumerate(tree.cliques):
         shape, first = tree.shape(index), len(tree.shared(index))
-        arrays = [np.empty((*shape[: place + 1], starts[-1]), np.float32) for place in range(first, len(names))]
+        arrays = [np.empty((*shape[: axis + 1], starts[-1]), np.float32) for axis in range(first, len(names))]
         for chunk, start in zip(chunks, starts, strict=False):
             law = chunk.beliefs[index].transpose([*map(plan.layouts[index].index, names), len(names)])
             for array in reversed(arrays):
                 law = _condition(law, array[..., start : start + chunk.draws])
-        rows |= {names[place]: (names[:place], array) for place, array in enumerate(arrays, first)}
+        rows |= {names[axis]: (names[:axis], array) for axis, array in enumerate(arrays, first)}
     return rows
 
 

@@ -63,15 +63,16 @@ class CliqueTree:
         """
         scopes = [tuple(scope) for scope in scopes]
         cliques, parents = _choose_parents(*clique_tree(scopes, sizes), sizes)
-        rank = {name: place for place, name in enumerate(dict.fromkeys(name for scope in scopes for name in scope))}
+        rank = {name: at for at, name in enumerate(dict.fromkeys(name for scope in scopes for name in scope))}
         order = list(_order(parents))
-        place = {-1: -1} | {index: position for position, index in enumerate(order)}
-        found = list[Scope]()
+        new_index = {-1: -1} | {index: position for position, index in enumerate(order)}
+        ordered = list[Scope]()
         for index in order:
-            above = found[place[parents[index]]] if parents[index] >= 0 else ()
+            above = ordered[new_index[parents[index]]] if parents[index] >= 0 else ()
             shared = tuple(name for name in above if name in cliques[index])
-            found.append((*shared, *sorted(cliques[index].difference(shared), key=rank.__getitem__)))
-        return CliqueTree(tuple(found), tuple(place[parents[index]] for index in order), MappingProxyType(dict(sizes)))
+            ordered.append((*shared, *sorted(cliques[index].difference(shared), key=rank.__getitem__)))
+        new_parents = tuple(new_index[parents[index]] for index in order)
+        return CliqueTree(tuple(ordered), new_parents, MappingProxyType(dict(sizes)))
 
     @property
     def cells(self) -> int:
@@ -87,8 +88,8 @@ class CliqueTree:
         Returns:
             The position, of the first among equals.
         """
-        place = self.homes([tuple(names)])[0]
-        return place if place >= 0 else None
+        position = self.homes([tuple(names)])[0]
+        return position if position >= 0 else None
 
     def homes(self, scopes: Sequence[Scope]) -> tuple[int, ...]:
         """The same for many sets of variables; -1 where no clique holds one."""
@@ -111,9 +112,9 @@ class CliqueTree:
             {'b': (), 'c': ('b',), 'a': ('b',)}
         """
         return {
-            names[place]: names[:place]
+            names[axis]: names[:axis]
             for index, names in enumerate(self.cliques)
-            for place in range(len(self.shared(index)), len(names))
+            for axis in range(len(self.shared(index)), len(names))
         }
 
     @cached_property
@@ -211,15 +212,15 @@ def plan_tours(tree: CliqueTree, factors: Sequence[Scope], targets: Sequence[Sco
     def place(clique: int, scope: Scope) -> Place:
         return _place(clique, layouts[clique], scope, tree.sizes)
 
-    parts: list[list[int]] = [[] for _ in layouts]
+    by_clique: list[list[int]] = [[] for _ in layouts]
     for source in sorted(range(len(factors)), key=lambda source: math.prod(tree.sizes[v] for v in factors[source])):
-        parts[homes[source]].append(source)
+        by_clique[homes[source]].append(source)
     edges = [(index, parent, finer.shared[index]) for index, parent in enumerate(finer.parents) if parent >= 0]
     return TourPlan(
         layouts,
         tuple(tuple(tree.sizes[name] for name in layout) for layout in layouts),
         tuple(_order(finer.parents)),
-        tuple(map(tuple, parts)),
+        tuple(map(tuple, by_clique)),
         tuple(map(place, homes, factors)),
         tuple(place(finer.homes[target], scope) for target, scope in enumerate(targets)),
         {index: place(parent, shared) for index, parent, shared in edges},
@@ -300,17 +301,17 @@ class _FinerTree:
             return run[0]
         names = {name for _, _, scope in run for name in scope}
         scope = tuple(name for name in self.scopes[index] if name in names)
-        place = len(self.scopes)
+        added = len(self.scopes)
         self.scopes.append(scope)
         self.shared.append(scope)
         self.parents.append(index)
         self._events.append(run)
         for kind, position, _ in run:
             if kind == "fit":
-                self.homes[position] = place
+                self.homes[position] = added
             else:
-                self.parents[position] = place
-        return "down", place, scope
+                self.parents[position] = added
+        return "down", added, scope
 
 
 def _lay_out(tree: CliqueTree, scopes: Sequence[Scope], targets: Sequence[Scope]) -> tuple[Scope, ...]:
@@ -358,15 +359,15 @@ def _choose_parents(
     order = list(_order(parents))
     cells = [math.prod(sizes[name] for name in cliques[index]) for index in order]
     having: dict[str, list[int]] = {}
-    found = list[int]()
-    for place, index in enumerate(order):
+    chosen = list[int]()
+    for position, index in enumerate(order):
         parent = parents[index]
         shared = cliques[index] & cliques[parent] if parent >= 0 else set()
         near = min((having[name] for name in shared), key=len, default=[])
-        found.append(min((at for at in near if shared <= cliques[order[at]]), key=cells.__getitem__, default=-1))
+        chosen.append(min((at for at in near if shared <= cliques[order[at]]), key=cells.__getitem__, default=-1))
         for name in cliques[index]:
-            having.setdefault(name, []).append(place)
-    return [cliques[index] for index in order], found
+            having.setdefault(name, []).append(position)
+    return [cliques[index] for index in order], chosen
 
 
 def _order(parents: Sequence[int]) -> Iterator[int]:

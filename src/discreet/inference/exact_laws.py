@@ -186,10 +186,10 @@ class Laws:
         table: Array = np.empty((sum(sizes.values()), self.draws), self.dtype)
 
         def compute(chunk: Pass, at: At) -> Floats:
-            part = table[:, at]
-            log_total = chunk.marginals(part)
+            block = table[:, at]
+            log_total = chunk.marginals(block)
             if not isinstance(at, slice):
-                table[:, at] = part  # else it is a view
+                table[:, at] = block  # else it is a view
             return log_total
 
         log_total = self._compute(plan, evidence, compute)
@@ -238,12 +238,12 @@ class Laws:
         possible = np.isfinite(log_total)
         shares = np.ones(log_total.size) if weights is None else weights
         counts = Counter[tuple[int, ...]]()
-        for each, share in zip(codes[:, possible].T.tolist(), shares[possible].tolist(), strict=True):
-            counts[tuple(each)] += share
+        for code, share in zip(codes[:, possible].T.tolist(), shares[possible].tolist(), strict=True):
+            counts[tuple(code)] += share
         counted = max(float(shares[possible].sum()), np.finfo(np.float64).tiny)
         # Evidence that is impossible under every draw has no explanation; one is named that has probability NaN.
-        listed = [each for each, _ in counts.most_common(EVALUATED_EXPLANATIONS)] or [tuple(codes[:, 0].tolist())]
-        candidates = [dict(zip(wanted, each, strict=True)) for each in listed]
+        listed = [code for code, _ in counts.most_common(EVALUATED_EXPLANATIONS)] or [tuple(codes[:, 0].tolist())]
+        candidates = [dict(zip(wanted, code, strict=True)) for code in listed]
         logs = np.empty((len(candidates), self.draws))
 
         def evaluate(chunk: Pass, at: At) -> Floats:
@@ -254,11 +254,11 @@ class Laws:
         with np.errstate(invalid="ignore"):
             probabilities = np.exp(logs - log_total)
         probabilities[:, ~possible] = np.nan
-        found = [
-            Explained(states, probability, counts[each] / counted)
-            for each, states, probability in zip(listed, candidates, probabilities.astype(self.dtype), strict=True)
+        explanations = [
+            Explained(states, probability, counts[code] / counted)
+            for code, states, probability in zip(listed, candidates, probabilities.astype(self.dtype), strict=True)
         ]
-        return sorted(found, key=lambda explained: -float(np.nansum(explained.probability * shares)))
+        return sorted(explanations, key=lambda explained: -float(np.nansum(explained.probability * shares)))
 
     # --------------------------------------------------------------------------------------------------------- draws
 
@@ -275,10 +275,10 @@ class Laws:
         """
         log_total, cells, weak = np.empty(self.draws), self.cells, np.arange(self.draws)
         for dtype, ring in STAGES[int(self.dtype is np.float64) :]:
-            for part in _split_draws(plan.cells, cells.draws or 1, dtype):
-                at = part if cells is self.cells else weak[part]
-                factors = _slice_factors(plan, cells, evidence, part, dtype)
-                log_total[at] = compute(Pass(ring, plan.tree, factors, part.stop - part.start), at)
+            for chunk in _split_draws(plan.cells, cells.draws or 1, dtype):
+                at = chunk if cells is self.cells else weak[chunk]
+                factors = _slice_factors(plan, cells, evidence, chunk, dtype)
+                log_total[at] = compute(Pass(ring, plan.tree, factors, chunk.stop - chunk.start), at)
             weak = np.flatnonzero(~(log_total >= LEAST_LOG[dtype]))
             if not weak.size:
                 break
@@ -294,24 +294,24 @@ class Laws:
 
 def _split_draws(cells: int, draws: int, dtype: type[np.floating[Any]]) -> Iterator[slice]:
     """Chunks of draws of similar size, by the cells of all cliques for each draw."""
-    each = max(1, cells * np.dtype(dtype).itemsize)
-    most = max(1, min(max(CHUNK_BYTES // each, CHUNK_DRAWS), MOST_CLIQUE_BYTES // each))
+    draw_bytes = max(1, cells * np.dtype(dtype).itemsize)
+    most = max(1, min(max(CHUNK_BYTES // draw_bytes, CHUNK_DRAWS), MOST_CLIQUE_BYTES // draw_bytes))
     length = -(-draws // -(-draws // most))
     for start in range(0, draws, length):
         yield slice(start, min(start + length, draws))
 
 
 def _slice_factors(
-    plan: Plan, cells: Tables, evidence: Mapping[str, int], part: slice, dtype: type[np.floating[Any]]
+    plan: Plan, cells: Tables, evidence: Mapping[str, int], chunk: slice, dtype: type[np.floating[Any]]
 ) -> list[Array]:
     """The families' tables of a chunk of draws, evidence sliced out; views unless the precision differs."""
-    whole = part.stop - part.start == (cells.draws or 1)
+    whole = chunk.stop - chunk.start == (cells.draws or 1)
     factors = []
     for array, observed in zip([cells[node] for node in plan.nodes], plan.observed, strict=True):
         if observed is not None:
-            array = array[(*(slice(None) if name is None else evidence[name] for name in observed), part)]
+            array = array[(*(slice(None) if name is None else evidence[name] for name in observed), chunk)]
         elif not whole:
-            array = array[..., part]
+            array = array[..., chunk]
         factors.append(array if array.dtype == dtype else array.astype(dtype))
     return factors
 
@@ -366,9 +366,9 @@ class ConditionalLaws:
         names = [name for name in self.network.nodes if name not in self.evidence]
         if self._is_large(marginals_cost(self.cells.network, self.evidence)):
             rough, log = Laws(self.cells, np.float32).marginals_and_evidence(self.evidence)
-            found = {name: self._normalise_rough(rough[name]) for name in names}
-            fine = {name: law for name, law in found.items() if law is not None}
-            if len(fine) == len(found):
+            normalised = {name: self._normalise_rough(rough[name]) for name in names}
+            fine = {name: law for name, law in normalised.items() if law is not None}
+            if len(fine) == len(normalised):
                 return fine, log
         laws, log = Laws(self.cells).marginals_and_evidence(self.evidence)
         return {name: laws[name] for name in names}, log
@@ -478,7 +478,7 @@ def pair_laws(theta: Tables, pairs: Iterable[Scope]) -> dict[Scope, Floats]:
 def _find_exactly(theta: Tables, pairs: list[Scope]) -> dict[Scope, Floats]:
     """Find the laws by exact inference, for some first variables at once."""
     single = Tables(theta.network, {node: theta[node][..., None] for node in theta.network.nodes}, draws=1)
-    alone, given = Laws(single).marginals(), dict[str, dict[str, Floats]]()
+    alone, conditional = Laws(single).marginals(), dict[str, dict[str, Floats]]()
     firsts = list(dict.fromkeys(first for first, _ in pairs))
     for start in range(0, len(firsts), FIRSTS_TOGETHER):
         some = firsts[start : start + FIRSTS_TOGETHER]
@@ -486,9 +486,9 @@ def _find_exactly(theta: Tables, pairs: list[Scope]) -> dict[Scope, Floats]:
         laws, end = Laws(wide).marginals(seen), 0
         for first in some:
             begin, end = end, end + theta.network.schema[first].size
-            given[first] = {node: law[:, begin:end] for node, law in laws.items()}
+            conditional[first] = {node: law[:, begin:end] for node, law in laws.items()}
     # Given a state that is impossible, the others' law is NaN: such a row is 0.
-    return {(a, b): np.nan_to_num(alone[a] * given[a][b].T) for a, b in pairs}
+    return {(a, b): np.nan_to_num(alone[a] * conditional[a][b].T) for a, b in pairs}
 
 
 def _observe_states(single: Tables, names: list[str]) -> tuple[Tables, dict[str, int]]:
@@ -515,9 +515,9 @@ def _observe_states(single: Tables, names: list[str]) -> tuple[Tables, dict[str,
 
 def _count_shares(theta: Tables, codes: Mapping[str, Array], pair: Scope) -> Floats:
     """Shares of each joint state of two variables among records."""
-    one, other = (theta.network.schema[name].size for name in pair)
-    counted = np.bincount(codes[pair[0]] * other + codes[pair[1]], minlength=one * other)
-    return np.asarray(counted.reshape(one, other) / len(codes[pair[0]]))
+    rows, columns = (theta.network.schema[name].size for name in pair)
+    counted = np.bincount(codes[pair[0]] * columns + codes[pair[1]], minlength=rows * columns)
+    return np.asarray(counted.reshape(rows, columns) / len(codes[pair[0]]))
 
 
 # --------------------------------------------------------------------------------------------------------------- cost
@@ -586,10 +586,10 @@ def affordable(network: Network, targets: Sequence[str] | None, evidence: Iterab
     return (joint_cost(network, targets, evidence) if targets else evidence_cost(network, evidence)) <= CELL_BUDGET
 
 
-def _check_budget(cells: int, what: str) -> None:
+def _check_budget(cells: int, question: str) -> None:
     """Refuse before computing."""
     if cells > CELL_BUDGET:
         raise InputError(
-            f"{what} needs {cells:,} cells for each draw, more than the budget of {CELL_BUDGET:,}; "
+            f"{question} needs {cells:,} cells for each draw, more than the budget of {CELL_BUDGET:,}; "
             "ask for fewer variables, or give more evidence"
         )

@@ -60,12 +60,10 @@ class ForwardPlan:
 
     def reached(self, node: str) -> list[tuple[int, int, frozenset[str]]]:
         """Cliques that have a node: (position, from which it comes, -1 at its home; what these two share)."""
-        found: list[tuple[int, int, frozenset[str]]] = [(self.home[node], -1, frozenset())]
-        for index, origin, _ in found:
-            found += [
-                (other, index, shared) for other, shared in self.near[index] if node in shared and other != origin
-            ]
-        return found
+        cliques: list[tuple[int, int, frozenset[str]]] = [(self.home[node], -1, frozenset())]
+        for index, origin, _ in cliques:
+            cliques += [(to, index, shared) for to, shared in self.near[index] if node in shared and to != origin]
+        return cliques
 
 
 def forward_plan(network: Network, scopes: Collection[Scope]) -> ForwardPlan:
@@ -116,7 +114,7 @@ def forward_plan(network: Network, scopes: Collection[Scope]) -> ForwardPlan:
 
 def _count_live_cells(plan: ForwardPlan) -> int:
     """Most cells that are held at a time."""
-    sizes, left = [1] * len(plan.cliques), list(map(len, plan.cliques))
+    sizes, waiting = [1] * len(plan.cliques), list(map(len, plan.cliques))
     now = most = 0
     for node in plan.network.order:
         if node not in plan.home:
@@ -125,9 +123,9 @@ def _count_live_cells(plan: ForwardPlan) -> int:
         for index in reached:
             now += sizes[index] * (states - (sizes[index] > 1))
             sizes[index] *= states
-            left[index] -= 1
+            waiting[index] -= 1
         most = max(most, now)
-        now -= sum(sizes[index] for index in reached if not left[index])
+        now -= sum(sizes[index] for index in reached if not waiting[index])
     return most
 
 
@@ -201,11 +199,11 @@ class ForwardPass:
     @staticmethod
     def _condition(node: str, shared: Collection[str], names: Scope, belief: Floats) -> tuple[Scope, Floats]:
         """`P(node | those of the shared variables that are here)`, and the names of its axes, the node last."""
-        kept = tuple(name for name in names if name in shared)
-        law = margin(belief, names, kept)
+        conditions = tuple(name for name in names if name in shared)
+        law = margin(belief, names, conditions)
         total = law.sum(axis=-2, keepdims=True)
         law /= np.where(total > 0, total, 1.0)
-        return kept, law
+        return conditions, law
 
     def _read(self, index: int, node: str) -> None:
         """Read off the laws of sets that are complete with this node."""
@@ -217,6 +215,6 @@ class ForwardPass:
 
 def _align_table(table: Floats, names: Scope, wanted: Scope) -> Floats:
     """A table with the axes of other names, of length 1 where it lacks them; draws last."""
-    left = [name for name in wanted if name in names]
+    ordered = [name for name in wanted if name in names]
     index = tuple(slice(None) if name in names else None for name in wanted)
-    return table.transpose([*map(names.index, left), len(names)])[index]
+    return table.transpose([*map(names.index, ordered), len(names)])[index]

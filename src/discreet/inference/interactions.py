@@ -63,10 +63,10 @@ def subsets(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
         >>> subsets([("a", "b"), ("b", "c")])
         ((), ('a',), ('b',), ('c',), ('a', 'b'), ('b', 'c'))
     """
-    found = dict.fromkeys(
+    unique = dict.fromkeys(
         subset for scope in scopes for size in range(len(scope) + 1) for subset in combinations(scope, size)
     )
-    return tuple(sorted(found, key=len))
+    return tuple(sorted(unique, key=len))
 
 
 def positions(scope: Sequence[str]) -> Iterator[tuple[Scope, tuple[slice, ...]]]:

@@ -114,13 +114,13 @@ def _eliminate(
     """
     near = _find_near(scopes)
     rank = {name: position for position, name in enumerate(sizes)}
-    kept = set(last)
-    weights = {name: math.prod(sizes[other] for other in (name, *others)) for name, others in near.items()}
-    missing = {name: sum(len(others - near[other]) - 1 for other in others) // 2 for name, others in near.items()}
+    delayed = set(last)
+    weights = {name: math.prod(sizes[node] for node in (name, *others)) for name, others in near.items()}
+    missing = {name: sum(len(others - near[node]) - 1 for node in others) // 2 for name, others in near.items()}
     first, second = (missing, weights) if fill else (weights, missing)
 
     def cost(name: str) -> _Cost:
-        return name in kept, first[name], second[name], rank[name], name
+        return name in delayed, first[name], second[name], rank[name], name
 
     queue = [cost(name) for name in near]
     heapify(queue)
@@ -131,31 +131,31 @@ def _eliminate(
             continue
         if weights[name] > HOPELESS_CELLS:
             # Nothing will be computed on such a clique: all that is left makes one, at no cost.
-            left = sorted(near, key=lambda other: (other in kept, rank[other]))
-            return steps + [tuple(left[place:]) for place in range(len(left))]
+            remaining = sorted(near, key=lambda name: (name in delayed, rank[name]))
+            return steps + [tuple(remaining[start:]) for start in range(len(remaining))]
         neighbours = sorted(near[name], key=rank.__getitem__)
         steps.append((name, *neighbours))
         touched = set(neighbours)
         if missing[name]:
             touched |= _join_all(neighbours, near, missing, weights, sizes)
         del near[name]
-        for other in neighbours:
+        for neighbour in neighbours:
             # The neighbours are joined by now; what else is near to one of them is not near to the eliminated.
-            near[other].discard(name)
-            missing[other] -= len(near[other]) - len(neighbours) + 1
-            weights[other] //= sizes[name]
-        for other in touched - {name}:
-            heappush(queue, cost(other))
+            near[neighbour].discard(name)
+            missing[neighbour] -= len(near[neighbour]) - len(neighbours) + 1
+            weights[neighbour] //= sizes[name]
+        for neighbour in touched - {name}:
+            heappush(queue, cost(neighbour))
     return steps
 
 
 def _find_near(scopes: Sequence[Sequence[str]]) -> _Near:
     """Find the variables that each variable shares a scope with."""
-    found: _Near = {}
+    shared: _Near = {}
     for scope in scopes:
         for name in scope:
-            found.setdefault(name, set()).update(scope)
-    return {name: near - {name} for name, near in found.items()}
+            shared.setdefault(name, set()).update(scope)
+    return {name: near - {name} for name, near in shared.items()}
 
 
 def _join_all(
@@ -163,18 +163,18 @@ def _join_all(
 ) -> set[str]:
     """Add all arcs between variables; returns those near to both ends of one, which have a missing arc less."""
     touched = set[str]()
-    for one, other in combinations(names, 2):
-        if other in near[one]:
+    for first, second in combinations(names, 2):
+        if second in near[first]:
             continue
-        both = near[one] & near[other]
+        both = near[first] & near[second]
         for name in both:
             missing[name] -= 1
-        missing[one] += len(near[one]) - len(both)
-        missing[other] += len(near[other]) - len(both)
-        near[one].add(other)
-        near[other].add(one)
-        weights[one] *= sizes[other]
-        weights[other] *= sizes[one]
+        missing[first] += len(near[first]) - len(both)
+        missing[second] += len(near[second]) - len(both)
+        near[first].add(second)
+        near[second].add(first)
+        weights[first] *= sizes[second]
+        weights[second] *= sizes[first]
         touched |= both
     return touched
 
@@ -274,8 +274,8 @@ def _turn_tree(cliques: Sequence[set[str]], parents: Sequence[int], top: int) ->
             at = path.pop()
             depths[at] = 1 + (depths[turned[at]] if turned[at] >= 0 else 0)
     order = sorted(range(len(turned)), key=lambda index: -depths[index])
-    place = {index: position for position, index in enumerate(order)}
-    return [cliques[index] for index in order], [place.get(turned[index], -1) for index in order]
+    new_index = {index: position for position, index in enumerate(order)}
+    return [cliques[index] for index in order], [new_index.get(turned[index], -1) for index in order]
 
 
 def _compile_tree(
@@ -297,11 +297,11 @@ def _compile_tree(
     tops = [index for index, parent in enumerate(parents) if parent < 0 and cliques[index].issuperset(wanted)]
     top = tops[0] if wanted else -1
     # Maxima are not 1; and where the targets are, the sum over the others is wanted.
-    found = _find_barren(families, scoped, parents, separators, homes)
-    barren = [idle and index < maxima and index != top for index, idle in enumerate(found)]
+    idle_cliques = _find_barren(families, scoped, parents, separators, homes)
+    barren = [idle and index < maxima and index != top for index, idle in enumerate(idle_cliques)]
     scopes = [scope for _, scope in families] + separators
     sent = [-1 if idle else parent for parent, idle in zip(parents, barren, strict=True)]
-    parts = _assign_parts(scopes, [*homes, *sent], len(scoped))
+    operands = _assign_parts(scopes, [*homes, *sent], len(scoped))
     return JunctionTree(
         MappingProxyType(dict(sizes)),
         tuple(scoped),
@@ -310,7 +310,7 @@ def _compile_tree(
         tuple(shapes),
         homes,
         tuple(barren),
-        tuple(_order_terms(clique, part, sizes) for clique, part in zip(scoped, parts, strict=True)),
+        tuple(_order_terms(clique, operand, sizes) for clique, operand in zip(scoped, operands, strict=True)),
         MappingProxyType(_find_holders(scoped, separators, sizes)),
         top,
         maxima,
@@ -329,20 +329,20 @@ def first_holders(cliques: Sequence[set[str]], order: Sequence[int], scopes: Seq
     for index in order:
         for name in cliques[index]:
             having.setdefault(name, []).append(index)
-    found = []
+    holders = []
     for scope in scopes:
         fewest = min((having.get(name, []) for name in scope), key=len, default=order)
-        found.append(next((index for index in fewest if cliques[index].issuperset(scope)), -1))
-    return tuple(found)
+        holders.append(next((index for index in fewest if cliques[index].issuperset(scope)), -1))
+    return tuple(holders)
 
 
 def _assign_parts(scopes: Sequence[Scope], homes: Sequence[int], cliques: int) -> list[list[tuple[int, Scope]]]:
     """List what is multiplied in each clique: number and scope of tables, and of what other cliques send."""
-    found: list[list[tuple[int, Scope]]] = [[] for _ in range(cliques)]
+    operands: list[list[tuple[int, Scope]]] = [[] for _ in range(cliques)]
     for source, (scope, home) in enumerate(zip(scopes, homes, strict=True)):
         if home >= 0:
-            found[home].append((source, scope))
-    return found
+            operands[home].append((source, scope))
+    return operands
 
 
 def _order_axes(
@@ -355,19 +355,19 @@ def _order_axes(
     for index in range(len(cliques) - 1, -1, -1):
         above = scoped[parents[index]] if parents[index] >= 0 else ()
         common = tuple(name for name in above if name in cliques[index])
-        own = sorted(cliques[index].difference(common), key=rank.__getitem__)
-        scoped[index], separators[index] = (*own, *common), common
+        residual = sorted(cliques[index].difference(common), key=rank.__getitem__)
+        scoped[index], separators[index] = (*residual, *common), common
     return scoped, separators
 
 
-def _order_terms(clique: Scope, parts: Sequence[tuple[int, Scope]], sizes: Mapping[str, int]) -> tuple[Term, ...]:
+def _order_terms(clique: Scope, arrays: Sequence[tuple[int, Scope]], sizes: Mapping[str, int]) -> tuple[Term, ...]:
     """How arrays take part in the product of a clique: such that it grows late, and the largest last."""
-    parts = sorted(parts, key=lambda part: math.prod(sizes[name] for name in part[1]))
+    arrays = sorted(arrays, key=lambda array: math.prod(sizes[name] for name in array[1]))
     # First the one in which most others lie, and these; of them, and of the rest, the smaller first.
-    scopes = [*dict.fromkeys(frozenset(scope) for _, scope in parts[:-1])]
-    first = max(scopes, key=lambda scope: sum(other <= scope for other in scopes), default=frozenset[str]())
+    scopes = [*dict.fromkeys(frozenset(scope) for _, scope in arrays[:-1])]
+    first = max(scopes, key=lambda scope: sum(smaller <= scope for smaller in scopes), default=frozenset[str]())
     terms = []
-    for source, scope in [*sorted(parts[:-1], key=lambda part: not first.issuperset(part[1])), *parts[-1:]]:
+    for source, scope in [*sorted(arrays[:-1], key=lambda array: not first.issuperset(array[1])), *arrays[-1:]]:
         axes = (*(scope.index(name) for name in clique if name in scope), len(scope))
         index = (*(slice(None) if name in scope else None for name in clique), ...)
         terms.append(Term(source, scope, axes, index))
@@ -378,7 +378,7 @@ def _find_holders(
     cliques: Sequence[Scope], separators: Sequence[Scope], sizes: Mapping[str, int]
 ) -> dict[str, tuple[int, bool, tuple[int, ...]]]:
     """Find where each variable's marginal is read off: the smallest of all that have it."""
-    found: dict[str, tuple[int, bool, tuple[int, ...]]] = {}
+    holders: dict[str, tuple[int, bool, tuple[int, ...]]] = {}
     least: dict[str, int] = {}
     for index, clique in enumerate(cliques):
         for scope, separator in ((separators[index], True), (clique, False)):
@@ -386,8 +386,8 @@ def _find_holders(
             for axis, name in enumerate(scope):
                 if name not in least or cells < least[name]:
                     least[name] = cells
-                    found[name] = (index, separator, tuple(other for other in range(len(scope)) if other != axis))
-    return {name: found[name] for name in sizes}
+                    holders[name] = (index, separator, tuple(summed for summed in range(len(scope)) if summed != axis))
+    return {name: holders[name] for name in sizes}
 
 
 def _find_barren(
@@ -404,8 +404,8 @@ def _find_barren(
             children[home].append(child)
     barren = [True] * len(cliques)
     for index, clique in enumerate(cliques):
-        own = clique[: len(clique) - len(separators[index])]
-        barren[index] &= len(children[index]) == len(own) and set(children[index]) == set(own)
+        residual = clique[: len(clique) - len(separators[index])]
+        barren[index] &= len(children[index]) == len(residual) and set(children[index]) == set(residual)
         if not barren[index] and parents[index] >= 0:
             barren[parents[index]] = False
     return barren

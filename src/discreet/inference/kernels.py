@@ -74,12 +74,12 @@ class Semiring(ABC):
         """Sum over some axes."""
 
     @abstractmethod
-    def sum_products(self, views: Sequence[Array], kept: Sequence[Sequence[int]]) -> list[Array]:
+    def sum_products(self, views: Sequence[Array], outputs: Sequence[Sequence[int]]) -> list[Array]:
         """Sum the product of arrays over all axes but some, for each of several choices of those.
 
         Args:
             views: at least two, of one number of axes, the draws last; the last one of the product's shape.
-            kept: for each sum the axes that it keeps, in its order; the draws stay last. Several are asked of a law
+            outputs: for each sum the axes that it keeps, in its order; the draws stay last. Several are asked of a law
                 alone, that is, of a product that sums to 1 under each draw.
 
         Returns:
@@ -117,11 +117,11 @@ class Probabilities(Semiring):
         """See `Semiring`."""
         return np.asarray(np.add.reduce(array, axis=axes))
 
-    def sum_products(self, views: Sequence[Array], kept: Sequence[Sequence[int]]) -> list[Array]:
+    def sum_products(self, views: Sequence[Array], outputs: Sequence[Sequence[int]]) -> list[Array]:
         """See `Semiring`."""
         last = views[-1]
         if last.size <= SMALL_ENTRIES and last.ndim <= MOST_AXES:
-            return _sum_block(views, [[*axes, last.ndim - 1] for axes in kept])
+            return _sum_block(views, [[*axes, last.ndim - 1] for axes in outputs])
         order = [*sorted(range(last.ndim - 1), key=lambda axis: -last.strides[axis]), last.ndim - 1]
         views = [view.transpose(order) for view in views]
         shape = views[-1].shape
@@ -129,30 +129,30 @@ class Probabilities(Semiring):
         while math.prod(shape[depth:]) > BLOCK_ENTRIES and depth < len(shape) - 2:
             depth += 1
         # Sums lie in the order of memory, too: axes next to each other are then gone through as one.
-        laid = [sorted(map(order.index, (*axes, order[-1]))) for axes in kept]
-        sums = [np.zeros([shape[place] for place in places], last.dtype) for places in laid]
-        inner = [[place - depth for place in places if place >= depth] for places in laid]
+        laid = [sorted(map(order.index, (*axes, order[-1]))) for axes in outputs]
+        sums = [np.zeros([shape[axis] for axis in places], last.dtype) for places in laid]
+        inner = [[axis - depth for axis in places if axis >= depth] for places in laid]
         for at in np.ndindex(shape[:depth]):
             block = [
                 view[tuple(i if size > 1 else 0 for i, size in zip(at, view.shape, strict=False))] for view in views
             ]
-            for total, places, found in zip(sums, laid, _sum_block(block, inner), strict=True):
-                part = total[tuple(at[place] for place in places if place < depth)]
-                part += found
+            for total, places, block_sum in zip(sums, laid, _sum_block(block, inner), strict=True):
+                target = total[tuple(at[axis] for axis in places if axis < depth)]
+                target += block_sum
         return [
             total.transpose([*(places.index(order.index(axis)) for axis in axes), len(axes)])
-            for total, places, axes in zip(sums, laid, kept, strict=True)
+            for total, places, axes in zip(sums, laid, outputs, strict=True)
         ]
 
 
-def _sum_block(views: Sequence[Array], kept: Sequence[Sequence[int]]) -> list[Array]:
+def _sum_block(views: Sequence[Array], outputs: Sequence[Sequence[int]]) -> list[Array]:
     """The same for few entries, the draws among the axes that are kept; a single sum multiplies the last as it sums."""
     *smaller, last = views
     axes = range(last.ndim)
-    if len(kept) == 1:
-        return [np.asarray(np.einsum(reduce(np.multiply, smaller), axes, last, axes, kept[0]))]
+    if len(outputs) == 1:
+        return [np.asarray(np.einsum(reduce(np.multiply, smaller), axes, last, axes, outputs[0]))]
     product = reduce(np.multiply, views)
-    return [np.asarray(np.einsum(product, axes, own)) for own in kept]
+    return [np.asarray(np.einsum(product, axes, output)) for output in outputs]
 
 
 class Logarithms(Semiring):
@@ -185,17 +185,17 @@ class Logarithms(Semiring):
         with np.errstate(divide="ignore"):
             return np.asarray(peak.squeeze(axes) + np.log(np.exp(array - peak).sum(axis=axes)))
 
-    def sum_products(self, views: Sequence[Array], kept: Sequence[Sequence[int]]) -> list[Array]:
+    def sum_products(self, views: Sequence[Array], outputs: Sequence[Sequence[int]]) -> list[Array]:
         """See `Semiring`."""
         *smaller, last = views
         product = np.add(reduce(np.add, smaller), last, order="C")  # sums over long rows of draws are fast
         # Of a law what underflows is nothing, so that one exponential does for all its sums.
-        law = np.exp(product) if len(kept) > 1 else None
-        others = [tuple(axis for axis in range(product.ndim - 1) if axis not in axes) for axes in kept]
+        law = np.exp(product) if len(outputs) > 1 else None
+        others = [tuple(axis for axis in range(product.ndim - 1) if axis not in axes) for axes in outputs]
         sums = [self.add(product, out) if law is None else law.sum(axis=out) for out in others]
         return [
             total.transpose([*map(sorted(axes).index, axes), len(axes)])
-            for axes, total in zip(kept, sums if law is None else self.write(sums), strict=True)
+            for axes, total in zip(outputs, sums if law is None else self.write(sums), strict=True)
         ]
 
 
@@ -286,12 +286,12 @@ class Pass:
         wanted: dict[int, list[Scope]] = {}
         for scope, home in zip(scopes, self.tree.homes, strict=True):
             wanted.setdefault(home, []).append(scope)
-        found: dict[Scope, Array] = {}
+        margins: dict[Scope, Array] = {}
         for index, _, laws in self._send_down(self._send_up(), wanted):
             for scope, law in zip(wanted.get(index, ()), laws, strict=True):
                 total = self.ring.add(law, tuple(range(law.ndim - 1)))
-                found[scope] = self.ring.read(self.ring.divide(law, self.ring.replace_zeros(total)))
-        return [found[scope] for scope in scopes]
+                margins[scope] = self.ring.read(self.ring.divide(law, self.ring.replace_zeros(total)))
+        return [margins[scope] for scope in scopes]
 
     def joint(self, targets: Sequence[str]) -> tuple[Array, Floats]:
         """The normalised joint of some variables, and the logarithm of the sum over all.
@@ -318,12 +318,12 @@ class Pass:
         every = np.arange(self.draws)
         for index in range(len(tree.cliques) - 1, tree.maxima - 1, -1):
             separator = tree.separators[index]
-            own = tree.cliques[index][: len(tree.cliques[index]) - len(separator)]
+            residual = tree.cliques[index][: len(tree.cliques[index]) - len(separator)]
             # Few entries are left once the states of the separator are known: no table of choices is ever made.
             known: list[Any] = [states[name] for name in separator]
-            left = beliefs[index][(..., *known, every)]
-            best = left.reshape(-1, self.draws).argmax(axis=0)
-            states.update(zip(own, np.unravel_index(best, [tree.sizes[name] for name in own]), strict=True))
+            entries = beliefs[index][(..., *known, every)]
+            best = entries.reshape(-1, self.draws).argmax(axis=0)
+            states.update(zip(residual, np.unravel_index(best, [tree.sizes[name] for name in residual]), strict=True))
         return states
 
     def log_of_states(self, candidates: Sequence[Mapping[str, int]]) -> Floats:
@@ -354,8 +354,8 @@ class Pass:
 
     def _log_sum(self, upward: _Upward) -> Floats:
         """Logarithm of the sum over all; -inf where it is zero."""
-        parts = [*upward.removed, *upward.totals.values()]
-        return np.asarray(self.ring.log(np.stack(parts)).sum(axis=0)) if parts else np.zeros(self.draws)
+        terms = [*upward.removed, *upward.totals.values()]
+        return np.asarray(self.ring.log(np.stack(terms)).sum(axis=0)) if terms else np.zeros(self.draws)
 
     def _of_source(self, source: int, messages: Mapping[int, Array]) -> Array:
         """The factor, or the message, that a term stands for."""

@@ -92,9 +92,9 @@ def draw_node(
     uniform, drawn = rng.random(n), np.zeros(n, np.int64)
     step = max(1, PROBABILITIES_AT_ONCE // network.schema[node].size)
     for start in range(0, n, step):
-        part = slice(start, start + step)
-        sums = rows(node, codes if n <= step else {name: column[part] for name, column in codes.items()})
-        places, below = uniform[part] * sums[..., -1], drawn[part]
+        chunk = slice(start, start + step)
+        sums = rows(node, codes if n <= step else {name: column[chunk] for name, column in codes.items()})
+        places, below = uniform[chunk] * sums[..., -1], drawn[chunk]
         # State by state: a sum over so short an axis takes several times as long.
         for state in range(sums.shape[-1] - 1):
             below += places >= sums[..., state]
@@ -137,13 +137,13 @@ def drawn_codes(cells: Tables, names: Iterable[str], records: int) -> Iterator[t
     nodes = [node for node in network.order if node in above]
     size = max(1, PROBABILITIES_AT_ONCE // (max(network.schema[node].size for node in nodes) * records))
     for start in range(0, draws, size):
-        part = slice(start, min(start + size, draws))
+        chunk = slice(start, min(start + size, draws))
         codes = dict[str, Ints]()
         for node in nodes:
-            sums = np.cumsum(_look_up_rows(cells, node, codes, part, records), axis=-1)
+            sums = np.cumsum(_look_up_rows(cells, node, codes, chunk, records), axis=-1)
             uniform = rng.random((*sums.shape[:-1], 1)) * sums[..., -1:]
             codes[node] = (uniform >= sums[..., :-1]).sum(axis=-1)
-        yield part, codes
+        yield chunk, codes
 
 
 def drawn_points(cells: Tables, target: str, names: Iterable[str], records: int) -> Iterator[Points]:
@@ -161,14 +161,14 @@ def drawn_points(cells: Tables, target: str, names: Iterable[str], records: int)
         with less error than drawn states have. Equal for equal arguments.
     """
     wanted = tuple(names)
-    for part, codes in drawn_codes(cells, (*wanted, target), records):
-        yield part, {name: codes[name] for name in wanted}, _compute_chance(cells, target, list(codes), codes, part)
+    for chunk, codes in drawn_codes(cells, (*wanted, target), records):
+        yield chunk, {name: codes[name] for name in wanted}, _compute_chance(cells, target, list(codes), codes, chunk)
 
 
-def _look_up_rows(cells: Tables, node: str, codes: dict[str, Ints], part: slice, records: int) -> Floats:
+def _look_up_rows(cells: Tables, node: str, codes: dict[str, Ints], chunk: slice, records: int) -> Floats:
     """The row of a node for each record, shape `(draws, records, states)`."""
     *sizes, states = cells.network.shape(node)
-    drawn = cells[node][..., part]
+    drawn = cells[node][..., chunk]
     table = np.moveaxis(drawn.reshape(-1, states, drawn.shape[-1]), -1, 0)
     flat = np.zeros((len(table), records), np.int64)
     for name, size in zip(cells.network.parents[node], sizes, strict=True):
@@ -176,7 +176,7 @@ def _look_up_rows(cells: Tables, node: str, codes: dict[str, Ints], part: slice,
     return table[np.arange(len(table))[:, None], flat]
 
 
-def _compute_chance(cells: Tables, target: str, nodes: list[str], codes: dict[str, Ints], part: slice) -> Floats:
+def _compute_chance(cells: Tables, target: str, nodes: list[str], codes: dict[str, Ints], chunk: slice) -> Floats:
     """`P(target = second state | all others)`, shape `(draws, records)`."""
     network, records = cells.network, codes[target].shape[-1]
     logs = []
@@ -185,7 +185,7 @@ def _compute_chance(cells: Tables, target: str, nodes: list[str], codes: dict[st
         total = np.zeros(codes[target].shape)
         for node in nodes:
             if target in network.family(node):
-                rows = _look_up_rows(cells, node, supposed, part, records)
+                rows = _look_up_rows(cells, node, supposed, chunk, records)
                 with np.errstate(divide="ignore"):
                     total += np.log(np.take_along_axis(rows, supposed[node][..., None], axis=-1)[..., 0])
         logs.append(total)

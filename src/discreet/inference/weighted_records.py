@@ -122,18 +122,18 @@ def weighted_laws(
     relevant = set(requisite(network, tuple(dict.fromkeys(name for scope in scopes for name in scope)), evidence))
     nodes = [node for node in network.order if node in relevant]
     most, records = min(STATES_AT_ONCE, MOST_DRAWN_STATES // (draws * max(1, len(nodes)))), FIRST_RECORDS
-    found = _draw_laws(cells, scopes, nodes, evidence, records, rng)
-    while RECORD_GROWTH * records <= most and not _is_enough(found):
+    laws = _draw_laws(cells, scopes, nodes, evidence, records, rng)
+    while RECORD_GROWTH * records <= most and not _is_enough(laws):
         records *= RECORD_GROWTH
-        found = _draw_laws(cells, scopes, nodes, evidence, records, rng)
-    if found.effective < LEAST_EFFECTIVE:
+        laws = _draw_laws(cells, scopes, nodes, evidence, records, rng)
+    if laws.effective < LEAST_EFFECTIVE:
         observed = ", ".join(name for name in network.nodes if name in evidence)
         raise InputError(
             f"exact inference is out of reach, and the evidence on {observed} is too rare to be sampled: {records:,} "
-            f"records under each draw are worth {found.effective:.2g}, and {LEAST_EFFECTIVE:g} are needed; leave out "
+            f"records under each draw are worth {laws.effective:.2g}, and {LEAST_EFFECTIVE:g} are needed; leave out "
             "the evidence that is least probable, or observe variables nearer to the roots"
         )
-    return found
+    return laws
 
 
 def _draw_laws(
@@ -150,18 +150,18 @@ def _draw_laws(
     errors, effective = {scope: np.empty(law.shape) for scope, law in laws.items()}, np.empty(draws)
     size = max(1, STATES_AT_ONCE // records)
     for start in range(0, draws, size):
-        part = slice(start, min(start + size, draws))
-        logs, codes = _draw_records(cells, nodes, evidence, part, records, rng)
+        chunk = slice(start, min(start + size, draws))
+        logs, codes = _draw_records(cells, nodes, evidence, chunk, records, rng)
         highest = logs.max(axis=-1, keepdims=True)
         weights = np.exp(logs - np.where(np.isfinite(highest), highest, 0.0))
         total, squared = weights.sum(axis=-1), np.square(weights).sum(axis=-1)
         with np.errstate(invalid="ignore", divide="ignore"):
-            effective[part] = np.nan_to_num(total**2 / squared)
+            effective[chunk] = np.nan_to_num(total**2 / squared)
             for scope, law in laws.items():
-                sums, squares = (_sum_by_states(cells.network, scope, codes, each) for each in (weights, weights**2))
-                law[:, part] = share = sums / total
+                sums, squares = (_sum_by_states(cells.network, scope, codes, w) for w in (weights, weights**2))
+                law[:, chunk] = share = sums / total
                 error = ((1 - 2 * share) * squares + share**2 * squared) / total**2
-                errors[scope][:, part] = np.maximum(error, 0.0)
+                errors[scope][:, chunk] = np.maximum(error, 0.0)
     shapes = {scope: (*(cells.network.schema[name].size for name in scope), draws) for scope in scopes}
     return WeightedLaws(
         {scope: law.reshape(shapes[scope]) for scope, law in laws.items()},
@@ -192,14 +192,14 @@ def log_weight(cells: Tables, evidence: Mapping[str, int], rng: np.random.Genera
     """
     network, draws = cells.network, cells.draws or 1
     above = network.ancestors(evidence)
-    nodes, found = [node for node in network.order if node in above], np.empty(draws)
+    nodes, log_evidence = [node for node in network.order if node in above], np.empty(draws)
     records = min(PARENT_RECORDS, max(1, MOST_DRAWN_STATES // (draws * max(1, len(nodes)))))
     size = max(1, STATES_AT_ONCE // records)
     for start in range(0, draws, size):
-        part = slice(start, min(start + size, draws))
-        logs, _ = _draw_records(cells, nodes, evidence, part, records, rng)
-        found[part] = np.logaddexp.reduce(logs, axis=-1) - math.log(records)
-    return found
+        chunk = slice(start, min(start + size, draws))
+        logs, _ = _draw_records(cells, nodes, evidence, chunk, records, rng)
+        log_evidence[chunk] = np.logaddexp.reduce(logs, axis=-1) - math.log(records)
+    return log_evidence
 
 
 def ancestors_beyond(network: Network, names: Iterable[str], taken: Set[str]) -> list[str]:
@@ -212,24 +212,24 @@ def ancestors_beyond(network: Network, names: Iterable[str], taken: Set[str]) ->
         >>> ancestors_beyond(chain, ["c"], {"a"})
         ['b', 'c']
     """
-    found = dict[str, None]()
+    collected = dict[str, None]()
     waiting = list(names)
     while waiting:
-        missing = [name for name in network.parents[waiting[-1]] if name not in taken and name not in found]
+        missing = [name for name in network.parents[waiting[-1]] if name not in taken and name not in collected]
         waiting += missing
         if not missing:
             node = waiting.pop()
             if node not in taken:
-                found[node] = None
-    return list(found)
+                collected[node] = None
+    return list(collected)
 
 
-def _is_enough(found: WeightedLaws) -> bool:
+def _is_enough(laws: WeightedLaws) -> bool:
     """Whether records are worth enough, and the error is small beside the draws' own spread."""
-    if found.effective < LEAST_EFFECTIVE:
+    if laws.effective < LEAST_EFFECTIVE:
         return False
-    for scope, law in found.laws.items():
-        error = np.nanmean(found.errors[scope], axis=-1)
+    for scope, law in laws.laws.items():
+        error = np.nanmean(laws.errors[scope], axis=-1)
         if (error > np.maximum(CLOSE_VARIANCE_SHARE * np.nanvar(law, axis=-1), EXACT_ERROR**2)).any():
             return False
     return True
@@ -239,18 +239,18 @@ def _draw_records(
     cells: Tables,
     nodes: Sequence[str],
     evidence: Mapping[str, int],
-    part: slice,
+    chunk: slice,
     records: int,
     rng: np.random.Generator,
 ) -> tuple[Floats, dict[str, Codes]]:
     """Records of some draws: log weights, and codes of what was drawn or held, shape `(draws, records)`."""
     network = cells.network
-    logs = np.zeros((part.stop - part.start, records))
+    logs = np.zeros((chunk.stop - chunk.start, records))
     codes: dict[str, Codes] = {
         name: np.full(logs.shape, code, _choose_type(network, name)) for name, code in evidence.items()
     }
     for node in nodes:
-        table = cells[node][..., part]
+        table = cells[node][..., chunk]
         rows = _find_rows(network, node, codes, logs.shape)
         if node in evidence:
             with np.errstate(divide="ignore"):
@@ -287,12 +287,12 @@ def _draw_states(network: Network, node: str, table: Floats, rows: Ints, rng: np
     # Filled up to a power of 2, so that halving never leaves a row.
     ends = np.full((*sums.shape[:-2], width, sums.shape[-1]), np.inf)
     ends[..., :size, :] = sums
-    ends, found, uniform = _flatten_by_draw(ends), rows * width, rng.random(rows.shape)
+    ends, position, uniform = _flatten_by_draw(ends), rows * width, rng.random(rows.shape)
     step = width >> 1
     while step:
-        found += step * (uniform >= ends.take(found + (step - 1)))
+        position += step * (uniform >= ends.take(position + (step - 1)))
         step >>= 1
-    return (found & (width - 1)).astype(_choose_type(network, node))
+    return (position & (width - 1)).astype(_choose_type(network, node))
 
 
 class RecordPass:

@@ -66,12 +66,12 @@ def expected_values(posterior: WeightPosterior, features: Floats, *, level: floa
     outputs = design.target.states if classes else (design.target.name,)
     weights = posterior.weights.reshape(len(posterior.weights), design.outputs, design.size)
     step = max(1, MOST_VALUES // (len(weights) * max(len(outputs), design.outputs)))
-    parts = []
+    blocks = []
     for start in range(0, len(features), step):
         drawn = _mean_of(design, weights @ design.scaled(features[start : start + step]).T)
-        parts.append(np.array([drawn.mean(axis=0), *posterior.tails(drawn, level)]))
-    found = np.concatenate(parts, axis=2) if parts else np.empty((3, len(outputs), 0))
-    return ExpectedValues(tuple(outputs), *(part.T for part in found))
+        blocks.append(np.array([drawn.mean(axis=0), *posterior.tails(drawn, level)]))
+    table = np.concatenate(blocks, axis=2) if blocks else np.empty((3, len(outputs), 0))
+    return ExpectedValues(tuple(outputs), *(values.T for values in table))
 
 
 def feature_rows(design: Design, records: Sequence[Mapping[str, object]]) -> Floats:
@@ -86,11 +86,11 @@ def feature_rows(design: Design, records: Sequence[Mapping[str, object]]) -> Flo
             raise InputError(
                 f"the record at position {at} has {shown(strange[0])}, which is none of {listed(design.names)}"
             )
-        for place, name in enumerate(design.names):
+        for column, name in enumerate(design.names):
             value = record.get(name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
                 raise InputError(f"the record at position {at} needs a finite number for {shown(name)}")
-            rows[at, place] = value
+            rows[at, column] = value
     return rows
 
 

@@ -112,10 +112,10 @@ class Density:
     def log(self, positions: Floats) -> Floats:
         """Logarithm of the density at positions of shape (draws, length); shape (draws,)."""
         weights = positions[:, : self.size]
-        found = -0.5 * np.sum((weights / self.deviation) ** 2, axis=1)
-        for place, part in enumerate(self.evidence):
-            found = found + part.log(weights if place else positions)
-        return np.asarray(found)
+        total = -0.5 * np.sum((weights / self.deviation) ** 2, axis=1)
+        for index, likelihood in enumerate(self.evidence):
+            total = total + likelihood.log(weights if index else positions)
+        return np.asarray(total)
 
     def mode(self) -> tuple[Floats, Floats]:
         """Find about where the density is highest, and a covariance there: scoring, and then numeric slopes."""
@@ -125,7 +125,7 @@ class Density:
         aside, exact = SLOPE_STEP * np.eye(len(at)), False
         flat = np.eye(size) / self.deviation**2
         for _ in range(MOST_CLIMBS):
-            near = [part.near(at[:size]) for part in self.evidence]
+            near = [likelihood.near(at[:size]) for likelihood in self.evidence]
             covariance[:size, :size] = np.linalg.inv(flat + sum((steep for _, steep in near), 0 * flat))
             slope = np.zeros(len(at))
             slope[:size] = sum((slope for slope, _ in near), -flat @ at[:size])

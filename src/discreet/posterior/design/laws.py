@@ -200,7 +200,7 @@ class Histograms:
     def __post_init__(self) -> None:
         """Refuse what is no law, and keep read-only copies."""
         _check_features(len(self.edges), self.constant, least=1)
-        edges, counts = (tuple(read_only(part, np.float64) for part in parts) for parts in (self.edges, self.counts))
+        edges, counts = (tuple(read_only(row, np.float64) for row in rows) for rows in (self.edges, self.counts))
         for feature, ends in enumerate(edges):
             if not (ends.ndim == 1 and len(ends) > 1 and ends[0] == -1 and ends[-1] == 1 and np.all(np.diff(ends) > 0)):
                 raise InputError(f"edges of histogram {feature} must rise strictly from -1 to 1")
@@ -353,8 +353,8 @@ def _cumulate_counts(edges: Floats, counts: Floats) -> Floats:
     cells = np.maximum(counts, 0.0)
     if not cells.sum() > 0:
         cells = np.diff(edges)
-    found = np.concatenate([[0.0], np.cumsum(cells)])
-    return np.asarray(found / found[-1])
+    cumulated = np.concatenate([[0.0], np.cumsum(cells)])
+    return np.asarray(cumulated / cumulated[-1])
 
 
 def _check_features(features: int, constant: float | None, *, least: int) -> None:

@@ -95,8 +95,10 @@ class SumLayout:
     def upper(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """Rows and columns of the published products of v, in order."""
         rows, columns = np.triu_indices(self.coefficients + 1)
-        kept = ~((rows == self.features) & (columns == self.features)) if self.intercept else np.ones(len(rows), bool)
-        return rows[kept], columns[kept]
+        if not self.intercept:
+            return rows, columns
+        published = ~((rows == self.features) & (columns == self.features))
+        return rows[published], columns[published]
 
 
 @dataclass(frozen=True, eq=False)

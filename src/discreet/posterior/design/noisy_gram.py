@@ -151,8 +151,8 @@ class SlopeLaw:
         gram, scales = self.gram, self.gram.scales
         mean = np.einsum("m,mik,mk,mjk->ij", self.weights, gram.axes, gram.eigenvalues, gram.axes, optimize=True)
         moved = mean + np.diag(weight * gram.mean_variances / scales**2)
-        found = np.linalg.solve(moved, mean @ ((self.mean - start) * scales))
-        return np.asarray(start + found * _find_shrinkage(float(found @ mean @ found), most) / scales)
+        change = np.linalg.solve(moved, mean @ ((self.mean - start) * scales))
+        return np.asarray(start + change * _find_shrinkage(float(change @ mean @ change), most) / scales)
 
     def draw(
         self, number: int, rng: np.random.Generator, most: Floats | None = None
@@ -171,7 +171,7 @@ class SlopeLaw:
         cumulated = self.chosen[:, picked].cumsum(axis=0)
         scale = (rng.random(cumulated.shape[1:]) > cumulated).sum(axis=0).clip(0, len(cumulated) - 1)[None]
         mean, variance = (
-            np.take_along_axis(part[:, picked], scale, axis=0)[0] for part in (self.slopes, self.variances)
+            np.take_along_axis(table[:, picked], scale, axis=0)[0] for table in (self.slopes, self.variances)
         )
         along = mean + np.sqrt(variance) * rng.standard_normal(mean.shape)
         if most is not None:
@@ -179,32 +179,32 @@ class SlopeLaw:
         return np.einsum("nik,nk->ni", self.gram.axes[picked], along) / self.gram.scales, picked
 
 
-def gram_draws(told: NoisySums, rng: np.random.Generator) -> GramDraws:
+def gram_draws(sums: NoisySums, rng: np.random.Generator) -> GramDraws:
     """Draw centred sums of products from what was told of them.
 
     Args:
-        told: with noise.
+        sums: with noise.
         rng: source of randomness.
 
     Returns:
         Independent draws, positive definite.
     """
-    width, weight = len(told.squares), told.weight
-    if told.linear is None:
+    width, weight = len(sums.squares), sums.weight
+    if sums.linear is None:
         means, mean_variances = np.zeros(width), np.zeros(width)
     else:
-        noisy = np.clip(told.linear / weight, -1.5, 1.5)
-        known = (told.linear_variance + noisy**2 * told.weight_variance) / weight**2
+        noisy = np.clip(sums.linear / weight, -1.5, 1.5)
+        known = (sums.linear_variance + noisy**2 * sums.weight_variance) / weight**2
         means, mean_variances = _pool_values(noisy, known, -1.0, 1.0, np.geomspace(0.01, 1, 15))
         means = np.clip(means, -1, 1)
-    centred = told.squares - weight * (means**2 + mean_variances)
-    variance = told.square_variance + (2 * weight * means) ** 2 * mean_variances
+    centred = sums.squares - weight * (means**2 + mean_variances)
+    variance = sums.square_variance + (2 * weight * means) ** 2 * mean_variances
     middle = np.clip(np.average(centred, weights=1 / variance), 1e-6 * weight, weight)
     widths = np.geomspace(0.05, 3, 15) * max(middle, np.sqrt(variance.mean() / width))
     squares, variance = _pool_values(centred, variance, 1e-6 * weight, weight, widths)
     mean_square, drawn = cut_normal(squares, np.sqrt(variance), 1e-6 * weight, weight, rng, _count_matrices(width))
     scales = np.sqrt(mean_square)
-    matrices = _draw_correlations(told, means, mean_variances, np.sqrt(drawn), rng)
+    matrices = _draw_correlations(sums, means, mean_variances, np.sqrt(drawn), rng)
     relative = np.sqrt(drawn) / scales
     matrices = matrices * relative[:, :, None] * relative[:, None, :]
     eigenvalues, axes = np.linalg.eigh(matrices)
@@ -235,13 +235,13 @@ def slope_law(
     squares = (SLOPE_RATIOS[:, None] * unit)[:, :, None]
     error = noise + sampling[:, None] * grid
     total = squares * grid**2 + error
-    told = -0.5 * np.log(total) - 0.5 * cross**2 / total
+    likelihoods = -0.5 * np.log(total) - 0.5 * cross**2 / total
     # What the other axes say of a common scale; an axis does not tell itself.
-    common = told.sum(axis=2, keepdims=True) - told + prior[:, None, None]
+    common = likelihoods.sum(axis=2, keepdims=True) - likelihoods + prior[:, None, None]
     common -= logsumexp(common, axis=0)
     mixed = (
         np.logaddexp(np.log1p(-OWN_SCALE_PROBABILITY) + common, np.log(OWN_SCALE_PROBABILITY) + prior[:, None, None])
-        + told
+        + likelihoods
     )
     evidence = logsumexp(mixed, axis=0)
     counts = evidence.sum(axis=1) + volume
@@ -322,15 +322,15 @@ def _pool_values(values: Floats, variances: Floats, low: float, high: float, wid
     centres = np.clip((precisions * values).sum(axis=1) / total, low, high)[:, None]
     logs = 0.5 * (np.log(precisions) - precisions * (values - centres) ** 2).sum(axis=1) - 0.5 * np.log(total)
     weights = np.exp(logs - logsumexp(logs))
-    kept = 1 - variances * precisions
-    means = centres + kept * (values - centres)
+    gain = 1 - variances * precisions
+    means = centres + gain * (values - centres)
     mean = weights @ means
-    spread = kept * variances + (1 - kept) ** 2 / total[:, None] + (means - mean) ** 2
+    spread = gain * variances + (1 - gain) ** 2 / total[:, None] + (means - mean) ** 2
     return mean, np.asarray(weights @ spread)
 
 
 def _draw_correlations(
-    told: NoisySums, means: Floats, mean_variances: Floats, scales: Floats, rng: np.random.Generator
+    sums: NoisySums, means: Floats, mean_variances: Floats, scales: Floats, rng: np.random.Generator
 ) -> Floats:
     """Draws of the correlation matrix, shape (draws, p, p), positive definite.
 
@@ -343,18 +343,18 @@ def _draw_correlations(
         return matrices
     i, j = np.triu_indices(width, 1)
     both = scales[:, i] * scales[:, j]
-    noisy = (told.products - told.weight * means[i] * means[j]) / both
+    noisy = (sums.products - sums.weight * means[i] * means[j]) / both
     moved = means[i] ** 2 * mean_variances[j] + means[j] ** 2 * mean_variances[i]
-    variances = (told.product_variance + told.weight**2 * moved) / both**2
+    variances = (sums.product_variance + sums.weight**2 * moved) / both**2
     # From a good part of the width that correlations have where all matrices of them are alike: 1 / sqrt(p + 1).
     widths = np.geomspace(LEAST_CORRELATION_WIDTH / np.sqrt(width + 1), 1, 20)
     weights, _ = _weigh_widths(noisy.mean(axis=0), variances.mean(axis=0), widths)
     squares = widths[rng.choice(len(widths), draws, p=weights), None] ** 2
-    kept = squares / (squares + variances)
-    left = kept * variances
-    matrices[:, i, j] = matrices[:, j, i] = kept * noisy + np.sqrt(left) * rng.standard_normal(left.shape)
+    gain = squares / (squares + variances)
+    residual = gain * variances
+    matrices[:, i, j] = matrices[:, j, i] = gain * noisy + np.sqrt(residual) * rng.standard_normal(residual.shape)
     eigenvalues, axes = np.linalg.eigh(matrices)
-    least = np.maximum(LEAST_EIGENVALUE, NOISE_EDGE * np.sqrt(width * left.mean(axis=1)))
+    least = np.maximum(LEAST_EIGENVALUE, NOISE_EDGE * np.sqrt(width * residual.mean(axis=1)))
     matrices = (axes * np.maximum(eigenvalues, least[:, None])[:, None, :]) @ np.swapaxes(axes, 1, 2)
-    each = 1 / np.sqrt(np.diagonal(matrices, axis1=1, axis2=2))
-    return np.asarray(matrices * each[:, :, None] * each[:, None, :])
+    unit = 1 / np.sqrt(np.diagonal(matrices, axis1=1, axis2=2))
+    return np.asarray(matrices * unit[:, :, None] * unit[:, None, :])

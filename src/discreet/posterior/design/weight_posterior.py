@@ -51,29 +51,29 @@ RESIDUAL_ROUNDS = 4
 """Of the residual's variance and of the slopes that follow from it."""
 
 
-def normal_estimate(told: NoisyMoments | GroupedMoments, records: int | None) -> Floats:
+def normal_estimate(moments: NoisyMoments | GroupedMoments, records: int | None) -> Floats:
     """The coefficients of least expected squared error in what they predict.
 
     Args:
-        told: with a numeric target.
+        moments: with a numeric target.
         records: their number where it is public.
 
     Returns:
         Shape (size,), in the design's coordinates; the same at every call.
     """
-    found = _find_laws(told, records, np.random.default_rng(ESTIMATE_SEED))
-    most = found.count * float(np.average(found.target, weights=found.slopes.weights))
-    slopes = found.slopes.estimate(found.count, np.zeros(len(told.design.features)), most)
-    return _join_weights(told.design, slopes, found.slopes.gram.means, found.middle)
+    laws = _find_laws(moments, records, np.random.default_rng(ESTIMATE_SEED))
+    most = laws.count * float(np.average(laws.target, weights=laws.slopes.weights))
+    slopes = laws.slopes.estimate(laws.count, np.zeros(len(moments.design.features)), most)
+    return _join_weights(moments.design, slopes, laws.slopes.gram.means, laws.middle)
 
 
 def normal_draws(
-    told: NoisyMoments | GroupedMoments, records: int | None, draws: int, rng: np.random.Generator
+    moments: NoisyMoments | GroupedMoments, records: int | None, draws: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Draws of the coefficients and of the residual's variance.
 
     Args:
-        told: with a numeric target.
+        moments: with a numeric target.
         records: their number where it is public.
         draws: how many.
         rng: source of randomness.
@@ -81,13 +81,13 @@ def normal_draws(
     Returns:
         (weights, shape (draws, size), in the design's coordinates; variances of the scaled target, shape (draws,)).
     """
-    found = _find_laws(told, records, rng)
-    gram = found.slopes.gram
-    slopes, picked = found.slopes.draw(draws, rng, found.count * found.target)
-    variance = found.residual[picked] + found.residual_spread * rng.standard_normal(draws)
-    variance = np.clip(variance, LEAST_VARIANCE, found.target[picked])
-    middle = found.middles[picked] + np.sqrt(variance / found.count) * rng.standard_normal(draws)
-    return _join_weights(told.design, slopes, gram.drawn_means[picked], middle), variance
+    laws = _find_laws(moments, records, rng)
+    gram = laws.slopes.gram
+    slopes, picked = laws.slopes.draw(draws, rng, laws.count * laws.target)
+    variance = laws.residual[picked] + laws.residual_spread * rng.standard_normal(draws)
+    variance = np.clip(variance, LEAST_VARIANCE, laws.target[picked])
+    middle = laws.middles[picked] + np.sqrt(variance / laws.count) * rng.standard_normal(draws)
+    return _join_weights(moments.design, slopes, gram.drawn_means[picked], middle), variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,11 +112,11 @@ class _RegressionLaw:
     count: float
 
 
-def _find_laws(told: NoisyMoments | GroupedMoments, records: int | None, rng: np.random.Generator) -> _RegressionLaw:
+def _find_laws(moments: NoisyMoments | GroupedMoments, records: int | None, rng: np.random.Generator) -> _RegressionLaw:
     """Find the laws of the slopes, the target's mean and the residual, from a release."""
-    design = told.design
+    design = moments.design
     layout = SumLayout(len(design.features), design.intercept, records)
-    sums, noise = unpack(told.sums, layout), _spread_variances(told.variances, layout)
+    sums, noise = unpack(moments.sums, layout), _spread_variances(moments.variances, layout)
     width = layout.features
     count = max(float(sums.records), width + 2.0)
     i, j = np.triu_indices(width, 1)
@@ -264,8 +264,8 @@ def _bend_predictor(
     slope = float(response.slopes(response.means(at))[0, 0])
     least = np.atleast_1d(share) * min(max(slope, 1e-12) / sums_of(trace, 0).weight, 0.5)
     moved = (np.atleast_1d(middle)[None] - at) * ratio
-    found = response.bent(at, moved, least)[0]
-    return np.asarray(found if np.ndim(middle) else found[0])
+    bent = response.bent(at, moved, least)[0]
+    return np.asarray(bent if np.ndim(middle) else bent[0])
 
 
 def _find_slope_law(trace: GradientTrace, rng: np.random.Generator) -> tuple[SlopeLaw, float, float]:
@@ -296,9 +296,9 @@ def _find_slope_law(trace: GradientTrace, rng: np.random.Generator) -> tuple[Slo
         return law, 0.0, 0.0
     # The predictor at the centre, with its own noise and sampling error.
     there = trace.weights[-1] * design.constant + centre @ at
-    told = weight**2 / (dispersion * weight + noise / design.constant**2)
-    precision = told + INTERCEPT_DEVIATION**-2
-    return law, float(told * (there + pulled[-1] / design.constant / weight) / precision), float(1 / precision)
+    information = weight**2 / (dispersion * weight + noise / design.constant**2)
+    precision = information + INTERCEPT_DEVIATION**-2
+    return law, float(information * (there + pulled[-1] / design.constant / weight) / precision), float(1 / precision)
 
 
 def _require_possible(trace: GradientTrace) -> None:
@@ -533,8 +533,8 @@ def read_gradients(
     known = None if public is None else LabelledPoints(design.scaled(public.features), public.labels)
     gradients, deviation = gradients_of(release), release.normal.deviation
     with under_way("drawing the posterior"):
-        found = logistic_draws(gradients, covariates, prior_deviation=deviation, public=known, draws=draws, rng=rng)
-    return WeightPosterior(design, found.weights, None, found.method, found.mixing)
+        drawn = logistic_draws(gradients, covariates, prior_deviation=deviation, public=known, draws=draws, rng=rng)
+    return WeightPosterior(design, drawn.weights, None, drawn.method, drawn.mixing)
 
 
 def estimate_moments(release: Release) -> Floats:

@@ -56,10 +56,10 @@ def positions(a: Array) -> Single:
         >>> (positions(np.array([4.0])) - positions(np.array([1.0]))).round().tolist()  # 32 steps for a factor of 4
         [32.0]
     """
-    found = np.log(np.maximum(a, 4.0**LOWEST_POWER))
-    found *= STEPS_PER_LOG
-    found += UNIT_POSITION
-    return found.astype(np.float32)
+    position = np.log(np.maximum(a, 4.0**LOWEST_POWER))
+    position *= STEPS_PER_LOG
+    position += UNIT_POSITION
+    return position.astype(np.float32)
 
 
 def concentrations(position: Single) -> Single:
@@ -92,18 +92,18 @@ def cell_weights(position: Single, counts: Array) -> Single:
         exact = gammaln(a + counts) - gammaln(a) - gammaln(counts.astype(np.float64) + 1)
         return np.asarray(exact, np.float32)
     weights, rises = _tabulate_weights()
-    place, fraction = _find_places(position, counts)
-    found = rises.take(place)
-    found *= fraction
-    found += weights.take(place)
+    index, fraction = _find_places(position, counts)
+    weight = rises.take(index)
+    weight *= fraction
+    weight += weights.take(index)
     if counts.max(initial=0) < TABLE_COUNTS:
-        return found
+        return weight
     if counts.min() >= TABLE_COUNTS:
-        found += _extrapolate(concentrations(position), counts)
-        return found
+        weight += _extrapolate(concentrations(position), counts)
+        return weight
     many = np.flatnonzero(counts >= TABLE_COUNTS)
-    found.reshape(-1)[many] += _extrapolate(concentrations(position.ravel()[many]), counts.ravel()[many])
-    return found
+    weight.reshape(-1)[many] += _extrapolate(concentrations(position.ravel()[many]), counts.ravel()[many])
+    return weight
 
 
 def component_weights(position: Single, counts: Array) -> Single:
@@ -117,22 +117,22 @@ def component_weights(position: Single, counts: Array) -> Single:
         Shape `(COMPONENTS, ...)`.
     """
     weights, rises = _tabulate_weights()
-    place, fraction = _find_places(position, counts)
+    index, fraction = _find_places(position, counts)
     shared, steps = len(BACK_OFF_CONCENTRATIONS), positions(LONE_CONCENTRATIONS).astype(np.int64)
     many = np.flatnonzero(counts >= TABLE_COUNTS)
-    found = np.empty((COMPONENTS, *counts.shape[1:]), np.float32)
+    totals = np.empty((COMPONENTS, *counts.shape[1:]), np.float32)
     # Several components at once where arrays are short, whose ends are what takes time.
     group = min(max(LOOKED_UP_TOGETHER // counts.size, 1), shared) if counts.size else shared
     for first in range(0, shared, group):
         number = min(group, shared - first)
-        places = place + (first + np.arange(number)).reshape(-1, *(1,) * counts.ndim) * (GRID_STEPS * TABLE_COUNTS)
-        cells = rises.take(places)
+        indices = index + (first + np.arange(number)).reshape(-1, *(1,) * counts.ndim) * (GRID_STEPS * TABLE_COUNTS)
+        cells = rises.take(indices)
         cells *= fraction
-        cells += weights.take(places)
-        np.add.reduce(cells, axis=1, out=found[first : first + number])
+        cells += weights.take(indices)
+        np.add.reduce(cells, axis=1, out=totals[first : first + number])
     last = np.minimum(counts, LAST_COUNT).astype(np.int64)
     for component, step in enumerate(steps, shared):
-        np.add.reduce(weights[step * TABLE_COUNTS :].take(last), axis=0, out=found[component])
+        np.add.reduce(weights[step * TABLE_COUNTS :].take(last), axis=0, out=totals[component])
     if many.size:
         a = concentrations(position.ravel()[many])
         every = [a * (BACK_OFF_CONCENTRATIONS / BACK_OFF_CONCENTRATIONS[0]).astype(np.float32)[:, None]]
@@ -141,8 +141,8 @@ def component_weights(position: Single, counts: Array) -> Single:
         )
         more = np.zeros((COMPONENTS, counts.size), np.float32)
         more[:, many] = _extrapolate(np.concatenate(every), counts.ravel()[many])
-        found += more.reshape(COMPONENTS, *counts.shape).sum(axis=1)
-    return found
+        totals += more.reshape(COMPONENTS, *counts.shape).sum(axis=1)
+    return totals
 
 
 @lru_cache(maxsize=1)
@@ -172,7 +172,7 @@ def _extrapolate(a: Single, counts: Array) -> Single:
     """
     e, last = a - 1, a / 2 + LAST_COUNT
     v = counts + a / 2
-    found = np.log(v / last)
-    found -= (a * (e - 1) / 24) * (1 / (v * v) - 1 / (last * last))
-    found *= e
-    return found.astype(np.float32)
+    gain = np.log(v / last)
+    gain -= (a * (e - 1) / 24) * (1 / (v * v) - 1 / (last * last))
+    gain *= e
+    return gain.astype(np.float32)

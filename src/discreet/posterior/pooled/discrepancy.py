@@ -67,8 +67,8 @@ def pair_weights(margins: Margins, laws: Mapping[Scope, Floats]) -> Floats:
     Returns:
         Shape (sizes,), sum 1; the prior's where there is none.
     """
-    kept = {pair: law for pair, law in laws.items() if _is_learnable(margins, pair)}
-    return _learn_weights(np.array(PAIR_PRIOR), np.array(list(compare_sizes(margins, kept))))
+    learnable = {pair: law for pair, law in laws.items() if _is_learnable(margins, pair)}
+    return _learn_weights(np.array(PAIR_PRIOR), np.array(list(compare_sizes(margins, learnable))))
 
 
 def triple_weights(pairs: Floats) -> Floats:
@@ -113,13 +113,13 @@ def compare_sizes(margins: Margins, laws: Mapping[Scope, Floats]) -> Iterator[Fl
     for names, drawn in laws.items():
         phi = interaction_contrasts([network.schema[name].size for name in names])
         law = drawn.mean(axis=-1)
-        told = phi @ drawn.reshape(law.size, -1)
-        mean = told.mean(axis=1)
+        contrasts = phi @ drawn.reshape(law.size, -1)
+        mean = contrasts.mean(axis=1)
         misfit = margins.values[names].ravel() - records * mean
         noise = margins.variances[names] * np.eye(len(misfit))
         noise += records * ((phi * law.ravel()) @ phi.T - np.outer(mean, mean))
-        off = records * (told - mean[:, None])
-        noise += off @ off.T / told.shape[1]
+        off = records * (contrasts - mean[:, None])
+        noise += off @ off.T / contrasts.shape[1]
         spread = phi @ _independent_covariance(law) @ phi.T
         logs = [_log_density(misfit, noise + (records * tau) ** 2 * spread) for tau in INTERACTION_SIZES]
         yield np.array(logs) - max(logs)
@@ -127,11 +127,11 @@ def compare_sizes(margins: Margins, laws: Mapping[Scope, Floats]) -> Iterator[Fl
 
 def _independent_covariance(law: Floats) -> Floats:
     """The tensor product of `diag(p) - p p'` over the axes, shape (cells, cells)."""
-    found: Floats = np.ones((1, 1))
+    covariance: Floats = np.ones((1, 1))
     for axis in range(law.ndim):
-        single = law.sum(axis=tuple(other for other in range(law.ndim) if other != axis))
-        found = np.asarray(np.kron(found, np.diag(single) - np.outer(single, single)), np.float64)
-    return found
+        single = law.sum(axis=tuple(summed for summed in range(law.ndim) if summed != axis))
+        covariance = np.asarray(np.kron(covariance, np.diag(single) - np.outer(single, single)), np.float64)
+    return covariance
 
 
 def _log_density(values: Floats, covariance: Floats) -> float:
@@ -164,6 +164,6 @@ def draw_interaction(
     axes = range(law.ndim - 1)
     delta = rng.standard_normal((*law.shape[:-1], draws))[..., picked]
     for axis in axes:
-        root = np.sqrt(law.sum(axis=tuple(other for other in axes if other != axis), keepdims=True))
+        root = np.sqrt(law.sum(axis=tuple(summed for summed in axes if summed != axis), keepdims=True))
         delta = root * (delta - root * (root * delta).sum(axis=axis, keepdims=True))
     return np.asarray(tau[picked] * delta)

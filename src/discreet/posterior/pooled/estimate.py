@@ -62,8 +62,8 @@ def estimate(
         True
     """
     rng = as_generator(rng)
-    parts = release.measurements
-    if not parts or not is_poolable(parts):
+    measured = release.measurements
+    if not measured or not is_poolable(measured):
         raise InputError(
             f"estimate reads noisy tables and contrasts over at most {MOST_POOLED} variables; use "
             "noise_aware or plug_in"
@@ -72,7 +72,7 @@ def estimate(
         raise InputError(f"loss must be 'squared' or 'absolute', got {loss!r}")
     believed = None if learned_prior(release, prior) else prior_for(release, prior, DRAWS_BY_LOSS[loss])
     with under_way("estimating"):
-        found = draw_latent_counts(release, DRAWS_BY_LOSS[loss], rng, believed, doubt=False)
+        latent = draw_latent_counts(release, DRAWS_BY_LOSS[loss], rng, believed, doubt=False)
         if loss == "absolute":
-            return PosteriorDraws(found.cells).median()
-        return Tables(release.network, {node: found.rows(node).mean for node in release.network.nodes})
+            return PosteriorDraws(latent.cells).median()
+        return Tables(release.network, {node: latent.rows(node).mean for node in release.network.nodes})

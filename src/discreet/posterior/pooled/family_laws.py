@@ -62,11 +62,11 @@ class ParentLaws:
             return self._found[parents]
         if len(held) > 1:
             return self._apart.law(parents)
-        (own,) = held.values()
-        law, above = np.asarray(self._cells[own]), network.parents[own]
+        (holder,) = held.values()
+        law, above = np.asarray(self._cells[holder]), network.parents[holder]
         if above:
             law = law * self._find(above)[..., None, :]
-        return margin(law, network.family(own), parents)
+        return margin(law, network.family(holder), parents)
 
     @cached_property
     def _apart(self) -> ForwardPass | RecordPass:
@@ -89,13 +89,13 @@ def held_sets(network: Network, parents: Scope) -> dict[Scope, str]:
     for name in parents:
         family = network.family(name)
         sets[tuple(parent for parent in parents if parent in family)] = name
-    return {names: own for names, own in sets.items() if not any(set(names) < set(other) for other in sets)}
+    return {names: holder for names, holder in sets.items() if not any(set(names) < set(larger) for larger in sets)}
 
 
 def parents_apart(network: Network) -> tuple[Scope, ...]:
     """Sets of parents that no family of one of them holds, in the order of their children."""
-    found = (network.parents[node] for node in network.order if network.parents[node])
-    return tuple(dict.fromkeys(parents for parents in found if len(held_sets(network, parents)) > 1))
+    parent_sets = (network.parents[node] for node in network.order if network.parents[node])
+    return tuple(dict.fromkeys(parents for parents in parent_sets if len(held_sets(network, parents)) > 1))
 
 
 def family_laws(cells: Tables, drawn: Mapping[Scope, Array]) -> dict[str, Floats]:
@@ -108,21 +108,21 @@ def family_laws(cells: Tables, drawn: Mapping[Scope, Array]) -> dict[str, Floats
     Returns:
         By node, an axis for each of its family, then one of draws.
     """
-    network, found = cells.network, dict[str, Floats]()
-    own = laws_from_roots([parents for parents in parents_apart(network) if parents not in drawn], cells, seed=0)
+    network, laws = cells.network, dict[str, Floats]()
+    forward = laws_from_roots([parents for parents in parents_apart(network) if parents not in drawn], cells, seed=0)
     for node in network.order:
         parents, law = network.parents[node], cells[node]
         if parents:
             held = {
-                names: margin(found[of], network.family(of), names) for names, of in held_sets(network, parents).items()
+                names: margin(laws[of], network.family(of), names) for names, of in held_sets(network, parents).items()
             }
             above = held.get(parents)
             if above is None:
-                told = drawn[parents].astype(np.float64) if parents in drawn else own.law(parents)
-                above = fit_margins(told, parents, held)
+                parents_law = drawn[parents].astype(np.float64) if parents in drawn else forward.law(parents)
+                above = fit_margins(parents_law, parents, held)
             law = above[..., None, :] * law
-        found[node] = law
-    return found
+        laws[node] = law
+    return laws
 
 
 def move_to_families(law: Array, names: Scope, network: Network, families: Mapping[str, Floats]) -> Floats:
@@ -138,8 +138,8 @@ def move_to_families(law: Array, names: Scope, network: Network, families: Mappi
         The same shape: odds ratios of what no family holds stay.
     """
     shared = dict[Scope, Floats]()
-    for node, own in families.items():
-        part = tuple(name for name in names if name in network.family(node))
-        if part and len(part) < len(names) and (len(part) > 1 or part == (node,)):
-            shared[part] = margin(own, network.family(node), part)
+    for node, family_law in families.items():
+        shared_names = tuple(name for name in names if name in network.family(node))
+        if shared_names and len(shared_names) < len(names) and (len(shared_names) > 1 or shared_names == (node,)):
+            shared[shared_names] = margin(family_law, network.family(node), shared_names)
     return fit_margins(law.astype(np.float64), names, shared)

@@ -124,26 +124,25 @@ def draw_moved_rows(counts: Ints, alpha: Floats, weights: Floats, records: Ints,
     Returns:
         Probabilities, same shape; rows without records are draws of Dirichlet(alpha).
     """
-    own, theta = _draw_gammas(counts, alpha, rng)
+    gammas, theta = _draw_gammas(counts, alpha, rng)
     parents = tuple(range(counts.ndim - 2))
-    sums = own.sum(axis=-2, keepdims=True)
+    sums = gammas.sum(axis=-2, keepdims=True)
     weights = np.where(sums > 0, weights[..., None, :], 0).astype(np.float32)
-    told = own * (weights * records / np.maximum(sums, LEAST)).astype(np.float32)
+    effective = gammas * (weights * records / np.maximum(sums, LEAST)).astype(np.float32)
     # The child's law, and given each parent; of two parents these are all but one, of three those come beside them.
-    kept = [
-        kept for size in sorted({0, 1, len(parents) - 1}) if size < len(parents) for kept in combinations(parents, size)
-    ]
+    sizes = [size for size in sorted({0, 1, len(parents) - 1}) if size < len(parents)]
+    conditions = [axes for size in sizes for axes in combinations(parents, size)]
     goals, prior = [], np.full(1, MARGIN_CONCENTRATION, np.float32)
-    for some in kept:
-        axes = tuple(axis for axis in parents if axis not in some)
-        wanted = told.sum(axis=axes, keepdims=True)
+    for condition in conditions:
+        axes = tuple(axis for axis in parents if axis not in condition)
+        wanted = effective.sum(axis=axes, keepdims=True)
         beside = np.broadcast_to(prior, wanted.shape)
-        if some:
+        if condition:
             doubted = (wanted == 0) & (rng.random(wanted.shape, dtype=np.float32) < DOUBT_SHARE)
             slices = wanted.sum(axis=-2, keepdims=True)
             beside = np.maximum(beside, doubted * (slices / (slices + FILLED_RECORDS)))
         wanted += rng.standard_gamma(beside, dtype=np.float32)
-        if not some:
+        if not condition:
             prior = wanted * (MARGIN_CONCENTRATION * counts.shape[-2] / wanted.sum(axis=-2, keepdims=True))
         goals.append((axes, wanted / wanted.sum(axis=-2, keepdims=True), weights.sum(axis=axes, keepdims=True)))
     return _move(theta, weights, goals)
@@ -151,14 +150,14 @@ def draw_moved_rows(counts: Ints, alpha: Floats, weights: Floats, records: Ints,
 
 def _draw_gammas(counts: Ints, alpha: Floats, rng: np.random.Generator) -> tuple[Array, Floats]:
     """Gamma variates of the records, and rows drawn from these and the pseudo-records'."""
-    own = np.where(counts > 0, rng.standard_gamma(np.maximum(counts, 1)), 0.0)
+    gammas = np.where(counts > 0, rng.standard_gamma(np.maximum(counts, 1)), 0.0)
     # Gamma variates of small shapes underflow to 0; their logarithms do not: log G(a) = log G(a + 1) + log(U) / a.
     logs = np.log(rng.standard_gamma(alpha + 1)) + np.log1p(-rng.random(alpha.shape)) / alpha
-    logs -= np.where(own.sum(axis=-2, keepdims=True) > 0, 0, logs.max(axis=-2, keepdims=True))
+    logs -= np.where(gammas.sum(axis=-2, keepdims=True) > 0, 0, logs.max(axis=-2, keepdims=True))
     theta = np.exp(logs, out=logs)
-    theta += own
+    theta += gammas
     theta /= theta.sum(axis=-2, keepdims=True)
-    return own.astype(np.float32), theta
+    return gammas.astype(np.float32), theta
 
 
 def _move(theta: Floats, weights: Array, goals: Sequence[tuple[tuple[int, ...], Array, Array]]) -> Floats:
@@ -171,10 +170,10 @@ def _move(theta: Floats, weights: Array, goals: Sequence[tuple[tuple[int, ...], 
             np.maximum(have, LEAST, out=have)
             moved *= np.minimum(wanted / have, MOST_MOVED)
             moved /= np.maximum(moved.sum(axis=-2, keepdims=True), LEAST)
-    found = np.where(weights > 0, moved, theta).astype(np.float64)
-    np.maximum(found, np.finfo(np.float64).tiny, out=found)
-    found /= found.sum(axis=-2, keepdims=True)
-    return found
+    rows = np.where(weights > 0, moved, theta).astype(np.float64)
+    np.maximum(rows, np.finfo(np.float64).tiny, out=rows)
+    rows /= rows.sum(axis=-2, keepdims=True)
+    return rows
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -196,7 +195,7 @@ SPREAD_CELLS_AT_ONCE = 2**22
 
 def spread_rows(
     part: RowDraws,
-    kept: Sequence[int],
+    part_axes: Sequence[int],
     totals: Ints,
     weights: Floats,
     rng: np.random.Generator,
@@ -206,7 +205,7 @@ def spread_rows(
 
     Args:
         part: draws of the part's rows, parents in the order of the family.
-        kept: positions of the part's parents among those of the family.
+        part_axes: positions of the part's parents among those of the family.
         totals: records in each row of the family, shape `(*parents, draws)`; those of the part are their sums.
         weights: prior mean of the components' weights, shape (COMPONENTS,).
         rng: source of randomness.
@@ -217,29 +216,29 @@ def spread_rows(
     """
     *sizes, draws = totals.shape
     states = part.counts.shape[-2]
-    left = [axis for axis in range(len(sizes)) if axis not in kept]
-    order = [*kept, *left]
-    rows, of_each = (math.prod(sizes[axis] for axis in axes) for axes in (kept, left))
+    other_axes = [axis for axis in range(len(sizes)) if axis not in part_axes]
+    order = [*part_axes, *other_axes]
+    rows, of_each = (math.prod(sizes[axis] for axis in axes) for axes in (part_axes, other_axes))
     grouped = totals.transpose(*order, len(sizes)).reshape(rows, of_each, draws)
-    given = None if alpha is None else alpha.transpose(*order, len(sizes)).reshape(rows, of_each, states)
+    grouped_alpha = None if alpha is None else alpha.transpose(*order, len(sizes)).reshape(rows, of_each, states)
     block = max(SPREAD_CELLS_AT_ONCE // (rows * of_each * states), 1)
-    found = [
-        _spread_block(part, slice(first, first + block), grouped, weights, given, rng)
+    drawn = [
+        _spread_block(part, slice(first, first + block), grouped, weights, grouped_alpha, rng)
         for first in range(0, draws, block)
     ]
     shape = [*(sizes[axis] for axis in order), states]
     back = [*np.argsort(order).tolist(), len(sizes)]
 
-    def ordered(place: int) -> Floats:
+    def ordered(index: int) -> Floats:
         """One of the three arrays, with the parents' own order again."""
-        table = np.concatenate([each[place] for each in found], axis=-1)
+        table = np.concatenate([arrays[index] for arrays in drawn], axis=-1)
         return np.ascontiguousarray(table.reshape(*shape, draws).transpose(*back, len(back)))
 
     counts, concentrations, theta = ordered(0).astype(np.int64), ordered(1), ordered(2)
     if alpha is not None:
         mean = ((counts + concentrations) / (counts + concentrations).sum(axis=-2, keepdims=True)).mean(axis=-1)
     else:
-        repeated = [size if axis in kept else 1 for axis, size in enumerate(sizes)]
+        repeated = [size if axis in part_axes else 1 for axis, size in enumerate(sizes)]
         mean = np.broadcast_to(part.mean.reshape(*repeated, states), (*sizes, states)).copy()
     return RowDraws(counts, concentrations, theta, mean, part.usage)
 
@@ -262,11 +261,11 @@ def unmeasured_rows(
     if alpha is None and totals.ndim > 1:
         records = totals.sum(axis=tuple(range(totals.ndim - 1)))
         return spread_rows(unmeasured_rows(records, states, weights, rng), [], totals, weights, rng)
-    given = np.full(states, MARGIN_CONCENTRATION) if alpha is None else alpha
-    around = np.broadcast_to(given[..., None], (*given.shape, totals.shape[-1]))
+    concentration = np.full(states, MARGIN_CONCENTRATION) if alpha is None else alpha
+    around = np.broadcast_to(concentration[..., None], (*concentration.shape, totals.shape[-1]))
     chance = np.moveaxis(_draw_dirichlet_rows(around, rng), -2, -1)
     counts = np.moveaxis(rng.multinomial(totals, chance / chance.sum(axis=-1, keepdims=True)), -1, -2)
-    mean = given / given.sum(axis=-1, keepdims=True)
+    mean = concentration / concentration.sum(axis=-1, keepdims=True)
     theta = _draw_dirichlet_rows(np.asarray(counts + around, np.float64), rng)
     return RowDraws(np.ascontiguousarray(counts, np.int64), np.asarray(around), theta, mean, np.zeros(COMPONENTS))
 
@@ -282,7 +281,7 @@ def _spread_block(
 ) -> tuple[Ints, Floats, Floats]:
     """Draw a block of counts, concentrations and probabilities, shape (part rows, rows of each, child, draws)."""
     rows, of_each, _ = totals.shape
-    theta, counts = (each[..., which].reshape(rows, each.shape[-2], -1) for each in (part.theta, part.counts))
+    theta, counts = (array[..., which].reshape(rows, array.shape[-2], -1) for array in (part.theta, part.counts))
     states, draws = theta.shape[1:]
     n = totals[..., which]
     if alpha is None:
@@ -299,9 +298,9 @@ def _spread_block(
     tables = drawn.reshape(rows, of_each, states, draws).transpose(1, 2, 0, 3).reshape(of_each, states, rows * draws)
     wanted: Ints = counts.transpose(1, 0, 2).reshape(states, rows * draws).astype(np.int64)
     moved = rake_counts(tables, wanted, rng)
-    own = moved.reshape(of_each, states, rows, draws).transpose(2, 0, 1, 3)
-    probabilities = dirichlet_draws((own + around).reshape(flat), rng).reshape(own.shape)
-    return own, np.asarray(around), probabilities
+    block_counts = moved.reshape(of_each, states, rows, draws).transpose(2, 0, 1, 3)
+    probabilities = dirichlet_draws((block_counts + around).reshape(flat), rng).reshape(block_counts.shape)
+    return block_counts, np.asarray(around), probabilities
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -339,16 +338,18 @@ def draw_pair_counts(values: Floats, variance: float, rows: Ints, child: Ints, r
     records = np.maximum(rows.sum(axis=0), 1.0)
     (left, right), shares = contrast_matrices((len(rows), len(child))), (rows / records, child / records)
     expected = rows[:, None] * shares[1]
-    (scale, basis), (other, turned) = _diagonal(shares[0], left), _diagonal(shares[1], right)
-    turn = basis.T @ left[1:], turned.T @ right[1:]
-    news = np.einsum("ia,jb,abd->ijd", *turn, -expected, optimize=True) + (basis.T @ values @ turned)[..., None]
-    share = scale[:, None] * other
-    own = (records + (records * DEPENDENCES[:, None]) ** 2)[:, None, None] * share[..., None]
-    told = own + max(variance, KNOWN_VARIANCE)
-    fit = -0.5 * (np.log(told) + news**2 / told).sum(axis=(1, 2)) if news.size else np.zeros((len(own), len(records)))
+    (scale, basis), (child_scale, child_basis) = _diagonal(shares[0], left), _diagonal(shares[1], right)
+    turn = basis.T @ left[1:], child_basis.T @ right[1:]
+    news = np.einsum("ia,jb,abd->ijd", *turn, -expected, optimize=True) + (basis.T @ values @ child_basis)[..., None]
+    share = scale[:, None] * child_scale
+    prior = (records + (records * DEPENDENCES[:, None]) ** 2)[:, None, None] * share[..., None]
+    total = prior + max(variance, KNOWN_VARIANCE)
+    fit = (
+        -0.5 * (np.log(total) + news**2 / total).sum(axis=(1, 2)) if news.size else np.zeros((len(prior), len(records)))
+    )
     chances = np.exp(fit - fit.max(axis=0)).cumsum(axis=0)
     picked = (rng.random(len(records)) * chances[-1] >= chances[:-1]).sum(axis=0)
-    gain = np.take_along_axis(own / told, picked[None, None, None], axis=0)[0]
+    gain = np.take_along_axis(prior / total, picked[None, None, None], axis=0)[0]
     drawn = gain * news + np.sqrt(gain * max(variance, KNOWN_VARIANCE)) * rng.standard_normal(news.shape)
     cells = np.maximum(expected + np.einsum("ia,jb,ijd->abd", *turn, drawn, optimize=True), 0)
     return counts_of(rake_to(by_child(cells), rows, [goal(1, (), child)], rng))
@@ -456,40 +457,40 @@ class LatentCounts:
 
     def _draw_family(self, node: str) -> None:
         """Draw a family whose ancestors are drawn."""
-        family, parts = self.network.family(node), self._margins.measured_parts(node)
+        family, measured = self.network.family(node), self._margins.measured_parts(node)
         alpha = None if self._prior is None else self._prior.alpha[node]
         rng = self._generators[node]
         totals = self._draw_totals(node, rng)
-        if not parts:
+        if not measured:
             states = self.network.schema[node].size
             self._rows[node] = unmeasured_rows(totals, states, self.weights, rng, alpha)
             return
-        part, *others = parts
-        found = self._draw_part(part, *self._sum_to_part(family, part, totals, alpha), rng)
+        part, *extras = measured
+        rows = self._draw_part(part, *self._sum_to_part(family, part, totals, alpha), rng)
         if part != family:
-            kept = [family.index(name) for name in part[:-1]]
-            found = spread_rows(found, kept, totals, self.weights, rng, alpha)
-        for other in others:
-            found = self._move_to_part(found, family, other, (totals, alpha), rng)
-        self._rows[node] = found
+            part_axes = [family.index(name) for name in part[:-1]]
+            rows = spread_rows(rows, part_axes, totals, self.weights, rng, alpha)
+        for extra in extras:
+            rows = self._move_to_part(rows, family, extra, (totals, alpha), rng)
+        self._rows[node] = rows
         if self._is_moved(node):
-            self._rows[node] = replace(found, theta=self._move_rows(node, found, self._laws, rng))
+            self._rows[node] = replace(rows, theta=self._move_rows(node, rows, self._laws, rng))
 
     def _draw_part(self, part: Scope, totals: Ints, alpha: Floats | None, rng: np.random.Generator) -> RowDraws:
         """Rows of a family or of a part of it that was measured whole."""
         values, variances = self._margins.coordinates(part)
-        sharp = self._margins.sharp_parts(part, SHARP_RATIO)
+        precise = self._margins.sharp_parts(part, SHARP_RATIO)
         doubt = None
         if self._quick and self._prior is None:
             doubt = RowDoubt(self._draw_margins(part, totals, rng), rare=self._doubt)
             variances = _hide_margins(variances)
-            sharp = [other for other in sharp if other[2:]]
-        if sharp:
+            precise = [subset for subset in precise if subset[2:]]
+        if precise:
             variances = np.maximum(variances, SHARP_RATIO * variances[..., 1:].max())
-        found = draw_rows(values, variances, totals, self.weights, rng, alpha=alpha, doubt=doubt)
-        for other in sharp:
-            found = self._move_to_part(found, part, other, (totals, alpha), rng)
-        return found
+        rows = draw_rows(values, variances, totals, self.weights, rng, alpha=alpha, doubt=doubt)
+        for subset in precise:
+            rows = self._move_to_part(rows, part, subset, (totals, alpha), rng)
+        return rows
 
     def _draw_margins(self, part: Scope, totals: Ints, rng: np.random.Generator) -> list[Goal]:
         """Counts of the child, and of each parent and the child, each drawn from what is told of it alone."""
@@ -497,27 +498,27 @@ class LatentCounts:
         if not parents:
             return []
         alpha = np.full(self.network.schema[child].size, MARGIN_CONCENTRATION)
-        own = self._draw_part((child,), self._sum_to_part(part, (child,), totals, None)[0], alpha, rng).counts
+        child_counts = self._draw_part((child,), self._sum_to_part(part, (child,), totals, None)[0], alpha, rng).counts
         if not parents[1:]:
-            return [goal(1, (), own)]
-        found = []
+            return [goal(1, (), child_counts)]
+        goals = []
         for axis, parent in enumerate(parents):
             values, variances = self._margins.coordinates((parent, child))
             rows, _ = self._sum_to_part(part, (parent, child), totals, None)
             error = float(variances[1:, 1:].max(initial=0))
-            found.append(goal(len(parents), [axis], draw_pair_counts(values[1:, 1:], error, rows, own, rng)))
-        return found
+            goals.append(goal(len(parents), [axis], draw_pair_counts(values[1:, 1:], error, rows, child_counts, rng)))
+        return goals
 
     def _move_to_part(
-        self, found: RowDraws, names: Scope, part: Scope, given: tuple[Ints, Floats | None], rng: np.random.Generator
+        self, rows: RowDraws, names: Scope, part: Scope, sums: tuple[Ints, Floats | None], rng: np.random.Generator
     ) -> RowDraws:
         """Rows whose counts are moved to those of a part, which are drawn from what is told of that alone."""
-        totals, alpha = self._sum_to_part(names, part, *given)
+        totals, alpha = self._sum_to_part(names, part, *sums)
         if alpha is None and not part[:-1]:
             alpha = np.full(self.network.schema[part[-1]].size, MARGIN_CONCENTRATION)
         wanted = self._draw_part(part, totals, alpha, rng).counts
-        kept = [names.index(name) for name in part[:-1]]
-        return found.recounted(rake_part(found.counts, kept, wanted, rng), rng)
+        part_axes = [names.index(name) for name in part[:-1]]
+        return rows.recounted(rake_part(rows.counts, part_axes, wanted, rng), rng)
 
     @staticmethod
     def _sum_to_part(family: Scope, part: Scope, totals: Ints, alpha: Floats | None) -> tuple[Ints, Floats | None]:
@@ -535,9 +536,9 @@ class LatentCounts:
         expected = _fit_held(np.maximum(self._laws.law(parents) * self._records, LEAST_CELL_RECORDS), held, parents)
         values, variances = self._margins.coordinates(parents)
         fresh = np.isfinite(variances)
-        for inside, part in positions(parents):
+        for inside, index in positions(parents):
             if any(set(inside) <= set(names) for names in held):
-                fresh[part] = False
+                fresh[index] = False
         matrices = contrast_matrices(values.shape)
         beyond = np.where(fresh, values, 0.0)[..., None] - fresh[..., None] * transformed(expected, matrices)
         news = transformed(beyond, matrices, back=True)
@@ -546,15 +547,15 @@ class LatentCounts:
         # Cells are taken as independent, and so are their coordinates.
         gain = prior / (prior + variance)
         drawn = expected + gain * news + np.sqrt(gain * variance) * rng.standard_normal(expected.shape)
-        kept = _fit_held(np.maximum(drawn, LEAST_CELL_RECORDS), held, parents)
-        return np.floor(kept + rng.random(kept.shape)).astype(np.int64)
+        fitted = _fit_held(np.maximum(drawn, LEAST_CELL_RECORDS), held, parents)
+        return np.floor(fitted + rng.random(fitted.shape)).astype(np.int64)
 
     def _count_held(self, parents: Sequence[str]) -> dict[Scope, Ints]:
         """Counts over the largest sets of parents that lie in one of their families, axes in the order of the sets."""
         family, rows = self.network.family, self._rows
         return {
-            names: margin(rows[own].counts, family(own), names)
-            for names, own in held_sets(self.network, tuple(parents)).items()
+            names: margin(rows[holder].counts, family(holder), names)
+            for names, holder in held_sets(self.network, tuple(parents)).items()
         }
 
 
@@ -578,10 +579,10 @@ def _hide_margins(variances: Floats) -> Floats:
     """
     parents = variances.ndim - 1
     sizes = np.indices(variances.shape)[:-1].astype(bool).sum(axis=0)
-    own = (sizes < min(parents, 2)) & np.isfinite(variances)
-    own[..., 0] = False
-    rest = variances[..., 1:][~own[..., 1:]]
-    return np.where(own, np.maximum(variances, rest.min(initial=np.inf)), variances) if rest.size else variances
+    in_margins = (sizes < min(parents, 2)) & np.isfinite(variances)
+    in_margins[..., 0] = False
+    rest = variances[..., 1:][~in_margins[..., 1:]]
+    return np.where(in_margins, np.maximum(variances, rest.min(initial=np.inf)), variances) if rest.size else variances
 
 
 def draw_latent_counts(
@@ -611,14 +612,14 @@ def draw_latent_counts(
     """
     combined = evidence_of(evidence)
     check_total(combined)
-    if len(combined.data_sets) > 1 or not all(measurements([part]) for part in combined.parts):
+    if len(combined.data_sets) > 1 or not all(measurements([source]) for source in combined.parts):
         raise InputError("only noisy tables and contrasts of one data set can be read in this way")
-    network, records, parts = saturated or combined.network, combined.records[0], measurements(combined.parts)
-    if any(np.abs(part.values.astype(np.float64)).max(initial=0) > LARGEST_COUNT for part in parts):
+    network, records, measured = saturated or combined.network, combined.records[0], measurements(combined.parts)
+    if any(np.abs(datum.values.astype(np.float64)).max(initial=0) > LARGEST_COUNT for datum in measured):
         raise InputError("the release has noisy counts beyond 2^60, which nothing can be read from; is it damaged?")
     first_pass, second_pass = rng.spawn(2)
-    noisy = read_tables(network, parts) if all(part.table for part in parts) else None
-    plain = pooled_margins(network, parts, records)
+    noisy = read_tables(network, measured) if all(datum.table for datum in measured) else None
+    plain = pooled_margins(network, measured, records)
     if doubt and prior is not None:
         # Beside a prior that is right, errors that are known and independent leave the truth's ranks uniform.
         return LatentCounts(plain, draws, second_pass, prior=prior)
@@ -665,10 +666,10 @@ class _Constrained:
             bias, repeats = error.mean(axis=-1), error.shape[-1]
             # The bias is known from as many repetitions as the spread about it: its own error counts as well.
             spread = (error - bias[..., None]) * math.sqrt((repeats + 1) / (repeats - 1)) if repeats > 1 else error
-            own = self._estimate_variance(subset, spread)
-            if repeats > 1 and own < variances[subset]:
+            variance = self._estimate_variance(subset, spread)
+            if repeats > 1 and variance < variances[subset]:
                 values[subset] = self.values[subset] - bias
-                variances[subset] = own ** (1 - VARIANCE_CAUTION) * variances[subset] ** VARIANCE_CAUTION
+                variances[subset] = variance ** (1 - VARIANCE_CAUTION) * variances[subset] ** VARIANCE_CAUTION
         return Margins(self.plain.network, values, variances)
 
     def _estimate_variance(self, subset: Scope, error: Floats) -> float:
@@ -719,9 +720,9 @@ def _fit_constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.ran
     made_up = {scope: np.repeat(table, noises, axis=-1) for scope, table in tables.items()}
     fit = fit_nonnegative(noisy, total)
     fits = fit_nonnegative(noisy.again(made_up, rng), total, close=ROUGH_TOLERANCE)
-    found, truth = coordinates_of(noisy, fits.tables), coordinates_of(noisy, made_up)
+    fitted, truth = coordinates_of(noisy, fits.tables), coordinates_of(noisy, made_up)
     subsets = [subset for subset in plain.variances if subset]
-    errors = {subset: found[subset] - truth[subset] for subset in subsets}
+    errors = {subset: fitted[subset] - truth[subset] for subset in subsets}
     return _Constrained(plain, coordinates_of_fit(noisy, fit), errors, tables)
 
 
@@ -731,15 +732,15 @@ def _make_up_tables(
     """Counts of made-up records, a repetition for each draw of the probabilities."""
     network, draws = cells.network, cells.draws or 1
     records = min(round(total), MOST_MADE_UP_RECORDS)
-    found = {scope: np.empty((*(network.schema[name].size for name in scope), draws)) for scope in scopes}
+    counts = {scope: np.empty((*(network.schema[name].size for name in scope), draws)) for scope in scopes}
     for draw in range(draws):
         codes = sample_codes(Tables(network, {node: cells[node][..., draw] for node in network.nodes}), records, rng)
-        for scope, table in found.items():
+        for scope, table in counts.items():
             shape = table.shape[:-1]
             none = np.zeros(records, np.int64)
             flat = np.ravel_multi_index([codes[name] for name in scope], shape) if scope else none
             table[..., draw] = np.bincount(flat, minlength=math.prod(shape)).reshape(shape) * (total / records)
-    return found
+    return counts
 
 
 def _fit_held(table: Floats, held: Mapping[Scope, Ints], parents: Sequence[str]) -> Floats:

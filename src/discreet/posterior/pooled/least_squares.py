@@ -77,14 +77,14 @@ class Margins:
         network, cells = self.network, self.network.cells(names)
         sizes = [network.schema[name].size for name in names]
         values, variances = np.zeros(sizes), np.full(sizes, math.inf)
-        for inside, part in positions(names):
+        for inside, index in positions(names):
             subset = network.ordered(inside)
             if subset not in self.values:
                 continue
             turned = self.values[subset].transpose([subset.index(name) for name in inside])
             share = network.cells(subset) / cells
-            values[part] = turned.reshape(values[part].shape) * math.sqrt(share)
-            variances[part] = self.variances[subset] * share
+            values[index] = turned.reshape(values[index].shape) * math.sqrt(share)
+            variances[index] = self.variances[subset] * share
         return values, variances
 
     def measured_parts(self, node: str) -> list[Scope]:
@@ -99,32 +99,32 @@ class Margins:
             return [family]
         return self._keep_largest(family, (subset for subset in self.values if node in subset))
 
-    def sharp_parts(self, part: Scope, ratio: float) -> list[Scope]:
+    def sharp_parts(self, scope: Scope, ratio: float) -> list[Scope]:
         """The largest parts of a measured one that are told so much better than the whole that they are apart.
 
         Args:
-            part: names of a family or of a part of it, the node the last one.
+            scope: names of a family or of a part of it, the node the last one.
             ratio: of the variances of their coordinates to the largest there is, at most.
 
         Returns:
             As `measured_parts`; none where all is told about as well, or the part is told at once.
         """
-        _, variances = self.coordinates(part)
-        own = {self.network.ordered(inside): variances[place].max() for inside, place in positions(part)
-               if part[-1] in inside and variances[place].size}  # fmt: skip
-        worst = ratio * max(own.values(), default=0.0)
-        sharp = {frozenset(inside) for inside, variance in own.items() if variance < worst}
-        whole = [names for names in sharp if all(other in sharp for other in map(frozenset, own) if other < names)]
-        return self._keep_largest(part, whole)
+        _, variances = self.coordinates(scope)
+        largest = {self.network.ordered(inside): variances[index].max() for inside, index in positions(scope)
+               if scope[-1] in inside and variances[index].size}  # fmt: skip
+        worst = ratio * max(largest.values(), default=0.0)
+        low = {frozenset(inside) for inside, variance in largest.items() if variance < worst}
+        whole = [names for names in low if all(subset in low for subset in map(frozenset, largest) if subset < names)]
+        return self._keep_largest(scope, whole)
 
     def _keep_largest(self, names: Scope, sets: Iterable[Collection[str]]) -> list[Scope]:
         """Keep the sets inside some names that lie in no other one, in their order, that of the most cells first."""
-        inside = sorted((set(part) for part in sets if set(part) <= set(names)), key=len, reverse=True)
-        kept: list[set[str]] = []
-        for part in inside:
-            if not any(part <= other for other in kept):
-                kept.append(part)
-        named = [tuple(name for name in names if name in part) for part in kept]
+        inside = sorted((set(subset) for subset in sets if set(subset) <= set(names)), key=len, reverse=True)
+        largest: list[set[str]] = []
+        for subset in inside:
+            if not any(subset <= larger for larger in largest):
+                largest.append(subset)
+        named = [tuple(name for name in names if name in subset) for subset in largest]
         return sorted(named, key=self.network.cells, reverse=True)
 
     def deviation(self, names: Sequence[str]) -> float:
@@ -154,43 +154,43 @@ class FittedTables:
 
 
 def pooled_margins(
-    network: Network, parts: Sequence[Measurement], records: int | None, *, also: Iterable[Scope] = ()
+    network: Network, measured: Sequence[Measurement], records: int | None, *, also: Iterable[Scope] = ()
 ) -> Margins:
     """Plain least squares of all that was measured on one data set, tables, contrasts and weighted sums.
 
     Args:
         network: for the sizes.
-        parts: at least one.
+        measured: at least one.
         records: the number of records, where it is public.
         also: sets of variables, in the schema's order, whose interactions are wanted though no family has them.
 
     Returns:
         Estimates and variances of all margins of the families, and of those others that were measured.
     """
-    tables = [part for part in parts if part.table]
-    if len(tables) == len(parts):
-        return least_squares(read_tables(network, parts), records, also)
-    found = [_read_contrasts(network, part) for part in parts if part.contrasts]
+    tables = [datum for datum in measured if datum.table]
+    if len(tables) == len(measured):
+        return least_squares(read_tables(network, measured), records, also)
+    interactions = [_read_contrasts(network, datum) for datum in measured if datum.contrasts]
     if tables:
-        summed = subsets(network.ordered(part.scope) for part in parts if part.weights is not None)
-        told = least_squares(read_tables(network, tables), None, (*also, *summed))
-        found += [(subset, values, told.variances[subset]) for subset, values in told.values.items()]
+        summed = subsets(network.ordered(datum.scope) for datum in measured if datum.weights is not None)
+        fitted = least_squares(read_tables(network, tables), None, (*also, *summed))
+        interactions += [(subset, values, fitted.variances[subset]) for subset, values in fitted.values.items()]
     sums, weights = dict[Scope, Floats](), dict[Scope, float]()
-    for subset, values, variance in found:
+    for subset, values, variance in interactions:
         sums[subset] = sums.get(subset, 0.0) + values / variance
         weights[subset] = weights.get(subset, 0.0) + 1 / variance
     means = {subset: values / weights[subset] for subset, values in sums.items()}
     variances = {subset: 1 / weight for subset, weight in weights.items()}
-    return _hold_total(Margins(network, *add_sums(network, parts, means, variances, records)), records)
+    return _hold_total(Margins(network, *add_sums(network, measured, means, variances, records)), records)
 
 
-def _read_contrasts(network: Network, part: Measurement) -> tuple[Scope, Floats, float]:
+def _read_contrasts(network: Network, measurement: Measurement) -> tuple[Scope, Floats, float]:
     """A set of variables, the coordinates of its interaction as contrasts tell them, and the variance of their errors.
 
     Of more than two states errors in the coordinates are not alike and not independent: they are given their mean.
     """
-    scope = network.ordered(part.scope)
-    values, variance = margin(part.values, part.scope, scope).astype(np.float64), part.variance
+    scope = network.ordered(measurement.scope)
+    values, variance = margin(measurement.values, measurement.scope, scope).astype(np.float64), measurement.variance
     for axis, name in enumerate(scope):
         matrix = from_neighbours(network.schema[name].size)
         values = np.moveaxis(np.tensordot(values, matrix, axes=(axis, 0)), -1, axis)
@@ -210,12 +210,12 @@ def least_squares(noisy: Measured, records: int | None, also: Iterable[Scope] = 
         Estimates and variances of all margins of the families, and of those others that were measured.
     """
     layout, others = _CoordinatePlaces.of(noisy), tuple(also)
-    found = layout.parts(layout.agreed(layout.joined(noisy.tables)), others)
+    estimates = layout.parts(layout.agreed(layout.joined(noisy.tables)), others)
     errors = layout.parts(1 / layout.weights[:, None], others)
     margins = Margins(
         noisy.network,
-        {subset: part[..., 0] for subset, part in found.items()},
-        {subset: float(part.max(initial=0.0)) for subset, part in errors.items()},
+        {subset: values[..., 0] for subset, values in estimates.items()},
+        {subset: float(values.max(initial=0.0)) for subset, values in errors.items()},
     )
     return _hold_total(margins, records)
 
@@ -276,7 +276,7 @@ def coordinates_of(noisy: Measured, tables: Mapping[Scope, Floats]) -> dict[Scop
 
 def coordinates_of_fit(noisy: Measured, fit: FittedTables) -> dict[Scope, Floats]:
     """The coordinates of a fit of one repetition, without that axis."""
-    return {subset: part[..., 0] for subset, part in coordinates_of(noisy, fit.tables).items()}
+    return {subset: values[..., 0] for subset, values in coordinates_of(noisy, fit.tables).items()}
 
 
 def _hold_total(margins: Margins, records: int | None) -> Margins:
@@ -328,13 +328,13 @@ class _CoordinatePlaces:
         for scope, noises in blurs:
             sizes = [network.schema[name].size for name in scope]
             index, factor, precision = np.empty(sizes, np.int64), np.empty(sizes), np.empty(sizes)
-            for subset, part in positions(scope):
+            for subset, place in positions(scope):
                 if subset not in starts:
                     starts[subset] = after
-                    after += index[part].size
-                index[part] = starts[subset] + np.arange(index[part].size).reshape(index[part].shape)
-                factor[part] = math.sqrt(network.cells(subset) / index.size)
-                precision[part] = sum(1 / noise.variance(subset) for noise in noises)
+                    after += index[place].size
+                index[place] = starts[subset] + np.arange(index[place].size).reshape(index[place].shape)
+                factor[place] = math.sqrt(network.cells(subset) / index.size)
+                precision[place] = sum(1 / noise.variance(subset) for noise in noises)
             indices.append(index.ravel())
             factors.append(factor.ravel())
             precisions.append(precision.ravel())
@@ -345,8 +345,8 @@ class _CoordinatePlaces:
             weights = np.bincount(index, precision * factor**2, minlength=after).astype(np.float64)
             return weights, sp.csr_matrix((precision * factor, (index, np.arange(len(index)))), (after, len(index)))
 
-        told, even = gathering(np.concatenate(precisions)), gathering(np.concatenate(means))
-        return _CoordinatePlaces(network, scopes, starts, index, factor, *told, *even)
+        by_precision, by_mean = gathering(np.concatenate(precisions)), gathering(np.concatenate(means))
+        return _CoordinatePlaces(network, scopes, starts, index, factor, *by_precision, *by_mean)
 
     def joined(self, tables: Mapping[Scope, Floats]) -> Floats:
         """Lay all cells one after the other, shape (cells, repetitions)."""
@@ -395,15 +395,15 @@ class _CoordinatePlaces:
 
     def parts(self, values: Floats, also: Iterable[Scope] = ()) -> dict[Scope, Floats]:
         """The long vector by interaction, shape `(size - 1 for S, repetitions)`: what lies in a family, and others."""
-        found = dict[Scope, Floats]()
+        interactions = dict[Scope, Floats]()
         families = subsets(self.network.ordered(self.network.family(node)) for node in self.network.nodes)
         for subset in (*families, *also):
             if subset not in self.starts:
                 continue
             shape = tuple(self.network.schema[name].size - 1 for name in subset)
             first = self.starts[subset]
-            found[subset] = values[first : first + math.prod(shape)].reshape(*shape, values.shape[-1])
-        return found
+            interactions[subset] = values[first : first + math.prod(shape)].reshape(*shape, values.shape[-1])
+        return interactions
 
     def _place_tables(self) -> list[tuple[int, Scope]]:
         """List where each table begins."""

@@ -61,37 +61,37 @@ class Measured:
     def _draw_normal_noise(self, scope: Scope, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
         """Errors of each interaction's variance."""
         coordinates = rng.standard_normal(shape)
-        for subset, part in positions(scope):
-            coordinates[part] *= math.sqrt(self.variance(scope, subset))
+        for subset, index in positions(scope):
+            coordinates[index] *= math.sqrt(self.variance(scope, subset))
         return transformed(coordinates, contrast_matrices(shape[:-1]), back=True)
 
 
-def read_tables(network: Network, parts: Sequence[Measurement]) -> Measured:
+def read_tables(network: Network, measured: Sequence[Measurement]) -> Measured:
     """Tables on one data set, in the schema's order, as one repetition.
 
     Args:
         network: for the sizes.
-        parts: tables of counts, and no contrasts. Of several over the same variables, or of samples, the mean weighted
-            by the precision of each interaction is taken; noise of a mean, or of a sample, is taken as normal.
+        measured: tables of counts, and no contrasts. Tables over the same variables, or of samples, are averaged with
+            the precision of each interaction as weight; the noise of a mean, or of a sample, is taken as normal.
 
     Returns:
         One table for each set of variables.
     """
-    number, _ = number_of_records([part for part in parts if part.sampling is None] or parts)
-    told: dict[Scope, list[tuple[Floats, Blur]]] = {}
+    number, _ = number_of_records([datum for datum in measured if datum.sampling is None] or measured)
+    noisy: dict[Scope, list[tuple[Floats, Blur]]] = {}
     laws = dict[Scope, NoiseLaw]()
-    for part in parts:
-        scope, table, noise = network.ordered(part.scope), in_order(network, part), blur(part)
-        if part.sampling is None:
-            laws |= {} if part.noise is None else {scope: part.noise}
+    for datum in measured:
+        scope, table, noise = network.ordered(datum.scope), in_order(network, datum), blur(datum)
+        if datum.sampling is None:
+            laws |= {} if datum.noise is None else {scope: datum.noise}
         else:
-            table, noise = _scale_sample(table, noise, part.sampling, number)
-        told.setdefault(scope, []).append((table, noise))
-    place = {name: index for index, name in enumerate(network.nodes)}
-    ordered = sorted(told, key=lambda scope: [place[name] for name in scope])
-    blurs = {scope: tuple(noise for _, noise in told[scope]) for scope in ordered}
-    single = {scope: law for scope, law in laws.items() if len(told[scope]) == 1}
-    tables = {scope: _average_tables(scope, told[scope]) for scope in ordered}
+            table, noise = _scale_sample(table, noise, datum.sampling, number)
+        noisy.setdefault(scope, []).append((table, noise))
+    position = {name: index for index, name in enumerate(network.nodes)}
+    ordered = sorted(noisy, key=lambda scope: [position[name] for name in scope])
+    blurs = {scope: tuple(noise for _, noise in noisy[scope]) for scope in ordered}
+    single = {scope: law for scope, law in laws.items() if len(noisy[scope]) == 1}
+    tables = {scope: _average_tables(scope, noisy[scope]) for scope in ordered}
     return Measured(network, tables, blurs, _leave_out_cut_stars(single))
 
 
@@ -108,28 +108,28 @@ def _leave_out_cut_stars(laws: Mapping[Scope, NoiseLaw]) -> dict[Scope, NoiseLaw
     return {scope: law for scope, law in laws.items() if laws.keys() >= set(law.tied)}
 
 
-def _average_tables(scope: Scope, told: Sequence[tuple[Floats, Blur]]) -> Floats:
+def _average_tables(scope: Scope, noisy: Sequence[tuple[Floats, Blur]]) -> Floats:
     """Mean of several tables over the same variables, weighted by the precision of each interaction."""
-    if len(told) == 1:
-        return told[0][0]
-    matrices = contrast_matrices(told[0][0].shape[:-1])
-    turned = [(transformed(table, matrices), noise) for table, noise in told]
+    if len(noisy) == 1:
+        return noisy[0][0]
+    matrices = contrast_matrices(noisy[0][0].shape[:-1])
+    turned = [(transformed(table, matrices), noise) for table, noise in noisy]
     mean = np.empty_like(turned[0][0])
-    for subset, part in positions(scope):
+    for subset, index in positions(scope):
         weights = [1 / noise.variance(subset) for _, noise in turned]
-        mean[part] = sum(weight * table[part] for weight, (table, _) in zip(weights, turned, strict=True)) / sum(
+        mean[index] = sum(weight * table[index] for weight, (table, _) in zip(weights, turned, strict=True)) / sum(
             weights
         )
     return transformed(mean, matrices, back=True)
 
 
-def in_order(network: Network, part: Measurement) -> Floats:
+def in_order(network: Network, datum: Measurement) -> Floats:
     """A measured table with its axes in the schema's order, then one of repetitions."""
-    return margin(part.values, part.scope, network.ordered(part.scope))[..., None].astype(np.float64)
+    return margin(datum.values, datum.scope, network.ordered(datum.scope))[..., None].astype(np.float64)
 
 
-def is_poolable(parts: Iterable[Measurement]) -> bool:
+def is_poolable(measured: Iterable[Measurement]) -> bool:
     """Whether tables, and weighted sums, are over so few variables and cells that they are told apart in a minute."""
-    listed = list(parts)
-    weighted = {part.scope: part.weights[0].size for part in listed if part.weights is not None}
-    return all(len(part.scope) <= MOST_POOLED for part in listed) and sum(weighted.values()) <= MOST_WEIGHTED
+    listed = list(measured)
+    weighted = {datum.scope: datum.weights[0].size for datum in listed if datum.weights is not None}
+    return all(len(datum.scope) <= MOST_POOLED for datum in listed) and sum(weighted.values()) <= MOST_WEIGHTED

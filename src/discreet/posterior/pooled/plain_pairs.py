@@ -73,9 +73,9 @@ def find_pairs_without_bias(sets: MeasuredSets, cells: Tables, names: Iterable[s
     if not plain:
         return laws
     errors = {pair: -laws[pair] for pair in plain}
-    for part, codes in drawn_codes(cells, ordered, MADE_UP_RECORDS):
+    for chunk, codes in drawn_codes(cells, ordered, MADE_UP_RECORDS):
         for pair, error in errors.items():
-            error[..., part] += _count_pairs(codes, pair, error.shape[:2]) / MADE_UP_RECORDS
+            error[..., chunk] += _count_pairs(codes, pair, error.shape[:2]) / MADE_UP_RECORDS
     size = (MADE_UP_RECORDS / records) ** 0.5
     return move_pairs(laws, plain, {pair: error * size for pair, error in errors.items()})
 
@@ -85,16 +85,16 @@ def _draw_told_pairs(
 ) -> tuple[dict[Scope, Floats], int, np.random.Generator]:
     """Pairs that tables hold, without bias; the number of records; and a generator. No pairs where noise is all."""
     pairs = [pair for pair in combinations(names, 2) if frozenset(pair) in sets.pairs]
-    told, rng = sets.fit(pairs), sets.generator(names, PLAIN_STREAM)
-    clear = all(_is_clear(told, name) for name in {name for pair in pairs for name in pair})
-    return draw_plain_pairs(told, pairs, draws, rng) if clear else {}, max(1, round(told.total[0])), rng
+    fitted, rng = sets.fit(pairs), sets.generator(names, PLAIN_STREAM)
+    clear = all(_is_clear(fitted, name) for name in {name for pair in pairs for name in pair})
+    return draw_plain_pairs(fitted, pairs, draws, rng) if clear else {}, max(1, round(fitted.total[0])), rng
 
 
-def _is_clear(told: Margins, name: str) -> bool:
+def _is_clear(fitted: Margins, name: str) -> bool:
     """Whether the number of records, and those in each state that is no bin, are well above their noise."""
-    total, variance = told.total
-    counts = [] if told.network.schema[name].numeric else told.table((name,)).tolist()
-    return bool(min([total, *counts]) > CLEAR_NOISE_DEVIATIONS * max(variance**0.5, told.deviation((name,))))
+    total, variance = fitted.total
+    counts = [] if fitted.network.schema[name].numeric else fitted.table((name,)).tolist()
+    return bool(min([total, *counts]) > CLEAR_NOISE_DEVIATIONS * max(variance**0.5, fitted.deviation((name,))))
 
 
 def _count_pairs(codes: Mapping[str, Ints], pair: Scope, sizes: tuple[int, ...]) -> Floats:
@@ -120,19 +120,19 @@ def draw_plain_pairs(
         By pair, shape `(*sizes, draws)`; cells may be negative, and sum to 1.
     """
     moved: dict[Scope, Floats] = {}
-    for part in subsets(pairs):
-        values, deviation = margins.values[part], math.sqrt(margins.variances[part])
-        moved[part] = values[..., None] + deviation * rng.normal(size=(*values.shape, draws))
-    found = {}
+    for subset in subsets(pairs):
+        values, deviation = margins.values[subset], math.sqrt(margins.variances[subset])
+        moved[subset] = values[..., None] + deviation * rng.normal(size=(*values.shape, draws))
+    shares = {}
     for pair in pairs:
         sizes = [margins.network.schema[name].size for name in pair]
         coordinates = np.zeros((*sizes, draws))
-        for inside, place in positions(pair):
+        for inside, index in positions(pair):
             share = margins.network.cells(inside) / math.prod(sizes)
-            coordinates[place] = moved[inside].reshape(coordinates[place].shape) * math.sqrt(share)
+            coordinates[index] = moved[inside].reshape(coordinates[index].shape) * math.sqrt(share)
         table = transformed(coordinates, contrast_matrices(sizes), back=True)
-        found[pair] = table / table.sum(axis=(0, 1))
-    return found
+        shares[pair] = table / table.sum(axis=(0, 1))
+    return shares
 
 
 def move_to_pairs(
@@ -180,23 +180,23 @@ def move_pairs(
     Returns:
         By pair. Those that no table holds are moved in their margins alone.
     """
-    found = {pair: table + errors[pair] for pair, table in pairs.items()}
+    joint = {pair: table + errors[pair] for pair, table in pairs.items()}
     singles: dict[str, Floats] = {}
-    for (one, other), table in found.items():
-        singles.setdefault(one, table.sum(axis=1))
-        singles.setdefault(other, table.sum(axis=0))
+    for (row, column), table in joint.items():
+        singles.setdefault(row, table.sum(axis=1))
+        singles.setdefault(column, table.sum(axis=0))
     for pair, law in laws.items():
-        if pair not in found:
+        if pair not in joint:
             first, second = law.sum(axis=1), law.sum(axis=0)
             moved, last = singles.get(pair[0], first), singles.get(pair[1], second)
-            found[pair] = law + (moved - first)[:, None] * second + moved[:, None] * (last - second)
-    return found
+            joint[pair] = law + (moved - first)[:, None] * second + moved[:, None] * (last - second)
+    return joint
 
 
-def _spread_change(change: Floats, names: Scope, part: Scope, alone: Mapping[str, Floats]) -> Floats:
+def _spread_change(change: Floats, names: Scope, scope: Scope, alone: Mapping[str, Floats]) -> Floats:
     """Spread a change of a margin over all cells: times the shares of all other variables."""
-    letters = {name: chr(ord("a") + place) for place, name in enumerate(names)}
-    terms = ["".join(letters[name] for name in part) + "z"]
-    terms += [f"{letters[name]}z" for name in names if name not in part]
-    others = [alone[name] for name in names if name not in part]
+    letters = {name: chr(ord("a") + axis) for axis, name in enumerate(names)}
+    terms = ["".join(letters[name] for name in scope) + "z"]
+    terms += [f"{letters[name]}z" for name in names if name not in scope]
+    others = [alone[name] for name in names if name not in scope]
     return np.asarray(np.einsum(f"{','.join(terms)}->{''.join(letters.values())}z", change, *others, optimize=True))

@@ -56,26 +56,26 @@ def rake_counts(counts: Ints, margin: Ints, rng: np.random.Generator) -> Ints:
     return rake_part(counts, (), margin, rng)
 
 
-def rake_part(counts: Ints, kept: Sequence[int], part: Ints, rng: np.random.Generator) -> Ints:
+def rake_part(counts: Ints, part_axes: Sequence[int], part: Ints, rng: np.random.Generator) -> Ints:
     """Move counts of a family to those of a part of it, that is of its child and some of its parents.
 
     Args:
         counts: shape `(*parents, child, draws)`.
-        kept: axes of the part's parents among those of the family, in the order of the part.
+        part_axes: axes of the part's parents among those of the family, in the order of the part.
         part: shape `(*parents of the part, child, draws)`, with as many records in each row as the family has there.
         rng: rounds.
 
     Returns:
         Whole counts, same shape, as of `rake_counts` for each row of the part.
     """
-    wanted = goal(counts.ndim - 2, kept, part)
+    wanted = goal(counts.ndim - 2, part_axes, part)
     return counts_of(rake_to(by_child(counts).astype(np.float64), counts.sum(axis=-2), [wanted], rng))
 
 
-def goal(parents: int, kept: Sequence[int], part: Ints) -> Goal:
+def goal(parents: int, part_axes: Sequence[int], part: Ints) -> Goal:
     """What `rake_to` moves counts to: arguments as of `rake_part`, of so many parents."""
-    axes = tuple(1 + axis for axis in range(parents) if axis not in kept)
-    order = [len(kept), *np.argsort(kept).tolist(), len(kept) + 1]
+    axes = tuple(1 + axis for axis in range(parents) if axis not in part_axes)
+    order = [len(part_axes), *np.argsort(part_axes).tolist(), len(part_axes) + 1]
     return axes, np.expand_dims(part.transpose(order), axes)
 
 
@@ -106,11 +106,11 @@ def rake_cells(cells: Array, totals: Array | Ints, goals: Sequence[Goal]) -> Arr
     """As `rake_to`, before what it finds is rounded."""
     cells = np.where(cells > 0, cells, cells.dtype.type(EMPTY_CELL_RECORDS) * (totals > 0))
     wholes = totals.astype(cells.dtype)
-    wanted = [(axes, np.maximum(part, LEAST_MARGIN_RECORDS).astype(cells.dtype)) for axes, part in goals]
+    wanted = [(axes, np.maximum(target, LEAST_MARGIN_RECORDS).astype(cells.dtype)) for axes, target in goals]
     for _ in range(RAKING_ROUNDS):
-        for axes, part in wanted:
+        for axes, target in wanted:
             have = cells.sum(axis=axes, keepdims=True)
-            cells *= np.divide(part, np.maximum(have, LEAST_MARGIN_RECORDS, out=have), out=have)
+            cells *= np.divide(target, np.maximum(have, LEAST_MARGIN_RECORDS, out=have), out=have)
         cells *= wholes / np.maximum(cells.sum(axis=0), LEAST_MARGIN_RECORDS)
     return np.asarray(cells)
 
@@ -142,33 +142,33 @@ def fit_margins(law: Floats, names: Sequence[str], wanted: Mapping[Scope, Floats
         array([[0.18, 0.42],
                [0.12, 0.28]])
     """
-    steps = [(_axes_of(names, part), own) for part, own in wanted.items()]
+    steps = [(_axes_of(names, scope), target) for scope, target in wanted.items()]
     fitted = law.copy()
     for _ in range(MARGIN_FIT_ROUNDS if len(steps) > 1 else 1):
-        moved = [_scale_margin(fitted, *axes, own) for axes, own in steps]
+        moved = [_scale_margin(fitted, *axes, target) for axes, target in steps]
         if not any(moved):
             break
     return fitted
 
 
-def _axes_of(names: Sequence[str], part: Scope) -> tuple[tuple[int, ...], list[int]]:
+def _axes_of(names: Sequence[str], scope: Scope) -> tuple[tuple[int, ...], list[int]]:
     """Axes of a law over which the margin of a part is summed, and the order of that margin's axes in the law's."""
-    left = [name for name in names if name in part]
-    return tuple(axis for axis, name in enumerate(names) if name not in part), [*map(part.index, left), len(part)]
+    ordered = [name for name in names if name in scope]
+    return tuple(axis for axis, name in enumerate(names) if name not in scope), [*map(scope.index, ordered), len(scope)]
 
 
-def _scale_margin(law: Floats, summed: tuple[int, ...], order: list[int], own: Floats) -> bool:
+def _scale_margin(law: Floats, summed: tuple[int, ...], order: list[int], target: Floats) -> bool:
     """Scale a law in its place to a margin of its own axes; whether that moves any cell by more than rounding.
 
     Args:
         law: shape `(*sizes, draws)`; is changed.
         summed: axes over which its margin is.
         order: of the axes of the wanted margin, as they stand in the law.
-        own: the wanted margin.
+        target: the wanted margin.
     """
-    wanted = own.transpose(order)
-    found = np.add.reduce(law, axis=summed) if summed else law.copy()
-    moved = bool((np.abs(wanted - found) > LEAST_FIT_CHANGE * found).any())
-    ratio = np.divide(wanted, np.maximum(found, LEAST_MARGIN_PROBABILITY, out=found), out=found)
+    wanted = target.transpose(order)
+    current = np.add.reduce(law, axis=summed) if summed else law.copy()
+    moved = bool((np.abs(wanted - current) > LEAST_FIT_CHANGE * current).any())
+    ratio = np.divide(wanted, np.maximum(current, LEAST_MARGIN_PROBABILITY, out=current), out=current)
     law *= np.expand_dims(ratio, summed)
     return moved

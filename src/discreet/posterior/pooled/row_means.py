@@ -53,7 +53,7 @@ class RowMeans:
         # One parent alone has no margin beside the table itself and the child's; of two these are all but one.
         kept_sizes = sorted({1, parents - 1}) if parents > 1 else []
         self._levels = [
-            _Level(self._n, [tuple(axis for axis in self._every if axis not in kept) for kept in sets])
+            _Level(self._n, [tuple(axis for axis in self._every if axis not in margin_axes) for margin_axes in sets])
             for sets in (list(combinations(self._every, size)) for size in kept_sizes)
         ]
 
@@ -98,56 +98,56 @@ class _Level:
         Returns:
             Both as this level says.
         """
-        margins = [self._smooth_margin(place, counts, law, rng) for place in range(len(self._sets))]
+        margins = [self._smooth_margin(index, counts, law, rng) for index in range(len(self._sets))]
         self._sweep += 1
         rounds = 1
         if self._fit is None:
             self._fit, rounds = np.broadcast_to(law, counts.shape).copy(), FIRST_ROUNDS
         for _ in range(rounds):
-            for axes, records, (told, around, size) in zip(self._sets, self._records, margins, strict=True):
+            for axes, records, (counted, around, size) in zip(self._sets, self._records, margins, strict=True):
                 have = (self._fit * self._n).sum(axis=axes, keepdims=True)
                 have *= 1 + size / np.maximum(records, LEAST_RECORDS)
                 np.maximum(have, LEAST_FIT, out=have)
-                self._fit *= np.where(records > 0, (told + size * around) / have, 1)
+                self._fit *= np.where(records > 0, (counted + size * around) / have, 1)
             self._fit /= self._fit.sum(axis=0)
             np.maximum(self._fit, LEAST_FIT, out=self._fit)
         return self._fit, self._leave_out(counts, margins, apart)
 
     def _smooth_margin(
-        self, place: int, counts: Array, law: Array, rng: np.random.Generator
+        self, index: int, counts: Array, law: Array, rng: np.random.Generator
     ) -> tuple[Array, Array, Array]:
         """Counts of each slice, what smaller margins say of it, and the pseudo-records that it gives that."""
-        axes = self._sets[place]
-        told, around = counts.sum(axis=axes, keepdims=True), law
+        axes = self._sets[index]
+        counted, around = counts.sum(axis=axes, keepdims=True), law
         if law.shape[1:-1] != (1,) * (law.ndim - 2):
             around = (law * (self._n + LEAST_RECORDS)).sum(axis=axes, keepdims=True)
             around /= around.sum(axis=0)
         if self._sweep % PICKING_SWEEPS == 0:
-            picked, self._weights[place] = _pick_sizes(told, around, self._weights[place], rng)
-            self._sizes[place : place + 1] = [picked.astype(counts.dtype)[None]]
-        return told, around, self._sizes[place]
+            picked, self._weights[index] = _pick_sizes(counted, around, self._weights[index], rng)
+            self._sizes[index : index + 1] = [picked.astype(counts.dtype)[None]]
+        return counted, around, self._sizes[index]
 
     def _leave_out(self, counts: Array, margins: list[tuple[Array, Array, Array]], apart: Array) -> Array:
         """The fit of each row without that row, others as they are; of a row alone in its slice what is said around."""
         assert self._fit is not None
-        mine, found = self._fit * self._n, self._fit
-        for axes, share, (told, around, size) in zip(self._sets, self._shares, margins, strict=True):
+        mine, fit = self._fit * self._n, self._fit
+        for axes, share, (counted, around, size) in zip(self._sets, self._shares, margins, strict=True):
             have = mine.sum(axis=axes, keepdims=True)
             law = have / np.maximum(have.sum(axis=0), LEAST_RECORDS)
-            wanted = told - counts + size * (around + share * (apart - around))
+            wanted = counted - counts + size * (around + share * (apart - around))
             rest = np.maximum(have - mine, 0)
-            rest += size * (law + share * (found - law))
+            rest += size * (law + share * (fit - law))
             np.maximum(rest, LEAST_FIT, out=rest)
-            found = found * np.where(have.sum(axis=0) > 0, wanted / rest, 1)
-            found /= found.sum(axis=0)
-        return found
+            fit = fit * np.where(have.sum(axis=0) > 0, wanted / rest, 1)
+            fit /= fit.sum(axis=0)
+        return fit
 
 
-def _pick_sizes(told: Array, around: Array, weights: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _pick_sizes(counted: Array, around: Array, weights: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Pick the pseudo-records of each slice by the Dirichlet-multinomial likelihood of its counts.
 
     Args:
-        told: counts, shape `(child, *slices, draws)`.
+        counted: counts, shape `(child, *slices, draws)`.
         around: law that pseudo-records have, broadcast to that.
         weights: of the sizes, shape (sizes, draws).
         rng: source of randomness.
@@ -155,10 +155,10 @@ def _pick_sizes(told: Array, around: Array, weights: Floats, rng: np.random.Gene
     Returns:
         What each slice picked, shape `(*slices, draws)`, and new weights.
     """
-    n = told.sum(axis=0)
+    n = counted.sum(axis=0)
     sizes = SLICE_RECORDS.reshape(-1, *(1,) * n.ndim)
     concentrations = sizes[:, None] * np.maximum(around, LEAST_MEAN).astype(np.float64)
-    chances = _log_rises(concentrations, told).sum(axis=1)
+    chances = _log_rises(concentrations, counted).sum(axis=1)
     chances -= _log_rises(sizes, n)
     chances -= chances.max(axis=0)
     np.exp(chances, out=chances)

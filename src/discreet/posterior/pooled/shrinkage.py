@@ -76,13 +76,13 @@ PAIRINGS_PER_SWEEP = 3
 """Pairs that each cell is in, one after the other."""
 
 
-def split_pairs(counts: Array, a: Single, told: Array, deviation: float, rng: np.random.Generator) -> None:
+def split_pairs(counts: Array, a: Single, evidence: Array, deviation: float, rng: np.random.Generator) -> None:
     """Draw anew how the records of two cells of each row are split between them, for disjoint pairs; changes `counts`.
 
     Args:
         counts: shape `(child, *parents, draws)`.
         a: positions of concentrations, same shape.
-        told: what the evidence says of each cell, same shape; only differences within a row matter.
+        evidence: what the evidence says of each cell, same shape; only differences within a row matter.
         deviation: of its errors.
         rng: source of randomness.
     """
@@ -91,13 +91,13 @@ def split_pairs(counts: Array, a: Single, told: Array, deviation: float, rng: np
     # Two states are always the same pair.
     for turn in range(PAIRINGS_PER_SWEEP if len(counts) > 2 else 2):
         order = rng.permutation(len(counts))[: 2 * half]
-        one, other = order[:half], order[half:]
+        first, second = order[:half], order[half:]
         total = counts[order].reshape(2, half, *counts.shape[1:]).sum(axis=0)
-        centre = (told[one] - told[other] + total) / 2
-        pairs = _Pairs(counts[one], total, centre, deviation / math.sqrt(2), a[order], weights[order])
+        centre = (evidence[first] - evidence[second] + total) / 2
+        pairs = _Pairs(counts[first], total, centre, deviation / math.sqrt(2), a[order], weights[order])
         pairs.step_by_evidence(rng) if turn else pairs.step_around(rng)
         pairs.step_to_an_end(rng)
-        counts[one], counts[other] = pairs.first, total - pairs.first
+        counts[first], counts[second] = pairs.first, total - pairs.first
         weights[order] = pairs.weights
 
 
@@ -318,22 +318,22 @@ def draw_rows(
     block = max(CACHED_CELLS // values.size, min(STORED_CELLS // (STORED_TABLES * values.size), LEAST_TOGETHER), 1)
     # Every block has a generator of its own: a chain does not depend on what those of other blocks take from it.
     blocks = [slice(first, first + block) for first in range(0, draws, block)]
-    parts = [
-        _run_chains((values, variances), totals[..., which], weights, own, alpha, doubt and doubt.of_draws(which))
-        for which, own in zip(blocks, rng.spawn(len(blocks)), strict=True)
+    drawn = [
+        _run_chains((values, variances), totals[..., which], weights, block_rng, alpha, doubt and doubt.of_draws(which))
+        for which, block_rng in zip(blocks, rng.spawn(len(blocks)), strict=True)
     ]
-    shares = [part.counts.shape[-1] / draws for part in parts]
+    shares = [rows.counts.shape[-1] / draws for rows in drawn]
     return RowDraws(
-        np.concatenate([part.counts for part in parts], axis=-1),
-        np.concatenate([part.alpha for part in parts], axis=-1),
-        np.concatenate([part.theta for part in parts], axis=-1),
-        np.asarray(sum(share * part.mean for share, part in zip(shares, parts, strict=True))),
-        np.asarray(sum(share * part.usage for share, part in zip(shares, parts, strict=True))),
+        np.concatenate([rows.counts for rows in drawn], axis=-1),
+        np.concatenate([rows.alpha for rows in drawn], axis=-1),
+        np.concatenate([rows.theta for rows in drawn], axis=-1),
+        np.asarray(sum(share * rows.mean for share, rows in zip(shares, drawn, strict=True))),
+        np.asarray(sum(share * rows.usage for share, rows in zip(shares, drawn, strict=True))),
     )
 
 
 def _run_chains(
-    told: tuple[Floats, Floats],
+    coordinates: tuple[Floats, Floats],
     totals: Ints,
     weights: Floats,
     rng: np.random.Generator,
@@ -341,8 +341,8 @@ def _run_chains(
     doubt: RowDoubt | None,
 ) -> RowDraws:
     """Parallel chains, one for each draw."""
-    evidence = _RowEvidence.of(*told, int(totals.max(initial=0)))
-    states = told[0].shape[-1]
+    evidence = _RowEvidence.of(*coordinates, int(totals.max(initial=0)))
+    states = coordinates[0].shape[-1]
     shape, n = (states, *totals.shape), totals.astype(evidence.kind)
     goals = () if doubt is None or alpha is not None else doubt.goals
     counts = evidence.start_at(n, goals, weights, rng) if goals else evidence.start(totals, rng)
@@ -357,30 +357,30 @@ def _run_chains(
     learned = np.repeat(weights[:, None], totals.shape[-1], axis=1)
     few = (doubt is not None and totals.ndim == 1) or (alpha is not None and evidence.outweighs(alpha, totals))
     sweeps = NEAR_SWEEPS if goals else FEW_SWEEPS if few else evidence.sweeps
-    kept = min(CHAIN_SWEEPS // 2, sweeps)
+    averaged = min(CHAIN_SWEEPS // 2, sweeps)
     usage, mean = np.zeros(COMPONENTS), np.zeros(shape[:-1])
     for sweep in range(sweeps):
-        late = sweep >= sweeps - kept
+        late = sweep >= sweeps - averaged
         if prior is not None:
             a, picked = prior.picked(counts, means.renew(counts, rng), learned, rng)
             learned = prior.weighted(picked, rng) if sweep < sweeps - 1 else learned
-            usage += picked.mean(axis=1) * late / kept
+            usage += picked.mean(axis=1) * late / averaged
         if states > 1:
             used = a if least is None else np.maximum(a, least)
             split_pairs(counts, used, evidence.decoupled(counts, rng), evidence.deviation, rng)
         if late:
             after = concentrations(a) + counts
-            mean += (after / after.sum(axis=0)).mean(axis=-1) / kept
-    found = counts_of(rake_to(counts, totals, goals, rng) if goals else counts)
+            mean += (after / after.sum(axis=0)).mean(axis=-1) / averaged
+    final = counts_of(rake_to(counts, totals, goals, rng) if goals else counts)
     around = np.moveaxis(concentrations(a), 0, -2).astype(np.float64)
     if alpha is not None:
         around = np.repeat(alpha[..., None], totals.shape[-1], axis=-1)
     elif possible is not None:
-        around = _add_doubt(around, np.moveaxis(possible, 0, -2) > 0, found, totals[..., None, :], rng)
+        around = _add_doubt(around, np.moveaxis(possible, 0, -2) > 0, final, totals[..., None, :], rng)
     flat = (-1, states, totals.shape[-1])
-    theta = dirichlet_draws((found + around).reshape(flat), rng).reshape(found.shape)
+    theta = dirichlet_draws((final + around).reshape(flat), rng).reshape(final.shape)
     mean = np.moveaxis(mean / mean.sum(axis=0), 0, -1)
-    return RowDraws(np.ascontiguousarray(found), np.ascontiguousarray(around), theta, np.ascontiguousarray(mean), usage)
+    return RowDraws(np.ascontiguousarray(final), np.ascontiguousarray(around), theta, np.ascontiguousarray(mean), usage)
 
 
 def _add_doubt(a: Floats, possible: npt.NDArray[np.bool_], counts: Ints, n: Ints, rng: np.random.Generator) -> Floats:
@@ -455,22 +455,22 @@ class _RowEvidence:
         if states == 1:
             return totals[None].astype(self.kind)
         expected = rake_cells(np.repeat(totals[None] / states, states, axis=0).astype(self.kind), totals, goals)
-        told = self._invert_contrasts(self.values) + totals.mean(axis=-1, keepdims=True) / states
+        evidence = self._invert_contrasts(self.values) + totals.mean(axis=-1, keepdims=True) / states
         noise = float(np.square(self.deviations).mean())
-        fits = self._fit_spreads(expected, totals, told, noise)
+        fits = self._fit_spreads(expected, totals, evidence, noise)
         picked = _pick_spreads(fits, prior, rng.random(totals.shape))
         gain = _spread_of(picked, expected, totals)
         gain /= gain + noise
         drawn = np.sqrt(gain * noise).astype(self.kind) * draw_normals(expected.shape, rng)
-        drawn += gain * (told - expected) + expected
+        drawn += gain * (evidence - expected) + expected
         return rake_to(np.maximum(drawn, 0).astype(self.kind), totals, goals, rng)
 
     @staticmethod
-    def _fit_spreads(expected: Array, totals: Array, told: Array, noise: float) -> Floats:
+    def _fit_spreads(expected: Array, totals: Array, evidence: Array, noise: float) -> Floats:
         """Likelihood of each concentration for each row, the best at 1; shape (concentrations, *parents)."""
         mean, n = (table.mean(axis=-1, dtype=np.float64) for table in (expected, totals))
         variances = _spread_of(BACK_OFF_CONCENTRATIONS.reshape(-1, *(1,) * mean.ndim), mean, n) + noise
-        fits = (np.log(variances) + np.square(told[..., 0] - mean) / variances).sum(axis=1)
+        fits = (np.log(variances) + np.square(evidence[..., 0] - mean) / variances).sum(axis=1)
         fits *= -0.5 * (1 - 1 / len(expected))
         return np.asarray(np.exp(fits - fits.max(axis=0)))
 
@@ -491,11 +491,11 @@ class _RowEvidence:
         )
         contrasts = np.matmul(helmert[1:], counts.reshape(len(counts), -1)).reshape(shape)
         have = transformed(contrasts, (np.eye(len(contrasts), dtype=self.kind), *others))
-        told = self.values.astype(self.kind) - have
-        told *= gain
-        told += have
-        told += (np.sqrt(1 - self.gain) * self.deviation).astype(self.kind) * draw_normals(shape, rng)
-        return self._invert_contrasts(told)
+        coordinates = self.values.astype(self.kind) - have
+        coordinates *= gain
+        coordinates += have
+        coordinates += (np.sqrt(1 - self.gain) * self.deviation).astype(self.kind) * draw_normals(shape, rng)
+        return self._invert_contrasts(coordinates)
 
     def _invert_contrasts(self, contrasts: Array) -> Array:
         """A table from its coordinates, but for what tells row totals."""
@@ -514,12 +514,12 @@ def _spread_of(concentration: Array, expected: Array, totals: Array) -> Array:
 
 def _pick_spreads(fits: Floats, prior: Floats, at: Floats) -> Floats:
     """Pick a concentration for each row of each draw at a random number, shape `(*parents, draws)`."""
-    own = PRIOR_WORTH_ROWS * prior[: len(fits)]
-    weights = own
+    prior_weights = PRIOR_WORTH_ROWS * prior[: len(fits)]
+    weights = prior_weights
     for _ in range(LEARNING_STEPS):
         shares = fits * weights.reshape(-1, *(1,) * (fits.ndim - 1))
         shares /= shares.sum(axis=0)
-        weights = own + shares.reshape(len(fits), -1).sum(axis=1)
+        weights = prior_weights + shares.reshape(len(fits), -1).sum(axis=1)
     ends = shares.cumsum(axis=0)[:-1, ..., None]
     return np.asarray(BACK_OFF_CONCENTRATIONS[(at >= ends).sum(axis=0)])
 
