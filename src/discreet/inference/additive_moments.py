@@ -1,4 +1,4 @@
-"""Mean and covariance, under every draw, of a sum of functions of a record: variable elimination with moments.
+"""Mean and covariance of an additive function of a record, under every draw, by variable elimination.
 
 A factor carries, for each state of its variables, a weight and the mean and covariance of what was summed so far. In a
 product weights multiply, and means and covariances add: given the states that two factors share, what lies behind one
@@ -23,11 +23,11 @@ from discreet.model.tables import Tables
 from discreet.util.arrays import Floats
 
 CLIQUE_NUMBERS = 2**20
-"""Numbers of the largest clique that are held at once for a chunk of draws: 8 MiB, the fastest of those measured."""
+"""Numbers of the largest clique in a chunk of draws: 8 MiB, the fastest size measured."""
 
 
 def additive_moments(cells: Tables, terms: Mapping[Scope, Floats], most: int) -> tuple[Floats, Floats]:
-    """The mean of a record's vector `sum over sets S of parts[S][x_S]`, and the covariance of its first coordinates.
+    """Compute mean of the vector `sum over sets S of terms[S][x_S]`, and covariance of its first coordinates.
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
@@ -63,7 +63,7 @@ def additive_moments(cells: Tables, terms: Mapping[Scope, Floats], most: int) ->
 
 @dataclass(frozen=True, eq=False)
 class _Factor:
-    """A factor: weights, shape `(*sizes, draws)`, and means and covariances behind it, None where they are 0.
+    """A factor: weights, shape `(*sizes, draws)`, with conditional means and covariances, None where 0.
 
     Args:
         scope: its variables.
@@ -78,7 +78,7 @@ class _Factor:
     spread: Floats | None = None
 
     def over(self, scope: Scope) -> tuple[Floats, Floats | None, Floats | None]:
-        """The three with an axis for each variable of a scope, of length 1 for those that this one lacks."""
+        """Expand weights, means and covariances to the axes of a scope, of length 1 for absent variables."""
 
         def aligned(array: Floats) -> Floats:
             order = [self.scope.index(name) for name in scope if name in self.scope]
@@ -94,7 +94,7 @@ class _Factor:
 
 
 def _plan_elimination(cells: Tables, scopes: tuple[Scope, ...]) -> tuple[list[Scope], int, int]:
-    """Cliques in the order of elimination, the cells of all of them, and of the largest."""
+    """Plan the elimination: cliques in order, cells of all of them, and of the largest."""
     network = cells.network
     names = network.ordered(network.ancestors(name for scope in scopes for name in scope))
     sizes = {name: network.schema[name].size for name in names}
@@ -105,7 +105,7 @@ def _plan_elimination(cells: Tables, scopes: tuple[Scope, ...]) -> tuple[list[Sc
 def _compute_moments(
     cells: Tables, terms: Mapping[Scope, Floats], most: int, steps: list[Scope], chunk: slice
 ) -> tuple[Floats, Floats]:
-    """The moments under a chunk of draws."""
+    """Compute the moments under a chunk of draws."""
     network, draws, length = cells.network, chunk.stop - chunk.start, next(iter(terms.values())).shape[-1]
     factors = [_Factor(network.family(step[0]), cells[step[0]][..., chunk]) for step in steps]
     factors += [_Factor(scope, np.ones((1,) * (len(scope) + 1)), term[..., None, :]) for scope, term in terms.items()]
@@ -120,7 +120,7 @@ def _compute_moments(
 
 
 def _multiply_factors(factors: list[_Factor], scope: Scope) -> _Factor:
-    """Weights multiply, means and covariances add."""
+    """Multiply factors: weights multiply, means and covariances add."""
     weight: Floats = np.ones((1,) * (len(scope) + 1))
     mean: Floats | None = None
     spread: Floats | None = None
@@ -132,14 +132,14 @@ def _multiply_factors(factors: list[_Factor], scope: Scope) -> _Factor:
 
 
 def _add_arrays(first: Floats | None, second: Floats | None) -> Floats | None:
-    """A sum in which None is 0."""
+    """Add arrays, where None is 0."""
     if first is None or second is None:
         return second if first is None else first
     return first + second
 
 
 def _sum_out(factor: _Factor, most: int) -> _Factor:
-    """The mixture over the states of the first variable."""
+    """Sum out the first variable: weights add, moments are those of the mixture over its states."""
     total = factor.weight.sum(axis=0)
     share = np.divide(factor.weight, total, out=np.zeros_like(factor.weight), where=total > 0)[..., None]
     mean, spread = factor.mean, factor.spread

@@ -35,23 +35,23 @@ Named = tuple[Scope, Array]
 """Variables and an array with an axis for each, in their order, and one of draws."""
 
 LEAST = np.finfo(np.float32).tiny
-"""Smallest normal number of single precision: what is below counts as 0, and a zero is divided by this instead."""
+"""Smallest normal number of single precision: smaller values count as 0, and replaces 0 in a denominator."""
 LEAST_MISFIT = 1e-6
-"""Distance of a law to its targets that single precision does not tell from none."""
+"""Distance of a law to its targets that is 0 within single precision."""
 LEAST_GAIN = 0.01
-"""Part of the misfit that a tour takes away at least, or it is the last: targets that contradict each other are met no
+"""Least relative decrease of the misfit by a tour, or it is the last: targets that contradict each other are met no
 better by more tours."""
 FACTORS_PER_SCALE = 4
 """Factors of at most 1 that are multiplied before their product is divided by its largest entry, or it underflows."""
 CHUNK_VALUES = 2**20
-"""Values of the largest clique that are worked on together: 4 MiB."""
+"""Values of the largest clique in a chunk: 4 MiB."""
 LEAST_CHUNK = 512
-"""Draws that are worked on together at least: with fewer, numpy's own loops cost more than the arithmetic."""
+"""Least number of draws in a chunk: with fewer, numpy's loops cost more than the arithmetic."""
 
 
 @dataclass(frozen=True, eq=False)
 class FittedLaws:
-    """The law of every draw, as rows of a network.
+    """Fitted law of every draw, as rows of a network.
 
     Args:
         rows: by variable, in an order in which conditions come first: the variables it is conditioned on, and its
@@ -100,20 +100,20 @@ def fit_laws(tree: CliqueTree, factors: Sequence[Named], targets: Sequence[Named
 
 
 def _split(tree: CliqueTree, draws: int) -> list[slice]:
-    """Parts of the draws, about equally many in each."""
+    """Split the draws into chunks of about equal size."""
     most = max(LEAST_CHUNK, CHUNK_VALUES // max(map(math.prod, map(tree.shape, range(len(tree.cliques)))), default=1))
     ends = np.linspace(0, draws, math.ceil(draws / most) + 1).round().astype(int).tolist()
     return [slice(low, high) for low, high in pairwise(ends)]
 
 
 def _pick(named: Sequence[Named], at: slice) -> list[Array]:
-    """Some draws of every array; all of one that is the same for all of them."""
+    """Pick some draws of every array; an array without draws stays."""
     return [array[..., at] if array.shape[-1] > 1 else array for _, array in named]
 
 
 @dataclass(frozen=True, eq=False)
 class _Margin:
-    """A table over some of a clique's variables, as it is summed from the clique's belief or multiplied into it.
+    """Margin of a clique's belief: summed from it, or multiplied into it.
 
     Args:
         belief: of the clique, axes merged.
@@ -136,7 +136,7 @@ class _Margin:
 
 @dataclass(frozen=True, eq=False)
 class _Message:
-    """What is sent from one clique to a neighbour.
+    """Message from one clique to a neighbour.
 
     Args:
         sender: what the two share, in the sender.
@@ -162,7 +162,7 @@ class _Message:
 
 @dataclass(frozen=True, eq=False)
 class _CliqueTarget:
-    """A target that a clique is scaled to.
+    """Target margin that a clique is scaled to.
 
     Args:
         margin: of the target in the clique.
@@ -196,7 +196,7 @@ class _CliqueTarget:
 
 
 class _Chunk:
-    """Beliefs of some draws, and the steps of a tour through them; what a step writes to is made once.
+    """Beliefs of a chunk of draws, and the steps of a tour; memory is allocated once.
 
     Args:
         plan: of what is done.
@@ -225,18 +225,18 @@ class _Chunk:
         ]
 
     def tour(self) -> Array:
-        """Take every step once; the largest misfit of each draw that is met."""
+        """Take every step once; return the largest misfit of each draw."""
         self._worst.fill(0)
         for step in self._steps:
             step.take()
         return self._worst
 
     def _make(self, *shape: int) -> Array:
-        """Memory for tables of these draws."""
+        """Allocate tables of these draws."""
         return np.empty((*shape, self.draws), np.float32)
 
     def _collect(self) -> None:
-        """Send a first message up from every clique, of any scale: the first message down normalises its clique."""
+        """Send a first, unnormalised message up from every clique; the first message down normalises."""
         received = Counter[int]()
         for index in reversed(self._plan.order):
             belief = self.beliefs[index].reshape(-1, self.draws)
@@ -305,7 +305,7 @@ def _scale(table: Array) -> Array:
 
 
 def _read_rows(tree: CliqueTree, plan: TourPlan, chunks: Sequence[_Chunk]) -> dict[str, Named]:
-    """The probabilities of every variable given those before it in its clique."""
+    """Read the probabilities of every variable given those before it in its clique."""
     rows: dict[str, Named] = {}
     draws = [chunk.draws for chunk in chunks]
     starts = [0, *accumulate(draws)]

@@ -1,4 +1,4 @@
-"""Trees of cliques, and plans of tours through them: what is summed and multiplied where, before a number is read.
+"""Trees of cliques, and plans of tours of proportional fitting through them, made without data.
 
 A tour of proportional fitting visits every clique that has targets, depth first. All that a visit does, fitting a
 target or passing a message to a neighbour and taking one back, sums the belief of the clique and multiplies it: two
@@ -20,19 +20,19 @@ from discreet.inference.junction_tree import clique_tree, first_holders
 from discreet.model.schema import Scope
 
 CALL_CELLS = 24
-"""Cells of a clique whose pass takes as long as the call that makes it, at a thousand draws."""
+"""Cells of a clique whose pass takes as long as the function call, at a thousand draws."""
 MESSAGE_PASSES = 8
-"""Passes over the cells of what two neighbours share that a message and one back cost."""
+"""Cost of a message and one back, in passes over the cells of the separator."""
 LONGEST_RUN = 32
-"""Targets and neighbours that one smaller clique serves at most: bounds the time of planning."""
+"""Largest number of targets and neighbours of one smaller clique: bounds the time of planning."""
 
 _Event = tuple[str, int, Scope]
-"""What a visit does: ("fit", position of a target) or ("down", position of a clique), and the variables it is about."""
+"""An event of a visit: ("fit", position of a target) or ("down", position of a clique), and its variables."""
 
 
 @dataclass(frozen=True, eq=False)
 class CliqueTree:
-    """Sets of variables, joined so that those which share a variable are joined by others that have it, too.
+    """Tree of cliques with the running intersection property.
 
     Args:
         cliques: every one after its parent; what it shares with its parent first, in the parent's order, and then its
@@ -47,7 +47,7 @@ class CliqueTree:
 
     @staticmethod
     def of(scopes: Iterable[Scope], sizes: Mapping[str, int]) -> CliqueTree:
-        """A tree whose cliques hold every scope.
+        """Make a tree whose cliques contain every scope.
 
         Args:
             scopes: sets of variables.
@@ -76,11 +76,11 @@ class CliqueTree:
 
     @property
     def cells(self) -> int:
-        """Of all cliques together, for one draw."""
+        """Number of cells of all cliques together, for one draw."""
         return sum(self._cells)
 
     def home(self, names: Iterable[str]) -> int | None:
-        """Position of the smallest clique that holds some variables; None where none does.
+        """Find the position of the smallest clique that contains some variables; None if none does.
 
         Args:
             names: of the variables.
@@ -92,20 +92,20 @@ class CliqueTree:
         return position if position >= 0 else None
 
     def homes(self, scopes: Sequence[Scope]) -> tuple[int, ...]:
-        """The same for many sets of variables; -1 where no clique holds one."""
+        """Find these positions for many sets of variables; -1 if no clique contains one."""
         return first_holders(self._members, self._by_cells, scopes)
 
     def shape(self, index: int) -> tuple[int, ...]:
-        """Sizes of a clique's variables."""
+        """Return the sizes of a clique's variables."""
         return tuple(self.sizes[name] for name in self.cliques[index])
 
     def shared(self, index: int) -> Scope:
-        """Variables that a clique shares with its parent: the first of it."""
+        """Return the variables that a clique shares with its parent, its first ones."""
         parent = self.parents[index]
         return tuple(name for name in self.cliques[index] if parent >= 0 and name in self._members[parent])
 
     def row_parents(self) -> dict[str, Scope]:
-        """By variable those before it in its clique, which its rows are conditioned on; conditions come first.
+        """Map each variable to the variables before it in its clique, on which its rows are conditioned.
 
         Example:
             >>> CliqueTree.of([("a", "b"), ("b", "c")], {"a": 2, "b": 3, "c": 2}).row_parents()
@@ -132,7 +132,7 @@ class CliqueTree:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a table over some of a clique's variables lies in the clique.
+    """Placement of a table over some of a clique's variables in the clique's axes.
 
     Args:
         clique: position of the clique in the plan.
@@ -152,13 +152,13 @@ class Place:
 
     @property
     def cells(self) -> int:
-        """Of the table, for one draw."""
+        """Number of cells of the table, for one draw."""
         return math.prod(self.aligned)
 
 
 @dataclass(frozen=True)
 class TourPlan:
-    """What is done where, the same for every chunk of draws.
+    """Plan of a tour, the same for every chunk of draws.
 
     Args:
         layouts: names of the axes of every clique: those of the tree, in its order, then smaller ones.
@@ -253,7 +253,7 @@ class _FinerTree:
             self._events[index] = [self._join(index, run) for run in self._cut(index, events)]
 
     def walk(self) -> Iterator[tuple[str, int]]:
-        """Steps of a tour, depth first."""
+        """List the steps of a tour, depth first."""
         for root, parent in enumerate(self.parents):
             path = [(root, iter(self._events[root]))] if parent < 0 else []
             while path:
@@ -267,11 +267,11 @@ class _FinerTree:
                     yield kind, position
 
     def _cells(self, scope: Iterable[str]) -> int:
-        """Of a table."""
+        """Count the cells of a table."""
         return math.prod(self._sizes[name] for name in scope)
 
     def _cut(self, index: int, events: Sequence[_Event]) -> list[list[_Event]]:
-        """Cut what a clique does into runs, each done in a smaller clique of its own if it is longer than one.
+        """Cut a clique's events into runs; a run of several gets a smaller clique of its own.
 
         By dynamic programming over the last run: passes cost the cells that they go over, and their call.
         """
@@ -296,7 +296,7 @@ class _FinerTree:
         return runs[::-1]
 
     def _join(self, index: int, run: list[_Event]) -> _Event:
-        """Put a smaller clique between a clique and a run of what it does; the visit to it, or the only event."""
+        """Insert a smaller clique for a run of events; return the visit to it, or the only event."""
         if len(run) == 1:
             return run[0]
         names = {name for _, _, scope in run for name in scope}
@@ -315,7 +315,7 @@ class _FinerTree:
 
 
 def _lay_out(tree: CliqueTree, scopes: Sequence[Scope], targets: Sequence[Scope]) -> tuple[Scope, ...]:
-    """Axes of every clique, in one order: the last are those that most tables have, so that numpy's loops are long."""
+    """Order the axes of every clique: last those that most tables have, so that numpy's inner loops are long."""
     cliques = Counter(name for clique in tree.cliques for name in clique)
     aimed = {name for scope in targets for name in scope}
     rank = {name: (name in aimed, count, name) for name, count in cliques.items()}
@@ -323,7 +323,7 @@ def _lay_out(tree: CliqueTree, scopes: Sequence[Scope], targets: Sequence[Scope]
 
 
 def _place(clique: int, names: Scope, scope: Scope, sizes: Mapping[str, int]) -> Place:
-    """Where a table lies in a clique of these axes."""
+    """Place a table in a clique with these axes."""
     runs: list[tuple[int, bool]] = []
     for name in names:
         size, has = sizes[name], name in scope
@@ -344,7 +344,7 @@ def _place(clique: int, names: Scope, scope: Scope, sizes: Mapping[str, int]) ->
 def _choose_parents(
     cliques: Sequence[set[str]], parents: Sequence[int], sizes: Mapping[str, int]
 ) -> tuple[list[set[str]], list[int]]:
-    """Make the parent of every clique the smallest of those before it that have what it shares with its parent.
+    """Reconnect every clique to the smallest earlier clique that contains its separator.
 
     A message is a pass over either clique, and a large one often has many children that share little with it.
 
@@ -371,7 +371,7 @@ def _choose_parents(
 
 
 def _order(parents: Sequence[int]) -> Iterator[int]:
-    """Positions of the cliques of a tree, depth first from the roots."""
+    """Yield positions of the cliques of a tree, depth first from the roots."""
     children: list[list[int]] = [[] for _ in parents]
     for index, parent in enumerate(parents):
         if parent >= 0:

@@ -1,4 +1,4 @@
-"""Exact laws over the draws of a posterior: the one door to exact inference, for whoever has tables.
+"""Exact inference over the draws of a posterior, chunk by chunk of draws.
 
 `Laws` answers what is asked of tables under all their draws, `ConditionalLaws` what several questions ask of them with
 the same evidence, `pair_laws` what many pairs ask of one table, and a few functions say beforehand what that costs.
@@ -49,15 +49,15 @@ At = slice | Ints
 CELL_BUDGET = 2**24
 """Most cells of all cliques together, for one draw: 128 MiB, and tens of milliseconds."""
 CHUNK_BYTES = 2**27
-"""Of the cliques of one chunk of draws, of which few are in memory at once: rows of all draws are read fastest."""
+"""Bytes of the cliques of a chunk of draws, few of which are in memory at once: rows of all draws are read fastest."""
 CHUNK_DRAWS = 32
-"""Draws that go through together even if they need more: numpy is slow on short rows."""
+"""Least number of draws of a chunk, even if they need more memory: numpy is slow on short rows."""
 MOST_CLIQUE_BYTES = 2**28
-"""Memory for the cliques of a chunk, unless one draw needs more."""
+"""Largest memory for the cliques of a chunk, unless one draw needs more."""
 EVALUATED_EXPLANATIONS = 16
-"""Explanations whose probability is evaluated: those that are most probable under most draws."""
+"""Number of explanations whose probability is evaluated: those most probable under most draws."""
 LEAST_LOG: Mapping[type[np.floating[Any]], float] = {np.float32: -69.0, np.float64: -500.0}
-"""Log probability of evidence below which a precision is left. An entry that float32 cannot hold is less than 1e-38 of
+"""Log probability of evidence below which precision is raised. An entry that float32 cannot hold is less than 1e-38 of
 a normalised message; evidence of probability p raises it at most 1/p times, to 1e-8 of the answer. In float64 the same
 argument leaves a factor of 1e91 for what products of up to four messages have lost before they are normalised."""
 STAGES: tuple[tuple[type[np.floating[Any]], Semiring], ...] = (
@@ -65,23 +65,23 @@ STAGES: tuple[tuple[type[np.floating[Any]], Semiring], ...] = (
     (np.float64, PROBABILITIES),
     (np.float64, LOGARITHMS),
 )
-"""How draws are worked on, one after the other as long as the evidence is too improbable for the one before."""
+"""Stages of precision: the next one is used for draws under which evidence is too improbable for the last."""
 LARGE_WORK = 2**24
-"""Cells times draws from which on half the time is worth a second look: tens of milliseconds."""
+"""Least cells times draws for which single precision is tried first: tens of milliseconds."""
 ROUNDING_ERROR, MOST_ERROR_SHARE = 1e-5, 0.1
 """Relative error of a law in single precision (of cliques of 2^17 entries 3e-6 at most was seen), and the part of the
 draws' own error that it may have."""
 MOST_EXACT_CELLS = 2**14
-"""Of all cliques, up to which laws are exact: some milliseconds for all pairs with one variable."""
+"""Largest number of cells of all cliques for exact laws of pairs: some milliseconds for all pairs with one variable."""
 FIRSTS_TOGETHER = 16
-"""First variables of a pass: of two or three states each, some dozens of draws."""
+"""Number of first variables of one pass: some dozens of draws for two or three states each."""
 MADE_UP_VALUES = 2**24
-"""Values of the made-up records: 128 MiB; shares of a hundred variables to .001."""
+"""Number of simulated values: 128 MiB; shares of a hundred variables to .001."""
 
 
 @dataclass(frozen=True, eq=False)
 class Explained:
-    """A joint state that explains the evidence.
+    """Joint state that explains the evidence, with its probability.
 
     Args:
         states: code of the state of each target.
@@ -155,7 +155,7 @@ class Laws:
         return self._compute_joint(plan, tuple(targets), evidence)
 
     def _compute_joint(self, plan: Plan, targets: Scope, evidence: Mapping[str, int]) -> tuple[Array, Floats | None]:
-        """Carry out the plan of a joint law."""
+        """Compute a joint law by its plan."""
         _check_budget(plan.cells, f"P({', '.join(targets)})")
         result: Array = np.empty((*[plan.tree.sizes[name] for name in targets], self.draws), self.dtype)
 
@@ -263,7 +263,7 @@ class Laws:
     # --------------------------------------------------------------------------------------------------------- draws
 
     def _compute(self, plan: Plan, evidence: Mapping[str, int], compute: Callable[[Pass, At], Floats]) -> Floats:
-        """Carry out a plan for all draws in chunks; those whose evidence is too improbable for a precision again.
+        """Execute a plan for all draws in chunks; repeat draws with too improbable evidence in higher precision.
 
         Args:
             plan: of a question.
@@ -286,14 +286,14 @@ class Laws:
         return log_total
 
     def _find_impossible(self, plan: Plan, evidence: Mapping[str, int], log_total: Floats) -> npt.NDArray[np.bool_]:
-        """The draws under which evidence is impossible, also what was pruned: only zeros can make that so."""
+        """Find the draws under which evidence is impossible, pruned parts included: only zeros make it so."""
         if all(np.minimum.reduce(self.cells[node], axis=None) > 0 for node in plan.pruned):
             return np.isneginf(log_total)
         return np.isneginf(log_total) | np.isneginf(Laws(self.cells).log_probability(evidence))
 
 
 def _split_draws(cells: int, draws: int, dtype: type[np.floating[Any]]) -> Iterator[slice]:
-    """Chunks of draws of similar size, by the cells of all cliques for each draw."""
+    """Split draws into chunks of similar size, by the cells of all cliques for each draw."""
     draw_bytes = max(1, cells * np.dtype(dtype).itemsize)
     most = max(1, min(max(CHUNK_BYTES // draw_bytes, CHUNK_DRAWS), MOST_CLIQUE_BYTES // draw_bytes))
     length = -(-draws // -(-draws // most))
@@ -304,7 +304,7 @@ def _split_draws(cells: int, draws: int, dtype: type[np.floating[Any]]) -> Itera
 def _slice_factors(
     plan: Plan, cells: Tables, evidence: Mapping[str, int], chunk: slice, dtype: type[np.floating[Any]]
 ) -> list[Array]:
-    """The families' tables of a chunk of draws, evidence sliced out; views unless the precision differs."""
+    """Slice the families' tables for a chunk of draws and the evidence; views unless the precision differs."""
     whole = chunk.stop - chunk.start == (cells.draws or 1)
     factors = []
     for array, observed in zip([cells[node] for node in plan.nodes], plan.observed, strict=True):
@@ -317,7 +317,7 @@ def _slice_factors(
 
 
 class FactorLaws:
-    """Laws of the variables of each factor under the product of all: planned once, for any factors of these scopes.
+    """Laws of each factor's variables under the product of all, planned once for factors of the same scopes.
 
     Args:
         scopes: variables of each factor, in the order of its axes.
@@ -329,7 +329,7 @@ class FactorLaws:
         self.cells = self._tree.cells
 
     def of(self, factors: Sequence[Array]) -> list[Array]:
-        """The law of each factor's variables, an array of its shape `(*sizes, draws)`; all are positive somewhere."""
+        """Compute the law of each factor's variables, of its shape `(*sizes, draws)`; all are positive somewhere."""
         return Pass(PROBABILITIES, self._tree, factors, factors[0].shape[-1]).factor_margins(self._scopes)
 
 
@@ -338,7 +338,7 @@ class FactorLaws:
 
 @dataclass(frozen=True, eq=False)
 class ConditionalLaws:
-    """Joint laws given evidence; what several questions ask of them is computed once.
+    """Joint laws given evidence; results that several queries share are computed once.
 
     Precision is what means over the draws need: where work is large it is single, if the error of that is far below
     the draws' own.
@@ -362,7 +362,7 @@ class ConditionalLaws:
 
     @cached_property
     def marginals_and_evidence(self) -> tuple[dict[str, Floats], Floats]:
-        """These, and `log P(evidence)` as the same pass finds it."""
+        """The marginals, and `log P(evidence)` from the same pass."""
         names = [name for name in self.network.nodes if name not in self.evidence]
         if self._is_large(marginals_cost(self.cells.network, self.evidence)):
             rough, log = Laws(self.cells, np.float32).marginals_and_evidence(self.evidence)
@@ -387,7 +387,7 @@ class ConditionalLaws:
     def joint_and_evidence(
         self, targets: Sequence[str], also: Mapping[str, int] = MappingProxyType({})
     ) -> tuple[Floats, Floats | None]:
-        """The same, and the logarithm of the condition's probability if the same pass finds it.
+        """Compute `joint`, and the log probability of the condition if the same pass yields it.
 
         Where every table matters to a single target, its own plan is the plan of all marginals, and the pass for all of
         them is taken: that rests on the query alone, so a query has one answer, whatever it is asked with.
@@ -404,7 +404,7 @@ class ConditionalLaws:
         return Laws(self.cells)._compute_joint(plan, wanted, evidence)
 
     def whole(self, names: Sequence[str]) -> Floats:
-        """`P(names)`, shape `(*sizes, draws)`: of the question's variables, the observed ones among them."""
+        """Compute `P(names)`, shape `(*sizes, draws)`, for the query's variables, observed ones included."""
         return Laws(self.cells).joint(names)
 
     def probability(self, states: Mapping[str, int]) -> Floats:
@@ -415,20 +415,20 @@ class ConditionalLaws:
             return np.exp(np.minimum(both - self.log_evidence, 0.0))
 
     def most_probable(self, targets: Sequence[str], weights: Floats | None) -> list[Explained]:
-        """See `Laws`; of the rows alone: a hidden variable would have to be summed out first, and join all others."""
+        """See `Laws`; uses the rows alone, because summing out a hidden variable would join all others."""
         return Laws(self.rows).most_probable(targets, self.evidence, weights=weights)
 
     @cached_property
     def _precision(self) -> type[np.floating[Any]]:
-        """Of the rows: more digits than they have are not worth asking for."""
+        """Floating-point type of the rows."""
         return np.float32 if self.cells[self.network.variables[0].name].dtype == np.float32 else np.float64
 
     def _is_large(self, cells: int) -> bool:
-        """Whether a question that works on so many cells for each draw is worth asking in single precision first."""
+        """Whether a query over so many cells for each draw is tried in single precision first."""
         return self._precision is np.float32 or cells * (self.cells.draws or 1) > LARGE_WORK
 
     def _normalise_rough(self, law: Array) -> Floats | None:
-        """A law in single precision as one that sums to 1, shape `(*sizes, draws)`.
+        """Normalise a law in single precision, shape `(*sizes, draws)`; None if rounding matters.
 
         Errors of the work are relative to each probability: of one near 1 what is lost is as small as the rest.
 
@@ -448,7 +448,7 @@ class ConditionalLaws:
 
 
 def pair_laws(theta: Tables, pairs: Iterable[Scope]) -> dict[Scope, Floats]:
-    """`P(a, b)` for some pairs of variables, exact or, where a network is too large for that, of made-up records.
+    """Compute `P(a, b)` for some pairs of variables, exactly, or from simulated records if the network is too large.
 
     One pass over several draws of a network has the laws of all pairs with some first variables: in each draw one of
     these is given one of its states. Made-up records are always the same ones.
@@ -476,7 +476,7 @@ def pair_laws(theta: Tables, pairs: Iterable[Scope]) -> dict[Scope, Floats]:
 
 
 def _find_exactly(theta: Tables, pairs: list[Scope]) -> dict[Scope, Floats]:
-    """Find the laws by exact inference, for some first variables at once."""
+    """Compute the laws by exact inference, for some first variables at once."""
     single = Tables(theta.network, {node: theta[node][..., None] for node in theta.network.nodes}, draws=1)
     alone, conditional = Laws(single).marginals(), dict[str, dict[str, Floats]]()
     firsts = list(dict.fromkeys(first for first, _ in pairs))
@@ -492,7 +492,7 @@ def _find_exactly(theta: Tables, pairs: list[Scope]) -> dict[Scope, Floats]:
 
 
 def _observe_states(single: Tables, names: list[str]) -> tuple[Tables, dict[str, int]]:
-    """Tables of a draw for each state of each of some variables, and evidence that only this state can have made.
+    """Add a draw for each state of some variables, with evidence that has probability 0 under the other states.
 
     The evidence is a child of the variable, which tells nothing in the draws of other variables' states.
     """
@@ -514,7 +514,7 @@ def _observe_states(single: Tables, names: list[str]) -> tuple[Tables, dict[str,
 
 
 def _count_shares(theta: Tables, codes: Mapping[str, Array], pair: Scope) -> Floats:
-    """Shares of each joint state of two variables among records."""
+    """Count shares of the joint states of two variables among records."""
     rows, columns = (theta.network.schema[name].size for name in pair)
     counted = np.bincount(codes[pair[0]] * columns + codes[pair[1]], minlength=rows * columns)
     return np.asarray(counted.reshape(rows, columns) / len(codes[pair[0]]))
@@ -524,7 +524,7 @@ def _count_shares(theta: Tables, codes: Mapping[str, Array], pair: Scope) -> Flo
 
 
 def joint_cost(network: Network, targets: Sequence[str], evidence: Iterable[str]) -> int:
-    """Cells that `Laws.joint` works on for each draw; time and memory are proportional to it.
+    """Count the cells that `Laws.joint` works on for each draw; time and memory are proportional to it.
 
     Args:
         network: of the tables that would be asked.
@@ -544,7 +544,7 @@ def joint_cost(network: Network, targets: Sequence[str], evidence: Iterable[str]
 
 
 def marginals_cost(network: Network, evidence: Iterable[str] = ()) -> int:
-    """Cells that `Laws.marginals` works on for each draw.
+    """Count the cells that `Laws.marginals` works on for each draw.
 
     Example:
         >>> from discreet import Network, Variable
@@ -556,12 +556,12 @@ def marginals_cost(network: Network, evidence: Iterable[str] = ()) -> int:
 
 
 def evidence_cost(network: Network, evidence: Iterable[str]) -> int:
-    """Cells that `Laws.log_probability` works on for each draw."""
+    """Count the cells that `Laws.log_probability` works on for each draw."""
     return plan_evidence(network, frozenset(evidence)).cells
 
 
 def explanation_cost(network: Network, targets: Sequence[str], evidence: Iterable[str]) -> int:
-    """Cells that `Laws.most_probable` works on for each draw.
+    """Count the cells that `Laws.most_probable` works on for each draw.
 
     Example:
         >>> from discreet import Network, Variable
@@ -587,7 +587,7 @@ def affordable(network: Network, targets: Sequence[str] | None, evidence: Iterab
 
 
 def _check_budget(cells: int, question: str) -> None:
-    """Refuse before computing."""
+    """Refuse a query beyond the budget of cells."""
     if cells > CELL_BUDGET:
         raise InputError(
             f"{question} needs {cells:,} cells for each draw, more than the budget of {CELL_BUDGET:,}; "

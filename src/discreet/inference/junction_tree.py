@@ -1,4 +1,4 @@
-"""Plans for exact inference: what a question needs of a network, elimination orders, junction trees.
+"""Plans for exact inference: relevant nodes, elimination orders, junction trees.
 
 A plan is made from names and sizes alone, so its cost is known before anything is computed, and every axis of every
 view is fixed before a number is read; `kernels.py` carries plans out. Evidence is sliced out before: it has no axis.
@@ -21,18 +21,18 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 
 Family = tuple[str | None, Scope]
-"""The variable whose conditional probabilities a factor holds, None where it is observed, and the factor's scope."""
+"""The child variable of a factor, None if it is observed, and the factor's scope."""
 HOPELESS_CELLS = 2**40
-"""Cells of a clique, greedily the cheapest, beyond which no better order is looked for."""
+"""Cells of the greedily cheapest clique beyond which the search for an order ends."""
 KEPT_PLANS = 512
-"""Plans that are kept, of each kind of question."""
+"""Number of cached plans of each kind of query."""
 _Cost = tuple[bool, int, int, int, str]
 _Near = dict[str, set[str]]
 
 
 @dataclass(frozen=True)
 class Term:
-    """An array that takes part in a clique's product.
+    """An operand of a clique's product.
 
     Args:
         source: position of a factor, or the number of factors plus the position of the clique that sends a message.
@@ -49,7 +49,7 @@ class Term:
 
 @dataclass(frozen=True)
 class JunctionTree:
-    """Cliques in an order in which every clique comes before its parent; the last of each tree is a root.
+    """Junction tree: cliques in an order in which each comes before its parent; the last of each tree is a root.
 
     Args:
         sizes: states of each variable.
@@ -85,7 +85,7 @@ class JunctionTree:
 def elimination_order(
     scopes: Sequence[Sequence[str]], sizes: Mapping[str, int], last: Sequence[str] = ()
 ) -> tuple[list[Scope], int]:
-    """Eliminate greedily, by fewest fill-in arcs and by smallest clique, and keep the cheaper of the two.
+    """Find an elimination order greedily, by min-fill and by min-weight, and keep the cheaper of the two.
 
     Args:
         scopes: of the factors.
@@ -108,7 +108,7 @@ def elimination_order(
 def _eliminate(
     scopes: Sequence[Sequence[str]], sizes: Mapping[str, int], last: Sequence[str], *, fill: bool
 ) -> list[Scope]:
-    """Eliminate greedily once; ties are met by the smaller clique, then by the order of the names.
+    """Eliminate greedily once; ties go to the smaller clique, then to the order of the names.
 
     Costs are kept up to date arc by arc, so that a step takes no longer in a larger network.
     """
@@ -150,7 +150,7 @@ def _eliminate(
 
 
 def _find_near(scopes: Sequence[Sequence[str]]) -> _Near:
-    """Find the variables that each variable shares a scope with."""
+    """Find the neighbours of each variable in the moral graph."""
     shared: _Near = {}
     for scope in scopes:
         for name in scope:
@@ -161,7 +161,7 @@ def _find_near(scopes: Sequence[Sequence[str]]) -> _Near:
 def _join_all(
     names: Sequence[str], near: _Near, missing: dict[str, int], weights: dict[str, int], sizes: Mapping[str, int]
 ) -> set[str]:
-    """Add all arcs between variables; returns those near to both ends of one, which have a missing arc less."""
+    """Join variables pairwise; return the common neighbours of new arcs, which need one fill-in arc less."""
     touched = set[str]()
     for first, second in combinations(names, 2):
         if second in near[first]:
@@ -180,7 +180,7 @@ def _join_all(
 
 
 def junction_tree(families: Sequence[Family], sizes: Mapping[str, int], targets: Scope = ()) -> JunctionTree:
-    """Plan a tree of cliques that hold every factor, for sums; targets are held by the root of a component.
+    """Plan a junction tree for sums, with the targets in a root.
 
     Args:
         families: of every factor.
@@ -205,7 +205,7 @@ def junction_tree(families: Sequence[Family], sizes: Mapping[str, int], targets:
 
 
 def clique_tree(scopes: Sequence[Scope], sizes: Mapping[str, int]) -> tuple[list[set[str]], list[int]]:
-    """Cliques of an elimination that hold every scope, and the position of each one's parent, -1 for a root.
+    """Make cliques that contain every scope by elimination, and the position of each one's parent, -1 for a root.
 
     Example:
         >>> cliques, parents = clique_tree([("a", "b"), ("b", "c")], {"a": 2, "b": 3, "c": 2})
@@ -236,7 +236,7 @@ def maximising_tree(families: Sequence[Family], sizes: Mapping[str, int], target
 
 
 def _make_cliques(steps: Sequence[Scope], maximised: Scope = ()) -> tuple[list[set[str]], list[int]]:
-    """Cliques of an elimination and the tree they form, children first."""
+    """Make the maximal cliques of an elimination and their tree, children first."""
     position = {step[0]: index for index, step in enumerate(steps)}
     cliques: list[set[str]] = []
     parents: list[int] = []
@@ -287,7 +287,7 @@ def _compile_tree(
     wanted: Scope = (),
     maximised: Scope = (),
 ) -> JunctionTree:
-    """Fix the axes of every clique, and of all that is multiplied there."""
+    """Fix the axes of every clique and of its operands."""
     scoped, separators = _order_axes(cliques, parents, sizes)
     shapes = [tuple(sizes[name] for name in clique) for clique in scoped]
     costs = [math.prod(shape) for shape in shapes]
@@ -319,7 +319,7 @@ def _compile_tree(
 
 
 def first_holders(cliques: Sequence[set[str]], order: Sequence[int], scopes: Sequence[Scope]) -> tuple[int, ...]:
-    """First clique, in some order, that holds each scope; -1 where none does.
+    """Find the first clique, in some order, that contains each scope; -1 if none does.
 
     Example:
         >>> first_holders([{"a", "b"}, {"b", "c"}], [0, 1], [("b",), ("c",), ("a", "c")])
@@ -337,7 +337,7 @@ def first_holders(cliques: Sequence[set[str]], order: Sequence[int], scopes: Seq
 
 
 def _assign_parts(scopes: Sequence[Scope], homes: Sequence[int], cliques: int) -> list[list[tuple[int, Scope]]]:
-    """List what is multiplied in each clique: number and scope of tables, and of what other cliques send."""
+    """List the operands of each clique: number and scope of tables and of messages."""
     operands: list[list[tuple[int, Scope]]] = [[] for _ in range(cliques)]
     for source, (scope, home) in enumerate(zip(scopes, homes, strict=True)):
         if home >= 0:
@@ -348,7 +348,7 @@ def _assign_parts(scopes: Sequence[Scope], homes: Sequence[int], cliques: int) -
 def _order_axes(
     cliques: Sequence[set[str]], parents: Sequence[int], sizes: Mapping[str, int]
 ) -> tuple[list[Scope], list[Scope]]:
-    """The axes of every clique, and those that are its parent's, which come last."""
+    """Order the axes of every clique, those of the separator with its parent last."""
     rank = {name: position for position, name in enumerate(sizes)}
     scoped: list[Scope] = [()] * len(cliques)
     separators: list[Scope] = [()] * len(cliques)
@@ -361,7 +361,7 @@ def _order_axes(
 
 
 def _order_terms(clique: Scope, arrays: Sequence[tuple[int, Scope]], sizes: Mapping[str, int]) -> tuple[Term, ...]:
-    """How arrays take part in the product of a clique: such that it grows late, and the largest last."""
+    """Order the operands of a clique so that the product grows late, the largest last."""
     arrays = sorted(arrays, key=lambda array: math.prod(sizes[name] for name in array[1]))
     # First the one in which most others lie, and these; of them, and of the rest, the smaller first.
     scopes = [*dict.fromkeys(frozenset(scope) for _, scope in arrays[:-1])]
@@ -377,7 +377,7 @@ def _order_terms(clique: Scope, arrays: Sequence[tuple[int, Scope]], sizes: Mapp
 def _find_holders(
     cliques: Sequence[Scope], separators: Sequence[Scope], sizes: Mapping[str, int]
 ) -> dict[str, tuple[int, bool, tuple[int, ...]]]:
-    """Find where each variable's marginal is read off: the smallest of all that have it."""
+    """Find the smallest clique or separator with each variable, from which its marginal is read."""
     holders: dict[str, tuple[int, bool, tuple[int, ...]]] = {}
     least: dict[str, int] = {}
     for index, clique in enumerate(cliques):
@@ -397,7 +397,7 @@ def _find_barren(
     separators: Sequence[Scope],
     homes: Sequence[int],
 ) -> list[bool]:
-    """Cliques that send a message of ones."""
+    """Flag barren cliques, whose message is constant 1."""
     children: list[list[str | None]] = [[] for _ in cliques]
     for (child, _), home in zip(families, homes, strict=True):
         if home >= 0:
@@ -416,7 +416,7 @@ def _find_barren(
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The plan of all questions about the same variables given the same ones: what is read and computed.
+    """Plan of all queries with the same targets and observed variables.
 
     Args:
         nodes: whose families matter.
@@ -437,26 +437,26 @@ class Plan:
 
 @lru_cache(maxsize=KEPT_PLANS)
 def plan_joint(network: Network, targets: Scope, evidence: frozenset[str]) -> Plan:
-    """The plan of P(targets | evidence)."""
+    """Plan P(targets | evidence)."""
     nodes = requisite(network, targets, evidence)
     return _make_plan(network, nodes, evidence, lambda families, sizes: junction_tree(families, sizes, targets))
 
 
 @lru_cache(maxsize=KEPT_PLANS)
 def plan_marginals(network: Network, evidence: frozenset[str]) -> Plan:
-    """The plan of all marginals."""
+    """Plan all marginals."""
     return _make_plan(network, network.nodes, evidence, junction_tree)
 
 
 @lru_cache(maxsize=KEPT_PLANS)
 def plan_evidence(network: Network, evidence: frozenset[str]) -> Plan:
-    """The plan of P(evidence)."""
+    """Plan P(evidence)."""
     return _make_plan(network, network.ordered(network.ancestors(evidence)), evidence, junction_tree)
 
 
 @lru_cache(maxsize=KEPT_PLANS)
 def plan_explanation(network: Network, targets: Scope, evidence: frozenset[str]) -> Plan:
-    """The plan of the most probable states."""
+    """Plan the most probable states."""
     nodes = requisite(network, targets, evidence)
     return _make_plan(network, nodes, evidence, lambda families, sizes: maximising_tree(families, sizes, targets))
 
@@ -467,7 +467,7 @@ def _make_plan(
     evidence: frozenset[str],
     make_tree: Callable[[Sequence[Family], Mapping[str, int]], JunctionTree],
 ) -> Plan:
-    """How the tables of some families are read, and the tree that they make without the evidence."""
+    """Make a plan: how tables of relevant families are sliced, and their tree without the evidence."""
     axes = [(*network.parents[node], node) for node in nodes]
     scopes = [tuple(name for name in family if name not in evidence) for family in axes]
     families = [(None if node in evidence else node, scope) for node, scope in zip(nodes, scopes, strict=True)]

@@ -1,4 +1,4 @@
-"""Ancestral sampling: made-up records from the probabilities of a network, as codes of states.
+"""Ancestral sampling: synthetic records from the probabilities of a network, as codes of states.
 
 Of one table of probabilities (`sample_codes`), or under every draw (`drawn_codes`), each with random numbers of its
 own, so that what a finite number of records leaves open is in the spread of what is computed from them.
@@ -16,17 +16,17 @@ from discreet.model.tables import Tables
 from discreet.util.arrays import Array, Floats, Ints
 
 Rows = Callable[[str, Mapping[str, Array]], Array]
-"""Of a node and the codes of those before it: sums up to each state of each record's row, shape (records, states), or
-one row for all."""
+"""A function of a node and the codes of earlier nodes: cumulated probabilities of each record's row, shape
+(records, states), or one row for all records."""
 Points = tuple[slice, dict[str, Ints], Floats]
-"""Which draws; codes of their records by variable, shape `(draws, records)`; the chance of the second state, alike."""
+"""A slice of draws; codes of their records by variable, shape `(draws, records)`; P(second state), same shape."""
 
 PROBABILITIES_AT_ONCE = 2**22
-"""Most probabilities that are looked up at once: 32 MiB."""
+"""Largest number of probabilities that are looked up at once: 32 MiB."""
 
 
 def sample_codes(theta: Tables, n: int, rng: np.random.Generator) -> dict[str, Array]:
-    """Records drawn independently from a network, parents before children, as positions of states.
+    """Draw independent records from a network, parents before children, as positions of states.
 
     Args:
         theta: probabilities, axes `(*parents, child)`.
@@ -51,7 +51,7 @@ def sample_codes(theta: Tables, n: int, rng: np.random.Generator) -> dict[str, A
 
 
 def check_number(n: int, block: int = 1) -> None:
-    """Refuse what is no number of records, of all or of a block.
+    """Refuse an invalid number of records, in total or of a block.
 
     Raises:
         InputError: a negative number of records, or blocks of none.
@@ -68,7 +68,7 @@ def check_number(n: int, block: int = 1) -> None:
 
 
 def draw_codes(network: Network, rows: Rows, n: int, rng: np.random.Generator) -> dict[str, Array]:
-    """Records drawn node by node; a state of probability 0 is never drawn.
+    """Draw records node by node; a state of probability 0 is never drawn.
 
     Args:
         network: whose nodes are drawn, in its order.
@@ -102,7 +102,7 @@ def draw_node(
 
 
 def _cumulate_rows(theta: Tables) -> Rows:
-    """Sums of each row up to each state."""
+    """Cumulate the probabilities of each row."""
     network = theta.network
     sums = Tables(network, lambda node: np.cumsum(theta[node], axis=-1))
 
@@ -121,7 +121,7 @@ def _cumulate_rows(theta: Tables) -> Rows:
 
 
 def drawn_codes(cells: Tables, names: Iterable[str], records: int) -> Iterator[tuple[slice, dict[str, Ints]]]:
-    """Records drawn from the network under every draw, parents before children, a chunk of draws at a time.
+    """Draw records from the network under every draw, parents before children, a chunk of draws at a time.
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
@@ -147,7 +147,7 @@ def drawn_codes(cells: Tables, names: Iterable[str], records: int) -> Iterator[t
 
 
 def drawn_points(cells: Tables, target: str, names: Iterable[str], records: int) -> Iterator[Points]:
-    """Records as `drawn_codes` has them, and the chance of one variable of two states in each.
+    """Draw records like `drawn_codes`, with the conditional probability of a binary variable in each.
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
@@ -166,7 +166,7 @@ def drawn_points(cells: Tables, target: str, names: Iterable[str], records: int)
 
 
 def _look_up_rows(cells: Tables, node: str, codes: dict[str, Ints], chunk: slice, records: int) -> Floats:
-    """The row of a node for each record, shape `(draws, records, states)`."""
+    """Look up the row of a node for each record, shape `(draws, records, states)`."""
     *sizes, states = cells.network.shape(node)
     drawn = cells[node][..., chunk]
     table = np.moveaxis(drawn.reshape(-1, states, drawn.shape[-1]), -1, 0)
@@ -177,7 +177,7 @@ def _look_up_rows(cells: Tables, node: str, codes: dict[str, Ints], chunk: slice
 
 
 def _compute_chance(cells: Tables, target: str, nodes: list[str], codes: dict[str, Ints], chunk: slice) -> Floats:
-    """`P(target = second state | all others)`, shape `(draws, records)`."""
+    """Compute `P(target = second state | all others)`, shape `(draws, records)`."""
     network, records = cells.network, codes[target].shape[-1]
     logs = []
     for state in (0, 1):

@@ -1,4 +1,4 @@
-"""Past exact inference: laws from records that are made up under every draw, weighted by the evidence.
+"""Likelihood weighting: laws from records simulated under every draw, where exact inference is too large.
 
 Records are drawn from the roots down, a number of them under every draw of the probabilities; what was observed is not
 drawn but held, and a record counts by the probability of the evidence given its parents' states:
@@ -31,26 +31,26 @@ from discreet.util.arrays import Floats, Ints
 Codes = npt.NDArray[np.unsignedinteger]
 
 PARENT_RECORDS = 4096
-"""Of each draw for the laws of parents: shares of them are known to .008."""
+"""Records of each draw for the laws of parents: their shares have errors of at most .008."""
 FIRST_RECORDS, MOST_DRAWN_STATES = 512, 2**28
-"""Records of each draw that an answer begins with, and states that are drawn for it at most: some 8 CPU seconds."""
+"""Records of each draw at the start of an answer, and the largest number of states drawn for it: some 8 CPU seconds."""
 RECORD_GROWTH = 4
 CLOSE_VARIANCE_SHARE = 0.05
-"""Part of the draws' variance that the error of sampling may be before no more records are drawn: intervals are then
+"""Share of the draws' variance that the sampling variance may be when no more records are drawn: intervals are then
 2.5 % wider than they would be."""
 EXACT_ERROR = 0.002
-"""Standard error of a draw's probability below which it is exact enough in any case."""
+"""Standard error of a draw's probability that is small enough in any case."""
 LEAST_EFFECTIVE = 20.0
-"""Records that a draw's are worth at least; with fewer, the error of the ratio is not what the delta method says."""
+"""Least effective sample size of a draw's records; with fewer, the delta method's error is not reliable."""
 WEAK_DRAW_SHARE = 0.05
-"""Part of the draws that may be worth less."""
+"""Share of the draws that may have a smaller effective sample size."""
 STATES_AT_ONCE = 2**20
-"""States that are drawn at once: tens of MiB."""
+"""Number of states that are drawn at once: tens of MiB."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How an answer was sampled, where exact inference is out of reach.
+    """Sampling of an answer whose exact inference is too large: records, effective size, error.
 
     Args:
         records: made up under each draw.
@@ -68,7 +68,7 @@ class Sampling:
 
 @dataclass(frozen=True, eq=False)
 class WeightedLaws:
-    """Laws of some sets of variables given evidence.
+    """Estimated laws of some sets of variables given evidence.
 
     Args:
         laws: by set, `P(set | evidence)` under every draw, shape `(*sizes, draws)`; NaN in draws under which no record
@@ -84,7 +84,7 @@ class WeightedLaws:
     effective: float
 
     def sampling(self, scope: Scope) -> Sampling:
-        """How an answer about a set was sampled: records, their worth, and errors."""
+        """Describe the sampling of an answer about a set: records, effective sample size, and errors."""
         error = np.nanmean(self.errors[scope], axis=-1)
         spread = np.nanvar(self.laws[scope], axis=-1)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -101,7 +101,7 @@ class WeightedLaws:
 def weighted_laws(
     cells: Tables, scopes: Sequence[Scope], evidence: Mapping[str, int], rng: np.random.Generator
 ) -> WeightedLaws:
-    """Laws of some sets of variables given evidence, by importance sampling under every draw.
+    """Estimate laws of some sets of variables given evidence, by likelihood weighting under every draw.
 
     Records are made up anew, four times as many, until their error is small beside the draws' own spread (see
     CLOSE_VARIANCE_SHARE), or they are too much work.
@@ -144,7 +144,7 @@ def _draw_laws(
     records: int,
     rng: np.random.Generator,
 ) -> WeightedLaws:
-    """Ratios of sums over a number of records of each draw, and their variances by the delta method."""
+    """Estimate laws as ratios of sums over records of each draw, with variances by the delta method."""
     draws = cells.draws or 1
     laws = {scope: np.empty((cells.network.cells(scope), draws)) for scope in scopes}
     errors, effective = {scope: np.empty(law.shape) for scope, law in laws.items()}, np.empty(draws)
@@ -172,7 +172,7 @@ def _draw_laws(
 
 
 def _sum_by_states(network: Network, scope: Scope, codes: Mapping[str, Codes], weights: Floats) -> Floats:
-    """Sums of weights, shape (draws, records), by the joint states of a set: shape (states, draws)."""
+    """Sum weights, shape (draws, records), by the joint states of a set: shape (states, draws)."""
     flat, states = np.arange(len(weights))[:, None], network.cells(scope)
     for name in scope:
         flat = flat * network.schema[name].size + codes[name]
@@ -181,7 +181,7 @@ def _sum_by_states(network: Network, scope: Scope, codes: Mapping[str, Codes], w
 
 
 def log_weight(cells: Tables, evidence: Mapping[str, int], rng: np.random.Generator) -> Floats:
-    """`log P(evidence)` under every draw, by 4,096 weighted records of each, or as an answer may draw; `(draws,)`.
+    """Estimate `log P(evidence)` under every draw from at most 4,096 weighted records of each, shape `(draws,)`.
 
     Example:
         >>> from discreet import Network, Variable
@@ -203,7 +203,7 @@ def log_weight(cells: Tables, evidence: Mapping[str, int], rng: np.random.Genera
 
 
 def ancestors_beyond(network: Network, names: Iterable[str], taken: Set[str]) -> list[str]:
-    """List some nodes and their ancestors without those that are taken with all of theirs; parents before children.
+    """List nodes and their ancestors, except those already taken with theirs; parents before children.
 
     Example:
         >>> from discreet import Network, Variable
@@ -225,7 +225,7 @@ def ancestors_beyond(network: Network, names: Iterable[str], taken: Set[str]) ->
 
 
 def _is_enough(laws: WeightedLaws) -> bool:
-    """Whether records are worth enough, and the error is small beside the draws' own spread."""
+    """Whether the effective sample size is large enough, and the error small against the draws' own spread."""
     if laws.effective < LEAST_EFFECTIVE:
         return False
     for scope, law in laws.laws.items():
@@ -243,7 +243,7 @@ def _draw_records(
     records: int,
     rng: np.random.Generator,
 ) -> tuple[Floats, dict[str, Codes]]:
-    """Records of some draws: log weights, and codes of what was drawn or held, shape `(draws, records)`."""
+    """Draw records of some draws: log weights, and codes of drawn and observed variables, shape `(draws, records)`."""
     network = cells.network
     logs = np.zeros((chunk.stop - chunk.start, records))
     codes: dict[str, Codes] = {
@@ -261,12 +261,12 @@ def _draw_records(
 
 
 def _choose_type(network: Network, node: str) -> np.dtype[np.unsignedinteger]:
-    """The smallest type that holds a node's states."""
+    """Choose the smallest integer type for a node's states."""
     return np.dtype(np.min_scalar_type(network.schema[node].size - 1))
 
 
 def _find_rows(network: Network, node: str, codes: Mapping[str, Codes], shape: tuple[int, ...]) -> Ints:
-    """Position of each record's row in a table whose draws come first, shape `(draws, records)`."""
+    """Find the position of each record's row in a table whose draws come first, shape `(draws, records)`."""
     rows = np.broadcast_to(np.arange(shape[0])[:, None], shape)
     for parent in network.parents[node]:
         rows = rows * network.schema[parent].size + codes[parent]
@@ -274,12 +274,12 @@ def _find_rows(network: Network, node: str, codes: Mapping[str, Codes], shape: t
 
 
 def _flatten_by_draw(table: Floats) -> Floats:
-    """A table's values, those of each draw together, flat."""
+    """Flatten a table, draw by draw."""
     return np.moveaxis(table, -1, 0).ravel()
 
 
 def _draw_states(network: Network, node: str, table: Floats, rows: Ints, rng: np.random.Generator) -> Codes:
-    """A state for each record, by halving: shape as the rows'; none of probability 0."""
+    """Draw a state for each record by binary search, shape of the rows; none of probability 0."""
     size = network.schema[node].size
     width = 1 << (size - 1).bit_length()
     sums = np.cumsum(table, axis=-2)
@@ -296,7 +296,7 @@ def _draw_states(network: Network, node: str, table: Floats, rows: Ints, rng: np
 
 
 class RecordPass:
-    """Laws of sets of variables by made-up records that are drawn once, for tables made from the roots down.
+    """Laws of sets of variables from simulated records that are drawn once, for tables made from the roots down.
 
     Args:
         scopes: the sets, none empty.
@@ -322,14 +322,14 @@ class RecordPass:
         self._laws: dict[Scope, Floats] = {}
 
     def law(self, scope: Scope) -> Floats:
-        """`P(scope)` under every draw, shape `(*sizes, draws)`, as records say, one of whose sum is spread evenly."""
+        """Estimate `P(scope)` by shares of records, one of them spread evenly, shape `(*sizes, draws)`."""
         if scope not in self._laws:
             for node in ancestors_beyond(self._cells.network, scope, self._taken):
                 self._take(node)
         return self._laws[scope]
 
     def _take(self, node: str) -> None:
-        """Draw a node's states, count the sets that are complete, and forget what nobody waits for any more."""
+        """Draw a node's states, count the completed sets, and drop columns that are no longer needed."""
         network, draws = self._cells.network, self._cells.draws or 1
         rows = _find_rows(network, node, self._codes, (draws, PARENT_RECORDS))
         rng = np.random.default_rng([self._seed, self._place[node]])
@@ -346,7 +346,7 @@ class RecordPass:
                 del self._codes[name]
 
     def _count_shares(self, scope: Scope, draws: int) -> Floats:
-        """Shares of records, shape `(*sizes, draws)`."""
+        """Count shares of records, shape `(*sizes, draws)`."""
         network = self._cells.network
         counts = _sum_by_states(network, scope, self._codes, np.ones((draws, PARENT_RECORDS)))
         sizes = [network.schema[name].size for name in scope]

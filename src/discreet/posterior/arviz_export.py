@@ -1,4 +1,4 @@
-"""Posterior draws for ArviZ, its plots, summaries and diagnostics of chains; and draws of others from there."""
+"""Export of posterior draws to ArviZ (plots, summaries, diagnostics), and import of draws from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_INSTALLED = "ArviZ is not installed; pip install '.[arviz]' in a clone of di
 NO_CACHE = "ArviZ cannot be loaded, since the user's cache folder cannot be written; set XDG_CACHE_HOME to one that can"
 
 obstacle = NOT_INSTALLED
-"""What stands in the way where `arviz` is None."""
+"""Error of the import of ArviZ, where `arviz` is None."""
 try:
     with warnings.catch_warnings():
         # ArviZ 0.23 announces its next version once a day, and keeps the day in the user's cache folder. Only that one
@@ -32,7 +32,7 @@ except OSError:
 
 
 def to_arviz(posterior: PosteriorDraws) -> Any:
-    """The draws as ArviZ keeps them, for its plots, summaries and diagnostics of chains.
+    """Convert the draws to an InferenceData of ArviZ, for its plots, summaries and diagnostics of chains.
 
     Args:
         posterior: all families of it are drawn. The exact one has several chains, any other has one.
@@ -69,7 +69,7 @@ def to_arviz(posterior: PosteriorDraws) -> Any:
 
 
 def from_arviz(data: Any, network: Network) -> PosteriorDraws:
-    """Take draws of a network's probabilities as `to_arviz` writes them, whoever drew them.
+    """Read draws of a network's probabilities from an InferenceData in the layout of `to_arviz`.
 
     Args:
         data: `arviz.InferenceData` with the group `posterior`; for each node a variable with the dimensions chain,
@@ -108,7 +108,7 @@ def from_arviz(data: Any, network: Network) -> PosteriorDraws:
 
 
 def _join_chains(node: str, drawn: Any, network: Network) -> Array:
-    """A variable of ArviZ to shape `(*parents, child, draws)`."""
+    """Reshape a variable of ArviZ to `(*parents, child, draws)`."""
     dims = [f"{name}=" for name in network.family(node)]
     if set(drawn.dims) != {"chain", "draw", *dims}:
         raise InputError(f"variable {shown(node)} needs the dimensions chain, draw, {', '.join(map(shown, dims))}")
@@ -125,7 +125,7 @@ def _join_chains(node: str, drawn: Any, network: Network) -> Array:
 
 
 def _split_chains(cells: Array, chains: int) -> Array:
-    """Draws come in turn from the chains; to shape `(chains, draws, *parents, child)`."""
+    """Split draws, which come in turn from the chains, to shape `(chains, draws, *parents, child)`."""
     length = cells.shape[-1] // chains
     # The last draws of a posterior are its latest: an incomplete turn is at the start.
     turns = cells[..., cells.shape[-1] - length * chains :].reshape(*cells.shape[:-1], length, chains)

@@ -1,4 +1,4 @@
-"""What releases on one data set measured, how far off it is, and what it says of the number of records.
+"""Measurements of one data set: their noise variances, the variables that they cover, the number of records.
 
 Read by every posterior.
 """
@@ -23,7 +23,7 @@ from discreet.releases.release import Release
 
 
 def blur(measurement: Measurement) -> Blur:
-    """Variances that the noise of a measured table adds to its interactions."""
+    """Find the variances that the noise of a measured table adds to its interactions."""
     if measurement.star is None:
         return Blur(measurement.variance)
     blurs = star_blurs(measurement.star.shared, measurement.star.lengths, measurement.star.scale)
@@ -31,7 +31,7 @@ def blur(measurement: Measurement) -> Blur:
 
 
 def measurements(releases: Iterable[Release | External]) -> tuple[Measurement, ...]:
-    """All that releases and figures by others measured of the records, in their order.
+    """List the measurements of releases and of external tables, in their order.
 
     Args:
         releases: over a network, on one data set.
@@ -43,7 +43,7 @@ def measurements(releases: Iterable[Release | External]) -> tuple[Measurement, .
 
 
 def audited_sets(evidence: Combined) -> tuple[Scope, ...]:
-    """Sets of variables that a second stage measured because no table of the first holds them.
+    """List the sets of variables that a second stage measured because no table of the first contains them.
 
     Args:
         evidence: over a network.
@@ -56,7 +56,7 @@ def audited_sets(evidence: Combined) -> tuple[Scope, ...]:
 
 
 def measured_sets(evidence: Combined, *, audits: bool = True) -> tuple[frozenset[str], ...]:
-    """The largest sets of variables that were measured together, on every data set.
+    """List the largest sets of variables that were measured together, on every data set.
 
     Args:
         evidence: over a network.
@@ -75,7 +75,7 @@ def measured_sets(evidence: Combined, *, audits: bool = True) -> tuple[frozenset
 
 
 def measured_anywhere(evidence: Combined, *, in_part: bool) -> tuple[frozenset[str], ...]:
-    """The largest sets of variables that were measured together on some data set.
+    """List the largest sets of variables that were measured together on some data set.
 
     Args:
         evidence: over a network.
@@ -92,7 +92,7 @@ def measured_anywhere(evidence: Combined, *, in_part: bool) -> tuple[frozenset[s
 
 
 def misfit(measured: Sequence[Measurement], names: Scope) -> float:
-    """How far the table of two variables is from that of independent ones: squares, in deviations, summed over cells.
+    """Compute the chi-square distance of a pair's table from independence, with the noise in the variance of a cell.
 
     Args:
         measured: tables, contrasts and sums of one data set.
@@ -111,7 +111,7 @@ def misfit(measured: Sequence[Measurement], names: Scope) -> float:
 
 
 def check_total(evidence: Combined) -> None:
-    """Refuse a data set of which nothing tells the number of records.
+    """Refuse a data set whose measurements do not determine the number of records.
 
     Raises:
         InputError: sums or contrasts alone.
@@ -132,7 +132,7 @@ def check_total(evidence: Combined) -> None:
 
 
 def _list_told_sets(network: Network, measured: Sequence[Measurement]) -> set[frozenset[str]]:
-    """Sets whose every subset was measured, by a table, by contrasts of its own, or by sums that leave nothing open."""
+    """List sets whose every subset was measured: by a table, by its contrasts, or by sums that determine it."""
     tables = {frozenset(datum.scope) for datum in measured if datum.table}
     contrasts = {frozenset(datum.scope) for datum in measured if datum.contrasts}
     contrasts |= set(map(frozenset, list_determined(network, measured)))
@@ -145,12 +145,12 @@ def _list_told_sets(network: Network, measured: Sequence[Measurement]) -> set[fr
 
 
 def _keep_largest(sets: Collection[frozenset[str]]) -> set[frozenset[str]]:
-    """Keep the sets that lie in no other."""
+    """Keep the sets that are subsets of no other."""
     return {names for names in sets if not any(names < larger for larger in sets)}
 
 
 def number_of_records(measured: Sequence[Measurement]) -> tuple[float, float]:
-    """An estimate of the number of records, and the standard deviation of its error.
+    """Estimate the number of records, and the standard deviation of the error.
 
     Args:
         measured: tables, contrasts and sums of one data set.
@@ -167,7 +167,7 @@ def number_of_records(measured: Sequence[Measurement]) -> tuple[float, float]:
 
 
 def _read_total(measurement: Measurement) -> tuple[float, float] | None:
-    """The number of records as a part tells it, and its variance; None where it does not."""
+    """Estimate the number of records from one measurement, with its variance; None if it does not determine it."""
     if measurement.contrasts and measurement.scope:
         return None
     if measurement.weights is not None:

@@ -1,4 +1,4 @@
-r"""Whether a release contradicts its network: a test of every independence that its tables could show to be wrong.
+r"""Goodness of fit of a network: a test of every conditional independence that the measured tables can refute.
 
 Tables tell interactions (`least_squares.py`) that a network has no arc for: of two parents that are not joined, of
 nodes whose families were counted together. The interaction of a set T is *carried* by a network where the last node of
@@ -58,22 +58,22 @@ NETWORK_DRAWS = 50
 """Draws of the network's probabilities, means given their counts averaged over ten sweeps of each: the Monte Carlo
 error of theta is a tenth of the posterior's deviation."""
 FALSE_ALARM_RATE = 0.01
-"""Releases of a right network in which anything is called contradicted."""
+"""Family-wise false-alarm rate: share of releases of a right network in which any test fails."""
 LEAST_EFFECT = 0.005
-"""Of a contradiction, in probability: what is smaller changes no answer by more than a percentage point."""
+"""Least effect of a contradiction, in probability: smaller ones change no answer by more than a percentage point."""
 RARE_CELL_VARIANCE = 1.0
-"""Records, squared: of a cell that hardly anybody is in, one record is no news."""
+"""Least variance of a cell, in squared records: one record in a nearly empty cell is no evidence."""
 MOST_TESTED_CONTRASTS = 512
-"""Of an interaction that is tested."""
+"""Largest number of contrasts of a tested interaction."""
 MOST_UNION_CELLS = 2**22
-"""Of a measured set together with a family, and of their contrasts: 32 MB."""
+"""Largest number of cells of a measured set joined with a family, times contrasts: 32 MB."""
 MOST_ANCESTOR_WORK = 100_000
-"""Squared numbers of the measured sets' ancestors, in all: some 4 CPU seconds. Sets with many are left out."""
+"""Budget of squared ancestor counts over all tested sets: some 4 CPU seconds. Sets with many ancestors are skipped."""
 
 
 @dataclass(frozen=True)
 class Tested:
-    """An interaction that the network says something of, and what the tables say of it.
+    """Test of one interaction that the network constrains: its p-value and effect.
 
     Args:
         variables: two or three, in the network's order.
@@ -100,13 +100,13 @@ class Tested:
 
     @property
     def contradicted(self) -> bool:
-        """Whether the network is wrong here (p below 1 %), and by enough to matter (half a percentage point)."""
+        """Whether the network is refuted here (p below 1 %), by enough to matter (half a percentage point)."""
         return self.p < FALSE_ALARM_RATE and self.effect > LEAST_EFFECT
 
 
 @dataclass(frozen=True)
 class GoodnessOfFit(Tabular):
-    """Tests of what a network says, by what a release's tables measured.
+    """Goodness of fit: tests of a network's independences against the tables of a release.
 
     Args:
         tests: of all interactions that could be tested, those of the largest effect first; in large networks, of the
@@ -138,11 +138,11 @@ class GoodnessOfFit(Tabular):
 
     @property
     def contradicted_pairs(self) -> tuple[tuple[str, ...], ...]:
-        """Pairs that tables join and arcs do not, first those of the largest effect."""
+        """Pairs of variables that depend although the network says they do not, largest effect first."""
         return tuple(test.variables for test in self.contradicted if len(test.variables) == 2)
 
     def __str__(self) -> str:
-        """The result in one line: how many tests fail, the worst of them, and how much could be tested."""
+        """Format the result in one line: the number of failed tests, the worst one, and the coverage."""
         coverage = f"{self.pairs_in_tables} of {self.pairs} pairs of variables lie in a table"
         if not self.tests:
             return f"nothing that the network says could be tested; {coverage}"
@@ -156,7 +156,7 @@ class GoodnessOfFit(Tabular):
         return f"{len(failed)} of {tested} contradicted, most of all {largest}; {coverage}"
 
     def tidy(self) -> list[dict[str, Any]]:
-        """A row for each test, those of the largest effect first.
+        """List the tests as rows, largest effect first.
 
         Returns:
             Rows of "variables", "effect", "p", "contradicted", and "arcs" that would carry it, in a text.
@@ -173,7 +173,7 @@ class GoodnessOfFit(Tabular):
         ]
 
     def summary(self, *, width: int | None = None) -> str:
-        """All tests as aligned text, and what they come to.
+        """Format all tests as aligned text, with the result.
 
         Args:
             width: columns of the terminal, as of `columns`; None for lines as long as they are.
@@ -243,7 +243,7 @@ def check_fit(evidence: Evidence, *, network: Network | None = None, rng: Seed =
 
 
 def _correct_p_values(p_values: Sequence[float]) -> list[float]:
-    """Corrected for their number, in their order."""
+    """Correct p-values for multiple testing (Holm, 1979), in their order."""
     order = np.argsort(p_values, kind="stable")
     steps = np.asarray(p_values, np.float64)[order] * np.arange(len(p_values), 0, -1)
     corrected = np.empty(len(p_values))
@@ -260,7 +260,7 @@ def _order_names(network: Network, names: Iterable[str]) -> Scope:
 def _test_interactions(
     network: Network, evidence: Combined, rng: np.random.Generator
 ) -> Iterator[tuple[Scope, float, float]]:
-    """Interactions with p-value and effect, on one data set."""
+    """Test interactions on one data set; yield their variables, p-values and effects."""
     measured = measurements(evidence.parts)
     wanted: dict[Scope, Scope] = {}
     for table in reversed(measured_sets(evidence)):
@@ -277,7 +277,7 @@ def _test_interactions(
 
 
 def _choose_affordable(network: Network, tables: Sequence[Scope]) -> list[Scope]:
-    """Tables, in their order, as many as are affordable of those with fewest ancestors."""
+    """Choose the tables with fewest ancestors within the budget of work, in their order."""
     costs = {table: len(network.ancestors(table)) ** 2 for table in tables}
     cheapest = sorted(tables, key=costs.__getitem__)
     ends = np.cumsum([costs[table] for table in cheapest])
@@ -286,7 +286,7 @@ def _choose_affordable(network: Network, tables: Sequence[Scope]) -> list[Scope]
 
 
 def _test_table(margins: Margins, theta: Tables, sets: Sequence[Scope]) -> Iterator[tuple[Scope, float, float]]:
-    """Interactions of one table; those that exact inference does not reach are left out."""
+    """Test the interactions of one table, without those that are too large for exact inference."""
     network = theta.network
     inside, above = {name for names in sets for name in names}, {names: network.ancestors(names) for names in sets}
     unions = dict[str, Scope]()
@@ -313,7 +313,7 @@ def _test_table(margins: Margins, theta: Tables, sets: Sequence[Scope]) -> Itera
 
 
 class _InteractionMoments:
-    """What the network says of an interaction: its mean, and the terms of V, summed over ancestors.
+    """Moments of an interaction under the network: its mean, and the terms of V, summed over ancestors.
 
     Args:
         names: of the interaction, in the network's order.
@@ -332,7 +332,7 @@ class _InteractionMoments:
         self.measured = True
 
     def add(self, margins: Margins, joint: Floats, union: Scope, node: str) -> None:
-        """Take in what the family of a node follows, and the noise in its counts."""
+        """Add the sampling variance of a node's family, and the noise in its counts."""
         network = margins.network
         family = network.family(node)
         both = (*family, *(name for name in self.names if name not in family))
@@ -354,7 +354,7 @@ class _InteractionMoments:
             self.noise[subset] = self.noise.get(subset, 0.0) + share * load
 
     def _compute_scores(self, joint: Floats, both: Scope, family: Scope) -> tuple[Floats, Floats]:
-        """`E[phi | family] - E[phi | parents]`, shape (contrasts, *family), and `P(family)`."""
+        """Compute `E[phi | family] - E[phi | parents]`, shape (contrasts, *family), and `P(family)`."""
         shape = [size if name in self.names else 1 for name, size in zip(both, joint.shape, strict=True)]
         # Axes of the contrasts in the order that the names have in `both`.
         order = [self.names.index(name) for name in both if name in self.names]
@@ -368,7 +368,7 @@ class _InteractionMoments:
         return np.asarray(family_means - parent_means), np.asarray(probabilities)
 
     def test(self, margins: Margins) -> tuple[float, float] | None:
-        """p-value and effect; None where what decides was not measured."""
+        """Compute p-value and effect; None if a relevant margin was not measured."""
         network = margins.network
         subset = network.ordered(self.names)
         if not self.measured or subset not in margins.values:

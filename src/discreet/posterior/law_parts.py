@@ -1,4 +1,4 @@
-"""What a posterior's joint laws are made of: draws of measured sets, and what is believed where none was measured."""
+"""Ingredients of joint laws: draws of measured sets, and the assumption about unmeasured pairs."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ the records with a gap, so that where half are missing the end is as far off as 
 # Source: Rubin (1976), missing at random; Dempster, Laird and Rubin (1977), EM, section 4.1.1.
 
 LEAST_SHARE = 1e-300
-"""Stands for shares below floating point."""
+"""Least share in a denominator."""
 
 
 def complete_set(law: Floats, gaps: Sequence[bool]) -> Floats:
-    """Complete the law of what was seen of some variables, under every draw.
+    """Complete the law of partially observed variables under every draw, by the EM algorithm.
 
     Args:
         law: shape `(*sizes, draws)`; sums to 1 for each draw.
@@ -74,13 +74,13 @@ def complete_set(law: Floats, gaps: Sequence[bool]) -> Floats:
 
 
 Assume = Literal["network", "robust"]
-"""What is believed of pairs that no table holds."""
+"""Assumption about pairs that no table holds."""
 DRAW_STREAM, TWIN_STREAM = 3, 4
 """Streams of a set's generator for the doubt of draws and of their twins."""
 
 
 class Complete(NamedTuple):
-    """Complete records, if values are missing at random.
+    """Laws of complete records, if values are missing at random.
 
     Args:
         rows: shape `(*parents, child, draws)`.
@@ -114,11 +114,11 @@ class LawParts:
     _plans: dict[str, LawPlan] = field(default_factory=dict)
 
     def assuming(self, assume: Assume) -> LawParts:
-        """The same draws of sets with another belief."""
+        """Return the same draws of sets under another assumption."""
         return replace(self, assume=assume)
 
     def completed(self, rows: Tables, parents: Mapping[Scope, Array]) -> LawParts:
-        """The same for complete records.
+        """Return the parts for complete records.
 
         Args:
             rows: of these, shape `(*parents, child, draws)`.
@@ -128,17 +128,17 @@ class LawParts:
 
     @property
     def network(self) -> Network:
-        """Over the variables of the law."""
+        """Network over the variables of the law."""
         return self.sets.network if self.complete is None else self.complete.rows.network
 
     @property
     def told(self) -> MeasuredSets | None:
-        """What tables tell of pairs of the law's variables; None of complete records, which no table holds."""
+        """Measured sets over the law's variables; None for complete records, which no table holds."""
         return self.sets if self.complete is None else None
 
     @property
     def plan(self) -> LawPlan:
-        """What the law is made of."""
+        """Plan of the joint law."""
         if self.assume not in self._plans:
             doubt, contradict = self.assume == "robust", self.sets.contradict
             self._plans[self.assume] = LawPlan.of(self.network, self.sets.tables, doubt=doubt, contradict=contradict)
@@ -146,13 +146,13 @@ class LawParts:
 
     @property
     def law(self) -> JointLaw:
-        """The joint law, fitted when it is first asked for."""
+        """The joint law, fitted at first use."""
         if self.assume not in self._laws:
             self._laws[self.assume] = self._fit_complete() if self.complete is not None else self._fit_seen()
         return self._laws[self.assume]
 
     def _fit_seen(self) -> JointLaw:
-        """Fit the law of what was seen, and of twins."""
+        """Fit the law of observed values, and of twins."""
         sets = self.sets
         if self.plan.tree is None:
             return replace(JointLaw.of_rows(sets.cells, sets.twins), plan=self.plan)
@@ -167,7 +167,7 @@ class LawParts:
         return JointLaw(self.network, cells, make_twins, self.plan)
 
     def _fit_complete(self) -> JointLaw:
-        """Fit the law of complete records; gaps leave no twins."""
+        """Fit the law of complete records, which has no twins."""
         assert self.complete is not None
         cells, schema = self.complete.rows, self.sets.network.schema
         if self.plan.tree is not None:
@@ -180,17 +180,17 @@ class LawParts:
         return JointLaw(self.network, cells, plan=self.plan)
 
     def draw_all(self) -> Mapping[Scope, DrawnSet]:
-        """Draws of parents that are not joined and of all sets of the plan, made as far as they are not."""
+        """Draw sets of unjoined parents and all sets of the plan, as far as not drawn before."""
         return {**self._draw_parents(), **{names: self._draw_set(names) for names in self.plan.sets}}
 
     def _draw_set(self, names: Scope) -> DrawnSet:
-        """Draw a set, if that is not done."""
+        """Draw a set, if not drawn before."""
         if names not in self.drawn:
             self.drawn[names] = self.sets.draw(names, self.families, self._twin_families)
         return self.drawn[names]
 
     def _draw_parents(self) -> dict[Scope, DrawnSet]:
-        """Draw the laws of parents that are not joined, as far as it is not done."""
+        """Draw the laws of unjoined parents, as far as not drawn before."""
         network = self.sets.network
         for node in network.order:
             parents = network.parents[node]
@@ -201,12 +201,12 @@ class LawParts:
 
     @cached_property
     def families(self) -> Mapping[str, Floats]:
-        """Laws of the families of what was seen, by node."""
+        """Laws of the families of observed values, by node."""
         return family_laws(self.sets.cells, {names: drawn.law for names, drawn in self._draw_parents().items()})
 
     @cached_property
     def _twin_families(self) -> Mapping[str, Floats]:
-        """The same of the twins that the joint law has."""
+        """Laws of the families under the twins, by node."""
         return family_laws(self.sets.some_twins, {names: drawn.twins for names, drawn in self._draw_parents().items()})
 
     def _fit(self, cells: Tables, families: Mapping[str, Floats], drawn: Mapping[Scope, Array], stream: int) -> Tables:
@@ -216,7 +216,7 @@ class LawParts:
         return fit_joint_law(self.plan, cells, families, drawn, doubt)
 
     def is_loose(self, triple: Scope) -> bool:
-        """Whether no table and no family holds three variables, and their pairs are measured or doubtful."""
+        """Whether no table and no family contains a triple, while its pairs are measured or may interact."""
         inside = set(triple)
         held = [*self.sets.tables, *self._family_sets]
         known = all(frozenset(pair) in self.sets.pairs for pair in combinations(triple, 2))

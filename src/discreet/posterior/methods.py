@@ -1,4 +1,4 @@
-"""The noise-aware posterior: the noise is part of the model, so intervals count it; here its method is chosen.
+"""Choice of the method of a noise-aware posterior, in which the privacy noise is part of the likelihood.
 
     exact        chains over the records themselves (`exact/`): releases of noisy counts, tables or contrasts, any
                  number of them on any number of data sets; all that they share informs all the rest. Rows with
@@ -63,11 +63,11 @@ Method = Literal["auto", "exact", "pooled", "particles", "choice", "family", "se
 candidates; "family": released draws of a family's parameters; "sequential": data set by data set, by moments."""
 
 MOST_DRAWN_CELLS = 2**36
-"""Of all tables and draws: half a tebibyte."""
+"""Largest number of cells of all tables times draws: half a tebibyte."""
 PRIOR_DRAWS = 400
-"""Of the learned prior, from which its moments are taken."""
+"""Number of draws of the learned prior, whose moments are matched."""
 LEAST_PRIOR_CONCENTRATION = 0.01
-"""Least concentration of a cell in these: chains would never leave a state that is next to impossible."""
+"""Least concentration of a cell in the matched prior: chains would never leave a nearly impossible state."""
 
 
 def noise_aware(
@@ -80,7 +80,7 @@ def noise_aware(
     trust_network: bool = False,
     progress: Callable[[Mixing], None] | None = None,
 ) -> PosteriorDraws:
-    """Joint posterior draws of all probabilities given what was released, with the noise as part of the model.
+    """Draw all probabilities from their joint posterior given a release, with the noise as part of the model.
 
     Args:
         evidence: a release of noisy statistics, of draws of parameters or of a choice among candidates, figures by
@@ -165,7 +165,7 @@ def noise_aware(
 
 
 def rows_below_noise(release: Release) -> Mapping[str, tuple[int, int]]:
-    """Rows whose noisy total is below the noise's own standard deviation: the release says little about them.
+    """Count the rows whose noisy total is below the standard deviation of the noise: little is known of them.
 
     Args:
         release: of noisy counts, tables or contrasts; nothing else is read.
@@ -206,7 +206,7 @@ def rows_below_noise(release: Release) -> Mapping[str, tuple[int, int]]:
 
 
 def able_readers(combined: Combined) -> list[door.Reader]:
-    """Readers of some evidence by methods of `noise_aware`.
+    """List the readers of evidence that are methods of `noise_aware`, the preferred one first.
 
     Args:
         combined: the evidence.
@@ -244,7 +244,7 @@ def able_readers(combined: Combined) -> list[door.Reader]:
 
 
 def _way(reader: door.Reader) -> door.Way:
-    """How a reader draws, which has a way."""
+    """Return the drawing method of a reader that has one."""
     assert reader.way is not None
     return reader.way
 
@@ -259,7 +259,7 @@ def _can_read(combined: Combined) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class DrawTask:
-    """A posterior that is to be drawn: evidence, prior, number of draws and network.
+    """Task of drawing a posterior: evidence, prior, number of draws and network.
 
     Args:
         combined: evidence.
@@ -276,7 +276,7 @@ class DrawTask:
     trusted: bool
 
     def believed_with_public(self, rng: np.random.Generator) -> Dirichlet | None:
-        """The prior with public records in it; None learns it, where there are none.
+        """Return the prior updated by public records; None means that it is learned.
 
         Args:
             rng: of what is learned first, where there are.
@@ -287,19 +287,19 @@ class DrawTask:
 
 
 def _show_mixing(bar: Bar, mixing: Mixing) -> None:
-    """Show how far the worst entry of chains is from being worth enough draws, and R-hat."""
+    """Show the effective sample size of the worst entry of chains, and R-hat."""
     bar.label = f"{mixing.sweeps:,} sweeps; {mixing.worst}: {mixing.effective:.0f} draws, R-hat {mixing.r_hat:.3f}"
     bar(int(min(mixing.effective, LEAST_EFFECTIVE_DRAWS)), LEAST_EFFECTIVE_DRAWS)
 
 
 def _order_sets(combined: Combined) -> list[frozenset[str]]:
-    """Sets that were measured together; of pairs those first that are furthest from independent."""
+    """Sort the sets that were measured together, pairs furthest from independence first."""
     measured = measurements(combined.parts)
     return sorted(measured_sets(combined), key=lambda names: -misfit(measured, combined.network.ordered(names)))
 
 
 def _rests_on_tables(combined: Combined, believed: Dirichlet | None) -> bool:
-    """Whether all that is known comes from tables that are pooled: no prior says anything of the network's rows."""
+    """Whether all evidence is pooled tables, without an informative prior of the network's rows."""
     data_sets = _split_data_sets(combined)
     return (
         believed is None
@@ -311,7 +311,7 @@ def _rests_on_tables(combined: Combined, believed: Dirichlet | None) -> bool:
 def _draw_automatically(
     read: DrawTask, rng: np.random.Generator, able: list[door.Reader], progress: Callable[[Mixing], None] | None
 ) -> PosteriorDraws:
-    """The posterior by the method that is chosen by itself, of those that read the evidence."""
+    """Draw by the automatic choice among the methods that read the evidence."""
     if read.believed is not None and len(able) > 1:
         for eager in (_way(reader).eager for reader in able if _way(reader).eager):
             posterior: PosteriorDraws | None = door.load_function(eager)(read, rng, progress)
@@ -321,7 +321,7 @@ def _draw_automatically(
 
 
 def _draw_again(read: DrawTask, method: str, rng: np.random.Generator) -> PosteriorDraws:
-    """New draws by the method of the first ones."""
+    """Draw again by the same method."""
     return _add_source(_draw_by_method(read, rng, method, None), read, rng)
 
 
@@ -334,7 +334,7 @@ def restore_source(
     trusted: bool,
     stored_fit: GoodnessOfFit | None,
 ) -> PosteriorDraws:
-    """Draws that were stored as the posterior that they were; without a generator they are all there are.
+    """Restore the posterior of stored draws; without a generator it makes no new draws.
 
     Args:
         posterior: under the network whose rows were drawn.
@@ -353,14 +353,14 @@ def restore_source(
 
 
 def _trusts(combined: Combined, method: str) -> bool:
-    """Whether a method believes the public network whatever the tables say."""
+    """Whether a method trusts the public network against the tables."""
     return any(reader.way and reader.way.trusts for reader in door.readers_of(combined) if reader.method == method)
 
 
 def _add_source(
     posterior: PosteriorDraws, read: DrawTask, rng: np.random.Generator, stored_fit: GoodnessOfFit | None = None
 ) -> PosteriorDraws:
-    """The posterior of the public network, with what makes new draws of it."""
+    """Make the posterior of the public network, with the source of new draws."""
     method = posterior.method
     again = partial(_draw_again, read, method)
     basis = Basis(
@@ -375,7 +375,7 @@ def _add_source(
 def _draw_by_method(
     read: DrawTask, rng: np.random.Generator, method: str, progress: Callable[[Mixing], None] | None
 ) -> PosteriorDraws:
-    """The posterior by one method; None as prior learns it."""
+    """Draw by one method; a prior of None is learned."""
     reader = next(reader for reader in door.readers_of(read.combined) if reader.method == method)
     posterior: PosteriorDraws = door.load_function(_way(reader).draw)(read, rng, progress)
     return posterior
@@ -384,7 +384,7 @@ def _draw_by_method(
 def draw_pooled(
     read: DrawTask, rng: np.random.Generator, progress: Callable[[Mixing], None] | None = None
 ) -> PosteriorDraws:
-    """Draw from pooled tables: records, then rows, with doubt of the network where it is not trusted.
+    """Draw from pooled tables: latent counts, then rows, with unmeasured interactions unless the network is trusted.
 
     Args:
         read: of tables on one data set.
@@ -401,7 +401,7 @@ def draw_pooled(
 
 
 def _split_data_sets(combined: Combined) -> list[Combined]:
-    """The data sets one by one, those of which others measured all last, and public records with the first.
+    """Split evidence by data set, those with external tables alone last, public records with the first.
 
     Figures by others often leave families open; what is known of a whole network comes first, as the prior of these.
     """
@@ -410,14 +410,14 @@ def _split_data_sets(combined: Combined) -> list[Combined]:
 
 
 def _choose_step_method(data_set: Combined) -> str:
-    """The method of one data set among several: a family's own prior would leave out what the others say."""
+    """Choose the method of one data set among several: not one with its own prior, which would ignore the others."""
     return next(reader.method for reader in able_readers(data_set) if not _way(reader).own_prior)
 
 
 def draw_sequentially(
     read: DrawTask, rng: np.random.Generator, progress: Callable[[Mixing], None] | None = None
 ) -> PosteriorDraws:
-    """Draw data set by data set; what is known of the rows goes on as the prior of the next.
+    """Draw data set by data set; the matched posterior of the rows is the prior of the next.
 
     Args:
         read: of several data sets.
@@ -437,7 +437,7 @@ def draw_sequentially(
 
 
 def _learn_prior(combined: Combined, rng: np.random.Generator) -> Dirichlet:
-    """The moments of the prior that the first data set's tables teach."""
+    """Match a Dirichlet to the prior that is learned from the first data set's tables."""
     first = Combined(_split_data_sets(combined)[0].data_sets)
     if all(reader.method != "pooled" for reader in able_readers(first)):
         return combined.dirichlet

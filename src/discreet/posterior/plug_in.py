@@ -82,19 +82,19 @@ def plug_in(
 def _add_counts(
     release: Release | External, believed: Dirichlet, draws: int, rng: np.random.Generator
 ) -> PosteriorDraws:
-    """The prior with estimated counts of every family."""
+    """Add estimated counts of every family to the prior."""
     counts = {node: np.maximum(table, 0) for node, table in _fit_tables(release).items()}
     return _draw_dirichlet(believed.updated(Tables(release.network, counts)), draws, rng)
 
 
 def _draw_dirichlet(posterior: Dirichlet, draws: int, rng: np.random.Generator) -> PosteriorDraws:
-    """Independent draws."""
+    """Draw independent Dirichlet rows."""
     source = Source(partial(_draw_dirichlet, posterior, draws), rng)
     return PosteriorDraws(posterior.draw(draws, rng=rng), "plug-in", source=source)
 
 
 def _fit_tables(release: Release | External) -> dict[str, Array]:
-    """Estimated counts of every family: as released, or by least squares, with no cell below 0 where a plan says which.
+    """Estimate counts of every family: as released, or by least squares, nonnegative for planned tables.
 
     A pair that no family holds says nothing of one to whoever ignores noise.
     """

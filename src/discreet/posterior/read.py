@@ -1,4 +1,4 @@
-"""The one front door: from anything that was released to its posterior, by the reader that its kind has.
+"""Entry point `read`: from any release to its posterior, by the reader of its kind.
 
 `READERS` is the one list of readers. It says what each reads, what it costs and what it gives, and loads none of their
 modules until one is asked. A reader of another kind of payload is one function beside its posterior and one entry here.
@@ -32,7 +32,7 @@ variable; numbers with names, such as coefficients; a network that was chosen, a
 
 @dataclass(frozen=True)
 class Way:
-    """How `noise_aware` draws by a method; homes are dotted modules, a colon and a function.
+    """Method of `noise_aware`; functions are named as dotted module, colon, name.
 
     Args:
         draw: home of what makes the posterior of a `Reading`, given its generator and whom to tell of progress.
@@ -51,7 +51,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Reader:
-    """One way from what was released to a posterior.
+    """Registry entry of a reader: the kinds of release that it reads, and the function that does.
 
     Args:
         name: the word for `method`.
@@ -84,7 +84,7 @@ class Reader:
     plain: str = ""
 
     def reads(self, evidence: Evidence) -> bool:
-        """Whether all that was released is of its kinds."""
+        """Whether all parts of the evidence are of the reader's kinds."""
         payloads = [getattr(source, "payload", source) for source in evidence.parts]
         known = all(isinstance(payload, self.kinds) for payload in payloads)
         return known and (self.only is None or self.only(payloads))
@@ -108,7 +108,7 @@ def load_function(home: str) -> Callable[..., Any]:
 
 
 def _predicts(payloads: Sequence[Any]) -> bool:
-    """Whether sums are of a target, too."""
+    """Whether sums include products with a target."""
     return all(payload.design.target is not None for payload in payloads)
 
 
@@ -119,15 +119,15 @@ def _is_poolable(payloads: Sequence[Any]) -> bool:
 
 
 TABLES = (MeasuredTables, External)
-"""What was measured by the states of a network's variables, with noise."""
+"""Payload kinds of noisy measurements over the states of a network's variables."""
 MOMENTS, GRADIENTS = (held.NoisyMoments, held.GroupedMoments), (held.GradientTrace,)
-"""What a regression releases."""
+"""Payload kinds of a regression."""
 ONE_SCALE = (held.NoisyMoments,)
-"""Moments with noise of one scale."""
+"""Payload kinds of moments with noise of one scale."""
 OPTIONS = ("prior", "trust_network", "progress")
 """Options of a network's readers."""
 KNOWN = ("covariates", "public")
-"""Options of the reader of gradients: what else is known."""
+"""Options of the reader of gradients: other knowledge."""
 HERE = "discreet.posterior."
 NETWORK, WEIGHTS = f"{HERE}methods:noise_aware", f"{HERE}design.weight_posterior:"
 POOLED, SEQUENTIAL = Way(f"{HERE}methods:draw_pooled"), Way(f"{HERE}methods:draw_sequentially", across=True)
@@ -143,7 +143,7 @@ READERS = (
         "gradients", "weights", "seconds", WEIGHTS + "read_gradients", GRADIENTS, None, KNOWN, "", "estimate_gradients"
     ),
 )
-"""The package's readers; of those that read the same the one that is taken by itself stands first, packs' last."""
+"""The package's readers; of those that read the same kind the default stands first."""
 
 
 def every_reader() -> tuple[Reader, ...]:
@@ -152,7 +152,7 @@ def every_reader() -> tuple[Reader, ...]:
 
 
 def readers_of(evidence: Evidence) -> tuple[Reader, ...]:
-    """Readers of some evidence, the one that is taken by itself first.
+    """List the readers of some evidence, the default first.
 
     Args:
         evidence: a release, figures by others, or several of them.
@@ -173,7 +173,7 @@ def is_read_by(name: str, evidence: Evidence) -> bool:
 
 
 def quick_estimate(release: Release) -> Floats:
-    """Posterior means of the weights of a regression at once, without a draw.
+    """Compute posterior means of a regression's weights directly, without draws.
 
     Args:
         release: of noisy moments, of draws of weights, or of gradients: where these have no curvature, or groups so
@@ -191,12 +191,12 @@ def quick_estimate(release: Release) -> Floats:
 
 
 def what_it_gives(evidence: Evidence) -> Gives:
-    """What some evidence answers with, whoever reads it by itself."""
+    """Return the kind of answer that the default reader of some evidence gives."""
     return readers_of(evidence)[0].gives
 
 
 def read(evidence: Evidence, *, method: str = "auto", draws: int = 1000, rng: Seed = None, **options: Any) -> Any:
-    """Read what was released, whatever it is: draws that count the sampling error and the privacy noise.
+    """Read a release of any kind: draw its posterior, which includes sampling error and privacy noise.
 
     Args:
         evidence: a release of any kind, figures by others (`measured`), or what `combine` made of several.

@@ -26,15 +26,15 @@ from discreet.model.tables import Tables
 from discreet.util.arrays import Floats
 
 MOST_FAMILY_CELLS = 1000
-"""Of a family that is enlarged: rows of larger ones would have few records each, and what a table says of its pairs
-would be below their noise."""
+"""Most cells of an enlarged family: rows of a larger one would have few records each, and what a table says of its
+pairs would be below their noise."""
 MOST_GROWTH, ALWAYS_ALLOWED_CELLS = 4, 200_000
-"""How much larger than the public network's the cliques of exact inference may become, or how large they may be in any
-case, in cells: answers stay as quick as the network promised."""
+"""Cells of all cliques of the larger network: at most so many times those of the public one, or so many in any case.
+Answers stay as quick as the network promised."""
 
 
 def saturated(network: Network, tables: Iterable[Iterable[str]]) -> Network:
-    """The network with the arcs that tables can tell, from earlier nodes to later ones.
+    """Add the arcs whose effect the tables measure, from earlier nodes to later ones.
 
     Args:
         network: public; its order stays.
@@ -67,7 +67,7 @@ def saturated(network: Network, tables: Iterable[Iterable[str]]) -> Network:
 
 
 def _enlarge(network: Network, tables: Sequence[frozenset[str]], most: int) -> Network:
-    """Families as large as tables and a number of cells allow."""
+    """Enlarge families as far as tables and a number of cells allow."""
     position = {name: index for index, name in enumerate(network.order)}
     parents = {
         node: (*network.parents[node], *_choose_more_parents(network, node, tables, position, most))
@@ -79,7 +79,7 @@ def _enlarge(network: Network, tables: Sequence[frozenset[str]], most: int) -> N
 def _choose_more_parents(
     network: Network, node: str, tables: Sequence[frozenset[str]], position: Mapping[str, int], most: int
 ) -> Scope:
-    """Earlier variables of the table that has most of them; those with the most states are left out first."""
+    """Choose earlier variables from the table that has most of them; leave out those with the most states first."""
     family: Scope = network.family(node)
     best: Scope = ()
     for table in tables:
@@ -117,7 +117,7 @@ def missing_arcs(network: Network, names: Iterable[str]) -> tuple[tuple[str, str
 
 
 def leaves_open(network: Network, names: Iterable[str]) -> bool:
-    """Whether a network says nothing of a set of variables: any joint law of them is one of its laws.
+    """Whether a network leaves a joint distribution free: every joint law of these variables is one of its laws.
 
     The last of them, in the network's order, has the others among its parents, of which all that holds as well: a law
     of two parents that are not joined is fixed by their margins, and so are, in part, those of their child and of its
@@ -145,7 +145,7 @@ def leaves_open(network: Network, names: Iterable[str]) -> bool:
 
 
 def projected(cells: Tables, network: Network) -> Tables:
-    """Probabilities of a network's own rows under the joint law of another one.
+    """Project another network's joint law onto the conditional probability tables of a network.
 
     Args:
         cells: probabilities of the other network, shape `(*parents, child, draws)`.

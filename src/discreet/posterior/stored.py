@@ -1,4 +1,4 @@
-"""Posterior draws as a file: all that answers questions, so that a posterior that took seconds is read in milliseconds.
+"""File format of posterior draws: a posterior that took seconds to draw is read in milliseconds.
 
 The file begins with a line that names the format, the number of bytes of a head, and the head in JSON: the evidence as
 its own document, the method, the versions, how well chains mixed, where the random numbers of the posterior stood, and
@@ -47,16 +47,16 @@ from discreet.util.limits import DOCUMENT_BYTES, DRAWS_BYTES
 
 DRAWS_VERSION = 2
 HEAD_BYTES = 8
-"""Bytes of the number that says how long the head is; the head is filled up with blanks to a multiple of as many."""
+"""Bytes of the integer that holds the length of the head; the head is padded with blanks to a multiple of it."""
 CHECKSUM_BYTES = 32
 """Bytes of the checksum."""
 DRAWS_NAME = "posterior draws"
 ROW_SUM_TOLERANCE, LAW_TOLERANCE = 1e-9, 1e-4
-"""How far a row's sum may be from 1, and that of a set's law, which is stored in single precision."""
+"""Largest deviation from 1 of a row's sum, and of the sum of a set's law, which is stored in single precision."""
 
 
 class _Generator(DocumentPart):
-    """State of a generator of random numbers: PCG64, and the seeds of its children; all as `default_rng` makes them."""
+    """State of a random generator: PCG64 and the seeds of its children, as `default_rng` makes them."""
 
     state: dict[str, Any]
     entropy: int | list[int]
@@ -66,7 +66,7 @@ class _Generator(DocumentPart):
 
 
 class _JointLaws(DocumentPart):
-    """What joint laws are made of: seed, assumption, and sets of variables whose laws are stored."""
+    """Ingredients of joint laws: seed, assumption, and the sets of variables whose laws are stored."""
 
     seed: int
     assume: Assume
@@ -83,7 +83,7 @@ class _StoredTest(DocumentPart):
 
 
 class _StoredFit(DocumentPart):
-    """What `fit` says of the evidence: it takes a second, and nobody who reads draws should wait for it."""
+    """Stored result of `check_fit`, which would take a second to compute again."""
 
     tests: list[_StoredTest]
     pairs_in_tables: int
@@ -91,7 +91,7 @@ class _StoredFit(DocumentPart):
 
 
 class _StoredHead(DocumentPart):
-    """Head of a file of draws: all but the arrays."""
+    """Head of a file of draws: everything but the arrays."""
 
     version: Literal[2]
     package: str
@@ -122,7 +122,7 @@ def load_draws(path: str | Path) -> PosteriorDraws:
 
 
 def check_draws(path: str | Path) -> None:
-    """Refuse a file that is damaged, without reading what it holds.
+    """Refuse a damaged file, without parsing its content.
 
     Raises:
         InputError: no such file, no file of draws, or one whose checksum does not agree.
@@ -131,7 +131,7 @@ def check_draws(path: str | Path) -> None:
 
 
 def evidence_in(path: str | Path) -> Evidence:
-    """What stored draws were made of, from the head of their file alone: the numbers are neither read nor checked.
+    """Read the evidence of stored draws from the head of their file alone; the numbers are not read or checked.
 
     Raises:
         InputError: no such file, or no file of draws.
@@ -140,7 +140,7 @@ def evidence_in(path: str | Path) -> Evidence:
 
 
 def _head_of(path: str | Path) -> _StoredHead:
-    """The head of a file."""
+    """Read the head of a file."""
     label = f"{DRAWS_NAME} {shown_path(path)}"
     try:
         with open(path, "rb") as file:
@@ -154,7 +154,7 @@ def _head_of(path: str | Path) -> _StoredHead:
 
 
 def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
-    """A posterior as a file holds it; families that nobody has asked for are drawn.
+    """Serialise a posterior; families that were not drawn yet are drawn.
 
     Args:
         posterior: made by `noise_aware`.
@@ -214,18 +214,18 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
 
 
 def _fill_up(text: bytes, by: bytes = b" ") -> bytes:
-    """Bytes filled up to a multiple of 8."""
+    """Pad bytes to a multiple of 8."""
     return text + by * (-len(text) % HEAD_BYTES)
 
 
 def _join_singles(arrays: Sequence[npt.NDArray[np.float32]]) -> bytes:
-    """Arrays in single precision, filled up to a multiple of 8 bytes."""
+    """Join arrays in single precision, padded to a multiple of 8 bytes."""
     joined = np.concatenate([array.ravel() for array in arrays], dtype="<f4") if arrays else np.empty(0, np.float32)
     return np.pad(joined, (0, joined.size % 2)).tobytes()
 
 
 def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = None) -> PosteriorDraws:
-    """The posterior of what `to_bytes` returned.
+    """Deserialise a posterior from the bytes of `to_bytes`.
 
     Args:
         raw: of a file.
@@ -264,7 +264,7 @@ def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = 
 
 
 def _read_parts(taken: _ArrayReader, combined: Combined, cells: Tables, twins: Tables, laws: _JointLaws) -> LawParts:
-    """What joint laws are made of."""
+    """Read the ingredients of joint laws."""
     network, draws = cells.network, cells.draws or 1
     if any(not names or set(names) - set(network.nodes) or len(set(names)) < len(names) for names in laws.sets):
         raise InputError(f"{taken.label} has joint laws of sets of variables that are none of its network")
@@ -289,7 +289,7 @@ def _read_parts(taken: _ArrayReader, combined: Combined, cells: Tables, twins: T
 
 
 def _head_start() -> int:
-    """Bytes before the head: the first line, filled up, and the number of the head's bytes."""
+    """Compute the number of bytes before the head: the padded first line, and the length of the head."""
     return len(DRAWS_FIRST_LINE) + -len(DRAWS_FIRST_LINE) % HEAD_BYTES + HEAD_BYTES
 
 
@@ -307,7 +307,7 @@ def _find_head(raw: bytes, label: str) -> tuple[int, int]:
 
 
 def _read_head(raw: bytes, label: str) -> _StoredHead:
-    """The head of a file."""
+    """Parse the head of a file."""
     fields = read_json(decode_text(raw, label), f"the head of {label}", 2 * DOCUMENT_BYTES)
     if isinstance(fields, dict) and fields.get("version") != DRAWS_VERSION:
         raise InputError(
@@ -321,28 +321,28 @@ def _read_head(raw: bytes, label: str) -> _StoredHead:
 
 
 class _ArrayReader:
-    """Arrays of a file, one after the other."""
+    """Reader of the arrays of a file, one after the other."""
 
     def __init__(self, numbers: Floats, network: Network, label: str) -> None:
         self._numbers, self._network, self.label, self._at = numbers, network, label, 0
 
     def next(self, shape: tuple[int, ...]) -> Floats:
-        """The next array."""
+        """Read the next array."""
         first, self._at = self._at, self._at + math.prod(shape)
         if self._at > len(self._numbers):
             raise InputError(f"{self.label} has fewer numbers than its head says")
         return self._numbers[first : self._at].reshape(shape)
 
     def tables(self, *more: int) -> Mapping[str, Floats]:
-        """An array for each family."""
+        """Read an array for each family."""
         return {node: self.next((*self._network.shape(node), *more)) for node in self._network.nodes}
 
     def singles(self, number: int) -> npt.NDArray[np.float32]:
-        """The next numbers in single precision, two in the place of one; the last may stand alone."""
+        """Read the next numbers in single precision, two in eight bytes; the last may stand alone."""
         return self.next(((number + 1) // 2,)).view("<f4")[:number]
 
     def probabilities(self, draws: int) -> Tables:
-        """Draws of every family."""
+        """Read draws of every family, and check that rows are probabilities."""
         tables = self.tables(draws)
         for node, table in tables.items():
             if not (table.min() >= 0 and np.all(np.abs(table.sum(axis=-2) - 1) < ROW_SUM_TOLERANCE)):
@@ -350,13 +350,13 @@ class _ArrayReader:
         return Tables(self._network, tables, draws=draws)
 
     def check_end(self) -> None:
-        """Refuse what is left."""
+        """Refuse numbers beyond the end."""
         if self._at != len(self._numbers):
             raise InputError(f"{self.label} has more numbers than its head says")
 
 
 def _store_generator(rng: np.random.Generator) -> _Generator | None:
-    """State of a generator; None for one of another kind than `default_rng` makes."""
+    """Store the state of a generator; None unless it is of the kind of `default_rng`."""
     bits, seeds = rng.bit_generator, rng.bit_generator.seed_seq
     if not isinstance(bits, np.random.PCG64) or not isinstance(seeds, np.random.SeedSequence):
         return None
@@ -374,13 +374,13 @@ def _store_generator(rng: np.random.Generator) -> _Generator | None:
 
 
 def _restore_fit(stored: _StoredFit) -> GoodnessOfFit:
-    """What `fit` said; files that were written before it was stored have none."""
+    """Restore the result of `check_fit`."""
     tests = [Tested(tuple(t.variables), t.p, t.effect, tuple((a, b) for a, b in t.arcs)) for t in stored.tests]
     return GoodnessOfFit(tuple(tests), stored.pairs_in_tables, stored.pairs)
 
 
 def _restore_generator(stored: _Generator) -> np.random.Generator:
-    """The generator again."""
+    """Restore a random generator."""
     seeds = np.random.SeedSequence(
         stored.entropy, spawn_key=stored.spawn_key, pool_size=stored.pool_size, n_children_spawned=stored.children
     )

@@ -1,4 +1,4 @@
-"""Laws of row totals: how many records reach a parent configuration, before the node's own table is read."""
+"""Prior laws of row totals: the number of records of a parent configuration, before the node's own table is read."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from discreet.model.tables import Tables
 from discreet.util.arrays import Floats, Ints
 
 BINS_PER_FOLD = 8
-"""Bins of a total's law where its draws are too few, or absent: an eighth of a factor e."""
+"""Bins per factor e of a total, used where draws of it are too few or absent."""
 DRAWS_PER_BIN = 25
 FEWEST_BINS, MOST_BINS = 4, 40
-"""Bins between the quantiles of the draws: the law is as fine as they are, and no finer."""
+"""Least and largest number of bins between the quantiles of the draws: the law is as fine as they are."""
 MOST_TOLD_BINS = 2**17
-"""Bins of a total's law given what was told of it."""
+"""Largest number of bins of a total's law given a noisy count of it."""
 MOST_EXPECTED_RECORDS = 1e8
-"""Records that nobody is expected to exceed, where their number is private and was not measured."""
+"""Upper bound on the number of records, used where the number is private and was not measured."""
 SPREAD_SHARE = 0.02
-"""Share of a predictive law that is spread over all totals, for those that the draws happened to miss."""
+"""Probability that a predictive law spreads over all totals, for values that the draws missed."""
 
 
 @dataclass(frozen=True, eq=False)
 class TotalLaw:
-    """A law of a row's total: bins of whole numbers, evenly filled.
+    """Law of a row total: a histogram over bins of integers, uniform within each bin.
 
     Args:
         edges: int64, increasing; bin i holds the totals from `edges[i]` to `edges[i + 1] - 1`.
@@ -40,14 +40,14 @@ class TotalLaw:
     mass: Floats
 
     def sample(self, size: int, rng: np.random.Generator) -> Ints:
-        """Independent totals, shape (size,)."""
+        """Draw independent totals, shape (size,)."""
         cumulative = np.cumsum(self.mass)
         bins = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
         totals: Ints = rng.integers(self.edges[bins], self.edges[bins + 1])
         return totals
 
     def log_density(self, totals: Floats) -> Floats:
-        """Logarithm of the probability of each total; -inf outside the bins."""
+        """Compute the logarithm of the probability of each total; -inf outside the bins."""
         bins = np.searchsorted(self.edges, totals, side="right") - 1
         inside = (bins >= 0) & (bins < len(self.mass))
         at = np.clip(bins, 0, len(self.mass) - 1)
@@ -57,7 +57,7 @@ class TotalLaw:
 
 
 def total_laws(node: str, cells: Tables, records: TotalLaw | None, rng: np.random.Generator) -> list[TotalLaw | None]:
-    """The law of the total of each row of a family: Binomial(n, P(parents)) under the draws of the ancestors.
+    """Find the law of each row total of a family: Binomial(n, P(parents)) averaged over draws of the ancestors.
 
     Args:
         node: of the network.
@@ -89,7 +89,7 @@ def total_laws(node: str, cells: Tables, records: TotalLaw | None, rng: np.rando
 
 
 def log_flat_law(most: float) -> TotalLaw:
-    """A total about which nothing is known but its order of magnitude: log(1 + N) is flat up to log(1 + most).
+    """Make the law of an unknown total: log(1 + N) is uniform up to log(1 + most).
 
     Example:
         >>> law = log_flat_law(1000)
@@ -101,7 +101,7 @@ def log_flat_law(most: float) -> TotalLaw:
 
 
 def told_law(totals: Sequence[tuple[int, float]], most: float = math.inf) -> TotalLaw:
-    """A number of records that was told with discrete Laplace noise, log(1 + N) flat before.
+    """Make the law of the number of records given noisy counts (discrete Laplace); log(1 + N) is uniform a priori.
 
     With noise of 200 records, all numbers alike before would make five records a hundred, and what they say too much.
 
@@ -130,7 +130,7 @@ def told_law(totals: Sequence[tuple[int, float]], most: float = math.inf) -> Tot
 
 
 def normal_law(mean: float, deviation: float) -> TotalLaw:
-    """A rounded normal law, cut at 0; a single total where the deviation is 0.
+    """Make a rounded normal law, truncated at 0; a point mass if the deviation is 0.
 
     Example:
         >>> law = normal_law(50.0, 0.0)
@@ -146,7 +146,7 @@ def normal_law(mean: float, deviation: float) -> TotalLaw:
 
 
 def _fit_histogram(totals: Ints, most: int) -> TotalLaw:
-    """The law of a total from draws of it: bins between their quantiles, wider ones beyond, a little of everything.
+    """Fit the law of a total to draws of it: bins between their quantiles, wider ones beyond, `SPREAD_SHARE` over all.
 
     With few draws their quantiles would pretend to know too much: bins of equal width in log(1 + N) take their place.
     """

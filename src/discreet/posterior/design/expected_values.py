@@ -1,4 +1,4 @@
-"""What a regression expects of records whose features are given: means and intervals over draws of its weights."""
+"""Predictions of a regression for given features: means and intervals over draws of its weights."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from discreet.posterior.design.weight_posterior import WeightPosterior
 from discreet.util.arrays import Floats
 
 MOST_VALUES = 2**22
-"""Numbers of draws, records and outputs together that are held at once: 32 MiB."""
+"""Largest product of draws, records and outputs that is held at once: 32 MiB."""
 
 
 class ExpectedValues(NamedTuple):
-    """Expectations with intervals.
+    """Expected values with intervals.
 
     Args:
         outputs: what the columns are: the target, or each of its classes, whose probabilities are expected.
@@ -35,7 +35,7 @@ class ExpectedValues(NamedTuple):
 
 
 def expected_values(posterior: WeightPosterior, features: Floats, *, level: float = 0.95) -> ExpectedValues:
-    """The expected target of records, or the probabilities of its classes.
+    """Compute the expected target of records, or the probabilities of its classes.
 
     Args:
         posterior: of a regression.
@@ -75,7 +75,7 @@ def expected_values(posterior: WeightPosterior, features: Floats, *, level: floa
 
 
 def feature_rows(design: Design, records: Sequence[Mapping[str, object]]) -> Floats:
-    """Features of records that were typed in, by name.
+    """Convert records with named features to rows of a design.
 
     Raises:
         InputError: a feature that is missing, that is no number, or that the design has not.
@@ -95,7 +95,7 @@ def feature_rows(design: Design, records: Sequence[Mapping[str, object]]) -> Flo
 
 
 def _mean_of(design: Design, linear: Floats) -> Floats:
-    """What linear predictors of shape (draws, outputs, records) mean: shape (draws, outputs or classes, records)."""
+    """Convert linear predictors (draws, outputs, records) to means (draws, outputs or classes, records)."""
     if design.predicts == "number":
         return design.predicted(linear)
     if design.predicts == "count":

@@ -64,17 +64,17 @@ from discreet.util.number_checks import positive
 # Source: Murray, Adams and MacKay (2010), elliptical slice sampling; Nishihara, Murray and Adams (2014) for the t law.
 
 SLICE_CHAINS = 8
-"""Side by side, which costs little more than one where positions are read together."""
+"""Number of parallel chains; evaluated together they cost little more than one."""
 LEAST_SLICE_STEPS = 200
-"""Of a chain in the first round, at the least."""
+"""Least number of steps of a chain in the first round."""
 SLICE_ROUNDS = 6
-"""Each twice as long as the last one, so the last has 6,400 steps at the least."""
+"""Rounds of chains, each twice as long as the last: the last has 6,400 steps at least."""
 MOST_SHRINKS = 60
-"""Most times that an interval of angles shrinks: to 1e-15 of a turn, in the mean. Then a chain stays."""
+"""Largest number of shrinkings of an interval of angles, on average to 1e-15 of a turn; then a chain stays."""
 
 
 def draw_by_slices(density: Density, law: Reference, *, draws: int, rng: np.random.Generator) -> tuple[Floats, Mixing]:
-    """Draws of a density by chains, in rounds until they agree.
+    """Draw from a density by slice-sampling chains, in rounds until they mix.
 
     Args:
         density: of weights and latents.
@@ -113,7 +113,7 @@ def draw_by_slices(density: Density, law: Reference, *, draws: int, rng: np.rand
 def _move_chains(
     density: Density, law: Reference, places: Floats, heights: Floats, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Move every chain by one step: places, shape (chains, length), and logarithms of the density there."""
+    """Move every chain by one step; return places, shape (chains, length), and log densities."""
     chains, length = places.shape
     at = np.linalg.solve(law.root, (places - law.centre).T).T
     # The t law given its scale is normal; given the place, one over the scale is gamma.
@@ -142,12 +142,12 @@ def _move_chains(
 
 
 def _log_inverse_density(squares: Floats, length: int) -> Floats:
-    """Logarithm of one over the t density at squared distances, up to a constant."""
+    """Compute the negative log t density at squared distances, up to a constant."""
     return np.asarray((DEGREES_OF_FREEDOM + length) / 2 * np.log1p(squares / DEGREES_OF_FREEDOM))
 
 
 def _fit_law(samples: Floats, law: Reference) -> Reference:
-    """The t law of a round's draws, if there are enough to tell a covariance; else the one that it had."""
+    """Fit the t law to a round's draws, if they determine a covariance; else keep the old one."""
     flat = samples[:, samples.shape[1] // 2 :].reshape(-1, samples.shape[-1])
     spread = np.cov(flat.T)
     if len(flat) < 10 * flat.shape[1] or not np.linalg.eigvalsh(np.atleast_2d(spread))[0] > 0:
@@ -156,7 +156,7 @@ def _fit_law(samples: Floats, law: Reference) -> Reference:
 
 
 def _measure_mixing(samples: Floats, size: int, done: int) -> Mixing:
-    """How well chains have mixed, in the worst of all numbers."""
+    """Measure the mixing of chains by the worst coordinate."""
 
     def name(worst: int) -> str:
         return f"weight {worst}" if worst < size else "a latent quantity"
@@ -165,20 +165,20 @@ def _measure_mixing(samples: Floats, size: int, done: int) -> Mixing:
 
 
 COVARIANCE_POINTS = 256
-"""That tell a covariance to some per cent; the mean needs all points of a law."""
+"""Number of points that estimate a covariance to some per cent; the mean needs all points of a law."""
 DENSITY_NUMBERS = 2**21
 """Numbers in memory while a density is computed."""
 LEAST_PROPOSALS, PROPOSALS_PER_COORDINATE = 2000, 40
-"""Draws of each round of importance: at least so many, and so many for each coordinate."""
+"""Proposals of each round of importance sampling: at least so many, and so many per coordinate."""
 WANTED_WEIGHTED_DRAWS, LEAST_WEIGHTED_DRAWS = 2000, 1000
-"""Independent draws that end the rounds; and that are enough when the rounds are over, as for linear regressions."""
+"""Effective sample size that ends the rounds, and the least one after the last round, as for linear regressions."""
 MOST_LOG_VARIANCE = 50.0
-"""Logarithm of a variance, less that of its mean, beyond which nothing has a probability."""
+"""Largest absolute log ratio of a variance to its mean; beyond it densities are 0."""
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledPoints:
-    """Labelled records that are public, and not among the private ones.
+    """Public labelled records, which are not among the private ones.
 
     Args:
         points: float64, shape (records, size), scaled features and then the constant, like the private ones.
@@ -198,7 +198,7 @@ class LabelledPoints:
 
 @dataclass(frozen=True, eq=False)
 class NoisyGradients:
-    """Noisy gradients as they were released.
+    """Noisy gradients of a release.
 
     One gradient covers a one-shot release (at weights 0), and objective perturbation: its minimum w is where the
     gradient of the log likelihood is the regulariser's `Lambda w` less the noise.
@@ -245,7 +245,7 @@ class NoisyGradients:
 
 @dataclass(frozen=True, eq=False)
 class LogisticDraws:
-    """Draws of a logistic regression's weights.
+    """Draws of a logistic regression's weights, with their method.
 
     Args:
         weights: float64, shape (draws, size), in the units of the scaled features.
@@ -310,7 +310,7 @@ def logistic_draws(
 
 @dataclass(frozen=True)
 class GammaVariances:
-    """Gamma laws of the variances of noise.
+    """Gamma laws of noise variances: a scale mixture of normals.
 
     Args:
         order: shape of each.
@@ -324,7 +324,7 @@ class GammaVariances:
 
 
 def public_evidence(points: Floats, labels: npt.ArrayLike) -> WeightLikelihood:
-    """The logistic likelihood of labelled public records.
+    """Make the logistic likelihood of labelled public records.
 
     Args:
         points: shape (records, size), the constant last.
@@ -347,7 +347,7 @@ def public_evidence(points: Floats, labels: npt.ArrayLike) -> WeightLikelihood:
 
 
 def gradient_evidence(gradients: NoisyGradients, law: Law) -> WeightLikelihood:
-    """The normal likelihood of noisy gradients, all of them together.
+    """Make the joint normal likelihood of noisy gradients.
 
     Args:
         gradients: the noisy gradients of a release.
@@ -364,7 +364,7 @@ def gradient_evidence(gradients: NoisyGradients, law: Law) -> WeightLikelihood:
 def normal_sums(
     at: Floats, gradients: Floats, law: Law, noise: GammaVariances, counted: float, scale: float | None
 ) -> WeightLikelihood:
-    """Gradients that are jointly normal over the draw of the records, given the variances of their noise.
+    """Make the likelihood of gradients that are jointly normal over sampled records, given the noise variances.
 
     Args:
         at, told: points and noisy gradients, shape (T, size).
@@ -414,7 +414,7 @@ def normal_sums(
 
 
 def _split_into_blocks(log: Callable[[Floats], Floats], numbers: int) -> Callable[[Floats], Floats]:
-    """A function that goes through so few positions at a time that `DENSITY_NUMBERS` numbers hold what each takes."""
+    """Wrap a function to evaluate few positions at a time, within `DENSITY_NUMBERS` numbers of memory."""
     block = max(1, DENSITY_NUMBERS // numbers)
 
     def all_blocks(positions: Floats) -> Floats:
@@ -424,7 +424,7 @@ def _split_into_blocks(log: Callable[[Floats], Floats], numbers: int) -> Callabl
 
 
 def _log_normal(off: Floats, total: Floats) -> Floats:
-    """Normal log densities up to a constant; minus infinity where rounding leaves a covariance not positive.
+    """Compute normal log densities up to a constant; -inf where rounding leaves a covariance not positive.
 
     Args:
         off: from the means, shape (draws, length).
@@ -444,7 +444,7 @@ def _log_normal(off: Floats, total: Floats) -> Floats:
 
 
 def _thin_points(law: Law) -> WeightedPoints:
-    """Points for covariances: evenly picked ones where the law has many of its own."""
+    """Thin the points of a law for covariances, evenly by probability."""
     law_points = spread(law, COVARIANCE_POINTS)
     if len(law_points.points) <= COVARIANCE_POINTS:
         return law_points
@@ -454,7 +454,7 @@ def _thin_points(law: Law) -> WeightedPoints:
 
 
 def _make_covariance(few: WeightedPoints, at: Floats) -> Callable[[Floats], Floats]:
-    """The covariance of one record's gradients at all points of a release, as a function of the weights.
+    """Make the covariance of one record's gradients at all points of a release, as a function of the weights.
 
     Args:
         few: points of the features' law.

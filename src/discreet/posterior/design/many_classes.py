@@ -27,28 +27,28 @@ from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.util.arrays import Floats
 
 PREDICTOR_VARIANCE = 4.0
-"""Variance of a linear predictor that all features together explain a priori: about what the model can tell."""
+"""Prior variance of a linear predictor that all features explain together: about what the model can resolve."""
 INTERCEPT_DEVIATION = 5.0
-"""Deviation of a linear predictor at the features' means a priori."""
+"""Prior standard deviation of a linear predictor at the features' means."""
 EIGENVECTOR_WORK, LEAST_CURVATURES = 1e8, 30
-"""Matrices that are looked at: so many that their eigenvectors take a second or so."""
+"""Work that bounds the number of drawn curvatures (eigenvectors take about a second), and their least number."""
 
 
 def many_estimate(trace: GradientTrace, rng: np.random.Generator) -> Floats:
-    """Posterior means of the weights, shape (weights,)."""
+    """Estimate posterior means of the weights, shape (weights,)."""
     known = _read_trace(trace, rng)
     return centred(known.weights(known.law.mean[None], None)[0], trace.design.outputs)
 
 
 def many_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) -> Floats:
-    """Draws of the weights, shape (draws, weights), of one class after the other."""
+    """Draw the weights, shape (draws, weights), class after class."""
     known = _read_trace(trace, rng)
     slopes, _ = known.law.draw(draws, rng)
     return centred(known.weights(slopes, rng), trace.design.outputs)
 
 
 def centred(weights: Floats, outputs: int) -> Floats:
-    """Weights that make the same means and sum to 0 over the outputs, where there are several; same shape.
+    """Centre weights of several outputs: same means, sum 0 over the outputs; same shape.
 
     Example:
         >>> centred(np.array([1.0, 2.0, 3.0, 6.0]), outputs=2).tolist()  # two classes of two weights
@@ -62,7 +62,7 @@ def centred(weights: Floats, outputs: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _PredictorLaw:
-    """What a release says of the weights of all classes: the law of slopes, and of predictors given them.
+    """Law of the weights of all classes given a release: of slopes, and of predictors given them.
 
     Args:
         law: of the slopes, in the order (classes, features).
@@ -89,13 +89,13 @@ class _PredictorLaw:
     sums: tuple[tuple[tuple[int, int], NoisySums], ...]
 
     def _draw_pair(self, pair: tuple[int, int], pair_sums: NoisySums, draws: int, rng: np.random.Generator) -> Floats:
-        """Draw what a pair's weight adds to those of its two classes, shape (draws, classes)."""
+        """Draw a pair's contribution to the weights of its two classes, shape (draws, classes)."""
         added = np.zeros((draws, len(self.pulled)))
         added[:, pair] = (pair_sums.weight / weight_ratios(pair_sums, draws, rng))[:, None]
         return added
 
     def weights(self, slopes: Floats, rng: np.random.Generator | None) -> Floats:
-        """Weights of the design's coordinates: of slopes, and predictors at the centre, drawn or by their means."""
+        """Compute weights of the design's coordinates: slopes, and predictors at the centre, drawn or their means."""
         classes, width = len(self.pulled), len(self.centre)
         by_class = slopes.reshape(len(slopes), classes, width)
         if not self.constant:
@@ -119,7 +119,7 @@ class _PredictorLaw:
 
 
 def _read_trace(trace: GradientTrace, rng: np.random.Generator) -> _PredictorLaw:
-    """The law of the slopes, and what ties the predictors at the centre to them."""
+    """Read the law of the slopes, and of the predictors at the centre given them."""
     design, response = trace.design, response_of(trace.design)
     classes, width, constant = design.outputs, len(design.features), design.constant
     sums = [sums_of(trace, pair) for pair in range(len(response.pairs))]
@@ -170,7 +170,7 @@ def _read_trace(trace: GradientTrace, rng: np.random.Generator) -> _PredictorLaw
 def _assemble_curvature(
     pairs: tuple[tuple[int, int], ...], sums: list[NoisySums], grams: list[GramDraws], centre: Floats, most: int
 ) -> tuple[Floats, Floats, Floats]:
-    """The curvature about the centre: drawn, slopes by slopes and predictors by slopes; predictors by predictors."""
+    """Assemble the curvature about the centre in blocks: of slopes, predictors by slopes, and predictors."""
     classes, width = pairs[-1][1] + 1, len(centre)
     draws = min(most, *(len(gram.eigenvalues) for gram in grams))
     slopes = np.zeros((draws, classes, width, classes, width))
@@ -192,7 +192,7 @@ def _assemble_curvature(
 
 
 def sums_of(trace: GradientTrace, pair: int) -> NoisySums:
-    """Sums of products under the slopes of a pair's means.
+    """Extract the sums of products weighted by the slopes of a pair's means.
 
     Args:
         trace: with a curvature.
@@ -227,7 +227,7 @@ def sums_of(trace: GradientTrace, pair: int) -> NoisySums:
 
 
 def weight_ratios(sums: NoisySums, draws: int, rng: np.random.Generator) -> Floats:
-    """The weight that was taken over weights that its noise may stand for, shape (draws,)."""
+    """Draw ratios of the estimated weight to the weights that its noise allows, shape (draws,)."""
     deviation = math.sqrt(sums.weight_variance)
     if not deviation:
         return np.ones(draws)
@@ -237,6 +237,6 @@ def weight_ratios(sums: NoisySums, draws: int, rng: np.random.Generator) -> Floa
 
 
 def convexity_of(trace: GradientTrace) -> float:
-    """Lambda: how many times the weights the gradient at them is."""
+    """Compute Lambda: the ratio of the gradient at the weights to the weights."""
     longest = int(np.argmax(np.abs(trace.weights)))
     return float(trace.gradients[-1][longest] / trace.weights[longest]) if trace.weights[longest] else 0.0

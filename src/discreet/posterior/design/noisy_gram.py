@@ -1,4 +1,4 @@
-r"""Slopes of a regression from a matrix of sums of products and a vector that are both known with noise.
+r"""Slopes of a regression from a noisy Gram matrix and a noisy vector of cross products.
 
 Every regression here ends in the same equations: `c = A theta + error`, where A holds centred sums of products of the
 features, perhaps weighted, and c their products with what is explained. Both are released with noise. Least squares on
@@ -36,25 +36,25 @@ from scipy.special import log_ndtr, logsumexp, ndtri_exp
 from discreet.util.arrays import Floats
 
 MOST_MATRICES, LEAST_MATRICES, MATRIX_WORK = 400, 50, 2e8
-"""Matrices that are drawn: so many that their eigenvectors take a second or so."""
+"""Most and least number of drawn matrices, and the work that their eigenvectors take in about a second."""
 LEAST_EIGENVALUE = 1e-6
-"""Least eigenvalue of a correlation matrix that is taken for possible."""
+"""Least eigenvalue of a drawn correlation matrix."""
 NOISE_EDGE = 0.12
-"""Part of the spread of the eigenvalues of noise below which an eigenvalue is not told from 0."""
+"""Share of the spread of the noise's eigenvalues below which an eigenvalue is raised."""
 LEAST_CORRELATION_WIDTH = 0.4
 """Least width of the law of correlations, times the root of their matrix' size. This and `NOISE_EDGE` were set on seeds
 100 to 105 of the sets of `bench.estimators --coverage`, at epsilon .3 to 3."""
 OWN_SCALE_PROBABILITY = 0.5
-"""Probability that an axis has a scale of slopes of its own."""
+"""Prior probability that an axis has its own scale of slopes."""
 ESTIMATE_SEED = 20161
-"""Seed of the matrices of an estimate, which thereby is a function of the release alone."""
+"""Seed of the matrices of an estimate, so that it is a function of the release alone."""
 SLOPE_RATIOS = np.geomspace(1e-3, 100, 30)
-"""r: squared slopes over their unit."""
+"""Grid of r: squared slopes over their unit."""
 
 
 @dataclass(frozen=True, eq=False)
 class NoisySums:
-    """Sums over records of p features, about 0; of weights of the records where they have some.
+    """Noisy sums over records of products of p features, weighted where the records have weights.
 
     Args:
         weight: number of records, or their weights' sum, positive.
@@ -78,7 +78,7 @@ class NoisySums:
 
 @dataclass(frozen=True, eq=False)
 class GramDraws:
-    """Centred sums of products, drawn: `A = diag(scales) axes diag(eigenvalues) axes' diag(scales)`.
+    """Draws of centred sums of products: `A = diag(scales) axes diag(eigenvalues) axes' diag(scales)`.
 
     Args:
         means: of the features, shape (p,).
@@ -97,17 +97,17 @@ class GramDraws:
     axes: Floats
 
     def along(self, values: Floats) -> Floats:
-        """A vector over scaled features, or one for each draw, in the axes of each draw, shape (draws, p)."""
+        """Rotate a vector over scaled features, or one for each draw, to the axes of each draw, shape (draws, p)."""
         return np.asarray(np.einsum("mik,mi->mk", self.axes, np.broadcast_to(values, self.eigenvalues.shape)))
 
     def variance_along(self, variances: Floats) -> Floats:
-        """Variances along the axes of independent entries with these variances, shape (draws, p)."""
+        """Compute variances along the axes of independent entries with these variances, shape (draws, p)."""
         return np.asarray(np.einsum("mik,i->mk", self.axes**2, variances))
 
 
 @dataclass(frozen=True, eq=False)
 class SlopeLaw:
-    """The law of slopes: a mixture over drawn matrices and scales of slopes of independent normal laws along axes.
+    """Law of slopes: independent normal laws along axes, mixed over drawn matrices and scales of slopes.
 
     Args:
         gram: the drawn matrices.
@@ -135,7 +135,7 @@ class SlopeLaw:
         return np.asarray(np.einsum("m,mik,mk->i", self.weights, self.gram.axes, self.means) / self.gram.scales)
 
     def estimate(self, weight: float, start: Floats, most: float = math.inf) -> Floats:
-        """Slopes of least expected squared error of what is predicted, given an intercept that goes through the means.
+        """Estimate the slopes with the least expected squared prediction error, with an intercept through the means.
 
         A prediction is off by `(x - m) (slopes - theta)`, and by `(m - means) (slopes - start)` where the means m are
         not what they were taken for, so that slopes stay near those for which the intercept is known anyway.
@@ -157,7 +157,7 @@ class SlopeLaw:
     def draw(
         self, number: int, rng: np.random.Generator, most: Floats | None = None
     ) -> tuple[Floats, npt.NDArray[np.intp]]:
-        """Draws of the slopes.
+        """Draw the slopes.
 
         Args:
             number: how many.
@@ -180,7 +180,7 @@ class SlopeLaw:
 
 
 def gram_draws(sums: NoisySums, rng: np.random.Generator) -> GramDraws:
-    """Draw centred sums of products from what was told of them.
+    """Draw centred sums of products given noisy sums.
 
     Args:
         sums: with noise.
@@ -215,7 +215,7 @@ def gram_draws(sums: NoisySums, rng: np.random.Generator) -> GramDraws:
 def slope_law(
     gram: GramDraws, cross: Floats, noise: Floats, *, sampling: Floats, unit: Floats, volume: Floats
 ) -> SlopeLaw:
-    """The law of theta given `cross = A theta + error` in the axes of each draw of A.
+    """Find the law of theta given `cross = A theta + error`, in the axes of each draw of A.
 
     Args:
         gram: draws of A.
@@ -254,7 +254,7 @@ def slope_law(
 def cut_normal(
     mean: Floats, deviation: Floats, low: float, high: float, rng: np.random.Generator, draws: int
 ) -> tuple[Floats, Floats]:
-    """Normal laws cut to an interval: their means, and draws.
+    """Compute means of truncated normal laws, and draws.
 
     Args:
         mean, deviation: before the cut, shape (n,).
@@ -287,24 +287,24 @@ def cut_normal(
 
 
 def _find_shrinkage(explained: Floats | float, most: Floats | float) -> Floats:
-    """Find the factor by which slopes are multiplied so that they explain no more than there is."""
+    """Find the factor that shrinks slopes so that they explain at most the available variance."""
     return np.asarray(np.minimum(1.0, np.sqrt(most / np.maximum(explained, 1e-300))))
 
 
 def _count_matrices(width: int) -> int:
-    """How many matrices are drawn."""
+    """Compute the number of matrices that are drawn."""
     return int(min(MOST_MATRICES, max(LEAST_MATRICES, MATRIX_WORK // width**3)))
 
 
 def _weigh_widths(values: Floats, variances: Floats, widths: Floats) -> tuple[Floats, Floats]:
-    """Probabilities of the widths given noisy values, shape (m,), and the part of each value that one keeps, (m, n)."""
+    """Compute posterior probabilities of widths, shape (m,), and the shrinkage factor of each value, shape (m, n)."""
     squares = widths[:, None] ** 2
     logs = -0.5 * np.sum(np.log(squares + variances) + values**2 / (squares + variances), axis=1)
     return np.exp(logs - logsumexp(logs)), squares / (squares + variances)
 
 
 def _pool_values(values: Floats, variances: Floats, low: float, high: float, widths: Floats) -> tuple[Floats, Floats]:
-    """Values that are normal around a centre, between `low` and `high`, with a width; both learned from noisy ones.
+    """Shrink noisy values by a normal prior whose centre, between `low` and `high`, and width are learned from them.
 
     Args:
         values: noisy, shape (n,).
@@ -332,7 +332,7 @@ def _pool_values(values: Floats, variances: Floats, low: float, high: float, wid
 def _draw_correlations(
     sums: NoisySums, means: Floats, mean_variances: Floats, scales: Floats, rng: np.random.Generator
 ) -> Floats:
-    """Draws of the correlation matrix, shape (draws, p, p), positive definite.
+    """Draw positive definite correlation matrices, shape (draws, p, p).
 
     A product stands for a correlation in units of the squares that were drawn beside it, shape (draws, p): the noise of
     squares then tells as much as that of products of how small the smallest eigenvalue may be.

@@ -48,11 +48,11 @@ TARGET_MEAN_DEVIATION = 1 / 3
 LEAST_VARIANCE = 1e-6
 """Least variance of a residual, and of the target, in units in which its bounds are -1 and 1."""
 RESIDUAL_ROUNDS = 4
-"""Of the residual's variance and of the slopes that follow from it."""
+"""Rounds of updating the residual variance and the slopes given it."""
 
 
 def normal_estimate(moments: NoisyMoments | GroupedMoments, records: int | None) -> Floats:
-    """The coefficients of least expected squared error in what they predict.
+    """Estimate the coefficients with the least expected squared prediction error.
 
     Args:
         moments: with a numeric target.
@@ -70,7 +70,7 @@ def normal_estimate(moments: NoisyMoments | GroupedMoments, records: int | None)
 def normal_draws(
     moments: NoisyMoments | GroupedMoments, records: int | None, draws: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Draws of the coefficients and of the residual's variance.
+    """Draw the coefficients and the residual variance.
 
     Args:
         moments: with a numeric target.
@@ -92,7 +92,7 @@ def normal_draws(
 
 @dataclass(frozen=True, eq=False)
 class _RegressionLaw:
-    """The law of the slopes, of the target's mean at the features' means, and of the residual.
+    """Laws of the slopes, of the target's mean at the features' means, and of the residual variance.
 
     Args:
         slopes: their law.
@@ -162,7 +162,7 @@ def _find_laws(moments: NoisyMoments | GroupedMoments, records: int | None, rng:
 
 
 def _spread_variances(variances: Floats, layout: SumLayout) -> RegressionSums:
-    """Variances of the noise in the sums that `unpack` makes: half of a square's is that of the number of records."""
+    """Spread noise variances over the sums of `unpack`; half of a square's comes from the number of records."""
     private = layout.records is None
     records = float(variances[0]) if private else 0.0
     rows, columns = layout.upper
@@ -175,7 +175,7 @@ def _spread_variances(variances: Floats, layout: SumLayout) -> RegressionSums:
 
 
 def _join_weights(design: Design, slopes: Floats, means: Floats, middle: Floats | float) -> Floats:
-    """Slopes and the target's mean at the features' means as weights of the design's coordinates."""
+    """Convert slopes and the target's mean at the features' means to weights of the design's coordinates."""
     if not design.intercept:
         return slopes
     constant = (middle - (slopes * means).sum(axis=-1)) / design.constant
@@ -205,11 +205,11 @@ def _join_weights(design: Design, slopes: Floats, means: Floats, middle: Floats 
 # the features in the same release, here at the weights where they are needed; the posterior is derived above.
 
 LARGEST_WEIGHT = 1e60
-"""Weights and noise beyond which squares of squares overflow."""
+"""Largest absolute weight and noise: fourth powers of larger ones overflow."""
 
 
 def curvature_estimate(trace: GradientTrace) -> Floats:
-    """The weights of least expected squared error in the linear predictors.
+    """Estimate the weights with the least expected squared error of linear predictors.
 
     Args:
         trace: with a curvature.
@@ -227,7 +227,7 @@ def curvature_estimate(trace: GradientTrace) -> Floats:
 
 
 def curvature_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) -> Floats:
-    """Draws of the weights.
+    """Draw the weights.
 
     Args:
         trace: with a curvature.
@@ -251,7 +251,7 @@ def curvature_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) 
 def _bend_predictor(
     trace: GradientTrace, law: SlopeLaw, middle: Floats | float, share: Floats | float, ratio: Floats | float = 1.0
 ) -> Floats:
-    """The predictor at the features' means, where the mean bends on the way from the released weights.
+    """Correct the predictor at the features' means for the curvature of the mean function.
 
     The slope at these says how the mean changes, which is then right for the mean: of a rare class, or of small counts,
     a straight line through the predictor would be far off. No mean is below a part of what one record makes of it. The
@@ -269,7 +269,7 @@ def _bend_predictor(
 
 
 def _find_slope_law(trace: GradientTrace, rng: np.random.Generator) -> tuple[SlopeLaw, float, float]:
-    """The law of the slopes, and mean and variance of the linear predictor at the features' means."""
+    """Find the law of the slopes, and mean and variance of the linear predictor at the features' means."""
     design, width = trace.design, len(trace.design.features)
     pulled = trace.gradients[-1]  # Lambda w
     noise, dispersion = trace.variance, response_of(design).dispersion
@@ -308,12 +308,12 @@ def _require_possible(trace: GradientTrace) -> None:
 
 
 MIXING_BY_METHOD = {"slices": (1.01, 400), "walk": (1.1, 50)}
-"""Largest R-hat and fewest effective draws, of the worst quantity, for intervals from chains."""
+"""Largest R-hat and least effective sample size of the worst quantity, for intervals from chains, by method."""
 
 
 @dataclass(frozen=True, eq=False)
 class PublicRecords:
-    """Labelled records that are public, and no part of the private ones.
+    """Public labelled records, which are not among the private ones.
 
     Args:
         features: float64, shape `(records, features)`, in the units of the design's bounds.
@@ -383,7 +383,7 @@ class WeightPosterior(Posterior):
         return len(self.weights)
 
     def ess(self) -> float:
-        """Number of independent draws that the worst weight's are worth."""
+        """Effective sample size of the worst weight."""
         return float(self.draws) if self.mixing is None else min(self.mixing.effective, float(self.draws))
 
     @property
@@ -421,7 +421,7 @@ class WeightPosterior(Posterior):
         return self.tails(self.weights, level)
 
     def tails(self, values: Floats, level: float) -> tuple[Floats, Floats]:
-        """Equal-tailed intervals of what is computed from each draw of the weights.
+        """Compute equal-tailed intervals of a quantity that is computed from each draw of the weights.
 
         Args:
             values: shape `(draws, ...)`.
@@ -439,7 +439,7 @@ class WeightPosterior(Posterior):
         return tails(values, level)
 
     def rows(self, *, level: float = 0.95) -> tuple[dict[str, Any], ...]:
-        """Effect of each column with its interval, in the units of the columns.
+        """List the effect of each column with its interval, in the units of the columns.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
@@ -464,7 +464,7 @@ class WeightPosterior(Posterior):
 
 
 def require_met(mixing: Mixing, ratio: float, least: int, advice: str) -> None:
-    """Refuse intervals from chains that have not met.
+    """Refuse intervals from chains that have not mixed.
 
     Args:
         mixing: of the chains.
@@ -489,7 +489,7 @@ def require_met(mixing: Mixing, ratio: float, least: int, advice: str) -> None:
 
 
 def read_moments(release: Release, *, draws: int, rng: np.random.Generator) -> WeightPosterior:
-    """Draws given noisy moments, by a normal approximation."""
+    """Read noisy moments by a normal approximation."""
     payload = cast("NoisyMoments | GroupedMoments", release.unit_payload)
     with under_way("drawing the posterior"):
         drawn, variance = normal_draws(payload, release.records, draws, rng)
@@ -497,7 +497,7 @@ def read_moments(release: Release, *, draws: int, rng: np.random.Generator) -> W
 
 
 def resample(release: Release, *, draws: int, rng: np.random.Generator) -> WeightPosterior:
-    """Draws given noisy moments of one scale, by their exact law."""
+    """Read noisy moments of one noise scale by their exact law."""
     payload = release.payload_as(NoisyMoments)
     layout = SumLayout(len(release.design.features), release.design.intercept, release.records)
     noise, deviation = payload.sums_scale, release.normal.deviation
@@ -516,7 +516,7 @@ def read_gradients(
     covariates: Law | None = None,
     public: PublicRecords | None = None,
 ) -> WeightPosterior:
-    """Draws given noisy gradients: by their curvature, or by the law of the features."""
+    """Read noisy gradients: by their curvature, or by the law of the features."""
     design, trace = release.design, release.payload_as(GradientTrace)
     if covariates is None:
         if trace.curvature is not None and public is None:
@@ -538,12 +538,12 @@ def read_gradients(
 
 
 def estimate_moments(release: Release) -> Floats:
-    """Means given noisy moments."""
+    """Estimate posterior means given noisy moments."""
     return normal_estimate(cast("NoisyMoments | GroupedMoments", release.unit_payload), release.records)
 
 
 def estimate_gradients(release: Release) -> Floats:
-    """Means given gradients: with a curvature, and few weights; else the released weights."""
+    """Estimate posterior means given gradients with a curvature, and few weights; else return the released weights."""
     trace = release.payload_as(GradientTrace)
     if trace.curvature is not None and not release.design.groups:
         return curvature_estimate(trace)
@@ -551,7 +551,7 @@ def estimate_gradients(release: Release) -> Floats:
 
 
 def require_known(design: Design, covariates: Law | None, public: PublicRecords | None) -> None:
-    """Refuse a law of covariates or public records that are not of a design.
+    """Refuse a law of covariates or public records that do not match a design.
 
     Args:
         design: of a classification.
@@ -578,7 +578,7 @@ def require_known(design: Design, covariates: Law | None, public: PublicRecords 
 
 
 def gradients_of(release: Release) -> NoisyGradients:
-    """Noisy gradients of a release, for whoever draws their posterior otherwise than `read`.
+    """Extract the noisy gradients of a release, for other samplers than `read`.
 
     Args:
         release: of noisy gradients, or of a perturbed objective.
@@ -597,7 +597,7 @@ def gradients_of(release: Release) -> NoisyGradients:
 
 
 def read_total(release: Release, total: NoisyTotal | None) -> tuple[int, float | None]:
-    """The number of records, public or with noise.
+    """Read the number of records, public or noisy.
 
     Args:
         release: whose records they are.

@@ -1,4 +1,4 @@
-r"""How likely a prior makes the records of a cell: `log Gamma(a + n) - log Gamma(a) - log n!`, read from tables.
+r"""Dirichlet-multinomial log weights of a cell, `log Gamma(a + n) - log Gamma(a) - log n!`, read from tables.
 
 The law of a row's counts given its total is Dirichlet-multinomial: a product of these factors over the row's cells,
 over the factor of the total. Chains of rows (`shrinkage.py`) ask for them many millions of times, for counts n that are
@@ -31,7 +31,7 @@ Array = npt.NDArray[np.floating]
 Single = npt.NDArray[np.float32]
 
 BACK_OFF_CONCENTRATIONS: npt.NDArray[np.float64] = 4.0 ** np.arange(-3.0, 5.0)
-"""A of the back-off components: a factor of 4 apart, so that the one nearest to the best is at most twice off."""
+"""Total concentrations A of the back-off components, on a grid of factors of 4: the nearest is at most twice off."""
 LONE_CONCENTRATIONS: npt.NDArray[np.float64] = 4.0 ** np.arange(-2.0, 1.0)
 """Concentration of each cell in the components that stand on their own, on the same grid."""
 COMPONENTS = len(BACK_OFF_CONCENTRATIONS) + len(LONE_CONCENTRATIONS)
@@ -39,18 +39,18 @@ LEAST_MEAN = 1e-7
 """Smallest mean of a prior, so that no state is impossible."""
 
 GRID_STEPS, LOWEST_POWER, HIGHEST_POWER, TABLE_COUNTS = 32, -16, 5, 512
-"""Steps of a factor of 4; powers of 4 where the table begins and ends; counts that it has."""
+"""Steps per factor of 4; powers of 4 where the table begins and ends; number of counts in it."""
 LAST_COUNT = TABLE_COUNTS - 1
 LOOKED_UP_TOGETHER = 2**13
-"""Numbers that are looked up at once."""
+"""Largest number of values that are looked up at once."""
 STEPS_PER_LOG, UNIT_POSITION = GRID_STEPS / math.log(4), -LOWEST_POWER * GRID_STEPS
 """Steps in a unit of `log a`, and the position of a = 1."""
 TOP_POSITION = UNIT_POSITION + 4 * GRID_STEPS + 1
-"""Positions beyond that of the largest concentration of a component are a given prior's."""
+"""Position of the largest concentration of a component; larger ones come from a prior of the user."""
 
 
 def positions(a: Array) -> Single:
-    """Positions of concentrations; below 4^-16 they are taken as that.
+    """Compute table positions of concentrations; smaller ones count as 4^-16.
 
     Example:
         >>> (positions(np.array([4.0])) - positions(np.array([1.0]))).round().tolist()  # 32 steps for a factor of 4
@@ -63,7 +63,7 @@ def positions(a: Array) -> Single:
 
 
 def concentrations(position: Single) -> Single:
-    """Concentrations at positions, to a relative error of 1e-5.
+    """Compute concentrations at table positions, to a relative error of 1e-5.
 
     Example:
         >>> np.allclose(concentrations(positions(np.array([0.25, 1.0, 16.0]))), [0.25, 1.0, 16.0], rtol=1e-4)
@@ -73,7 +73,7 @@ def concentrations(position: Single) -> Single:
 
 
 def cell_weights(position: Single, counts: Array) -> Single:
-    """`log Gamma(a + n) - log Gamma(a) - log n!` of each cell.
+    """Look up `log Gamma(a + n) - log Gamma(a) - log n!` of each cell.
 
     Args:
         position: of a.
@@ -107,7 +107,7 @@ def cell_weights(position: Single, counts: Array) -> Single:
 
 
 def component_weights(position: Single, counts: Array) -> Single:
-    """The sum over the first axis of the weights under each component of the prior of a row.
+    """Sum the weights of cells over the first axis, under each component of the prior of a row.
 
     Args:
         position: of the smallest of BACK_OFF_CONCENTRATIONS, times the mean of the cell.
@@ -147,7 +147,7 @@ def component_weights(position: Single, counts: Array) -> Single:
 
 @lru_cache(maxsize=1)
 def _tabulate_weights() -> tuple[Single, Single]:
-    """The weights, a row for each step and a column for each count, in one line; and what they rise by in a step."""
+    """Tabulate the weights by step and count, flattened, and their increase from one step to the next."""
     a = 4.0 ** (LOWEST_POWER + np.arange((HIGHEST_POWER - LOWEST_POWER) * GRID_STEPS + 2) / GRID_STEPS)[:, None]
     n = np.arange(TABLE_COUNTS, dtype=np.float64)
     table = gammaln(a + n) - gammaln(a) - gammaln(n + 1)
@@ -155,7 +155,7 @@ def _tabulate_weights() -> tuple[Single, Single]:
 
 
 def _find_places(position: Single, counts: Array) -> tuple[Ints, Single]:
-    """Places in the table's line, and how far each position is on the way to the next row."""
+    """Find indices in the flattened table, and the fraction of a step beyond them."""
     row = np.floor(position)
     fraction = position - row
     # Places are below 2^24, so that single precision has them all.

@@ -1,4 +1,4 @@
-r"""How far laws are from what was measured of their parts: sizes of interactions, learned from audited pairs.
+r"""Sizes of interactions that a network leaves out, learned from audited pairs.
 
 No table holds a pair, and a posterior says something of it by its network alone; or the pairs of three variables are
 known and their triple is not. Of all laws with the same parts proportional fitting finds the one without an interaction
@@ -52,13 +52,13 @@ PRIOR_WORTH_PAIRS = 1.0
 """Pairs that the prior is worth. With 2, intervals of triples of right networks were up to half as long again; set on
 ADULT, asia, sachs, child and made-up networks, confirmed on six other tables."""
 EM_STEPS = 50
-"""Of the EM algorithm: with so few components it has long converged."""
+"""Steps of the EM algorithm, which converges earlier with so few components."""
 MOST_LEARNED_CONTRASTS = 128
-"""Of a pair that is learned from."""
+"""Largest number of contrasts of a pair that sizes are learned from."""
 
 
 def pair_weights(margins: Margins, laws: Mapping[Scope, Floats]) -> Floats:
-    """Weights of the sizes of what pairs that were not measured have beyond what a posterior says of them.
+    """Learn weights of the sizes of unmeasured pairs' interactions beyond the posterior's.
 
     Args:
         margins: with the interactions of some pairs that were measured all the same, and of their variables.
@@ -72,7 +72,7 @@ def pair_weights(margins: Margins, laws: Mapping[Scope, Floats]) -> Floats:
 
 
 def triple_weights(pairs: Floats) -> Floats:
-    """Weights of the sizes of what triples that no table holds have beyond their pairs.
+    """Derive weights of the sizes of unmeasured triples' interactions beyond their pairs.
 
     Args:
         pairs: weights of what pairs have beyond the network, shape (sizes,).
@@ -97,7 +97,7 @@ def _is_learnable(margins: Margins, names: Scope) -> bool:
 
 
 def _learn_weights(prior: Floats, logs: Floats) -> Floats:
-    """The weights that the EM algorithm finds from log-likelihoods of interactions under each size."""
+    """Learn mixture weights by the EM algorithm from log-likelihoods of interactions under each size."""
     weights = prior
     for _ in range(EM_STEPS if len(logs) else 0):
         shares = weights * np.exp(logs - logs.max(axis=1, keepdims=True))
@@ -108,7 +108,7 @@ def _learn_weights(prior: Floats, logs: Floats) -> Floats:
 
 
 def compare_sizes(margins: Margins, laws: Mapping[Scope, Floats]) -> Iterator[Floats]:
-    """Log-likelihoods of each set's interaction under each size, up to a constant."""
+    """Compute log-likelihoods of each set's interaction under each size, up to a constant."""
     network, records = margins.network, max(margins.total[0], 1.0)
     for names, drawn in laws.items():
         phi = interaction_contrasts([network.schema[name].size for name in names])
@@ -126,7 +126,7 @@ def compare_sizes(margins: Margins, laws: Mapping[Scope, Floats]) -> Iterator[Fl
 
 
 def _independent_covariance(law: Floats) -> Floats:
-    """The tensor product of `diag(p) - p p'` over the axes, shape (cells, cells)."""
+    """Compute the Kronecker product of `diag(p) - p p'` over the axes, shape (cells, cells)."""
     covariance: Floats = np.ones((1, 1))
     for axis in range(law.ndim):
         single = law.sum(axis=tuple(summed for summed in range(law.ndim) if summed != axis))
@@ -135,7 +135,7 @@ def _independent_covariance(law: Floats) -> Floats:
 
 
 def _log_density(values: Floats, covariance: Floats) -> float:
-    """Log density of a centred normal law, up to a constant."""
+    """Compute the log density of a centred normal law, up to a constant."""
     root = np.linalg.cholesky(covariance)
     return float(-np.log(np.diag(root)).sum() - 0.5 * np.sum(np.linalg.solve(root, values) ** 2))
 
@@ -143,7 +143,7 @@ def _log_density(values: Floats, covariance: Floats) -> float:
 def draw_interaction(
     law: Floats, tau: Floats, rng: np.random.Generator, draws: int, picked: npt.NDArray[np.intp]
 ) -> Floats:
-    """An interaction of all variables of a law, for some of the draws: normal with covariance `tau^2 D`.
+    """Draw an interaction of all variables of a law, for some draws: normal with covariance `tau^2 D`.
 
     Args:
         law: shape `(*sizes, picked)`.

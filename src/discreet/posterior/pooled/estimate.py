@@ -1,4 +1,4 @@
-"""The fast estimate: all probabilities from few draws of latent counts, for whoever needs no intervals."""
+"""Fast point estimate: all probabilities from few draws of latent counts, without intervals."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from discreet.util.progress import under_way
 from discreet.util.randomness import Seed, as_generator
 
 DRAWS_BY_LOSS = {"squared": 50, "absolute": 400}
-"""Draws for each loss. Means given their counts are averaged over ten sweeps: Monte Carlo error is then a tenth of the
-posterior's deviation; a median needs more draws for the same."""
+"""Number of draws by loss. Means given their counts are averaged over ten sweeps: Monte Carlo error is then a tenth of
+the posterior's deviation; a median needs more draws for the same."""
 
 
 def estimate(
@@ -27,7 +27,7 @@ def estimate(
     loss: Literal["squared", "absolute"] = "squared",
     prior: Dirichlet | None = None,
 ) -> Tables:
-    """Posterior means of all probabilities, more precisely than by averaging draws: the best single estimate.
+    """Estimate all probabilities by posterior means (or medians), more precisely than by averaging draws.
 
     The model is that of `noise_aware`, with its learned prior.
 

@@ -1,4 +1,4 @@
-"""Laws of all families under every draw: rows, and the laws of their parents as tables told them.
+"""Joint laws of all families under every draw: rows times laws of their parents, moved to measured tables.
 
 A network's parents that are not joined are independent of each other, or as their own parents make them. Where a table
 holds them, their law was drawn beside the rows. From the roots down, the law of each family is that of its parents
@@ -46,7 +46,7 @@ class ParentLaws:
         self._seen = set[str]()
 
     def law(self, parents: Scope) -> Floats:
-        """`P(parents)` of a node under every draw, shape `(*parents, draws)`."""
+        """Compute `P(parents)` of a node under every draw, shape `(*parents, draws)`."""
         network = self._cells.network
         # From the roots down: a long chain would nest as deep as it is long.
         for name in ancestors_beyond(network, parents, self._seen):
@@ -56,7 +56,7 @@ class ParentLaws:
         return self._find(parents)
 
     def _find(self, parents: Scope) -> Floats:
-        """The law, from that of a family that holds the parents, where one does."""
+        """Compute the law from that of a family that contains the parents, if there is one."""
         network, held = self._cells.network, held_sets(self._cells.network, parents)
         if parents in self._found:
             return self._found[parents]
@@ -77,7 +77,7 @@ class ParentLaws:
 
 
 def held_sets(network: Network, parents: Scope) -> dict[Scope, str]:
-    """The largest sets of parents that lie in the family of one of them, and the node of that family.
+    """Map the largest sets of parents that lie in the family of one of them to the node of that family.
 
     Example:
         >>> from discreet import Variable
@@ -93,13 +93,13 @@ def held_sets(network: Network, parents: Scope) -> dict[Scope, str]:
 
 
 def parents_apart(network: Network) -> tuple[Scope, ...]:
-    """Sets of parents that no family of one of them holds, in the order of their children."""
+    """List the sets of parents that no family of one of them contains, in the order of their children."""
     parent_sets = (network.parents[node] for node in network.order if network.parents[node])
     return tuple(dict.fromkeys(parents for parents in parent_sets if len(held_sets(network, parents)) > 1))
 
 
 def family_laws(cells: Tables, drawn: Mapping[Scope, Array]) -> dict[str, Floats]:
-    """Laws of all families.
+    """Compute the joint laws of all families.
 
     Args:
         cells: rows, shape `(*parents, child, draws)`.
@@ -126,7 +126,7 @@ def family_laws(cells: Tables, drawn: Mapping[Scope, Array]) -> dict[str, Floats
 
 
 def move_to_families(law: Array, names: Scope, network: Network, families: Mapping[str, Floats]) -> Floats:
-    """Move the law of a set of variables to what families say of its parts, so that they do not contradict it.
+    """Move the law of a set of variables to the margins that it shares with families, so that they agree.
 
     Args:
         law: shape `(*sizes, draws)`.

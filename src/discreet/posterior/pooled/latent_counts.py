@@ -1,4 +1,4 @@
-"""The posterior of a network from noisy tables: records flow from the roots down, through rows with a learned prior.
+"""Posterior of a network from noisy tables: latent counts drawn from the roots down, rows with a learned prior.
 
 Each joint draw of the posterior has latent counts: a number of records, their counts in every family, and all
 probabilities. In a draw, nodes are taken in topological order. The N records of a parent configuration are split by
@@ -104,11 +104,11 @@ Array = npt.NDArray[np.floating]
 MARGIN_CONCENTRATION = 0.5
 """Concentration of a state in the prior of a margin: Jeffreys (1946)."""
 MOVING_ROUNDS = 5
-"""Of proportional fitting."""
+"""Rounds of proportional fitting of rows to drawn margins."""
 LEAST = 1e-30
-"""Probability that is never below, so that it can be divided by."""
+"""Least probability in a denominator."""
 MOST_MOVED = 1e6
-"""A round moves no odds further than this: margins of states that no row expects are not met."""
+"""Largest factor of a probability in one round: margins of states that no row expects are not met."""
 
 
 def draw_moved_rows(counts: Ints, alpha: Floats, weights: Floats, records: Ints, rng: np.random.Generator) -> Floats:
@@ -149,7 +149,7 @@ def draw_moved_rows(counts: Ints, alpha: Floats, weights: Floats, records: Ints,
 
 
 def _draw_gammas(counts: Ints, alpha: Floats, rng: np.random.Generator) -> tuple[Array, Floats]:
-    """Gamma variates of the records, and rows drawn from these and the pseudo-records'."""
+    """Draw gamma variates of the records, and rows from these and the pseudo-records'."""
     gammas = np.where(counts > 0, rng.standard_gamma(np.maximum(counts, 1)), 0.0)
     # Gamma variates of small shapes underflow to 0; their logarithms do not: log G(a) = log G(a + 1) + log(U) / a.
     logs = np.log(rng.standard_gamma(alpha + 1)) + np.log1p(-rng.random(alpha.shape)) / alpha
@@ -161,7 +161,7 @@ def _draw_gammas(counts: Ints, alpha: Floats, rng: np.random.Generator) -> tuple
 
 
 def _move(theta: Floats, weights: Array, goals: Sequence[tuple[tuple[int, ...], Array, Array]]) -> Floats:
-    """Rows moved to laws of the child in slices, each with the slice's weight; rows of no weight stay as they are."""
+    """Move rows to laws of the child in weighted slices by proportional fitting; rows of weight 0 stay."""
     moved = np.maximum(theta, LEAST).astype(np.float32)
     for _ in range(MOVING_ROUNDS if len(goals) > 1 else 2):
         for axes, wanted, whole in goals:
@@ -190,7 +190,7 @@ def _move(theta: Floats, weights: Array, goals: Sequence[tuple[tuple[int, ...], 
 # row of their own that is drawn from Dirichlet(1/2), the prior of a child's margin.
 
 SPREAD_CELLS_AT_ONCE = 2**22
-"""Cells that are drawn together: some hundred MB."""
+"""Number of cells that are drawn together: some hundred MB."""
 
 
 def spread_rows(
@@ -230,7 +230,7 @@ def spread_rows(
     back = [*np.argsort(order).tolist(), len(sizes)]
 
     def ordered(index: int) -> Floats:
-        """One of the three arrays, with the parents' own order again."""
+        """Join one of the three arrays over blocks, with the parents in the family's order."""
         table = np.concatenate([arrays[index] for arrays in drawn], axis=-1)
         return np.ascontiguousarray(table.reshape(*shape, draws).transpose(*back, len(back)))
 
@@ -246,7 +246,7 @@ def spread_rows(
 def unmeasured_rows(
     totals: Ints, states: int, weights: Floats, rng: np.random.Generator, alpha: Floats | None = None
 ) -> RowDraws:
-    """Draw all rows of a family of which nothing was measured.
+    """Draw all rows of an unmeasured family.
 
     Args:
         totals: records in each row, shape `(*parents, draws)`.
@@ -271,7 +271,7 @@ def unmeasured_rows(
 
 
 def _draw_dirichlet_rows(concentrations: Floats, rng: np.random.Generator) -> Floats:
-    """Rows of Dirichlet draws, shape `(*parents, child, draws)`."""
+    """Draw Dirichlet rows, shape `(*parents, child, draws)`."""
     shape = concentrations.shape
     return dirichlet_draws(concentrations.reshape(-1, *shape[-2:]), rng).reshape(shape)
 
@@ -319,7 +319,7 @@ def _spread_block(
 # are independent of each other, of noise, too.
 
 DEPENDENCES: npt.NDArray[np.float64] = np.array([0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64])
-"""tau, all as likely: none, and a factor of 2 apart up to where any evidence outweighs it."""
+"""Grid of dependences tau, uniform a priori: 0, and factors of 2 up to where any evidence outweighs the prior."""
 
 
 def draw_pair_counts(values: Floats, variance: float, rows: Ints, child: Ints, rng: np.random.Generator) -> Ints:
@@ -356,7 +356,7 @@ def draw_pair_counts(values: Floats, variance: float, rows: Ints, child: Ints, r
 
 
 def _diagonal(shares: Floats, contrasts: Floats) -> tuple[Floats, Floats]:
-    """Variances of one factor and their basis in the contrasts' coordinates, of the mean share of all draws."""
+    """Diagonalise the multinomial covariance of contrasts at the mean share of all draws: variances and basis."""
     mean = shares.mean(axis=-1)
     scales, basis = np.linalg.eigh(contrasts[1:] @ (np.diag(mean) - np.outer(mean, mean)) @ contrasts[1:].T)
     return np.maximum(scales, math.ulp(1.0)), basis
@@ -367,32 +367,32 @@ FIRST_PASS_DRAWS, LEAST_FIRST_PASS_DRAWS, FIRST_PASS_CELLS = 16, 4, 2**21
 first 32 coordinates on, and families share what is left. Fewer where all their tables would have more cells than that
 together: four leave deviations for intervals 2 % longer, by VARIANCE_CAUTION, than sixteen do."""
 NOISES_PER_DRAW = 8
-"""Noises for each draw's records: a variance known to a third only makes intervals 1.5 points too short."""
+"""Noise replicates for each draw's records: a variance known to a third makes intervals only 1.5 points too short."""
 MOST_REPEATED_CELLS = 2**20
-"""Cells of all tables, in each draw of the first pass: four of them are 32 MiB."""
+"""Largest number of cells of all tables in each draw of the first pass: four of them are 32 MiB."""
 ROUGH_TOLERANCE = 0.1
-"""How near made-up fits come to their solutions, in deviations: their errors change by less than a hundredth."""
+"""Tolerance of fits to simulated tables, in deviations of the noise: their errors change by less than a hundredth."""
 VARIANCE_CAUTION = 0.75
-"""How far the variances of errors are taken towards those without the constraint, as a power. One cell that is cut off
+"""Power by which the variances of errors are taken towards those without the constraint. One cell that is cut off
 at 0 moves many interactions at once, and the model takes their errors as independent. On six networks at epsilon 0.1
 and 1, three releases each, marginals cover 94.6 %, and 93.4 with 0.5, at 0.93 times the width."""
 CELLS_WORTH_REPEATING = 2**16
 """Cells of one table in all repetitions of a draw: what many cells say of an error need not be repeated."""
 MOST_MADE_UP_RECORDS = 100_000
-"""Records made up for each draw; more of them are made up by weighting these."""
+"""Largest number of simulated records for each draw; more are represented by weights."""
 LARGEST_COUNT = 2.0**60
-"""Sums of noisy counts up to here stay within 64 bits."""
+"""Largest noisy count, so that sums stay within 64 bits."""
 LEAST_CELL_RECORDS = 1e-9
-"""Records that a cell is taken to expect at least, so that it can be scaled."""
+"""Least expected records of a cell, so that it can be scaled."""
 SHARP_RATIO = 0.02
 """Variance of a coordinate, as a share of the largest of its table, below which what tells it is used apart: counts are
 drawn as if it were this and then moved to it. Chains would never follow a coordinate with so little gain beside it."""
 HELD_FIT_ROUNDS = 3
-"""Of proportional fitting to the margins that are held: they agree with each other but for sampling error."""
+"""Rounds of proportional fitting to fixed margins, which agree with each other but for sampling error."""
 
 
 class LatentCounts:
-    """Joint draws of counts and probabilities, a family being drawn when it is first asked for.
+    """Joint draws of latent counts and probabilities; a family is drawn at first use.
 
     Args:
         margins: evidence.
@@ -434,7 +434,7 @@ class LatentCounts:
         self._laws, self._twin_laws = (ParentLaws(cells, self._seed) for cells in (self.cells, self.twins))
 
     def rows(self, node: str) -> RowDraws:
-        """The draws of a family."""
+        """Return the draws of a family."""
         # From the roots down: a long chain would nest as deep as it is long.
         for name in ancestors_beyond(self.network, (node,), self._rows.keys()):
             self._draw_family(name)
@@ -448,11 +448,11 @@ class LatentCounts:
         return self._move_rows(node, rows, self._twin_laws, self._generators[node])
 
     def _is_moved(self, node: str) -> bool:
-        """Whether margins of a family's rows are drawn by themselves."""
+        """Whether margins of a family's rows are drawn separately."""
         return self._doubt and self._prior is None and bool(self.network.parents[node])
 
     def _move_rows(self, node: str, rows: RowDraws, laws: ParentLaws, rng: np.random.Generator) -> Floats:
-        """Probabilities of a family, with margins that are drawn once each."""
+        """Move the probabilities of a family to margins that are drawn once each."""
         return draw_moved_rows(rows.counts, rows.alpha, laws.law(self.network.parents[node]), self._records, rng)
 
     def _draw_family(self, node: str) -> None:
@@ -477,7 +477,7 @@ class LatentCounts:
             self._rows[node] = replace(rows, theta=self._move_rows(node, rows, self._laws, rng))
 
     def _draw_part(self, part: Scope, totals: Ints, alpha: Floats | None, rng: np.random.Generator) -> RowDraws:
-        """Rows of a family or of a part of it that was measured whole."""
+        """Draw the rows of a family, or of a part of it that was measured as a whole."""
         values, variances = self._margins.coordinates(part)
         precise = self._margins.sharp_parts(part, SHARP_RATIO)
         doubt = None
@@ -493,7 +493,7 @@ class LatentCounts:
         return rows
 
     def _draw_margins(self, part: Scope, totals: Ints, rng: np.random.Generator) -> list[Goal]:
-        """Counts of the child, and of each parent and the child, each drawn from what is told of it alone."""
+        """Draw counts of the child, and of each parent with the child, each from its own margin alone."""
         *parents, child = part
         if not parents:
             return []
@@ -512,7 +512,7 @@ class LatentCounts:
     def _move_to_part(
         self, rows: RowDraws, names: Scope, part: Scope, sums: tuple[Ints, Floats | None], rng: np.random.Generator
     ) -> RowDraws:
-        """Rows whose counts are moved to those of a part, which are drawn from what is told of that alone."""
+        """Move counts of rows to those of a part, which are drawn from its own margin alone."""
         totals, alpha = self._sum_to_part(names, part, *sums)
         if alpha is None and not part[:-1]:
             alpha = np.full(self.network.schema[part[-1]].size, MARGIN_CONCENTRATION)
@@ -522,11 +522,11 @@ class LatentCounts:
 
     @staticmethod
     def _sum_to_part(family: Scope, part: Scope, totals: Ints, alpha: Floats | None) -> tuple[Ints, Floats | None]:
-        """Row totals and concentrations of a part of a family: sums over the parents that it lacks."""
+        """Sum row totals and concentrations over the parents that a part of a family lacks."""
         return margin(totals, family[:-1], part[:-1]), None if alpha is None else margin(alpha, family, part)
 
     def _draw_totals(self, node: str, rng: np.random.Generator) -> Ints:
-        """Records of each parent configuration, shape `(*parents, draws)`."""
+        """Draw the number of records of each parent configuration, shape `(*parents, draws)`."""
         parents = self.network.parents[node]
         if not parents:
             return self._records
@@ -551,7 +551,7 @@ class LatentCounts:
         return np.floor(fitted + rng.random(fitted.shape)).astype(np.int64)
 
     def _count_held(self, parents: Sequence[str]) -> dict[Scope, Ints]:
-        """Counts over the largest sets of parents that lie in one of their families, axes in the order of the sets."""
+        """Count over the largest sets of parents that lie in one of their families, axes in the order of the sets."""
         family, rows = self.network.family, self._rows
         return {
             names: margin(rows[holder].counts, family(holder), names)
@@ -560,7 +560,7 @@ class LatentCounts:
 
 
 def _excess_variance(news: Floats, explained: float) -> float:
-    """Variance of parents' interactions that neither sampling nor noise explains, records squared.
+    """Estimate the variance of parents' interactions beyond sampling and noise, in squared records.
 
     Poisson counts have the variance of their mean. Parents that depend on each other although the network has no arc
     between them are further from what it expects: their own scatter tells by how much, as a moment estimate.
@@ -573,7 +573,7 @@ def _excess_variance(news: Floats, explained: float) -> float:
 
 
 def _hide_margins(variances: Floats) -> Floats:
-    """Variances of a family's coordinates, those of margins that are drawn by themselves no smaller than the others'.
+    """Raise the variances of separately drawn margins to the least of a family's other coordinates.
 
     These are the child's, and of several parents each one's with the child.
     """
@@ -594,7 +594,7 @@ def draw_latent_counts(
     doubt: bool = True,
     saturated: Network | None = None,
 ) -> LatentCounts:
-    """Joint draws of counts and probabilities from noisy tables.
+    """Draw counts and probabilities jointly from noisy tables.
 
     Args:
         evidence: noisy counts, tables, contrasts or weighted sums on one data set; public records are not read.
@@ -638,7 +638,7 @@ def draw_latent_counts(
 
 @dataclass(frozen=True, eq=False)
 class _Constrained:
-    """Coordinates of the tables fitted with no cell below 0, and what such fits err by.
+    """Coordinates of the nonnegative fit of tables, and simulated errors of such fits.
 
     Args:
         plain: plain least squares of the same tables.
@@ -653,14 +653,14 @@ class _Constrained:
     records: Mapping[Scope, Floats]
 
     def as_measured(self) -> Margins:
-        """The values, with the mean squares of their errors: bias and all."""
+        """Return the values with their mean squared errors, bias included."""
         variances = dict(self.plain.variances)
         for subset, error in self.errors.items():
             variances[subset] = min(self._estimate_variance(subset, error), variances[subset])
         return Margins(self.plain.network, {**self.values, (): self.plain.values[()]}, variances)
 
     def for_intervals(self) -> Margins:
-        """The values less their mean error where that pays, with larger variances: see VARIANCE_CAUTION."""
+        """Correct the values for bias where that reduces the error, with cautious variances: see VARIANCE_CAUTION."""
         values, variances = dict(self.plain.values), dict(self.plain.variances)
         for subset, error in self.errors.items():
             bias, repeats = error.mean(axis=-1), error.shape[-1]
@@ -673,7 +673,7 @@ class _Constrained:
         return Margins(self.plain.network, values, variances)
 
     def _estimate_variance(self, subset: Scope, error: Floats) -> float:
-        """Variance of each coordinate, from squared errors in cells averaged over records.
+        """Estimate the variance of each coordinate, from squared errors in cells averaged over records.
 
         Errors of equal variance g in the coordinates have the variance `g prod(1 - 1 / size)` in each cell.
         """
@@ -689,14 +689,14 @@ class _Constrained:
         return float((records / records.sum() * squares).sum() / share)
 
     def _count_margin(self, subset: Scope) -> Floats:
-        """Records over some variables, from the smallest table that has them all; shape `(*sizes, draws)`."""
+        """Count records over some variables from the smallest table that contains them, shape `(*sizes, draws)`."""
         fewest = min((self._tables_by_variable[name] for name in subset), key=len)
         smallest = next(scope for scope in fewest if set(subset) <= set(scope))
         return margin(self.records[smallest], smallest, subset)
 
     @cached_property
     def _tables_by_variable(self) -> dict[str, list[Scope]]:
-        """Tables that have a variable, by variable, the smallest first."""
+        """Tables by variable, the smallest first."""
         having: dict[str, list[Scope]] = {}
         for scope in sorted(self.records, key=lambda scope: self.records[scope].size):
             for name in scope:
@@ -705,7 +705,7 @@ class _Constrained:
 
 
 def _fit_constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.random.Generator) -> _Constrained:
-    """The tables fitted with no cell below 0, and the errors of such fits on made-up records.
+    """Fit the tables with no cell below 0, and simulate the errors of such fits.
 
     Args:
         noisy: what was released.
@@ -729,7 +729,7 @@ def _fit_constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.ran
 def _make_up_tables(
     cells: Tables, scopes: Sequence[Scope], total: float, rng: np.random.Generator
 ) -> dict[Scope, Floats]:
-    """Counts of made-up records, a repetition for each draw of the probabilities."""
+    """Count simulated records, one repetition for each draw of the probabilities."""
     network, draws = cells.network, cells.draws or 1
     records = min(round(total), MOST_MADE_UP_RECORDS)
     counts = {scope: np.empty((*(network.schema[name].size for name in scope), draws)) for scope in scopes}
@@ -744,7 +744,7 @@ def _make_up_tables(
 
 
 def _fit_held(table: Floats, held: Mapping[Scope, Ints], parents: Sequence[str]) -> Floats:
-    """A positive table scaled to margins that are held, shape `(*parents, draws)`."""
+    """Scale a positive table to fixed margins, shape `(*parents, draws)`."""
     for _ in range(HELD_FIT_ROUNDS):
         for names, wanted in held.items():
             axes = tuple(axis for axis, name in enumerate(parents) if name not in names)

@@ -1,4 +1,4 @@
-r"""Least squares over all noisy tables at once: what they say together of every margin, and the same with no cell < 0.
+r"""Least squares over all noisy tables at once: estimates of every margin, plain or with no cell below 0.
 
 Tables over overlapping sets of variables tell some margins several times. In the coordinates of their interactions
 (`inference/interactions.py`) the errors are independent, so plain least squares is a weighted mean of each coordinate:
@@ -48,7 +48,7 @@ ITERATIONS_PER_CHECK = 10
 
 @dataclass(frozen=True, eq=False)
 class Margins:
-    """An estimate of every margin of every family that was measured, with the variances of its errors.
+    """Estimates of every margin of every measured family, with the variances of their errors.
 
     Args:
         network: for the sizes.
@@ -66,7 +66,7 @@ class Margins:
         return float(self.values[()]), self.variances[()]
 
     def coordinates(self, names: Sequence[str]) -> tuple[Floats, Floats]:
-        """Coordinates of the table over some variables of a family, and the variances of their errors.
+        """Compute coordinates of the table over some variables of a family, and the variances of their errors.
 
         Args:
             names: in any order; that of the axes.
@@ -88,7 +88,7 @@ class Margins:
         return values, variances
 
     def measured_parts(self, node: str) -> list[Scope]:
-        """The family of a node, or where it was not measured as a whole, the largest parts of it that were.
+        """List the family of a node, or if it was not measured as a whole, its largest measured subsets.
 
         Returns:
             Names in the order of the family, the node the last one; of which none holds another, that of the most
@@ -100,7 +100,7 @@ class Margins:
         return self._keep_largest(family, (subset for subset in self.values if node in subset))
 
     def sharp_parts(self, scope: Scope, ratio: float) -> list[Scope]:
-        """The largest parts of a measured one that are told so much better than the whole that they are apart.
+        """Find the largest subsets of a measured family with variance below `ratio` times the worst interaction's.
 
         Args:
             scope: names of a family or of a part of it, the node the last one.
@@ -118,7 +118,7 @@ class Margins:
         return self._keep_largest(scope, whole)
 
     def _keep_largest(self, names: Scope, sets: Iterable[Collection[str]]) -> list[Scope]:
-        """Keep the sets inside some names that lie in no other one, in their order, that of the most cells first."""
+        """Keep the sets inside some names that are subsets of no other, those of the most cells first."""
         inside = sorted((set(subset) for subset in sets if set(subset) <= set(names)), key=len, reverse=True)
         largest: list[set[str]] = []
         for subset in inside:
@@ -128,18 +128,18 @@ class Margins:
         return sorted(named, key=self.network.cells, reverse=True)
 
     def deviation(self, names: Sequence[str]) -> float:
-        """Standard deviation of the error of a cell of the table over some variables of a family; unit: records."""
+        """Compute the standard deviation of a cell's error in the table over some variables; unit: records."""
         return math.sqrt(float(self.coordinates(names)[1].mean()))
 
     def table(self, names: Sequence[str]) -> Floats:
-        """The estimated table over some variables of a family, axes in the order of the names; unit: records."""
+        """Compute the estimated table over some variables of a family, axes in their order; unit: records."""
         values, _ = self.coordinates(names)
         return transformed(values, contrast_matrices(values.shape), back=True)
 
 
 @dataclass(frozen=True, eq=False)
 class FittedTables:
-    """Tables that agree, hold the total, and have no negative cell.
+    """Consistent tables with a fixed total and no negative cell.
 
     Args:
         tables: by scope, an axis for each variable, then one of repetitions.
@@ -156,7 +156,7 @@ class FittedTables:
 def pooled_margins(
     network: Network, measured: Sequence[Measurement], records: int | None, *, also: Iterable[Scope] = ()
 ) -> Margins:
-    """Plain least squares of all that was measured on one data set, tables, contrasts and weighted sums.
+    """Fit all measurements of one data set by plain least squares: tables, contrasts and weighted sums.
 
     Args:
         network: for the sizes.
@@ -185,7 +185,7 @@ def pooled_margins(
 
 
 def _read_contrasts(network: Network, measurement: Measurement) -> tuple[Scope, Floats, float]:
-    """A set of variables, the coordinates of its interaction as contrasts tell them, and the variance of their errors.
+    """Convert measured contrasts to the coordinates of an interaction: its variables, the values, and their variance.
 
     Of more than two states errors in the coordinates are not alike and not independent: they are given their mean.
     """
@@ -199,7 +199,7 @@ def _read_contrasts(network: Network, measurement: Measurement) -> tuple[Scope, 
 
 
 def least_squares(noisy: Measured, records: int | None, also: Iterable[Scope] = ()) -> Margins:
-    """Plain least squares: unbiased, cells of any sign.
+    """Fit tables by plain least squares: unbiased, cells of any sign.
 
     Args:
         noisy: one repetition.
@@ -221,7 +221,7 @@ def least_squares(noisy: Measured, records: int | None, also: Iterable[Scope] = 
 
 
 def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERANCE) -> FittedTables:
-    """Least squares with the total held and no cell below 0.
+    """Fit tables by least squares with a fixed total and no cell below 0.
 
     Args:
         noisy: any number of repetitions, solved side by side.
@@ -261,7 +261,7 @@ def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERAN
 
 
 def coordinates_of(noisy: Measured, tables: Mapping[Scope, Floats]) -> dict[Scope, Floats]:
-    """Coordinates of all interactions of families, from tables that agree with each other.
+    """Compute coordinates of all interactions of families from consistent tables.
 
     Args:
         noisy: has the scopes.
@@ -275,12 +275,12 @@ def coordinates_of(noisy: Measured, tables: Mapping[Scope, Floats]) -> dict[Scop
 
 
 def coordinates_of_fit(noisy: Measured, fit: FittedTables) -> dict[Scope, Floats]:
-    """The coordinates of a fit of one repetition, without that axis."""
+    """Compute the coordinates of a fit of one repetition, without that axis."""
     return {subset: values[..., 0] for subset, values in coordinates_of(noisy, fit.tables).items()}
 
 
 def _hold_total(margins: Margins, records: int | None) -> Margins:
-    """Margins whose total is the public number of records, where there is one."""
+    """Fix the total of margins at the public number of records, if there is one."""
     if records is None:
         return margins
     return Margins(margins.network, {**margins.values, (): np.array(float(records))}, {**margins.variances, (): 0.0})
@@ -321,7 +321,7 @@ class _CoordinatePlaces:
     @staticmethod
     @lru_cache(maxsize=4)
     def numbered(network: Network, blurs: tuple[tuple[Scope, tuple[Blur, ...]], ...]) -> _CoordinatePlaces:
-        """Number the coordinates: a layout is asked for several times for the same tables."""
+        """Number the coordinates; cached, because the same tables are fitted several times."""
         scopes = tuple(scope for scope, _ in blurs)
         starts, after = dict[Scope, int](), 0
         indices, factors, precisions, means = [], [], [], []
@@ -353,19 +353,19 @@ class _CoordinatePlaces:
         return np.concatenate([tables[scope].reshape(-1, tables[scope].shape[-1]) for scope in self.scopes])
 
     def parted(self, cells: Floats) -> dict[Scope, Floats]:
-        """The inverse of `joined`."""
+        """Invert `joined`."""
         return {scope: self._cut_table(cells, first, scope) for first, scope in self._place_tables()}
 
     def agreed(self, cells: Floats) -> Floats:
-        """Least-squares coordinates of the interactions, shape (coordinates, repetitions)."""
+        """Compute least-squares coordinates of the interactions, shape (coordinates, repetitions)."""
         return np.asarray((self.told @ self._transform_tables(cells)) / self.weights[:, None])
 
     def gathered(self, cells: Floats) -> Floats:
-        """Sums of the cells' coordinates, those of a table weighted by their mean precision."""
+        """Sum the coordinates of cells over tables, each weighted by its mean precision."""
         return np.asarray(self.pulled @ self._transform_tables(cells))
 
     def _transform_tables(self, cells: Floats) -> Floats:
-        """Coordinates of all tables, one after the other."""
+        """Transform all tables to coordinates, one after the other."""
         coordinates = np.empty_like(cells)
         for first, scope in self._place_tables():
             table = self._cut_table(cells, first, scope)
@@ -374,7 +374,7 @@ class _CoordinatePlaces:
         return coordinates
 
     def spread(self, values: Floats) -> Floats:
-        """Cells of all tables from the coordinates of the interactions."""
+        """Compute cells of all tables from the coordinates of the interactions."""
         coordinates = values[self.index] * self.factors[:, None]
         cells = np.empty_like(coordinates)
         for first, scope in self._place_tables():
@@ -384,7 +384,7 @@ class _CoordinatePlaces:
         return cells
 
     def lifted(self, cells: Floats, values: Floats, total: float) -> tuple[Floats, Floats]:
-        """Mixed with the uniform table until no cell is negative, and its coordinates from those of the cells."""
+        """Mix with the uniform table until no cell is negative; return cells and coordinates."""
         sizes = [self.network.cells(scope) for scope in self.scopes]
         uniform = total * np.repeat(1 / np.array(sizes), sizes)[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -394,7 +394,7 @@ class _CoordinatePlaces:
         return np.asarray(np.maximum((1 - needed) * cells + needed * uniform, 0)), mixed
 
     def parts(self, values: Floats, also: Iterable[Scope] = ()) -> dict[Scope, Floats]:
-        """The long vector by interaction, shape `(size - 1 for S, repetitions)`: what lies in a family, and others."""
+        """Split the long vector by interaction, shape `(size - 1 for S, repetitions)`: of families, and others."""
         interactions = dict[Scope, Floats]()
         families = subsets(self.network.ordered(self.network.family(node)) for node in self.network.nodes)
         for subset in (*families, *also):

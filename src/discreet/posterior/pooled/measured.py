@@ -1,4 +1,4 @@
-"""Noisy tables as least squares takes them: one for each set of variables, with what noise does to it, and its law."""
+"""Noisy tables in the form that least squares takes: one for each set of variables, with noise variances and laws."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from discreet.releases.measurement import Measurement
 from discreet.util.arrays import Floats, margin
 
 MOST_POOLED = 17
-"""Variables of a table: a draw of a binary family of 15 takes a tenth of a second under a Dirichlet prior."""
+"""Largest number of variables of a table: a draw of 15 binary variables takes .1 s under a Dirichlet prior."""
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Noisy tables, whatever they came in.
+    """Noisy tables of one data set, from any kind of release.
 
     Args:
         network: for the sizes.
@@ -38,11 +38,11 @@ class Measured:
     laws: Mapping[Scope, NoiseLaw]
 
     def variance(self, scope: Scope, subset: Scope) -> float:
-        """Variance of independent errors in cells that would disturb an interaction as much as the noise does."""
+        """Compute the variance of independent cell errors that disturb an interaction as much as the noise."""
         return 1 / sum(1 / blur.variance(subset) for blur in self.blurs[scope])
 
     def again(self, counts: Mapping[Scope, Floats], rng: np.random.Generator) -> Measured:
-        """Other counts, with new noise of the same laws."""
+        """Add new noise of the same laws to other counts."""
         noisy = dict[Scope, Floats]()
         for scope, table in counts.items():
             if scope not in noisy:
@@ -59,7 +59,7 @@ class Measured:
         return self.laws[scope].simulate_tables(scope, shape, sizes, rng)
 
     def _draw_normal_noise(self, scope: Scope, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        """Errors of each interaction's variance."""
+        """Draw normal errors with each interaction's variance."""
         coordinates = rng.standard_normal(shape)
         for subset, index in positions(scope):
             coordinates[index] *= math.sqrt(self.variance(scope, subset))
@@ -67,7 +67,7 @@ class Measured:
 
 
 def read_tables(network: Network, measured: Sequence[Measurement]) -> Measured:
-    """Tables on one data set, in the schema's order, as one repetition.
+    """Collect the tables of one data set, in the schema's order, as one repetition.
 
     Args:
         network: for the sizes.
@@ -96,7 +96,7 @@ def read_tables(network: Network, measured: Sequence[Measurement]) -> Measured:
 
 
 def _scale_sample(table: Floats, noise: Blur, share: float, number: float) -> tuple[Floats, Blur]:
-    """Scale a table of a sample up to all records; to its noise comes that of who was in the sample."""
+    """Scale a table of a sample up to all records, and add the sampling variance to its noise."""
     # How much a count varies with that is told by the mean count of the table.
     sampled = max(number / table.size, 1.0) * (1 - share) / share
     inside, rows = (variance / share**2 + sampled for variance in (noise.inside, noise.rows))
@@ -104,12 +104,12 @@ def _scale_sample(table: Floats, noise: Blur, share: float, number: float) -> tu
 
 
 def _leave_out_cut_stars(laws: Mapping[Scope, NoiseLaw]) -> dict[Scope, NoiseLaw]:
-    """Leave out stars that lack a table: one is made again as a whole, or else as tables with noise of their own."""
+    """Leave out stars that lack a table: their noise is drawn per table instead."""
     return {scope: law for scope, law in laws.items() if laws.keys() >= set(law.tied)}
 
 
 def _average_tables(scope: Scope, noisy: Sequence[tuple[Floats, Blur]]) -> Floats:
-    """Mean of several tables over the same variables, weighted by the precision of each interaction."""
+    """Average several tables over the same variables, weighted by the precision of each interaction."""
     if len(noisy) == 1:
         return noisy[0][0]
     matrices = contrast_matrices(noisy[0][0].shape[:-1])
@@ -124,12 +124,12 @@ def _average_tables(scope: Scope, noisy: Sequence[tuple[Floats, Blur]]) -> Float
 
 
 def in_order(network: Network, datum: Measurement) -> Floats:
-    """A measured table with its axes in the schema's order, then one of repetitions."""
+    """Transpose a measured table to the schema's order, with an axis of repetitions."""
     return margin(datum.values, datum.scope, network.ordered(datum.scope))[..., None].astype(np.float64)
 
 
 def is_poolable(measured: Iterable[Measurement]) -> bool:
-    """Whether tables, and weighted sums, are over so few variables and cells that they are told apart in a minute."""
+    """Whether tables and weighted sums are over so few variables and cells that they are fitted within a minute."""
     listed = list(measured)
     weighted = {datum.scope: datum.weights[0].size for datum in listed if datum.weights is not None}
     return all(len(datum.scope) <= MOST_POOLED for datum in listed) and sum(weighted.values()) <= MOST_WEIGHTED

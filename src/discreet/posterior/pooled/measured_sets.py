@@ -1,4 +1,4 @@
-"""What tables tell of sets of variables whose law a network fixes, as draws that belong to its draws.
+"""Draws of measured sets whose law the network would fix, coupled to the draws of the network.
 
 A network leaves the joint law of some variables open where each has those before it as parents, and these likewise
 (`saturated.leaves_open`). The law of all other sets follows from its independences, whatever was measured. So such sets
@@ -58,13 +58,13 @@ from discreet.util.arrays import Floats, Ints
 HALF_RECORD = 0.5
 """Concentration of each cell of a pair's records: Jeffreys' prior."""
 LEAST_CELL_SHARE = 0.01
-"""Part of what the network says of a cell that the cell keeps at least: laws are not negative."""
+"""Least share of the network's cell that a moved cell keeps: laws are not negative."""
 LEAST_VARIANCE = 1e-300
-"""Variance below which nothing is divided by."""
+"""Least variance in a denominator."""
 
 
 class PairEvidence(NamedTuple):
-    """What tables tell of a pair.
+    """Evidence of tables on a pair: its interaction, the noise variance, the number of records.
 
     Args:
         interaction: coordinates of the interaction of a table of both, shape `(size - 1, size - 1)`; unit: records.
@@ -132,7 +132,7 @@ class PairDraws(NamedTuple):
 
 
 def _turn_to_axes(margin: Floats, matrix: Floats) -> tuple[Floats, Floats]:
-    """Variances of a variable's contrasts along the axes on which they are independent, and these axes, as columns."""
+    """Diagonalise the covariance of a variable's contrasts: variances along principal axes, and the axes as columns."""
     means = matrix[1:] @ margin
     values, vectors = np.linalg.eigh((matrix[1:] * margin) @ matrix[1:].T - np.outer(means, means))
     return np.maximum(values, 0.0), vectors
@@ -141,11 +141,11 @@ def _turn_to_axes(margin: Floats, matrix: Floats) -> tuple[Floats, Floats]:
 Single = npt.NDArray[np.float32]
 
 MOST_AUDITED_PAIRS, AUDIT_DRAWS = 60, 100
-"""Pairs that are learned from, and draws of what the network says of them."""
+"""Largest number of audited pairs that sizes are learned from, and draws of the network's law of them."""
 
 
 class DrawnSet(NamedTuple):
-    """A set's law under every draw, and twins of some.
+    """Law of a set under every draw, and twins of some draws.
 
     Args:
         law: shape `(*sizes, draws)`, in single precision, as it is stored.
@@ -157,13 +157,13 @@ class DrawnSet(NamedTuple):
 
     @staticmethod
     def of(law: Floats, twins: Floats) -> DrawnSet:
-        """The two in single precision."""
+        """Store both in single precision."""
         return DrawnSet(law.astype(np.float32), twins.astype(np.float32))
 
 
 @dataclass(frozen=True, eq=False)
 class MeasuredSets:
-    """Draws of what tables tell of sets of variables.
+    """Draws of the laws of measured sets of variables.
 
     Args:
         evidence: tables and contrasts of one data set.
@@ -181,7 +181,7 @@ class MeasuredSets:
 
     @property
     def network(self) -> Network:
-        """Whose rows the posterior draws."""
+        """Network whose rows the posterior draws."""
         return self.cells.network
 
     @property
@@ -205,7 +205,7 @@ class MeasuredSets:
         return frozenset(frozenset(pair) for table in self.tables for pair in combinations(table, 2))
 
     def measured(self, names: Iterable[str]) -> tuple[Scope, ...]:
-        """The largest parts of some variables that a table has, in the schema's order."""
+        """List the largest subsets of some variables that a table contains, in the schema's order."""
         variables = frozenset(names)
         once = dict.fromkeys(variables & table for table in self.tables)
         largest = [subset for subset in once if subset and not any(subset < larger for larger in once)]
@@ -240,11 +240,11 @@ class MeasuredSets:
         return DrawnSet.of(*(gamma / gamma.sum(axis=every) for gamma in gammas))
 
     def _expect(self, names: Scope, cells: Tables) -> Floats:
-        """What the network alone says of some variables, shape `(*sizes, draws)`."""
+        """Compute the network's own law of some variables, shape `(*sizes, draws)`."""
         return np.asarray(Laws(cells).joint(names))
 
     def _draw_pair(self, pair: Scope, expected: Floats, of_twins: Floats) -> DrawnSet:
-        """Draw a pair around what is expected of it, shape `(*sizes, draws)`, and of its twins."""
+        """Draw a pair around its expected law, shape `(*sizes, draws)`, and around that of the twins."""
         fitted, rng = self.fit([pair]), self.generator(pair)
         chances = self.pair_sizes.copy()
         for logs in compare_sizes(fitted, {pair: expected} if fitted.values[pair].size else {}):
@@ -272,7 +272,7 @@ class MeasuredSets:
         return DrawnSet.of(self._expect(names, counts.cells), self._expect(names, pick_twins(counts.twins)))
 
     def contradict(self, sets: Sequence[Scope]) -> dict[Scope, float]:
-        """How much tables contradict the network's word of sets: log likelihood ratios; infinite of more than two."""
+        """Compute log likelihood ratios of tables against the network's law of sets; infinite unless pairs."""
         some, fitted = self.cells.of_draws(np.arange(min(AUDIT_DRAWS, self.draws))), self.fit(sets)
         pairs: dict[Scope, Floats] = {
             pair: self._expect(pair, some) for pair in sets if len(pair) == 2 and fitted.values[pair].size
@@ -295,14 +295,14 @@ class MeasuredSets:
 
     @cached_property
     def triple_sizes(self) -> Floats:
-        """Weights of the sizes of triples' interactions, which follow from those of pairs."""
+        """Weights of the sizes of triples' interactions, derived from those of pairs."""
         return triple_weights(self.pair_sizes)
 
     def generator(self, names: Iterable[str], more: int = 0) -> np.random.Generator:
-        """Make the generator of a set of variables, the same whatever else was asked."""
+        """Make the generator of a set of variables, which does not depend on other calls."""
         return np.random.default_rng([self.seed, more, *(self.network.nodes.index(name) for name in names)])
 
     def fit(self, also: Iterable[Scope]) -> Margins:
-        """Least squares of all tables, with the interactions of some sets and their subsets."""
+        """Fit all tables by least squares, with the interactions of some sets and their subsets."""
         measured, records = measurements(self.evidence.parts), self.evidence.records[0]
         return pooled_margins(self.network, measured, records, also=subsets(also))

@@ -1,4 +1,4 @@
-"""Laws moved to what tables tell of pairs without bias: for sums over so many cells that priors of cells add up.
+"""Unbiased pair margins for sums over many cells, in which the priors of single cells would add up.
 
 A posterior's draws hold no cell below 0 and lift cells that nobody fell into, each a little, as an interval of that
 cell needs. A covariance sums over all cells of a pair, and hundreds that are lifted flatten it. Plain least squares of
@@ -30,15 +30,15 @@ from discreet.posterior.pooled.measured_sets import MeasuredSets
 from discreet.util.arrays import Floats, Ints, margin
 
 CLEAR_NOISE_DEVIATIONS = 4.0
-"""Deviations of the noise: it puts a state of which there are so many records below 0 in one of 30,000 draws."""
+"""Least count of a state, in deviations of the noise: its draws are below 0 in one of 30,000."""
 MADE_UP_RECORDS = 2**12
-"""Records of each draw from which sampling errors are taken, in the size that the number of records gives them."""
+"""Simulated records of each draw that estimate the sampling error, which is rescaled to the number of records."""
 PLAIN_STREAM = 2
-"""Stream of a set's generator that draws pairs without bias."""
+"""Stream of a set's generator for unbiased pairs."""
 
 
 def move_without_bias(sets: MeasuredSets, law: Floats, names: Scope) -> Floats:
-    """A law of some variables under every draw, moved to what tables tell of their pairs without bias.
+    """Move a law of some variables, under every draw, to unbiased estimates of its pairs.
 
     Args:
         sets: that tables hold.
@@ -54,7 +54,7 @@ def move_without_bias(sets: MeasuredSets, law: Floats, names: Scope) -> Floats:
 
 
 def find_pairs_without_bias(sets: MeasuredSets, cells: Tables, names: Iterable[str]) -> dict[Scope, Floats]:
-    """Laws of all pairs of variables, moved like `move_without_bias`, where their joint law is too large.
+    """Compute laws of all pairs, moved like `move_without_bias`, where their joint law is too large.
 
     Args:
         sets: that tables hold.
@@ -83,7 +83,7 @@ def find_pairs_without_bias(sets: MeasuredSets, cells: Tables, names: Iterable[s
 def _draw_told_pairs(
     sets: MeasuredSets, names: Scope, draws: int
 ) -> tuple[dict[Scope, Floats], int, np.random.Generator]:
-    """Pairs that tables hold, without bias; the number of records; and a generator. No pairs where noise is all."""
+    """Draw unbiased measured pairs; with the number of records and a generator. No pairs if the noise dominates."""
     pairs = [pair for pair in combinations(names, 2) if frozenset(pair) in sets.pairs]
     fitted, rng = sets.fit(pairs), sets.generator(names, PLAIN_STREAM)
     clear = all(_is_clear(fitted, name) for name in {name for pair in pairs for name in pair})
@@ -98,7 +98,7 @@ def _is_clear(fitted: Margins, name: str) -> bool:
 
 
 def _count_pairs(codes: Mapping[str, Ints], pair: Scope, sizes: tuple[int, ...]) -> Floats:
-    """How many records of each draw have each states of a pair, shape `(*sizes, draws)`."""
+    """Count the records of each draw by the states of a pair, shape `(*sizes, draws)`."""
     flat = codes[pair[0]] * sizes[1] + codes[pair[1]]
     cells = sizes[0] * sizes[1]
     counts = np.bincount((flat + cells * np.arange(len(flat))[:, None]).ravel(), minlength=cells * len(flat))
@@ -108,7 +108,7 @@ def _count_pairs(codes: Mapping[str, Ints], pair: Scope, sizes: tuple[int, ...])
 def draw_plain_pairs(
     margins: Margins, pairs: Sequence[Scope], draws: int, rng: np.random.Generator
 ) -> dict[Scope, Floats]:
-    """Shares of records in the cells of pairs, as tables tell them without bias, with the noise's error.
+    """Draw unbiased shares of records in the cells of pairs, with the error of the noise.
 
     Args:
         margins: least squares of all tables, with the interactions of the pairs and of their parts.
@@ -138,7 +138,7 @@ def draw_plain_pairs(
 def move_to_pairs(
     law: Floats, names: Scope, pairs: Mapping[Scope, Floats], records: int, rng: np.random.Generator
 ) -> Floats:
-    """Laws with other margins of pairs.
+    """Move laws to other margins of pairs.
 
     Args:
         law: of some variables under every draw, shape `(*sizes, draws)`.
@@ -170,7 +170,7 @@ def move_to_pairs(
 def move_pairs(
     laws: Mapping[Scope, Floats], pairs: Mapping[Scope, Floats], errors: Mapping[Scope, Floats]
 ) -> dict[Scope, Floats]:
-    """Laws of pairs of variables whose joint law is too large, moved in the same way.
+    """Move laws of pairs in the same way, where their joint law is too large.
 
     Args:
         laws: of all pairs under every draw, shape `(*sizes, draws)`.

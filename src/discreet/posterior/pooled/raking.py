@@ -1,4 +1,4 @@
-"""Laws moved to other margins, and counts of a family to another margin of its child, rows keeping their records.
+"""Proportional fitting (raking) of laws and counts to margins; rows of counts keep their totals.
 
 As little as can be: of all tables with the wanted margins, proportional fitting finds the one of least relative entropy
 to that which it starts from: odds ratios stay (Deming and Stephan, 1940; Csiszar, 1975).
@@ -24,15 +24,15 @@ EMPTY_CELL_RECORDS = 0.02
 """Records that an empty cell of a row with records is taken to have, so that it can be filled; with five times as many
 or as few no stratum's coverage moves by more than .3 points, nor a width but of what is 0 or 1 (3 %)."""
 RAKING_ROUNDS = 8
-"""Of proportional fitting."""
+"""Rounds of proportional fitting of counts."""
 LEAST_MARGIN_RECORDS = 1e-9
-"""Records that a margin is taken to have at least, so that it can be scaled."""
+"""Least records of a margin, so that it can be scaled."""
 MARGIN_FIT_ROUNDS = 8
-"""Of proportional fitting: margins of draws agree but for their single variables' last digits."""
+"""Largest number of rounds of proportional fitting of a law: margins of draws agree but for last digits."""
 LEAST_FIT_CHANGE = 1e-9
-"""Part of a cell by which a round of fitting moves it and is the last: far below the error of any draws."""
+"""Relative change of a cell below which a round of fitting is the last: far below the error of draws."""
 LEAST_MARGIN_PROBABILITY = 1e-300
-"""Probability below which a margin is 0, as far as it can be scaled."""
+"""Least probability of a margin in a denominator."""
 
 
 def rake_counts(counts: Ints, margin: Ints, rng: np.random.Generator) -> Ints:
@@ -57,7 +57,7 @@ def rake_counts(counts: Ints, margin: Ints, rng: np.random.Generator) -> Ints:
 
 
 def rake_part(counts: Ints, part_axes: Sequence[int], part: Ints, rng: np.random.Generator) -> Ints:
-    """Move counts of a family to those of a part of it, that is of its child and some of its parents.
+    """Move counts of a family to those of its child and some of its parents.
 
     Args:
         counts: shape `(*parents, child, draws)`.
@@ -73,7 +73,7 @@ def rake_part(counts: Ints, part_axes: Sequence[int], part: Ints, rng: np.random
 
 
 def goal(parents: int, part_axes: Sequence[int], part: Ints) -> Goal:
-    """What `rake_to` moves counts to: arguments as of `rake_part`, of so many parents."""
+    """Make a goal of `rake_to`; arguments as of `rake_part`, with the number of parents."""
     axes = tuple(1 + axis for axis in range(parents) if axis not in part_axes)
     order = [len(part_axes), *np.argsort(part_axes).tolist(), len(part_axes) + 1]
     return axes, np.expand_dims(part.transpose(order), axes)
@@ -103,7 +103,7 @@ def rake_to(cells: Array, totals: Array | Ints, goals: Sequence[Goal], rng: np.r
 
 
 def rake_cells(cells: Array, totals: Array | Ints, goals: Sequence[Goal]) -> Array:
-    """As `rake_to`, before what it finds is rounded."""
+    """Rake like `rake_to`, without rounding."""
     cells = np.where(cells > 0, cells, cells.dtype.type(EMPTY_CELL_RECORDS) * (totals > 0))
     wholes = totals.astype(cells.dtype)
     wanted = [(axes, np.maximum(target, LEAST_MARGIN_RECORDS).astype(cells.dtype)) for axes, target in goals]
@@ -116,17 +116,17 @@ def rake_cells(cells: Array, totals: Array | Ints, goals: Sequence[Goal]) -> Arr
 
 
 def by_child(counts: npt.NDArray[Kind]) -> npt.NDArray[Kind]:
-    """The child's axis first."""
+    """Move the child's axis to the front."""
     return np.moveaxis(counts, -2, 0)
 
 
 def counts_of(cells: Array) -> Ints:
-    """Whole counts, the child's axis before the last again."""
+    """Convert to integer counts, with the child's axis before the last again."""
     return np.ascontiguousarray(np.moveaxis(cells, 0, -2), np.int64)
 
 
 def fit_margins(law: Floats, names: Sequence[str], wanted: Mapping[Scope, Floats]) -> Floats:
-    """Move a law to the margins of some parts; no more rounds where one moves nothing.
+    """Move a law to the margins of some subsets, until a round moves nothing.
 
     Args:
         law: shape `(*sizes, draws)`.
@@ -152,13 +152,13 @@ def fit_margins(law: Floats, names: Sequence[str], wanted: Mapping[Scope, Floats
 
 
 def _axes_of(names: Sequence[str], scope: Scope) -> tuple[tuple[int, ...], list[int]]:
-    """Axes of a law over which the margin of a part is summed, and the order of that margin's axes in the law's."""
+    """Find the axes to sum a law over for a margin, and the order of the margin's axes in the law."""
     ordered = [name for name in names if name in scope]
     return tuple(axis for axis, name in enumerate(names) if name not in scope), [*map(scope.index, ordered), len(scope)]
 
 
 def _scale_margin(law: Floats, summed: tuple[int, ...], order: list[int], target: Floats) -> bool:
-    """Scale a law in its place to a margin of its own axes; whether that moves any cell by more than rounding.
+    """Scale a law in place to one margin; return whether a cell moved by more than rounding.
 
     Args:
         law: shape `(*sizes, draws)`; is changed.

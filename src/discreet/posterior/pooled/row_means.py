@@ -1,4 +1,4 @@
-"""The mean of each row's prior: a log-linear fit to the margins of the child and some of the parents, the row left out.
+"""Prior mean of each row: a log-linear fit to margins of the child and some parents, leaving the row out.
 
 What the parents do to the child one by one is fitted first, then, of three parents and more, what all but one of them
 do together: proportional fitting of rows' laws, weighted by their records, to the child's law in every *slice*, the
@@ -28,17 +28,17 @@ Array = npt.NDArray[np.floating]
 Axes = tuple[int, ...]
 
 SLICE_RECORDS: npt.NDArray[np.float64] = 4.0 ** np.arange(-1.0, 7.0)
-"""Pseudo-records of a slice: from slices that go their own way to slices that are like all others."""
+"""Grid of pseudo-records of a slice: from slices of their own to slices that are like all others."""
 WORTH_SLICES = 2.0
-"""Slices that the prior of the weights of these is worth: as many as rows, of theirs."""
+"""Prior sample size of the weights of `SLICE_RECORDS`, in slices."""
 FIRST_ROUNDS, PICKING_SWEEPS = 4, 5
-"""Rounds of fitting in the first sweep; sweeps from one picking of sizes to the next."""
+"""Rounds of fitting in the first sweep; sweeps from one draw of pseudo-records to the next."""
 LEAST_FIT, LEAST_RECORDS = 1e-12, 1e-3
-"""Probability and records that are never below, so that they can be divided by."""
+"""Least probability and least records in a denominator."""
 
 
 class RowMeans:
-    """Means of the priors of all rows of a family, renewed in each sweep of the chains.
+    """Prior means of all rows of a family, updated in each sweep of the chains.
 
     Args:
         totals: records of each row, shape `(*parents, draws)`.
@@ -58,7 +58,7 @@ class RowMeans:
         ]
 
     def renew(self, counts: Array, rng: np.random.Generator) -> Array:
-        """The means given the counts, shape as the counts', `(child, *parents, draws)`."""
+        """Update the means given the counts, both of shape `(child, *parents, draws)`."""
         if not self._every:
             return np.full_like(counts, 1 / self._states)
         whole = counts.sum(axis=self._every, keepdims=True)
@@ -70,7 +70,7 @@ class RowMeans:
 
 
 class _Level:
-    """Margins of as many parents.
+    """Margins over equally many parents.
 
     Args:
         n: records of each row, shape `(1, *parents, draws)`.
@@ -87,7 +87,7 @@ class _Level:
         self._sweep = 0
 
     def renew(self, counts: Array, law: Array, apart: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-        """One more round.
+        """Fit one more round.
 
         Args:
             counts: shape `(child, *parents, draws)`.
@@ -116,7 +116,7 @@ class _Level:
     def _smooth_margin(
         self, index: int, counts: Array, law: Array, rng: np.random.Generator
     ) -> tuple[Array, Array, Array]:
-        """Counts of each slice, what smaller margins say of it, and the pseudo-records that it gives that."""
+        """Sum counts by slice; return them, the prediction of smaller margins, and its pseudo-records."""
         axes = self._sets[index]
         counted, around = counts.sum(axis=axes, keepdims=True), law
         if law.shape[1:-1] != (1,) * (law.ndim - 2):
@@ -128,7 +128,7 @@ class _Level:
         return counted, around, self._sizes[index]
 
     def _leave_out(self, counts: Array, margins: list[tuple[Array, Array, Array]], apart: Array) -> Array:
-        """The fit of each row without that row, others as they are; of a row alone in its slice what is said around."""
+        """Leave each row out of the fit; a row that is alone in its slice gets the prediction of smaller margins."""
         assert self._fit is not None
         mine, fit = self._fit * self._n, self._fit
         for axes, share, (counted, around, size) in zip(self._sets, self._shares, margins, strict=True):
@@ -174,7 +174,7 @@ def _pick_sizes(counted: Array, around: Array, weights: Floats, rng: np.random.G
 
 
 def _log_rises(a: Floats, n: Array) -> Floats:
-    """`log Gamma(a + n) / Gamma(a)` to .002, by Stirling's series for both arguments plus one."""
+    """Compute `log Gamma(a + n) / Gamma(a)` to .002, by Stirling's series for both arguments plus one."""
 
     def stirling(x: Floats) -> Floats:
         """`log Gamma(x + 1)` but for a constant."""

@@ -1,4 +1,4 @@
-r"""Weighted sums of cells in the coordinates of interactions: what they tell beside tables, and what they leave open.
+r"""Weighted sums of cells in the coordinates of interactions: what they determine beside tables, and what not.
 
 A sum `z = sum over cells w N + noise` is linear in the coordinates c of the interactions of its scope, `z = A c +
 noise`, A the weights in the same coordinates. Tables tell each coordinate by itself, so all that is known is normal
@@ -33,7 +33,7 @@ from discreet.util.arrays import Floats
 MOST_WEIGHTED = 2048
 """Cells of all sets of variables that sums are over: a dense system of so many unknowns takes two seconds."""
 OPEN_TOLERANCE = 1e-9
-"""Of a unit direction: what it moves a coordinate by less than does not leave it open."""
+"""Tolerance of a unit direction: a coordinate that it moves by less is determined."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class _SumSystem:
 
     @staticmethod
     def of(network: Network, measured: Sequence[Measurement]) -> _SumSystem:
-        """The system of those parts that have weights."""
+        """Make the system of the measurements that have weights."""
         weighted = [datum for datum in measured if datum.weights is not None]
         places, after = dict[Scope, tuple[slice, tuple[int, ...]]](), 0
         for subset in subsets(network.ordered(datum.scope) for datum in weighted):
@@ -67,14 +67,14 @@ class _SumSystem:
         return _SumSystem(places, np.concatenate(blocks), np.concatenate(values), np.concatenate(variances))
 
     def known(self, interactions: Mapping[Scope, object]) -> npt.NDArray[np.bool_]:
-        """Flags of the unknowns that tables tell."""
+        """Flag the unknowns that tables determine."""
         flags = np.zeros(self.rows.shape[1], np.bool_)
         for subset, (block, _) in self.places.items():
             flags[block] = subset in interactions
         return flags
 
     def directions(self, known: npt.NDArray[np.bool_]) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """An orthonormal basis of what sums tell of the unknowns that tables do not, and which of these they tell."""
+        """Find an orthonormal basis of what sums determine beyond tables, and flag the unknowns that it determines."""
         rows = self.rows[:, ~known]
         unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
         _, sizes, basis = np.linalg.svd(unit, full_matrices=False)
@@ -85,7 +85,7 @@ class _SumSystem:
 def _transform_weights(
     network: Network, measurement: Measurement, places: Mapping[Scope, tuple[slice, tuple[int, ...]]], unknowns: int
 ) -> Floats:
-    """Weights of one part in the coordinates of interactions, shape (sums, unknowns)."""
+    """Transform the weights of a measurement to the coordinates of interactions, shape (sums, unknowns)."""
     assert measurement.weights is not None
     scope = network.ordered(measurement.scope)
     weights = measurement.weights.transpose(0, *(1 + measurement.scope.index(name) for name in scope))
@@ -99,7 +99,7 @@ def _transform_weights(
 
 
 def list_determined(network: Network, measured: Sequence[Measurement]) -> set[Scope]:
-    """Interactions that weighted sums tell beside the tables and contrasts among some parts.
+    """List the interactions that weighted sums determine beyond the tables and contrasts.
 
     Args:
         network: for the sizes.
