@@ -34,7 +34,7 @@ from discreet.util.arrays import Array, Floats
 Named = tuple[Scope, Array]
 """Variables and an array with an axis for each, in their order, and one of draws."""
 
-LEAST = np.finfo(np.float32).tiny
+SMALLEST_NORMAL = np.finfo(np.float32).tiny
 """Smallest normal number of single precision: smaller values count as 0, and replaces 0 in a denominator."""
 LEAST_MISFIT = 1e-6
 """Distance of a law to its targets that is 0 within single precision."""
@@ -89,7 +89,7 @@ def fit_laws(tree: CliqueTree, factors: Sequence[Named], targets: Sequence[Named
     """
     plan = plan_tours(tree, [scope for scope, _ in factors], [scope for scope, _ in targets])
     draws = max((array.shape[-1] for _, array in (*factors, *targets)), default=1)
-    chunks = [_Chunk(plan, _pick(factors, at), _pick(targets, at)) for at in _split(tree, draws)]
+    chunks = [_Chunk(plan, _pick_draws(factors, at), _pick_draws(targets, at)) for at in _split_draws(tree, draws)]
     misfits = list[float]()
     while targets and len(misfits) < tours:
         misfits.append(sum(float(chunk.tour().sum(dtype=np.float64)) for chunk in chunks) / draws)
@@ -99,14 +99,14 @@ def fit_laws(tree: CliqueTree, factors: Sequence[Named], targets: Sequence[Named
     return FittedLaws(MappingProxyType(_read_rows(tree, plan, chunks)), np.array(misfits))
 
 
-def _split(tree: CliqueTree, draws: int) -> list[slice]:
+def _split_draws(tree: CliqueTree, draws: int) -> list[slice]:
     """Split the draws into chunks of about equal size."""
     most = max(LEAST_CHUNK, CHUNK_VALUES // max(map(math.prod, map(tree.shape, range(len(tree.cliques)))), default=1))
     ends = np.linspace(0, draws, math.ceil(draws / most) + 1).round().astype(int).tolist()
     return [slice(low, high) for low, high in pairwise(ends)]
 
 
-def _pick(named: Sequence[Named], at: slice) -> list[Array]:
+def _pick_draws(named: Sequence[Named], at: slice) -> list[Array]:
     """Pick some draws of every array; an array without draws stays."""
     return [array[..., at] if array.shape[-1] > 1 else array for _, array in named]
 
@@ -155,7 +155,7 @@ class _Message:
     def take(self) -> None:
         """Send it."""
         self.sender.read(self.sent)
-        np.maximum(self.last, LEAST, out=self.ratio)
+        np.maximum(self.last, SMALLEST_NORMAL, out=self.ratio)
         np.divide(self.sent, self.ratio, out=self.ratio)
         self.receiver.scale(self.ratio)
 
@@ -185,12 +185,12 @@ class _CliqueTarget:
         misfit = np.add.reduce(np.abs(self.distance, out=self.distance), axis=0)
         np.maximum(self.worst, misfit, out=self.worst)
         wanted = self.wanted
-        if self.ratio.min(initial=1) < LEAST:
+        if self.ratio.min(initial=1) < SMALLEST_NORMAL:
             # What the law cannot have goes to the rest of the target; one of which it can have nothing is passed over.
-            wanted = wanted * (self.ratio >= LEAST)
+            wanted = wanted * (self.ratio >= SMALLEST_NORMAL)
             total = np.add.reduce(wanted, axis=0)
-            wanted = np.where(total >= LEAST, wanted / np.maximum(total, LEAST), self.ratio)
-        np.maximum(self.ratio, LEAST, out=self.ratio)
+            wanted = np.where(total >= SMALLEST_NORMAL, wanted / np.maximum(total, SMALLEST_NORMAL), self.ratio)
+        np.maximum(self.ratio, SMALLEST_NORMAL, out=self.ratio)
         np.divide(wanted, self.ratio, out=self.ratio)
         self.margin.scale(self.ratio)
 
@@ -215,8 +215,8 @@ class _Chunk:
             for index, indices in enumerate(plan.parts)
         ]
         most = max((place.cells for place in (*plan.below.values(), *plan.targets)), default=0)
-        self._memory = self._make(2, most)
-        self._sent = {index: self._make(2, place.cells) for index, place in plan.below.items()}
+        self._memory = self._allocate(2, most)
+        self._sent = {index: self._allocate(2, place.cells) for index, place in plan.below.items()}
         self._worst = np.empty(self.draws, np.float32)
         self._collect()
         self._steps = [
@@ -231,7 +231,7 @@ class _Chunk:
             step.take()
         return self._worst
 
-    def _make(self, *shape: int) -> Array:
+    def _allocate(self, *shape: int) -> Array:
         """Allocate tables of these draws."""
         return np.empty((*shape, self.draws), np.float32)
 
@@ -241,7 +241,7 @@ class _Chunk:
         for index in reversed(self._plan.order):
             belief = self.beliefs[index].reshape(-1, self.draws)
             if index not in self._plan.below:
-                belief /= np.maximum(np.add.reduce(belief, axis=0), LEAST)
+                belief /= np.maximum(np.add.reduce(belief, axis=0), SMALLEST_NORMAL)
                 continue
             sent, above = self._sent[index][0], self._plan.above[index]
             self._margin(self._plan.below[index]).read(sent)
@@ -266,7 +266,7 @@ class _Chunk:
 
     def _fit(self, place: Place, target: Array) -> _CliqueTarget:
         """Lay out a fit."""
-        wanted = self._make(*(target.shape[axis] for axis in place.order[:-1]))
+        wanted = self._allocate(*(target.shape[axis] for axis in place.order[:-1]))
         np.copyto(wanted, target.transpose(place.order), casting="same_kind")
         ratio, distance = self._memory[:, : place.cells]
         return _CliqueTarget(self._margin(place), wanted.reshape(-1, self.draws), self._worst, ratio, distance)
@@ -300,7 +300,7 @@ def _multiply(shape: tuple[int, ...], factors: Sequence[tuple[Place, Array]]) ->
 
 def _scale(table: Array) -> Array:
     """Divide a table in its place by its largest entry in each draw."""
-    table /= np.maximum(np.maximum.reduce(table.reshape(-1, table.shape[-1]), axis=0), LEAST)
+    table /= np.maximum(np.maximum.reduce(table.reshape(-1, table.shape[-1]), axis=0), SMALLEST_NORMAL)
     return table
 
 
@@ -323,7 +323,7 @@ def _read_rows(tree: CliqueTree, plan: TourPlan, chunks: Sequence[_Chunk]) -> di
 def _condition(law: Array, out: Array) -> Array:
     """Write the rows of a law's last variable; return the law of the others."""
     rest: Array = np.add.reduce(law, axis=-2)
-    np.divide(law, np.maximum(rest, LEAST)[..., None, :], out=out)
-    if rest.min(initial=1) < LEAST:
-        np.copyto(out, 1 / out.shape[-2], where=(rest < LEAST)[..., None, :])
+    np.divide(law, np.maximum(rest, SMALLEST_NORMAL)[..., None, :], out=out)
+    if rest.min(initial=1) < SMALLEST_NORMAL:
+        np.copyto(out, 1 / out.shape[-2], where=(rest < SMALLEST_NORMAL)[..., None, :])
     return rest

@@ -64,7 +64,7 @@ class CliqueTree:
         scopes = [tuple(scope) for scope in scopes]
         cliques, parents = _choose_parents(*clique_tree(scopes, sizes), sizes)
         rank = {name: at for at, name in enumerate(dict.fromkeys(name for scope in scopes for name in scope))}
-        order = list(_order(parents))
+        order = list(_depth_first(parents))
         new_index = {-1: -1} | {index: position for position, index in enumerate(order)}
         ordered = list[Scope]()
         for index in order:
@@ -207,10 +207,10 @@ def plan_tours(tree: CliqueTree, factors: Sequence[Scope], targets: Sequence[Sco
     if -1 in homes:
         raise ValueError(f"no clique holds {scopes[homes.index(-1)]}")
     finer = _FinerTree(tree, targets, homes[len(factors) :])
-    layouts = _lay_out(tree, finer.scopes, targets)
+    layouts = _order_axes(tree, finer.scopes, targets)
 
     def place(clique: int, scope: Scope) -> Place:
-        return _place(clique, layouts[clique], scope, tree.sizes)
+        return _place_table(clique, layouts[clique], scope, tree.sizes)
 
     by_clique: list[list[int]] = [[] for _ in layouts]
     for source in sorted(range(len(factors)), key=lambda source: math.prod(tree.sizes[v] for v in factors[source])):
@@ -219,7 +219,7 @@ def plan_tours(tree: CliqueTree, factors: Sequence[Scope], targets: Sequence[Sco
     return TourPlan(
         layouts,
         tuple(tuple(tree.sizes[name] for name in layout) for layout in layouts),
-        tuple(_order(finer.parents)),
+        tuple(_depth_first(finer.parents)),
         tuple(map(tuple, by_clique)),
         tuple(map(place, homes, factors)),
         tuple(place(finer.homes[target], scope) for target, scope in enumerate(targets)),
@@ -314,7 +314,7 @@ class _FinerTree:
         return "down", added, scope
 
 
-def _lay_out(tree: CliqueTree, scopes: Sequence[Scope], targets: Sequence[Scope]) -> tuple[Scope, ...]:
+def _order_axes(tree: CliqueTree, scopes: Sequence[Scope], targets: Sequence[Scope]) -> tuple[Scope, ...]:
     """Order the axes of every clique: last those that most tables have, so that numpy's inner loops are long."""
     cliques = Counter(name for clique in tree.cliques for name in clique)
     aimed = {name for scope in targets for name in scope}
@@ -322,7 +322,7 @@ def _lay_out(tree: CliqueTree, scopes: Sequence[Scope], targets: Sequence[Scope]
     return tuple(tuple(sorted(scope, key=rank.__getitem__)) for scope in scopes)
 
 
-def _place(clique: int, names: Scope, scope: Scope, sizes: Mapping[str, int]) -> Place:
+def _place_table(clique: int, names: Scope, scope: Scope, sizes: Mapping[str, int]) -> Place:
     """Place a table in a clique with these axes."""
     runs: list[tuple[int, bool]] = []
     for name in names:
@@ -356,7 +356,7 @@ def _choose_parents(
     Returns:
         The cliques, parents first, and the position of each one's parent.
     """
-    order = list(_order(parents))
+    order = list(_depth_first(parents))
     cells = [math.prod(sizes[name] for name in cliques[index]) for index in order]
     having: dict[str, list[int]] = {}
     chosen = list[int]()
@@ -370,7 +370,7 @@ def _choose_parents(
     return [cliques[index] for index in order], chosen
 
 
-def _order(parents: Sequence[int]) -> Iterator[int]:
+def _depth_first(parents: Sequence[int]) -> Iterator[int]:
     """Yield positions of the cliques of a tree, depth first from the roots."""
     children: list[list[int]] = [[] for _ in parents]
     for index, parent in enumerate(parents):

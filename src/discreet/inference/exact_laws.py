@@ -75,7 +75,7 @@ MOST_EXACT_CELLS = 2**14
 """Largest number of cells of all cliques for exact laws of pairs: some milliseconds for all pairs with one variable."""
 FIRSTS_TOGETHER = 16
 """Number of first variables of one pass: some dozens of draws for two or three states each."""
-MADE_UP_VALUES = 2**24
+SIMULATED_VALUES = 2**24
 """Number of simulated values: 128 MiB; shares of a hundred variables to .001."""
 
 
@@ -163,7 +163,7 @@ class Laws:
             result[..., at], log_total = chunk.joint(targets)
             return log_total
 
-        log_total = self._compute(plan, evidence, compute)
+        log_total = self._execute(plan, evidence, compute)
         np.copyto(result, np.nan, where=self._find_impossible(plan, evidence, log_total))
         return result, None if plan.pruned else log_total
 
@@ -192,7 +192,7 @@ class Laws:
                 table[:, at] = block  # else it is a view
             return log_total
 
-        log_total = self._compute(plan, evidence, compute)
+        log_total = self._execute(plan, evidence, compute)
         np.copyto(table, np.nan, where=np.isneginf(log_total))
         ends = np.cumsum([0, *sizes.values()])
         return {name: table[start:end] for name, start, end in zip(sizes, ends, ends[1:], strict=False)}, log_total
@@ -205,7 +205,7 @@ class Laws:
         """
         plan = plan_evidence(self.cells.network, frozenset(evidence))
         _check_budget(plan.cells, "the probability of the evidence")
-        return self._compute(plan, evidence, lambda chunk, at: chunk.joint(())[1])
+        return self._execute(plan, evidence, lambda chunk, at: chunk.joint(())[1])
 
     def most_probable(
         self, targets: Sequence[str], evidence: Mapping[str, int], *, weights: Floats | None = None
@@ -233,7 +233,7 @@ class Laws:
             codes[:, at] = [states[name] for name in wanted]
             return replace(chunk, tree=plan.total).joint(())[1]
 
-        log_total = self._compute(plan, evidence, find)
+        log_total = self._execute(plan, evidence, find)
         log_total[self._find_impossible(plan, evidence, log_total)] = -np.inf
         possible = np.isfinite(log_total)
         shares = np.ones(log_total.size) if weights is None else weights
@@ -250,7 +250,7 @@ class Laws:
             logs[:, at] = chunk.log_of_states(candidates)
             return log_total[at]
 
-        self._compute(plan, evidence, evaluate)
+        self._execute(plan, evidence, evaluate)
         with np.errstate(invalid="ignore"):
             probabilities = np.exp(logs - log_total)
         probabilities[:, ~possible] = np.nan
@@ -262,7 +262,7 @@ class Laws:
 
     # --------------------------------------------------------------------------------------------------------- draws
 
-    def _compute(self, plan: Plan, evidence: Mapping[str, int], compute: Callable[[Pass, At], Floats]) -> Floats:
+    def _execute(self, plan: Plan, evidence: Mapping[str, int], compute: Callable[[Pass, At], Floats]) -> Floats:
         """Execute a plan for all draws in chunks; repeat draws with too improbable evidence in higher precision.
 
         Args:
@@ -471,7 +471,7 @@ def pair_laws(theta: Tables, pairs: Iterable[Scope]) -> dict[Scope, Floats]:
     with suppress(InputError):  # a law that is too large
         if marginals_cost(network) <= MOST_EXACT_CELLS:
             return _find_exactly(theta, wanted)
-    codes = sample_codes(theta, MADE_UP_VALUES // len(network.nodes), np.random.default_rng(0))
+    codes = sample_codes(theta, SIMULATED_VALUES // len(network.nodes), np.random.default_rng(0))
     return {pair: _count_shares(theta, codes, pair) for pair in wanted}
 
 

@@ -178,10 +178,10 @@ class ForwardPass:
         """Return `P(scope)` under every draw, shape `(*sizes, draws)`, for one of the plan's sets."""
         if scope not in self._laws:
             for node in ancestors_beyond(self._plan.network, scope, self._taken):
-                self._take(node)
+                self._multiply_node(node)
         return self._laws[scope]
 
-    def _take(self, node: str) -> None:
+    def _multiply_node(self, node: str) -> None:
         """Multiply a node's rows into all cliques that contain it."""
         family, table = self._plan.network.family(node), np.asarray(self._cells[node])
         reached = self._plan.reached(node)

@@ -112,7 +112,7 @@ def _eliminate(
 
     Costs are kept up to date arc by arc, so that a step takes no longer in a larger network.
     """
-    near = _find_near(scopes)
+    near = _find_neighbours(scopes)
     rank = {name: position for position, name in enumerate(sizes)}
     delayed = set(last)
     weights = {name: math.prod(sizes[node] for node in (name, *others)) for name, others in near.items()}
@@ -149,7 +149,7 @@ def _eliminate(
     return steps
 
 
-def _find_near(scopes: Sequence[Sequence[str]]) -> _Near:
+def _find_neighbours(scopes: Sequence[Sequence[str]]) -> _Near:
     """Find the neighbours of each variable in the moral graph."""
     shared: _Near = {}
     for scope in scopes:

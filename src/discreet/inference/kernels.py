@@ -344,7 +344,7 @@ class Pass:
             values = np.full(logs.shape, self.ring.one)
             for term in terms[start : start + FACTORS_PER_SCALE]:
                 if term.source - count < tree.maxima:  # else a maximum over what the other terms say
-                    array = self._of_source(term.source, upward.messages)
+                    array = self._find_operand(term.source, upward.messages)
                     at = tuple([states[name] for states in candidates] for name in term.scope)
                     self.ring.multiply(values, array[at], out=values)
             logs += self.ring.log(values)
@@ -357,7 +357,7 @@ class Pass:
         terms = [*upward.removed, *upward.totals.values()]
         return np.asarray(self.ring.log(np.stack(terms)).sum(axis=0)) if terms else np.zeros(self.draws)
 
-    def _of_source(self, source: int, messages: Mapping[int, Array]) -> Array:
+    def _find_operand(self, source: int, messages: Mapping[int, Array]) -> Array:
         """Return the factor or the message that a term refers to."""
         count = len(self.factors)
         return self.factors[source] if source < count else messages[source - count]
@@ -429,7 +429,8 @@ class Pass:
         """
         ring, shape = self.ring, (*self.tree.shapes[index], self.draws)
         views = [
-            self._of_source(term.source, messages).transpose(term.axes)[term.index] for term in self.tree.terms[index]
+            self._find_operand(term.source, messages).transpose(term.axes)[term.index]
+            for term in self.tree.terms[index]
         ]
         if len(views) < 2:
             views.insert(0, np.full((1,) * len(shape), ring.one, self.factors[0].dtype))

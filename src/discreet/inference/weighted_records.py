@@ -325,10 +325,10 @@ class RecordPass:
         """Estimate `P(scope)` by shares of records, one of them spread evenly, shape `(*sizes, draws)`."""
         if scope not in self._laws:
             for node in ancestors_beyond(self._cells.network, scope, self._taken):
-                self._take(node)
+                self._draw_node(node)
         return self._laws[scope]
 
-    def _take(self, node: str) -> None:
+    def _draw_node(self, node: str) -> None:
         """Draw a node's states, count the completed sets, and drop columns that are no longer needed."""
         network, draws = self._cells.network, self._cells.draws or 1
         rows = _find_rows(network, node, self._codes, (draws, PARENT_RECORDS))

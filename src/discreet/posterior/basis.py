@@ -119,7 +119,7 @@ class Basis:
         """
         inside = frozenset(names)
         if not self._unmeasured_parts or (
-            not self._untold_nodes and any(inside <= table for table in self._sets_anywhere)
+            not self._unreleased_nodes and any(inside <= table for table in self._sets_anywhere)
         ):
             return ()
         observed = inside.intersection(given)
@@ -132,7 +132,7 @@ class Basis:
         return measured_anywhere(self.evidence, in_part=self.whole) or self._tables
 
     @cached_property
-    def _untold_nodes(self) -> frozenset[str]:
+    def _unreleased_nodes(self) -> frozenset[str]:
         """Nodes that released parameter draws leave out."""
         untold = [getattr(release.payload, "untold", ()) for release in self.evidence.releases]
         return frozenset.intersection(*map(frozenset, untold)) if untold and not self.evidence.external else frozenset()
@@ -146,7 +146,7 @@ class Basis:
         pairs = {frozenset(pair) for table in self._sets_anywhere for pair in combinations(table, 2)}
         alone = frozenset[str]().union(*self._sets_anywhere)
         for node in network.nodes:
-            if node not in alone or node in self._untold_nodes:
+            if node not in alone or node in self._unreleased_nodes:
                 unmeasured[node] = ((node,),)
             elif apart := [parent for parent in network.parents[node] if frozenset((parent, node)) not in pairs]:
                 unmeasured[node] = tuple((parent, node) for parent in apart)

@@ -68,7 +68,7 @@ def measured_sets(evidence: Combined, *, audits: bool = True) -> tuple[frozenset
     by_data_set = [
         [datum for datum in measurements(parts) if audits or not datum.audit] for parts in evidence.data_sets
     ]
-    largest = [_keep_largest(_list_told_sets(evidence.network, measured)) for measured in by_data_set]
+    largest = [_keep_largest(_list_identified_sets(evidence.network, measured)) for measured in by_data_set]
     both = reduce(lambda some, more: _keep_largest({first & second for first in some for second in more}), largest)
     ordered = evidence.network.ordered
     return tuple(sorted(both, key=lambda names: (-len(names), ordered(names))))
@@ -85,7 +85,7 @@ def measured_anywhere(evidence: Combined, *, in_part: bool) -> tuple[frozenset[s
         Sets of which none holds another.
     """
     by_data_set = [measurements(releases) for releases in evidence.data_sets]
-    sets = {names for measured in by_data_set for names in _list_told_sets(evidence.network, measured)}
+    sets = {names for measured in by_data_set for names in _list_identified_sets(evidence.network, measured)}
     if in_part:
         sets |= {frozenset(datum.scope) for measured in by_data_set for datum in measured if datum.weights is not None}
     return tuple(sorted(_keep_largest(sets), key=evidence.network.ordered))
@@ -131,7 +131,7 @@ def check_total(evidence: Combined) -> None:
             )
 
 
-def _list_told_sets(network: Network, measured: Sequence[Measurement]) -> set[frozenset[str]]:
+def _list_identified_sets(network: Network, measured: Sequence[Measurement]) -> set[frozenset[str]]:
     """List sets whose every subset was measured: by a table, by its contrasts, or by sums that determine it."""
     tables = {frozenset(datum.scope) for datum in measured if datum.table}
     contrasts = {frozenset(datum.scope) for datum in measured if datum.contrasts}

@@ -35,7 +35,7 @@ from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.network import Network
 from discreet.model.tables import Tables
-from discreet.posterior import read as door
+from discreet.posterior import read as registry
 from discreet.posterior.basis import Basis
 from discreet.posterior.evidence import check_total, measured_sets, measurements, misfit
 from discreet.posterior.fit_check import GoodnessOfFit
@@ -130,10 +130,10 @@ def noise_aware(
         True
     """
     rng = as_generator(rng)
-    first = door.readers_of(evidence)[0]
-    if first.gives in ("network", "states") and first.home != door.NETWORK:
+    first = registry.readers_of(evidence)[0]
+    if first.gives in ("network", "states") and first.home != registry.NETWORK:
         options = {} if prior is None else {"prior": prior}
-        return cast(PosteriorDraws, door.read(evidence, method=method, draws=draws, rng=rng, **options))
+        return cast(PosteriorDraws, registry.read(evidence, method=method, draws=draws, rng=rng, **options))
     combined = evidence_of(evidence)
     check_total(combined)
     believed = None if learned_prior(combined, prior) else prior_for(combined, prior, draws)
@@ -142,7 +142,7 @@ def noise_aware(
     able = {reader.method: reader for reader in able_readers(combined)}
     if method != "auto" and method not in able:
         raise InputError(f"method {method!r} cannot read this evidence; there is: {', '.join(able)}")
-    way = _way(able[method] if method in able else next(iter(able.values())))
+    way = _require_way(able[method] if method in able else next(iter(able.values())))
     if prior is not None and way.own_prior:
         raise InputError(
             "a family's parameters have the family's own prior; leave the prior out, or take method 'choice', which "
@@ -150,18 +150,18 @@ def noise_aware(
         )
     trusted = trust_network or (method in able and way.trusts) or not _rests_on_tables(combined, believed)
     wide = combined.network if trusted else saturated(combined.network, _order_sets(combined))
-    read = DrawTask(combined, believed, draws, wide, trusted)
-    cells = sum(read.network.cells(read.network.family(node)) for node in read.network.nodes)
+    task = DrawTask(combined, believed, draws, wide, trusted)
+    cells = sum(task.network.cells(task.network.family(node)) for node in task.network.nodes)
     if draws * cells > MOST_DRAWN_CELLS:
         raise InputError(f"{draws:,} draws of {cells:,} cells are more than memory has; ask for fewer")
     with under_way("drawing the posterior") as bar:
         heard = progress or partial(_show_mixing, bar)
         posterior = (
-            _draw_automatically(read, rng, list(able.values()), heard)
+            _draw_automatically(task, rng, list(able.values()), heard)
             if method == "auto"
-            else _draw_by_method(read, rng, method, heard)
+            else _draw_by_method(task, rng, method, heard)
         )
-    return _add_source(posterior, read, rng)
+    return _add_source(posterior, task, rng)
 
 
 def rows_below_noise(release: Release) -> Mapping[str, tuple[int, int]]:
@@ -205,7 +205,7 @@ def rows_below_noise(release: Release) -> Mapping[str, tuple[int, int]]:
 # ------------------------------------------------------------------------------------------------------- which way
 
 
-def able_readers(combined: Combined) -> list[door.Reader]:
+def able_readers(combined: Combined) -> list[registry.Reader]:
     """List the readers of evidence that are methods of `noise_aware`, the preferred one first.
 
     Args:
@@ -226,8 +226,8 @@ def able_readers(combined: Combined) -> list[door.Reader]:
         'pooled'
     """
     several = len(combined.data_sets) > 1
-    able = [reader for reader in door.readers_of(combined) if reader.way is not None]
-    readers = [reader for reader in able if _way(reader).across or not several]
+    able = [reader for reader in registry.readers_of(combined) if reader.way is not None]
+    readers = [reader for reader in able if _require_way(reader).across or not several]
     if several and not all(_can_read(data_set) for data_set in _split_data_sets(combined)):
         readers = [reader for reader in readers if reader.method != "sequential"]
     if not several:
@@ -243,7 +243,7 @@ def able_readers(combined: Combined) -> list[door.Reader]:
     )
 
 
-def _way(reader: door.Reader) -> door.Way:
+def _require_way(reader: registry.Reader) -> registry.Way:
     """Return the drawing method of a reader that has one."""
     assert reader.way is not None
     return reader.way
@@ -309,20 +309,20 @@ def _rests_on_tables(combined: Combined, believed: Dirichlet | None) -> bool:
 
 
 def _draw_automatically(
-    read: DrawTask, rng: np.random.Generator, able: list[door.Reader], progress: Callable[[Mixing], None] | None
+    task: DrawTask, rng: np.random.Generator, able: list[registry.Reader], progress: Callable[[Mixing], None] | None
 ) -> PosteriorDraws:
     """Draw by the automatic choice among the methods that read the evidence."""
-    if read.believed is not None and len(able) > 1:
-        for eager in (_way(reader).eager for reader in able if _way(reader).eager):
-            posterior: PosteriorDraws | None = door.load_function(eager)(read, rng, progress)
+    if task.believed is not None and len(able) > 1:
+        for eager in (_require_way(reader).eager for reader in able if _require_way(reader).eager):
+            posterior: PosteriorDraws | None = registry.load_function(eager)(task, rng, progress)
             if posterior is not None:
                 return posterior
-    return _draw_by_method(read, rng, able[0].method, progress)
+    return _draw_by_method(task, rng, able[0].method, progress)
 
 
-def _draw_again(read: DrawTask, method: str, rng: np.random.Generator) -> PosteriorDraws:
+def _draw_again(task: DrawTask, method: str, rng: np.random.Generator) -> PosteriorDraws:
     """Draw again by the same method."""
-    return _add_source(_draw_by_method(read, rng, method, None), read, rng)
+    return _add_source(_draw_by_method(task, rng, method, None), task, rng)
 
 
 def restore_source(
@@ -344,8 +344,8 @@ def restore_source(
         trusted: whether the network of the releases was believed against their tables.
         stored_fit: what `fit` says of the evidence, where it was stored.
     """
-    read = DrawTask(combined, prior, posterior.cells.draws or 0, posterior.network, trusted)
-    restored = _add_source(posterior, read, np.random.default_rng(0) if rng is None else rng, stored_fit)
+    task = DrawTask(combined, prior, posterior.cells.draws or 0, posterior.network, trusted)
+    restored = _add_source(posterior, task, np.random.default_rng(0) if rng is None else rng, stored_fit)
     if rng is not None:
         return restored
     alone = restored.saturated and replace(restored.saturated, source=None)
@@ -354,48 +354,48 @@ def restore_source(
 
 def _trusts(combined: Combined, method: str) -> bool:
     """Whether a method trusts the public network against the tables."""
-    return any(reader.way and reader.way.trusts for reader in door.readers_of(combined) if reader.method == method)
+    return any(reader.way and reader.way.trusts for reader in registry.readers_of(combined) if reader.method == method)
 
 
 def _add_source(
-    posterior: PosteriorDraws, read: DrawTask, rng: np.random.Generator, stored_fit: GoodnessOfFit | None = None
+    posterior: PosteriorDraws, task: DrawTask, rng: np.random.Generator, stored_fit: GoodnessOfFit | None = None
 ) -> PosteriorDraws:
     """Make the posterior of the public network, with the source of new draws."""
     method = posterior.method
-    again = partial(_draw_again, read, method)
+    again = partial(_draw_again, task, method)
     basis = Basis(
-        read.combined, posterior.network, read.trusted, whole=_trusts(read.combined, method), stored_fit=stored_fit
+        task.combined, posterior.network, task.trusted, whole=_trusts(task.combined, method), stored_fit=stored_fit
     )
-    accounts = frozenset(payers_of(read.combined.parts)).union(read.believed.accounts if read.believed else ())
-    sourced = replace(posterior, source=Source(again, rng, read.believed), basis=basis, accounts=accounts)
-    public = read.combined.network
+    accounts = frozenset(payers_of(task.combined.parts)).union(task.believed.accounts if task.believed else ())
+    sourced = replace(posterior, source=Source(again, rng, task.believed), basis=basis, accounts=accounts)
+    public = task.combined.network
     return sourced if posterior.network == public else PosteriorDraws.of_saturated(sourced, public)
 
 
 def _draw_by_method(
-    read: DrawTask, rng: np.random.Generator, method: str, progress: Callable[[Mixing], None] | None
+    task: DrawTask, rng: np.random.Generator, method: str, progress: Callable[[Mixing], None] | None
 ) -> PosteriorDraws:
     """Draw by one method; a prior of None is learned."""
-    reader = next(reader for reader in door.readers_of(read.combined) if reader.method == method)
-    posterior: PosteriorDraws = door.load_function(_way(reader).draw)(read, rng, progress)
+    reader = next(reader for reader in registry.readers_of(task.combined) if reader.method == method)
+    posterior: PosteriorDraws = registry.load_function(_require_way(reader).draw)(task, rng, progress)
     return posterior
 
 
 def draw_pooled(
-    read: DrawTask, rng: np.random.Generator, progress: Callable[[Mixing], None] | None = None
+    task: DrawTask, rng: np.random.Generator, progress: Callable[[Mixing], None] | None = None
 ) -> PosteriorDraws:
     """Draw from pooled tables: latent counts, then rows, with unmeasured interactions unless the network is trusted.
 
     Args:
-        read: of tables on one data set.
+        task: of tables on one data set.
         rng: source of the draws.
         progress: not told: nothing mixes.
     """
-    drawn = draw_latent_counts(read.combined, read.draws, rng, read.believed_with_public(rng), saturated=read.network)
+    drawn = draw_latent_counts(task.combined, task.draws, rng, task.believed_with_public(rng), saturated=task.network)
     law_parts = None
-    if not read.trusted:
+    if not task.trusted:
         seed = int(rng.spawn(1)[0].integers(2**63))
-        sets = MeasuredSets(read.combined, drawn.cells, drawn.twins, seed, drawn.weights)
+        sets = MeasuredSets(task.combined, drawn.cells, drawn.twins, seed, drawn.weights)
         law_parts = LawParts(sets, lambda node: drawn.rows(node).counts.sum(axis=-2))
     return PosteriorDraws(drawn.cells, "pooled", drawn.twins, parts=law_parts)
 
@@ -411,26 +411,26 @@ def _split_data_sets(combined: Combined) -> list[Combined]:
 
 def _choose_step_method(data_set: Combined) -> str:
     """Choose the method of one data set among several: not one with its own prior, which would ignore the others."""
-    return next(reader.method for reader in able_readers(data_set) if not _way(reader).own_prior)
+    return next(reader.method for reader in able_readers(data_set) if not _require_way(reader).own_prior)
 
 
 def draw_sequentially(
-    read: DrawTask, rng: np.random.Generator, progress: Callable[[Mixing], None] | None = None
+    task: DrawTask, rng: np.random.Generator, progress: Callable[[Mixing], None] | None = None
 ) -> PosteriorDraws:
     """Draw data set by data set; the matched posterior of the rows is the prior of the next.
 
     Args:
-        read: of several data sets.
+        task: of several data sets.
         rng: source of the draws.
         progress: not told: each data set's chains are its own.
     """
-    *before, last = _split_data_sets(read.combined)
-    believed = read.believed
+    *before, last = _split_data_sets(task.combined)
+    believed = task.believed
     for data_set in before:
-        step = DrawTask(data_set, believed, max(read.draws, PRIOR_DRAWS), read.network, read.trusted)
+        step = DrawTask(data_set, believed, max(task.draws, PRIOR_DRAWS), task.network, task.trusted)
         believed = Dirichlet.matching(_draw_by_method(step, rng, _choose_step_method(data_set), None).cells)
     drawn = _draw_by_method(
-        DrawTask(last, believed, read.draws, read.network, read.trusted), rng, _choose_step_method(last), None
+        DrawTask(last, believed, task.draws, task.network, task.trusted), rng, _choose_step_method(last), None
     )
     # Twins would leave out the noise of the data sets before.
     return PosteriorDraws(drawn.cells, "sequential", worth=drawn.worth)

@@ -136,10 +136,10 @@ def evidence_in(path: str | Path) -> Evidence:
     Raises:
         InputError: no such file, or no file of draws.
     """
-    return loads(_head_of(path).evidence)
+    return loads(_read_file_head(path).evidence)
 
 
-def _head_of(path: str | Path) -> _StoredHead:
+def _read_file_head(path: str | Path) -> _StoredHead:
     """Read the head of a file."""
     label = f"{DRAWS_NAME} {shown_path(path)}"
     try:
@@ -192,7 +192,7 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
         generator=_store_generator(source.rng),
         fit=_StoredFit.model_validate_json(json.dumps(asdict(basis.fit_check))) if checked else None,
     )
-    text = _fill_up(head.model_dump_json().encode())
+    text = _pad(head.model_dump_json().encode())
     arrays = [
         *(() if source.prior is None else (source.prior.alpha[node] for node in network.nodes)),
         *cells.values(),
@@ -204,7 +204,7 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
     # The head begins at a multiple of 8 bytes, and so do the arrays.
     content = b"".join(
         [
-            _fill_up(DRAWS_FIRST_LINE, b"\0"),
+            _pad(DRAWS_FIRST_LINE, b"\0"),
             len(text).to_bytes(HEAD_BYTES, "little"),
             text,
             *body,
@@ -213,7 +213,7 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
     return content + sha256(content).digest()
 
 
-def _fill_up(text: bytes, by: bytes = b" ") -> bytes:
+def _pad(text: bytes, by: bytes = b" ") -> bytes:
     """Pad bytes to a multiple of 8."""
     return text + by * (-len(text) % HEAD_BYTES)
 

@@ -17,9 +17,9 @@ from discreet.util.arrays import Floats, Ints
 BINS_PER_FOLD = 8
 """Bins per factor e of a total, used where draws of it are too few or absent."""
 DRAWS_PER_BIN = 25
-FEWEST_BINS, MOST_BINS = 4, 40
+LEAST_BINS, MOST_BINS = 4, 40
 """Least and largest number of bins between the quantiles of the draws: the law is as fine as they are."""
-MOST_TOLD_BINS = 2**17
+MOST_BINS_OF_NOISY_TOTAL = 2**17
 """Largest number of bins of a total's law given a noisy count of it."""
 MOST_EXPECTED_RECORDS = 1e8
 """Upper bound on the number of records, used where the number is private and was not measured."""
@@ -120,7 +120,7 @@ def told_law(totals: Sequence[tuple[int, float]], most: float = math.inf) -> Tot
     value, scale = min(totals, key=lambda total: total[1])
     reach = math.ceil(40 * scale)
     low, high = max(0, int(min(value, most)) - reach), int(min(max(0, value) + reach, most))
-    steps = np.linspace(low, high, min(high - low, MOST_TOLD_BINS) + 1).round().astype(np.int64)
+    steps = np.linspace(low, high, min(high - low, MOST_BINS_OF_NOISY_TOTAL) + 1).round().astype(np.int64)
     fold = _list_fold_edges(high)
     edges = np.unique(np.concatenate([steps, fold[(fold > low) & (fold < high)]]))
     logs = np.log(np.diff(np.log1p(edges.astype(np.float64))))
@@ -152,12 +152,12 @@ def _fit_histogram(totals: Ints, most: int) -> TotalLaw:
     """
     edges = _list_fold_edges(most)
     bins = totals.size // DRAWS_PER_BIN
-    if bins >= FEWEST_BINS:
+    if bins >= LEAST_BINS:
         inner = np.unique(np.quantile(totals, np.linspace(0, 1, min(bins, MOST_BINS) + 1)).round())
         inner = np.append(inner, inner[-1] + 1)
         edges = np.concatenate([edges[edges < inner[0]], inner, edges[edges > inner[-1]]])
     mass = np.histogram(totals, edges)[0] / totals.size
-    if bins < FEWEST_BINS:
+    if bins < LEAST_BINS:
         padded = np.pad(mass, 1, mode="edge")
         mass = 0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]
     return TotalLaw(edges.astype(np.int64), (1 - SPREAD_SHARE) * mass / mass.sum() + SPREAD_SHARE / mass.size)

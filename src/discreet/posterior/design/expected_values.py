@@ -68,7 +68,7 @@ def expected_values(posterior: WeightPosterior, features: Floats, *, level: floa
     step = max(1, MOST_VALUES // (len(weights) * max(len(outputs), design.outputs)))
     blocks = []
     for start in range(0, len(features), step):
-        drawn = _mean_of(design, weights @ design.scaled(features[start : start + step]).T)
+        drawn = _predict_means(design, weights @ design.scaled(features[start : start + step]).T)
         blocks.append(np.array([drawn.mean(axis=0), *posterior.tails(drawn, level)]))
     table = np.concatenate(blocks, axis=2) if blocks else np.empty((3, len(outputs), 0))
     return ExpectedValues(tuple(outputs), *(values.T for values in table))
@@ -94,7 +94,7 @@ def feature_rows(design: Design, records: Sequence[Mapping[str, object]]) -> Flo
     return rows
 
 
-def _mean_of(design: Design, linear: Floats) -> Floats:
+def _predict_means(design: Design, linear: Floats) -> Floats:
     """Convert linear predictors (draws, outputs, records) to means (draws, outputs or classes, records)."""
     if design.predicts == "number":
         return design.predicted(linear)

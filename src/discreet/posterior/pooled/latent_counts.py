@@ -105,9 +105,9 @@ MARGIN_CONCENTRATION = 0.5
 """Concentration of a state in the prior of a margin: Jeffreys (1946)."""
 MOVING_ROUNDS = 5
 """Rounds of proportional fitting of rows to drawn margins."""
-LEAST = 1e-30
+LEAST_PROBABILITY = 1e-30
 """Least probability in a denominator."""
-MOST_MOVED = 1e6
+LARGEST_FACTOR = 1e6
 """Largest factor of a probability in one round: margins of states that no row expects are not met."""
 
 
@@ -128,7 +128,7 @@ def draw_moved_rows(counts: Ints, alpha: Floats, weights: Floats, records: Ints,
     parents = tuple(range(counts.ndim - 2))
     sums = gammas.sum(axis=-2, keepdims=True)
     weights = np.where(sums > 0, weights[..., None, :], 0).astype(np.float32)
-    effective = gammas * (weights * records / np.maximum(sums, LEAST)).astype(np.float32)
+    effective = gammas * (weights * records / np.maximum(sums, LEAST_PROBABILITY)).astype(np.float32)
     # The child's law, and given each parent; of two parents these are all but one, of three those come beside them.
     sizes = [size for size in sorted({0, 1, len(parents) - 1}) if size < len(parents)]
     conditions = [axes for size in sizes for axes in combinations(parents, size)]
@@ -145,7 +145,7 @@ def draw_moved_rows(counts: Ints, alpha: Floats, weights: Floats, records: Ints,
         if not condition:
             prior = wanted * (MARGIN_CONCENTRATION * counts.shape[-2] / wanted.sum(axis=-2, keepdims=True))
         goals.append((axes, wanted / wanted.sum(axis=-2, keepdims=True), weights.sum(axis=axes, keepdims=True)))
-    return _move(theta, weights, goals)
+    return _fit_rows(theta, weights, goals)
 
 
 def _draw_gammas(counts: Ints, alpha: Floats, rng: np.random.Generator) -> tuple[Array, Floats]:
@@ -160,16 +160,16 @@ def _draw_gammas(counts: Ints, alpha: Floats, rng: np.random.Generator) -> tuple
     return gammas.astype(np.float32), theta
 
 
-def _move(theta: Floats, weights: Array, goals: Sequence[tuple[tuple[int, ...], Array, Array]]) -> Floats:
+def _fit_rows(theta: Floats, weights: Array, goals: Sequence[tuple[tuple[int, ...], Array, Array]]) -> Floats:
     """Move rows to laws of the child in weighted slices by proportional fitting; rows of weight 0 stay."""
-    moved = np.maximum(theta, LEAST).astype(np.float32)
+    moved = np.maximum(theta, LEAST_PROBABILITY).astype(np.float32)
     for _ in range(MOVING_ROUNDS if len(goals) > 1 else 2):
         for axes, wanted, whole in goals:
             have = (moved * weights).sum(axis=axes, keepdims=True)
-            have /= np.maximum(whole, LEAST)
-            np.maximum(have, LEAST, out=have)
-            moved *= np.minimum(wanted / have, MOST_MOVED)
-            moved /= np.maximum(moved.sum(axis=-2, keepdims=True), LEAST)
+            have /= np.maximum(whole, LEAST_PROBABILITY)
+            np.maximum(have, LEAST_PROBABILITY, out=have)
+            moved *= np.minimum(wanted / have, LARGEST_FACTOR)
+            moved /= np.maximum(moved.sum(axis=-2, keepdims=True), LEAST_PROBABILITY)
     rows = np.where(weights > 0, moved, theta).astype(np.float64)
     np.maximum(rows, np.finfo(np.float64).tiny, out=rows)
     rows /= rows.sum(axis=-2, keepdims=True)
@@ -338,7 +338,7 @@ def draw_pair_counts(values: Floats, variance: float, rows: Ints, child: Ints, r
     records = np.maximum(rows.sum(axis=0), 1.0)
     (left, right), shares = contrast_matrices((len(rows), len(child))), (rows / records, child / records)
     expected = rows[:, None] * shares[1]
-    (scale, basis), (child_scale, child_basis) = _diagonal(shares[0], left), _diagonal(shares[1], right)
+    (scale, basis), (child_scale, child_basis) = _diagonalise(shares[0], left), _diagonalise(shares[1], right)
     turn = basis.T @ left[1:], child_basis.T @ right[1:]
     news = np.einsum("ia,jb,abd->ijd", *turn, -expected, optimize=True) + (basis.T @ values @ child_basis)[..., None]
     share = scale[:, None] * child_scale
@@ -355,7 +355,7 @@ def draw_pair_counts(values: Floats, variance: float, rows: Ints, child: Ints, r
     return counts_of(rake_to(by_child(cells), rows, [goal(1, (), child)], rng))
 
 
-def _diagonal(shares: Floats, contrasts: Floats) -> tuple[Floats, Floats]:
+def _diagonalise(shares: Floats, contrasts: Floats) -> tuple[Floats, Floats]:
     """Diagonalise the multinomial covariance of contrasts at the mean share of all draws: variances and basis."""
     mean = shares.mean(axis=-1)
     scales, basis = np.linalg.eigh(contrasts[1:] @ (np.diag(mean) - np.outer(mean, mean)) @ contrasts[1:].T)
@@ -384,7 +384,7 @@ LARGEST_COUNT = 2.0**60
 """Largest noisy count, so that sums stay within 64 bits."""
 LEAST_CELL_RECORDS = 1e-9
 """Least expected records of a cell, so that it can be scaled."""
-SHARP_RATIO = 0.02
+PRECISE_VARIANCE_RATIO = 0.02
 """Variance of a coordinate, as a share of the largest of its table, below which what tells it is used apart: counts are
 drawn as if it were this and then moved to it. Chains would never follow a coordinate with so little gain beside it."""
 HELD_FIT_ROUNDS = 3
@@ -479,14 +479,14 @@ class LatentCounts:
     def _draw_part(self, part: Scope, totals: Ints, alpha: Floats | None, rng: np.random.Generator) -> RowDraws:
         """Draw the rows of a family, or of a part of it that was measured as a whole."""
         values, variances = self._margins.coordinates(part)
-        precise = self._margins.sharp_parts(part, SHARP_RATIO)
+        precise = self._margins.precise_parts(part, PRECISE_VARIANCE_RATIO)
         doubt = None
         if self._quick and self._prior is None:
             doubt = RowDoubt(self._draw_margins(part, totals, rng), rare=self._doubt)
-            variances = _hide_margins(variances)
+            variances = _raise_margin_variances(variances)
             precise = [subset for subset in precise if subset[2:]]
         if precise:
-            variances = np.maximum(variances, SHARP_RATIO * variances[..., 1:].max())
+            variances = np.maximum(variances, PRECISE_VARIANCE_RATIO * variances[..., 1:].max())
         rows = draw_rows(values, variances, totals, self.weights, rng, alpha=alpha, doubt=doubt)
         for subset in precise:
             rows = self._move_to_part(rows, part, subset, (totals, alpha), rng)
@@ -518,7 +518,7 @@ class LatentCounts:
             alpha = np.full(self.network.schema[part[-1]].size, MARGIN_CONCENTRATION)
         wanted = self._draw_part(part, totals, alpha, rng).counts
         part_axes = [names.index(name) for name in part[:-1]]
-        return rows.recounted(rake_part(rows.counts, part_axes, wanted, rng), rng)
+        return rows.with_counts(rake_part(rows.counts, part_axes, wanted, rng), rng)
 
     @staticmethod
     def _sum_to_part(family: Scope, part: Scope, totals: Ints, alpha: Floats | None) -> tuple[Ints, Floats | None]:
@@ -572,7 +572,7 @@ def _excess_variance(news: Floats, explained: float) -> float:
     return max(float(np.square(news).mean()) - explained, 0.0) if news.size else 0.0
 
 
-def _hide_margins(variances: Floats) -> Floats:
+def _raise_margin_variances(variances: Floats) -> Floats:
     """Raise the variances of separately drawn margins to the least of a family's other coordinates.
 
     These are the child's, and of several parents each one's with the child.

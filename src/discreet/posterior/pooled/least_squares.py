@@ -99,7 +99,7 @@ class Margins:
             return [family]
         return self._keep_largest(family, (subset for subset in self.values if node in subset))
 
-    def sharp_parts(self, scope: Scope, ratio: float) -> list[Scope]:
+    def precise_parts(self, scope: Scope, ratio: float) -> list[Scope]:
         """Find the largest subsets of a measured family with variance below `ratio` times the worst interaction's.
 
         Args:
@@ -210,7 +210,7 @@ def least_squares(noisy: Measured, records: int | None, also: Iterable[Scope] = 
         Estimates and variances of all margins of the families, and of those others that were measured.
     """
     layout, others = _CoordinatePlaces.of(noisy), tuple(also)
-    estimates = layout.parts(layout.agreed(layout.joined(noisy.tables)), others)
+    estimates = layout.parts(layout.fit(layout.join(noisy.tables)), others)
     errors = layout.parts(1 / layout.weights[:, None], others)
     margins = Margins(
         noisy.network,
@@ -233,31 +233,31 @@ def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERAN
         came.
     """
     layout = _CoordinatePlaces.of(noisy)
-    y, weight = layout.joined(noisy.tables), layout.weights[:, None]
-    plain = layout.agreed(y)
+    y, weight = layout.join(noisy.tables), layout.weights[:, None]
+    plain = layout.fit(y)
     plain[layout.starts[()]] = total
     z, u = np.maximum(y, 0), np.zeros_like(y)
     step = 0
     while True:
         step += 1
-        nearer = (weight * plain + AGREEMENT_PENALTY * layout.gathered(z - u)) / (
+        nearer = (weight * plain + AGREEMENT_PENALTY * layout.gather(z - u)) / (
             weight + AGREEMENT_PENALTY * layout.evenly[:, None]
         )
         nearer[layout.starts[()]] = total
-        agreed = layout.spread(nearer)
+        agreed = layout.to_cells(nearer)
         u += OVER_RELAXATION * agreed + (1 - OVER_RELAXATION) * z
         z = np.maximum(u, 0)
         u -= z
         if step % ITERATIONS_PER_CHECK == 0 or step == MOST_ITERATIONS:
-            feasible, lifted = layout.lifted(agreed, nearer, total)
+            feasible, lifted = layout.lift(agreed, nearer, total)
             # u <= 0: these are the multipliers of `T >= 0`, and `dual` minimises the Lagrangian.
-            pull = -AGREEMENT_PENALTY * layout.gathered(u)
+            pull = -AGREEMENT_PENALTY * layout.gather(u)
             dual = plain + pull / weight
             dual[layout.starts[()]] = total
             bound = (0.5 * weight * (dual - plain) ** 2 - pull * dual).sum(axis=0)
             gap = (0.5 * weight * (lifted - plain) ** 2).sum(axis=0) - bound
             if step == MOST_ITERATIONS or np.all(2 * gap <= close**2 * len(layout.weights)):
-                return FittedTables(layout.parted(feasible), np.maximum(gap, 0), step)
+                return FittedTables(layout.split(feasible), np.maximum(gap, 0), step)
 
 
 def coordinates_of(noisy: Measured, tables: Mapping[Scope, Floats]) -> dict[Scope, Floats]:
@@ -271,7 +271,7 @@ def coordinates_of(noisy: Measured, tables: Mapping[Scope, Floats]) -> dict[Scop
         For every subset of a family an array of shape `(size - 1 for S, repetitions)`.
     """
     layout = _CoordinatePlaces.of(noisy)
-    return layout.parts(layout.agreed(layout.joined(tables)))
+    return layout.parts(layout.fit(layout.join(tables)))
 
 
 def coordinates_of_fit(noisy: Measured, fit: FittedTables) -> dict[Scope, Floats]:
@@ -316,11 +316,11 @@ class _CoordinatePlaces:
     @staticmethod
     def of(noisy: Measured) -> _CoordinatePlaces:
         """The layout of some tables."""
-        return _CoordinatePlaces.numbered(noisy.network, tuple(noisy.blurs.items()))
+        return _CoordinatePlaces.number(noisy.network, tuple(noisy.blurs.items()))
 
     @staticmethod
     @lru_cache(maxsize=4)
-    def numbered(network: Network, blurs: tuple[tuple[Scope, tuple[Blur, ...]], ...]) -> _CoordinatePlaces:
+    def number(network: Network, blurs: tuple[tuple[Scope, tuple[Blur, ...]], ...]) -> _CoordinatePlaces:
         """Number the coordinates; cached, because the same tables are fitted several times."""
         scopes = tuple(scope for scope, _ in blurs)
         starts, after = dict[Scope, int](), 0
@@ -348,19 +348,19 @@ class _CoordinatePlaces:
         by_precision, by_mean = gathering(np.concatenate(precisions)), gathering(np.concatenate(means))
         return _CoordinatePlaces(network, scopes, starts, index, factor, *by_precision, *by_mean)
 
-    def joined(self, tables: Mapping[Scope, Floats]) -> Floats:
+    def join(self, tables: Mapping[Scope, Floats]) -> Floats:
         """Lay all cells one after the other, shape (cells, repetitions)."""
         return np.concatenate([tables[scope].reshape(-1, tables[scope].shape[-1]) for scope in self.scopes])
 
-    def parted(self, cells: Floats) -> dict[Scope, Floats]:
+    def split(self, cells: Floats) -> dict[Scope, Floats]:
         """Invert `joined`."""
         return {scope: self._cut_table(cells, first, scope) for first, scope in self._place_tables()}
 
-    def agreed(self, cells: Floats) -> Floats:
+    def fit(self, cells: Floats) -> Floats:
         """Compute least-squares coordinates of the interactions, shape (coordinates, repetitions)."""
         return np.asarray((self.told @ self._transform_tables(cells)) / self.weights[:, None])
 
-    def gathered(self, cells: Floats) -> Floats:
+    def gather(self, cells: Floats) -> Floats:
         """Sum the coordinates of cells over tables, each weighted by its mean precision."""
         return np.asarray(self.pulled @ self._transform_tables(cells))
 
@@ -373,7 +373,7 @@ class _CoordinatePlaces:
             coordinates[first : first + self.network.cells(scope)] = turned.reshape(-1, cells.shape[1])
         return coordinates
 
-    def spread(self, values: Floats) -> Floats:
+    def to_cells(self, values: Floats) -> Floats:
         """Compute cells of all tables from the coordinates of the interactions."""
         coordinates = values[self.index] * self.factors[:, None]
         cells = np.empty_like(coordinates)
@@ -383,7 +383,7 @@ class _CoordinatePlaces:
             cells[first : first + self.network.cells(scope)] = back.reshape(-1, values.shape[1])
         return cells
 
-    def lifted(self, cells: Floats, values: Floats, total: float) -> tuple[Floats, Floats]:
+    def lift(self, cells: Floats, values: Floats, total: float) -> tuple[Floats, Floats]:
         """Mix with the uniform table until no cell is negative; return cells and coordinates."""
         sizes = [self.network.cells(scope) for scope in self.scopes]
         uniform = total * np.repeat(1 / np.array(sizes), sizes)[:, None]

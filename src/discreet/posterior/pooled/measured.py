@@ -92,7 +92,7 @@ def read_tables(network: Network, measured: Sequence[Measurement]) -> Measured:
     blurs = {scope: tuple(noise for _, noise in noisy[scope]) for scope in ordered}
     single = {scope: law for scope, law in laws.items() if len(noisy[scope]) == 1}
     tables = {scope: _average_tables(scope, noisy[scope]) for scope in ordered}
-    return Measured(network, tables, blurs, _leave_out_cut_stars(single))
+    return Measured(network, tables, blurs, _leave_out_partial_stars(single))
 
 
 def _scale_sample(table: Floats, noise: Blur, share: float, number: float) -> tuple[Floats, Blur]:
@@ -103,7 +103,7 @@ def _scale_sample(table: Floats, noise: Blur, share: float, number: float) -> tu
     return table / share, Blur(rows, noise.shared, inside)
 
 
-def _leave_out_cut_stars(laws: Mapping[Scope, NoiseLaw]) -> dict[Scope, NoiseLaw]:
+def _leave_out_partial_stars(laws: Mapping[Scope, NoiseLaw]) -> dict[Scope, NoiseLaw]:
     """Leave out stars that lack a table: their noise is drawn per table instead."""
     return {scope: law for scope, law in laws.items() if laws.keys() >= set(law.tied)}
 

@@ -31,7 +31,7 @@ from discreet.util.arrays import Floats, Ints, margin
 
 CLEAR_NOISE_DEVIATIONS = 4.0
 """Least count of a state, in deviations of the noise: its draws are below 0 in one of 30,000."""
-MADE_UP_RECORDS = 2**12
+SIMULATED_RECORDS = 2**12
 """Simulated records of each draw that estimate the sampling error, which is rescaled to the number of records."""
 PLAIN_STREAM = 2
 """Stream of a set's generator for unbiased pairs."""
@@ -49,7 +49,7 @@ def move_without_bias(sets: MeasuredSets, law: Floats, names: Scope) -> Floats:
         Shape as the law's; cells may be negative. The law itself where no table holds a pair, or the noise may have
         made a categorical state of one of its variables. Equal for equal arguments.
     """
-    plain, records, rng = _draw_told_pairs(sets, sets.network.ordered(names), law.shape[-1])
+    plain, records, rng = _draw_measured_pairs(sets, sets.network.ordered(names), law.shape[-1])
     return move_to_pairs(law, names, plain, records, rng) if plain else law
 
 
@@ -69,18 +69,18 @@ def find_pairs_without_bias(sets: MeasuredSets, cells: Tables, names: Iterable[s
     """
     ordered = sets.network.ordered(names)
     laws: dict[Scope, Floats] = {pair: Laws(cells).joint(pair) for pair in combinations(ordered, 2)}
-    plain, records, _ = _draw_told_pairs(sets, ordered, cells.draws or 1)
+    plain, records, _ = _draw_measured_pairs(sets, ordered, cells.draws or 1)
     if not plain:
         return laws
     errors = {pair: -laws[pair] for pair in plain}
-    for chunk, codes in drawn_codes(cells, ordered, MADE_UP_RECORDS):
+    for chunk, codes in drawn_codes(cells, ordered, SIMULATED_RECORDS):
         for pair, error in errors.items():
-            error[..., chunk] += _count_pairs(codes, pair, error.shape[:2]) / MADE_UP_RECORDS
-    size = (MADE_UP_RECORDS / records) ** 0.5
+            error[..., chunk] += _count_pairs(codes, pair, error.shape[:2]) / SIMULATED_RECORDS
+    size = (SIMULATED_RECORDS / records) ** 0.5
     return move_pairs(laws, plain, {pair: error * size for pair, error in errors.items()})
 
 
-def _draw_told_pairs(
+def _draw_measured_pairs(
     sets: MeasuredSets, names: Scope, draws: int
 ) -> tuple[dict[Scope, Floats], int, np.random.Generator]:
     """Draw unbiased measured pairs; with the number of records and a generator. No pairs if the noise dominates."""

@@ -284,7 +284,7 @@ class RowDraws:
     mean: Floats
     usage: Floats
 
-    def recounted(self, counts: Ints, rng: np.random.Generator) -> RowDraws:
+    def with_counts(self, counts: Ints, rng: np.random.Generator) -> RowDraws:
         """Replace the counts, keep the concentrations, and draw new probabilities."""
         return replace(self, counts=counts, theta=dirichlet_draws(counts + self.alpha, rng))
 
@@ -362,12 +362,12 @@ def _run_chains(
     for sweep in range(sweeps):
         late = sweep >= sweeps - averaged
         if prior is not None:
-            a, picked = prior.picked(counts, means.renew(counts, rng), learned, rng)
-            learned = prior.weighted(picked, rng) if sweep < sweeps - 1 else learned
+            a, picked = prior.pick(counts, means.renew(counts, rng), learned, rng)
+            learned = prior.draw_weights(picked, rng) if sweep < sweeps - 1 else learned
             usage += picked.mean(axis=1) * late / averaged
         if states > 1:
             used = a if least is None else np.maximum(a, least)
-            split_pairs(counts, used, evidence.decoupled(counts, rng), evidence.deviation, rng)
+            split_pairs(counts, used, evidence.draw_auxiliary(counts, rng), evidence.deviation, rng)
         if late:
             after = concentrations(a) + counts
             mean += (after / after.sum(axis=0)).mean(axis=-1) / averaged
@@ -459,7 +459,7 @@ class _RowEvidence:
         noise = float(np.square(self.deviations).mean())
         fits = self._fit_spreads(expected, totals, evidence, noise)
         picked = _pick_spreads(fits, prior, rng.random(totals.shape))
-        gain = _spread_of(picked, expected, totals)
+        gain = _compute_variances(picked, expected, totals)
         gain /= gain + noise
         drawn = np.sqrt(gain * noise).astype(self.kind) * draw_normals(expected.shape, rng)
         drawn += gain * (evidence - expected) + expected
@@ -469,12 +469,12 @@ class _RowEvidence:
     def _fit_spreads(expected: Array, totals: Array, evidence: Array, noise: float) -> Floats:
         """Compute the relative likelihood of each concentration for each row, shape (concentrations, *parents)."""
         mean, n = (table.mean(axis=-1, dtype=np.float64) for table in (expected, totals))
-        variances = _spread_of(BACK_OFF_CONCENTRATIONS.reshape(-1, *(1,) * mean.ndim), mean, n) + noise
+        variances = _compute_variances(BACK_OFF_CONCENTRATIONS.reshape(-1, *(1,) * mean.ndim), mean, n) + noise
         fits = (np.log(variances) + np.square(evidence[..., 0] - mean) / variances).sum(axis=1)
         fits *= -0.5 * (1 - 1 / len(expected))
         return np.asarray(np.exp(fits - fits.max(axis=0)))
 
-    def decoupled(self, counts: Array, rng: np.random.Generator) -> Array:
+    def draw_auxiliary(self, counts: Array, rng: np.random.Generator) -> Array:
         """Draw an auxiliary table with independent errors of the smallest variance, given counts and evidence.
 
         Given this table, rows are independent of each other: what the evidence says beyond it is used up.
@@ -506,7 +506,7 @@ class _RowEvidence:
         return np.asarray(cells.reshape(states, *contrasts.shape[1:]))
 
 
-def _spread_of(concentration: Array, expected: Array, totals: Array) -> Array:
+def _compute_variances(concentration: Array, expected: Array, totals: Array) -> Array:
     """Compute Dirichlet-multinomial variances of cells, given row totals and expected counts."""
     share = (totals + concentration) / (1 + concentration)
     return np.asarray(np.maximum(expected * (1 - expected / np.maximum(totals, 1)) * share, LEAST_SPREAD))
@@ -547,7 +547,7 @@ class _RowPrior:
         whole = gammaln(a + totals) - gammaln(a) - gammaln(totals + 1)
         return _RowPrior(weights, whole.astype(np.float32))
 
-    def picked(self, counts: Array, mean: Array, learned: Floats, rng: np.random.Generator) -> tuple[Single, Floats]:
+    def pick(self, counts: Array, mean: Array, learned: Floats, rng: np.random.Generator) -> tuple[Single, Floats]:
         """Pick a component for each row given its counts.
 
         Args:
@@ -576,7 +576,7 @@ class _RowPrior:
         picked = np.bincount((which * draws + np.arange(draws)).ravel(), minlength=COMPONENTS * draws)
         return first, picked.reshape(COMPONENTS, draws).astype(np.float64)
 
-    def weighted(self, picked: Floats, rng: np.random.Generator) -> Floats:
+    def draw_weights(self, picked: Floats, rng: np.random.Generator) -> Floats:
         """Draw weights given how many rows picked each component, shape (COMPONENTS, draws)."""
         gammas = rng.standard_gamma(PRIOR_WORTH_ROWS * self.weights[:, None] + picked)
         return np.asarray(gammas / gammas.sum(axis=0))
