@@ -212,7 +212,7 @@ class _Chunk:
                 (*plan.shapes[index], self.draws),
                 [(plan.factors[k], factors[k]) for k in indices],
             )
-            for index, indices in enumerate(plan.parts)
+            for index, indices in enumerate(plan.by_clique)
         ]
         most = max((place.cells for place in (*plan.below.values(), *plan.targets)), default=0)
         self._memory = self._allocate(2, most)

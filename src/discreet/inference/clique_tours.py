@@ -164,7 +164,7 @@ class TourPlan:
         layouts: names of the axes of every clique: those of the tree, in its order, then smaller ones.
         shapes: sizes of these.
         order: of the cliques, parents first.
-        parts: for every clique its factors, the smallest first.
+        by_clique: for every clique its factors, the smallest first.
         factors: where each factor lies.
         targets: where each target lies.
         above: for every clique that has a parent, where what they share lies in the parent.
@@ -175,7 +175,7 @@ class TourPlan:
     layouts: tuple[Scope, ...]
     shapes: tuple[tuple[int, ...], ...]
     order: tuple[int, ...]
-    parts: tuple[tuple[int, ...], ...]
+    by_clique: tuple[tuple[int, ...], ...]
     factors: tuple[Place, ...]
     targets: tuple[Place, ...]
     above: Mapping[int, Place]

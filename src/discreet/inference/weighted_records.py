@@ -158,6 +158,7 @@ def _draw_laws(
         with np.errstate(invalid="ignore", divide="ignore"):
             effective[chunk] = np.nan_to_num(total**2 / squared)
             for scope, law in laws.items():
+                # share = sum w 1[x] / sum w, with variance sum w^2 (1[x] - share)^2 / (sum w)^2.
                 sums, squares = (_sum_by_states(cells.network, scope, codes, w) for w in (weights, weights**2))
                 law[:, chunk] = share = sums / total
                 error = ((1 - 2 * share) * squares + share**2 * squared) / total**2

@@ -163,6 +163,7 @@ class _FamilyFit:
         Args:
             margin: the present law of the family, complete and seen, shape as of `factor`.
         """
+        # E step: the present law, times observed / expected of each pattern; M step: rows of the result.
         now = _fold_law(margin, self.gaps, seen=True)
         ratio = np.maximum(self.law, LEAST_PROBABILITY) / np.maximum(now, LEAST_PROBABILITY)
         complete = _fold_law(margin * ratio[self.seen], self.gaps, seen=False)

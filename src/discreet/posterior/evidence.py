@@ -171,6 +171,7 @@ def _read_total(measurement: Measurement) -> tuple[float, float] | None:
     if measurement.contrasts and measurement.scope:
         return None
     if measurement.weights is not None:
+        # A combination of the sums that has weight 1 in every cell, if there is one, adds up all records.
         rows = measurement.weights.reshape(measurement.values.size, -1)
         share = np.linalg.lstsq(rows.T, np.ones(rows.shape[1]), rcond=None)[0]
         if not np.allclose(share @ rows, 1):

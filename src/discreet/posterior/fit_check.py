@@ -340,6 +340,7 @@ class _InteractionMoments:
             raise InputError("an interaction has too many contrasts beside a family")
         score, probabilities = self._compute_scores(margin(joint, union, both), both, family)
         flat = score.reshape(len(self.mean), -1)
+        # R = Cov(phi) - sum over v of Cov(D_v); b_S: coordinates of D_v in the interaction of S (module docstring).
         self.sampling = self.sampling - (flat * probabilities.ravel()) @ flat.T
         matrices = (np.eye(len(self.mean)), *contrast_matrices(probabilities.shape))
         turned = transformed(score, matrices)
@@ -376,6 +377,7 @@ class _InteractionMoments:
         records = max(margins.total[0], 1.0)
         turned = margins.values[subset].transpose([subset.index(name) for name in self.names])
         misfit = turned.ravel() - records * self.mean
+        # V = n R + g I + sum of g_S b_S b_S' + c I; for a t law, r' V^-1 r / k is (d - 2) / d times an F(k, d).
         values, vectors = np.linalg.eigh((self.sampling + self.sampling.T) / 2)
         variance = records * (vectors * np.maximum(values, 0)) @ vectors.T
         noise = margins.variances[subset] * np.eye(len(misfit))

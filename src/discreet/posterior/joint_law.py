@@ -100,6 +100,7 @@ def _doubt_pairs(hidden: str, singles: Mapping[str, Floats], doubt: Doubt, draws
     assert doubt.pairs is not None
     amplitudes, chances = np.sqrt(INTERACTION_SIZES), _find_amplitudes(tuple(doubt.pairs.tolist()))
     high = doubt.generator(()).uniform(LEAST_STATE_SHARE, 1 - LEAST_STATE_SHARE, draws)
+    # Codes have mean 0 and variance 1 over the two states; each u_v below has mean 0 under the law of v.
     codes = np.stack([-np.sqrt(high / (1 - high)), np.sqrt((1 - high) / high)])
     yield (hidden,), np.stack([1 - high, high])
     for name, law in singles.items():

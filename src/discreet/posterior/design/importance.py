@@ -125,6 +125,7 @@ class Density:
         aside, exact = SLOPE_STEP * np.eye(len(at)), False
         flat = np.eye(size) / self.deviation**2
         for _ in range(MOST_CLIMBS):
+            # Newton's step: (I / deviation^2 + sum of Fisher informations)^-1 times the slope of the log density.
             near = [likelihood.near(at[:size]) for likelihood in self.evidence]
             covariance[:size, :size] = np.linalg.inv(flat + sum((steep for _, steep in near), 0 * flat))
             slope = np.zeros(len(at))
@@ -199,6 +200,7 @@ def _log_mixture(positions: Floats, laws: list[Reference]) -> Floats:
     size = positions.shape[1]
     logs = []
     for centre, root in laws:
+        # log t(x) = -(nu + p) / 2 log(1 + d^2 / nu) - log det root, with d the Mahalanobis distance from the centre.
         squares = np.sum(np.linalg.solve(root, (positions - centre).T) ** 2, axis=0)
         logs.append(
             -(DEGREES_OF_FREEDOM + size) / 2 * np.log1p(squares / DEGREES_OF_FREEDOM) - np.log(np.diag(root)).sum()

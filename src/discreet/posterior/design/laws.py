@@ -325,6 +325,7 @@ def moments_of(law: Law) -> Callable[[Floats], Floats]:
     constant = law.constant or 0.0
 
     def on_sphere(weights: Floats) -> Floats:
+        # By symmetry the features' part points along w: E[sigmoid(w0 + |w| r c) r c] w / |w|, c the cosine.
         slopes = weights[:, : law.features]
         length = np.maximum(np.linalg.norm(slopes, axis=1, keepdims=True), 1e-300)
         offset = weights[:, law.features :].sum(axis=1, keepdims=True) * constant

@@ -233,6 +233,7 @@ def _weigh_proposals(
     eigenvalues, axes = np.linalg.eigh(moments.gram[good])
     rotated = np.einsum("kij,ki->kj", axes, moments.cross[good])
     rss = moments.square[good] - (rotated**2 / np.where(eigenvalues > 0, eigenvalues, np.inf)).sum(-1)
+    # s2 = rss / chi^2, with rss anywhere in its interval: log s2 is uniform between the ends (module docstring).
     chi = rng.chisquare(records - width)
     low = np.maximum((rss - radius / 2) / chi, LEAST_RESIDUAL_DEVIATION**2)
     high = np.minimum((rss + radius / 2) / chi, 1.0)
@@ -241,6 +242,7 @@ def _weigh_proposals(
     interval = np.log(high[fine] / low[fine])
     s2 = low[fine] * np.exp(interval * rng.uniform(size=len(interval)))
 
+    # N(b; 0, s2 A + deviation^2 A^2) along the eigenvectors of A, times the other factors of the weight.
     total = s2[:, None] + deviation**2 * eigenvalues
     log_weight = np.log(interval / radius[fine]) - np.log(eigenvalues * total).sum(-1) / 2
     log_weight -= (rotated**2 / (eigenvalues * total)).sum(-1) / 2

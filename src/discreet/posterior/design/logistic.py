@@ -367,7 +367,7 @@ def normal_sums(
     """Make the likelihood of gradients that are jointly normal over sampled records, given the noise variances.
 
     Args:
-        at, told: points and noisy gradients, shape (T, size).
+        at, gradients: points and noisy gradients, shape (T, size).
         law: of the features.
         noise: laws of the variances.
         counted: number of records.
@@ -392,6 +392,7 @@ def normal_sums(
             # log n is a latent with a flat prior on n; its unit is about the deviation of what the noisy count tells.
             records = middle * np.exp(positions[:, -1] * scale / middle)
             prior += np.log(records) - np.abs(records - counted) / scale
+        # gradients - n (m(w) - m(at)) ~ N(0, n Cov(one record) + noise), by the central limit over n records.
         off = (gradients - records[:, None, None] * (moments(weights)[:, None] - means)).reshape(len(weights), -1)
         total = records[:, None, None] * covariance(weights)
         total[:, diagonal, diagonal] += np.repeat(mean_noise * np.exp(logs), repeats, axis=1)
@@ -399,6 +400,7 @@ def normal_sums(
 
     def near(weights: Floats) -> tuple[Floats, Floats]:
         p = expit(few.points @ weights)
+        # Fisher scoring, J' V^-1 r and J' V^-1 J, with the Jacobian J = n E[p (1 - p) v v'] for each gradient.
         slope = np.tile(middle * (few.points * (few.weights * p * (1 - p))[:, None]).T @ few.points, (steps, 1))
         off = (gradients - middle * (moments(weights[None]) - means)).ravel()
         total = middle * covariance(weights[None])[0] + mean_noise * np.eye(steps * size)
@@ -468,6 +470,7 @@ def _make_covariance(few: WeightedPoints, at: Floats) -> Callable[[Floats], Floa
 
     def covariance(weights: Floats) -> Floats:
         p = expit(weights @ points.T)
+        # Law of total variance: E[p (1 - p) v v'] from the labels, Cov[(p - p_t) v] from the features.
         labels = np.swapaxes(points * (mass * p * (1 - p))[..., None], 1, 2) @ points
         moved = ((p[:, :, None] - before)[..., None] * points[:, None, :]).reshape(len(p), len(points), -1)
         moved -= (mass @ moved)[:, None]

@@ -73,7 +73,7 @@ class _PredictorLaw:
         curvature: of these predictors, shape (classes, classes).
         noise: variance of its noise.
         there: predictors at the centre by the released weights, shape (classes,).
-        one: what one record makes of a mean.
+        record_effect: what one record makes of a mean.
         sums: what was told of each pair of classes.
     """
 
@@ -85,7 +85,7 @@ class _PredictorLaw:
     curvature: Floats
     noise: float
     there: Floats
-    one: float
+    record_effect: float
     sums: tuple[tuple[tuple[int, int], NoisySums], ...]
 
     def _draw_pair(self, pair: tuple[int, int], pair_sums: NoisySums, draws: int, rng: np.random.Generator) -> Floats:
@@ -112,7 +112,7 @@ class _PredictorLaw:
             ratio = np.diag(self.curvature) / drawn
         # The slopes at the released weights say how means change, which is right for these: see `weight_posterior.py`.
         at = self.there[:, None]
-        least = share * min(self.one, 1 / classes)
+        least = share * min(self.record_effect, 1 / classes)
         middle = Classes(classes).bent(at, (middle.T - at) * ratio.T, least).T
         constant = (middle - by_class @ self.centre) / self.constant
         return np.concatenate([by_class, constant[:, :, None]], axis=2).reshape(len(slopes), -1)
@@ -180,6 +180,7 @@ def _assemble_curvature(
         off = gram.drawn_means[:draws] - centre if pair_sums.linear is not None else np.zeros((draws, width))
         products = (axes * values[:, None]) @ np.swapaxes(axes, 1, 2) * gram.scales[:, None] * gram.scales
         products = products + pair_sums.weight * off[:, :, None] * off[:, None]
+        # Multinomial curvature: sum over pairs (k, l) of (e_k - e_l)(e_k - e_l)' times the pair's products.
         for k, l, sign in ((first, first, 1), (second, second, 1), (first, second, -1), (second, first, -1)):
             slopes[:, k, :, l, :] += sign * products
             cross[:, k, l] += sign * pair_sums.weight * off

@@ -317,6 +317,7 @@ def _pool_values(values: Floats, variances: Floats, low: float, high: float, wid
     """
     if len(values) < 2:
         return values, variances
+    # value ~ N(centre, width^2 + variance), centre flat; gain = width^2 / (width^2 + variance), as of James and Stein.
     precisions = 1 / (widths[:, None] ** 2 + variances)
     total = precisions.sum(axis=1)
     centres = np.clip((precisions * values).sum(axis=1) / total, low, high)[:, None]
@@ -343,6 +344,7 @@ def _draw_correlations(
         return matrices
     i, j = np.triu_indices(width, 1)
     both = scales[:, i] * scales[:, j]
+    # Correlation = (product - weight mean_i mean_j) / (scale_i scale_j); its variance by the delta method.
     noisy = (sums.products - sums.weight * means[i] * means[j]) / both
     moved = means[i] ** 2 * mean_variances[j] + means[j] ** 2 * mean_variances[i]
     variances = (sums.product_variance + sums.weight**2 * moved) / both**2

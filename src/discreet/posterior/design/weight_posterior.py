@@ -155,6 +155,7 @@ def _find_laws(moments: NoisyMoments | GroupedMoments, records: int | None, rng:
     residual, zeros = target / count, np.zeros(len(target))
     for _ in range(RESIDUAL_ROUNDS):
         law = slope_law(gram, along, noisy, sampling=residual, unit=target / width, volume=zeros)
+        # Explained sum of squares, 2 theta' c - theta' A theta, along the axes of A.
         explained = ((2 * along - gram.eigenvalues * law.means) * law.means).sum(axis=1)
         residual = np.clip((target - explained) / count, LEAST_VARIANCE, target / count)
     uncertain = np.sqrt(spread**2 / count**2 + 2 * float(np.average(residual, weights=law.weights)) ** 2 / count)

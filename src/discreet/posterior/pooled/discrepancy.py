@@ -116,6 +116,7 @@ def compare_sizes(margins: Margins, laws: Mapping[Scope, Floats]) -> Iterator[Fl
         contrasts = phi @ drawn.reshape(law.size, -1)
         mean = contrasts.mean(axis=1)
         misfit = margins.values[names].ravel() - records * mean
+        # misfit ~ N(0, noise + sampling + posterior variance of n E[phi] + (n tau)^2 phi D phi').
         noise = margins.variances[names] * np.eye(len(misfit))
         noise += records * ((phi * law.ravel()) @ phi.T - np.outer(mean, mean))
         off = records * (contrasts - mean[:, None])

@@ -342,6 +342,7 @@ def draw_pair_counts(values: Floats, variance: float, rows: Ints, child: Ints, r
     turn = basis.T @ left[1:], child_basis.T @ right[1:]
     news = np.einsum("ia,jb,abd->ijd", *turn, -expected, optimize=True) + (basis.T @ values @ child_basis)[..., None]
     share = scale[:, None] * child_scale
+    # Along each pair of axes: news ~ N(0, prior + variance), prior = (n + (n tau)^2) share; tau by this likelihood.
     prior = (records + (records * DEPENDENCES[:, None]) ** 2)[:, None, None] * share[..., None]
     total = prior + max(variance, KNOWN_VARIANCE)
     fit = (

@@ -107,7 +107,7 @@ class Margins:
             ratio: of the variances of their coordinates to the largest there is, at most.
 
         Returns:
-            As `measured_parts`; none where all is told about as well, or the part is told at once.
+            As `measured_parts`; none if all variances are similar, or `scope` itself is so precise.
         """
         _, variances = self.coordinates(scope)
         largest = {self.network.ordered(inside): variances[index].max() for inside, index in positions(scope)
@@ -240,8 +240,9 @@ def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERAN
     step = 0
     while True:
         step += 1
+        # ADMM: coordinates `nearer`, cells z >= 0, scaled multipliers u.
         nearer = (weight * plain + AGREEMENT_PENALTY * layout.gather(z - u)) / (
-            weight + AGREEMENT_PENALTY * layout.evenly[:, None]
+            weight + AGREEMENT_PENALTY * layout.even_weights[:, None]
         )
         nearer[layout.starts[()]] = total
         agreed = layout.to_cells(nearer)
@@ -297,10 +298,9 @@ class _CoordinatePlaces:
         index: of each cell's coordinate in the long vector.
         factors: root of the share that the margin over S is of the table, for each cell's coordinate.
         weights: of each coordinate in the long vector: its precision.
-        told: sparse, from the cells' coordinates to the long vector, weighted by their precision.
-        evenly: of each coordinate in the long vector: what its weight is if a table's coordinates are all alike, of
-            their mean precision.
-        pulled: `told` likewise.
+        precision_sums: sparse, from the cells' coordinates to the long vector, weighted by their precision.
+        even_weights: precision of each coordinate in the long vector if all coordinates of a table had their mean one.
+        even_sums: as `precision_sums`, with these mean precisions.
     """
 
     network: Network
@@ -309,9 +309,9 @@ class _CoordinatePlaces:
     index: Ints
     factors: Floats
     weights: Floats
-    told: sp.csr_matrix
-    evenly: Floats
-    pulled: sp.csr_matrix
+    precision_sums: sp.csr_matrix
+    even_weights: Floats
+    even_sums: sp.csr_matrix
 
     @staticmethod
     def of(noisy: Measured) -> _CoordinatePlaces:
@@ -358,11 +358,11 @@ class _CoordinatePlaces:
 
     def fit(self, cells: Floats) -> Floats:
         """Compute least-squares coordinates of the interactions, shape (coordinates, repetitions)."""
-        return np.asarray((self.told @ self._transform_tables(cells)) / self.weights[:, None])
+        return np.asarray((self.precision_sums @ self._transform_tables(cells)) / self.weights[:, None])
 
     def gather(self, cells: Floats) -> Floats:
         """Sum the coordinates of cells over tables, each weighted by its mean precision."""
-        return np.asarray(self.pulled @ self._transform_tables(cells))
+        return np.asarray(self.even_sums @ self._transform_tables(cells))
 
     def _transform_tables(self, cells: Floats) -> Floats:
         """Transform all tables to coordinates, one after the other."""
@@ -388,6 +388,7 @@ class _CoordinatePlaces:
         sizes = [self.network.cells(scope) for scope in self.scopes]
         uniform = total * np.repeat(1 / np.array(sizes), sizes)[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
+            # The least s with (1 - s) T + s uniform >= 0 in every cell.
             needed = np.where(cells < 0, cells / (cells - uniform), 0.0).max(axis=0)
         mixed = (1 - needed) * values
         mixed[self.starts[()]] = total

@@ -91,6 +91,7 @@ def draw_pair(evidence: PairEvidence, expected: Floats, tau: Floats, rng: np.ran
     (first, left), (second, right) = (
         _turn_to_axes(margin, matrix) for margin, matrix in zip((mean.sum(1), mean.sum(0)), matrices, strict=True)
     )
+    # Along each pair of axes: news ~ N(0, spread + variance), spread = lambda_i lambda_j (n + (n tau)^2).
     spread = first[:, None, None] * second[None, :, None] * (n + (n * tau) ** 2)
     news = evidence.interaction[..., None] - n * transformed(expected, matrices)[1:, 1:]
     gain = spread / np.maximum(spread + evidence.variance, LEAST_VARIANCE)
@@ -125,6 +126,7 @@ class PairDraws(NamedTuple):
             The same shape; sums are 1.
         """
         counts, share = self.counts[..., ::step], self.share[::step]
+        # share = tau^2 / (tau^2 + 1 / n), the weight of n records against the network's law; the scatter is Dirichlet.
         centre, gammas = counts / counts.sum(axis=(0, 1)), rng.standard_gamma(counts)
         scatter = gammas / gammas.sum(axis=(0, 1)) - centre
         moved = np.maximum(law + share * (centre - law) + np.sqrt(share) * scatter, LEAST_CELL_SHARE * law)

@@ -132,6 +132,7 @@ class _Level:
         assert self._fit is not None
         mine, fit = self._fit * self._n, self._fit
         for axes, share, (counted, around, size) in zip(self._sets, self._shares, margins, strict=True):
+            # Fit *= target margin / fitted margin, both without the row's own records (proportional fitting).
             have = mine.sum(axis=axes, keepdims=True)
             law = have / np.maximum(have.sum(axis=0), LEAST_RECORDS)
             wanted = counted - counts + size * (around + share * (apart - around))

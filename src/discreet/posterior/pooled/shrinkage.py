@@ -149,6 +149,7 @@ class _Pairs:
 
     def step_to_an_end(self, rng: np.random.Generator) -> None:
         """Take a Metropolis step close to either end, with even chances, log-uniform in the distance."""
+        # Distance x = floor((total + 2)^U - 1): q(x) is proportional to log((x + 2) / (x + 1)).
         which = 2 * rng.random(self.first.shape)
         upper = which >= 1
         which -= upper
@@ -171,6 +172,7 @@ class _Pairs:
             rng: source of randomness.
         """
         half, step = len(self.first), new - self.first
+        # Log ratio of priors by cell weights, of N(x; centre, 1 / precision), and of the proposals by `odds`.
         weights = cell_weights(self.a, np.concatenate([new, self.total - new]))
         weights -= self.weights
         gain = np.add(weights[:half], weights[half:], dtype=self.first.dtype)
@@ -470,6 +472,7 @@ class _RowEvidence:
         """Compute the relative likelihood of each concentration for each row, shape (concentrations, *parents)."""
         mean, n = (table.mean(axis=-1, dtype=np.float64) for table in (expected, totals))
         variances = _compute_variances(BACK_OFF_CONCENTRATIONS.reshape(-1, *(1,) * mean.ndim), mean, n) + noise
+        # Normal likelihoods of the cells, to the power 1 - 1 / states: cells sum to the row's total.
         fits = (np.log(variances) + np.square(evidence[..., 0] - mean) / variances).sum(axis=1)
         fits *= -0.5 * (1 - 1 / len(expected))
         return np.asarray(np.exp(fits - fits.max(axis=0)))
