@@ -375,7 +375,7 @@ class ConditionalLaws:
 
     @cached_property
     def log_evidence(self) -> Floats:
-        """`log P(evidence)`, shape `(draws,)`; by made-up records where exact inference is out of reach."""
+        """`log P(evidence)`, shape `(draws,)`; from simulated records if exact inference is too large."""
         if not affordable(self.cells.network, (), self.evidence):
             return log_weight(self.cells, self.evidence, np.random.default_rng(0))
         return Laws(self.cells, self._precision).log_probability(self.evidence)

@@ -188,7 +188,7 @@ class GoodnessOfFit(Tabular):
 
 
 def check_fit(evidence: Evidence, *, network: Network | None = None, rng: Seed = None) -> GoodnessOfFit:
-    """Test whether a release contradicts its network: whether variables depend that the network says do not.
+    """Test the fit of a network to a release: whether variables depend that are independent in the network.
 
     Args:
         evidence: of noisy counts, tables or contrasts; what else was released cannot contradict a network.

@@ -86,7 +86,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class PosteriorDraws(Posterior):
-    """Joint draws, independent of each other but for resampling; a family is drawn when it is first asked for.
+    """Joint draws, independent except for resampling; a family is drawn at first use.
 
     Args:
         cells: probabilities, float64, shape `(*parents, child, draws)`.
@@ -460,7 +460,7 @@ def prior_for(release: Evidence, prior: Dirichlet | None, draws: int) -> Dirichl
 
 
 def learned_prior(release: Evidence, prior: Dirichlet | None) -> bool:
-    """Whether the prior of rows is learned from the release: none is given, and the curator's says nothing of the rows.
+    """Whether the prior of rows is learned from the release: no prior is passed and the curator's is flat.
 
     Args:
         release: whose prior counts where no other is given; says nothing if all cells have the same concentration. With

@@ -58,7 +58,7 @@ from discreet.util.progress import Bar, under_way
 from discreet.util.randomness import Seed, as_generator
 
 Method = Literal["auto", "exact", "pooled", "particles", "choice", "family", "sequential"]
-"""How a release is read: "auto" takes the preferred one of those that can. "exact": Markov chains over the records;
+"""Method of reading a release: "auto" takes the preferred one of those that apply. "exact": Markov chains over records;
 "pooled": noisy tables, pooled by least squares; "particles": released draws of parameters; "choice": choices among
 candidates; "family": released draws of a family's parameters; "sequential": data set by data set, by moments."""
 

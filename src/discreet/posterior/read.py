@@ -26,7 +26,7 @@ from discreet.util.pack_entries import of_packs
 from discreet.util.randomness import Seed, as_generator
 
 Gives = Literal["network", "family", "states", "weights", "structure"]
-"""What a release answers with: probabilities of a network, also of a family's parameters, or of the states of one
+"""Kind of answers of a release: probabilities of a network, also of a family's parameters, or of the states of one
 variable; numbers with names, such as coefficients; a network that was chosen, and nothing else."""
 
 

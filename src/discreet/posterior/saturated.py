@@ -1,4 +1,4 @@
-"""The saturated network: the largest that released tables carry, so that all they say is read.
+"""The saturated network: the largest one whose families the released tables cover, so that all of them are used.
 
 A public network decides which tables are measured, and says that the rest is independent. Tables often hold more than
 it says: the table of a large family, of several families counted together, or of a workload shows pairs that the

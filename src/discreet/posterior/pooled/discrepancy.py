@@ -49,7 +49,7 @@ Half: partial correlations of all pairs without an arc in five real tables of mo
 TRIPLE_SPREAD = 1.0
 """Standard deviation of the logarithm of a triple's size around the square of a pair's."""
 PRIOR_WORTH_PAIRS = 1.0
-"""Pairs that the prior is worth. With 2, intervals of triples of right networks were up to half as long again; set on
+"""Prior sample size, in pairs. With 2, intervals of triples of right networks were up to half as long again; set on
 ADULT, asia, sachs, child and made-up networks, confirmed on six other tables."""
 EM_STEPS = 50
 """Steps of the EM algorithm, which converges earlier with so few components."""

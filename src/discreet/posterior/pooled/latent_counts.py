@@ -378,7 +378,7 @@ VARIANCE_CAUTION = 0.75
 at 0 moves many interactions at once, and the model takes their errors as independent. On six networks at epsilon 0.1
 and 1, three releases each, marginals cover 94.6 %, and 93.4 with 0.5, at 0.93 times the width."""
 CELLS_WORTH_REPEATING = 2**16
-"""Cells of one table in all repetitions of a draw: what many cells say of an error need not be repeated."""
+"""Cells of one table in all repetitions of a draw: many cells estimate an error without repetition."""
 MOST_MADE_UP_RECORDS = 100_000
 """Largest number of simulated records for each draw; more are represented by weights."""
 LARGEST_COUNT = 2.0**60
@@ -386,8 +386,9 @@ LARGEST_COUNT = 2.0**60
 LEAST_CELL_RECORDS = 1e-9
 """Least expected records of a cell, so that it can be scaled."""
 PRECISE_VARIANCE_RATIO = 0.02
-"""Variance of a coordinate, as a share of the largest of its table, below which what tells it is used apart: counts are
-drawn as if it were this and then moved to it. Chains would never follow a coordinate with so little gain beside it."""
+"""Variance of a coordinate, as a share of the largest of its table, below which its margin is used separately: counts
+are drawn as if it were this and then moved to the margin. Otherwise the other coordinates would gain too little in a
+sweep."""
 HELD_FIT_ROUNDS = 3
 """Rounds of proportional fitting to fixed margins, which agree with each other but for sampling error."""
 

@@ -21,8 +21,8 @@ Kind = TypeVar("Kind", bound=np.generic)
 
 
 EMPTY_CELL_RECORDS = 0.02
-"""Records that an empty cell of a row with records is taken to have, so that it can be filled; with five times as many
-or as few no stratum's coverage moves by more than .3 points, nor a width but of what is 0 or 1 (3 %)."""
+"""Records assigned to an empty cell of a nonempty row, so that it can be filled; with five times as many or as few no
+stratum's coverage moves by more than .3 points, and only widths of probabilities 0 or 1 change (3 %)."""
 RAKING_ROUNDS = 8
 """Rounds of proportional fitting of counts."""
 LEAST_MARGIN_RECORDS = 1e-9

@@ -215,7 +215,7 @@ PRIOR_WORTH_ROWS = 2.0
 """Prior sample size of a node's mixture weights, in rows."""
 DOUBT_SHARE = 0.34
 """Share of the draws in which a cell is possible, and of those in which a row without records is one-sided. A cell
-that nobody fell into is then held up to the 1.92 records up to which Jeffreys' prior holds it: `0.05 exp(1.92)`."""
+without records is then possible up to 1.92 records, as under Jeffreys' prior: `0.05 exp(1.92)`."""
 FILLED_RECORDS = 3.0
 """Records of a row by which half of the concentration of a possible cell is meant; with 1 or 9 no stratum's coverage
 moves by more than half a point, and no width but of what is 0 or 1 (2 %)."""
