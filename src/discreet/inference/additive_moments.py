@@ -147,8 +147,8 @@ def _sum_out(factor: _Factor, most: int) -> _Factor:
         return _Factor(factor.scope[1:], total)
     middle = (share * mean).sum(axis=0)
     # The root of each share on both sides: the product is symmetric and has no negative eigenvalue.
-    off = np.moveaxis(np.sqrt(share) * (mean[..., :most] - middle[..., :most]), 0, -2)
-    mixed = np.swapaxes(off, -1, -2) @ off
+    centred = np.moveaxis(np.sqrt(share) * (mean[..., :most] - middle[..., :most]), 0, -2)
+    covariance = np.swapaxes(centred, -1, -2) @ centred
     if spread is not None:
-        mixed = mixed + (share[..., None] * spread).sum(axis=0)
-    return _Factor(factor.scope[1:], total, middle, mixed)
+        covariance = covariance + (share[..., None] * spread).sum(axis=0)
+    return _Factor(factor.scope[1:], total, middle, covariance)

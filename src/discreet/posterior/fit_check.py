@@ -335,10 +335,10 @@ class _InteractionMoments:
         """Add the sampling variance of a node's family, and the noise in its counts."""
         network = margins.network
         family = network.family(node)
-        both = (*family, *(name for name in self.names if name not in family))
-        if len(self.mean) * network.cells(both) > MOST_UNION_CELLS:
+        scope = (*family, *(name for name in self.names if name not in family))
+        if len(self.mean) * network.cells(scope) > MOST_UNION_CELLS:
             raise InputError("an interaction has too many contrasts beside a family")
-        score, probabilities = self._compute_scores(margin(joint, union, both), both, family)
+        score, probabilities = self._compute_scores(margin(joint, union, scope), scope, family)
         flat = score.reshape(len(self.mean), -1)
         # R = Cov(phi) - sum over v of Cov(D_v); b_S: coordinates of D_v in the interaction of S (module docstring).
         self.sampling = self.sampling - (flat * probabilities.ravel()) @ flat.T

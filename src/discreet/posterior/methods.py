@@ -139,27 +139,27 @@ def noise_aware(
     believed = None if learned_prior(combined, prior) else prior_for(combined, prior, draws)
     if not draws > 0:
         raise InputError(f"a posterior needs at least one draw, got {draws}")
-    able = {reader.method: reader for reader in able_readers(combined)}
-    if method != "auto" and method not in able:
-        raise InputError(f"method {method!r} cannot read this evidence; there is: {', '.join(able)}")
-    way = _require_way(able[method] if method in able else next(iter(able.values())))
+    by_method = {reader.method: reader for reader in able_readers(combined)}
+    if method != "auto" and method not in by_method:
+        raise InputError(f"method {method!r} cannot read this evidence; there is: {', '.join(by_method)}")
+    way = _require_way(by_method[method] if method in by_method else next(iter(by_method.values())))
     if prior is not None and way.own_prior:
         raise InputError(
             "a family's parameters have the family's own prior; leave the prior out, or take method 'choice', which "
             "reads the draws with a Dirichlet prior of the types of records"
         )
-    trusted = trust_network or (method in able and way.trusts) or not _rests_on_tables(combined, believed)
+    trusted = trust_network or (method in by_method and way.trusts) or not _rests_on_tables(combined, believed)
     wide = combined.network if trusted else saturated(combined.network, _order_sets(combined))
     task = DrawTask(combined, believed, draws, wide, trusted)
     cells = sum(task.network.cells(task.network.family(node)) for node in task.network.nodes)
     if draws * cells > MOST_DRAWN_CELLS:
         raise InputError(f"{draws:,} draws of {cells:,} cells are more than memory has; ask for fewer")
     with under_way("drawing the posterior") as bar:
-        heard = progress or partial(_show_mixing, bar)
+        report = progress or partial(_show_mixing, bar)
         posterior = (
-            _draw_automatically(task, rng, list(able.values()), heard)
+            _draw_automatically(task, rng, list(by_method.values()), report)
             if method == "auto"
-            else _draw_by_method(task, rng, method, heard)
+            else _draw_by_method(task, rng, method, report)
         )
     return _add_source(posterior, task, rng)
 
@@ -226,8 +226,8 @@ def able_readers(combined: Combined) -> list[registry.Reader]:
         'pooled'
     """
     several = len(combined.data_sets) > 1
-    able = [reader for reader in registry.readers_of(combined) if reader.way is not None]
-    readers = [reader for reader in able if _require_way(reader).across or not several]
+    registered = [reader for reader in registry.readers_of(combined) if reader.way is not None]
+    readers = [reader for reader in registered if _require_way(reader).across or not several]
     if several and not all(_can_read(data_set) for data_set in _split_data_sets(combined)):
         readers = [reader for reader in readers if reader.method != "sequential"]
     if not several:

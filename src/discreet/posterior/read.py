@@ -91,10 +91,10 @@ class Reader:
 
     def read(self, evidence: Evidence, *, draws: int, rng: Seed, **options: Any) -> Posterior:
         """Draw the posterior; arguments, result and errors as of `discreet.read`."""
-        strange = [name for name in options if name not in self.options]
-        if strange:
+        unknown = [name for name in options if name not in self.options]
+        if unknown:
             takes = f"takes {', '.join(self.options)}" if self.options else "takes no options"
-            raise InputError(f"this release is read by the method {self.name!r}, which {takes}, not {listed(strange)}")
+            raise InputError(f"this release is read by the method {self.name!r}, which {takes}, not {listed(unknown)}")
         fixed = {"method": self.method} if self.method else {}
         draw = load_function(self.home)
         return cast(Posterior, draw(evidence, draws=draws, rng=as_generator(rng), **fixed, **options))
@@ -162,9 +162,9 @@ def readers_of(evidence: Evidence) -> tuple[Reader, ...]:
     """
     if not isinstance(evidence, Document):
         evidence_of(evidence)
-    able = tuple(reader for reader in every_reader() if reader.reads(evidence))
-    require(bool(able), "nothing reads this release: its kind has no reader")
-    return able
+    suitable = tuple(reader for reader in every_reader() if reader.reads(evidence))
+    require(bool(suitable), "nothing reads this release: its kind has no reader")
+    return suitable
 
 
 def is_read_by(name: str, evidence: Evidence) -> bool:
@@ -239,10 +239,10 @@ def read(evidence: Evidence, *, method: str = "auto", draws: int = 1000, rng: Se
         >>> row["state"], row["lower"] < row["mean"] < row["upper"]
         ('heads', True)
     """
-    able = readers_of(evidence)
-    reader = next((candidate for candidate in able if method in ("auto", candidate.name)), None)
+    suitable = readers_of(evidence)
+    reader = next((candidate for candidate in suitable if method in ("auto", candidate.name)), None)
     if reader is None:
-        names = ", ".join(candidate.name for candidate in able)
+        names = ", ".join(candidate.name for candidate in suitable)
         raise InputError(f"method {shown(method)} cannot read this evidence; there is: {names}")
     require(draws > 0, f"a posterior needs at least one draw, got {draws}")
     return reader.read(evidence, draws=draws, rng=rng, **options)

@@ -52,32 +52,32 @@ def saturated(network: Network, tables: Iterable[Iterable[str]]) -> Network:
         >>> saturated(network, [{"a", "b", "c"}]).parents["b"]  # the table of all three tells how b depends on a
         ('a',)
     """
-    held = sorted(dict.fromkeys(frozenset(table) for table in tables), key=len, reverse=True)
+    sets = sorted(dict.fromkeys(frozenset(table) for table in tables), key=len, reverse=True)
     public_cost = marginals_cost(network)
     if not affordable(network, None, ()):
         return network
-    most = MOST_FAMILY_CELLS
+    limit = MOST_FAMILY_CELLS
     while True:
-        wide = _enlarge(network, held, most)
+        wide = _enlarge(network, sets, limit)
         if wide.arcs == network.arcs:
             return network
         if marginals_cost(wide) <= max(MOST_GROWTH * public_cost, ALWAYS_ALLOWED_CELLS):
             return wide
-        most //= 2
+        limit //= 2
 
 
-def _enlarge(network: Network, tables: Sequence[frozenset[str]], most: int) -> Network:
+def _enlarge(network: Network, tables: Sequence[frozenset[str]], limit: int) -> Network:
     """Enlarge families as far as tables and a number of cells allow."""
     position = {name: index for index, name in enumerate(network.order)}
     parents = {
-        node: (*network.parents[node], *_choose_more_parents(network, node, tables, position, most))
+        node: (*network.parents[node], *_choose_more_parents(network, node, tables, position, limit))
         for node in network.nodes
     }
     return Network(network.variables, parents)
 
 
 def _choose_more_parents(
-    network: Network, node: str, tables: Sequence[frozenset[str]], position: Mapping[str, int], most: int
+    network: Network, node: str, tables: Sequence[frozenset[str]], position: Mapping[str, int], limit: int
 ) -> Scope:
     """Choose earlier variables from the table that has most of them; leave out those with the most states first."""
     family: Scope = network.family(node)
@@ -87,7 +87,7 @@ def _choose_more_parents(
             continue
         earlier = (name for name in table - set(family) if position[name] < position[node])
         added = sorted(earlier, key=position.__getitem__)
-        while added and network.cells([*family, *added]) > most:
+        while added and network.cells([*family, *added]) > limit:
             added.remove(max(added, key=lambda name: network.schema[name].size))
         if len(added) > len(best):
             best = tuple(added)
@@ -174,13 +174,13 @@ def projected(cells: Tables, network: Network) -> Tables:
         wide = cells.network.family(node)
         if narrow == wide:
             return np.asarray(cells[node])
-        together = laws()
-        joint = Laws(cells).joint(narrow) if together is None else together.law(narrow)
+        pass_laws = laws()
+        joint = Laws(cells).joint(narrow) if pass_laws is None else pass_laws.law(narrow)
         total = joint.sum(axis=-2, keepdims=True)
         if narrow[:-1] == wide[: len(narrow) - 1]:
-            plain = cells[node].mean(axis=tuple(range(len(narrow) - 1, len(wide) - 1)))
+            fallback = cells[node].mean(axis=tuple(range(len(narrow) - 1, len(wide) - 1)))
         else:
-            plain = np.full(joint.shape, 1 / joint.shape[-2])
-        return np.where(total > 0, joint / np.where(total > 0, total, 1.0), plain)
+            fallback = np.full(joint.shape, 1 / joint.shape[-2])
+        return np.where(total > 0, joint / np.where(total > 0, total, 1.0), fallback)
 
     return Tables(network, family, draws=cells.draws)

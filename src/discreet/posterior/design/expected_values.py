@@ -82,9 +82,9 @@ def feature_rows(design: Design, records: Sequence[Mapping[str, object]]) -> Flo
     """
     rows = np.empty((len(records), len(design.features)))
     for at, record in enumerate(records):
-        if strange := [name for name in record if name not in design.names]:
+        if unknown := [name for name in record if name not in design.names]:
             raise InputError(
-                f"the record at position {at} has {shown(strange[0])}, which is none of {listed(design.names)}"
+                f"the record at position {at} has {shown(unknown[0])}, which is none of {listed(design.names)}"
             )
         for column, name in enumerate(design.names):
             value = record.get(name)

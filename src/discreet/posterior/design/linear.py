@@ -228,26 +228,26 @@ def _weigh_proposals(
     covariance of b, and that of theta given b, are diagonal.
     """
     width = moments.cross.shape[-1]
-    good, variances = _find_possible(moments, features)
-    records, radius = moments.records[good], radius[good]
-    eigenvalues, axes = np.linalg.eigh(moments.gram[good])
-    rotated = np.einsum("kij,ki->kj", axes, moments.cross[good])
-    rss = moments.square[good] - (rotated**2 / np.where(eigenvalues > 0, eigenvalues, np.inf)).sum(-1)
+    possible, variances = _find_possible(moments, features)
+    records, radius = moments.records[possible], radius[possible]
+    eigenvalues, axes = np.linalg.eigh(moments.gram[possible])
+    rotated = np.einsum("kij,ki->kj", axes, moments.cross[possible])
+    rss = moments.square[possible] - (rotated**2 / np.where(eigenvalues > 0, eigenvalues, np.inf)).sum(-1)
     # s2 = rss / chi^2, with rss anywhere in its interval: log s2 is uniform between the ends (module docstring).
     chi = rng.chisquare(records - width)
     low = np.maximum((rss - radius / 2) / chi, LEAST_RESIDUAL_DEVIATION**2)
     high = np.minimum((rss + radius / 2) / chi, 1.0)
-    fine = (eigenvalues[:, 0] > 0) & (high > low)
-    eigenvalues, axes, rotated, records = eigenvalues[fine], axes[fine], rotated[fine], records[fine]
-    interval = np.log(high[fine] / low[fine])
-    s2 = low[fine] * np.exp(interval * rng.uniform(size=len(interval)))
+    valid = (eigenvalues[:, 0] > 0) & (high > low)
+    eigenvalues, axes, rotated, records = eigenvalues[valid], axes[valid], rotated[valid], records[valid]
+    interval = np.log(high[valid] / low[valid])
+    s2 = low[valid] * np.exp(interval * rng.uniform(size=len(interval)))
 
     # N(b; 0, s2 A + deviation^2 A^2) along the eigenvectors of A, times the other factors of the weight.
     total = s2[:, None] + deviation**2 * eigenvalues
-    log_weight = np.log(interval / radius[fine]) - np.log(eigenvalues * total).sum(-1) / 2
+    log_weight = np.log(interval / radius[valid]) - np.log(eigenvalues * total).sum(-1) / 2
     log_weight -= (rotated**2 / (eigenvalues * total)).sum(-1) / 2
     log_weight -= (features * (features + 1) / 2 + (width - features) * features) * np.log(records)
-    log_weight -= (features - 1) / 2 * np.log(variances[fine]).sum(-1)
+    log_weight -= (features - 1) / 2 * np.log(variances[valid]).sum(-1)
     noise = deviation * np.sqrt(s2[:, None] / total) * rng.standard_normal(total.shape)
     theta = np.einsum("kij,kj->ki", axes, deviation**2 * rotated / total + noise)
     return log_weight, theta, s2

@@ -128,11 +128,11 @@ def _move_chains(
     for _ in range(MOST_SHRINKS):
         turn = angle[moving, None]
         tried = at[moving] * np.cos(turn) + across[moving] * np.sin(turn)
-        there = law.centre + tried @ law.root.T
-        logs = density.log(there)
-        good = logs + _log_inverse_density(np.sum(tried**2, axis=1), length) > least[moving]
-        places[moving[good]], heights[moving[good]] = there[good], logs[good]
-        moving = moving[~good]
+        proposed = law.centre + tried @ law.root.T
+        logs = density.log(proposed)
+        accepted = logs + _log_inverse_density(np.sum(tried**2, axis=1), length) > least[moving]
+        places[moving[accepted]], heights[moving[accepted]] = proposed[accepted], logs[accepted]
+        moving = moving[~accepted]
         if not len(moving):
             break
         below = angle[moving] < 0
@@ -380,8 +380,8 @@ def normal_sums(
     repeats, diagonal = steps * size // noise.parts, np.arange(steps * size)
     mean_noise = noise.order * noise.unit
     middle = float(counted if scale is None else max(counted, scale, 1.0))
-    moments, few = moments_of(law), _thin_points(law)
-    covariance, means = _make_covariance(few, at), moments(at)
+    moments, atoms = moments_of(law), _thin_points(law)
+    covariance, means = _make_covariance(atoms, at), moments(at)
 
     def log(positions: Floats) -> Floats:
         weights = positions[:, :size]
@@ -393,23 +393,23 @@ def normal_sums(
             records = middle * np.exp(positions[:, -1] * scale / middle)
             prior += np.log(records) - np.abs(records - counted) / scale
         # gradients - n (m(w) - m(at)) ~ N(0, n Cov(one record) + noise), by the central limit over n records.
-        off = (gradients - records[:, None, None] * (moments(weights)[:, None] - means)).reshape(len(weights), -1)
+        residual = (gradients - records[:, None, None] * (moments(weights)[:, None] - means)).reshape(len(weights), -1)
         total = records[:, None, None] * covariance(weights)
         total[:, diagonal, diagonal] += np.repeat(mean_noise * np.exp(logs), repeats, axis=1)
-        return np.asarray(prior + _log_normal(off, total))
+        return np.asarray(prior + _log_normal(residual, total))
 
     def near(weights: Floats) -> tuple[Floats, Floats]:
-        p = expit(few.points @ weights)
+        p = expit(atoms.points @ weights)
         # Fisher scoring, J' V^-1 r and J' V^-1 J, with the Jacobian J = n E[p (1 - p) v v'] for each gradient.
-        slope = np.tile(middle * (few.points * (few.weights * p * (1 - p))[:, None]).T @ few.points, (steps, 1))
-        off = (gradients - middle * (moments(weights[None]) - means)).ravel()
+        slope = np.tile(middle * (atoms.points * (atoms.weights * p * (1 - p))[:, None]).T @ atoms.points, (steps, 1))
+        residual = (gradients - middle * (moments(weights[None]) - means)).ravel()
         total = middle * covariance(weights[None])[0] + mean_noise * np.eye(steps * size)
-        solved = np.linalg.solve(total, np.column_stack([slope, off]))
+        solved = np.linalg.solve(total, np.column_stack([slope, residual]))
         return slope.T @ solved[:, -1], slope.T @ solved[:, :-1]
 
     # A gamma law's logarithm has about this deviation, with what the coordinates of the noise tell of it.
     latents = np.full(noise.parts, (noise.order + repeats / 4) ** -0.5)
-    numbers = max(len(few.points) * steps * size, (steps * size) ** 2, len(spread(law).points))
+    numbers = max(len(atoms.points) * steps * size, (steps * size) ** 2, len(spread(law).points))
     return WeightLikelihood(
         _split_into_blocks(log, numbers), near, latents if scale is None else np.append(latents, 1.0)
     )
@@ -455,17 +455,17 @@ def _thin_points(law: Law) -> WeightedPoints:
     return WeightedPoints(law_points.points[picked], np.full(COVARIANCE_POINTS, 1 / COVARIANCE_POINTS))
 
 
-def _make_covariance(few: WeightedPoints, at: Floats) -> Callable[[Floats], Floats]:
+def _make_covariance(atoms: WeightedPoints, at: Floats) -> Callable[[Floats], Floats]:
     """Make the covariance of one record's gradients at all points of a release, as a function of the weights.
 
     Args:
-        few: points of the features' law.
+        atoms: points of the features' law.
         at: of the release, shape (T, size).
 
     Returns:
         From weights, shape (draws, size), to shape (draws, T size, T size).
     """
-    points, mass, steps = few.points, few.weights, len(at)
+    points, mass, steps = atoms.points, atoms.weights, len(at)
     before = expit(points @ at.T)
 
     def covariance(weights: Floats) -> Floats:

@@ -135,9 +135,9 @@ def _read_trace(trace: GradientTrace, rng: np.random.Generator) -> _PredictorLaw
         force = (pulls[:, :width] - pulls[:, -1:] / constant * centre).ravel()
         noise = np.tile(trace.variance * (1 + (centre / constant) ** 2), classes)
         predictors, pulled = at[:, -1] * constant + at[:, :width] @ centre, pulls[:, -1] / constant
-    there = at[:, :width].ravel()
-    pull = slopes @ there + np.einsum("mks,k->ms", cross, predictors) + force
-    middle = cross @ there + curvature @ predictors + pulled
+    released_slopes = at[:, :width].ravel()
+    pull = slopes @ released_slopes + np.einsum("mks,k->ms", cross, predictors) + force
+    middle = cross @ released_slopes + curvature @ predictors + pulled
     loose = trace.variance / constant**2 if constant else 0.0
     if constant:
         # Eliminated with what the noise leaves of their curvature; where that is nothing, so is what they explain.
@@ -177,13 +177,13 @@ def _assemble_curvature(
     cross, curvature = np.zeros((draws, classes, classes, width)), np.zeros((classes, classes))
     for (first, second), pair_sums, gram in zip(pairs, sums, grams, strict=True):
         axes, values = gram.axes[:draws], gram.eigenvalues[:draws]
-        off = gram.drawn_means[:draws] - centre if pair_sums.linear is not None else np.zeros((draws, width))
+        offset = gram.drawn_means[:draws] - centre if pair_sums.linear is not None else np.zeros((draws, width))
         products = (axes * values[:, None]) @ np.swapaxes(axes, 1, 2) * gram.scales[:, None] * gram.scales
-        products = products + pair_sums.weight * off[:, :, None] * off[:, None]
+        products = products + pair_sums.weight * offset[:, :, None] * offset[:, None]
         # Multinomial curvature: sum over pairs (k, l) of (e_k - e_l)(e_k - e_l)' times the pair's products.
         for k, l, sign in ((first, first, 1), (second, second, 1), (first, second, -1), (second, first, -1)):
             slopes[:, k, :, l, :] += sign * products
-            cross[:, k, l] += sign * pair_sums.weight * off
+            cross[:, k, l] += sign * pair_sums.weight * offset
             curvature[k, l] += sign * pair_sums.weight
     return (
         slopes.reshape(draws, classes * width, classes * width),
@@ -205,20 +205,20 @@ def sums_of(trace: GradientTrace, pair: int) -> NoisySums:
     assert trace.curvature is not None
     design, width = trace.design, len(trace.design.features)
     unit = response_of(design).steepest_pair
-    (weight,), few, many = (block[pair] / GRID_STEPS * unit for block in trace.curvature.parts(design))
+    (weight,), linear, cross = (block[pair] / GRID_STEPS * unit for block in trace.curvature.parts(design))
     variances = trace.curvature_variances(unit)
     weight = max(float(weight), float(np.sqrt(variances[0])))
     # Indicators of groups are their own squares, and the product of two of one group is 0 for certain.
-    alone, first = list(design.alone), len(few) - len(design.alone)
-    squares, square_variance = few[:width].copy(), np.full(width, variances[1])
-    squares[alone], square_variance[alone] = (few[first:] + weight) / 2, (variances[1] + variances[0]) / 4
+    alone, first = list(design.alone), len(linear) - len(design.alone)
+    squares, square_variance = linear[:width].copy(), np.full(width, variances[1])
+    squares[alone], square_variance[alone] = (linear[first:] + weight) / 2, (variances[1] + variances[0]) / 4
     products, product_variance = np.zeros((2, width, width))
-    products[design.pairs], product_variance[design.pairs] = many, variances[2]
+    products[design.pairs], product_variance[design.pairs] = cross, variances[2]
     upper = np.triu_indices(width, 1)
     return NoisySums(
         weight=weight,
         weight_variance=variances[0],
-        linear=few[:width] if design.intercept else None,
+        linear=linear[:width] if design.intercept else None,
         squares=squares,
         products=products[upper],
         linear_variance=variances[1],

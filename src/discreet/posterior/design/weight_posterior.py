@@ -296,10 +296,11 @@ def _find_slope_law(trace: GradientTrace, rng: np.random.Generator) -> tuple[Slo
     if not design.intercept:
         return law, 0.0, 0.0
     # The predictor at the centre, with its own noise and sampling error.
-    there = trace.weights[-1] * design.constant + centre @ at
+    predictor = trace.weights[-1] * design.constant + centre @ at
     information = weight**2 / (dispersion * weight + noise / design.constant**2)
     precision = information + INTERCEPT_DEVIATION**-2
-    return law, float(information * (there + pulled[-1] / design.constant / weight) / precision), float(1 / precision)
+    mean = information * (predictor + pulled[-1] / design.constant / weight) / precision
+    return law, float(mean), float(1 / precision)
 
 
 def _require_possible(trace: GradientTrace) -> None:

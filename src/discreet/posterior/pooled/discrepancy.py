@@ -119,8 +119,8 @@ def compare_sizes(margins: Margins, laws: Mapping[Scope, Floats]) -> Iterator[Fl
         # misfit ~ N(0, noise + sampling + posterior variance of n E[phi] + (n tau)^2 phi D phi').
         noise = margins.variances[names] * np.eye(len(misfit))
         noise += records * ((phi * law.ravel()) @ phi.T - np.outer(mean, mean))
-        off = records * (contrasts - mean[:, None])
-        noise += off @ off.T / contrasts.shape[1]
+        deviations = records * (contrasts - mean[:, None])
+        noise += deviations @ deviations.T / contrasts.shape[1]
         spread = phi @ _independent_covariance(law) @ phi.T
         logs = [_log_density(misfit, noise + (records * tau) ** 2 * spread) for tau in INTERACTION_SIZES]
         yield np.array(logs) - max(logs)

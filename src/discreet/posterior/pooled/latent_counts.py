@@ -136,12 +136,12 @@ def draw_moved_rows(counts: Ints, alpha: Floats, weights: Floats, records: Ints,
     for condition in conditions:
         axes = tuple(axis for axis in parents if axis not in condition)
         wanted = effective.sum(axis=axes, keepdims=True)
-        beside = np.broadcast_to(prior, wanted.shape)
+        pseudo = np.broadcast_to(prior, wanted.shape)
         if condition:
             doubted = (wanted == 0) & (rng.random(wanted.shape, dtype=np.float32) < DOUBT_SHARE)
             slices = wanted.sum(axis=-2, keepdims=True)
-            beside = np.maximum(beside, doubted * (slices / (slices + FILLED_RECORDS)))
-        wanted += rng.standard_gamma(beside, dtype=np.float32)
+            pseudo = np.maximum(pseudo, doubted * (slices / (slices + FILLED_RECORDS)))
+        wanted += rng.standard_gamma(pseudo, dtype=np.float32)
         if not condition:
             prior = wanted * (MARGIN_CONCENTRATION * counts.shape[-2] / wanted.sum(axis=-2, keepdims=True))
         goals.append((axes, wanted / wanted.sum(axis=-2, keepdims=True), weights.sum(axis=axes, keepdims=True)))
@@ -164,11 +164,11 @@ def _fit_rows(theta: Floats, weights: Array, goals: Sequence[tuple[tuple[int, ..
     """Move rows to laws of the child in weighted slices by proportional fitting; rows of weight 0 stay."""
     moved = np.maximum(theta, LEAST_PROBABILITY).astype(np.float32)
     for _ in range(MOVING_ROUNDS if len(goals) > 1 else 2):
-        for axes, wanted, whole in goals:
-            have = (moved * weights).sum(axis=axes, keepdims=True)
-            have /= np.maximum(whole, LEAST_PROBABILITY)
-            np.maximum(have, LEAST_PROBABILITY, out=have)
-            moved *= np.minimum(wanted / have, LARGEST_FACTOR)
+        for axes, wanted, weight in goals:
+            current = (moved * weights).sum(axis=axes, keepdims=True)
+            current /= np.maximum(weight, LEAST_PROBABILITY)
+            np.maximum(current, LEAST_PROBABILITY, out=current)
+            moved *= np.minimum(wanted / current, LARGEST_FACTOR)
             moved /= np.maximum(moved.sum(axis=-2, keepdims=True), LEAST_PROBABILITY)
     rows = np.where(weights > 0, moved, theta).astype(np.float64)
     np.maximum(rows, np.finfo(np.float64).tiny, out=rows)
@@ -262,12 +262,12 @@ def unmeasured_rows(
         records = totals.sum(axis=tuple(range(totals.ndim - 1)))
         return spread_rows(unmeasured_rows(records, states, weights, rng), [], totals, weights, rng)
     concentration = np.full(states, MARGIN_CONCENTRATION) if alpha is None else alpha
-    around = np.broadcast_to(concentration[..., None], (*concentration.shape, totals.shape[-1]))
-    chance = np.moveaxis(_draw_dirichlet_rows(around, rng), -2, -1)
-    counts = np.moveaxis(rng.multinomial(totals, chance / chance.sum(axis=-1, keepdims=True)), -1, -2)
+    alphas = np.broadcast_to(concentration[..., None], (*concentration.shape, totals.shape[-1]))
+    probabilities = np.moveaxis(_draw_dirichlet_rows(alphas, rng), -2, -1)
+    counts = np.moveaxis(rng.multinomial(totals, probabilities / probabilities.sum(axis=-1, keepdims=True)), -1, -2)
     mean = concentration / concentration.sum(axis=-1, keepdims=True)
-    theta = _draw_dirichlet_rows(np.asarray(counts + around, np.float64), rng)
-    return RowDraws(np.ascontiguousarray(counts, np.int64), np.asarray(around), theta, mean, np.zeros(COMPONENTS))
+    theta = _draw_dirichlet_rows(np.asarray(counts + alphas, np.float64), rng)
+    return RowDraws(np.ascontiguousarray(counts, np.int64), np.asarray(alphas), theta, mean, np.zeros(COMPONENTS))
 
 
 def _draw_dirichlet_rows(concentrations: Floats, rng: np.random.Generator) -> Floats:
@@ -340,18 +340,17 @@ def draw_pair_counts(values: Floats, variance: float, rows: Ints, child: Ints, r
     expected = rows[:, None] * shares[1]
     (scale, basis), (child_scale, child_basis) = _diagonalise(shares[0], left), _diagonalise(shares[1], right)
     turn = basis.T @ left[1:], child_basis.T @ right[1:]
-    news = np.einsum("ia,jb,abd->ijd", *turn, -expected, optimize=True) + (basis.T @ values @ child_basis)[..., None]
+    innovation = np.einsum("ia,jb,abd->ijd", *turn, -expected, optimize=True)
+    innovation = innovation + (basis.T @ values @ child_basis)[..., None]
     share = scale[:, None] * child_scale
-    # Along each pair of axes: news ~ N(0, prior + variance), prior = (n + (n tau)^2) share; tau by this likelihood.
+    # Along a pair of axes innovation ~ N(0, prior + variance), prior = (n + (n tau)^2) share: the likelihood of tau.
     prior = (records + (records * DEPENDENCES[:, None]) ** 2)[:, None, None] * share[..., None]
     total = prior + max(variance, KNOWN_VARIANCE)
-    fit = (
-        -0.5 * (np.log(total) + news**2 / total).sum(axis=(1, 2)) if news.size else np.zeros((len(prior), len(records)))
-    )
+    fit = -0.5 * (np.log(total) + innovation**2 / total).sum(axis=(1, 2))
     chances = np.exp(fit - fit.max(axis=0)).cumsum(axis=0)
     picked = (rng.random(len(records)) * chances[-1] >= chances[:-1]).sum(axis=0)
     gain = np.take_along_axis(prior / total, picked[None, None, None], axis=0)[0]
-    drawn = gain * news + np.sqrt(gain * max(variance, KNOWN_VARIANCE)) * rng.standard_normal(news.shape)
+    drawn = gain * innovation + np.sqrt(gain * max(variance, KNOWN_VARIANCE)) * rng.standard_normal(innovation.shape)
     cells = np.maximum(expected + np.einsum("ia,jb,ijd->abd", *turn, drawn, optimize=True), 0)
     return counts_of(rake_to(by_child(cells), rows, [goal(1, (), child)], rng))
 
@@ -537,18 +536,18 @@ class LatentCounts:
             return next(iter(held.values()))
         expected = _fit_held(np.maximum(self._laws.law(parents) * self._records, LEAST_CELL_RECORDS), held, parents)
         values, variances = self._margins.coordinates(parents)
-        fresh = np.isfinite(variances)
+        unknown = np.isfinite(variances)
         for inside, index in positions(parents):
             if any(set(inside) <= set(names) for names in held):
-                fresh[index] = False
+                unknown[index] = False
         matrices = contrast_matrices(values.shape)
-        beyond = np.where(fresh, values, 0.0)[..., None] - fresh[..., None] * transformed(expected, matrices)
-        news = transformed(beyond, matrices, back=True)
-        variance = float(variances[fresh].mean()) if fresh.any() else 0.0
-        prior = expected + _excess_variance(beyond[fresh], variance + expected.mean())
+        difference = np.where(unknown, values, 0.0)[..., None] - unknown[..., None] * transformed(expected, matrices)
+        innovation = transformed(difference, matrices, back=True)
+        variance = float(variances[unknown].mean()) if unknown.any() else 0.0
+        prior = expected + _excess_variance(difference[unknown], variance + expected.mean())
         # Cells are taken as independent, and so are their coordinates.
         gain = prior / (prior + variance)
-        drawn = expected + gain * news + np.sqrt(gain * variance) * rng.standard_normal(expected.shape)
+        drawn = expected + gain * innovation + np.sqrt(gain * variance) * rng.standard_normal(expected.shape)
         fitted = _fit_held(np.maximum(drawn, LEAST_CELL_RECORDS), held, parents)
         return np.floor(fitted + rng.random(fitted.shape)).astype(np.int64)
 

@@ -91,11 +91,11 @@ def draw_pair(evidence: PairEvidence, expected: Floats, tau: Floats, rng: np.ran
     (first, left), (second, right) = (
         _turn_to_axes(margin, matrix) for margin, matrix in zip((mean.sum(1), mean.sum(0)), matrices, strict=True)
     )
-    # Along each pair of axes: news ~ N(0, spread + variance), spread = lambda_i lambda_j (n + (n tau)^2).
+    # Along each pair of axes: innovation ~ N(0, spread + variance), spread = lambda_i lambda_j (n + (n tau)^2).
     spread = first[:, None, None] * second[None, :, None] * (n + (n * tau) ** 2)
-    news = evidence.interaction[..., None] - n * transformed(expected, matrices)[1:, 1:]
+    innovation = evidence.interaction[..., None] - n * transformed(expected, matrices)[1:, 1:]
     gain = spread / np.maximum(spread + evidence.variance, LEAST_VARIANCE)
-    turned = gain * np.einsum("ij,ikd,kl->jld", left, news, right)
+    turned = gain * np.einsum("ij,ikd,kl->jld", left, innovation, right)
     turned += np.sqrt(gain * evidence.variance) * rng.standard_normal((*gain.shape[:2], draws))
     coordinates = np.zeros((*sizes, draws))
     coordinates[1:, 1:] = np.einsum("ij,jld,kl->ikd", left, turned, right)
@@ -236,10 +236,10 @@ class MeasuredSets:
             parents: names of the axes.
             counts: shape `(*sizes, draws)`.
         """
-        rng, every = self.generator(parents), tuple(range(len(parents)))
-        around = counts + self._expect(parents, self.cells)
-        gammas = (rng.standard_gamma(around), rng.standard_gamma(around[..., :: twin_step(self.draws)]))
-        return DrawnSet.of(*(gamma / gamma.sum(axis=every) for gamma in gammas))
+        rng, axes = self.generator(parents), tuple(range(len(parents)))
+        concentrations = counts + self._expect(parents, self.cells)
+        gammas = (rng.standard_gamma(concentrations), rng.standard_gamma(concentrations[..., :: twin_step(self.draws)]))
+        return DrawnSet.of(*(gamma / gamma.sum(axis=axes) for gamma in gammas))
 
     def _expect(self, names: Scope, cells: Tables) -> Floats:
         """Compute the network's own law of some variables, shape `(*sizes, draws)`."""

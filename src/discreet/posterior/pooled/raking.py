@@ -105,13 +105,13 @@ def rake_to(cells: Array, totals: Array | Ints, goals: Sequence[Goal], rng: np.r
 def rake_cells(cells: Array, totals: Array | Ints, goals: Sequence[Goal]) -> Array:
     """Rake like `rake_to`, without rounding."""
     cells = np.where(cells > 0, cells, cells.dtype.type(EMPTY_CELL_RECORDS) * (totals > 0))
-    wholes = totals.astype(cells.dtype)
+    row_totals = totals.astype(cells.dtype)
     wanted = [(axes, np.maximum(target, LEAST_MARGIN_RECORDS).astype(cells.dtype)) for axes, target in goals]
     for _ in range(RAKING_ROUNDS):
         for axes, target in wanted:
-            have = cells.sum(axis=axes, keepdims=True)
-            cells *= np.divide(target, np.maximum(have, LEAST_MARGIN_RECORDS, out=have), out=have)
-        cells *= wholes / np.maximum(cells.sum(axis=0), LEAST_MARGIN_RECORDS)
+            current = cells.sum(axis=axes, keepdims=True)
+            cells *= np.divide(target, np.maximum(current, LEAST_MARGIN_RECORDS, out=current), out=current)
+        cells *= row_totals / np.maximum(cells.sum(axis=0), LEAST_MARGIN_RECORDS)
     return np.asarray(cells)
 
 

@@ -104,11 +104,11 @@ class _Level:
         if self._fit is None:
             self._fit, rounds = np.broadcast_to(law, counts.shape).copy(), FIRST_ROUNDS
         for _ in range(rounds):
-            for axes, records, (counted, around, size) in zip(self._sets, self._records, margins, strict=True):
-                have = (self._fit * self._n).sum(axis=axes, keepdims=True)
-                have *= 1 + size / np.maximum(records, LEAST_RECORDS)
-                np.maximum(have, LEAST_FIT, out=have)
-                self._fit *= np.where(records > 0, (counted + size * around) / have, 1)
+            for axes, records, (counted, prediction, size) in zip(self._sets, self._records, margins, strict=True):
+                fitted = (self._fit * self._n).sum(axis=axes, keepdims=True)
+                fitted *= 1 + size / np.maximum(records, LEAST_RECORDS)
+                np.maximum(fitted, LEAST_FIT, out=fitted)
+                self._fit *= np.where(records > 0, (counted + size * prediction) / fitted, 1)
             self._fit /= self._fit.sum(axis=0)
             np.maximum(self._fit, LEAST_FIT, out=self._fit)
         return self._fit, self._leave_out(counts, margins, apart)
@@ -118,38 +118,38 @@ class _Level:
     ) -> tuple[Array, Array, Array]:
         """Sum counts by slice; return them, the prediction of smaller margins, and its pseudo-records."""
         axes = self._sets[index]
-        counted, around = counts.sum(axis=axes, keepdims=True), law
+        counted, prediction = counts.sum(axis=axes, keepdims=True), law
         if law.shape[1:-1] != (1,) * (law.ndim - 2):
-            around = (law * (self._n + LEAST_RECORDS)).sum(axis=axes, keepdims=True)
-            around /= around.sum(axis=0)
+            prediction = (law * (self._n + LEAST_RECORDS)).sum(axis=axes, keepdims=True)
+            prediction /= prediction.sum(axis=0)
         if self._sweep % PICKING_SWEEPS == 0:
-            picked, self._weights[index] = _pick_sizes(counted, around, self._weights[index], rng)
+            picked, self._weights[index] = _pick_sizes(counted, prediction, self._weights[index], rng)
             self._sizes[index : index + 1] = [picked.astype(counts.dtype)[None]]
-        return counted, around, self._sizes[index]
+        return counted, prediction, self._sizes[index]
 
     def _leave_out(self, counts: Array, margins: list[tuple[Array, Array, Array]], apart: Array) -> Array:
         """Leave each row out of the fit; a row that is alone in its slice gets the prediction of smaller margins."""
         assert self._fit is not None
-        mine, fit = self._fit * self._n, self._fit
-        for axes, share, (counted, around, size) in zip(self._sets, self._shares, margins, strict=True):
+        expected, fit = self._fit * self._n, self._fit
+        for axes, share, (counted, prediction, size) in zip(self._sets, self._shares, margins, strict=True):
             # Fit *= target margin / fitted margin, both without the row's own records (proportional fitting).
-            have = mine.sum(axis=axes, keepdims=True)
-            law = have / np.maximum(have.sum(axis=0), LEAST_RECORDS)
-            wanted = counted - counts + size * (around + share * (apart - around))
-            rest = np.maximum(have - mine, 0)
+            fitted = expected.sum(axis=axes, keepdims=True)
+            law = fitted / np.maximum(fitted.sum(axis=0), LEAST_RECORDS)
+            wanted = counted - counts + size * (prediction + share * (apart - prediction))
+            rest = np.maximum(fitted - expected, 0)
             rest += size * (law + share * (fit - law))
             np.maximum(rest, LEAST_FIT, out=rest)
-            fit = fit * np.where(have.sum(axis=0) > 0, wanted / rest, 1)
+            fit = fit * np.where(fitted.sum(axis=0) > 0, wanted / rest, 1)
             fit /= fit.sum(axis=0)
         return fit
 
 
-def _pick_sizes(counted: Array, around: Array, weights: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _pick_sizes(counted: Array, prediction: Array, weights: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Pick the pseudo-records of each slice by the Dirichlet-multinomial likelihood of its counts.
 
     Args:
         counted: counts, shape `(child, *slices, draws)`.
-        around: law that pseudo-records have, broadcast to that.
+        prediction: law that pseudo-records have, broadcast to that.
         weights: of the sizes, shape (sizes, draws).
         rng: source of randomness.
 
@@ -158,7 +158,7 @@ def _pick_sizes(counted: Array, around: Array, weights: Floats, rng: np.random.G
     """
     n = counted.sum(axis=0)
     sizes = SLICE_RECORDS.reshape(-1, *(1,) * n.ndim)
-    concentrations = sizes[:, None] * np.maximum(around, LEAST_MEAN).astype(np.float64)
+    concentrations = sizes[:, None] * np.maximum(prediction, LEAST_MEAN).astype(np.float64)
     chances = _log_rises(concentrations, counted).sum(axis=1)
     chances -= _log_rises(sizes, n)
     chances -= chances.max(axis=0)

@@ -154,12 +154,12 @@ class _Pairs:
         upper = which >= 1
         which -= upper
         which *= np.log(self.total + 2)
-        near = np.minimum(np.floor(np.exp(which) - 1), self.total).astype(self.first.dtype)
-        far = upper.astype(self.first.dtype)
+        distance = np.minimum(np.floor(np.exp(which) - 1), self.total).astype(self.first.dtype)
+        from_top = upper.astype(self.first.dtype)
         # What is below reads `where(upper, total - x, x)`: many times as fast.
-        new = near + far * (self.total - 2 * near)
-        have = self.first + far * (self.total - 2 * self.first)
-        odds = np.log((have + 2) / (have + 1)) / np.log((near + 2) / (near + 1))
+        new = distance + from_top * (self.total - 2 * distance)
+        current = self.first + from_top * (self.total - 2 * self.first)
+        odds = np.log((current + 2) / (current + 1)) / np.log((distance + 2) / (distance + 1))
         self._step(new, 1 / self.spread**2, odds, rng)
 
     def _step(self, new: Array, precision: float, odds: Array | None, rng: np.random.Generator) -> None:
@@ -374,15 +374,15 @@ def _run_chains(
             after = concentrations(a) + counts
             mean += (after / after.sum(axis=0)).mean(axis=-1) / averaged
     final = counts_of(rake_to(counts, totals, goals, rng) if goals else counts)
-    around = np.moveaxis(concentrations(a), 0, -2).astype(np.float64)
+    alphas = np.moveaxis(concentrations(a), 0, -2).astype(np.float64)
     if alpha is not None:
-        around = np.repeat(alpha[..., None], totals.shape[-1], axis=-1)
+        alphas = np.repeat(alpha[..., None], totals.shape[-1], axis=-1)
     elif possible is not None:
-        around = _add_doubt(around, np.moveaxis(possible, 0, -2) > 0, final, totals[..., None, :], rng)
+        alphas = _add_doubt(alphas, np.moveaxis(possible, 0, -2) > 0, final, totals[..., None, :], rng)
     flat = (-1, states, totals.shape[-1])
-    theta = dirichlet_draws((final + around).reshape(flat), rng).reshape(final.shape)
+    theta = dirichlet_draws((final + alphas).reshape(flat), rng).reshape(final.shape)
     mean = np.moveaxis(mean / mean.sum(axis=0), 0, -1)
-    return RowDraws(np.ascontiguousarray(final), np.ascontiguousarray(around), theta, np.ascontiguousarray(mean), usage)
+    return RowDraws(np.ascontiguousarray(final), np.ascontiguousarray(alphas), theta, np.ascontiguousarray(mean), usage)
 
 
 def _add_doubt(a: Floats, possible: npt.NDArray[np.bool_], counts: Ints, n: Ints, rng: np.random.Generator) -> Floats:
@@ -493,10 +493,10 @@ class _RowEvidence:
             matrix.astype(self.kind) for matrix in contrast_matrices((len(counts), *counts.shape[1:-1]))
         )
         contrasts = np.matmul(helmert[1:], counts.reshape(len(counts), -1)).reshape(shape)
-        have = transformed(contrasts, (np.eye(len(contrasts), dtype=self.kind), *others))
-        coordinates = self.values.astype(self.kind) - have
+        current = transformed(contrasts, (np.eye(len(contrasts), dtype=self.kind), *others))
+        coordinates = self.values.astype(self.kind) - current
         coordinates *= gain
-        coordinates += have
+        coordinates += current
         coordinates += (np.sqrt(1 - self.gain) * self.deviation).astype(self.kind) * draw_normals(shape, rng)
         return self._invert_contrasts(coordinates)
 
