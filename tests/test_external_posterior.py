@@ -298,7 +298,7 @@ def test_what_is_told_far_better_is_found() -> None:
         ("a", "b"): np.zeros((1, 2)),
     }
     margins = Margins(FOUR, values, {(): 0.0, ("a",): 9.0, ("b",): 0.001, ("a", "b"): 9.0})
-    assert margins.sharp_parts(("a", "b"), 0.02) == [("b",)]
-    assert margins.sharp_parts(("b",), 0.02) == []
+    assert margins.precise_parts(("a", "b"), 0.02) == [("b",)]
+    assert margins.precise_parts(("b",), 0.02) == []
     assert margins.measured_parts("b") == [("a", "b")]
     assert margins.measured_parts("c") == []

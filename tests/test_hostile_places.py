@@ -50,7 +50,7 @@ PLACES: dict[str, tuple[str, ...] | str] = {
     "formats/project_file.py Project": ("project",),
     "model/schema.py Schema": ("schema",),
     "research/scores/score_files.py read_score_file": ("score",),
-    "posterior/stored.py _head_of": ("heads of draws",),
+    "posterior/stored.py _read_file_head": ("heads of draws",),
     "posterior/stored.py check_draws": ("draws",),
     "posterior/stored.py load_draws": ("draws",),
     "privacy/default_account.py _open_or_find": ("ledger",),

@@ -1,4 +1,4 @@
-"""Mean and covariance, under every draw, of a sum of functions of a record: variable elimination with moments.
+"""Mean and covariance of an additive function of a record, under every draw, by variable elimination.
 
 A factor carries, for each state of its variables, a weight and the mean and covariance of what was summed so far. In a
 product weights multiply, and means and covariances add: given the states that two factors share, what lies behind one
@@ -23,15 +23,15 @@ from discreet.model.tables import Tables
 from discreet.util.arrays import Floats
 
 CLIQUE_NUMBERS = 2**20
-"""Numbers of the largest clique that are held at once for a chunk of draws: 8 MiB, the fastest of those measured."""
+"""Numbers of the largest clique in a chunk of draws: 8 MiB, the fastest size measured."""
 
 
-def additive_moments(cells: Tables, parts: Mapping[Scope, Floats], most: int) -> tuple[Floats, Floats]:
-    """The mean of a record's vector `sum over sets S of parts[S][x_S]`, and the covariance of its first coordinates.
+def additive_moments(cells: Tables, terms: Mapping[Scope, Floats], most: int) -> tuple[Floats, Floats]:
+    """Compute mean of the vector `sum over sets S of terms[S][x_S]`, and covariance of its first coordinates.
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
-        parts: by set of variables, a vector of length r for each of their states, shape `(*sizes, r)`.
+        terms: by set of variables, a vector of length r for each of their states, shape `(*sizes, r)`.
         most: coordinates whose covariance is wanted, at most r.
 
     Returns:
@@ -48,22 +48,22 @@ def additive_moments(cells: Tables, parts: Mapping[Scope, Floats], most: int) ->
         >>> float(mean[0, 0]), round(float(covariance[0, 0, 0]), 9)
         (1.0, 1.0)
     """
-    steps, cost, widest = _plan_elimination(cells, tuple(parts))
+    steps, cost, widest = _plan_elimination(cells, tuple(terms))
     if cost > CELL_BUDGET:
         raise InputError(
             f"the scores of candidates need {cost:,} cells for each draw, more than the budget of {CELL_BUDGET:,}"
         )
-    draws, length = cells.draws or 1, next(iter(parts.values())).shape[-1]
+    draws, length = cells.draws or 1, next(iter(terms.values())).shape[-1]
     size = max(1, CLIQUE_NUMBERS // (widest * (length + most * most)))
-    found = [
-        _compute_moments(cells, parts, most, steps, slice(at, min(at + size, draws))) for at in range(0, draws, size)
+    chunks = [
+        _compute_moments(cells, terms, most, steps, slice(at, min(at + size, draws))) for at in range(0, draws, size)
     ]
-    return np.concatenate([mean for mean, _ in found]), np.concatenate([spread for _, spread in found])
+    return np.concatenate([mean for mean, _ in chunks]), np.concatenate([spread for _, spread in chunks])
 
 
 @dataclass(frozen=True, eq=False)
 class _Factor:
-    """A factor: weights, shape `(*sizes, draws)`, and means and covariances behind it, None where they are 0.
+    """A factor: weights, shape `(*sizes, draws)`, with conditional means and covariances, None where 0.
 
     Args:
         scope: its variables.
@@ -78,7 +78,7 @@ class _Factor:
     spread: Floats | None = None
 
     def over(self, scope: Scope) -> tuple[Floats, Floats | None, Floats | None]:
-        """The three with an axis for each variable of a scope, of length 1 for those that this one lacks."""
+        """Expand weights, means and covariances to the axes of a scope, of length 1 for absent variables."""
 
         def aligned(array: Floats) -> Floats:
             order = [self.scope.index(name) for name in scope if name in self.scope]
@@ -94,7 +94,7 @@ class _Factor:
 
 
 def _plan_elimination(cells: Tables, scopes: tuple[Scope, ...]) -> tuple[list[Scope], int, int]:
-    """Cliques in the order of elimination, the cells of all of them, and of the largest."""
+    """Plan the elimination: cliques in order, cells of all of them, and of the largest."""
     network = cells.network
     names = network.ordered(network.ancestors(name for scope in scopes for name in scope))
     sizes = {name: network.schema[name].size for name in names}
@@ -103,51 +103,52 @@ def _plan_elimination(cells: Tables, scopes: tuple[Scope, ...]) -> tuple[list[Sc
 
 
 def _compute_moments(
-    cells: Tables, parts: Mapping[Scope, Floats], most: int, steps: list[Scope], chunk: slice
+    cells: Tables, terms: Mapping[Scope, Floats], most: int, steps: list[Scope], chunk: slice
 ) -> tuple[Floats, Floats]:
-    """The moments under a chunk of draws."""
-    network, draws, length = cells.network, chunk.stop - chunk.start, next(iter(parts.values())).shape[-1]
-    left = [_Factor(network.family(step[0]), cells[step[0]][..., chunk]) for step in steps]
-    left += [_Factor(scope, np.ones((1,) * (len(scope) + 1)), part[..., None, :]) for scope, part in parts.items()]
+    """Compute the moments under a chunk of draws."""
+    network, draws, length = cells.network, chunk.stop - chunk.start, next(iter(terms.values())).shape[-1]
+    factors = [_Factor(network.family(step[0]), cells[step[0]][..., chunk]) for step in steps]
+    factors += [_Factor(scope, np.ones((1,) * (len(scope) + 1)), term[..., None, :]) for scope, term in terms.items()]
     for step in steps:
-        met = [part for part in left if step[0] in part.scope]
-        left = [part for part in left if step[0] not in part.scope] + [_sum_out(_multiply_factors(met, step), most)]
-    end = _multiply_factors(left, ())
+        met = [factor for factor in factors if step[0] in factor.scope]
+        factors = [factor for factor in factors if step[0] not in factor.scope]
+        factors.append(_sum_out(_multiply_factors(met, step), most))
+    end = _multiply_factors(factors, ())
     mean = np.zeros((draws, length)) if end.mean is None else np.broadcast_to(end.mean, (draws, length))
     spread = np.zeros((draws, most, most)) if end.spread is None else end.spread
     return mean, np.broadcast_to(spread, (draws, most, most))
 
 
-def _multiply_factors(parts: list[_Factor], scope: Scope) -> _Factor:
-    """Weights multiply, means and covariances add."""
+def _multiply_factors(factors: list[_Factor], scope: Scope) -> _Factor:
+    """Multiply factors: weights multiply, means and covariances add."""
     weight: Floats = np.ones((1,) * (len(scope) + 1))
     mean: Floats | None = None
     spread: Floats | None = None
-    for part in parts:
-        one, other, third = part.over(scope)
-        weight = weight * one
-        mean, spread = _add_arrays(mean, other), _add_arrays(spread, third)
+    for factor in factors:
+        its_weight, its_mean, its_spread = factor.over(scope)
+        weight = weight * its_weight
+        mean, spread = _add_arrays(mean, its_mean), _add_arrays(spread, its_spread)
     return _Factor(scope, weight, mean, spread)
 
 
-def _add_arrays(one: Floats | None, other: Floats | None) -> Floats | None:
-    """A sum in which None is 0."""
-    if one is None or other is None:
-        return other if one is None else one
-    return one + other
+def _add_arrays(first: Floats | None, second: Floats | None) -> Floats | None:
+    """Add arrays, where None is 0."""
+    if first is None or second is None:
+        return second if first is None else first
+    return first + second
 
 
-def _sum_out(part: _Factor, most: int) -> _Factor:
-    """The mixture over the states of the first variable."""
-    total = part.weight.sum(axis=0)
-    share = np.divide(part.weight, total, out=np.zeros_like(part.weight), where=total > 0)[..., None]
-    mean, spread = part.mean, part.spread
+def _sum_out(factor: _Factor, most: int) -> _Factor:
+    """Sum out the first variable: weights add, moments are those of the mixture over its states."""
+    total = factor.weight.sum(axis=0)
+    share = np.divide(factor.weight, total, out=np.zeros_like(factor.weight), where=total > 0)[..., None]
+    mean, spread = factor.mean, factor.spread
     if mean is None:
-        return _Factor(part.scope[1:], total)
+        return _Factor(factor.scope[1:], total)
     middle = (share * mean).sum(axis=0)
     # The root of each share on both sides: the product is symmetric and has no negative eigenvalue.
-    off = np.moveaxis(np.sqrt(share) * (mean[..., :most] - middle[..., :most]), 0, -2)
-    mixed = np.swapaxes(off, -1, -2) @ off
+    centred = np.moveaxis(np.sqrt(share) * (mean[..., :most] - middle[..., :most]), 0, -2)
+    covariance = np.swapaxes(centred, -1, -2) @ centred
     if spread is not None:
-        mixed = mixed + (share[..., None] * spread).sum(axis=0)
-    return _Factor(part.scope[1:], total, middle, mixed)
+        covariance = covariance + (share[..., None] * spread).sum(axis=0)
+    return _Factor(factor.scope[1:], total, middle, covariance)

@@ -34,24 +34,24 @@ from discreet.util.arrays import Array, Floats
 Named = tuple[Scope, Array]
 """Variables and an array with an axis for each, in their order, and one of draws."""
 
-LEAST = np.finfo(np.float32).tiny
-"""Smallest normal number of single precision: what is below counts as 0, and a zero is divided by this instead."""
+SMALLEST_NORMAL = np.finfo(np.float32).tiny
+"""Smallest normal number of single precision: smaller values count as 0, and replaces 0 in a denominator."""
 LEAST_MISFIT = 1e-6
-"""Distance of a law to its targets that single precision does not tell from none."""
+"""Distance of a law to its targets that is 0 within single precision."""
 LEAST_GAIN = 0.01
-"""Part of the misfit that a tour takes away at least, or it is the last: targets that contradict each other are met no
+"""Least relative decrease of the misfit by a tour, or it is the last: targets that contradict each other are met no
 better by more tours."""
 FACTORS_PER_SCALE = 4
 """Factors of at most 1 that are multiplied before their product is divided by its largest entry, or it underflows."""
 CHUNK_VALUES = 2**20
-"""Values of the largest clique that are worked on together: 4 MiB."""
+"""Values of the largest clique in a chunk: 4 MiB."""
 LEAST_CHUNK = 512
-"""Draws that are worked on together at least: with fewer, numpy's own loops cost more than the arithmetic."""
+"""Least number of draws in a chunk: with fewer, numpy's loops cost more than the arithmetic."""
 
 
 @dataclass(frozen=True, eq=False)
 class FittedLaws:
-    """The law of every draw, as rows of a network.
+    """Fitted law of every draw, as rows of a network.
 
     Args:
         rows: by variable, in an order in which conditions come first: the variables it is conditioned on, and its
@@ -89,7 +89,7 @@ def fit_laws(tree: CliqueTree, factors: Sequence[Named], targets: Sequence[Named
     """
     plan = plan_tours(tree, [scope for scope, _ in factors], [scope for scope, _ in targets])
     draws = max((array.shape[-1] for _, array in (*factors, *targets)), default=1)
-    chunks = [_Chunk(plan, _pick(factors, part), _pick(targets, part)) for part in _split(tree, draws)]
+    chunks = [_Chunk(plan, _pick_draws(factors, at), _pick_draws(targets, at)) for at in _split_draws(tree, draws)]
     misfits = list[float]()
     while targets and len(misfits) < tours:
         misfits.append(sum(float(chunk.tour().sum(dtype=np.float64)) for chunk in chunks) / draws)
@@ -99,21 +99,21 @@ def fit_laws(tree: CliqueTree, factors: Sequence[Named], targets: Sequence[Named
     return FittedLaws(MappingProxyType(_read_rows(tree, plan, chunks)), np.array(misfits))
 
 
-def _split(tree: CliqueTree, draws: int) -> list[slice]:
-    """Parts of the draws, about equally many in each."""
+def _split_draws(tree: CliqueTree, draws: int) -> list[slice]:
+    """Split the draws into chunks of about equal size."""
     most = max(LEAST_CHUNK, CHUNK_VALUES // max(map(math.prod, map(tree.shape, range(len(tree.cliques)))), default=1))
     ends = np.linspace(0, draws, math.ceil(draws / most) + 1).round().astype(int).tolist()
     return [slice(low, high) for low, high in pairwise(ends)]
 
 
-def _pick(named: Sequence[Named], part: slice) -> list[Array]:
-    """Some draws of every array; all of one that is the same for all of them."""
-    return [array[..., part] if array.shape[-1] > 1 else array for _, array in named]
+def _pick_draws(named: Sequence[Named], at: slice) -> list[Array]:
+    """Pick some draws of every array; an array without draws stays."""
+    return [array[..., at] if array.shape[-1] > 1 else array for _, array in named]
 
 
 @dataclass(frozen=True, eq=False)
 class _Margin:
-    """A table over some of a clique's variables, as it is summed from the clique's belief or multiplied into it.
+    """Margin of a clique's belief: summed from it, or multiplied into it.
 
     Args:
         belief: of the clique, axes merged.
@@ -136,7 +136,7 @@ class _Margin:
 
 @dataclass(frozen=True, eq=False)
 class _Message:
-    """What is sent from one clique to a neighbour.
+    """Message from one clique to a neighbour.
 
     Args:
         sender: what the two share, in the sender.
@@ -155,14 +155,14 @@ class _Message:
     def take(self) -> None:
         """Send it."""
         self.sender.read(self.sent)
-        np.maximum(self.last, LEAST, out=self.ratio)
+        np.maximum(self.last, SMALLEST_NORMAL, out=self.ratio)
         np.divide(self.sent, self.ratio, out=self.ratio)
         self.receiver.scale(self.ratio)
 
 
 @dataclass(frozen=True, eq=False)
 class _CliqueTarget:
-    """A target that a clique is scaled to.
+    """Target margin that a clique is scaled to.
 
     Args:
         margin: of the target in the clique.
@@ -185,18 +185,18 @@ class _CliqueTarget:
         misfit = np.add.reduce(np.abs(self.distance, out=self.distance), axis=0)
         np.maximum(self.worst, misfit, out=self.worst)
         wanted = self.wanted
-        if self.ratio.min(initial=1) < LEAST:
+        if self.ratio.min(initial=1) < SMALLEST_NORMAL:
             # What the law cannot have goes to the rest of the target; one of which it can have nothing is passed over.
-            wanted = wanted * (self.ratio >= LEAST)
+            wanted = wanted * (self.ratio >= SMALLEST_NORMAL)
             total = np.add.reduce(wanted, axis=0)
-            wanted = np.where(total >= LEAST, wanted / np.maximum(total, LEAST), self.ratio)
-        np.maximum(self.ratio, LEAST, out=self.ratio)
+            wanted = np.where(total >= SMALLEST_NORMAL, wanted / np.maximum(total, SMALLEST_NORMAL), self.ratio)
+        np.maximum(self.ratio, SMALLEST_NORMAL, out=self.ratio)
         np.divide(wanted, self.ratio, out=self.ratio)
         self.margin.scale(self.ratio)
 
 
 class _Chunk:
-    """Beliefs of some draws, and the steps of a tour through them; what a step writes to is made once.
+    """Beliefs of a chunk of draws, and the steps of a tour; memory is allocated once.
 
     Args:
         plan: of what is done.
@@ -210,38 +210,38 @@ class _Chunk:
         self.beliefs = [
             _multiply(
                 (*plan.shapes[index], self.draws),
-                [(plan.factors[k], factors[k]) for k in part],
+                [(plan.factors[k], factors[k]) for k in indices],
             )
-            for index, part in enumerate(plan.parts)
+            for index, indices in enumerate(plan.by_clique)
         ]
         most = max((place.cells for place in (*plan.below.values(), *plan.targets)), default=0)
-        self._memory = self._make(2, most)
-        self._sent = {index: self._make(2, place.cells) for index, place in plan.below.items()}
+        self._memory = self._allocate(2, most)
+        self._sent = {index: self._allocate(2, place.cells) for index, place in plan.below.items()}
         self._worst = np.empty(self.draws, np.float32)
         self._collect()
         self._steps = [
-            self._fit(plan.targets[place], targets[place]) if kind == "fit" else self._message(place, kind == "up")
-            for kind, place in plan.steps
+            self._fit(plan.targets[index], targets[index]) if kind == "fit" else self._message(index, kind == "up")
+            for kind, index in plan.steps
         ]
 
     def tour(self) -> Array:
-        """Take every step once; the largest misfit of each draw that is met."""
+        """Take every step once; return the largest misfit of each draw."""
         self._worst.fill(0)
         for step in self._steps:
             step.take()
         return self._worst
 
-    def _make(self, *shape: int) -> Array:
-        """Memory for tables of these draws."""
+    def _allocate(self, *shape: int) -> Array:
+        """Allocate tables of these draws."""
         return np.empty((*shape, self.draws), np.float32)
 
     def _collect(self) -> None:
-        """Send a first message up from every clique, of any scale: the first message down normalises its clique."""
+        """Send a first, unnormalised message up from every clique; the first message down normalises."""
         received = Counter[int]()
         for index in reversed(self._plan.order):
             belief = self.beliefs[index].reshape(-1, self.draws)
             if index not in self._plan.below:
-                belief /= np.maximum(np.add.reduce(belief, axis=0), LEAST)
+                belief /= np.maximum(np.add.reduce(belief, axis=0), SMALLEST_NORMAL)
                 continue
             sent, above = self._sent[index][0], self._plan.above[index]
             self._margin(self._plan.below[index]).read(sent)
@@ -266,7 +266,7 @@ class _Chunk:
 
     def _fit(self, place: Place, target: Array) -> _CliqueTarget:
         """Lay out a fit."""
-        wanted = self._make(*(target.shape[axis] for axis in place.order[:-1]))
+        wanted = self._allocate(*(target.shape[axis] for axis in place.order[:-1]))
         np.copyto(wanted, target.transpose(place.order), casting="same_kind")
         ratio, distance = self._memory[:, : place.cells]
         return _CliqueTarget(self._margin(place), wanted.reshape(-1, self.draws), self._worst, ratio, distance)
@@ -300,30 +300,30 @@ def _multiply(shape: tuple[int, ...], factors: Sequence[tuple[Place, Array]]) ->
 
 def _scale(table: Array) -> Array:
     """Divide a table in its place by its largest entry in each draw."""
-    table /= np.maximum(np.maximum.reduce(table.reshape(-1, table.shape[-1]), axis=0), LEAST)
+    table /= np.maximum(np.maximum.reduce(table.reshape(-1, table.shape[-1]), axis=0), SMALLEST_NORMAL)
     return table
 
 
 def _read_rows(tree: CliqueTree, plan: TourPlan, chunks: Sequence[_Chunk]) -> dict[str, Named]:
-    """The probabilities of every variable given those before it in its clique."""
+    """Read the probabilities of every variable given those before it in its clique."""
     rows: dict[str, Named] = {}
     draws = [chunk.draws for chunk in chunks]
     starts = [0, *accumulate(draws)]
     for index, names in enumerate(tree.cliques):
         shape, first = tree.shape(index), len(tree.shared(index))
-        arrays = [np.empty((*shape[: place + 1], starts[-1]), np.float32) for place in range(first, len(names))]
+        arrays = [np.empty((*shape[: axis + 1], starts[-1]), np.float32) for axis in range(first, len(names))]
         for chunk, start in zip(chunks, starts, strict=False):
             law = chunk.beliefs[index].transpose([*map(plan.layouts[index].index, names), len(names)])
             for array in reversed(arrays):
                 law = _condition(law, array[..., start : start + chunk.draws])
-        rows |= {names[place]: (names[:place], array) for place, array in enumerate(arrays, first)}
+        rows |= {names[axis]: (names[:axis], array) for axis, array in enumerate(arrays, first)}
     return rows
 
 
 def _condition(law: Array, out: Array) -> Array:
     """Write the rows of a law's last variable; return the law of the others."""
     rest: Array = np.add.reduce(law, axis=-2)
-    np.divide(law, np.maximum(rest, LEAST)[..., None, :], out=out)
-    if rest.min(initial=1) < LEAST:
-        np.copyto(out, 1 / out.shape[-2], where=(rest < LEAST)[..., None, :])
+    np.divide(law, np.maximum(rest, SMALLEST_NORMAL)[..., None, :], out=out)
+    if rest.min(initial=1) < SMALLEST_NORMAL:
+        np.copyto(out, 1 / out.shape[-2], where=(rest < SMALLEST_NORMAL)[..., None, :])
     return rest

@@ -1,4 +1,4 @@
-"""Trees of cliques, and plans of tours through them: what is summed and multiplied where, before a number is read.
+"""Trees of cliques, and plans of tours of proportional fitting through them, made without data.
 
 A tour of proportional fitting visits every clique that has targets, depth first. All that a visit does, fitting a
 target or passing a message to a neighbour and taking one back, sums the belief of the clique and multiplies it: two
@@ -20,19 +20,19 @@ from discreet.inference.junction_tree import clique_tree, first_holders
 from discreet.model.schema import Scope
 
 CALL_CELLS = 24
-"""Cells of a clique whose pass takes as long as the call that makes it, at a thousand draws."""
+"""Cells of a clique whose pass takes as long as the function call, at a thousand draws."""
 MESSAGE_PASSES = 8
-"""Passes over the cells of what two neighbours share that a message and one back cost."""
+"""Cost of a message and one back, in passes over the cells of the separator."""
 LONGEST_RUN = 32
-"""Targets and neighbours that one smaller clique serves at most: bounds the time of planning."""
+"""Largest number of targets and neighbours of one smaller clique: bounds the time of planning."""
 
 _Event = tuple[str, int, Scope]
-"""What a visit does: ("fit", position of a target) or ("down", position of a clique), and the variables it is about."""
+"""An event of a visit: ("fit", position of a target) or ("down", position of a clique), and its variables."""
 
 
 @dataclass(frozen=True, eq=False)
 class CliqueTree:
-    """Sets of variables, joined so that those which share a variable are joined by others that have it, too.
+    """Tree of cliques with the running intersection property.
 
     Args:
         cliques: every one after its parent; what it shares with its parent first, in the parent's order, and then its
@@ -47,7 +47,7 @@ class CliqueTree:
 
     @staticmethod
     def of(scopes: Iterable[Scope], sizes: Mapping[str, int]) -> CliqueTree:
-        """A tree whose cliques hold every scope.
+        """Make a tree whose cliques contain every scope.
 
         Args:
             scopes: sets of variables.
@@ -63,23 +63,24 @@ class CliqueTree:
         """
         scopes = [tuple(scope) for scope in scopes]
         cliques, parents = _choose_parents(*clique_tree(scopes, sizes), sizes)
-        rank = {name: place for place, name in enumerate(dict.fromkeys(name for scope in scopes for name in scope))}
-        order = list(_order(parents))
-        place = {-1: -1} | {index: position for position, index in enumerate(order)}
-        found = list[Scope]()
+        rank = {name: at for at, name in enumerate(dict.fromkeys(name for scope in scopes for name in scope))}
+        order = list(_depth_first(parents))
+        new_index = {-1: -1} | {index: position for position, index in enumerate(order)}
+        ordered = list[Scope]()
         for index in order:
-            above = found[place[parents[index]]] if parents[index] >= 0 else ()
+            above = ordered[new_index[parents[index]]] if parents[index] >= 0 else ()
             shared = tuple(name for name in above if name in cliques[index])
-            found.append((*shared, *sorted(cliques[index].difference(shared), key=rank.__getitem__)))
-        return CliqueTree(tuple(found), tuple(place[parents[index]] for index in order), MappingProxyType(dict(sizes)))
+            ordered.append((*shared, *sorted(cliques[index].difference(shared), key=rank.__getitem__)))
+        new_parents = tuple(new_index[parents[index]] for index in order)
+        return CliqueTree(tuple(ordered), new_parents, MappingProxyType(dict(sizes)))
 
     @property
     def cells(self) -> int:
-        """Of all cliques together, for one draw."""
+        """Number of cells of all cliques together, for one draw."""
         return sum(self._cells)
 
     def home(self, names: Iterable[str]) -> int | None:
-        """Position of the smallest clique that holds some variables; None where none does.
+        """Find the position of the smallest clique that contains some variables; None if none does.
 
         Args:
             names: of the variables.
@@ -87,33 +88,33 @@ class CliqueTree:
         Returns:
             The position, of the first among equals.
         """
-        place = self.homes([tuple(names)])[0]
-        return place if place >= 0 else None
+        position = self.homes([tuple(names)])[0]
+        return position if position >= 0 else None
 
     def homes(self, scopes: Sequence[Scope]) -> tuple[int, ...]:
-        """The same for many sets of variables; -1 where no clique holds one."""
+        """Find these positions for many sets of variables; -1 if no clique contains one."""
         return first_holders(self._members, self._by_cells, scopes)
 
     def shape(self, index: int) -> tuple[int, ...]:
-        """Sizes of a clique's variables."""
+        """Return the sizes of a clique's variables."""
         return tuple(self.sizes[name] for name in self.cliques[index])
 
     def shared(self, index: int) -> Scope:
-        """Variables that a clique shares with its parent: the first of it."""
+        """Return the variables that a clique shares with its parent, its first ones."""
         parent = self.parents[index]
         return tuple(name for name in self.cliques[index] if parent >= 0 and name in self._members[parent])
 
     def row_parents(self) -> dict[str, Scope]:
-        """By variable those before it in its clique, which its rows are conditioned on; conditions come first.
+        """Map each variable to the variables before it in its clique, on which its rows are conditioned.
 
         Example:
             >>> CliqueTree.of([("a", "b"), ("b", "c")], {"a": 2, "b": 3, "c": 2}).row_parents()
             {'b': (), 'c': ('b',), 'a': ('b',)}
         """
         return {
-            names[place]: names[:place]
+            names[axis]: names[:axis]
             for index, names in enumerate(self.cliques)
-            for place in range(len(self.shared(index)), len(names))
+            for axis in range(len(self.shared(index)), len(names))
         }
 
     @cached_property
@@ -131,7 +132,7 @@ class CliqueTree:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a table over some of a clique's variables lies in the clique.
+    """Placement of a table over some of a clique's variables in the clique's axes.
 
     Args:
         clique: position of the clique in the plan.
@@ -151,19 +152,19 @@ class Place:
 
     @property
     def cells(self) -> int:
-        """Of the table, for one draw."""
+        """Number of cells of the table, for one draw."""
         return math.prod(self.aligned)
 
 
 @dataclass(frozen=True)
 class TourPlan:
-    """What is done where, the same for every chunk of draws.
+    """Plan of a tour, the same for every chunk of draws.
 
     Args:
         layouts: names of the axes of every clique: those of the tree, in its order, then smaller ones.
         shapes: sizes of these.
         order: of the cliques, parents first.
-        parts: for every clique its factors, the smallest first.
+        by_clique: for every clique its factors, the smallest first.
         factors: where each factor lies.
         targets: where each target lies.
         above: for every clique that has a parent, where what they share lies in the parent.
@@ -174,7 +175,7 @@ class TourPlan:
     layouts: tuple[Scope, ...]
     shapes: tuple[tuple[int, ...], ...]
     order: tuple[int, ...]
-    parts: tuple[tuple[int, ...], ...]
+    by_clique: tuple[tuple[int, ...], ...]
     factors: tuple[Place, ...]
     targets: tuple[Place, ...]
     above: Mapping[int, Place]
@@ -206,20 +207,20 @@ def plan_tours(tree: CliqueTree, factors: Sequence[Scope], targets: Sequence[Sco
     if -1 in homes:
         raise ValueError(f"no clique holds {scopes[homes.index(-1)]}")
     finer = _FinerTree(tree, targets, homes[len(factors) :])
-    layouts = _lay_out(tree, finer.scopes, targets)
+    layouts = _order_axes(tree, finer.scopes, targets)
 
     def place(clique: int, scope: Scope) -> Place:
-        return _place(clique, layouts[clique], scope, tree.sizes)
+        return _place_table(clique, layouts[clique], scope, tree.sizes)
 
-    parts: list[list[int]] = [[] for _ in layouts]
+    by_clique: list[list[int]] = [[] for _ in layouts]
     for source in sorted(range(len(factors)), key=lambda source: math.prod(tree.sizes[v] for v in factors[source])):
-        parts[homes[source]].append(source)
+        by_clique[homes[source]].append(source)
     edges = [(index, parent, finer.shared[index]) for index, parent in enumerate(finer.parents) if parent >= 0]
     return TourPlan(
         layouts,
         tuple(tuple(tree.sizes[name] for name in layout) for layout in layouts),
-        tuple(_order(finer.parents)),
-        tuple(map(tuple, parts)),
+        tuple(_depth_first(finer.parents)),
+        tuple(map(tuple, by_clique)),
         tuple(map(place, homes, factors)),
         tuple(place(finer.homes[target], scope) for target, scope in enumerate(targets)),
         {index: place(parent, shared) for index, parent, shared in edges},
@@ -252,7 +253,7 @@ class _FinerTree:
             self._events[index] = [self._join(index, run) for run in self._cut(index, events)]
 
     def walk(self) -> Iterator[tuple[str, int]]:
-        """Steps of a tour, depth first."""
+        """List the steps of a tour, depth first."""
         for root, parent in enumerate(self.parents):
             path = [(root, iter(self._events[root]))] if parent < 0 else []
             while path:
@@ -266,11 +267,11 @@ class _FinerTree:
                     yield kind, position
 
     def _cells(self, scope: Iterable[str]) -> int:
-        """Of a table."""
+        """Count the cells of a table."""
         return math.prod(self._sizes[name] for name in scope)
 
     def _cut(self, index: int, events: Sequence[_Event]) -> list[list[_Event]]:
-        """Cut what a clique does into runs, each done in a smaller clique of its own if it is longer than one.
+        """Cut a clique's events into runs; a run of several gets a smaller clique of its own.
 
         By dynamic programming over the last run: passes cost the cells that they go over, and their call.
         """
@@ -295,34 +296,34 @@ class _FinerTree:
         return runs[::-1]
 
     def _join(self, index: int, run: list[_Event]) -> _Event:
-        """Put a smaller clique between a clique and a run of what it does; the visit to it, or the only event."""
+        """Insert a smaller clique for a run of events; return the visit to it, or the only event."""
         if len(run) == 1:
             return run[0]
         names = {name for _, _, scope in run for name in scope}
         scope = tuple(name for name in self.scopes[index] if name in names)
-        place = len(self.scopes)
+        added = len(self.scopes)
         self.scopes.append(scope)
         self.shared.append(scope)
         self.parents.append(index)
         self._events.append(run)
         for kind, position, _ in run:
             if kind == "fit":
-                self.homes[position] = place
+                self.homes[position] = added
             else:
-                self.parents[position] = place
-        return "down", place, scope
+                self.parents[position] = added
+        return "down", added, scope
 
 
-def _lay_out(tree: CliqueTree, scopes: Sequence[Scope], targets: Sequence[Scope]) -> tuple[Scope, ...]:
-    """Axes of every clique, in one order: the last are those that most tables have, so that numpy's loops are long."""
+def _order_axes(tree: CliqueTree, scopes: Sequence[Scope], targets: Sequence[Scope]) -> tuple[Scope, ...]:
+    """Order the axes of every clique: last those that most tables have, so that numpy's inner loops are long."""
     cliques = Counter(name for clique in tree.cliques for name in clique)
     aimed = {name for scope in targets for name in scope}
     rank = {name: (name in aimed, count, name) for name, count in cliques.items()}
     return tuple(tuple(sorted(scope, key=rank.__getitem__)) for scope in scopes)
 
 
-def _place(clique: int, names: Scope, scope: Scope, sizes: Mapping[str, int]) -> Place:
-    """Where a table lies in a clique of these axes."""
+def _place_table(clique: int, names: Scope, scope: Scope, sizes: Mapping[str, int]) -> Place:
+    """Place a table in a clique with these axes."""
     runs: list[tuple[int, bool]] = []
     for name in names:
         size, has = sizes[name], name in scope
@@ -343,7 +344,7 @@ def _place(clique: int, names: Scope, scope: Scope, sizes: Mapping[str, int]) ->
 def _choose_parents(
     cliques: Sequence[set[str]], parents: Sequence[int], sizes: Mapping[str, int]
 ) -> tuple[list[set[str]], list[int]]:
-    """Make the parent of every clique the smallest of those before it that have what it shares with its parent.
+    """Reconnect every clique to the smallest earlier clique that contains its separator.
 
     A message is a pass over either clique, and a large one often has many children that share little with it.
 
@@ -355,22 +356,22 @@ def _choose_parents(
     Returns:
         The cliques, parents first, and the position of each one's parent.
     """
-    order = list(_order(parents))
+    order = list(_depth_first(parents))
     cells = [math.prod(sizes[name] for name in cliques[index]) for index in order]
     having: dict[str, list[int]] = {}
-    found = list[int]()
-    for place, index in enumerate(order):
+    chosen = list[int]()
+    for position, index in enumerate(order):
         parent = parents[index]
         shared = cliques[index] & cliques[parent] if parent >= 0 else set()
         near = min((having[name] for name in shared), key=len, default=[])
-        found.append(min((at for at in near if shared <= cliques[order[at]]), key=cells.__getitem__, default=-1))
+        chosen.append(min((at for at in near if shared <= cliques[order[at]]), key=cells.__getitem__, default=-1))
         for name in cliques[index]:
-            having.setdefault(name, []).append(place)
-    return [cliques[index] for index in order], found
+            having.setdefault(name, []).append(position)
+    return [cliques[index] for index in order], chosen
 
 
-def _order(parents: Sequence[int]) -> Iterator[int]:
-    """Positions of the cliques of a tree, depth first from the roots."""
+def _depth_first(parents: Sequence[int]) -> Iterator[int]:
+    """Yield positions of the cliques of a tree, depth first from the roots."""
     children: list[list[int]] = [[] for _ in parents]
     for index, parent in enumerate(parents):
         if parent >= 0:

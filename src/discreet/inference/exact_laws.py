@@ -1,4 +1,4 @@
-"""Exact laws over the draws of a posterior: the one door to exact inference, for whoever has tables.
+"""Exact inference over the draws of a posterior, chunk by chunk of draws.
 
 `Laws` answers what is asked of tables under all their draws, `ConditionalLaws` what several questions ask of them with
 the same evidence, `pair_laws` what many pairs ask of one table, and a few functions say beforehand what that costs.
@@ -49,15 +49,15 @@ At = slice | Ints
 CELL_BUDGET = 2**24
 """Most cells of all cliques together, for one draw: 128 MiB, and tens of milliseconds."""
 CHUNK_BYTES = 2**27
-"""Of the cliques of one chunk of draws, of which few are in memory at once: rows of all draws are read fastest."""
+"""Bytes of the cliques of a chunk of draws, few of which are in memory at once: rows of all draws are read fastest."""
 CHUNK_DRAWS = 32
-"""Draws that go through together even if they need more: numpy is slow on short rows."""
+"""Least number of draws of a chunk, even if they need more memory: numpy is slow on short rows."""
 MOST_CLIQUE_BYTES = 2**28
-"""Memory for the cliques of a chunk, unless one draw needs more."""
+"""Largest memory for the cliques of a chunk, unless one draw needs more."""
 EVALUATED_EXPLANATIONS = 16
-"""Explanations whose probability is evaluated: those that are most probable under most draws."""
+"""Number of explanations whose probability is evaluated: those most probable under most draws."""
 LEAST_LOG: Mapping[type[np.floating[Any]], float] = {np.float32: -69.0, np.float64: -500.0}
-"""Log probability of evidence below which a precision is left. An entry that float32 cannot hold is less than 1e-38 of
+"""Log probability of evidence below which precision is raised. An entry that float32 cannot hold is less than 1e-38 of
 a normalised message; evidence of probability p raises it at most 1/p times, to 1e-8 of the answer. In float64 the same
 argument leaves a factor of 1e91 for what products of up to four messages have lost before they are normalised."""
 STAGES: tuple[tuple[type[np.floating[Any]], Semiring], ...] = (
@@ -65,23 +65,23 @@ STAGES: tuple[tuple[type[np.floating[Any]], Semiring], ...] = (
     (np.float64, PROBABILITIES),
     (np.float64, LOGARITHMS),
 )
-"""How draws are worked on, one after the other as long as the evidence is too improbable for the one before."""
+"""Stages of precision: the next one is used for draws under which evidence is too improbable for the last."""
 LARGE_WORK = 2**24
-"""Cells times draws from which on half the time is worth a second look: tens of milliseconds."""
+"""Least cells times draws for which single precision is tried first: tens of milliseconds."""
 ROUNDING_ERROR, MOST_ERROR_SHARE = 1e-5, 0.1
 """Relative error of a law in single precision (of cliques of 2^17 entries 3e-6 at most was seen), and the part of the
 draws' own error that it may have."""
 MOST_EXACT_CELLS = 2**14
-"""Of all cliques, up to which laws are exact: some milliseconds for all pairs with one variable."""
+"""Largest number of cells of all cliques for exact laws of pairs: some milliseconds for all pairs with one variable."""
 FIRSTS_TOGETHER = 16
-"""First variables of a pass: of two or three states each, some dozens of draws."""
-MADE_UP_VALUES = 2**24
-"""Values of the made-up records: 128 MiB; shares of a hundred variables to .001."""
+"""Number of first variables of one pass: some dozens of draws for two or three states each."""
+SIMULATED_VALUES = 2**24
+"""Number of simulated values: 128 MiB; shares of a hundred variables to .001."""
 
 
 @dataclass(frozen=True, eq=False)
 class Explained:
-    """A joint state that explains the evidence.
+    """Joint state that explains the evidence, with its probability.
 
     Args:
         states: code of the state of each target.
@@ -155,7 +155,7 @@ class Laws:
         return self._compute_joint(plan, tuple(targets), evidence)
 
     def _compute_joint(self, plan: Plan, targets: Scope, evidence: Mapping[str, int]) -> tuple[Array, Floats | None]:
-        """Carry out the plan of a joint law."""
+        """Compute a joint law by its plan."""
         _check_budget(plan.cells, f"P({', '.join(targets)})")
         result: Array = np.empty((*[plan.tree.sizes[name] for name in targets], self.draws), self.dtype)
 
@@ -163,7 +163,7 @@ class Laws:
             result[..., at], log_total = chunk.joint(targets)
             return log_total
 
-        log_total = self._compute(plan, evidence, compute)
+        log_total = self._execute(plan, evidence, compute)
         np.copyto(result, np.nan, where=self._find_impossible(plan, evidence, log_total))
         return result, None if plan.pruned else log_total
 
@@ -186,13 +186,13 @@ class Laws:
         table: Array = np.empty((sum(sizes.values()), self.draws), self.dtype)
 
         def compute(chunk: Pass, at: At) -> Floats:
-            part = table[:, at]
-            log_total = chunk.marginals(part)
+            block = table[:, at]
+            log_total = chunk.marginals(block)
             if not isinstance(at, slice):
-                table[:, at] = part  # else it is a view
+                table[:, at] = block  # else it is a view
             return log_total
 
-        log_total = self._compute(plan, evidence, compute)
+        log_total = self._execute(plan, evidence, compute)
         np.copyto(table, np.nan, where=np.isneginf(log_total))
         ends = np.cumsum([0, *sizes.values()])
         return {name: table[start:end] for name, start, end in zip(sizes, ends, ends[1:], strict=False)}, log_total
@@ -205,7 +205,7 @@ class Laws:
         """
         plan = plan_evidence(self.cells.network, frozenset(evidence))
         _check_budget(plan.cells, "the probability of the evidence")
-        return self._compute(plan, evidence, lambda chunk, at: chunk.joint(())[1])
+        return self._execute(plan, evidence, lambda chunk, at: chunk.joint(())[1])
 
     def most_probable(
         self, targets: Sequence[str], evidence: Mapping[str, int], *, weights: Floats | None = None
@@ -233,37 +233,37 @@ class Laws:
             codes[:, at] = [states[name] for name in wanted]
             return replace(chunk, tree=plan.total).joint(())[1]
 
-        log_total = self._compute(plan, evidence, find)
+        log_total = self._execute(plan, evidence, find)
         log_total[self._find_impossible(plan, evidence, log_total)] = -np.inf
         possible = np.isfinite(log_total)
         shares = np.ones(log_total.size) if weights is None else weights
         counts = Counter[tuple[int, ...]]()
-        for each, share in zip(codes[:, possible].T.tolist(), shares[possible].tolist(), strict=True):
-            counts[tuple(each)] += share
+        for code, share in zip(codes[:, possible].T.tolist(), shares[possible].tolist(), strict=True):
+            counts[tuple(code)] += share
         counted = max(float(shares[possible].sum()), np.finfo(np.float64).tiny)
         # Evidence that is impossible under every draw has no explanation; one is named that has probability NaN.
-        listed = [each for each, _ in counts.most_common(EVALUATED_EXPLANATIONS)] or [tuple(codes[:, 0].tolist())]
-        candidates = [dict(zip(wanted, each, strict=True)) for each in listed]
+        listed = [code for code, _ in counts.most_common(EVALUATED_EXPLANATIONS)] or [tuple(codes[:, 0].tolist())]
+        candidates = [dict(zip(wanted, code, strict=True)) for code in listed]
         logs = np.empty((len(candidates), self.draws))
 
         def evaluate(chunk: Pass, at: At) -> Floats:
             logs[:, at] = chunk.log_of_states(candidates)
             return log_total[at]
 
-        self._compute(plan, evidence, evaluate)
+        self._execute(plan, evidence, evaluate)
         with np.errstate(invalid="ignore"):
             probabilities = np.exp(logs - log_total)
         probabilities[:, ~possible] = np.nan
-        found = [
-            Explained(states, probability, counts[each] / counted)
-            for each, states, probability in zip(listed, candidates, probabilities.astype(self.dtype), strict=True)
+        explanations = [
+            Explained(states, probability, counts[code] / counted)
+            for code, states, probability in zip(listed, candidates, probabilities.astype(self.dtype), strict=True)
         ]
-        return sorted(found, key=lambda explained: -float(np.nansum(explained.probability * shares)))
+        return sorted(explanations, key=lambda explained: -float(np.nansum(explained.probability * shares)))
 
     # --------------------------------------------------------------------------------------------------------- draws
 
-    def _compute(self, plan: Plan, evidence: Mapping[str, int], compute: Callable[[Pass, At], Floats]) -> Floats:
-        """Carry out a plan for all draws in chunks; those whose evidence is too improbable for a precision again.
+    def _execute(self, plan: Plan, evidence: Mapping[str, int], compute: Callable[[Pass, At], Floats]) -> Floats:
+        """Execute a plan for all draws in chunks; repeat draws with too improbable evidence in higher precision.
 
         Args:
             plan: of a question.
@@ -275,10 +275,10 @@ class Laws:
         """
         log_total, cells, weak = np.empty(self.draws), self.cells, np.arange(self.draws)
         for dtype, ring in STAGES[int(self.dtype is np.float64) :]:
-            for part in _split_draws(plan.cells, cells.draws or 1, dtype):
-                at = part if cells is self.cells else weak[part]
-                factors = _slice_factors(plan, cells, evidence, part, dtype)
-                log_total[at] = compute(Pass(ring, plan.tree, factors, part.stop - part.start), at)
+            for chunk in _split_draws(plan.cells, cells.draws or 1, dtype):
+                at = chunk if cells is self.cells else weak[chunk]
+                factors = _slice_factors(plan, cells, evidence, chunk, dtype)
+                log_total[at] = compute(Pass(ring, plan.tree, factors, chunk.stop - chunk.start), at)
             weak = np.flatnonzero(~(log_total >= LEAST_LOG[dtype]))
             if not weak.size:
                 break
@@ -286,38 +286,38 @@ class Laws:
         return log_total
 
     def _find_impossible(self, plan: Plan, evidence: Mapping[str, int], log_total: Floats) -> npt.NDArray[np.bool_]:
-        """The draws under which evidence is impossible, also what was pruned: only zeros can make that so."""
+        """Find the draws under which evidence is impossible, pruned parts included: only zeros make it so."""
         if all(np.minimum.reduce(self.cells[node], axis=None) > 0 for node in plan.pruned):
             return np.isneginf(log_total)
         return np.isneginf(log_total) | np.isneginf(Laws(self.cells).log_probability(evidence))
 
 
 def _split_draws(cells: int, draws: int, dtype: type[np.floating[Any]]) -> Iterator[slice]:
-    """Chunks of draws of similar size, by the cells of all cliques for each draw."""
-    each = max(1, cells * np.dtype(dtype).itemsize)
-    most = max(1, min(max(CHUNK_BYTES // each, CHUNK_DRAWS), MOST_CLIQUE_BYTES // each))
+    """Split draws into chunks of similar size, by the cells of all cliques for each draw."""
+    draw_bytes = max(1, cells * np.dtype(dtype).itemsize)
+    most = max(1, min(max(CHUNK_BYTES // draw_bytes, CHUNK_DRAWS), MOST_CLIQUE_BYTES // draw_bytes))
     length = -(-draws // -(-draws // most))
     for start in range(0, draws, length):
         yield slice(start, min(start + length, draws))
 
 
 def _slice_factors(
-    plan: Plan, cells: Tables, evidence: Mapping[str, int], part: slice, dtype: type[np.floating[Any]]
+    plan: Plan, cells: Tables, evidence: Mapping[str, int], chunk: slice, dtype: type[np.floating[Any]]
 ) -> list[Array]:
-    """The families' tables of a chunk of draws, evidence sliced out; views unless the precision differs."""
-    whole = part.stop - part.start == (cells.draws or 1)
+    """Slice the families' tables for a chunk of draws and the evidence; views unless the precision differs."""
+    whole = chunk.stop - chunk.start == (cells.draws or 1)
     factors = []
     for array, observed in zip([cells[node] for node in plan.nodes], plan.observed, strict=True):
         if observed is not None:
-            array = array[(*(slice(None) if name is None else evidence[name] for name in observed), part)]
+            array = array[(*(slice(None) if name is None else evidence[name] for name in observed), chunk)]
         elif not whole:
-            array = array[..., part]
+            array = array[..., chunk]
         factors.append(array if array.dtype == dtype else array.astype(dtype))
     return factors
 
 
 class FactorLaws:
-    """Laws of the variables of each factor under the product of all: planned once, for any factors of these scopes.
+    """Laws of each factor's variables under the product of all, planned once for factors of the same scopes.
 
     Args:
         scopes: variables of each factor, in the order of its axes.
@@ -329,7 +329,7 @@ class FactorLaws:
         self.cells = self._tree.cells
 
     def of(self, factors: Sequence[Array]) -> list[Array]:
-        """The law of each factor's variables, an array of its shape `(*sizes, draws)`; all are positive somewhere."""
+        """Compute the law of each factor's variables, of its shape `(*sizes, draws)`; all are positive somewhere."""
         return Pass(PROBABILITIES, self._tree, factors, factors[0].shape[-1]).factor_margins(self._scopes)
 
 
@@ -338,7 +338,7 @@ class FactorLaws:
 
 @dataclass(frozen=True, eq=False)
 class ConditionalLaws:
-    """Joint laws given evidence; what several questions ask of them is computed once.
+    """Joint laws given evidence; results that several queries share are computed once.
 
     Precision is what means over the draws need: where work is large it is single, if the error of that is far below
     the draws' own.
@@ -362,20 +362,20 @@ class ConditionalLaws:
 
     @cached_property
     def marginals_and_evidence(self) -> tuple[dict[str, Floats], Floats]:
-        """These, and `log P(evidence)` as the same pass finds it."""
+        """The marginals, and `log P(evidence)` from the same pass."""
         names = [name for name in self.network.nodes if name not in self.evidence]
         if self._is_large(marginals_cost(self.cells.network, self.evidence)):
             rough, log = Laws(self.cells, np.float32).marginals_and_evidence(self.evidence)
-            found = {name: self._normalise_rough(rough[name]) for name in names}
-            fine = {name: law for name, law in found.items() if law is not None}
-            if len(fine) == len(found):
+            normalised = {name: self._normalise_rough(rough[name]) for name in names}
+            fine = {name: law for name, law in normalised.items() if law is not None}
+            if len(fine) == len(normalised):
                 return fine, log
         laws, log = Laws(self.cells).marginals_and_evidence(self.evidence)
         return {name: laws[name] for name in names}, log
 
     @cached_property
     def log_evidence(self) -> Floats:
-        """`log P(evidence)`, shape `(draws,)`; by made-up records where exact inference is out of reach."""
+        """`log P(evidence)`, shape `(draws,)`; from simulated records if exact inference is too large."""
         if not affordable(self.cells.network, (), self.evidence):
             return log_weight(self.cells, self.evidence, np.random.default_rng(0))
         return Laws(self.cells, self._precision).log_probability(self.evidence)
@@ -387,7 +387,7 @@ class ConditionalLaws:
     def joint_and_evidence(
         self, targets: Sequence[str], also: Mapping[str, int] = MappingProxyType({})
     ) -> tuple[Floats, Floats | None]:
-        """The same, and the logarithm of the condition's probability if the same pass finds it.
+        """Compute `joint`, and the log probability of the condition if the same pass yields it.
 
         Where every table matters to a single target, its own plan is the plan of all marginals, and the pass for all of
         them is taken: that rests on the query alone, so a query has one answer, whatever it is asked with.
@@ -404,7 +404,7 @@ class ConditionalLaws:
         return Laws(self.cells)._compute_joint(plan, wanted, evidence)
 
     def whole(self, names: Sequence[str]) -> Floats:
-        """`P(names)`, shape `(*sizes, draws)`: of the question's variables, the observed ones among them."""
+        """Compute `P(names)`, shape `(*sizes, draws)`, for the query's variables, observed ones included."""
         return Laws(self.cells).joint(names)
 
     def probability(self, states: Mapping[str, int]) -> Floats:
@@ -415,20 +415,20 @@ class ConditionalLaws:
             return np.exp(np.minimum(both - self.log_evidence, 0.0))
 
     def most_probable(self, targets: Sequence[str], weights: Floats | None) -> list[Explained]:
-        """See `Laws`; of the rows alone: a hidden variable would have to be summed out first, and join all others."""
+        """See `Laws`; uses the rows alone, because summing out a hidden variable would join all others."""
         return Laws(self.rows).most_probable(targets, self.evidence, weights=weights)
 
     @cached_property
     def _precision(self) -> type[np.floating[Any]]:
-        """Of the rows: more digits than they have are not worth asking for."""
+        """Floating-point type of the rows."""
         return np.float32 if self.cells[self.network.variables[0].name].dtype == np.float32 else np.float64
 
     def _is_large(self, cells: int) -> bool:
-        """Whether a question that works on so many cells for each draw is worth asking in single precision first."""
+        """Whether a query over so many cells for each draw is tried in single precision first."""
         return self._precision is np.float32 or cells * (self.cells.draws or 1) > LARGE_WORK
 
     def _normalise_rough(self, law: Array) -> Floats | None:
-        """A law in single precision as one that sums to 1, shape `(*sizes, draws)`.
+        """Normalise a law in single precision, shape `(*sizes, draws)`; None if rounding matters.
 
         Errors of the work are relative to each probability: of one near 1 what is lost is as small as the rest.
 
@@ -448,7 +448,7 @@ class ConditionalLaws:
 
 
 def pair_laws(theta: Tables, pairs: Iterable[Scope]) -> dict[Scope, Floats]:
-    """`P(a, b)` for some pairs of variables, exact or, where a network is too large for that, of made-up records.
+    """Compute `P(a, b)` for some pairs of variables, exactly, or from simulated records if the network is too large.
 
     One pass over several draws of a network has the laws of all pairs with some first variables: in each draw one of
     these is given one of its states. Made-up records are always the same ones.
@@ -471,14 +471,14 @@ def pair_laws(theta: Tables, pairs: Iterable[Scope]) -> dict[Scope, Floats]:
     with suppress(InputError):  # a law that is too large
         if marginals_cost(network) <= MOST_EXACT_CELLS:
             return _find_exactly(theta, wanted)
-    codes = sample_codes(theta, MADE_UP_VALUES // len(network.nodes), np.random.default_rng(0))
+    codes = sample_codes(theta, SIMULATED_VALUES // len(network.nodes), np.random.default_rng(0))
     return {pair: _count_shares(theta, codes, pair) for pair in wanted}
 
 
 def _find_exactly(theta: Tables, pairs: list[Scope]) -> dict[Scope, Floats]:
-    """Find the laws by exact inference, for some first variables at once."""
+    """Compute the laws by exact inference, for some first variables at once."""
     single = Tables(theta.network, {node: theta[node][..., None] for node in theta.network.nodes}, draws=1)
-    alone, given = Laws(single).marginals(), dict[str, dict[str, Floats]]()
+    alone, conditional = Laws(single).marginals(), dict[str, dict[str, Floats]]()
     firsts = list(dict.fromkeys(first for first, _ in pairs))
     for start in range(0, len(firsts), FIRSTS_TOGETHER):
         some = firsts[start : start + FIRSTS_TOGETHER]
@@ -486,13 +486,13 @@ def _find_exactly(theta: Tables, pairs: list[Scope]) -> dict[Scope, Floats]:
         laws, end = Laws(wide).marginals(seen), 0
         for first in some:
             begin, end = end, end + theta.network.schema[first].size
-            given[first] = {node: law[:, begin:end] for node, law in laws.items()}
+            conditional[first] = {node: law[:, begin:end] for node, law in laws.items()}
     # Given a state that is impossible, the others' law is NaN: such a row is 0.
-    return {(a, b): np.nan_to_num(alone[a] * given[a][b].T) for a, b in pairs}
+    return {(a, b): np.nan_to_num(alone[a] * conditional[a][b].T) for a, b in pairs}
 
 
 def _observe_states(single: Tables, names: list[str]) -> tuple[Tables, dict[str, int]]:
-    """Tables of a draw for each state of each of some variables, and evidence that only this state can have made.
+    """Add a draw for each state of some variables, with evidence that has probability 0 under the other states.
 
     The evidence is a child of the variable, which tells nothing in the draws of other variables' states.
     """
@@ -514,17 +514,17 @@ def _observe_states(single: Tables, names: list[str]) -> tuple[Tables, dict[str,
 
 
 def _count_shares(theta: Tables, codes: Mapping[str, Array], pair: Scope) -> Floats:
-    """Shares of each joint state of two variables among records."""
-    one, other = (theta.network.schema[name].size for name in pair)
-    counted = np.bincount(codes[pair[0]] * other + codes[pair[1]], minlength=one * other)
-    return np.asarray(counted.reshape(one, other) / len(codes[pair[0]]))
+    """Count shares of the joint states of two variables among records."""
+    rows, columns = (theta.network.schema[name].size for name in pair)
+    counted = np.bincount(codes[pair[0]] * columns + codes[pair[1]], minlength=rows * columns)
+    return np.asarray(counted.reshape(rows, columns) / len(codes[pair[0]]))
 
 
 # --------------------------------------------------------------------------------------------------------------- cost
 
 
 def joint_cost(network: Network, targets: Sequence[str], evidence: Iterable[str]) -> int:
-    """Cells that `Laws.joint` works on for each draw; time and memory are proportional to it.
+    """Count the cells that `Laws.joint` works on for each draw; time and memory are proportional to it.
 
     Args:
         network: of the tables that would be asked.
@@ -544,7 +544,7 @@ def joint_cost(network: Network, targets: Sequence[str], evidence: Iterable[str]
 
 
 def marginals_cost(network: Network, evidence: Iterable[str] = ()) -> int:
-    """Cells that `Laws.marginals` works on for each draw.
+    """Count the cells that `Laws.marginals` works on for each draw.
 
     Example:
         >>> from discreet import Network, Variable
@@ -556,12 +556,12 @@ def marginals_cost(network: Network, evidence: Iterable[str] = ()) -> int:
 
 
 def evidence_cost(network: Network, evidence: Iterable[str]) -> int:
-    """Cells that `Laws.log_probability` works on for each draw."""
+    """Count the cells that `Laws.log_probability` works on for each draw."""
     return plan_evidence(network, frozenset(evidence)).cells
 
 
 def explanation_cost(network: Network, targets: Sequence[str], evidence: Iterable[str]) -> int:
-    """Cells that `Laws.most_probable` works on for each draw.
+    """Count the cells that `Laws.most_probable` works on for each draw.
 
     Example:
         >>> from discreet import Network, Variable
@@ -586,10 +586,10 @@ def affordable(network: Network, targets: Sequence[str] | None, evidence: Iterab
     return (joint_cost(network, targets, evidence) if targets else evidence_cost(network, evidence)) <= CELL_BUDGET
 
 
-def _check_budget(cells: int, what: str) -> None:
-    """Refuse before computing."""
+def _check_budget(cells: int, question: str) -> None:
+    """Refuse a query beyond the budget of cells."""
     if cells > CELL_BUDGET:
         raise InputError(
-            f"{what} needs {cells:,} cells for each draw, more than the budget of {CELL_BUDGET:,}; "
+            f"{question} needs {cells:,} cells for each draw, more than the budget of {CELL_BUDGET:,}; "
             "ask for fewer variables, or give more evidence"
         )

@@ -1,4 +1,4 @@
-"""Laws of many sets of variables in one pass from the roots down: one elimination order for all, no question twice.
+"""Laws of many sets of variables in one pass from the roots down, with one elimination order for all.
 
 The tables of a network may be made one after the other, each from the law of its parents under those before (a
 posterior's rows are). Asking for every such law alone works through all ancestors each time; here a tree of cliques is
@@ -32,12 +32,12 @@ from discreet.model.tables import Tables
 from discreet.util.arrays import Floats, margin
 
 MOST_FORWARD_VALUES = 2**25
-"""Held at a time, for all draws: 256 MiB."""
+"""Largest number of values held at a time, for all draws: 256 MiB."""
 
 
 @dataclass(frozen=True, eq=False)
 class ForwardPlan:
-    """The cliques of a pass from the roots down, and which node is taken up where.
+    """Plan of a pass from the roots down: its cliques, and where each node enters.
 
     Args:
         network: whose tables are read.
@@ -59,13 +59,11 @@ class ForwardPlan:
     live: int
 
     def reached(self, node: str) -> list[tuple[int, int, frozenset[str]]]:
-        """Cliques that have a node: (position, from which it comes, -1 at its home; what these two share)."""
-        found: list[tuple[int, int, frozenset[str]]] = [(self.home[node], -1, frozenset())]
-        for index, origin, _ in found:
-            found += [
-                (other, index, shared) for other, shared in self.near[index] if node in shared and other != origin
-            ]
-        return found
+        """List the cliques with a node: (position, origin or -1 at its home, variables shared with the origin)."""
+        cliques: list[tuple[int, int, frozenset[str]]] = [(self.home[node], -1, frozenset())]
+        for index, origin, _ in cliques:
+            cliques += [(to, index, shared) for to, shared in self.near[index] if node in shared and to != origin]
+        return cliques
 
 
 def forward_plan(network: Network, scopes: Collection[Scope]) -> ForwardPlan:
@@ -115,8 +113,8 @@ def forward_plan(network: Network, scopes: Collection[Scope]) -> ForwardPlan:
 
 
 def _count_live_cells(plan: ForwardPlan) -> int:
-    """Most cells that are held at a time."""
-    sizes, left = [1] * len(plan.cliques), list(map(len, plan.cliques))
+    """Count the largest number of cells that are held at a time."""
+    sizes, waiting = [1] * len(plan.cliques), list(map(len, plan.cliques))
     now = most = 0
     for node in plan.network.order:
         if node not in plan.home:
@@ -125,14 +123,14 @@ def _count_live_cells(plan: ForwardPlan) -> int:
         for index in reached:
             now += sizes[index] * (states - (sizes[index] > 1))
             sizes[index] *= states
-            left[index] -= 1
+            waiting[index] -= 1
         most = max(most, now)
-        now -= sum(sizes[index] for index in reached if not left[index])
+        now -= sum(sizes[index] for index in reached if not waiting[index])
     return most
 
 
 def laws_from_roots(scopes: Collection[Scope], cells: Tables, seed: int) -> ForwardPass | RecordPass:
-    """Laws of sets of variables for tables that are made from the roots down, by the way that its cost allows.
+    """Compute laws of sets of variables for tables made from the roots down, exactly if affordable.
 
     Args:
         scopes: the sets, none empty.
@@ -146,7 +144,7 @@ def laws_from_roots(scopes: Collection[Scope], cells: Tables, seed: int) -> Forw
 
 
 def forward_pass(scopes: Collection[Scope], cells: Tables) -> ForwardPass | None:
-    """Exact laws by one pass over the draws; None where it would not fit into memory. Arguments as above.
+    """Compute exact laws by one pass over the draws; None if memory does not suffice. Arguments as above.
 
     Example:
         >>> from discreet import Network, Variable
@@ -177,14 +175,14 @@ class ForwardPass:
         self._laws: dict[Scope, Floats] = {}
 
     def law(self, scope: Scope) -> Floats:
-        """`P(scope)` under every draw, shape `(*sizes, draws)`; one of the plan's sets."""
+        """Return `P(scope)` under every draw, shape `(*sizes, draws)`, for one of the plan's sets."""
         if scope not in self._laws:
             for node in ancestors_beyond(self._plan.network, scope, self._taken):
-                self._take(node)
+                self._multiply_node(node)
         return self._laws[scope]
 
-    def _take(self, node: str) -> None:
-        """Take a node up in all cliques that have it."""
+    def _multiply_node(self, node: str) -> None:
+        """Multiply a node's rows into all cliques that contain it."""
         family, table = self._plan.network.family(node), np.asarray(self._cells[node])
         reached = self._plan.reached(node)
         for index, origin, shared in reached:
@@ -200,15 +198,15 @@ class ForwardPass:
 
     @staticmethod
     def _condition(node: str, shared: Collection[str], names: Scope, belief: Floats) -> tuple[Scope, Floats]:
-        """`P(node | those of the shared variables that are here)`, and the names of its axes, the node last."""
-        kept = tuple(name for name in names if name in shared)
-        law = margin(belief, names, kept)
+        """Compute `P(node | shared variables present here)`, and the names of its axes, the node last."""
+        conditions = tuple(name for name in names if name in shared)
+        law = margin(belief, names, conditions)
         total = law.sum(axis=-2, keepdims=True)
         law /= np.where(total > 0, total, 1.0)
-        return kept, law
+        return conditions, law
 
     def _read(self, index: int, node: str) -> None:
-        """Read off the laws of sets that are complete with this node."""
+        """Read the laws of sets that are complete with this node."""
         names, belief = self._beliefs[index]
         for scope in self._plan.wanted[index]:
             if node in scope and set(scope) <= set(names):
@@ -216,7 +214,7 @@ class ForwardPass:
 
 
 def _align_table(table: Floats, names: Scope, wanted: Scope) -> Floats:
-    """A table with the axes of other names, of length 1 where it lacks them; draws last."""
-    left = [name for name in wanted if name in names]
+    """Align a table with the axes of other names, of length 1 where absent; draws last."""
+    ordered = [name for name in wanted if name in names]
     index = tuple(slice(None) if name in names else None for name in wanted)
-    return table.transpose([*map(names.index, left), len(names)])[index]
+    return table.transpose([*map(names.index, ordered), len(names)])[index]

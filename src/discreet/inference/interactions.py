@@ -1,4 +1,4 @@
-"""Interactions: tables over overlapping sets of variables, taken apart into pieces that no two sets share wrongly.
+"""Interactions: the orthogonal decomposition of tables by sets of variables, shared by overlapping tables.
 
 The margin of a table over a subset S, centred along every axis, is the interaction of S: a table over S whose sums
 along each axis are 0 (of the empty set: the total). A table is the sum of its subsets' interactions, each spread evenly
@@ -34,12 +34,12 @@ from discreet.util.arrays import Floats
 Kind = TypeVar("Kind", bound=np.floating)
 
 MOST_VARIABLES = 14
-"""Of a table whose interactions are told apart: it has 16,384 of them."""
+"""Largest number of variables of a table that is decomposed: it has 16,384 interactions."""
 
 
 @dataclass(frozen=True)
 class Blur:
-    """Variances that noise adds to the interactions of a table.
+    """Noise variances of the interactions of a table.
 
     Args:
         rows: variance of the independent errors in its cells that would disturb an interaction as much.
@@ -52,25 +52,25 @@ class Blur:
     inside: float = 0.0
 
     def variance(self, subset: Collection[str]) -> float:
-        """Variance of the errors that disturb the interaction of some of the table's variables."""
+        """Return the noise variance of the interaction of some of the table's variables."""
         return self.inside if self.shared and self.shared.issuperset(subset) else self.rows
 
 
 def subsets(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
-    """Every subset of some scopes once, smaller ones first; names keep the order that they have in the scopes.
+    """List every subset of some scopes once, smaller ones first; names keep their order in the scopes.
 
     Example:
         >>> subsets([("a", "b"), ("b", "c")])
         ((), ('a',), ('b',), ('c',), ('a', 'b'), ('b', 'c'))
     """
-    found = dict.fromkeys(
+    unique = dict.fromkeys(
         subset for scope in scopes for size in range(len(scope) + 1) for subset in combinations(scope, size)
     )
-    return tuple(sorted(found, key=len))
+    return tuple(sorted(unique, key=len))
 
 
 def positions(scope: Sequence[str]) -> Iterator[tuple[Scope, tuple[slice, ...]]]:
-    """Indices of the coordinates of each interaction in a transformed table.
+    """Yield the indices of each interaction's coordinates in a transformed table.
 
     Args:
         scope: names of its axes, in any order.
@@ -88,7 +88,7 @@ def positions(scope: Sequence[str]) -> Iterator[tuple[Scope, tuple[slice, ...]]]
 
 
 def centred(table: Floats, axes: int) -> Floats:
-    """A table less its means along each of its first axes; further axes are repetitions.
+    """Subtract the means along each of a table's first axes; further axes are repetitions.
 
     Example:
         >>> centred(np.array([[3.0, 1.0], [1.0, 3.0]]), axes=2).tolist()
@@ -100,7 +100,7 @@ def centred(table: Floats, axes: int) -> Floats:
 
 
 def contrast_matrices(sizes: Iterable[int]) -> tuple[Floats, ...]:
-    """Orthonormal matrices whose first row is constant (Helmert's contrasts), one for each axis of a table.
+    """Make orthonormal Helmert matrices, whose first row is constant, one for each axis of a table.
 
     Transformed by them, a table becomes as many coefficients as it has cells; those at whose position the indices of
     the axes of S, and no others, are above 0 are coordinates of the interaction of S.
@@ -120,7 +120,7 @@ def contrast_matrices(sizes: Iterable[int]) -> tuple[Floats, ...]:
 
 
 def interaction_contrasts(sizes: Iterable[int]) -> Floats:
-    """Contrasts that tell the interaction of all axes of a table.
+    """Make the contrasts of the interaction of all axes of a table.
 
     Args:
         sizes: of the axes.
@@ -140,7 +140,7 @@ def interaction_contrasts(sizes: Iterable[int]) -> Floats:
 
 @lru_cache(maxsize=256)
 def from_neighbours(size: int) -> Floats:
-    """The matrix that takes differences of neighbouring states of an axis to its coordinates of `contrast_matrices`.
+    """Make the matrix from differences of neighbouring states of an axis to its coordinates in `contrast_matrices`.
 
     Args:
         size: of the axis.
@@ -161,7 +161,7 @@ def from_neighbours(size: int) -> Floats:
 def transformed(
     table: npt.NDArray[Kind], matrices: Sequence[npt.NDArray[Kind]], *, back: bool = False
 ) -> npt.NDArray[Kind]:
-    """A table in the coordinates of its interactions, or back again.
+    """Transform a table to the coordinates of its interactions, or back.
 
     Args:
         table: one axis for each matrix, perhaps more for repetitions.
@@ -188,7 +188,7 @@ def transformed(
 
 @lru_cache(maxsize=256)
 def _make_contrasts(size: int) -> Floats:
-    """Helmert's matrix: row j compares state j with the mean of those before it."""
+    """Make Helmert's matrix: row j compares state j with the mean of those before it."""
     matrix = np.tril(np.ones((size, size)), -1) - np.diag(np.arange(size, dtype=np.float64))
     matrix[0] = 1
     matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
@@ -197,7 +197,7 @@ def _make_contrasts(size: int) -> Floats:
 
 
 def pooled_variances(network: Network, blurs: Mapping[Scope, Blur]) -> dict[Scope, float]:
-    """How well some noisy tables together tell each interaction.
+    """Pool the noise variances of each interaction over several noisy tables.
 
     Args:
         network: for the sizes.
@@ -222,7 +222,7 @@ def pooled_variances(network: Network, blurs: Mapping[Scope, Blur]) -> dict[Scop
 
 
 def cell_variance(network: Network, pooled: Mapping[Scope, float], scope: Scope) -> float:
-    """Variance of a cell of the least-squares table over a scope; the same for all its cells.
+    """Compute the variance of a cell of the least-squares table over a scope, equal for all cells.
 
     Args:
         network: for the sizes.

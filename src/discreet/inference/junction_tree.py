@@ -1,4 +1,4 @@
-"""Plans for exact inference: what a question needs of a network, elimination orders, junction trees.
+"""Plans for exact inference: relevant nodes, elimination orders, junction trees.
 
 A plan is made from names and sizes alone, so its cost is known before anything is computed, and every axis of every
 view is fixed before a number is read; `kernels.py` carries plans out. Evidence is sliced out before: it has no axis.
@@ -21,18 +21,18 @@ from discreet.model.network import Network
 from discreet.model.schema import Scope
 
 Family = tuple[str | None, Scope]
-"""The variable whose conditional probabilities a factor holds, None where it is observed, and the factor's scope."""
+"""The child variable of a factor, None if it is observed, and the factor's scope."""
 HOPELESS_CELLS = 2**40
-"""Cells of a clique, greedily the cheapest, beyond which no better order is looked for."""
+"""Cells of the greedily cheapest clique beyond which the search for an order ends."""
 KEPT_PLANS = 512
-"""Plans that are kept, of each kind of question."""
+"""Number of cached plans of each kind of query."""
 _Cost = tuple[bool, int, int, int, str]
 _Near = dict[str, set[str]]
 
 
 @dataclass(frozen=True)
 class Term:
-    """An array that takes part in a clique's product.
+    """An operand of a clique's product.
 
     Args:
         source: position of a factor, or the number of factors plus the position of the clique that sends a message.
@@ -49,7 +49,7 @@ class Term:
 
 @dataclass(frozen=True)
 class JunctionTree:
-    """Cliques in an order in which every clique comes before its parent; the last of each tree is a root.
+    """Junction tree: cliques in an order in which each comes before its parent; the last of each tree is a root.
 
     Args:
         sizes: states of each variable.
@@ -85,7 +85,7 @@ class JunctionTree:
 def elimination_order(
     scopes: Sequence[Sequence[str]], sizes: Mapping[str, int], last: Sequence[str] = ()
 ) -> tuple[list[Scope], int]:
-    """Eliminate greedily, by fewest fill-in arcs and by smallest clique, and keep the cheaper of the two.
+    """Find an elimination order greedily, by min-fill and by min-weight, and keep the cheaper of the two.
 
     Args:
         scopes: of the factors.
@@ -108,19 +108,19 @@ def elimination_order(
 def _eliminate(
     scopes: Sequence[Sequence[str]], sizes: Mapping[str, int], last: Sequence[str], *, fill: bool
 ) -> list[Scope]:
-    """Eliminate greedily once; ties are met by the smaller clique, then by the order of the names.
+    """Eliminate greedily once; ties go to the smaller clique, then to the order of the names.
 
     Costs are kept up to date arc by arc, so that a step takes no longer in a larger network.
     """
-    near = _find_near(scopes)
+    near = _find_neighbours(scopes)
     rank = {name: position for position, name in enumerate(sizes)}
-    kept = set(last)
-    weights = {name: math.prod(sizes[other] for other in (name, *others)) for name, others in near.items()}
-    missing = {name: sum(len(others - near[other]) - 1 for other in others) // 2 for name, others in near.items()}
+    delayed = set(last)
+    weights = {name: math.prod(sizes[node] for node in (name, *others)) for name, others in near.items()}
+    missing = {name: sum(len(others - near[node]) - 1 for node in others) // 2 for name, others in near.items()}
     first, second = (missing, weights) if fill else (weights, missing)
 
     def cost(name: str) -> _Cost:
-        return name in kept, first[name], second[name], rank[name], name
+        return name in delayed, first[name], second[name], rank[name], name
 
     queue = [cost(name) for name in near]
     heapify(queue)
@@ -131,56 +131,56 @@ def _eliminate(
             continue
         if weights[name] > HOPELESS_CELLS:
             # Nothing will be computed on such a clique: all that is left makes one, at no cost.
-            left = sorted(near, key=lambda other: (other in kept, rank[other]))
-            return steps + [tuple(left[place:]) for place in range(len(left))]
+            remaining = sorted(near, key=lambda name: (name in delayed, rank[name]))
+            return steps + [tuple(remaining[start:]) for start in range(len(remaining))]
         neighbours = sorted(near[name], key=rank.__getitem__)
         steps.append((name, *neighbours))
         touched = set(neighbours)
         if missing[name]:
             touched |= _join_all(neighbours, near, missing, weights, sizes)
         del near[name]
-        for other in neighbours:
+        for neighbour in neighbours:
             # The neighbours are joined by now; what else is near to one of them is not near to the eliminated.
-            near[other].discard(name)
-            missing[other] -= len(near[other]) - len(neighbours) + 1
-            weights[other] //= sizes[name]
-        for other in touched - {name}:
-            heappush(queue, cost(other))
+            near[neighbour].discard(name)
+            missing[neighbour] -= len(near[neighbour]) - len(neighbours) + 1
+            weights[neighbour] //= sizes[name]
+        for neighbour in touched - {name}:
+            heappush(queue, cost(neighbour))
     return steps
 
 
-def _find_near(scopes: Sequence[Sequence[str]]) -> _Near:
-    """Find the variables that each variable shares a scope with."""
-    found: _Near = {}
+def _find_neighbours(scopes: Sequence[Sequence[str]]) -> _Near:
+    """Find the neighbours of each variable in the moral graph."""
+    shared: _Near = {}
     for scope in scopes:
         for name in scope:
-            found.setdefault(name, set()).update(scope)
-    return {name: near - {name} for name, near in found.items()}
+            shared.setdefault(name, set()).update(scope)
+    return {name: near - {name} for name, near in shared.items()}
 
 
 def _join_all(
     names: Sequence[str], near: _Near, missing: dict[str, int], weights: dict[str, int], sizes: Mapping[str, int]
 ) -> set[str]:
-    """Add all arcs between variables; returns those near to both ends of one, which have a missing arc less."""
+    """Join variables pairwise; return the common neighbours of new arcs, which need one fill-in arc less."""
     touched = set[str]()
-    for one, other in combinations(names, 2):
-        if other in near[one]:
+    for first, second in combinations(names, 2):
+        if second in near[first]:
             continue
-        both = near[one] & near[other]
+        both = near[first] & near[second]
         for name in both:
             missing[name] -= 1
-        missing[one] += len(near[one]) - len(both)
-        missing[other] += len(near[other]) - len(both)
-        near[one].add(other)
-        near[other].add(one)
-        weights[one] *= sizes[other]
-        weights[other] *= sizes[one]
+        missing[first] += len(near[first]) - len(both)
+        missing[second] += len(near[second]) - len(both)
+        near[first].add(second)
+        near[second].add(first)
+        weights[first] *= sizes[second]
+        weights[second] *= sizes[first]
         touched |= both
     return touched
 
 
 def junction_tree(families: Sequence[Family], sizes: Mapping[str, int], targets: Scope = ()) -> JunctionTree:
-    """Plan a tree of cliques that hold every factor, for sums; targets are held by the root of a component.
+    """Plan a junction tree for sums, with the targets in a root.
 
     Args:
         families: of every factor.
@@ -205,7 +205,7 @@ def junction_tree(families: Sequence[Family], sizes: Mapping[str, int], targets:
 
 
 def clique_tree(scopes: Sequence[Scope], sizes: Mapping[str, int]) -> tuple[list[set[str]], list[int]]:
-    """Cliques of an elimination that hold every scope, and the position of each one's parent, -1 for a root.
+    """Make cliques that contain every scope by elimination, and the position of each one's parent, -1 for a root.
 
     Example:
         >>> cliques, parents = clique_tree([("a", "b"), ("b", "c")], {"a": 2, "b": 3, "c": 2})
@@ -236,7 +236,7 @@ def maximising_tree(families: Sequence[Family], sizes: Mapping[str, int], target
 
 
 def _make_cliques(steps: Sequence[Scope], maximised: Scope = ()) -> tuple[list[set[str]], list[int]]:
-    """Cliques of an elimination and the tree they form, children first."""
+    """Make the maximal cliques of an elimination and their tree, children first."""
     position = {step[0]: index for index, step in enumerate(steps)}
     cliques: list[set[str]] = []
     parents: list[int] = []
@@ -274,8 +274,8 @@ def _turn_tree(cliques: Sequence[set[str]], parents: Sequence[int], top: int) ->
             at = path.pop()
             depths[at] = 1 + (depths[turned[at]] if turned[at] >= 0 else 0)
     order = sorted(range(len(turned)), key=lambda index: -depths[index])
-    place = {index: position for position, index in enumerate(order)}
-    return [cliques[index] for index in order], [place.get(turned[index], -1) for index in order]
+    new_index = {index: position for position, index in enumerate(order)}
+    return [cliques[index] for index in order], [new_index.get(turned[index], -1) for index in order]
 
 
 def _compile_tree(
@@ -287,7 +287,7 @@ def _compile_tree(
     wanted: Scope = (),
     maximised: Scope = (),
 ) -> JunctionTree:
-    """Fix the axes of every clique, and of all that is multiplied there."""
+    """Fix the axes of every clique and of its operands."""
     scoped, separators = _order_axes(cliques, parents, sizes)
     shapes = [tuple(sizes[name] for name in clique) for clique in scoped]
     costs = [math.prod(shape) for shape in shapes]
@@ -297,11 +297,11 @@ def _compile_tree(
     tops = [index for index, parent in enumerate(parents) if parent < 0 and cliques[index].issuperset(wanted)]
     top = tops[0] if wanted else -1
     # Maxima are not 1; and where the targets are, the sum over the others is wanted.
-    found = _find_barren(families, scoped, parents, separators, homes)
-    barren = [idle and index < maxima and index != top for index, idle in enumerate(found)]
+    idle_cliques = _find_barren(families, scoped, parents, separators, homes)
+    barren = [idle and index < maxima and index != top for index, idle in enumerate(idle_cliques)]
     scopes = [scope for _, scope in families] + separators
     sent = [-1 if idle else parent for parent, idle in zip(parents, barren, strict=True)]
-    parts = _assign_parts(scopes, [*homes, *sent], len(scoped))
+    operands = _assign_parts(scopes, [*homes, *sent], len(scoped))
     return JunctionTree(
         MappingProxyType(dict(sizes)),
         tuple(scoped),
@@ -310,7 +310,7 @@ def _compile_tree(
         tuple(shapes),
         homes,
         tuple(barren),
-        tuple(_order_terms(clique, part, sizes) for clique, part in zip(scoped, parts, strict=True)),
+        tuple(_order_terms(clique, operand, sizes) for clique, operand in zip(scoped, operands, strict=True)),
         MappingProxyType(_find_holders(scoped, separators, sizes)),
         top,
         maxima,
@@ -319,7 +319,7 @@ def _compile_tree(
 
 
 def first_holders(cliques: Sequence[set[str]], order: Sequence[int], scopes: Sequence[Scope]) -> tuple[int, ...]:
-    """First clique, in some order, that holds each scope; -1 where none does.
+    """Find the first clique, in some order, that contains each scope; -1 if none does.
 
     Example:
         >>> first_holders([{"a", "b"}, {"b", "c"}], [0, 1], [("b",), ("c",), ("a", "c")])
@@ -329,45 +329,45 @@ def first_holders(cliques: Sequence[set[str]], order: Sequence[int], scopes: Seq
     for index in order:
         for name in cliques[index]:
             having.setdefault(name, []).append(index)
-    found = []
+    holders = []
     for scope in scopes:
         fewest = min((having.get(name, []) for name in scope), key=len, default=order)
-        found.append(next((index for index in fewest if cliques[index].issuperset(scope)), -1))
-    return tuple(found)
+        holders.append(next((index for index in fewest if cliques[index].issuperset(scope)), -1))
+    return tuple(holders)
 
 
 def _assign_parts(scopes: Sequence[Scope], homes: Sequence[int], cliques: int) -> list[list[tuple[int, Scope]]]:
-    """List what is multiplied in each clique: number and scope of tables, and of what other cliques send."""
-    found: list[list[tuple[int, Scope]]] = [[] for _ in range(cliques)]
+    """List the operands of each clique: number and scope of tables and of messages."""
+    operands: list[list[tuple[int, Scope]]] = [[] for _ in range(cliques)]
     for source, (scope, home) in enumerate(zip(scopes, homes, strict=True)):
         if home >= 0:
-            found[home].append((source, scope))
-    return found
+            operands[home].append((source, scope))
+    return operands
 
 
 def _order_axes(
     cliques: Sequence[set[str]], parents: Sequence[int], sizes: Mapping[str, int]
 ) -> tuple[list[Scope], list[Scope]]:
-    """The axes of every clique, and those that are its parent's, which come last."""
+    """Order the axes of every clique, those of the separator with its parent last."""
     rank = {name: position for position, name in enumerate(sizes)}
     scoped: list[Scope] = [()] * len(cliques)
     separators: list[Scope] = [()] * len(cliques)
     for index in range(len(cliques) - 1, -1, -1):
         above = scoped[parents[index]] if parents[index] >= 0 else ()
         common = tuple(name for name in above if name in cliques[index])
-        own = sorted(cliques[index].difference(common), key=rank.__getitem__)
-        scoped[index], separators[index] = (*own, *common), common
+        residual = sorted(cliques[index].difference(common), key=rank.__getitem__)
+        scoped[index], separators[index] = (*residual, *common), common
     return scoped, separators
 
 
-def _order_terms(clique: Scope, parts: Sequence[tuple[int, Scope]], sizes: Mapping[str, int]) -> tuple[Term, ...]:
-    """How arrays take part in the product of a clique: such that it grows late, and the largest last."""
-    parts = sorted(parts, key=lambda part: math.prod(sizes[name] for name in part[1]))
+def _order_terms(clique: Scope, arrays: Sequence[tuple[int, Scope]], sizes: Mapping[str, int]) -> tuple[Term, ...]:
+    """Order the operands of a clique so that the product grows late, the largest last."""
+    arrays = sorted(arrays, key=lambda array: math.prod(sizes[name] for name in array[1]))
     # First the one in which most others lie, and these; of them, and of the rest, the smaller first.
-    scopes = [*dict.fromkeys(frozenset(scope) for _, scope in parts[:-1])]
-    first = max(scopes, key=lambda scope: sum(other <= scope for other in scopes), default=frozenset[str]())
+    scopes = [*dict.fromkeys(frozenset(scope) for _, scope in arrays[:-1])]
+    first = max(scopes, key=lambda scope: sum(smaller <= scope for smaller in scopes), default=frozenset[str]())
     terms = []
-    for source, scope in [*sorted(parts[:-1], key=lambda part: not first.issuperset(part[1])), *parts[-1:]]:
+    for source, scope in [*sorted(arrays[:-1], key=lambda array: not first.issuperset(array[1])), *arrays[-1:]]:
         axes = (*(scope.index(name) for name in clique if name in scope), len(scope))
         index = (*(slice(None) if name in scope else None for name in clique), ...)
         terms.append(Term(source, scope, axes, index))
@@ -377,8 +377,8 @@ def _order_terms(clique: Scope, parts: Sequence[tuple[int, Scope]], sizes: Mappi
 def _find_holders(
     cliques: Sequence[Scope], separators: Sequence[Scope], sizes: Mapping[str, int]
 ) -> dict[str, tuple[int, bool, tuple[int, ...]]]:
-    """Find where each variable's marginal is read off: the smallest of all that have it."""
-    found: dict[str, tuple[int, bool, tuple[int, ...]]] = {}
+    """Find the smallest clique or separator with each variable, from which its marginal is read."""
+    holders: dict[str, tuple[int, bool, tuple[int, ...]]] = {}
     least: dict[str, int] = {}
     for index, clique in enumerate(cliques):
         for scope, separator in ((separators[index], True), (clique, False)):
@@ -386,8 +386,8 @@ def _find_holders(
             for axis, name in enumerate(scope):
                 if name not in least or cells < least[name]:
                     least[name] = cells
-                    found[name] = (index, separator, tuple(other for other in range(len(scope)) if other != axis))
-    return {name: found[name] for name in sizes}
+                    holders[name] = (index, separator, tuple(summed for summed in range(len(scope)) if summed != axis))
+    return {name: holders[name] for name in sizes}
 
 
 def _find_barren(
@@ -397,15 +397,15 @@ def _find_barren(
     separators: Sequence[Scope],
     homes: Sequence[int],
 ) -> list[bool]:
-    """Cliques that send a message of ones."""
+    """Flag barren cliques, whose message is constant 1."""
     children: list[list[str | None]] = [[] for _ in cliques]
     for (child, _), home in zip(families, homes, strict=True):
         if home >= 0:
             children[home].append(child)
     barren = [True] * len(cliques)
     for index, clique in enumerate(cliques):
-        own = clique[: len(clique) - len(separators[index])]
-        barren[index] &= len(children[index]) == len(own) and set(children[index]) == set(own)
+        residual = clique[: len(clique) - len(separators[index])]
+        barren[index] &= len(children[index]) == len(residual) and set(children[index]) == set(residual)
         if not barren[index] and parents[index] >= 0:
             barren[parents[index]] = False
     return barren
@@ -416,7 +416,7 @@ def _find_barren(
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The plan of all questions about the same variables given the same ones: what is read and computed.
+    """Plan of all queries with the same targets and observed variables.
 
     Args:
         nodes: whose families matter.
@@ -437,26 +437,26 @@ class Plan:
 
 @lru_cache(maxsize=KEPT_PLANS)
 def plan_joint(network: Network, targets: Scope, evidence: frozenset[str]) -> Plan:
-    """The plan of P(targets | evidence)."""
+    """Plan P(targets | evidence)."""
     nodes = requisite(network, targets, evidence)
     return _make_plan(network, nodes, evidence, lambda families, sizes: junction_tree(families, sizes, targets))
 
 
 @lru_cache(maxsize=KEPT_PLANS)
 def plan_marginals(network: Network, evidence: frozenset[str]) -> Plan:
-    """The plan of all marginals."""
+    """Plan all marginals."""
     return _make_plan(network, network.nodes, evidence, junction_tree)
 
 
 @lru_cache(maxsize=KEPT_PLANS)
 def plan_evidence(network: Network, evidence: frozenset[str]) -> Plan:
-    """The plan of P(evidence)."""
+    """Plan P(evidence)."""
     return _make_plan(network, network.ordered(network.ancestors(evidence)), evidence, junction_tree)
 
 
 @lru_cache(maxsize=KEPT_PLANS)
 def plan_explanation(network: Network, targets: Scope, evidence: frozenset[str]) -> Plan:
-    """The plan of the most probable states."""
+    """Plan the most probable states."""
     nodes = requisite(network, targets, evidence)
     return _make_plan(network, nodes, evidence, lambda families, sizes: maximising_tree(families, sizes, targets))
 
@@ -467,7 +467,7 @@ def _make_plan(
     evidence: frozenset[str],
     make_tree: Callable[[Sequence[Family], Mapping[str, int]], JunctionTree],
 ) -> Plan:
-    """How the tables of some families are read, and the tree that they make without the evidence."""
+    """Make a plan: how tables of relevant families are sliced, and their tree without the evidence."""
     axes = [(*network.parents[node], node) for node in nodes]
     scopes = [tuple(name for name in family if name not in evidence) for family in axes]
     families = [(None if node in evidence else node, scope) for node, scope in zip(nodes, scopes, strict=True)]

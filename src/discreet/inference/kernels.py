@@ -24,7 +24,7 @@ from discreet.model.schema import Scope
 from discreet.util.arrays import Array, Floats, Ints
 
 ByClique = dict[int, Array]
-"""Arrays by the position of a clique."""
+"""Arrays by position of the clique."""
 
 FACTORS_PER_SCALE = 4
 """Factors that are multiplied before a partial product is divided by its largest entry: a clique may hold hundreds,
@@ -33,7 +33,7 @@ SMALL_ENTRIES, BLOCK_ENTRIES = 2**17, 2**19
 """Entries of a product that are worked on together: up to the first it is not worth looking how they lie in memory, and
 the second, 2 or 4 MiB, stay in a cache."""
 MOST_AXES = 50
-"""Of a block: einsum has names for no more."""
+"""Largest number of axes of a block: einsum has names for no more."""
 SMALLEST_NORMAL = {dtype(0).dtype: np.finfo(dtype).tiny for dtype in (np.float32, np.float64)}
 
 
@@ -41,7 +41,7 @@ SMALLEST_NORMAL = {dtype(0).dtype: np.finfo(dtype).tiny for dtype in (np.float32
 
 
 class Semiring(ABC):
-    """How numbers are written that are multiplied and added; their order, and so a maximum, is the same in all.
+    """Representation of numbers that are multiplied and added; monotone, so a maximum is the same in all.
 
     Attributes:
         one: as it is written.
@@ -55,31 +55,31 @@ class Semiring(ABC):
 
     @abstractmethod
     def write(self, arrays: Sequence[Array]) -> Sequence[Array]:
-        """Arrays of probabilities as this semiring writes them."""
+        """Convert arrays of probabilities to this semiring."""
 
     @abstractmethod
     def read(self, array: Array) -> Array:
-        """The probabilities that are written so."""
+        """Convert back to probabilities."""
 
     @abstractmethod
     def log(self, array: Array) -> Floats:
-        """Logarithms of what is written so; -inf of zero."""
+        """Compute logarithms of the probabilities; -inf of zero."""
 
     @abstractmethod
     def replace_zeros(self, array: Array) -> Array:
-        """The array with something else for its zeros, so that zero divided by it stays zero."""
+        """Replace zeros in a divisor, so that zero divided by it stays zero."""
 
     @abstractmethod
     def add(self, array: Array, axes: tuple[int, ...]) -> Array:
         """Sum over some axes."""
 
     @abstractmethod
-    def sum_products(self, views: Sequence[Array], kept: Sequence[Sequence[int]]) -> list[Array]:
-        """Sum the product of arrays over all axes but some, for each of several choices of those.
+    def sum_products(self, views: Sequence[Array], outputs: Sequence[Sequence[int]]) -> list[Array]:
+        """Sum the product of arrays to several outputs, each with its own axes.
 
         Args:
             views: at least two, of one number of axes, the draws last; the last one of the product's shape.
-            kept: for each sum the axes that it keeps, in its order; the draws stay last. Several are asked of a law
+            outputs: for each sum the axes that it keeps, in its order; the draws stay last. Several are asked of a law
                 alone, that is, of a product that sums to 1 under each draw.
 
         Returns:
@@ -88,7 +88,7 @@ class Semiring(ABC):
 
 
 class Probabilities(Semiring):
-    """Numbers as they are, in single or double precision.
+    """Semiring of probabilities, in single or double precision.
 
     The product of all that meets in a clique is never stored: it is made and summed block by block, in the cache, and
     in the order in which the largest of its factors lies in memory.
@@ -117,11 +117,11 @@ class Probabilities(Semiring):
         """See `Semiring`."""
         return np.asarray(np.add.reduce(array, axis=axes))
 
-    def sum_products(self, views: Sequence[Array], kept: Sequence[Sequence[int]]) -> list[Array]:
+    def sum_products(self, views: Sequence[Array], outputs: Sequence[Sequence[int]]) -> list[Array]:
         """See `Semiring`."""
         last = views[-1]
         if last.size <= SMALL_ENTRIES and last.ndim <= MOST_AXES:
-            return _sum_block(views, [[*axes, last.ndim - 1] for axes in kept])
+            return _sum_block(views, [[*axes, last.ndim - 1] for axes in outputs])
         order = [*sorted(range(last.ndim - 1), key=lambda axis: -last.strides[axis]), last.ndim - 1]
         views = [view.transpose(order) for view in views]
         shape = views[-1].shape
@@ -129,34 +129,34 @@ class Probabilities(Semiring):
         while math.prod(shape[depth:]) > BLOCK_ENTRIES and depth < len(shape) - 2:
             depth += 1
         # Sums lie in the order of memory, too: axes next to each other are then gone through as one.
-        laid = [sorted(map(order.index, (*axes, order[-1]))) for axes in kept]
-        sums = [np.zeros([shape[place] for place in places], last.dtype) for places in laid]
-        inner = [[place - depth for place in places if place >= depth] for places in laid]
+        laid = [sorted(map(order.index, (*axes, order[-1]))) for axes in outputs]
+        sums = [np.zeros([shape[axis] for axis in places], last.dtype) for places in laid]
+        inner = [[axis - depth for axis in places if axis >= depth] for places in laid]
         for at in np.ndindex(shape[:depth]):
             block = [
                 view[tuple(i if size > 1 else 0 for i, size in zip(at, view.shape, strict=False))] for view in views
             ]
-            for total, places, found in zip(sums, laid, _sum_block(block, inner), strict=True):
-                part = total[tuple(at[place] for place in places if place < depth)]
-                part += found
+            for total, places, block_sum in zip(sums, laid, _sum_block(block, inner), strict=True):
+                target = total[tuple(at[axis] for axis in places if axis < depth)]
+                target += block_sum
         return [
             total.transpose([*(places.index(order.index(axis)) for axis in axes), len(axes)])
-            for total, places, axes in zip(sums, laid, kept, strict=True)
+            for total, places, axes in zip(sums, laid, outputs, strict=True)
         ]
 
 
-def _sum_block(views: Sequence[Array], kept: Sequence[Sequence[int]]) -> list[Array]:
-    """The same for few entries, the draws among the axes that are kept; a single sum multiplies the last as it sums."""
+def _sum_block(views: Sequence[Array], outputs: Sequence[Sequence[int]]) -> list[Array]:
+    """Sum products of few entries, with the draws among the output axes; one output alone takes one einsum."""
     *smaller, last = views
     axes = range(last.ndim)
-    if len(kept) == 1:
-        return [np.asarray(np.einsum(reduce(np.multiply, smaller), axes, last, axes, kept[0]))]
+    if len(outputs) == 1:
+        return [np.asarray(np.einsum(reduce(np.multiply, smaller), axes, last, axes, outputs[0]))]
     product = reduce(np.multiply, views)
-    return [np.asarray(np.einsum(product, axes, own)) for own in kept]
+    return [np.asarray(np.einsum(product, axes, output)) for output in outputs]
 
 
 class Logarithms(Semiring):
-    """Logarithms, in double precision: products of small probabilities underflow, sums of logarithms do not."""
+    """Semiring of logarithms, in double precision: sums of logarithms do not underflow."""
 
     one, multiply, divide = 0.0, np.add, np.subtract
 
@@ -185,17 +185,17 @@ class Logarithms(Semiring):
         with np.errstate(divide="ignore"):
             return np.asarray(peak.squeeze(axes) + np.log(np.exp(array - peak).sum(axis=axes)))
 
-    def sum_products(self, views: Sequence[Array], kept: Sequence[Sequence[int]]) -> list[Array]:
+    def sum_products(self, views: Sequence[Array], outputs: Sequence[Sequence[int]]) -> list[Array]:
         """See `Semiring`."""
         *smaller, last = views
         product = np.add(reduce(np.add, smaller), last, order="C")  # sums over long rows of draws are fast
         # Of a law what underflows is nothing, so that one exponential does for all its sums.
-        law = np.exp(product) if len(kept) > 1 else None
-        others = [tuple(axis for axis in range(product.ndim - 1) if axis not in axes) for axes in kept]
+        law = np.exp(product) if len(outputs) > 1 else None
+        others = [tuple(axis for axis in range(product.ndim - 1) if axis not in axes) for axes in outputs]
         sums = [self.add(product, out) if law is None else law.sum(axis=out) for out in others]
         return [
             total.transpose([*map(sorted(axes).index, axes), len(axes)])
-            for axes, total in zip(kept, sums if law is None else self.write(sums), strict=True)
+            for axes, total in zip(outputs, sums if law is None else self.write(sums), strict=True)
         ]
 
 
@@ -207,7 +207,7 @@ PROBABILITIES, LOGARITHMS = Probabilities(), Logarithms()
 
 @dataclass(frozen=True, eq=False)
 class _Upward:
-    """Messages that were sent towards the roots, and what the roots say; barren cliques are left out.
+    """Messages sent towards the roots, and the sums at the roots; barren cliques are left out.
 
     Args:
         messages: of each clique to its parent, normalised; of a root the joint of the targets that it holds.
@@ -226,7 +226,7 @@ class _Upward:
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """One pass over a chunk of draws.
+    """Message passing over a chunk of draws.
 
     Args:
         ring: in which it is computed.
@@ -242,11 +242,11 @@ class Pass:
 
     @cached_property
     def factors(self) -> Sequence[Array]:
-        """The factors as the semiring writes them."""
+        """Factors in the representation of the semiring."""
         return self.ring.write(self.probabilities)
 
     def marginals(self, table: Array) -> Floats:
-        """The marginal of every variable.
+        """Compute the marginal of every variable.
 
         Args:
             table: the marginals are written here, the states of one variable after the other, shape `(states, draws)`;
@@ -275,7 +275,7 @@ class Pass:
         return self._log_sum(upward)
 
     def factor_margins(self, scopes: Sequence[Scope]) -> list[Array]:
-        """The joint law of the variables of every factor, none of them a constant, all positive somewhere.
+        """Compute the joint law of every factor's variables; no factor is a constant, all are positive somewhere.
 
         Args:
             scopes: variables of each, in the order of its axes.
@@ -286,15 +286,15 @@ class Pass:
         wanted: dict[int, list[Scope]] = {}
         for scope, home in zip(scopes, self.tree.homes, strict=True):
             wanted.setdefault(home, []).append(scope)
-        found: dict[Scope, Array] = {}
+        margins: dict[Scope, Array] = {}
         for index, _, laws in self._send_down(self._send_up(), wanted):
             for scope, law in zip(wanted.get(index, ()), laws, strict=True):
                 total = self.ring.add(law, tuple(range(law.ndim - 1)))
-                found[scope] = self.ring.read(self.ring.divide(law, self.ring.replace_zeros(total)))
-        return [found[scope] for scope in scopes]
+                margins[scope] = self.ring.read(self.ring.divide(law, self.ring.replace_zeros(total)))
+        return [margins[scope] for scope in scopes]
 
     def joint(self, targets: Sequence[str]) -> tuple[Array, Floats]:
-        """The normalised joint of some variables, and the logarithm of the sum over all.
+        """Compute the normalised joint of some variables, and the logarithm of the sum over all.
 
         Args:
             targets: as planned; none for the sum alone.
@@ -308,7 +308,7 @@ class Pass:
         return joint, self._log_sum(upward)
 
     def most_probable(self) -> dict[str, Ints]:
-        """States at which the sum over the other variables is largest, for every draw; planned with targets.
+        """Find the states with the largest sum over the other variables, for every draw; planned with targets.
 
         Returns:
             By target: codes of states, shape `(draws,)`; the first of equals, and zeros where everything is zero.
@@ -318,16 +318,16 @@ class Pass:
         every = np.arange(self.draws)
         for index in range(len(tree.cliques) - 1, tree.maxima - 1, -1):
             separator = tree.separators[index]
-            own = tree.cliques[index][: len(tree.cliques[index]) - len(separator)]
+            residual = tree.cliques[index][: len(tree.cliques[index]) - len(separator)]
             # Few entries are left once the states of the separator are known: no table of choices is ever made.
             known: list[Any] = [states[name] for name in separator]
-            left = beliefs[index][(..., *known, every)]
-            best = left.reshape(-1, self.draws).argmax(axis=0)
-            states.update(zip(own, np.unravel_index(best, [tree.sizes[name] for name in own]), strict=True))
+            entries = beliefs[index][(..., *known, every)]
+            best = entries.reshape(-1, self.draws).argmax(axis=0)
+            states.update(zip(residual, np.unravel_index(best, [tree.sizes[name] for name in residual]), strict=True))
         return states
 
     def log_of_states(self, candidates: Sequence[Mapping[str, int]]) -> Floats:
-        """Logarithm of the sum over the other variables at given states of the targets; planned with targets.
+        """Compute the log sum over the other variables at given states of the targets; planned with targets.
 
         Args:
             candidates: codes of the states of all targets.
@@ -344,7 +344,7 @@ class Pass:
             values = np.full(logs.shape, self.ring.one)
             for term in terms[start : start + FACTORS_PER_SCALE]:
                 if term.source - count < tree.maxima:  # else a maximum over what the other terms say
-                    array = self._of_source(term.source, upward.messages)
+                    array = self._find_operand(term.source, upward.messages)
                     at = tuple([states[name] for states in candidates] for name in term.scope)
                     self.ring.multiply(values, array[at], out=values)
             logs += self.ring.log(values)
@@ -353,12 +353,12 @@ class Pass:
     # ------------------------------------------------------------------------------------------------------- messages
 
     def _log_sum(self, upward: _Upward) -> Floats:
-        """Logarithm of the sum over all; -inf where it is zero."""
-        parts = [*upward.removed, *upward.totals.values()]
-        return np.asarray(self.ring.log(np.stack(parts)).sum(axis=0)) if parts else np.zeros(self.draws)
+        """Compute the logarithm of the sum over all; -inf where it is zero."""
+        terms = [*upward.removed, *upward.totals.values()]
+        return np.asarray(self.ring.log(np.stack(terms)).sum(axis=0)) if terms else np.zeros(self.draws)
 
-    def _of_source(self, source: int, messages: Mapping[int, Array]) -> Array:
-        """The factor, or the message, that a term stands for."""
+    def _find_operand(self, source: int, messages: Mapping[int, Array]) -> Array:
+        """Return the factor or the message that a term refers to."""
         count = len(self.factors)
         return self.factors[source] if source < count else messages[source - count]
 
@@ -384,7 +384,7 @@ class Pass:
     def _send_down(
         self, upward: _Upward, wanted: Mapping[int, Sequence[Scope]]
     ) -> Iterator[tuple[int, Array, list[Array]]]:
-        """Bring what the rest of the tree knows to every clique, parents first.
+        """Send messages from the roots to every clique, parents first.
 
         Args:
             upward: what was sent towards the roots.
@@ -417,7 +417,7 @@ class Pass:
             yield index, above, sums[len(children[index]) :]
 
     def _align_views(self, index: int, messages: Mapping[int, Array], removed: list[Array] | None) -> list[Array]:
-        """Align all that is multiplied in a clique with its axes, the last one of the clique's shape.
+        """Align the operands of a clique with its axes, the last one in the clique's shape.
 
         Args:
             index: the clique's position.
@@ -429,7 +429,8 @@ class Pass:
         """
         ring, shape = self.ring, (*self.tree.shapes[index], self.draws)
         views = [
-            self._of_source(term.source, messages).transpose(term.axes)[term.index] for term in self.tree.terms[index]
+            self._find_operand(term.source, messages).transpose(term.axes)[term.index]
+            for term in self.tree.terms[index]
         ]
         if len(views) < 2:
             views.insert(0, np.full((1,) * len(shape), ring.one, self.factors[0].dtype))

@@ -1,4 +1,4 @@
-"""Ancestral sampling: made-up records from the probabilities of a network, as codes of states.
+"""Ancestral sampling: synthetic records from the probabilities of a network, as codes of states.
 
 Of one table of probabilities (`sample_codes`), or under every draw (`drawn_codes`), each with random numbers of its
 own, so that what a finite number of records leaves open is in the spread of what is computed from them.
@@ -16,17 +16,17 @@ from discreet.model.tables import Tables
 from discreet.util.arrays import Array, Floats, Ints
 
 Rows = Callable[[str, Mapping[str, Array]], Array]
-"""Of a node and the codes of those before it: sums up to each state of each record's row, shape (records, states), or
-one row for all."""
+"""A function of a node and the codes of earlier nodes: cumulated probabilities of each record's row, shape
+(records, states), or one row for all records."""
 Points = tuple[slice, dict[str, Ints], Floats]
-"""Which draws; codes of their records by variable, shape `(draws, records)`; the chance of the second state, alike."""
+"""A slice of draws; codes of their records by variable, shape `(draws, records)`; P(second state), same shape."""
 
 PROBABILITIES_AT_ONCE = 2**22
-"""Most probabilities that are looked up at once: 32 MiB."""
+"""Largest number of probabilities that are looked up at once: 32 MiB."""
 
 
 def sample_codes(theta: Tables, n: int, rng: np.random.Generator) -> dict[str, Array]:
-    """Records drawn independently from a network, parents before children, as positions of states.
+    """Draw independent records from a network, parents before children, as positions of states.
 
     Args:
         theta: probabilities, axes `(*parents, child)`.
@@ -51,7 +51,7 @@ def sample_codes(theta: Tables, n: int, rng: np.random.Generator) -> dict[str, A
 
 
 def check_number(n: int, block: int = 1) -> None:
-    """Refuse what is no number of records, of all or of a block.
+    """Refuse an invalid number of records, in total or of a block.
 
     Raises:
         InputError: a negative number of records, or blocks of none.
@@ -68,7 +68,7 @@ def check_number(n: int, block: int = 1) -> None:
 
 
 def draw_codes(network: Network, rows: Rows, n: int, rng: np.random.Generator) -> dict[str, Array]:
-    """Records drawn node by node; a state of probability 0 is never drawn.
+    """Draw records node by node; a state of probability 0 is never drawn.
 
     Args:
         network: whose nodes are drawn, in its order.
@@ -92,9 +92,9 @@ def draw_node(
     uniform, drawn = rng.random(n), np.zeros(n, np.int64)
     step = max(1, PROBABILITIES_AT_ONCE // network.schema[node].size)
     for start in range(0, n, step):
-        part = slice(start, start + step)
-        sums = rows(node, codes if n <= step else {name: column[part] for name, column in codes.items()})
-        places, below = uniform[part] * sums[..., -1], drawn[part]
+        chunk = slice(start, start + step)
+        sums = rows(node, codes if n <= step else {name: column[chunk] for name, column in codes.items()})
+        places, below = uniform[chunk] * sums[..., -1], drawn[chunk]
         # State by state: a sum over so short an axis takes several times as long.
         for state in range(sums.shape[-1] - 1):
             below += places >= sums[..., state]
@@ -102,7 +102,7 @@ def draw_node(
 
 
 def _cumulate_rows(theta: Tables) -> Rows:
-    """Sums of each row up to each state."""
+    """Cumulate the probabilities of each row."""
     network = theta.network
     sums = Tables(network, lambda node: np.cumsum(theta[node], axis=-1))
 
@@ -121,7 +121,7 @@ def _cumulate_rows(theta: Tables) -> Rows:
 
 
 def drawn_codes(cells: Tables, names: Iterable[str], records: int) -> Iterator[tuple[slice, dict[str, Ints]]]:
-    """Records drawn from the network under every draw, parents before children, a chunk of draws at a time.
+    """Draw records from the network under every draw, parents before children, a chunk of draws at a time.
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
@@ -137,17 +137,17 @@ def drawn_codes(cells: Tables, names: Iterable[str], records: int) -> Iterator[t
     nodes = [node for node in network.order if node in above]
     size = max(1, PROBABILITIES_AT_ONCE // (max(network.schema[node].size for node in nodes) * records))
     for start in range(0, draws, size):
-        part = slice(start, min(start + size, draws))
+        chunk = slice(start, min(start + size, draws))
         codes = dict[str, Ints]()
         for node in nodes:
-            sums = np.cumsum(_look_up_rows(cells, node, codes, part, records), axis=-1)
+            sums = np.cumsum(_look_up_rows(cells, node, codes, chunk, records), axis=-1)
             uniform = rng.random((*sums.shape[:-1], 1)) * sums[..., -1:]
             codes[node] = (uniform >= sums[..., :-1]).sum(axis=-1)
-        yield part, codes
+        yield chunk, codes
 
 
 def drawn_points(cells: Tables, target: str, names: Iterable[str], records: int) -> Iterator[Points]:
-    """Records as `drawn_codes` has them, and the chance of one variable of two states in each.
+    """Draw records like `drawn_codes`, with the conditional probability of a binary variable in each.
 
     Args:
         cells: probabilities, shape `(*parents, child, draws)`.
@@ -161,14 +161,14 @@ def drawn_points(cells: Tables, target: str, names: Iterable[str], records: int)
         with less error than drawn states have. Equal for equal arguments.
     """
     wanted = tuple(names)
-    for part, codes in drawn_codes(cells, (*wanted, target), records):
-        yield part, {name: codes[name] for name in wanted}, _compute_chance(cells, target, list(codes), codes, part)
+    for chunk, codes in drawn_codes(cells, (*wanted, target), records):
+        yield chunk, {name: codes[name] for name in wanted}, _compute_chance(cells, target, list(codes), codes, chunk)
 
 
-def _look_up_rows(cells: Tables, node: str, codes: dict[str, Ints], part: slice, records: int) -> Floats:
-    """The row of a node for each record, shape `(draws, records, states)`."""
+def _look_up_rows(cells: Tables, node: str, codes: dict[str, Ints], chunk: slice, records: int) -> Floats:
+    """Look up the row of a node for each record, shape `(draws, records, states)`."""
     *sizes, states = cells.network.shape(node)
-    drawn = cells[node][..., part]
+    drawn = cells[node][..., chunk]
     table = np.moveaxis(drawn.reshape(-1, states, drawn.shape[-1]), -1, 0)
     flat = np.zeros((len(table), records), np.int64)
     for name, size in zip(cells.network.parents[node], sizes, strict=True):
@@ -176,8 +176,8 @@ def _look_up_rows(cells: Tables, node: str, codes: dict[str, Ints], part: slice,
     return table[np.arange(len(table))[:, None], flat]
 
 
-def _compute_chance(cells: Tables, target: str, nodes: list[str], codes: dict[str, Ints], part: slice) -> Floats:
-    """`P(target = second state | all others)`, shape `(draws, records)`."""
+def _compute_chance(cells: Tables, target: str, nodes: list[str], codes: dict[str, Ints], chunk: slice) -> Floats:
+    """Compute `P(target = second state | all others)`, shape `(draws, records)`."""
     network, records = cells.network, codes[target].shape[-1]
     logs = []
     for state in (0, 1):
@@ -185,7 +185,7 @@ def _compute_chance(cells: Tables, target: str, nodes: list[str], codes: dict[st
         total = np.zeros(codes[target].shape)
         for node in nodes:
             if target in network.family(node):
-                rows = _look_up_rows(cells, node, supposed, part, records)
+                rows = _look_up_rows(cells, node, supposed, chunk, records)
                 with np.errstate(divide="ignore"):
                     total += np.log(np.take_along_axis(rows, supposed[node][..., None], axis=-1)[..., 0])
         logs.append(total)

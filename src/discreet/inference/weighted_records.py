@@ -1,4 +1,4 @@
-"""Past exact inference: laws from records that are made up under every draw, weighted by the evidence.
+"""Likelihood weighting: laws from records simulated under every draw, where exact inference is too large.
 
 Records are drawn from the roots down, a number of them under every draw of the probabilities; what was observed is not
 drawn but held, and a record counts by the probability of the evidence given its parents' states:
@@ -31,26 +31,26 @@ from discreet.util.arrays import Floats, Ints
 Codes = npt.NDArray[np.unsignedinteger]
 
 PARENT_RECORDS = 4096
-"""Of each draw for the laws of parents: shares of them are known to .008."""
+"""Records of each draw for the laws of parents: their shares have errors of at most .008."""
 FIRST_RECORDS, MOST_DRAWN_STATES = 512, 2**28
-"""Records of each draw that an answer begins with, and states that are drawn for it at most: some 8 CPU seconds."""
+"""Records of each draw at the start of an answer, and the largest number of states drawn for it: some 8 CPU seconds."""
 RECORD_GROWTH = 4
 CLOSE_VARIANCE_SHARE = 0.05
-"""Part of the draws' variance that the error of sampling may be before no more records are drawn: intervals are then
+"""Share of the draws' variance that the sampling variance may be when no more records are drawn: intervals are then
 2.5 % wider than they would be."""
 EXACT_ERROR = 0.002
-"""Standard error of a draw's probability below which it is exact enough in any case."""
+"""Standard error of a draw's probability that is small enough in any case."""
 LEAST_EFFECTIVE = 20.0
-"""Records that a draw's are worth at least; with fewer, the error of the ratio is not what the delta method says."""
+"""Least effective sample size of a draw's records; with fewer, the delta method's error is not reliable."""
 WEAK_DRAW_SHARE = 0.05
-"""Part of the draws that may be worth less."""
+"""Share of the draws that may have a smaller effective sample size."""
 STATES_AT_ONCE = 2**20
-"""States that are drawn at once: tens of MiB."""
+"""Number of states that are drawn at once: tens of MiB."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How an answer was sampled, where exact inference is out of reach.
+    """Sampling of an answer whose exact inference is too large: records, effective size, error.
 
     Args:
         records: made up under each draw.
@@ -68,7 +68,7 @@ class Sampling:
 
 @dataclass(frozen=True, eq=False)
 class WeightedLaws:
-    """Laws of some sets of variables given evidence.
+    """Estimated laws of some sets of variables given evidence.
 
     Args:
         laws: by set, `P(set | evidence)` under every draw, shape `(*sizes, draws)`; NaN in draws under which no record
@@ -84,7 +84,7 @@ class WeightedLaws:
     effective: float
 
     def sampling(self, scope: Scope) -> Sampling:
-        """How an answer about a set was sampled: records, their worth, and errors."""
+        """Describe the sampling of an answer about a set: records, effective sample size, and errors."""
         error = np.nanmean(self.errors[scope], axis=-1)
         spread = np.nanvar(self.laws[scope], axis=-1)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -101,7 +101,7 @@ class WeightedLaws:
 def weighted_laws(
     cells: Tables, scopes: Sequence[Scope], evidence: Mapping[str, int], rng: np.random.Generator
 ) -> WeightedLaws:
-    """Laws of some sets of variables given evidence, by importance sampling under every draw.
+    """Estimate laws of some sets of variables given evidence, by likelihood weighting under every draw.
 
     Records are made up anew, four times as many, until their error is small beside the draws' own spread (see
     CLOSE_VARIANCE_SHARE), or they are too much work.
@@ -122,18 +122,18 @@ def weighted_laws(
     relevant = set(requisite(network, tuple(dict.fromkeys(name for scope in scopes for name in scope)), evidence))
     nodes = [node for node in network.order if node in relevant]
     most, records = min(STATES_AT_ONCE, MOST_DRAWN_STATES // (draws * max(1, len(nodes)))), FIRST_RECORDS
-    found = _draw_laws(cells, scopes, nodes, evidence, records, rng)
-    while RECORD_GROWTH * records <= most and not _is_enough(found):
+    laws = _draw_laws(cells, scopes, nodes, evidence, records, rng)
+    while RECORD_GROWTH * records <= most and not _is_enough(laws):
         records *= RECORD_GROWTH
-        found = _draw_laws(cells, scopes, nodes, evidence, records, rng)
-    if found.effective < LEAST_EFFECTIVE:
+        laws = _draw_laws(cells, scopes, nodes, evidence, records, rng)
+    if laws.effective < LEAST_EFFECTIVE:
         observed = ", ".join(name for name in network.nodes if name in evidence)
         raise InputError(
             f"exact inference is out of reach, and the evidence on {observed} is too rare to be sampled: {records:,} "
-            f"records under each draw are worth {found.effective:.2g}, and {LEAST_EFFECTIVE:g} are needed; leave out "
+            f"records under each draw are worth {laws.effective:.2g}, and {LEAST_EFFECTIVE:g} are needed; leave out "
             "the evidence that is least probable, or observe variables nearer to the roots"
         )
-    return found
+    return laws
 
 
 def _draw_laws(
@@ -144,24 +144,25 @@ def _draw_laws(
     records: int,
     rng: np.random.Generator,
 ) -> WeightedLaws:
-    """Ratios of sums over a number of records of each draw, and their variances by the delta method."""
+    """Estimate laws as ratios of sums over records of each draw, with variances by the delta method."""
     draws = cells.draws or 1
     laws = {scope: np.empty((cells.network.cells(scope), draws)) for scope in scopes}
     errors, effective = {scope: np.empty(law.shape) for scope, law in laws.items()}, np.empty(draws)
     size = max(1, STATES_AT_ONCE // records)
     for start in range(0, draws, size):
-        part = slice(start, min(start + size, draws))
-        logs, codes = _draw_records(cells, nodes, evidence, part, records, rng)
+        chunk = slice(start, min(start + size, draws))
+        logs, codes = _draw_records(cells, nodes, evidence, chunk, records, rng)
         highest = logs.max(axis=-1, keepdims=True)
         weights = np.exp(logs - np.where(np.isfinite(highest), highest, 0.0))
         total, squared = weights.sum(axis=-1), np.square(weights).sum(axis=-1)
         with np.errstate(invalid="ignore", divide="ignore"):
-            effective[part] = np.nan_to_num(total**2 / squared)
+            effective[chunk] = np.nan_to_num(total**2 / squared)
             for scope, law in laws.items():
-                sums, squares = (_sum_by_states(cells.network, scope, codes, each) for each in (weights, weights**2))
-                law[:, part] = share = sums / total
+                # share = sum w 1[x] / sum w, with variance sum w^2 (1[x] - share)^2 / (sum w)^2.
+                sums, squares = (_sum_by_states(cells.network, scope, codes, w) for w in (weights, weights**2))
+                law[:, chunk] = share = sums / total
                 error = ((1 - 2 * share) * squares + share**2 * squared) / total**2
-                errors[scope][:, part] = np.maximum(error, 0.0)
+                errors[scope][:, chunk] = np.maximum(error, 0.0)
     shapes = {scope: (*(cells.network.schema[name].size for name in scope), draws) for scope in scopes}
     return WeightedLaws(
         {scope: law.reshape(shapes[scope]) for scope, law in laws.items()},
@@ -172,7 +173,7 @@ def _draw_laws(
 
 
 def _sum_by_states(network: Network, scope: Scope, codes: Mapping[str, Codes], weights: Floats) -> Floats:
-    """Sums of weights, shape (draws, records), by the joint states of a set: shape (states, draws)."""
+    """Sum weights, shape (draws, records), by the joint states of a set: shape (states, draws)."""
     flat, states = np.arange(len(weights))[:, None], network.cells(scope)
     for name in scope:
         flat = flat * network.schema[name].size + codes[name]
@@ -181,7 +182,7 @@ def _sum_by_states(network: Network, scope: Scope, codes: Mapping[str, Codes], w
 
 
 def log_weight(cells: Tables, evidence: Mapping[str, int], rng: np.random.Generator) -> Floats:
-    """`log P(evidence)` under every draw, by 4,096 weighted records of each, or as an answer may draw; `(draws,)`.
+    """Estimate `log P(evidence)` under every draw from at most 4,096 weighted records of each, shape `(draws,)`.
 
     Example:
         >>> from discreet import Network, Variable
@@ -192,18 +193,18 @@ def log_weight(cells: Tables, evidence: Mapping[str, int], rng: np.random.Genera
     """
     network, draws = cells.network, cells.draws or 1
     above = network.ancestors(evidence)
-    nodes, found = [node for node in network.order if node in above], np.empty(draws)
+    nodes, log_evidence = [node for node in network.order if node in above], np.empty(draws)
     records = min(PARENT_RECORDS, max(1, MOST_DRAWN_STATES // (draws * max(1, len(nodes)))))
     size = max(1, STATES_AT_ONCE // records)
     for start in range(0, draws, size):
-        part = slice(start, min(start + size, draws))
-        logs, _ = _draw_records(cells, nodes, evidence, part, records, rng)
-        found[part] = np.logaddexp.reduce(logs, axis=-1) - math.log(records)
-    return found
+        chunk = slice(start, min(start + size, draws))
+        logs, _ = _draw_records(cells, nodes, evidence, chunk, records, rng)
+        log_evidence[chunk] = np.logaddexp.reduce(logs, axis=-1) - math.log(records)
+    return log_evidence
 
 
 def ancestors_beyond(network: Network, names: Iterable[str], taken: Set[str]) -> list[str]:
-    """List some nodes and their ancestors without those that are taken with all of theirs; parents before children.
+    """List nodes and their ancestors, except those already taken with theirs; parents before children.
 
     Example:
         >>> from discreet import Network, Variable
@@ -212,24 +213,24 @@ def ancestors_beyond(network: Network, names: Iterable[str], taken: Set[str]) ->
         >>> ancestors_beyond(chain, ["c"], {"a"})
         ['b', 'c']
     """
-    found = dict[str, None]()
+    collected = dict[str, None]()
     waiting = list(names)
     while waiting:
-        missing = [name for name in network.parents[waiting[-1]] if name not in taken and name not in found]
+        missing = [name for name in network.parents[waiting[-1]] if name not in taken and name not in collected]
         waiting += missing
         if not missing:
             node = waiting.pop()
             if node not in taken:
-                found[node] = None
-    return list(found)
+                collected[node] = None
+    return list(collected)
 
 
-def _is_enough(found: WeightedLaws) -> bool:
-    """Whether records are worth enough, and the error is small beside the draws' own spread."""
-    if found.effective < LEAST_EFFECTIVE:
+def _is_enough(laws: WeightedLaws) -> bool:
+    """Whether the effective sample size is large enough, and the error small against the draws' own spread."""
+    if laws.effective < LEAST_EFFECTIVE:
         return False
-    for scope, law in found.laws.items():
-        error = np.nanmean(found.errors[scope], axis=-1)
+    for scope, law in laws.laws.items():
+        error = np.nanmean(laws.errors[scope], axis=-1)
         if (error > np.maximum(CLOSE_VARIANCE_SHARE * np.nanvar(law, axis=-1), EXACT_ERROR**2)).any():
             return False
     return True
@@ -239,18 +240,18 @@ def _draw_records(
     cells: Tables,
     nodes: Sequence[str],
     evidence: Mapping[str, int],
-    part: slice,
+    chunk: slice,
     records: int,
     rng: np.random.Generator,
 ) -> tuple[Floats, dict[str, Codes]]:
-    """Records of some draws: log weights, and codes of what was drawn or held, shape `(draws, records)`."""
+    """Draw records of some draws: log weights, and codes of drawn and observed variables, shape `(draws, records)`."""
     network = cells.network
-    logs = np.zeros((part.stop - part.start, records))
+    logs = np.zeros((chunk.stop - chunk.start, records))
     codes: dict[str, Codes] = {
         name: np.full(logs.shape, code, _choose_type(network, name)) for name, code in evidence.items()
     }
     for node in nodes:
-        table = cells[node][..., part]
+        table = cells[node][..., chunk]
         rows = _find_rows(network, node, codes, logs.shape)
         if node in evidence:
             with np.errstate(divide="ignore"):
@@ -261,12 +262,12 @@ def _draw_records(
 
 
 def _choose_type(network: Network, node: str) -> np.dtype[np.unsignedinteger]:
-    """The smallest type that holds a node's states."""
+    """Choose the smallest integer type for a node's states."""
     return np.dtype(np.min_scalar_type(network.schema[node].size - 1))
 
 
 def _find_rows(network: Network, node: str, codes: Mapping[str, Codes], shape: tuple[int, ...]) -> Ints:
-    """Position of each record's row in a table whose draws come first, shape `(draws, records)`."""
+    """Find the position of each record's row in a table whose draws come first, shape `(draws, records)`."""
     rows = np.broadcast_to(np.arange(shape[0])[:, None], shape)
     for parent in network.parents[node]:
         rows = rows * network.schema[parent].size + codes[parent]
@@ -274,12 +275,12 @@ def _find_rows(network: Network, node: str, codes: Mapping[str, Codes], shape: t
 
 
 def _flatten_by_draw(table: Floats) -> Floats:
-    """A table's values, those of each draw together, flat."""
+    """Flatten a table, draw by draw."""
     return np.moveaxis(table, -1, 0).ravel()
 
 
 def _draw_states(network: Network, node: str, table: Floats, rows: Ints, rng: np.random.Generator) -> Codes:
-    """A state for each record, by halving: shape as the rows'; none of probability 0."""
+    """Draw a state for each record by binary search, shape of the rows; none of probability 0."""
     size = network.schema[node].size
     width = 1 << (size - 1).bit_length()
     sums = np.cumsum(table, axis=-2)
@@ -287,16 +288,16 @@ def _draw_states(network: Network, node: str, table: Floats, rows: Ints, rng: np
     # Filled up to a power of 2, so that halving never leaves a row.
     ends = np.full((*sums.shape[:-2], width, sums.shape[-1]), np.inf)
     ends[..., :size, :] = sums
-    ends, found, uniform = _flatten_by_draw(ends), rows * width, rng.random(rows.shape)
+    ends, position, uniform = _flatten_by_draw(ends), rows * width, rng.random(rows.shape)
     step = width >> 1
     while step:
-        found += step * (uniform >= ends.take(found + (step - 1)))
+        position += step * (uniform >= ends.take(position + (step - 1)))
         step >>= 1
-    return (found & (width - 1)).astype(_choose_type(network, node))
+    return (position & (width - 1)).astype(_choose_type(network, node))
 
 
 class RecordPass:
-    """Laws of sets of variables by made-up records that are drawn once, for tables made from the roots down.
+    """Laws of sets of variables from simulated records that are drawn once, for tables made from the roots down.
 
     Args:
         scopes: the sets, none empty.
@@ -322,14 +323,14 @@ class RecordPass:
         self._laws: dict[Scope, Floats] = {}
 
     def law(self, scope: Scope) -> Floats:
-        """`P(scope)` under every draw, shape `(*sizes, draws)`, as records say, one of whose sum is spread evenly."""
+        """Estimate `P(scope)` by shares of records, one of them spread evenly, shape `(*sizes, draws)`."""
         if scope not in self._laws:
             for node in ancestors_beyond(self._cells.network, scope, self._taken):
-                self._take(node)
+                self._draw_node(node)
         return self._laws[scope]
 
-    def _take(self, node: str) -> None:
-        """Draw a node's states, count the sets that are complete, and forget what nobody waits for any more."""
+    def _draw_node(self, node: str) -> None:
+        """Draw a node's states, count the completed sets, and drop columns that are no longer needed."""
         network, draws = self._cells.network, self._cells.draws or 1
         rows = _find_rows(network, node, self._codes, (draws, PARENT_RECORDS))
         rng = np.random.default_rng([self._seed, self._place[node]])
@@ -346,7 +347,7 @@ class RecordPass:
                 del self._codes[name]
 
     def _count_shares(self, scope: Scope, draws: int) -> Floats:
-        """Shares of records, shape `(*sizes, draws)`."""
+        """Count shares of records, shape `(*sizes, draws)`."""
         network = self._cells.network
         counts = _sum_by_states(network, scope, self._codes, np.ones((draws, PARENT_RECORDS)))
         sizes = [network.schema[name].size for name in scope]

@@ -1,4 +1,4 @@
-"""Posterior draws for ArviZ, its plots, summaries and diagnostics of chains; and draws of others from there."""
+"""Export of posterior draws to ArviZ (plots, summaries, diagnostics), and import of draws from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_INSTALLED = "ArviZ is not installed; pip install '.[arviz]' in a clone of di
 NO_CACHE = "ArviZ cannot be loaded, since the user's cache folder cannot be written; set XDG_CACHE_HOME to one that can"
 
 obstacle = NOT_INSTALLED
-"""What stands in the way where `arviz` is None."""
+"""Error of the import of ArviZ, where `arviz` is None."""
 try:
     with warnings.catch_warnings():
         # ArviZ 0.23 announces its next version once a day, and keeps the day in the user's cache folder. Only that one
@@ -32,7 +32,7 @@ except OSError:
 
 
 def to_arviz(posterior: PosteriorDraws) -> Any:
-    """The draws as ArviZ keeps them, for its plots, summaries and diagnostics of chains.
+    """Convert the draws to an InferenceData of ArviZ, for its plots, summaries and diagnostics of chains.
 
     Args:
         posterior: all families of it are drawn. The exact one has several chains, any other has one.
@@ -69,7 +69,7 @@ def to_arviz(posterior: PosteriorDraws) -> Any:
 
 
 def from_arviz(data: Any, network: Network) -> PosteriorDraws:
-    """Take draws of a network's probabilities as `to_arviz` writes them, whoever drew them.
+    """Read draws of a network's probabilities from an InferenceData in the layout of `to_arviz`.
 
     Args:
         data: `arviz.InferenceData` with the group `posterior`; for each node a variable with the dimensions chain,
@@ -95,29 +95,29 @@ def from_arviz(data: Any, network: Network) -> PosteriorDraws:
     """
     try:
         group = data.posterior
-        found = {node: group[node] for node in network.nodes if node in group.data_vars}
+        variables = {node: group[node] for node in network.nodes if node in group.data_vars}
     except (AttributeError, TypeError):
         raise InputError(
             f"expected an InferenceData of ArviZ with a group posterior, got {type(data).__name__}"
         ) from None
     for node in network.nodes:
-        if node not in found:
+        if node not in variables:
             raise InputError(f"the posterior has no variable {shown(node)}; it needs one for each node")
-    arrays = {node: _join_chains(node, found[node], network) for node in network.nodes}
+    arrays = {node: _join_chains(node, variables[node], network) for node in network.nodes}
     return PosteriorDraws(Tables(network, arrays, draws=arrays[network.nodes[0]].shape[-1]))
 
 
 def _join_chains(node: str, drawn: Any, network: Network) -> Array:
-    """A variable of ArviZ to shape `(*parents, child, draws)`."""
+    """Reshape a variable of ArviZ to `(*parents, child, draws)`."""
     dims = [f"{name}=" for name in network.family(node)]
     if set(drawn.dims) != {"chain", "draw", *dims}:
         raise InputError(f"variable {shown(node)} needs the dimensions chain, draw, {', '.join(map(shown, dims))}")
     picked = {}
     for name, dim in zip(network.family(node), dims, strict=True):
-        states, theirs = network.schema[name].states, [str(one) for one in drawn.coords[dim].values]
-        if sorted(theirs) != sorted(states):
+        states, labels = network.schema[name].states, [str(value) for value in drawn.coords[dim].values]
+        if sorted(labels) != sorted(states):
             raise InputError(f"{shown(dim)} of {shown(node)} has other coordinates than the states {listed(states)}")
-        picked[dim] = [theirs.index(state) for state in states]
+        picked[dim] = [labels.index(state) for state in states]
     cells = drawn.isel(picked).transpose(*dims, "draw", "chain").values
     if not np.allclose(cells.sum(axis=len(dims) - 1), 1, rtol=0, atol=ROW_TOLERANCE):
         raise InputError(f"rows of {shown(node)} do not sum to 1: these are no draws of probabilities")
@@ -125,8 +125,8 @@ def _join_chains(node: str, drawn: Any, network: Network) -> Array:
 
 
 def _split_chains(cells: Array, chains: int) -> Array:
-    """Draws come in turn from the chains; to shape `(chains, draws, *parents, child)`."""
+    """Split draws, which come in turn from the chains, to shape `(chains, draws, *parents, child)`."""
     length = cells.shape[-1] // chains
     # The last draws of a posterior are its latest: an incomplete turn is at the start.
-    kept = cells[..., cells.shape[-1] - length * chains :].reshape(*cells.shape[:-1], length, chains)
-    return np.moveaxis(kept, (-1, -2), (0, 1))
+    turns = cells[..., cells.shape[-1] - length * chains :].reshape(*cells.shape[:-1], length, chains)
+    return np.moveaxis(turns, (-1, -2), (0, 1))

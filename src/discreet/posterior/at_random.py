@@ -1,4 +1,4 @@
-"""Missing values at random: what complete records would say, of draws in which "missing" is a state like others.
+"""Missing at random: laws of complete records, from draws in which "missing" is a state like others.
 
 A release over variables that may be missing tells the law of what was seen, `s`: of every variable its value or that
 there is none. Values are *missing at random* if, given all that was seen of a record, whether another value is missing
@@ -40,17 +40,17 @@ from discreet.posterior.pooled.family_laws import family_laws
 from discreet.util.arrays import Array
 
 DRAWS_AT_ONCE = 32
-"""Draws that go through together."""
+"""Number of draws that are processed together."""
 MOST_EM_ROUNDS, LARGEST_CHANGE = 200, 3e-5
 """Most rounds, and the largest change of a probability that ends them. What still moves then is rows that hardly any
 record is in, or that gaps leave open: after 150 rounds and 3,000 no cell of a family differed by more than .007 of all
 records, on two patterns of gaps in asia and in child."""
 LEAST_PROBABILITY = 1e-12
-"""Probability below which nothing is divided by."""
+"""Least probability in a denominator."""
 
 
 def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
-    """The posterior of complete records, if values are missing at random.
+    """Compute the posterior of complete records, if values are missing at random.
 
     Args:
         posterior: of a release over variables of which some may be missing, as `noise_aware` returns it.
@@ -90,12 +90,12 @@ def assume_at_random(posterior: PosteriorDraws) -> PosteriorDraws:
 
 
 def _complete_rows(wide: PosteriorDraws) -> tuple[Tables, dict[Scope, Array]]:
-    """Rows of complete records under every draw, and laws of all sets of parents, shape `(*sizes, draws)`."""
+    """Fit rows of complete records under every draw, and laws of all sets of parents, shape `(*sizes, draws)`."""
     network, draws = wide.network, wide.cells.draws or 1
-    found: dict[str, list[Array]] = {node: [] for node in network.nodes}
-    above: dict[str, list[Array]] = {node: [] for node in network.nodes}
+    thetas: dict[str, list[Array]] = {node: [] for node in network.nodes}
+    parent_laws: dict[str, list[Array]] = {node: [] for node in network.nodes}
     scopes = [network.family(node) for node in network.nodes]
-    sizes = {one.name: _list_seen_states(network, one.name).size for one in network.schema}
+    sizes = {variable.name: _list_seen_states(network, variable.name).size for variable in network.schema}
     joint = FactorLaws(scopes, sizes)
     if joint.cells > CELL_BUDGET:
         raise InputError(
@@ -108,22 +108,22 @@ def _complete_rows(wide: PosteriorDraws) -> tuple[Tables, dict[Scope, Array]]:
     # steps where fewer share one went round in circles on one of three patterns of gaps in child.
     step = 1 / (1 + max(len(network.children(node)) for node in network.nodes))
     for start in range(0, draws, DRAWS_AT_ONCE):
-        part = slice(start, start + DRAWS_AT_ONCE)
-        fits = [_FamilyFit(network, node, laws[node][..., part], step) for node in network.nodes]
+        chunk = slice(start, start + DRAWS_AT_ONCE)
+        fits = [_FamilyFit(network, node, laws[node][..., chunk], step) for node in network.nodes]
         for _ in range(MOST_EM_ROUNDS):
             margins = joint.of([fit.factor() for fit in fits])
             if max([fit.improve(margin) for fit, margin in zip(fits, margins, strict=True)]) < LARGEST_CHANGE:
                 break
         for node, fit in zip(network.nodes, fits, strict=True):
-            found[node].append(fit.theta)
-            above[node].append(fit.law_of_parents)
-    rows = {node: np.concatenate(parts, axis=-1) for node, parts in found.items()}
-    parents = {network.parents[node]: np.concatenate(parts, axis=-1) for node, parts in above.items()}
+            thetas[node].append(fit.theta)
+            parent_laws[node].append(fit.law_of_parents)
+    rows = {node: np.concatenate(blocks, axis=-1) for node, blocks in thetas.items()}
+    parents = {network.parents[node]: np.concatenate(blocks, axis=-1) for node, blocks in parent_laws.items()}
     return Tables(network.without_missing(), rows, draws=draws), parents
 
 
 def _list_seen_states(network: Network, name: str) -> Array:
-    """Positions of what is seen of a variable in each complete state: all values, then all again, not seen."""
+    """List the observed state of a variable for each complete state: all values, then all again as missing."""
     size = network.schema[name].size
     if network.schema[name].missing is None:
         return np.arange(size)
@@ -131,10 +131,10 @@ def _list_seen_states(network: Network, name: str) -> Array:
 
 
 class _FamilyFit:
-    """A family's rows of complete records, and its weights of what was seen, under some draws."""
+    """EM fit of one family: rows of complete records and weights of observed patterns, under some draws."""
 
     def __init__(self, network: Network, node: str, law: Array, step: float) -> None:
-        """Start where gaps say nothing.
+        """Start from missingness that is independent of the value.
 
         Args:
             network: of what was seen.
@@ -154,15 +154,16 @@ class _FamilyFit:
         self.law_of_parents: Array = np.ones(0)
 
     def factor(self) -> Array:
-        """The family's part of the joint law of complete records and what is seen of them."""
+        """Compute the family's factor of the joint law of complete and observed values."""
         return np.asarray(self.theta[self.value] * self.psi[self.seen])
 
     def improve(self, margin: Array) -> float:
-        """Fit weights and rows to the draw's law of what was seen; the largest change of a row's probability.
+        """Take one EM step towards the draw's law of observed values; return the largest change of a probability.
 
         Args:
             margin: the present law of the family, complete and seen, shape as of `factor`.
         """
+        # E step: the present law, times observed / expected of each pattern; M step: rows of the result.
         now = _fold_law(margin, self.gaps, seen=True)
         ratio = np.maximum(self.law, LEAST_PROBABILITY) / np.maximum(now, LEAST_PROBABILITY)
         complete = _fold_law(margin * ratio[self.seen], self.gaps, seen=False)
@@ -177,7 +178,7 @@ class _FamilyFit:
 
 
 def _fold_law(law: Array, gaps: Sequence[bool], *, seen: bool) -> Array:
-    """A law of complete records and what is seen of them, summed to what is seen, or to complete records."""
+    """Sum a law of complete and observed values to the observed or to the complete ones."""
     for axis, gap in enumerate(gaps):
         if gap:
             there, gone = np.split(law, 2, axis=axis)
@@ -186,6 +187,6 @@ def _fold_law(law: Array, gaps: Sequence[bool], *, seen: bool) -> Array:
 
 
 def _normalise_rows(law: Array) -> Array:
-    """Rows of a family's law."""
+    """Normalise a family's law to conditional probabilities."""
     law = np.maximum(law, LEAST_PROBABILITY)
     return np.asarray(law / law.sum(axis=-2, keepdims=True))

@@ -1,4 +1,4 @@
-"""What an answer rests on: what was measured, what follows from it, what the network assumes, what contradicts that.
+"""Basis of an answer: measured, inferred from measurements, assumed by the network, or contradicted.
 
 And what nobody measured: a network may have families that no table holds, whole or in part, where figures by others are
 read or a family was too large. Of these a posterior knows its prior alone.
@@ -25,14 +25,14 @@ Mark = Literal["measured", "inferred", "assumed", "contradicted", "prior"]
 
 GAPS_AT_RANDOM = "values of {} are missing at random"
 MOST_INFERRED = 6
-"""Variables of an answer that is said to be inferred where their pairs were measured."""
+"""Largest number of variables of an answer that counts as inferred when all pairs were measured."""
 MOST_NAMED_PAIRS = 20
-"""Pairs that are named: more of them say no more."""
+"""Largest number of pairs that are named."""
 
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """What the answers of a posterior rest on.
+    """Basis of a posterior's answers.
 
     Args:
         evidence: that was read.
@@ -52,13 +52,13 @@ class Basis:
 
     @cached_property
     def fit_check(self) -> GoodnessOfFit:
-        """What `check_fit` says of the evidence and its own network: half a minute of work for a thousand variables."""
+        """Result of `check_fit` for the evidence and its own network; half a minute for a thousand variables."""
         return check_fit(self.evidence) if self.stored_fit is None else self.stored_fit
 
     def of(
         self, names: Iterable[str], *, given: Iterable[str] = (), read: bool = True
     ) -> tuple[Mark, tuple[tuple[str, str], ...]]:
-        """The mark of an answer.
+        """Find the mark of an answer, and its unmeasured pairs.
 
         Args:
             names: all variables of the question, observed ones as well.
@@ -72,10 +72,10 @@ class Basis:
             "inferred" where the pairs of at most six variables do and the whole does not, and
             "measured"; and the pairs that lie in no table, in the schema's order, at most 20.
         """
-        asked = self.network.ordered(set(names))
-        inside = frozenset(asked)
+        scope = self.network.ordered(set(names))
+        inside = frozenset(scope)
         missing = [
-            pair for pair in combinations(asked, 2) if not (frozenset(pair) in self._pairs or self._is_in_rows(pair))
+            pair for pair in combinations(scope, 2) if not (frozenset(pair) in self._pairs or self._is_in_rows(pair))
         ]
         if self.trusted:
             observed = inside.intersection(given)
@@ -84,9 +84,9 @@ class Basis:
             # What is known of observed variables alone changes no answer.
             if self._is_disputable(used) and any(names <= used and names & rows for names in self._contradicted_sets):
                 return "contradicted", tuple(missing[:MOST_NAMED_PAIRS])
-        if self.prior_only(asked, given=given):
+        if self.prior_only(scope, given=given):
             return "prior", tuple(missing[:MOST_NAMED_PAIRS])
-        if self.assumes(asked):
+        if self.assumes(scope):
             return "assumed", tuple(missing[:MOST_NAMED_PAIRS])
         if len(inside) < 2 or any(inside <= table for table in self._tables) or self._is_in_rows(inside):
             return ("measured" if read else "assumed"), ()
@@ -95,7 +95,7 @@ class Basis:
         return "inferred", ()
 
     def assumes(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Say what an answer assumes, whatever tables say.
+        """List the assumptions of an answer that no table can test.
 
         Args:
             names: all variables of the question, observed ones as well.
@@ -107,7 +107,7 @@ class Basis:
         return (GAPS_AT_RANDOM.format(listed(self.network.ordered(lost))),) if lost else ()
 
     def prior_only(self, names: Iterable[str], *, given: Iterable[str] = ()) -> tuple[Scope, ...]:
-        """List what an answer needs of the network that nothing measured, so that its prior alone says it.
+        """List the parts of the network that an answer needs and that were not measured: the prior determines them.
 
         Args:
             names: all variables of the question, observed ones as well.
@@ -119,7 +119,7 @@ class Basis:
         """
         inside = frozenset(names)
         if not self._unmeasured_parts or (
-            not self._untold_nodes and any(inside <= table for table in self._sets_anywhere)
+            not self._unreleased_nodes and any(inside <= table for table in self._sets_anywhere)
         ):
             return ()
         observed = inside.intersection(given)
@@ -132,28 +132,28 @@ class Basis:
         return measured_anywhere(self.evidence, in_part=self.whole) or self._tables
 
     @cached_property
-    def _untold_nodes(self) -> frozenset[str]:
-        """Nodes that draws of parameters were released without."""
-        told = [getattr(part.payload, "untold", ()) for part in self.evidence.releases]
-        return frozenset.intersection(*map(frozenset, told)) if told and not self.evidence.external else frozenset()
+    def _unreleased_nodes(self) -> frozenset[str]:
+        """Nodes that released parameter draws leave out."""
+        untold = [getattr(release.payload, "untold", ()) for release in self.evidence.releases]
+        return frozenset.intersection(*map(frozenset, untold)) if untold and not self.evidence.external else frozenset()
 
     @cached_property
     def _unmeasured_parts(self) -> Mapping[str, tuple[Scope, ...]]:
-        """The parts of each node's family that nothing measured, nor public records have; see `prior_only`."""
+        """Parts of each node's family that neither measurements nor public records cover; see `prior_only`."""
         if self.evidence.public is not None:
             return {}
-        network, found = self.evidence.network, dict[str, tuple[Scope, ...]]()
+        network, unmeasured = self.evidence.network, dict[str, tuple[Scope, ...]]()
         pairs = {frozenset(pair) for table in self._sets_anywhere for pair in combinations(table, 2)}
         alone = frozenset[str]().union(*self._sets_anywhere)
         for node in network.nodes:
-            if node not in alone or node in self._untold_nodes:
-                found[node] = ((node,),)
+            if node not in alone or node in self._unreleased_nodes:
+                unmeasured[node] = ((node,),)
             elif apart := [parent for parent in network.parents[node] if frozenset((parent, node)) not in pairs]:
-                found[node] = tuple((parent, node) for parent in apart)
-        return found
+                unmeasured[node] = tuple((parent, node) for parent in apart)
+        return unmeasured
 
     def _is_in_rows(self, names: Collection[str]) -> bool:
-        """Whether variables were measured together on one of several data sets, and the network leaves all of it open.
+        """Whether one of several data sets measured these variables together, and the network leaves their law free.
 
         What not every data set told is in the rows of the network alone.
         """
@@ -162,9 +162,9 @@ class Basis:
 
     @cached_property
     def _tables(self) -> tuple[frozenset[str], ...]:
-        """Sets of variables that were measured together; of a release without tables, its families."""
-        found = measured_sets(self.evidence)
-        return found or tuple(frozenset(self.network.family(node)) for node in self.network.nodes)
+        """Sets of variables that were measured together; the families if the release has no tables."""
+        sets = measured_sets(self.evidence)
+        return sets or tuple(frozenset(self.network.family(node)) for node in self.network.nodes)
 
     @cached_property
     def _pairs(self) -> frozenset[frozenset[str]]:
@@ -173,23 +173,23 @@ class Basis:
 
     @cached_property
     def _contradicted_sets(self) -> tuple[frozenset[str], ...]:
-        """Sets of which the network says what tables contradict; found when it is first asked for."""
-        own = self.network == self.evidence.network
-        check = self.fit_check if own else check_fit(self.evidence, network=self.network)
+        """Sets whose law under the network is contradicted by tables; tested at first use."""
+        same = self.network == self.evidence.network
+        check = self.fit_check if same else check_fit(self.evidence, network=self.network)
         return tuple(frozenset(test.variables) for test in check.contradicted)
 
     @cached_property
     def _disputable_pairs(self) -> tuple[frozenset[str], ...]:
-        """Pairs of which a table could contradict what the network says: measured, and not joined."""
+        """Pairs that a table could refute: measured together, and not joined by an arc."""
         return tuple(pair for pair in self._pairs if missing_arcs(self.network, tuple(pair)))
 
     def _is_disputable(self, names: frozenset[str]) -> bool:
-        """Whether a table could contradict what the network says of some of the names."""
+        """Whether a table could refute the network's law of some of the names."""
         return any(pair <= names for pair in self._disputable_pairs)
 
 
 def prior_only_words(parts: Iterable[Scope]) -> str:
-    """Say in words what `Basis.prior_only` returned.
+    """Format the result of `Basis.prior_only` as text.
 
     Args:
         parts: as it returns them.

@@ -19,7 +19,7 @@ from discreet.posterior.joint_draws import LEAST_EFFECTIVE_DRAWS, Mixing
 from discreet.util.arrays import Floats
 
 LEAST_CHAIN_LENGTH = 8
-"""Least draws of each chain: halves of four draws are the least that a variance within and a lag can be told from."""
+"""Least number of draws of a chain: a variance within a half, and a lag, need at least four draws of it."""
 
 
 LARGEST_R_HAT = 1.01
@@ -27,7 +27,7 @@ LARGEST_R_HAT = 1.01
 
 
 def measure_mixing(draws: Floats, name: Callable[[int], str], sweeps: int) -> Mixing:
-    """How well chains have mixed, in the worst of some quantities.
+    """Measure the mixing of chains by the worst of some quantities: R-hat and effective sample size.
 
     Args:
         draws: shape `(quantities, chains, draws)`.
@@ -52,7 +52,7 @@ def measure_mixing(draws: Floats, name: Callable[[int], str], sweeps: int) -> Mi
 
 
 def has_mixed(mixing: Mixing) -> bool:
-    """Whether chains agree, and their worst quantity is worth enough independent draws.
+    """Whether R-hat is small enough and the effective sample size of the worst quantity is large enough.
 
     Args:
         mixing: of the chains.
@@ -65,7 +65,7 @@ def has_mixed(mixing: Mixing) -> bool:
 
 
 def describe_mixing(mixing: Mixing) -> str:
-    """Say how well chains have mixed, and how well they should have.
+    """Describe the mixing of chains and the limits that it is judged by.
 
     Args:
         mixing: of the chains.
@@ -81,7 +81,7 @@ def describe_mixing(mixing: Mixing) -> str:
 
 
 def r_hat(draws: npt.ArrayLike) -> Floats:
-    """How much wider all chains together are than each of them; 1 where they agree, above 1.01 they do not yet.
+    """Compute R-hat, the spread of all chains together over that of each; above 1.01 they have not mixed.
 
     Args:
         draws: shape `(quantities, chains, draws)`.
@@ -107,7 +107,7 @@ def r_hat(draws: npt.ArrayLike) -> Floats:
 
 
 def effective_size(draws: npt.ArrayLike) -> Floats:
-    """Number of independent draws that tell the middle of a distribution as well (bulk effective sample size).
+    """Compute the bulk effective sample size: the independent draws with the same error in the middle of the law.
 
     Args:
         draws: shape `(quantities, chains, draws)`.
@@ -140,15 +140,15 @@ def effective_size(draws: npt.ArrayLike) -> Floats:
     correlation[:, 0] = 1
     # Sums of neighbours are positive and fall for a reversible chain; from where they do not, they are noise.
     pairs = correlation[:, : length // 2 * 2].reshape(len(correlation), -1, 2).sum(axis=-1)
-    kept = np.minimum.accumulate(np.cumprod(pairs > 0, axis=1) * np.maximum(pairs, 0), axis=1)
-    time = -1 + 2 * kept.sum(axis=1)
+    monotone = np.minimum.accumulate(np.cumprod(pairs > 0, axis=1) * np.maximum(pairs, 0), axis=1)
+    time = -1 + 2 * monotone.sum(axis=1)
     # Chains that swing from side to side have more than independent draws, but not without bound.
     total = chains * length
     return np.asarray(np.where(moves, total / np.maximum(time, 1 / np.log10(total)), total))
 
 
 def _split_chains(draws: npt.ArrayLike) -> Floats:
-    """Halves of chains, shape `(quantities, 2 chains, draws // 2)`."""
+    """Split chains in halves, shape `(quantities, 2 chains, draws // 2)`."""
     array = np.asarray(draws, np.float64)
     quantities, chains, length = array.shape
     if length < LEAST_CHAIN_LENGTH:
@@ -162,7 +162,7 @@ def _split_chains(draws: npt.ArrayLike) -> Floats:
 
 
 def _score_ranks(draws: Floats) -> Floats:
-    """Normal scores of ranks among all draws of a quantity."""
+    """Compute normal scores of ranks among all draws of a quantity."""
     flat = draws.reshape(len(draws), -1)
     # By its full name scipy.stats is loaded here, and not with every command: only chains need it.
     ranks = scipy.stats.rankdata(flat, axis=1)
@@ -170,7 +170,7 @@ def _score_ranks(draws: Floats) -> Floats:
 
 
 def _compare_variances(draws: Floats) -> Floats:
-    """Root of the pooled variance over that within chains."""
+    """Compute R-hat: the root of the pooled variance over that within chains."""
     length = draws.shape[-1]
     between = draws.mean(axis=-1).var(axis=1, ddof=1)
     within = draws.var(axis=-1, ddof=1).mean(axis=1)

@@ -1,4 +1,4 @@
-"""Posteriors whose draws are somewhere else: whoever is asked with one has it answered there, and returns the same."""
+"""Posteriors held by a server: functions called with one send the call there and return its result."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ R = TypeVar("R")
 
 
 class Elsewhere(ABC):
-    """A posterior whose draws are not in this process."""
+    """A posterior whose draws are in another process."""
 
     @abstractmethod
     def ask(self, function: str, given: Mapping[str, Any]) -> Any:
-        """What a function of this package returns for this posterior.
+        """Call a function of this package for this posterior, and return its result.
 
         Args:
             function: its name.
@@ -26,7 +26,7 @@ class Elsewhere(ABC):
 
 
 def answered_elsewhere(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function of a posterior be answered where the posterior is; its signature and its text stay.
+    """Decorate a function of a posterior to delegate to the server that holds it; signature and docstring stay.
 
     Args:
         function: whose first parameter is called `posterior`.
@@ -46,13 +46,13 @@ def answered_elsewhere(function: Callable[P, R]) -> Callable[P, R]:
     """
 
     @wraps(function)
-    def asked(*args: P.args, **kwargs: P.kwargs) -> R:
+    def dispatched(*args: P.args, **kwargs: P.kwargs) -> R:
         posterior = args[0] if args else kwargs.get("posterior")
         if not isinstance(posterior, Elsewhere):
             return function(*args, **kwargs)
         bound = inspect.signature(function).bind(*args, **kwargs)
         bound.apply_defaults()
-        given = {name: value for name, value in bound.arguments.items() if name != "posterior"}
-        return cast(R, posterior.ask(function.__name__, given))
+        arguments = {name: value for name, value in bound.arguments.items() if name != "posterior"}
+        return cast(R, posterior.ask(function.__name__, arguments))
 
-    return asked
+    return dispatched

@@ -1,4 +1,4 @@
-"""What releases on one data set measured, how far off it is, and what it says of the number of records.
+"""Measurements of one data set: their noise variances, the variables that they cover, the number of records.
 
 Read by every posterior.
 """
@@ -22,28 +22,28 @@ from discreet.releases.measurement import Measurement
 from discreet.releases.release import Release
 
 
-def blur(part: Measurement) -> Blur:
-    """Variances that the noise of a measured table adds to its interactions."""
-    if part.star is None:
-        return Blur(part.variance)
-    found = star_blurs(part.star.shared, part.star.lengths, part.star.scale)
-    return found[part.star.scopes.index(part.scope)]
+def blur(measurement: Measurement) -> Blur:
+    """Find the variances that the noise of a measured table adds to its interactions."""
+    if measurement.star is None:
+        return Blur(measurement.variance)
+    blurs = star_blurs(measurement.star.shared, measurement.star.lengths, measurement.star.scale)
+    return blurs[measurement.star.scopes.index(measurement.scope)]
 
 
-def measurements(parts: Iterable[Release | External]) -> tuple[Measurement, ...]:
-    """All that releases and figures by others measured of the records, in their order.
+def measurements(releases: Iterable[Release | External]) -> tuple[Measurement, ...]:
+    """List the measurements of releases and of external tables, in their order.
 
     Args:
-        parts: over a network, on one data set.
+        releases: over a network, on one data set.
 
     Returns:
         Tables, contrasts and weighted sums with their noise; nothing of releases of something else.
     """
-    return tuple(found for part in parts for found in part.measurements)
+    return tuple(measurement for release in releases for measurement in release.measurements)
 
 
 def audited_sets(evidence: Combined) -> tuple[Scope, ...]:
-    """Sets of variables that a second stage measured because no table of the first holds them.
+    """List the sets of variables that a second stage measured because no table of the first contains them.
 
     Args:
         evidence: over a network.
@@ -51,12 +51,12 @@ def audited_sets(evidence: Combined) -> tuple[Scope, ...]:
     Returns:
         Each once, in the order of the releases.
     """
-    parts = (part for releases in evidence.data_sets for part in measurements(releases))
-    return tuple(dict.fromkeys(part.scope for part in parts if part.audit))
+    measured = (datum for releases in evidence.data_sets for datum in measurements(releases))
+    return tuple(dict.fromkeys(datum.scope for datum in measured if datum.audit))
 
 
 def measured_sets(evidence: Combined, *, audits: bool = True) -> tuple[frozenset[str], ...]:
-    """The largest sets of variables that were measured together, on every data set.
+    """List the largest sets of variables that were measured together, on every data set.
 
     Args:
         evidence: over a network.
@@ -65,15 +65,17 @@ def measured_sets(evidence: Combined, *, audits: bool = True) -> tuple[frozenset
     Returns:
         Sets of which none holds another, larger ones first; none where no table or contrast was measured.
     """
-    parts = [[part for part in measurements(releases) if audits or not part.audit] for releases in evidence.data_sets]
-    told = [_keep_largest(_list_told_sets(evidence.network, listed)) for listed in parts]
-    both = reduce(lambda some, more: _keep_largest({one & other for one in some for other in more}), told)
-    place = evidence.network.ordered
-    return tuple(sorted(both, key=lambda names: (-len(names), place(names))))
+    by_data_set = [
+        [datum for datum in measurements(parts) if audits or not datum.audit] for parts in evidence.data_sets
+    ]
+    largest = [_keep_largest(_list_identified_sets(evidence.network, measured)) for measured in by_data_set]
+    both = reduce(lambda some, more: _keep_largest({first & second for first in some for second in more}), largest)
+    ordered = evidence.network.ordered
+    return tuple(sorted(both, key=lambda names: (-len(names), ordered(names))))
 
 
 def measured_anywhere(evidence: Combined, *, in_part: bool) -> tuple[frozenset[str], ...]:
-    """The largest sets of variables that were measured together on some data set.
+    """List the largest sets of variables that were measured together on some data set.
 
     Args:
         evidence: over a network.
@@ -82,24 +84,24 @@ def measured_anywhere(evidence: Combined, *, in_part: bool) -> tuple[frozenset[s
     Returns:
         Sets of which none holds another.
     """
-    parts = [measurements(parts) for parts in evidence.data_sets]
-    found = {names for listed in parts for names in _list_told_sets(evidence.network, listed)}
+    by_data_set = [measurements(releases) for releases in evidence.data_sets]
+    sets = {names for measured in by_data_set for names in _list_identified_sets(evidence.network, measured)}
     if in_part:
-        found |= {frozenset(part.scope) for listed in parts for part in listed if part.weights is not None}
-    return tuple(sorted(_keep_largest(found), key=evidence.network.ordered))
+        sets |= {frozenset(datum.scope) for measured in by_data_set for datum in measured if datum.weights is not None}
+    return tuple(sorted(_keep_largest(sets), key=evidence.network.ordered))
 
 
-def misfit(parts: Sequence[Measurement], names: Scope) -> float:
-    """How far the table of two variables is from that of independent ones: squares, in deviations, summed over cells.
+def misfit(measured: Sequence[Measurement], names: Scope) -> float:
+    """Compute the chi-square distance of a pair's table from independence, with the noise in the variance of a cell.
 
     Args:
-        parts: measured of one data set.
+        measured: tables, contrasts and sums of one data set.
         names: of the variables.
 
     Returns:
         About `(size - 1) (size - 1)` for independent variables; 0 where no table is over just these two.
     """
-    table = next((part for part in parts if part.table and set(part.scope) == set(names)), None)
+    table = next((datum for datum in measured if datum.table and set(datum.scope) == set(names)), None)
     if table is None or len(names) != 2:
         return 0.0
     cells = np.asarray(table.values, np.float64)
@@ -109,31 +111,31 @@ def misfit(parts: Sequence[Measurement], names: Scope) -> float:
 
 
 def check_total(evidence: Combined) -> None:
-    """Refuse a data set of which nothing tells the number of records.
+    """Refuse a data set whose measurements do not determine the number of records.
 
     Raises:
         InputError: sums or contrasts alone.
     """
-    for parts, records in zip(evidence.data_sets, evidence.records, strict=True):
-        listed = measurements(parts)
+    for releases, records in zip(evidence.data_sets, evidence.records, strict=True):
+        measured = measurements(releases)
         if (
-            not listed
+            not measured
             or records is not None
-            or any(part.table or (part.contrasts and not part.scope) for part in listed)
+            or any(datum.table or (datum.contrasts and not datum.scope) for datum in measured)
         ):
             continue
-        if () not in list_determined(evidence.network, listed):
+        if () not in list_determined(evidence.network, measured):
             raise InputError(
                 "weighted sums alone do not tell the number of records: add a table of the same records, or their "
                 "number as a table over no variables (from the shell a file of cells whose header is `count`)"
             )
 
 
-def _list_told_sets(network: Network, parts: Sequence[Measurement]) -> set[frozenset[str]]:
-    """Sets whose every subset was measured, by a table, by contrasts of its own, or by sums that leave nothing open."""
-    tables = {frozenset(part.scope) for part in parts if part.table}
-    contrasts = {frozenset(part.scope) for part in parts if part.contrasts}
-    contrasts |= set(map(frozenset, list_determined(network, parts)))
+def _list_identified_sets(network: Network, measured: Sequence[Measurement]) -> set[frozenset[str]]:
+    """List sets whose every subset was measured: by a table, by its contrasts, or by sums that determine it."""
+    tables = {frozenset(datum.scope) for datum in measured if datum.table}
+    contrasts = {frozenset(datum.scope) for datum in measured if datum.contrasts}
+    contrasts |= set(map(frozenset, list_determined(network, measured)))
 
     def known(inside: frozenset[str]) -> bool:
         return not inside or inside in contrasts or any(inside <= table for table in tables)
@@ -143,40 +145,42 @@ def _list_told_sets(network: Network, parts: Sequence[Measurement]) -> set[froze
 
 
 def _keep_largest(sets: Collection[frozenset[str]]) -> set[frozenset[str]]:
-    """Keep the sets that lie in no other."""
-    return {names for names in sets if not any(names < other for other in sets)}
+    """Keep the sets that are subsets of no other."""
+    return {names for names in sets if not any(names < larger for larger in sets)}
 
 
-def number_of_records(parts: Sequence[Measurement]) -> tuple[float, float]:
-    """An estimate of the number of records, and the standard deviation of its error.
+def number_of_records(measured: Sequence[Measurement]) -> tuple[float, float]:
+    """Estimate the number of records, and the standard deviation of the error.
 
     Args:
-        parts: measured of one data set.
+        measured: tables, contrasts and sums of one data set.
 
     Returns:
         The mean of what each part says, weighted by precision, and its deviation; 0 and 0 of no parts.
     """
-    told = [found for found in map(_read_total, parts) if found is not None]
-    if not told:
+    totals = [total for total in map(_read_total, measured) if total is not None]
+    if not totals:
         return 0.0, 0.0
-    weights = np.array([1 / max(variance, 1.0) for _, variance in told])
-    mean = float(weights @ [number for number, _ in told] / weights.sum())
+    weights = np.array([1 / max(variance, 1.0) for _, variance in totals])
+    mean = float(weights @ [number for number, _ in totals] / weights.sum())
     return mean, float(weights.sum()) ** -0.5
 
 
-def _read_total(part: Measurement) -> tuple[float, float] | None:
-    """The number of records as a part tells it, and its variance; None where it does not."""
-    if part.contrasts and part.scope:
+def _read_total(measurement: Measurement) -> tuple[float, float] | None:
+    """Estimate the number of records from one measurement, with its variance; None if it does not determine it."""
+    if measurement.contrasts and measurement.scope:
         return None
-    if part.weights is not None:
-        rows = part.weights.reshape(part.values.size, -1)
+    if measurement.weights is not None:
+        # A combination of the sums that has weight 1 in every cell, if there is one, adds up all records.
+        rows = measurement.weights.reshape(measurement.values.size, -1)
         share = np.linalg.lstsq(rows.T, np.ones(rows.shape[1]), rcond=None)[0]
         if not np.allclose(share @ rows, 1):
             return None
-        return float(share @ part.values), float(share @ share) * part.variance
-    total, variance = float(part.values.sum()), part.values.size * blur(part).variance(())
-    if part.sampling is None:
+        return float(share @ measurement.values), float(share @ share) * measurement.variance
+    total, variance = float(measurement.values.sum()), measurement.values.size * blur(measurement).variance(())
+    sampling = measurement.sampling
+    if sampling is None:
         return total, variance
     # Of a sample, the number also varies with who was in it.
-    total /= part.sampling
-    return total, variance / part.sampling**2 + max(total, 1.0) * (1 - part.sampling) / part.sampling
+    total /= sampling
+    return total, variance / sampling**2 + max(total, 1.0) * (1 - sampling) / sampling

@@ -1,4 +1,4 @@
-r"""Whether a release contradicts its network: a test of every independence that its tables could show to be wrong.
+r"""Goodness of fit of a network: a test of every conditional independence that the measured tables can refute.
 
 Tables tell interactions (`least_squares.py`) that a network has no arc for: of two parents that are not joined, of
 nodes whose families were counted together. The interaction of a set T is *carried* by a network where the last node of
@@ -58,22 +58,22 @@ NETWORK_DRAWS = 50
 """Draws of the network's probabilities, means given their counts averaged over ten sweeps of each: the Monte Carlo
 error of theta is a tenth of the posterior's deviation."""
 FALSE_ALARM_RATE = 0.01
-"""Releases of a right network in which anything is called contradicted."""
+"""Family-wise false-alarm rate: share of releases of a right network in which any test fails."""
 LEAST_EFFECT = 0.005
-"""Of a contradiction, in probability: what is smaller changes no answer by more than a percentage point."""
+"""Least effect of a contradiction, in probability: smaller ones change no answer by more than a percentage point."""
 RARE_CELL_VARIANCE = 1.0
-"""Records, squared: of a cell that hardly anybody is in, one record is no news."""
+"""Least variance of a cell, in squared records: one record in a nearly empty cell is no evidence."""
 MOST_TESTED_CONTRASTS = 512
-"""Of an interaction that is tested."""
+"""Largest number of contrasts of a tested interaction."""
 MOST_UNION_CELLS = 2**22
-"""Of a measured set together with a family, and of their contrasts: 32 MB."""
+"""Largest number of cells of a measured set joined with a family, times contrasts: 32 MB."""
 MOST_ANCESTOR_WORK = 100_000
-"""Squared numbers of the measured sets' ancestors, in all: some 4 CPU seconds. Sets with many are left out."""
+"""Budget of squared ancestor counts over all tested sets: some 4 CPU seconds. Sets with many ancestors are skipped."""
 
 
 @dataclass(frozen=True)
 class Tested:
-    """An interaction that the network says something of, and what the tables say of it.
+    """Test of one interaction that the network constrains: its p-value and effect.
 
     Args:
         variables: two or three, in the network's order.
@@ -100,13 +100,13 @@ class Tested:
 
     @property
     def contradicted(self) -> bool:
-        """Whether the network is wrong here (p below 1 %), and by enough to matter (half a percentage point)."""
+        """Whether the network is refuted here (p below 1 %), by enough to matter (half a percentage point)."""
         return self.p < FALSE_ALARM_RATE and self.effect > LEAST_EFFECT
 
 
 @dataclass(frozen=True)
 class GoodnessOfFit(Tabular):
-    """Tests of what a network says, by what a release's tables measured.
+    """Goodness of fit: tests of a network's independences against the tables of a release.
 
     Args:
         tests: of all interactions that could be tested, those of the largest effect first; in large networks, of the
@@ -138,25 +138,25 @@ class GoodnessOfFit(Tabular):
 
     @property
     def contradicted_pairs(self) -> tuple[tuple[str, ...], ...]:
-        """Pairs that tables join and arcs do not, first those of the largest effect."""
+        """Pairs of variables that depend although the network says they do not, largest effect first."""
         return tuple(test.variables for test in self.contradicted if len(test.variables) == 2)
 
     def __str__(self) -> str:
-        """The result in one line: how many tests fail, the worst of them, and how much could be tested."""
-        told = f"{self.pairs_in_tables} of {self.pairs} pairs of variables lie in a table"
+        """Format the result in one line: the number of failed tests, the worst one, and the coverage."""
+        coverage = f"{self.pairs_in_tables} of {self.pairs} pairs of variables lie in a table"
         if not self.tests:
-            return f"nothing that the network says could be tested; {told}"
-        found = self.contradicted
-        if not found:
-            return f"none of {with_noun(len(self.tests), 'testable independence')} is contradicted; {told}"
-        worst = found[0]
+            return f"nothing that the network says could be tested; {coverage}"
+        failed = self.contradicted
+        if not failed:
+            return f"none of {with_noun(len(self.tests), 'testable independence')} is contradicted; {coverage}"
+        worst = failed[0]
         arcs = ", ".join(f"{parent} -> {child}" for parent, child in worst.arcs)
         largest = printable(f"{' - '.join(worst.variables)} (effect {worst.effect:.3f}; add {arcs})")
         tested = with_noun(len(self.tests), "testable independence")
-        return f"{len(found)} of {tested} contradicted, most of all {largest}; {told}"
+        return f"{len(failed)} of {tested} contradicted, most of all {largest}; {coverage}"
 
     def tidy(self) -> list[dict[str, Any]]:
-        """A row for each test, those of the largest effect first.
+        """List the tests as rows, largest effect first.
 
         Returns:
             Rows of "variables", "effect", "p", "contradicted", and "arcs" that would carry it, in a text.
@@ -173,7 +173,7 @@ class GoodnessOfFit(Tabular):
         ]
 
     def summary(self, *, width: int | None = None) -> str:
-        """All tests as aligned text, and what they come to.
+        """Format all tests as aligned text, with the result.
 
         Args:
             width: columns of the terminal, as of `columns`; None for lines as long as they are.
@@ -188,7 +188,7 @@ class GoodnessOfFit(Tabular):
 
 
 def check_fit(evidence: Evidence, *, network: Network | None = None, rng: Seed = None) -> GoodnessOfFit:
-    """Test whether a release contradicts its network: whether variables depend that the network says do not.
+    """Test the fit of a network to a release: whether variables depend that are independent in the network.
 
     Args:
         evidence: of noisy counts, tables or contrasts; what else was released cannot contradict a network.
@@ -221,29 +221,29 @@ def check_fit(evidence: Evidence, *, network: Network | None = None, rng: Seed =
     """
     combined = evidence_of(evidence)
     check_total(combined)
-    asked = network or combined.network
-    if asked.schema != combined.network.schema:
+    tested_network = network or combined.network
+    if tested_network.schema != combined.network.schema:
         raise InputError("the network to test must have the variables and states of the release")
     rng = np.random.default_rng(0) if rng is None else as_generator(rng)
-    found: list[tuple[Scope, float, float]] = []
+    results: list[tuple[Scope, float, float]] = []
     with under_way("testing the network"):
         for releases in combined.data_sets:
-            parts = measurements(releases)
-            if parts and is_poolable(parts):
-                found += _test_interactions(asked, Combined((releases,)), rng)
-    corrected = _correct_p_values([p for _, p, _ in found])
+            measured = measurements(releases)
+            if measured and is_poolable(measured):
+                results += _test_interactions(tested_network, Combined((releases,)), rng)
+    corrected = _correct_p_values([p for _, p, _ in results])
     listed: dict[Scope, Tested] = {}
-    for (names, _, effect), p in zip(found, corrected, strict=True):
+    for (names, _, effect), p in zip(results, corrected, strict=True):
         if names not in listed or p < listed[names].p:
-            listed[names] = Tested(names, p, effect, missing_arcs(asked, names))
+            listed[names] = Tested(names, p, effect, missing_arcs(tested_network, names))
     tests = tuple(sorted(listed.values(), key=lambda test: (-test.effect, test.variables)))
-    pairs = {pair for table in measured_sets(combined) for pair in combinations(asked.ordered(table), 2)}
-    nodes = len(asked.nodes)
+    pairs = {pair for table in measured_sets(combined) for pair in combinations(tested_network.ordered(table), 2)}
+    nodes = len(tested_network.nodes)
     return GoodnessOfFit(tests, len(pairs), nodes * (nodes - 1) // 2)
 
 
 def _correct_p_values(p_values: Sequence[float]) -> list[float]:
-    """Corrected for their number, in their order."""
+    """Correct p-values for multiple testing (Holm, 1979), in their order."""
     order = np.argsort(p_values, kind="stable")
     steps = np.asarray(p_values, np.float64)[order] * np.arange(len(p_values), 0, -1)
     corrected = np.empty(len(p_values))
@@ -253,15 +253,15 @@ def _correct_p_values(p_values: Sequence[float]) -> list[float]:
 
 def _order_names(network: Network, names: Iterable[str]) -> Scope:
     """Sort names by the network's order of nodes."""
-    place = {name: index for index, name in enumerate(network.order)}
-    return tuple(sorted(names, key=place.__getitem__))
+    position = {name: index for index, name in enumerate(network.order)}
+    return tuple(sorted(names, key=position.__getitem__))
 
 
 def _test_interactions(
     network: Network, evidence: Combined, rng: np.random.Generator
 ) -> Iterator[tuple[Scope, float, float]]:
-    """Interactions with p-value and effect, on one data set."""
-    parts = measurements(evidence.parts)
+    """Test interactions on one data set; yield their variables, p-values and effects."""
+    measured = measurements(evidence.parts)
     wanted: dict[Scope, Scope] = {}
     for table in reversed(measured_sets(evidence)):
         ordered = _order_names(network, table)
@@ -269,24 +269,24 @@ def _test_interactions(
             contrasts = math.prod(network.schema[name].size - 1 for name in names)
             if missing_arcs(network, names) and 0 < contrasts <= MOST_TESTED_CONTRASTS:
                 wanted.setdefault(names, ordered)
-    margins = pooled_margins(network, parts, evidence.records[0], also=[network.ordered(names) for names in wanted])
+    margins = pooled_margins(network, measured, evidence.records[0], also=[network.ordered(names) for names in wanted])
     rows = LatentCounts(margins, NETWORK_DRAWS, rng)
     theta = Tables(network, lambda node: rows.rows(node).mean[..., None], draws=1)
     for home in _choose_affordable(network, list(dict.fromkeys(wanted.values()))):
-        yield from _test_table(margins, theta, [names for names, own in wanted.items() if own == home])
+        yield from _test_table(margins, theta, [names for names, holder in wanted.items() if holder == home])
 
 
 def _choose_affordable(network: Network, tables: Sequence[Scope]) -> list[Scope]:
-    """Tables, in their order, as many as are affordable of those with fewest ancestors."""
+    """Choose the tables with fewest ancestors within the budget of work, in their order."""
     costs = {table: len(network.ancestors(table)) ** 2 for table in tables}
     cheapest = sorted(tables, key=costs.__getitem__)
     ends = np.cumsum([costs[table] for table in cheapest])
-    kept = {table for table, end in zip(cheapest, ends.tolist(), strict=True) if end <= MOST_ANCESTOR_WORK}
-    return [table for table in tables if table in kept]
+    affordable = {table for table, end in zip(cheapest, ends.tolist(), strict=True) if end <= MOST_ANCESTOR_WORK}
+    return [table for table in tables if table in affordable]
 
 
 def _test_table(margins: Margins, theta: Tables, sets: Sequence[Scope]) -> Iterator[tuple[Scope, float, float]]:
-    """Interactions of one table; those that exact inference does not reach are left out."""
+    """Test the interactions of one table, without those that are too large for exact inference."""
     network = theta.network
     inside, above = {name for names in sets for name in names}, {names: network.ancestors(names) for names in sets}
     unions = dict[str, Scope]()
@@ -307,13 +307,13 @@ def _test_table(margins: Margins, theta: Tables, sets: Sequence[Scope]) -> Itera
     except InputError:
         return
     for names, moment in moments.items():
-        found = moment.test(margins)
-        if found is not None:
-            yield names, *found
+        result = moment.test(margins)
+        if result is not None:
+            yield names, *result
 
 
 class _InteractionMoments:
-    """What the network says of an interaction: its mean, and the terms of V, summed over ancestors.
+    """Moments of an interaction under the network: its mean, and the terms of V, summed over ancestors.
 
     Args:
         names: of the interaction, in the network's order.
@@ -332,29 +332,30 @@ class _InteractionMoments:
         self.measured = True
 
     def add(self, margins: Margins, joint: Floats, union: Scope, node: str) -> None:
-        """Take in what the family of a node follows, and the noise in its counts."""
+        """Add the sampling variance of a node's family, and the noise in its counts."""
         network = margins.network
         family = network.family(node)
-        both = (*family, *(name for name in self.names if name not in family))
-        if len(self.mean) * network.cells(both) > MOST_UNION_CELLS:
+        scope = (*family, *(name for name in self.names if name not in family))
+        if len(self.mean) * network.cells(scope) > MOST_UNION_CELLS:
             raise InputError("an interaction has too many contrasts beside a family")
-        score, probabilities = self._compute_scores(margin(joint, union, both), both, family)
+        score, probabilities = self._compute_scores(margin(joint, union, scope), scope, family)
         flat = score.reshape(len(self.mean), -1)
+        # R = Cov(phi) - sum over v of Cov(D_v); b_S: coordinates of D_v in the interaction of S (module docstring).
         self.sampling = self.sampling - (flat * probabilities.ravel()) @ flat.T
         matrices = (np.eye(len(self.mean)), *contrast_matrices(probabilities.shape))
         turned = transformed(score, matrices)
-        for inside, part in positions(family):
+        for inside, index in positions(family):
             subset = network.ordered(inside)
-            own = turned[(slice(None), *part)].reshape(len(self.mean), *(network.schema[n].size - 1 for n in inside))
-            own = own.transpose(0, *(1 + inside.index(name) for name in subset)).reshape(len(self.mean), -1)
+            load = turned[(slice(None), *index)].reshape(len(self.mean), *(network.schema[n].size - 1 for n in inside))
+            load = load.transpose(0, *(1 + inside.index(name) for name in subset)).reshape(len(self.mean), -1)
             if subset not in margins.variances:
-                self.measured = self.measured and not np.any(np.abs(own) > 1e-9)
+                self.measured = self.measured and not np.any(np.abs(load) > 1e-9)
                 continue
             share = math.sqrt(network.cells(subset) / network.cells(family))
-            self.noise[subset] = self.noise.get(subset, 0.0) + share * own
+            self.noise[subset] = self.noise.get(subset, 0.0) + share * load
 
     def _compute_scores(self, joint: Floats, both: Scope, family: Scope) -> tuple[Floats, Floats]:
-        """`E[phi | family] - E[phi | parents]`, shape (contrasts, *family), and `P(family)`."""
+        """Compute `E[phi | family] - E[phi | parents]`, shape (contrasts, *family), and `P(family)`."""
         shape = [size if name in self.names else 1 for name, size in zip(both, joint.shape, strict=True)]
         # Axes of the contrasts in the order that the names have in `both`.
         order = [self.names.index(name) for name in both if name in self.names]
@@ -362,13 +363,13 @@ class _InteractionMoments:
         beyond = tuple(range(1 + len(family), 1 + len(both)))
         total = (phi * joint).sum(axis=beyond)
         probabilities = joint.sum(axis=tuple(axis - 1 for axis in beyond))
-        given = total / np.maximum(probabilities, np.finfo(np.float64).tiny)
+        family_means = total / np.maximum(probabilities, np.finfo(np.float64).tiny)
         parents = probabilities.sum(axis=-1, keepdims=True)
-        above = total.sum(axis=-1, keepdims=True) / np.maximum(parents, np.finfo(np.float64).tiny)
-        return np.asarray(given - above), np.asarray(probabilities)
+        parent_means = total.sum(axis=-1, keepdims=True) / np.maximum(parents, np.finfo(np.float64).tiny)
+        return np.asarray(family_means - parent_means), np.asarray(probabilities)
 
     def test(self, margins: Margins) -> tuple[float, float] | None:
-        """p-value and effect; None where what decides was not measured."""
+        """Compute p-value and effect; None if a relevant margin was not measured."""
         network = margins.network
         subset = network.ordered(self.names)
         if not self.measured or subset not in margins.values:
@@ -376,6 +377,7 @@ class _InteractionMoments:
         records = max(margins.total[0], 1.0)
         turned = margins.values[subset].transpose([subset.index(name) for name in self.names])
         misfit = turned.ravel() - records * self.mean
+        # V = n R + g I + sum of g_S b_S b_S' + c I; for a t law, r' V^-1 r / k is (d - 2) / d times an F(k, d).
         values, vectors = np.linalg.eigh((self.sampling + self.sampling.T) / 2)
         variance = records * (vectors * np.maximum(values, 0)) @ vectors.T
         noise = margins.variances[subset] * np.eye(len(misfit))

@@ -1,4 +1,4 @@
-"""The posterior: what every way of reading a release returns, and all that queries need."""
+"""The posterior over a network: joint draws of its probabilities, which every reader returns and every query takes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ DRAWS_FIRST_LINE = b"discreet-draws\n"
 
 @dataclass(frozen=True)
 class Mixing:
-    """How well the chains of a posterior have mixed.
+    """Mixing of the chains of a posterior: effective sample size and R-hat.
 
     Args:
         chains: how many.
@@ -86,7 +86,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class PosteriorDraws(Posterior):
-    """Joint draws, independent of each other but for resampling; a family is drawn when it is first asked for.
+    """Joint draws, independent except for resampling; a family is drawn at first use.
 
     Args:
         cells: probabilities, float64, shape `(*parents, child, draws)`.
@@ -148,7 +148,7 @@ class PosteriorDraws(Posterior):
         return self.cells.draws or 0
 
     def rows(self, *, level: float = 0.95) -> tuple[dict[str, Any], ...]:
-        """A row for each state of each variable: its probability with its interval.
+        """List the probability of each state of each variable, with its interval.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
@@ -175,7 +175,7 @@ class PosteriorDraws(Posterior):
         return Tables(self.network, lower), Tables(self.network, upper)
 
     def summary(self, *, level: float = 0.95, width: int | None = None) -> str:
-        """How the draws were made, and the probability of each state with its interval, as aligned text.
+        """Format the method of drawing, and each state's probability with its interval, as aligned text.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
@@ -185,7 +185,7 @@ class PosteriorDraws(Posterior):
         return f"{head}\n\n{above('PosteriorDraws.marginals')(self, level=level).summary(width=width)}"
 
     def _repr_html_(self) -> str:
-        """The network, how the draws were made, and what contradicts it, for a notebook: no family is drawn for it."""
+        """Format the network, the method and contradictions of the network for a notebook, without drawing a family."""
         head, network = f"<p>{self.draws:,} posterior draws, {self.method or 'given'}</p>", self.network
         if self.basis is None or len(network.nodes) > MOST_DRAWN_NODES:
             return f"{head}{network._repr_html_()}"
@@ -194,13 +194,13 @@ class PosteriorDraws(Posterior):
 
     @property
     def doubting(self) -> bool:
-        """Whether pairs that no table holds may be off what the network says, so that `assuming` could believe it."""
+        """Whether unmeasured pairs may deviate from the network ("robust"), so that `assuming` has an effect."""
         drawn = self if self.saturated is None else self.saturated
         return drawn.parts is not None and drawn.parts.assume == "robust"
 
     @cached_property
     def law(self) -> JointLaw:
-        """One joint law of all variables under every draw, which everything is read off; fitted when first asked for.
+        """The joint law of all variables under every draw, from which all answers are read; fitted at first use.
 
         Rows of the network, with the margins of what else was measured and doubt where nothing was
         (`discreet.posterior.joint_law`).
@@ -212,7 +212,7 @@ class PosteriorDraws(Posterior):
         return law if drawn.twins is not None else replace(law, make_twins=None)
 
     def assuming(self, assume: Literal["network", "robust"]) -> PosteriorDraws:
-        """The same draws, where pairs of variables that no table holds are believed as said.
+        """Return the same draws under another assumption about pairs of variables that no table holds.
 
         Args:
             assume: "network" takes such pairs as the network has them; "robust", the default, gives each an interaction
@@ -235,7 +235,7 @@ class PosteriorDraws(Posterior):
 
     @staticmethod
     def of_saturated(wide: PosteriorDraws, network: Network) -> PosteriorDraws:
-        """The posterior of a network's own rows, of draws under a larger one.
+        """Make the posterior of a public network from draws under a larger network.
 
         Args:
             wide: over `saturated(network, ...)`.
@@ -246,14 +246,14 @@ class PosteriorDraws(Posterior):
         """
 
         def rows(node: str) -> Floats:
-            own = network.family(node)
-            return np.asarray(wide.cells[node]) if wide.network.family(node) == own else wide.law.rows_of(own)
+            family = network.family(node)
+            return np.asarray(wide.cells[node]) if wide.network.family(node) == family else wide.law.rows_of(family)
 
         cells = Tables(network, rows, draws=wide.cells.draws)
         return replace(wide, cells=cells, twins=wide.twins and projected(wide.twins, network), saturated=wide)
 
     def save(self, path: str | Path, *, replace: bool = False) -> None:
-        """Write the draws to a file, whole or not at all: it answers every question as these do, to the last digit.
+        """Write the draws to a file, whole or not at all; loaded again they give the same answers to the last digit.
 
         Args:
             path: of the file; by convention it ends in `.draws`.
@@ -284,8 +284,8 @@ class PosteriorDraws(Posterior):
         Guarantee:
             None spent: the file says nothing that the release does not.
         """
-        found: PosteriorDraws = above("PosteriorDraws.load")(path)
-        return found
+        posterior: PosteriorDraws = above("PosteriorDraws.load")(path)
+        return posterior
 
     def answer(
         self,
@@ -296,7 +296,7 @@ class PosteriorDraws(Posterior):
         assume: Assume | None = None,
         inside: Inside = "log-linear",
     ) -> Answer:
-        """Ask a question: short for `discreet.answer(posterior, query, ...)`, which says all about it.
+        """Answer a query: short for `discreet.answer(posterior, query, ...)`, which documents it.
 
         Args:
             query: such as "P(lung | smoke=yes)".
@@ -322,10 +322,10 @@ class PosteriorDraws(Posterior):
             >>> row["lower"] < row["mean"] < row["upper"]
             True
         """
-        found: Answer = above("PosteriorDraws.answer")(
+        answer: Answer = above("PosteriorDraws.answer")(
             self, query, level=level, predictive=predictive, assume=assume, inside=inside
         )
-        return found
+        return answer
 
     def mean(self) -> Tables:
         """Posterior mean of every probability.
@@ -337,7 +337,7 @@ class PosteriorDraws(Posterior):
         return Tables(self.network, {node: draws.mean(axis=-1) for node, draws in self.cells.items()})
 
     def as_prior(self) -> Dirichlet:
-        """The posterior as the prior of releases on other records: `Dirichlet.matching` of the draws.
+        """Match a Dirichlet prior to the draws, to read releases on other records with (`Dirichlet.matching`).
 
         Returns:
             A prior that remembers the accounts, so that no release of theirs is read with it: its records would count
@@ -349,7 +349,7 @@ class PosteriorDraws(Posterior):
         return replace(Dirichlet.matching(self.cells), accounts=self.accounts)
 
     def median(self) -> Tables:
-        """The rows nearest to the draws: those with the least expected sum of absolute errors.
+        """Posterior median rows: those with the least expected sum of absolute errors.
 
         Returns:
             For every row the quantiles of its cells at one common level, chosen such that they sum to 1. Where rows
@@ -370,7 +370,7 @@ class PosteriorDraws(Posterior):
         return Tables(self.network, {node: balanced_quantiles(draws) for node, draws in self.cells.items()})
 
     def ess(self) -> float:
-        """Number of independent draws that the draws of those families are worth that were asked for so far.
+        """Effective sample size of the draws, in the families that were read so far.
 
         Returns:
             At most the number of draws; less for those of chains and for resampled ones.
@@ -379,7 +379,7 @@ class PosteriorDraws(Posterior):
         return draws if self.worth is None else min(self.worth(), draws)
 
     def fresh(self, *, rng: Seed = None) -> PosteriorDraws:
-        """As many new draws, independent of these given what was released: they cost time, and no privacy.
+        """Draw again, independently of these draws given the release; costs time and no privacy.
 
         Args:
             rng: source of randomness; None takes a new child of the one that the posterior was drawn with. A program
@@ -396,8 +396,8 @@ class PosteriorDraws(Posterior):
             raise InputError(
                 "these draws are all there are; a posterior of noise_aware makes new ones from its release"
             )
-        made = self.source.make(self.source.rng.spawn(1)[0] if rng is None else as_generator(rng))
-        return replace(made, basis=self.basis, accounts=self.accounts)
+        posterior = self.source.make(self.source.rng.spawn(1)[0] if rng is None else as_generator(rng))
+        return replace(posterior, basis=self.basis, accounts=self.accounts)
 
     def draw(self, n: int, *, rng: Seed = None) -> Tables:
         """Pick some of the joint draws, without repetition.
@@ -420,14 +420,14 @@ class PosteriorDraws(Posterior):
 
 
 def require_posterior(posterior: object) -> None:
-    """Refuse what somebody gives who has a release and forgot to make it a posterior."""
+    """Refuse an argument that is no posterior, such as a release."""
     if not hasattr(posterior, "cells"):
         advice = "; make one by release.posterior()" if hasattr(posterior, "payload") else ""
         raise InputError(f"a posterior was expected, not a {type(posterior).__name__}{advice}")
 
 
 def law_of(posterior: NetworkPosterior) -> JointLaw:
-    """The joint law that answers what is asked of a posterior; of draws that somebody put together the network's."""
+    """Find the joint law of a posterior; for plain draws of probabilities it is the network's own."""
     require_posterior(posterior)
     if isinstance(posterior, PosteriorDraws):
         return posterior.law
@@ -435,7 +435,7 @@ def law_of(posterior: NetworkPosterior) -> JointLaw:
 
 
 def prior_for(release: Evidence, prior: Dirichlet | None, draws: int) -> Dirichlet:
-    """The prior that an analyst reads a release with.
+    """Choose and check the prior that a release is read with.
 
     Args:
         release: whose prior holds where no other is given.
@@ -460,7 +460,7 @@ def prior_for(release: Evidence, prior: Dirichlet | None, draws: int) -> Dirichl
 
 
 def learned_prior(release: Evidence, prior: Dirichlet | None) -> bool:
-    """Whether the prior of rows is learned from the release: none is given, and the curator's says nothing of the rows.
+    """Whether the prior of rows is learned from the release: no prior is passed and the curator's is flat.
 
     Args:
         release: whose prior counts where no other is given; says nothing if all cells have the same concentration. With

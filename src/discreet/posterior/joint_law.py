@@ -1,4 +1,4 @@
-r"""One joint law a draw: the network's rows, what tables say beside them, and doubt where nothing was measured.
+r"""One joint law per draw: the network's rows, the margins of measured sets, and random interactions elsewhere.
 
 Under draw s, with h a hidden variable of two states,
 
@@ -37,20 +37,20 @@ from discreet.posterior.pooled.family_laws import move_to_families
 from discreet.util.arrays import Array, Floats, margin
 
 TOURS = 20
-"""Of proportional fitting through all cliques."""
+"""Largest number of tours of proportional fitting through all cliques."""
 LEAST_STATE_SHARE = 0.15
-"""Of the hidden variable: its states have at least this probability."""
+"""Least probability of a state of the hidden variable."""
 LEAST_FACTOR, MOST_FACTOR = 0.05, 20.0
-"""By which doubt changes a cell at most."""
+"""Least and largest factor by which an unmeasured interaction changes a cell."""
 AMPLITUDE_STEPS = 200
-"""Of the EM algorithm."""
+"""Steps of the EM algorithm for amplitudes."""
 MOST_DOUBTED_TRIPLES = 400
-"""In cliques; more of them cost more than they say."""
+"""Largest number of unmeasured triples, inside cliques, that get an interaction; more cost time and change little."""
 
 
 @dataclass(frozen=True, eq=False)
 class Doubt:
-    """How large interactions are of which nothing was measured, and where their numbers come from.
+    """Prior of the sizes of unmeasured interactions, and the random generators that draw them.
 
     Args:
         pairs: weights of the sizes of pairs, shape (sizes,); None where the network is believed.
@@ -68,7 +68,7 @@ class Doubt:
 def fit_joint_law(
     plan: LawPlan, cells: Tables, families: Mapping[str, Floats], drawn: Mapping[Scope, Array], doubt: Doubt
 ) -> Tables:
-    """Fit the law.
+    """Fit the joint law of every draw by proportional fitting.
 
     Args:
         plan: of it.
@@ -88,18 +88,19 @@ def fit_joint_law(
         factors += _doubt_pairs(plan.hidden, singles, doubt, draws)
     factors += _doubt_triples(plan, singles, doubt)
     targets: list[tuple[Scope, Array]] = [
-        (part, move_to_families(drawn[part], part, network, families)) for part in plan.sets
+        (names, move_to_families(drawn[names], names, network, families)) for names in plan.sets
     ]
     targets += [(network.family(node), families[node]) for node in network.nodes]
-    found = fit_laws(plan.tree, factors, targets, tours=TOURS)
-    return Tables(plan.wide, {name: rows for name, (_, rows) in found.rows.items()}, draws=draws)
+    fitted = fit_laws(plan.tree, factors, targets, tours=TOURS)
+    return Tables(plan.wide, {name: rows for name, (_, rows) in fitted.rows.items()}, draws=draws)
 
 
 def _doubt_pairs(hidden: str, singles: Mapping[str, Floats], doubt: Doubt, draws: int) -> Iterator[tuple[Scope, Array]]:
-    """The law of the hidden variable, and how likely it makes the states of each other one."""
+    """Draw the law of the hidden variable, and the factor that it multiplies each state of the others by."""
     assert doubt.pairs is not None
     amplitudes, chances = np.sqrt(INTERACTION_SIZES), _find_amplitudes(tuple(doubt.pairs.tolist()))
     high = doubt.generator(()).uniform(LEAST_STATE_SHARE, 1 - LEAST_STATE_SHARE, draws)
+    # Codes have mean 0 and variance 1 over the two states; each u_v below has mean 0 under the law of v.
     codes = np.stack([-np.sqrt(high / (1 - high)), np.sqrt((1 - high) / high)])
     yield (hidden,), np.stack([1 - high, high])
     for name, law in singles.items():
@@ -110,7 +111,7 @@ def _doubt_pairs(hidden: str, singles: Mapping[str, Floats], doubt: Doubt, draws
 
 
 def _doubt_triples(plan: LawPlan, singles: Mapping[str, Floats], doubt: Doubt) -> Iterator[tuple[Scope, Array]]:
-    """Interactions of triples inside the cliques, of which nothing was measured."""
+    """Draw interactions of unmeasured triples inside the cliques."""
     assert plan.tree is not None
     inside = (
         triple
@@ -139,11 +140,11 @@ def _find_amplitudes(sizes: tuple[float, ...]) -> Floats:
     """
     grid = np.sqrt(INTERACTION_SIZES)
     ends = [INTERACTION_SIZES[1] / 2, *np.sqrt(np.multiply(INTERACTION_SIZES[1:-1], INTERACTION_SIZES[2:]))]
-    place = np.digitize(np.multiply.outer(grid, grid), ends)
+    nearest = np.digitize(np.multiply.outer(grid, grid), ends)
     weights = np.full(len(grid), 1 / len(grid))
     for _ in range(AMPLITUDE_STEPS):
         both = np.multiply.outer(weights, weights)
-        made = np.bincount(place.ravel(), both.ravel(), len(grid))
-        weights = (both * np.divide(sizes, np.maximum(made, 1e-300))[place]).sum(axis=1)
+        implied = np.bincount(nearest.ravel(), both.ravel(), len(grid))
+        weights = (both * np.divide(sizes, np.maximum(implied, 1e-300))[nearest]).sum(axis=1)
         weights /= weights.sum()
     return np.asarray(weights)

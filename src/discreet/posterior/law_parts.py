@@ -1,4 +1,4 @@
-"""What a posterior's joint laws are made of: draws of measured sets, and what is believed where none was measured."""
+"""Ingredients of joint laws: draws of measured sets, and the assumption about unmeasured pairs."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ the records with a gap, so that where half are missing the end is as far off as 
 # Source: Rubin (1976), missing at random; Dempster, Laird and Rubin (1977), EM, section 4.1.1.
 
 LEAST_SHARE = 1e-300
-"""Stands for shares below floating point."""
+"""Least share in a denominator."""
 
 
 def complete_set(law: Floats, gaps: Sequence[bool]) -> Floats:
-    """Complete the law of what was seen of some variables, under every draw.
+    """Complete the law of partially observed variables under every draw, by the EM algorithm.
 
     Args:
         law: shape `(*sizes, draws)`; sums to 1 for each draw.
@@ -58,29 +58,29 @@ def complete_set(law: Floats, gaps: Sequence[bool]) -> Floats:
     """
     sizes = [size - gap for size, gap in zip(law.shape, gaps, strict=False)]
     patterns = list(product(*([False, True] if gap else [False] for gap in gaps)))
-    parts = [
+    pattern_laws = [
         law[tuple(slice(size, None) if gone else slice(size) for size, gone in zip(sizes, pattern, strict=True))]
         for pattern in patterns
     ]
     theta = np.full((*sizes, law.shape[-1]), 1 / np.prod(sizes))
     for _ in range(MOST_ROUNDS):
         before, theta = theta, np.zeros_like(theta)
-        for pattern, part in zip(patterns, parts, strict=True):
+        for pattern, pattern_law in zip(patterns, pattern_laws, strict=True):
             known = before.sum(axis=tuple(np.flatnonzero(pattern)), keepdims=True)
-            theta += before * (part / np.maximum(known, LEAST_SHARE))
+            theta += before * (pattern_law / np.maximum(known, LEAST_SHARE))
         if np.max(np.abs(theta - before), initial=0.0) < LARGEST_CHANGE:
             break
     return theta
 
 
 Assume = Literal["network", "robust"]
-"""What is believed of pairs that no table holds."""
+"""Assumption about pairs that no table holds."""
 DRAW_STREAM, TWIN_STREAM = 3, 4
 """Streams of a set's generator for the doubt of draws and of their twins."""
 
 
 class Complete(NamedTuple):
-    """Complete records, if values are missing at random.
+    """Laws of complete records, if values are missing at random.
 
     Args:
         rows: shape `(*parents, child, draws)`.
@@ -114,11 +114,11 @@ class LawParts:
     _plans: dict[str, LawPlan] = field(default_factory=dict)
 
     def assuming(self, assume: Assume) -> LawParts:
-        """The same draws of sets with another belief."""
+        """Return the same draws of sets under another assumption."""
         return replace(self, assume=assume)
 
     def completed(self, rows: Tables, parents: Mapping[Scope, Array]) -> LawParts:
-        """The same for complete records.
+        """Return the parts for complete records.
 
         Args:
             rows: of these, shape `(*parents, child, draws)`.
@@ -128,17 +128,17 @@ class LawParts:
 
     @property
     def network(self) -> Network:
-        """Over the variables of the law."""
+        """Network over the variables of the law."""
         return self.sets.network if self.complete is None else self.complete.rows.network
 
     @property
     def told(self) -> MeasuredSets | None:
-        """What tables tell of pairs of the law's variables; None of complete records, which no table holds."""
+        """Measured sets over the law's variables; None for complete records, which no table holds."""
         return self.sets if self.complete is None else None
 
     @property
     def plan(self) -> LawPlan:
-        """What the law is made of."""
+        """Plan of the joint law."""
         if self.assume not in self._plans:
             doubt, contradict = self.assume == "robust", self.sets.contradict
             self._plans[self.assume] = LawPlan.of(self.network, self.sets.tables, doubt=doubt, contradict=contradict)
@@ -146,51 +146,51 @@ class LawParts:
 
     @property
     def law(self) -> JointLaw:
-        """The joint law, fitted when it is first asked for."""
+        """The joint law, fitted at first use."""
         if self.assume not in self._laws:
             self._laws[self.assume] = self._fit_complete() if self.complete is not None else self._fit_seen()
         return self._laws[self.assume]
 
     def _fit_seen(self) -> JointLaw:
-        """Fit the law of what was seen, and of twins."""
+        """Fit the law of observed values, and of twins."""
         sets = self.sets
         if self.plan.tree is None:
             return replace(JointLaw.of_rows(sets.cells, sets.twins), plan=self.plan)
         drawn = self.draw_all()
-        laws = {part: drawn[part].law for part in self.plan.sets}
+        laws = {names: drawn[names].law for names in self.plan.sets}
         cells = self._fit(sets.cells, self.families, laws, DRAW_STREAM)
 
         def make_twins() -> Tables:
-            twins = {part: drawn[part].twins for part in self.plan.sets}
+            twins = {names: drawn[names].twins for names in self.plan.sets}
             return self._fit(sets.some_twins, self._twin_families, twins, TWIN_STREAM)
 
         return JointLaw(self.network, cells, make_twins, self.plan)
 
     def _fit_complete(self) -> JointLaw:
-        """Fit the law of complete records; gaps leave no twins."""
+        """Fit the law of complete records, which has no twins."""
         assert self.complete is not None
         cells, schema = self.complete.rows, self.sets.network.schema
         if self.plan.tree is not None:
-            parents = {part: self.complete.parents[part] for part in self.plan.parents}
+            parents = {names: self.complete.parents[names] for names in self.plan.parents}
             laws = dict[Scope, Array]()
-            for part in self.plan.sets:
-                gaps = [schema[name].missing is not None for name in part]
-                laws[part] = complete_set(self._draw_set(part).law.astype(np.float64), gaps)
+            for names in self.plan.sets:
+                gaps = [schema[name].missing is not None for name in names]
+                laws[names] = complete_set(self._draw_set(names).law.astype(np.float64), gaps)
             cells = self._fit(cells, family_laws(cells, parents), laws, DRAW_STREAM)
         return JointLaw(self.network, cells, plan=self.plan)
 
     def draw_all(self) -> Mapping[Scope, DrawnSet]:
-        """Draws of parents that are not joined and of all sets of the plan, made as far as they are not."""
-        return {**self._draw_parents(), **{part: self._draw_set(part) for part in self.plan.sets}}
+        """Draw sets of unjoined parents and all sets of the plan, as far as not drawn before."""
+        return {**self._draw_parents(), **{names: self._draw_set(names) for names in self.plan.sets}}
 
-    def _draw_set(self, part: Scope) -> DrawnSet:
-        """Draw a set, if that is not done."""
-        if part not in self.drawn:
-            self.drawn[part] = self.sets.draw(part, self.families, self._twin_families)
-        return self.drawn[part]
+    def _draw_set(self, names: Scope) -> DrawnSet:
+        """Draw a set, if not drawn before."""
+        if names not in self.drawn:
+            self.drawn[names] = self.sets.draw(names, self.families, self._twin_families)
+        return self.drawn[names]
 
     def _draw_parents(self) -> dict[Scope, DrawnSet]:
-        """Draw the laws of parents that are not joined, as far as it is not done."""
+        """Draw the laws of unjoined parents, as far as not drawn before."""
         network = self.sets.network
         for node in network.order:
             parents = network.parents[node]
@@ -201,13 +201,13 @@ class LawParts:
 
     @cached_property
     def families(self) -> Mapping[str, Floats]:
-        """Laws of the families of what was seen, by node."""
-        return family_laws(self.sets.cells, {part: one.law for part, one in self._draw_parents().items()})
+        """Laws of the families of observed values, by node."""
+        return family_laws(self.sets.cells, {names: drawn.law for names, drawn in self._draw_parents().items()})
 
     @cached_property
     def _twin_families(self) -> Mapping[str, Floats]:
-        """The same of the twins that the joint law has."""
-        return family_laws(self.sets.some_twins, {part: one.twins for part, one in self._draw_parents().items()})
+        """Laws of the families under the twins, by node."""
+        return family_laws(self.sets.some_twins, {names: drawn.twins for names, drawn in self._draw_parents().items()})
 
     def _fit(self, cells: Tables, families: Mapping[str, Floats], drawn: Mapping[Scope, Array], stream: int) -> Tables:
         """Fit the law of some draws."""
@@ -216,11 +216,11 @@ class LawParts:
         return fit_joint_law(self.plan, cells, families, drawn, doubt)
 
     def is_loose(self, triple: Scope) -> bool:
-        """Whether no table and no family holds three variables, and their pairs are measured or doubtful."""
+        """Whether no table and no family contains a triple, while its pairs are measured or may interact."""
         inside = set(triple)
         held = [*self.sets.tables, *self._family_sets]
         known = all(frozenset(pair) in self.sets.pairs for pair in combinations(triple, 2))
-        return (known or self.assume == "robust") and not any(part.issuperset(inside) for part in held)
+        return (known or self.assume == "robust") and not any(scope.issuperset(inside) for scope in held)
 
     @cached_property
     def _family_sets(self) -> tuple[frozenset[str], ...]:

@@ -1,4 +1,4 @@
-"""What one joint law a draw is made of: whose margins it is fitted to, on which tree, and what there is no room for.
+"""Plan of the joint law: the sets whose margins it is fitted to, its tree of cliques, and the sets left out.
 
 A plan rests on the public network and on which sets of variables tables hold, and on no number of theirs: what an
 answer rests on is known before anything is drawn.
@@ -23,19 +23,19 @@ from discreet.posterior.saturated import leaves_open
 from discreet.util.arrays import Floats
 
 HIDDEN = "(doubt)"
-"""Name of the hidden variable; another where the network has a variable of that name."""
+"""Name of the hidden variable, unless a variable of the network has it."""
 LAW_CELLS = 2**15
 """Cells of all cliques of a law, for one draw: 128 MiB for 1,000 draws, some seconds."""
 MOST_SET_CELLS = 1000
-"""Of a set that is drawn by itself, as of a family that is enlarged."""
+"""Largest number of cells of a measured set that is drawn separately; the same as of an enlarged family."""
 LEAST_TWINS, MOST_TWIN_STEP = 320, 3
-"""Twins that a joint law has at least, if there are as many draws: they tell the part of the noise within about .05.
-And of how many draws one has a twin otherwise: twins then cost a third of the draws."""
+"""Least number of twin draws of a joint law, which estimate the share of the noise within about .05; and the largest
+step from one draw with a twin to the next, so that twins cost a third of the draws."""
 
 
 @dataclass(frozen=True, eq=False)
 class LawPlan:
-    """The parts of one joint law a draw.
+    """Parts of the joint law, the same for every draw.
 
     Args:
         network: whose rows are drawn.
@@ -61,7 +61,7 @@ class LawPlan:
         doubt: bool,
         contradict: Callable[[Sequence[Scope]], Mapping[Scope, float]] | None = None,
     ) -> LawPlan:
-        """Plan the law of a network and measured sets; with what fits: doubt first, then the sets that contradict most.
+        """Plan the joint law within the budget of cells: the hidden variable first, then sets that contradict most.
 
         Args:
             network: whose rows are drawn.
@@ -90,12 +90,12 @@ class LawPlan:
         ]
         for hidden in [True, False] if doubt else [False]:
             more = (_hidden_name(network),) if hidden else ()
-            sizes = {**{one.name: one.size for one in network.schema}, **dict.fromkeys(more, 2)}
-            wanted = {part: (*part, *more) for part in sets if network.cells(part) <= MOST_SET_CELLS}
-            kept, tree = _choose_sets([(*family, *more) for family in families], wanted, sizes, contradict)
+            sizes = {**{variable.name: variable.size for variable in network.schema}, **dict.fromkeys(more, 2)}
+            wanted = {scope: (*scope, *more) for scope in sets if network.cells(scope) <= MOST_SET_CELLS}
+            chosen, tree = _choose_sets([(*family, *more) for family in families], wanted, sizes, contradict)
             if tree is not None:
-                left = tuple(part for part in sets if part not in kept)
-                return LawPlan(network, kept, apart, left, hidden, tree if kept or apart or hidden else None)
+                left_out = tuple(scope for scope in sets if scope not in chosen)
+                return LawPlan(network, chosen, apart, left_out, hidden, tree if chosen or apart or hidden else None)
         return LawPlan(network, (), (), (*sets, *apart), False, None)
 
     @property
@@ -105,7 +105,7 @@ class LawPlan:
 
     @cached_property
     def wide(self) -> Network:
-        """The network over whose rows the law is, with its hidden variable if it has one."""
+        """Network of the law's rows, with the hidden variable if there is one."""
         if self.tree is None:
             return self.network
         more = (Variable(self.hidden, ("0", "1")),) if self.doubt else ()
@@ -117,9 +117,9 @@ class LawPlan:
         return tuple(map(frozenset, self.left_out))
 
     def reads(self, names: Iterable[str]) -> bool:
-        """Whether all that tables tell of some variables together is in the law."""
-        asked = frozenset(names)
-        return not any(len(asked & part) > 1 for part in self._unread)
+        """Whether the law uses all that tables measured of some variables together."""
+        variables = frozenset(names)
+        return not any(len(variables & scope) > 1 for scope in self._unread)
 
 
 def _choose_sets(
@@ -128,7 +128,7 @@ def _choose_sets(
     sizes: Mapping[str, int],
     contradict: Callable[[Sequence[Scope]], Mapping[Scope, float]] | None,
 ) -> tuple[tuple[Scope, ...], CliqueTree | None]:
-    """Choose sets that fit, and the tree with them; no tree where not even families do.
+    """Choose the sets that fit into the budget, and their tree; no tree if not even the families fit.
 
     Args:
         scopes: of the families, with the hidden variable.
@@ -141,18 +141,18 @@ def _choose_sets(
         return (), None
     if whole.cells <= LAW_CELLS:
         return tuple(sets), whole
-    kept, against = list[Scope](), contradict(tuple(sets)) if contradict else dict.fromkeys(sets, 0.0)
-    for part in sorted(sets, key=lambda part: (-against[part], math.prod(sizes[name] for name in part))):
-        wider = CliqueTree.of([*scopes, sets[part]], sizes)
+    chosen, against = list[Scope](), contradict(tuple(sets)) if contradict else dict.fromkeys(sets, 0.0)
+    for scope in sorted(sets, key=lambda scope: (-against[scope], math.prod(sizes[name] for name in scope))):
+        wider = CliqueTree.of([*scopes, sets[scope]], sizes)
         if wider.cells <= LAW_CELLS:
-            kept.append(part)
-            scopes.append(sets[part])
+            chosen.append(scope)
+            scopes.append(sets[scope])
             tree = wider
-    return tuple(part for part in sets if part in kept), tree
+    return tuple(scope for scope in sets if scope in chosen), tree
 
 
 def _hidden_name(network: Network) -> str:
-    """A name that no variable has."""
+    """Find a name that no variable has."""
     name = HIDDEN
     while name in network.schema:
         name = f"({name})"
@@ -160,7 +160,7 @@ def _hidden_name(network: Network) -> str:
 
 
 def twin_step(draws: int) -> int:
-    """Of how many draws one has a twin in the joint law.
+    """Compute the step from one draw with a twin to the next in the joint law.
 
     Example:
         >>> twin_step(1000), twin_step(100)
@@ -170,14 +170,14 @@ def twin_step(draws: int) -> int:
 
 
 def pick_twins(twins: Tables) -> Tables:
-    """Those twins that a joint law has, of one for each draw."""
+    """Pick the twins of a joint law from one twin for each draw."""
     draws = twins.draws or 1
     return twins.of_draws(np.arange(0, draws, twin_step(draws)))
 
 
 @dataclass(frozen=True, eq=False)
 class JointLaw:
-    """One joint law of all variables under every draw.
+    """Joint law of all variables, one for every draw.
 
     Args:
         network: over the variables, whose rows were drawn.
@@ -193,25 +193,25 @@ class JointLaw:
 
     @staticmethod
     def of_rows(cells: Tables, twins: Tables | None) -> JointLaw:
-        """The law of a network's rows alone, of whose draws all have twins, or none."""
+        """Make the law of a network's rows alone, where all draws have twins or none has."""
         return JointLaw(cells.network, cells, None if twins is None else partial(pick_twins, twins))
 
     @property
     def step(self) -> int:
-        """Of how many draws one has a twin, from the first on."""
+        """Step from one draw with a twin to the next, from the first draw on."""
         return twin_step(self.cells.draws or 1)
 
     @cached_property
     def twins(self) -> Tables | None:
-        """Rows as `cells`, of the twins of one in every `step` draws; made when they are first asked for."""
+        """Rows of the twins of every `step`-th draw, otherwise like `cells`; made at first use."""
         return None if self.make_twins is None else self.make_twins()
 
     def rows_of(self, family: Scope) -> Floats:
-        """Rows of a family, the child last, shape `(*parents, child, draws)`; those that cannot occur are even."""
+        """Compute the rows of a family, shape `(*parents, child, draws)`; rows that cannot occur are uniform."""
         law = Laws(self.cells).joint(family)
         total = law.sum(axis=-2, keepdims=True)
         return np.where(total > 0, law / np.where(total > 0, total, 1.0), 1 / law.shape[-2])
 
     def reads(self, names: Iterable[str]) -> bool:
-        """Whether all that tables tell of some variables together is in the law."""
+        """Whether the law uses all that tables measured of some variables together."""
         return self.plan is None or self.plan.reads(names)

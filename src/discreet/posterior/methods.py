@@ -1,4 +1,4 @@
-"""The noise-aware posterior: the noise is part of the model, so intervals count it; here its method is chosen.
+"""Choice of the method of a noise-aware posterior, in which the privacy noise is part of the likelihood.
 
     exact        chains over the records themselves (`exact/`): releases of noisy counts, tables or contrasts, any
                  number of them on any number of data sets; all that they share informs all the rest. Rows with
@@ -35,7 +35,7 @@ from discreet.errors import InputError
 from discreet.model.dirichlet import Dirichlet, dirichlet_draws
 from discreet.model.network import Network
 from discreet.model.tables import Tables
-from discreet.posterior import read as door
+from discreet.posterior import read as registry
 from discreet.posterior.basis import Basis
 from discreet.posterior.evidence import check_total, measured_sets, measurements, misfit
 from discreet.posterior.fit_check import GoodnessOfFit
@@ -58,16 +58,16 @@ from discreet.util.progress import Bar, under_way
 from discreet.util.randomness import Seed, as_generator
 
 Method = Literal["auto", "exact", "pooled", "particles", "choice", "family", "sequential"]
-"""How a release is read: "auto" takes the preferred one of those that can. "exact": Markov chains over the records;
+"""Method of reading a release: "auto" takes the preferred one of those that apply. "exact": Markov chains over records;
 "pooled": noisy tables, pooled by least squares; "particles": released draws of parameters; "choice": choices among
 candidates; "family": released draws of a family's parameters; "sequential": data set by data set, by moments."""
 
 MOST_DRAWN_CELLS = 2**36
-"""Of all tables and draws: half a tebibyte."""
+"""Largest number of cells of all tables times draws: half a tebibyte."""
 PRIOR_DRAWS = 400
-"""Of the learned prior, from which its moments are taken."""
+"""Number of draws of the learned prior, whose moments are matched."""
 LEAST_PRIOR_CONCENTRATION = 0.01
-"""Least concentration of a cell in these: chains would never leave a state that is next to impossible."""
+"""Least concentration of a cell in the matched prior: chains would never leave a nearly impossible state."""
 
 
 def noise_aware(
@@ -80,7 +80,7 @@ def noise_aware(
     trust_network: bool = False,
     progress: Callable[[Mixing], None] | None = None,
 ) -> PosteriorDraws:
-    """Joint posterior draws of all probabilities given what was released, with the noise as part of the model.
+    """Draw all probabilities from their joint posterior given a release, with the noise as part of the model.
 
     Args:
         evidence: a release of noisy statistics, of draws of parameters or of a choice among candidates, figures by
@@ -130,42 +130,42 @@ def noise_aware(
         True
     """
     rng = as_generator(rng)
-    first = door.readers_of(evidence)[0]
-    if first.gives in ("network", "states") and first.home != door.NETWORK:
-        given = {} if prior is None else {"prior": prior}
-        return cast(PosteriorDraws, door.read(evidence, method=method, draws=draws, rng=rng, **given))
+    first = registry.readers_of(evidence)[0]
+    if first.gives in ("network", "states") and first.home != registry.NETWORK:
+        options = {} if prior is None else {"prior": prior}
+        return cast(PosteriorDraws, registry.read(evidence, method=method, draws=draws, rng=rng, **options))
     combined = evidence_of(evidence)
     check_total(combined)
     believed = None if learned_prior(combined, prior) else prior_for(combined, prior, draws)
     if not draws > 0:
         raise InputError(f"a posterior needs at least one draw, got {draws}")
-    able = {reader.method: reader for reader in able_readers(combined)}
-    if method != "auto" and method not in able:
-        raise InputError(f"method {method!r} cannot read this evidence; there is: {', '.join(able)}")
-    way = _way(able[method] if method in able else next(iter(able.values())))
+    by_method = {reader.method: reader for reader in able_readers(combined)}
+    if method != "auto" and method not in by_method:
+        raise InputError(f"method {method!r} cannot read this evidence; there is: {', '.join(by_method)}")
+    way = _require_way(by_method[method] if method in by_method else next(iter(by_method.values())))
     if prior is not None and way.own_prior:
         raise InputError(
             "a family's parameters have the family's own prior; leave the prior out, or take method 'choice', which "
             "reads the draws with a Dirichlet prior of the types of records"
         )
-    trusted = trust_network or (method in able and way.trusts) or not _rests_on_tables(combined, believed)
+    trusted = trust_network or (method in by_method and way.trusts) or not _rests_on_tables(combined, believed)
     wide = combined.network if trusted else saturated(combined.network, _order_sets(combined))
-    read = DrawTask(combined, believed, draws, wide, trusted)
-    cells = sum(read.network.cells(read.network.family(node)) for node in read.network.nodes)
+    task = DrawTask(combined, believed, draws, wide, trusted)
+    cells = sum(task.network.cells(task.network.family(node)) for node in task.network.nodes)
     if draws * cells > MOST_DRAWN_CELLS:
         raise InputError(f"{draws:,} draws of {cells:,} cells are more than memory has; ask for fewer")
     with under_way("drawing the posterior") as bar:
-        heard = progress or partial(_show_mixing, bar)
-        made = (
-            _draw_automatically(read, rng, list(able.values()), heard)
+        report = progress or partial(_show_mixing, bar)
+        posterior = (
+            _draw_automatically(task, rng, list(by_method.values()), report)
             if method == "auto"
-            else _draw_by_method(read, rng, method, heard)
+            else _draw_by_method(task, rng, method, report)
         )
-    return _add_source(made, read, rng)
+    return _add_source(posterior, task, rng)
 
 
 def rows_below_noise(release: Release) -> Mapping[str, tuple[int, int]]:
-    """Rows whose noisy total is below the noise's own standard deviation: the release says little about them.
+    """Count the rows whose noisy total is below the standard deviation of the noise: little is known of them.
 
     Args:
         release: of noisy counts, tables or contrasts; nothing else is read.
@@ -189,10 +189,10 @@ def rows_below_noise(release: Release) -> Mapping[str, tuple[int, int]]:
         >>> dict(dc.tools.rows_below_noise(release))  # how ill depends on rare=yes is not known
         {'ill': (1, 2)}
     """
-    network, parts = release.network, measurements([release])
-    if not parts:
+    network, measured = release.network, measurements([release])
+    if not measured:
         return {}
-    margins, counts = pooled_margins(network, parts, release.records), dict[str, tuple[int, int]]()
+    margins, counts = pooled_margins(network, measured, release.records), dict[str, tuple[int, int]]()
     for node in network.nodes:
         parents = network.parents[node]
         rows = margins.table(parents)
@@ -205,8 +205,8 @@ def rows_below_noise(release: Release) -> Mapping[str, tuple[int, int]]:
 # ------------------------------------------------------------------------------------------------------- which way
 
 
-def able_readers(combined: Combined) -> list[door.Reader]:
-    """Readers of some evidence by methods of `noise_aware`.
+def able_readers(combined: Combined) -> list[registry.Reader]:
+    """List the readers of evidence that are methods of `noise_aware`, the preferred one first.
 
     Args:
         combined: the evidence.
@@ -226,14 +226,14 @@ def able_readers(combined: Combined) -> list[door.Reader]:
         'pooled'
     """
     several = len(combined.data_sets) > 1
-    able = [reader for reader in door.readers_of(combined) if reader.way is not None]
-    found = [reader for reader in able if _way(reader).across or not several]
-    if several and not all(_can_read(part) for part in _split_data_sets(combined)):
-        found = [reader for reader in found if reader.method != "sequential"]
+    registered = [reader for reader in registry.readers_of(combined) if reader.way is not None]
+    readers = [reader for reader in registered if _require_way(reader).across or not several]
+    if several and not all(_can_read(data_set) for data_set in _split_data_sets(combined)):
+        readers = [reader for reader in readers if reader.method != "sequential"]
     if not several:
-        found = [reader for reader in found if reader.method != "sequential"]
-    if found:
-        return found
+        readers = [reader for reader in readers if reader.method != "sequential"]
+    if readers:
+        return readers
     chosen = any(release.scores is not None for release in combined.releases)
     raise InputError(
         "a choice among candidates cannot be read together with another kind of release of the same records; "
@@ -243,8 +243,8 @@ def able_readers(combined: Combined) -> list[door.Reader]:
     )
 
 
-def _way(reader: door.Reader) -> door.Way:
-    """How a reader draws, which has a way."""
+def _require_way(reader: registry.Reader) -> registry.Way:
+    """Return the drawing method of a reader that has one."""
     assert reader.way is not None
     return reader.way
 
@@ -259,7 +259,7 @@ def _can_read(combined: Combined) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class DrawTask:
-    """A posterior that is to be drawn: evidence, prior, number of draws and network.
+    """Task of drawing a posterior: evidence, prior, number of draws and network.
 
     Args:
         combined: evidence.
@@ -276,7 +276,7 @@ class DrawTask:
     trusted: bool
 
     def believed_with_public(self, rng: np.random.Generator) -> Dirichlet | None:
-        """The prior with public records in it; None learns it, where there are none.
+        """Return the prior updated by public records; None means that it is learned.
 
         Args:
             rng: of what is learned first, where there are.
@@ -287,46 +287,46 @@ class DrawTask:
 
 
 def _show_mixing(bar: Bar, mixing: Mixing) -> None:
-    """Show how far the worst entry of chains is from being worth enough draws, and R-hat."""
+    """Show the effective sample size of the worst entry of chains, and R-hat."""
     bar.label = f"{mixing.sweeps:,} sweeps; {mixing.worst}: {mixing.effective:.0f} draws, R-hat {mixing.r_hat:.3f}"
     bar(int(min(mixing.effective, LEAST_EFFECTIVE_DRAWS)), LEAST_EFFECTIVE_DRAWS)
 
 
 def _order_sets(combined: Combined) -> list[frozenset[str]]:
-    """Sets that were measured together; of pairs those first that are furthest from independent."""
-    parts = measurements(combined.parts)
-    return sorted(measured_sets(combined), key=lambda names: -misfit(parts, combined.network.ordered(names)))
+    """Sort the sets that were measured together, pairs furthest from independence first."""
+    measured = measurements(combined.parts)
+    return sorted(measured_sets(combined), key=lambda names: -misfit(measured, combined.network.ordered(names)))
 
 
 def _rests_on_tables(combined: Combined, believed: Dirichlet | None) -> bool:
-    """Whether all that is known comes from tables that are pooled: no prior says anything of the network's rows."""
-    parts = _split_data_sets(combined)
+    """Whether all evidence is pooled tables, without an informative prior of the network's rows."""
+    data_sets = _split_data_sets(combined)
     return (
         believed is None
         and combined.public is None
-        and all(any(reader.method == "pooled" for reader in able_readers(part)) for part in parts)
+        and all(any(reader.method == "pooled" for reader in able_readers(data_set)) for data_set in data_sets)
     )
 
 
 def _draw_automatically(
-    read: DrawTask, rng: np.random.Generator, able: list[door.Reader], progress: Callable[[Mixing], None] | None
+    task: DrawTask, rng: np.random.Generator, able: list[registry.Reader], progress: Callable[[Mixing], None] | None
 ) -> PosteriorDraws:
-    """The posterior by the method that is chosen by itself, of those that read the evidence."""
-    if read.believed is not None and len(able) > 1:
-        for eager in (_way(reader).eager for reader in able if _way(reader).eager):
-            found: PosteriorDraws | None = door.load_function(eager)(read, rng, progress)
-            if found is not None:
-                return found
-    return _draw_by_method(read, rng, able[0].method, progress)
+    """Draw by the automatic choice among the methods that read the evidence."""
+    if task.believed is not None and len(able) > 1:
+        for eager in (_require_way(reader).eager for reader in able if _require_way(reader).eager):
+            posterior: PosteriorDraws | None = registry.load_function(eager)(task, rng, progress)
+            if posterior is not None:
+                return posterior
+    return _draw_by_method(task, rng, able[0].method, progress)
 
 
-def _draw_again(read: DrawTask, method: str, rng: np.random.Generator) -> PosteriorDraws:
-    """New draws by the method of the first ones."""
-    return _add_source(_draw_by_method(read, rng, method, None), read, rng)
+def _draw_again(task: DrawTask, method: str, rng: np.random.Generator) -> PosteriorDraws:
+    """Draw again by the same method."""
+    return _add_source(_draw_by_method(task, rng, method, None), task, rng)
 
 
 def restore_source(
-    made: PosteriorDraws,
+    posterior: PosteriorDraws,
     combined: Combined,
     prior: Dirichlet | None,
     rng: np.random.Generator | None,
@@ -334,114 +334,114 @@ def restore_source(
     trusted: bool,
     stored_fit: GoodnessOfFit | None,
 ) -> PosteriorDraws:
-    """Draws that were stored as the posterior that they were; without a generator they are all there are.
+    """Restore the posterior of stored draws; without a generator it makes no new draws.
 
     Args:
-        made: under the network whose rows were drawn.
+        posterior: under the network whose rows were drawn.
         combined: evidence.
         prior: over that network; None where it was learned.
         rng: the generator that the posterior was drawn with, where it stood.
         trusted: whether the network of the releases was believed against their tables.
         stored_fit: what `fit` says of the evidence, where it was stored.
     """
-    read = DrawTask(combined, prior, made.cells.draws or 0, made.network, trusted)
-    found = _add_source(made, read, np.random.default_rng(0) if rng is None else rng, stored_fit)
+    task = DrawTask(combined, prior, posterior.cells.draws or 0, posterior.network, trusted)
+    restored = _add_source(posterior, task, np.random.default_rng(0) if rng is None else rng, stored_fit)
     if rng is not None:
-        return found
-    alone = found.saturated and replace(found.saturated, source=None)
-    return replace(found, source=None, saturated=alone)
+        return restored
+    alone = restored.saturated and replace(restored.saturated, source=None)
+    return replace(restored, source=None, saturated=alone)
 
 
 def _trusts(combined: Combined, method: str) -> bool:
-    """Whether a method believes the public network whatever the tables say."""
-    return any(reader.way and reader.way.trusts for reader in door.readers_of(combined) if reader.method == method)
+    """Whether a method trusts the public network against the tables."""
+    return any(reader.way and reader.way.trusts for reader in registry.readers_of(combined) if reader.method == method)
 
 
 def _add_source(
-    made: PosteriorDraws, read: DrawTask, rng: np.random.Generator, stored_fit: GoodnessOfFit | None = None
+    posterior: PosteriorDraws, task: DrawTask, rng: np.random.Generator, stored_fit: GoodnessOfFit | None = None
 ) -> PosteriorDraws:
-    """The posterior of the public network, with what makes new draws of it."""
-    method = made.method
-    again = partial(_draw_again, read, method)
+    """Make the posterior of the public network, with the source of new draws."""
+    method = posterior.method
+    again = partial(_draw_again, task, method)
     basis = Basis(
-        read.combined, made.network, read.trusted, whole=_trusts(read.combined, method), stored_fit=stored_fit
+        task.combined, posterior.network, task.trusted, whole=_trusts(task.combined, method), stored_fit=stored_fit
     )
-    accounts = frozenset(payers_of(read.combined.parts)).union(read.believed.accounts if read.believed else ())
-    sourced = replace(made, source=Source(again, rng, read.believed), basis=basis, accounts=accounts)
-    own = read.combined.network
-    return sourced if made.network == own else PosteriorDraws.of_saturated(sourced, own)
+    accounts = frozenset(payers_of(task.combined.parts)).union(task.believed.accounts if task.believed else ())
+    sourced = replace(posterior, source=Source(again, rng, task.believed), basis=basis, accounts=accounts)
+    public = task.combined.network
+    return sourced if posterior.network == public else PosteriorDraws.of_saturated(sourced, public)
 
 
 def _draw_by_method(
-    read: DrawTask, rng: np.random.Generator, method: str, progress: Callable[[Mixing], None] | None
+    task: DrawTask, rng: np.random.Generator, method: str, progress: Callable[[Mixing], None] | None
 ) -> PosteriorDraws:
-    """The posterior by one method; None as prior learns it."""
-    reader = next(reader for reader in door.readers_of(read.combined) if reader.method == method)
-    found: PosteriorDraws = door.load_function(_way(reader).draw)(read, rng, progress)
-    return found
+    """Draw by one method; a prior of None is learned."""
+    reader = next(reader for reader in registry.readers_of(task.combined) if reader.method == method)
+    posterior: PosteriorDraws = registry.load_function(_require_way(reader).draw)(task, rng, progress)
+    return posterior
 
 
 def draw_pooled(
-    read: DrawTask, rng: np.random.Generator, progress: Callable[[Mixing], None] | None = None
+    task: DrawTask, rng: np.random.Generator, progress: Callable[[Mixing], None] | None = None
 ) -> PosteriorDraws:
-    """Draw from pooled tables: records, then rows, with doubt of the network where it is not trusted.
+    """Draw from pooled tables: latent counts, then rows, with unmeasured interactions unless the network is trusted.
 
     Args:
-        read: of tables on one data set.
+        task: of tables on one data set.
         rng: source of the draws.
         progress: not told: nothing mixes.
     """
-    drawn = draw_latent_counts(read.combined, read.draws, rng, read.believed_with_public(rng), saturated=read.network)
-    parts = None
-    if not read.trusted:
+    drawn = draw_latent_counts(task.combined, task.draws, rng, task.believed_with_public(rng), saturated=task.network)
+    law_parts = None
+    if not task.trusted:
         seed = int(rng.spawn(1)[0].integers(2**63))
-        sets = MeasuredSets(read.combined, drawn.cells, drawn.twins, seed, drawn.weights)
-        parts = LawParts(sets, lambda node: drawn.rows(node).counts.sum(axis=-2))
-    return PosteriorDraws(drawn.cells, "pooled", drawn.twins, parts=parts)
+        sets = MeasuredSets(task.combined, drawn.cells, drawn.twins, seed, drawn.weights)
+        law_parts = LawParts(sets, lambda node: drawn.rows(node).counts.sum(axis=-2))
+    return PosteriorDraws(drawn.cells, "pooled", drawn.twins, parts=law_parts)
 
 
 def _split_data_sets(combined: Combined) -> list[Combined]:
-    """The data sets one by one, those of which others measured all last, and public records with the first.
+    """Split evidence by data set, those with external tables alone last, public records with the first.
 
     Figures by others often leave families open; what is known of a whole network comes first, as the prior of these.
     """
-    ordered = sorted(combined.data_sets, key=lambda parts: all(part.one_release is None for part in parts))
-    return [Combined((parts,), None if index else combined.public) for index, parts in enumerate(ordered)]
+    ordered = sorted(combined.data_sets, key=lambda releases: all(release.one_release is None for release in releases))
+    return [Combined((releases,), None if index else combined.public) for index, releases in enumerate(ordered)]
 
 
-def _choose_step_method(part: Combined) -> str:
-    """The method of one data set among several: a family's own prior would leave out what the others say."""
-    return next(reader.method for reader in able_readers(part) if not _way(reader).own_prior)
+def _choose_step_method(data_set: Combined) -> str:
+    """Choose the method of one data set among several: not one with its own prior, which would ignore the others."""
+    return next(reader.method for reader in able_readers(data_set) if not _require_way(reader).own_prior)
 
 
 def draw_sequentially(
-    read: DrawTask, rng: np.random.Generator, progress: Callable[[Mixing], None] | None = None
+    task: DrawTask, rng: np.random.Generator, progress: Callable[[Mixing], None] | None = None
 ) -> PosteriorDraws:
-    """Draw data set by data set; what is known of the rows goes on as the prior of the next.
+    """Draw data set by data set; the matched posterior of the rows is the prior of the next.
 
     Args:
-        read: of several data sets.
+        task: of several data sets.
         rng: source of the draws.
         progress: not told: each data set's chains are its own.
     """
-    *before, last = _split_data_sets(read.combined)
-    believed = read.believed
-    for part in before:
-        step = DrawTask(part, believed, max(read.draws, PRIOR_DRAWS), read.network, read.trusted)
-        believed = Dirichlet.matching(_draw_by_method(step, rng, _choose_step_method(part), None).cells)
+    *before, last = _split_data_sets(task.combined)
+    believed = task.believed
+    for data_set in before:
+        step = DrawTask(data_set, believed, max(task.draws, PRIOR_DRAWS), task.network, task.trusted)
+        believed = Dirichlet.matching(_draw_by_method(step, rng, _choose_step_method(data_set), None).cells)
     drawn = _draw_by_method(
-        DrawTask(last, believed, read.draws, read.network, read.trusted), rng, _choose_step_method(last), None
+        DrawTask(last, believed, task.draws, task.network, task.trusted), rng, _choose_step_method(last), None
     )
     # Twins would leave out the noise of the data sets before.
     return PosteriorDraws(drawn.cells, "sequential", worth=drawn.worth)
 
 
 def _learn_prior(combined: Combined, rng: np.random.Generator) -> Dirichlet:
-    """The moments of the prior that the first data set's tables teach."""
+    """Match a Dirichlet to the prior that is learned from the first data set's tables."""
     first = Combined(_split_data_sets(combined)[0].data_sets)
     if all(reader.method != "pooled" for reader in able_readers(first)):
         return combined.dirichlet
     network, taught = combined.network, draw_latent_counts(first, PRIOR_DRAWS, rng)
     draws = {node: dirichlet_draws(taught.rows(node).alpha, rng) for node in network.nodes}
-    found = Dirichlet.matching(Tables(network, draws, draws=PRIOR_DRAWS))
-    return Dirichlet(found.alpha.map(lambda alpha: np.maximum(alpha, LEAST_PRIOR_CONCENTRATION)))
+    prior = Dirichlet.matching(Tables(network, draws, draws=PRIOR_DRAWS))
+    return Dirichlet(prior.alpha.map(lambda alpha: np.maximum(alpha, LEAST_PRIOR_CONCENTRATION)))

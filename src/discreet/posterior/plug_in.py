@@ -82,30 +82,30 @@ def plug_in(
 def _add_counts(
     release: Release | External, believed: Dirichlet, draws: int, rng: np.random.Generator
 ) -> PosteriorDraws:
-    """The prior with estimated counts of every family."""
+    """Add estimated counts of every family to the prior."""
     counts = {node: np.maximum(table, 0) for node, table in _fit_tables(release).items()}
     return _draw_dirichlet(believed.updated(Tables(release.network, counts)), draws, rng)
 
 
 def _draw_dirichlet(posterior: Dirichlet, draws: int, rng: np.random.Generator) -> PosteriorDraws:
-    """Independent draws."""
+    """Draw independent Dirichlet rows."""
     source = Source(partial(_draw_dirichlet, posterior, draws), rng)
     return PosteriorDraws(posterior.draw(draws, rng=rng), "plug-in", source=source)
 
 
 def _fit_tables(release: Release | External) -> dict[str, Array]:
-    """Estimated counts of every family: as released, or by least squares, with no cell below 0 where a plan says which.
+    """Estimate counts of every family: as released, or by least squares, nonnegative for planned tables.
 
     A pair that no family holds says nothing of one to whoever ignores noise.
     """
-    network, parts = release.network, tuple(part for part in release.measurements if not part.audit)
+    network, measured = release.network, tuple(datum for datum in release.measurements if not datum.audit)
     kind = type(getattr(release, "payload", release))
     if kind is NoisyCounts:
-        own: Any = release
-        return {node: own.payload.table(node) / own.policy.steps for node in network.nodes}
-    fitted = pooled_margins(network, parts, release.records)
+        released: Any = release
+        return {node: released.payload.table(node) / released.policy.steps for node in network.nodes}
+    fitted = pooled_margins(network, measured, release.records)
     if kind in (NoisyTables, AuditedTables):
-        noisy = read_tables(network, parts)
+        noisy = read_tables(network, measured)
         plain = least_squares(noisy, release.records)
         fitted = Margins(
             network, coordinates_of_fit(noisy, fit_nonnegative(noisy, max(plain.total[0], 1.0))), plain.variances

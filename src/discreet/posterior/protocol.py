@@ -18,11 +18,11 @@ from discreet.util.framed import Intervals
 from discreet.util.randomness import Seed
 
 Tails = Callable[[Floats, float], tuple[Floats, Floats]]
-"""From draws, over the first axis, and a level to lower and upper ends."""
+"""A function of draws, over the first axis, and a level that returns lower and upper ends of intervals."""
 
 
 class Posterior(Intervals):
-    """Draws of what a release tells of: numbers with names, each with an interval.
+    """Draws of the quantities that a release informs about: numbers with names, each with an interval.
 
     Over a network these are probabilities (`PosteriorDraws`), over a design weights or components, of a family its
     parameters, of a choice by a score of one's own the laws that records may have.
@@ -41,7 +41,7 @@ class Posterior(Intervals):
     noun: ClassVar[str] = "name"
     """Heading of the column of names, where rows are printed."""
     method: str
-    """How it was drawn."""
+    """Name of the method of drawing."""
 
     @property
     @abstractmethod
@@ -50,7 +50,7 @@ class Posterior(Intervals):
 
     @abstractmethod
     def mean(self) -> Any:
-        """Posterior means of all that is drawn, in the shape that one draw has."""
+        """Posterior means of all quantities, in the shape of one draw."""
 
     @abstractmethod
     def interval(self, *, level: float = 0.95) -> tuple[Any, Any]:
@@ -62,14 +62,14 @@ class Posterior(Intervals):
 
     @abstractmethod
     def rows(self, *, level: float = 0.95) -> tuple[dict[str, Any], ...]:
-        """Each number with its interval: what names it, "mean", "lower" and "upper".
+        """Rows of the quantities: their names, "mean", "lower" and "upper".
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
         """
 
     def ess(self) -> float:
-        """Number of independent draws that the draws are worth."""
+        """Effective sample size of the draws."""
         return float(self.draws)
 
     def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
@@ -87,7 +87,7 @@ class Posterior(Intervals):
         return f"{table}\n\nposterior: {self.method}"
 
     def save(self, path: str | Path, *, replace: bool = False) -> None:
-        """Write the draws to a file, where their kind can be stored: today those of a network.
+        """Write the draws to a file, if their kind can be stored: draws of a network can.
 
         Args:
             path: of the file.
@@ -100,7 +100,7 @@ class Posterior(Intervals):
 
 
 class NetworkPosterior(Protocol):
-    """A distribution over all probabilities of a network, given as draws: all that queries need of a posterior.
+    """A distribution over all probabilities of a network, represented by draws: the interface that queries need.
 
     Raises:
         Nothing: a protocol.
@@ -130,7 +130,7 @@ class NetworkPosterior(Protocol):
         """
 
     def draw(self, n: int, *, rng: Seed = None) -> Tables:
-        """Some of the joint draws.
+        """Pick some of the joint draws.
 
         Args:
             n: how many.
@@ -144,7 +144,7 @@ class NetworkPosterior(Protocol):
 def name_rows(
     heads: Sequence[dict[str, Any]], draws: Floats, tails_of: Tails, level: float
 ) -> tuple[dict[str, Any], ...]:
-    """Rows of numbers that have names.
+    """List named quantities with their intervals, one row each.
 
     Args:
         heads: what names each number.
@@ -166,7 +166,7 @@ def name_rows(
 
 
 def tails(draws: Floats, level: float) -> tuple[Floats, Floats]:
-    """Equal-tailed intervals over the first axis.
+    """Compute equal-tailed intervals over the first axis.
 
     Args:
         draws: shape `(draws, ...)`.
@@ -188,7 +188,7 @@ def tails(draws: Floats, level: float) -> tuple[Floats, Floats]:
 
 
 def equal_tails(draws: Floats, level: float, axis: int = 0) -> tuple[Floats, Floats]:
-    """Quantiles that leave out as much on either side, over an axis of draws; probabilities have `credible_interval`.
+    """Compute the quantiles of an equal-tailed interval over an axis of draws; probabilities have `credible_interval`.
 
     Args:
         draws: of numbers without an end, or of what nobody takes for 0 or 1.
@@ -207,7 +207,7 @@ def equal_tails(draws: Floats, level: float, axis: int = 0) -> tuple[Floats, Flo
 
 
 def require_level(level: float, draws: int) -> None:
-    """Refuse a level that a number of draws cannot tell: fewer than one of them would be beyond each end.
+    """Refuse a level that is too close to 1 for a number of draws: less than one draw would lie beyond each end.
 
     Args:
         level: posterior probability, between 0 and 1.

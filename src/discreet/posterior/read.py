@@ -1,4 +1,4 @@
-"""The one front door: from anything that was released to its posterior, by the reader that its kind has.
+"""Entry point `read`: from any release to its posterior, by the reader of its kind.
 
 `READERS` is the one list of readers. It says what each reads, what it costs and what it gives, and loads none of their
 modules until one is asked. A reader of another kind of payload is one function beside its posterior and one entry here.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -26,13 +26,13 @@ from discreet.util.pack_entries import of_packs
 from discreet.util.randomness import Seed, as_generator
 
 Gives = Literal["network", "family", "states", "weights", "structure"]
-"""What a release answers with: probabilities of a network, also of a family's parameters, or of the states of one
+"""Kind of answers of a release: probabilities of a network, also of a family's parameters, or of the states of one
 variable; numbers with names, such as coefficients; a network that was chosen, and nothing else."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """How `noise_aware` draws by a method; homes are dotted modules, a colon and a function.
+    """Method of `noise_aware`; functions are named as dotted module, colon, name.
 
     Args:
         draw: home of what makes the posterior of a `Reading`, given its generator and whom to tell of progress.
@@ -51,7 +51,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Reader:
-    """One way from what was released to a posterior.
+    """Registry entry of a reader: the kinds of release that it reads, and the function that does.
 
     Args:
         name: the word for `method`.
@@ -84,50 +84,50 @@ class Reader:
     plain: str = ""
 
     def reads(self, evidence: Evidence) -> bool:
-        """Whether all that was released is of its kinds."""
-        payloads = [getattr(part, "payload", part) for part in evidence.parts]
+        """Whether all parts of the evidence are of the reader's kinds."""
+        payloads = [getattr(source, "payload", source) for source in evidence.parts]
         known = all(isinstance(payload, self.kinds) for payload in payloads)
         return known and (self.only is None or self.only(payloads))
 
     def read(self, evidence: Evidence, *, draws: int, rng: Seed, **options: Any) -> Posterior:
         """Draw the posterior; arguments, result and errors as of `discreet.read`."""
-        strange = [name for name in options if name not in self.options]
-        if strange:
+        unknown = [name for name in options if name not in self.options]
+        if unknown:
             takes = f"takes {', '.join(self.options)}" if self.options else "takes no options"
-            raise InputError(f"this release is read by the method {self.name!r}, which {takes}, not {listed(strange)}")
+            raise InputError(f"this release is read by the method {self.name!r}, which {takes}, not {listed(unknown)}")
         fixed = {"method": self.method} if self.method else {}
-        found: Posterior = load_function(self.home)(evidence, draws=draws, rng=as_generator(rng), **fixed, **options)
-        return found
+        draw = load_function(self.home)
+        return cast(Posterior, draw(evidence, draws=draws, rng=as_generator(rng), **fixed, **options))
 
 
 def load_function(home: str) -> Callable[..., Any]:
     """Load a function by its dotted module, a colon and its name."""
     module, _, function = home.partition(":")
-    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
-    return found
+    loaded: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return loaded
 
 
 def _predicts(payloads: Sequence[Any]) -> bool:
-    """Whether sums are of a target, too."""
+    """Whether sums include products with a target."""
     return all(payload.design.target is not None for payload in payloads)
 
 
 def _is_poolable(payloads: Sequence[Any]) -> bool:
     """Whether tables are small enough to be pooled."""
-    parts = [part for payload in payloads for part in payload.measurements]
-    return bool(load_function("discreet.posterior.pooled.measured:is_poolable")(parts))
+    measured = [datum for payload in payloads for datum in payload.measurements]
+    return bool(load_function("discreet.posterior.pooled.measured:is_poolable")(measured))
 
 
 TABLES = (MeasuredTables, External)
-"""What was measured by the states of a network's variables, with noise."""
+"""Payload kinds of noisy measurements over the states of a network's variables."""
 MOMENTS, GRADIENTS = (held.NoisyMoments, held.GroupedMoments), (held.GradientTrace,)
-"""What a regression releases."""
+"""Payload kinds of a regression."""
 ONE_SCALE = (held.NoisyMoments,)
-"""Moments with noise of one scale."""
+"""Payload kinds of moments with noise of one scale."""
 OPTIONS = ("prior", "trust_network", "progress")
 """Options of a network's readers."""
 KNOWN = ("covariates", "public")
-"""Options of the reader of gradients: what else is known."""
+"""Options of the reader of gradients: other knowledge."""
 HERE = "discreet.posterior."
 NETWORK, WEIGHTS = f"{HERE}methods:noise_aware", f"{HERE}design.weight_posterior:"
 POOLED, SEQUENTIAL = Way(f"{HERE}methods:draw_pooled"), Way(f"{HERE}methods:draw_sequentially", across=True)
@@ -143,7 +143,7 @@ READERS = (
         "gradients", "weights", "seconds", WEIGHTS + "read_gradients", GRADIENTS, None, KNOWN, "", "estimate_gradients"
     ),
 )
-"""The package's readers; of those that read the same the one that is taken by itself stands first, packs' last."""
+"""The package's readers; of those that read the same kind the default stands first."""
 
 
 def every_reader() -> tuple[Reader, ...]:
@@ -152,7 +152,7 @@ def every_reader() -> tuple[Reader, ...]:
 
 
 def readers_of(evidence: Evidence) -> tuple[Reader, ...]:
-    """Readers of some evidence, the one that is taken by itself first.
+    """List the readers of some evidence, the default first.
 
     Args:
         evidence: a release, figures by others, or several of them.
@@ -162,9 +162,9 @@ def readers_of(evidence: Evidence) -> tuple[Reader, ...]:
     """
     if not isinstance(evidence, Document):
         evidence_of(evidence)
-    able = tuple(reader for reader in every_reader() if reader.reads(evidence))
-    require(bool(able), "nothing reads this release: its kind has no reader")
-    return able
+    suitable = tuple(reader for reader in every_reader() if reader.reads(evidence))
+    require(bool(suitable), "nothing reads this release: its kind has no reader")
+    return suitable
 
 
 def is_read_by(name: str, evidence: Evidence) -> bool:
@@ -173,7 +173,7 @@ def is_read_by(name: str, evidence: Evidence) -> bool:
 
 
 def quick_estimate(release: Release) -> Floats:
-    """Posterior means of the weights of a regression at once, without a draw.
+    """Compute posterior means of a regression's weights directly, without draws.
 
     Args:
         release: of noisy moments, of draws of weights, or of gradients: where these have no curvature, or groups so
@@ -191,12 +191,12 @@ def quick_estimate(release: Release) -> Floats:
 
 
 def what_it_gives(evidence: Evidence) -> Gives:
-    """What some evidence answers with, whoever reads it by itself."""
+    """Return the kind of answer that the default reader of some evidence gives."""
     return readers_of(evidence)[0].gives
 
 
 def read(evidence: Evidence, *, method: str = "auto", draws: int = 1000, rng: Seed = None, **options: Any) -> Any:
-    """Read what was released, whatever it is: draws that count the sampling error and the privacy noise.
+    """Read a release of any kind: draw its posterior, which includes sampling error and privacy noise.
 
     Args:
         evidence: a release of any kind, figures by others (`measured`), or what `combine` made of several.
@@ -239,10 +239,10 @@ def read(evidence: Evidence, *, method: str = "auto", draws: int = 1000, rng: Se
         >>> row["state"], row["lower"] < row["mean"] < row["upper"]
         ('heads', True)
     """
-    able = readers_of(evidence)
-    reader = next((one for one in able if method in ("auto", one.name)), None)
+    suitable = readers_of(evidence)
+    reader = next((candidate for candidate in suitable if method in ("auto", candidate.name)), None)
     if reader is None:
-        names = ", ".join(one.name for one in able)
+        names = ", ".join(candidate.name for candidate in suitable)
         raise InputError(f"method {shown(method)} cannot read this evidence; there is: {names}")
     require(draws > 0, f"a posterior needs at least one draw, got {draws}")
     return reader.read(evidence, draws=draws, rng=rng, **options)

@@ -1,4 +1,4 @@
-"""The saturated network: the largest that released tables carry, so that all they say is read.
+"""The saturated network: the largest one whose families the released tables cover, so that all of them are used.
 
 A public network decides which tables are measured, and says that the rest is independent. Tables often hold more than
 it says: the table of a large family, of several families counted together, or of a workload shows pairs that the
@@ -26,15 +26,15 @@ from discreet.model.tables import Tables
 from discreet.util.arrays import Floats
 
 MOST_FAMILY_CELLS = 1000
-"""Of a family that is enlarged: rows of larger ones would have few records each, and what a table says of its pairs
-would be below their noise."""
+"""Most cells of an enlarged family: rows of a larger one would have few records each, and what a table says of its
+pairs would be below their noise."""
 MOST_GROWTH, ALWAYS_ALLOWED_CELLS = 4, 200_000
-"""How much larger than the public network's the cliques of exact inference may become, or how large they may be in any
-case, in cells: answers stay as quick as the network promised."""
+"""Cells of all cliques of the larger network: at most so many times those of the public one, or so many in any case.
+Answers stay as quick as the network promised."""
 
 
 def saturated(network: Network, tables: Iterable[Iterable[str]]) -> Network:
-    """The network with the arcs that tables can tell, from earlier nodes to later ones.
+    """Add the arcs whose effect the tables measure, from earlier nodes to later ones.
 
     Args:
         network: public; its order stays.
@@ -52,44 +52,45 @@ def saturated(network: Network, tables: Iterable[Iterable[str]]) -> Network:
         >>> saturated(network, [{"a", "b", "c"}]).parents["b"]  # the table of all three tells how b depends on a
         ('a',)
     """
-    held = sorted(dict.fromkeys(frozenset(table) for table in tables), key=len, reverse=True)
-    own = marginals_cost(network)
+    sets = sorted(dict.fromkeys(frozenset(table) for table in tables), key=len, reverse=True)
+    public_cost = marginals_cost(network)
     if not affordable(network, None, ()):
         return network
-    most = MOST_FAMILY_CELLS
+    limit = MOST_FAMILY_CELLS
     while True:
-        wide = _enlarge(network, held, most)
+        wide = _enlarge(network, sets, limit)
         if wide.arcs == network.arcs:
             return network
-        if marginals_cost(wide) <= max(MOST_GROWTH * own, ALWAYS_ALLOWED_CELLS):
+        if marginals_cost(wide) <= max(MOST_GROWTH * public_cost, ALWAYS_ALLOWED_CELLS):
             return wide
-        most //= 2
+        limit //= 2
 
 
-def _enlarge(network: Network, tables: Sequence[frozenset[str]], most: int) -> Network:
-    """Families as large as tables and a number of cells allow."""
-    place = {name: index for index, name in enumerate(network.order)}
+def _enlarge(network: Network, tables: Sequence[frozenset[str]], limit: int) -> Network:
+    """Enlarge families as far as tables and a number of cells allow."""
+    position = {name: index for index, name in enumerate(network.order)}
     parents = {
-        node: (*network.parents[node], *_choose_more_parents(network, node, tables, place, most))
+        node: (*network.parents[node], *_choose_more_parents(network, node, tables, position, limit))
         for node in network.nodes
     }
     return Network(network.variables, parents)
 
 
 def _choose_more_parents(
-    network: Network, node: str, tables: Sequence[frozenset[str]], place: Mapping[str, int], most: int
+    network: Network, node: str, tables: Sequence[frozenset[str]], position: Mapping[str, int], limit: int
 ) -> Scope:
-    """Earlier variables of the table that has most of them; those with the most states are left out first."""
+    """Choose earlier variables from the table that has most of them; leave out those with the most states first."""
     family: Scope = network.family(node)
     best: Scope = ()
     for table in tables:
         if not table.issuperset(family):
             continue
-        found = sorted((name for name in table - set(family) if place[name] < place[node]), key=place.__getitem__)
-        while found and network.cells([*family, *found]) > most:
-            found.remove(max(found, key=lambda name: network.schema[name].size))
-        if len(found) > len(best):
-            best = tuple(found)
+        earlier = (name for name in table - set(family) if position[name] < position[node])
+        added = sorted(earlier, key=position.__getitem__)
+        while added and network.cells([*family, *added]) > limit:
+            added.remove(max(added, key=lambda name: network.schema[name].size))
+        if len(added) > len(best):
+            best = tuple(added)
     return best
 
 
@@ -116,7 +117,7 @@ def missing_arcs(network: Network, names: Iterable[str]) -> tuple[tuple[str, str
 
 
 def leaves_open(network: Network, names: Iterable[str]) -> bool:
-    """Whether a network says nothing of a set of variables: any joint law of them is one of its laws.
+    """Whether a network leaves a joint distribution free: every joint law of these variables is one of its laws.
 
     The last of them, in the network's order, has the others among its parents, of which all that holds as well: a law
     of two parents that are not joined is fixed by their margins, and so are, in part, those of their child and of its
@@ -133,18 +134,18 @@ def leaves_open(network: Network, names: Iterable[str]) -> bool:
         >>> leaves_open(network, ["a"]), leaves_open(network, ["c"])  # c follows from its parents, which are not joined
         (True, False)
     """
-    place = {name: at for at, name in enumerate(network.order)}
-    asked = tuple(names)
-    while asked:
-        *others, last = sorted(asked, key=place.__getitem__)
+    position = {name: at for at, name in enumerate(network.order)}
+    remaining = tuple(names)
+    while remaining:
+        *others, last = sorted(remaining, key=position.__getitem__)
         if any(name not in network.parents[last] for name in others):
             return False
-        asked = network.parents[last]
+        remaining = network.parents[last]
     return True
 
 
 def projected(cells: Tables, network: Network) -> Tables:
-    """Probabilities of a network's own rows under the joint law of another one.
+    """Project another network's joint law onto the conditional probability tables of a network.
 
     Args:
         cells: probabilities of the other network, shape `(*parents, child, draws)`.
@@ -166,20 +167,20 @@ def projected(cells: Tables, network: Network) -> Tables:
     @cache
     def laws() -> ForwardPass | None:
         families = [(network.family(node), cells.network.family(node)) for node in network.nodes]
-        return forward_pass([own for own, wide in families if own != wide], cells)
+        return forward_pass([narrow for narrow, wide in families if narrow != wide], cells)
 
     def family(node: str) -> Floats:
-        own = network.family(node)
+        narrow = network.family(node)
         wide = cells.network.family(node)
-        if own == wide:
+        if narrow == wide:
             return np.asarray(cells[node])
-        together = laws()
-        joint = Laws(cells).joint(own) if together is None else together.law(own)
+        pass_laws = laws()
+        joint = Laws(cells).joint(narrow) if pass_laws is None else pass_laws.law(narrow)
         total = joint.sum(axis=-2, keepdims=True)
-        if own[:-1] == wide[: len(own) - 1]:
-            plain = cells[node].mean(axis=tuple(range(len(own) - 1, len(wide) - 1)))
+        if narrow[:-1] == wide[: len(narrow) - 1]:
+            fallback = cells[node].mean(axis=tuple(range(len(narrow) - 1, len(wide) - 1)))
         else:
-            plain = np.full(joint.shape, 1 / joint.shape[-2])
-        return np.where(total > 0, joint / np.where(total > 0, total, 1.0), plain)
+            fallback = np.full(joint.shape, 1 / joint.shape[-2])
+        return np.where(total > 0, joint / np.where(total > 0, total, 1.0), fallback)
 
     return Tables(network, family, draws=cells.draws)

@@ -1,4 +1,4 @@
-"""Posterior draws as a file: all that answers questions, so that a posterior that took seconds is read in milliseconds.
+"""File format of posterior draws: a posterior that took seconds to draw is read in milliseconds.
 
 The file begins with a line that names the format, the number of bytes of a head, and the head in JSON: the evidence as
 its own document, the method, the versions, how well chains mixed, where the random numbers of the posterior stood, and
@@ -47,16 +47,16 @@ from discreet.util.limits import DOCUMENT_BYTES, DRAWS_BYTES
 
 DRAWS_VERSION = 2
 HEAD_BYTES = 8
-"""Bytes of the number that says how long the head is; the head is filled up with blanks to a multiple of as many."""
+"""Bytes of the integer that holds the length of the head; the head is padded with blanks to a multiple of it."""
 CHECKSUM_BYTES = 32
 """Bytes of the checksum."""
 DRAWS_NAME = "posterior draws"
 ROW_SUM_TOLERANCE, LAW_TOLERANCE = 1e-9, 1e-4
-"""How far a row's sum may be from 1, and that of a set's law, which is stored in single precision."""
+"""Largest deviation from 1 of a row's sum, and of the sum of a set's law, which is stored in single precision."""
 
 
 class _Generator(DocumentPart):
-    """State of a generator of random numbers: PCG64, and the seeds of its children; all as `default_rng` makes them."""
+    """State of a random generator: PCG64 and the seeds of its children, as `default_rng` makes them."""
 
     state: dict[str, Any]
     entropy: int | list[int]
@@ -66,7 +66,7 @@ class _Generator(DocumentPart):
 
 
 class _JointLaws(DocumentPart):
-    """What joint laws are made of: seed, assumption, and sets of variables whose laws are stored."""
+    """Ingredients of joint laws: seed, assumption, and the sets of variables whose laws are stored."""
 
     seed: int
     assume: Assume
@@ -83,7 +83,7 @@ class _StoredTest(DocumentPart):
 
 
 class _StoredFit(DocumentPart):
-    """What `fit` says of the evidence: it takes a second, and nobody who reads draws should wait for it."""
+    """Stored result of `check_fit`, which would take a second to compute again."""
 
     tests: list[_StoredTest]
     pairs_in_tables: int
@@ -91,7 +91,7 @@ class _StoredFit(DocumentPart):
 
 
 class _StoredHead(DocumentPart):
-    """Head of a file of draws: all but the arrays."""
+    """Head of a file of draws: everything but the arrays."""
 
     version: Literal[2]
     package: str
@@ -122,7 +122,7 @@ def load_draws(path: str | Path) -> PosteriorDraws:
 
 
 def check_draws(path: str | Path) -> None:
-    """Refuse a file that is damaged, without reading what it holds.
+    """Refuse a damaged file, without parsing its content.
 
     Raises:
         InputError: no such file, no file of draws, or one whose checksum does not agree.
@@ -131,30 +131,30 @@ def check_draws(path: str | Path) -> None:
 
 
 def evidence_in(path: str | Path) -> Evidence:
-    """What stored draws were made of, from the head of their file alone: the numbers are neither read nor checked.
+    """Read the evidence of stored draws from the head of their file alone; the numbers are not read or checked.
 
     Raises:
         InputError: no such file, or no file of draws.
     """
-    return loads(_head_of(path).evidence)
+    return loads(_read_file_head(path).evidence)
 
 
-def _head_of(path: str | Path) -> _StoredHead:
-    """The head of a file."""
-    what = f"{DRAWS_NAME} {shown_path(path)}"
+def _read_file_head(path: str | Path) -> _StoredHead:
+    """Read the head of a file."""
+    label = f"{DRAWS_NAME} {shown_path(path)}"
     try:
         with open(path, "rb") as file:
             raw = file.read(_head_start())
             size = int.from_bytes(raw[-HEAD_BYTES:], "little")
             if not raw.startswith(DRAWS_FIRST_LINE) or size > 2 * DOCUMENT_BYTES:
-                raise InputError(f"{what} is no file of posterior draws; `discreet draw` makes one of a release")
-            return _read_head(file.read(size), what)
+                raise InputError(f"{label} is no file of posterior draws; `discreet draw` makes one of a release")
+            return _read_head(file.read(size), label)
     except OSError as error:
-        raise InputError(f"cannot read {what}: {error.strerror}") from None
+        raise InputError(f"cannot read {label}: {error.strerror}") from None
 
 
 def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
-    """A posterior as a file holds it; families that nobody has asked for are drawn.
+    """Serialise a posterior; families that were not drawn yet are drawn.
 
     Args:
         posterior: made by `noise_aware`.
@@ -192,7 +192,7 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
         generator=_store_generator(source.rng),
         fit=_StoredFit.model_validate_json(json.dumps(asdict(basis.fit_check))) if checked else None,
     )
-    text = _fill_up(head.model_dump_json().encode())
+    text = _pad(head.model_dump_json().encode())
     arrays = [
         *(() if source.prior is None else (source.prior.alpha[node] for node in network.nodes)),
         *cells.values(),
@@ -200,11 +200,11 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
         *(() if parts is None else (parts.sets.weights,)),
     ]
     body = [np.ascontiguousarray(array, "<f8").tobytes() for array in arrays]
-    body.append(_join_singles([array for one in sets.values() for array in one]))
+    body.append(_join_singles([array for drawn_set in sets.values() for array in drawn_set]))
     # The head begins at a multiple of 8 bytes, and so do the arrays.
     content = b"".join(
         [
-            _fill_up(DRAWS_FIRST_LINE, b"\0"),
+            _pad(DRAWS_FIRST_LINE, b"\0"),
             len(text).to_bytes(HEAD_BYTES, "little"),
             text,
             *body,
@@ -213,19 +213,19 @@ def to_bytes(posterior: PosteriorDraws, *, checked: bool = False) -> bytes:
     return content + sha256(content).digest()
 
 
-def _fill_up(text: bytes, by: bytes = b" ") -> bytes:
-    """Bytes filled up to a multiple of 8."""
+def _pad(text: bytes, by: bytes = b" ") -> bytes:
+    """Pad bytes to a multiple of 8."""
     return text + by * (-len(text) % HEAD_BYTES)
 
 
 def _join_singles(arrays: Sequence[npt.NDArray[np.float32]]) -> bytes:
-    """Arrays in single precision, filled up to a multiple of 8 bytes."""
+    """Join arrays in single precision, padded to a multiple of 8 bytes."""
     joined = np.concatenate([array.ravel() for array in arrays], dtype="<f4") if arrays else np.empty(0, np.float32)
     return np.pad(joined, (0, joined.size % 2)).tobytes()
 
 
 def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = None) -> PosteriorDraws:
-    """The posterior of what `to_bytes` returned.
+    """Deserialise a posterior from the bytes of `to_bytes`.
 
     Args:
         raw: of a file.
@@ -235,128 +235,128 @@ def from_bytes(raw: bytes, name: str = "in memory", evidence: Evidence | None = 
     Raises:
         InputError: something else, damaged, or of another version.
     """
-    what = f"{DRAWS_NAME} {name}"
-    start, end = _find_head(raw, what)
-    head = _read_head(raw[start:end], what)
+    label = f"{DRAWS_NAME} {name}"
+    start, end = _find_head(raw, label)
+    head = _read_head(raw[start:end], label)
     combined = evidence_of(loads(head.evidence) if evidence is None else evidence)
-    own = combined.network
-    wide = Network(own.variables, {node: tuple(parents) for node, parents in head.parents.items()})
-    wide = own if wide == own else wide
+    public = combined.network
+    wide = Network(public.variables, {node: tuple(parents) for node, parents in head.parents.items()})
+    wide = public if wide == public else wide
     numbers = np.frombuffer(raw, "<f8", (len(raw) - CHECKSUM_BYTES - end) // 8, end)
-    taken = _ArrayReader(numbers, wide, what)
+    taken = _ArrayReader(numbers, wide, label)
     prior = Dirichlet(Tables(wide, taken.tables()), frozenset(head.prior_accounts or ())) if head.prior else None
     cells = taken.probabilities(head.draws)
     twins = taken.probabilities(head.draws) if head.twins else None
-    parts = None
+    law_parts = None
     if head.joint_laws is not None:
         if twins is None:
-            raise InputError(f"{what} has joint laws, and no twins")
-        parts = _read_parts(taken, combined, cells, twins, head.joint_laws)
+            raise InputError(f"{label} has joint laws, and no twins")
+        law_parts = _read_parts(taken, combined, cells, twins, head.joint_laws)
     taken.check_end()
     try:
         mixing = None if head.mixing is None else Mixing(**head.mixing)
         rng = None if head.generator is None else _restore_generator(head.generator)
     except (TypeError, ValueError, KeyError, OverflowError) as error:
-        raise InputError(f"{what} has a head that does not fit together ({error})") from None
-    made = PosteriorDraws(cells, head.method, twins, mixing, partial(float, head.effective), parts=parts)
+        raise InputError(f"{label} has a head that does not fit together ({error})") from None
+    posterior = PosteriorDraws(cells, head.method, twins, mixing, partial(float, head.effective), parts=law_parts)
     checked = None if head.fit is None else _restore_fit(head.fit)
-    return restore_source(made, combined, prior, rng, trusted=head.trusted, stored_fit=checked)
+    return restore_source(posterior, combined, prior, rng, trusted=head.trusted, stored_fit=checked)
 
 
 def _read_parts(taken: _ArrayReader, combined: Combined, cells: Tables, twins: Tables, laws: _JointLaws) -> LawParts:
-    """What joint laws are made of."""
+    """Read the ingredients of joint laws."""
     network, draws = cells.network, cells.draws or 1
     if any(not names or set(names) - set(network.nodes) or len(set(names)) < len(names) for names in laws.sets):
-        raise InputError(f"{taken.what} has joint laws of sets of variables that are none of its network")
+        raise InputError(f"{taken.label} has joint laws of sets of variables that are none of its network")
     # Views would keep the whole file in memory.
     sets = MeasuredSets(combined, cells, twins, laws.seed, taken.next((COMPONENTS,)).copy())
     shapes = {tuple(names): [network.schema[name].size for name in names] for names in laws.sets}
-    kept = len(range(0, draws, twin_step(draws)))
-    singles = taken.singles(sum(math.prod(shape) for shape in shapes.values()) * (draws + kept))
+    twin_draws = len(range(0, draws, twin_step(draws)))
+    singles = taken.singles(sum(math.prod(shape) for shape in shapes.values()) * (draws + twin_draws))
     drawn, at = dict[Scope, DrawnSet](), 0
-    for part, shape in shapes.items():
+    for names, shape in shapes.items():
         both = []
-        for number in (draws, kept):
+        for number in (draws, twin_draws):
             size = math.prod(shape) * number
             both.append(singles[at : at + size].reshape(*shape, number).copy())
             at += size
         if any(
-            law.min() < 0 or np.abs(law.sum(axis=tuple(range(len(part)))) - 1).max() > LAW_TOLERANCE for law in both
+            law.min() < 0 or np.abs(law.sum(axis=tuple(range(len(names)))) - 1).max() > LAW_TOLERANCE for law in both
         ):
-            raise InputError(f"{taken.what} has joint laws that are no probabilities")
-        drawn[part] = DrawnSet(*both)
+            raise InputError(f"{taken.label} has joint laws that are no probabilities")
+        drawn[names] = DrawnSet(*both)
     return LawParts(sets, None, drawn, laws.assume)
 
 
 def _head_start() -> int:
-    """Bytes before the head: the first line, filled up, and the number of the head's bytes."""
+    """Compute the number of bytes before the head: the padded first line, and the length of the head."""
     return len(DRAWS_FIRST_LINE) + -len(DRAWS_FIRST_LINE) % HEAD_BYTES + HEAD_BYTES
 
 
-def _find_head(raw: bytes, what: str) -> tuple[int, int]:
+def _find_head(raw: bytes, label: str) -> tuple[int, int]:
     """Find where the head of a file begins and ends; refuse other files, and damaged ones."""
     start = _head_start()
     if not raw.startswith(DRAWS_FIRST_LINE):
-        raise InputError(f"{what} is no file of posterior draws; `discreet draw` makes one of a release")
+        raise InputError(f"{label} is no file of posterior draws; `discreet draw` makes one of a release")
     if len(raw) < start + CHECKSUM_BYTES or sha256(memoryview(raw)[:-CHECKSUM_BYTES]).digest() != raw[-CHECKSUM_BYTES:]:
-        raise InputError(f"{what} is damaged: its checksum does not agree; draw it again (`discreet draw`)")
+        raise InputError(f"{label} is damaged: its checksum does not agree; draw it again (`discreet draw`)")
     size = int.from_bytes(raw[start - HEAD_BYTES : start], "little")
     if not 0 < size <= min(2 * DOCUMENT_BYTES, len(raw) - start - CHECKSUM_BYTES) or size % HEAD_BYTES:
-        raise InputError(f"{what} has a head of {size:,} bytes, which it cannot have")
+        raise InputError(f"{label} has a head of {size:,} bytes, which it cannot have")
     return start, start + size
 
 
-def _read_head(raw: bytes, what: str) -> _StoredHead:
-    """The head of a file."""
-    found = read_json(decode_text(raw, what), f"the head of {what}", 2 * DOCUMENT_BYTES)
-    if isinstance(found, dict) and found.get("version") != DRAWS_VERSION:
+def _read_head(raw: bytes, label: str) -> _StoredHead:
+    """Parse the head of a file."""
+    fields = read_json(decode_text(raw, label), f"the head of {label}", 2 * DOCUMENT_BYTES)
+    if isinstance(fields, dict) and fields.get("version") != DRAWS_VERSION:
         raise InputError(
-            f"{what} has version {found.get('version')!r} of the format, and this package reads {DRAWS_VERSION}"
+            f"{label} has version {fields.get('version')!r} of the format, and this package reads {DRAWS_VERSION}"
         )
     try:
-        return _StoredHead.model_validate(found, strict=True)
+        return _StoredHead.model_validate(fields, strict=True)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
-        raise InputError(f"{what}: {'.'.join(map(str, first['loc']))} of its head: {first['msg']}") from None
+        raise InputError(f"{label}: {'.'.join(map(str, first['loc']))} of its head: {first['msg']}") from None
 
 
 class _ArrayReader:
-    """Arrays of a file, one after the other."""
+    """Reader of the arrays of a file, one after the other."""
 
-    def __init__(self, numbers: Floats, network: Network, what: str) -> None:
-        self._numbers, self._network, self.what, self._at = numbers, network, what, 0
+    def __init__(self, numbers: Floats, network: Network, label: str) -> None:
+        self._numbers, self._network, self.label, self._at = numbers, network, label, 0
 
     def next(self, shape: tuple[int, ...]) -> Floats:
-        """The next array."""
+        """Read the next array."""
         first, self._at = self._at, self._at + math.prod(shape)
         if self._at > len(self._numbers):
-            raise InputError(f"{self.what} has fewer numbers than its head says")
+            raise InputError(f"{self.label} has fewer numbers than its head says")
         return self._numbers[first : self._at].reshape(shape)
 
     def tables(self, *more: int) -> Mapping[str, Floats]:
-        """An array for each family."""
+        """Read an array for each family."""
         return {node: self.next((*self._network.shape(node), *more)) for node in self._network.nodes}
 
     def singles(self, number: int) -> npt.NDArray[np.float32]:
-        """The next numbers in single precision, two in the place of one; the last may stand alone."""
+        """Read the next numbers in single precision, two in eight bytes; the last may stand alone."""
         return self.next(((number + 1) // 2,)).view("<f4")[:number]
 
     def probabilities(self, draws: int) -> Tables:
-        """Draws of every family."""
-        found = self.tables(draws)
-        for node, table in found.items():
+        """Read draws of every family, and check that rows are probabilities."""
+        tables = self.tables(draws)
+        for node, table in tables.items():
             if not (table.min() >= 0 and np.all(np.abs(table.sum(axis=-2) - 1) < ROW_SUM_TOLERANCE)):
-                raise InputError(f"{self.what} has rows of {node!r} that are no probabilities")
-        return Tables(self._network, found, draws=draws)
+                raise InputError(f"{self.label} has rows of {node!r} that are no probabilities")
+        return Tables(self._network, tables, draws=draws)
 
     def check_end(self) -> None:
-        """Refuse what is left."""
+        """Refuse numbers beyond the end."""
         if self._at != len(self._numbers):
-            raise InputError(f"{self.what} has more numbers than its head says")
+            raise InputError(f"{self.label} has more numbers than its head says")
 
 
 def _store_generator(rng: np.random.Generator) -> _Generator | None:
-    """State of a generator; None for one of another kind than `default_rng` makes."""
+    """Store the state of a generator; None unless it is of the kind of `default_rng`."""
     bits, seeds = rng.bit_generator, rng.bit_generator.seed_seq
     if not isinstance(bits, np.random.PCG64) or not isinstance(seeds, np.random.SeedSequence):
         return None
@@ -373,17 +373,17 @@ def _store_generator(rng: np.random.Generator) -> _Generator | None:
     )
 
 
-def _restore_fit(part: _StoredFit) -> GoodnessOfFit:
-    """What `fit` said; files that were written before it was stored have none."""
-    tests = [Tested(tuple(one.variables), one.p, one.effect, tuple((a, b) for a, b in one.arcs)) for one in part.tests]
-    return GoodnessOfFit(tuple(tests), part.pairs_in_tables, part.pairs)
+def _restore_fit(stored: _StoredFit) -> GoodnessOfFit:
+    """Restore the result of `check_fit`."""
+    tests = [Tested(tuple(t.variables), t.p, t.effect, tuple((a, b) for a, b in t.arcs)) for t in stored.tests]
+    return GoodnessOfFit(tuple(tests), stored.pairs_in_tables, stored.pairs)
 
 
-def _restore_generator(part: _Generator) -> np.random.Generator:
-    """The generator again."""
+def _restore_generator(stored: _Generator) -> np.random.Generator:
+    """Restore a random generator."""
     seeds = np.random.SeedSequence(
-        part.entropy, spawn_key=part.spawn_key, pool_size=part.pool_size, n_children_spawned=part.children
+        stored.entropy, spawn_key=stored.spawn_key, pool_size=stored.pool_size, n_children_spawned=stored.children
     )
     bits = np.random.PCG64(seeds)
-    bits.state = cast(Any, part.state)
+    bits.state = cast(Any, stored.state)
     return np.random.Generator(bits)

@@ -1,4 +1,4 @@
-"""Laws of row totals: how many records reach a parent configuration, before the node's own table is read."""
+"""Prior laws of row totals: the number of records of a parent configuration, before the node's own table is read."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from discreet.model.tables import Tables
 from discreet.util.arrays import Floats, Ints
 
 BINS_PER_FOLD = 8
-"""Bins of a total's law where its draws are too few, or absent: an eighth of a factor e."""
+"""Bins per factor e of a total, used where draws of it are too few or absent."""
 DRAWS_PER_BIN = 25
-FEWEST_BINS, MOST_BINS = 4, 40
-"""Bins between the quantiles of the draws: the law is as fine as they are, and no finer."""
-MOST_TOLD_BINS = 2**17
-"""Bins of a total's law given what was told of it."""
+LEAST_BINS, MOST_BINS = 4, 40
+"""Least and largest number of bins between the quantiles of the draws: the law is as fine as they are."""
+MOST_BINS_OF_NOISY_TOTAL = 2**17
+"""Largest number of bins of a total's law given a noisy count of it."""
 MOST_EXPECTED_RECORDS = 1e8
-"""Records that nobody is expected to exceed, where their number is private and was not measured."""
+"""Upper bound on the number of records, used where the number is private and was not measured."""
 SPREAD_SHARE = 0.02
-"""Share of a predictive law that is spread over all totals, for those that the draws happened to miss."""
+"""Probability that a predictive law spreads over all totals, for values that the draws missed."""
 
 
 @dataclass(frozen=True, eq=False)
 class TotalLaw:
-    """A law of a row's total: bins of whole numbers, evenly filled.
+    """Law of a row total: a histogram over bins of integers, uniform within each bin.
 
     Args:
         edges: int64, increasing; bin i holds the totals from `edges[i]` to `edges[i + 1] - 1`.
@@ -40,24 +40,24 @@ class TotalLaw:
     mass: Floats
 
     def sample(self, size: int, rng: np.random.Generator) -> Ints:
-        """Independent totals, shape (size,)."""
+        """Draw independent totals, shape (size,)."""
         cumulative = np.cumsum(self.mass)
         bins = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
         totals: Ints = rng.integers(self.edges[bins], self.edges[bins + 1])
         return totals
 
     def log_density(self, totals: Floats) -> Floats:
-        """Logarithm of the probability of each total; -inf outside the bins."""
+        """Compute the logarithm of the probability of each total; -inf outside the bins."""
         bins = np.searchsorted(self.edges, totals, side="right") - 1
         inside = (bins >= 0) & (bins < len(self.mass))
         at = np.clip(bins, 0, len(self.mass) - 1)
         with np.errstate(divide="ignore"):
-            each = np.log(self.mass[at] / self.mass.sum()) - np.log(self.edges[at + 1] - self.edges[at])
-        return np.where(inside, each, -np.inf)
+            log_densities = np.log(self.mass[at] / self.mass.sum()) - np.log(self.edges[at + 1] - self.edges[at])
+        return np.where(inside, log_densities, -np.inf)
 
 
 def total_laws(node: str, cells: Tables, records: TotalLaw | None, rng: np.random.Generator) -> list[TotalLaw | None]:
-    """The law of the total of each row of a family: Binomial(n, P(parents)) under the draws of the ancestors.
+    """Find the law of each row total of a family: Binomial(n, P(parents)) averaged over draws of the ancestors.
 
     Args:
         node: of the network.
@@ -89,7 +89,7 @@ def total_laws(node: str, cells: Tables, records: TotalLaw | None, rng: np.rando
 
 
 def log_flat_law(most: float) -> TotalLaw:
-    """A total about which nothing is known but its order of magnitude: log(1 + N) is flat up to log(1 + most).
+    """Make the law of an unknown total: log(1 + N) is uniform up to log(1 + most).
 
     Example:
         >>> law = log_flat_law(1000)
@@ -101,7 +101,7 @@ def log_flat_law(most: float) -> TotalLaw:
 
 
 def told_law(totals: Sequence[tuple[int, float]], most: float = math.inf) -> TotalLaw:
-    """A number of records that was told with discrete Laplace noise, log(1 + N) flat before.
+    """Make the law of the number of records given noisy counts (discrete Laplace); log(1 + N) is uniform a priori.
 
     With noise of 200 records, all numbers alike before would make five records a hundred, and what they say too much.
 
@@ -120,17 +120,17 @@ def told_law(totals: Sequence[tuple[int, float]], most: float = math.inf) -> Tot
     value, scale = min(totals, key=lambda total: total[1])
     reach = math.ceil(40 * scale)
     low, high = max(0, int(min(value, most)) - reach), int(min(max(0, value) + reach, most))
-    steps = np.linspace(low, high, min(high - low, MOST_TOLD_BINS) + 1).round().astype(np.int64)
+    steps = np.linspace(low, high, min(high - low, MOST_BINS_OF_NOISY_TOTAL) + 1).round().astype(np.int64)
     fold = _list_fold_edges(high)
     edges = np.unique(np.concatenate([steps, fold[(fold > low) & (fold < high)]]))
     logs = np.log(np.diff(np.log1p(edges.astype(np.float64))))
-    for told, width in totals:
-        logs = logs - np.abs(edges[:-1] - told) / width
+    for noisy_total, width in totals:
+        logs = logs - np.abs(edges[:-1] - noisy_total) / width
     return TotalLaw(edges, np.exp(logs - logs.max()))
 
 
 def normal_law(mean: float, deviation: float) -> TotalLaw:
-    """A rounded normal law, cut at 0; a single total where the deviation is 0.
+    """Make a rounded normal law, truncated at 0; a point mass if the deviation is 0.
 
     Example:
         >>> law = normal_law(50.0, 0.0)
@@ -146,18 +146,18 @@ def normal_law(mean: float, deviation: float) -> TotalLaw:
 
 
 def _fit_histogram(totals: Ints, most: int) -> TotalLaw:
-    """The law of a total from draws of it: bins between their quantiles, wider ones beyond, a little of everything.
+    """Fit the law of a total to draws of it: bins between their quantiles, wider ones beyond, `SPREAD_SHARE` over all.
 
     With few draws their quantiles would pretend to know too much: bins of equal width in log(1 + N) take their place.
     """
     edges = _list_fold_edges(most)
     bins = totals.size // DRAWS_PER_BIN
-    if bins >= FEWEST_BINS:
+    if bins >= LEAST_BINS:
         inner = np.unique(np.quantile(totals, np.linspace(0, 1, min(bins, MOST_BINS) + 1)).round())
         inner = np.append(inner, inner[-1] + 1)
         edges = np.concatenate([edges[edges < inner[0]], inner, edges[edges > inner[-1]]])
     mass = np.histogram(totals, edges)[0] / totals.size
-    if bins < FEWEST_BINS:
+    if bins < LEAST_BINS:
         padded = np.pad(mass, 1, mode="edge")
         mass = 0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]
     return TotalLaw(edges.astype(np.int64), (1 - SPREAD_SHARE) * mass / mass.sum() + SPREAD_SHARE / mass.size)

@@ -1,4 +1,4 @@
-"""What a regression expects of records whose features are given: means and intervals over draws of its weights."""
+"""Predictions of a regression for given features: means and intervals over draws of its weights."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from discreet.posterior.design.weight_posterior import WeightPosterior
 from discreet.util.arrays import Floats
 
 MOST_VALUES = 2**22
-"""Numbers of draws, records and outputs together that are held at once: 32 MiB."""
+"""Largest product of draws, records and outputs that is held at once: 32 MiB."""
 
 
 class ExpectedValues(NamedTuple):
-    """Expectations with intervals.
+    """Expected values with intervals.
 
     Args:
         outputs: what the columns are: the target, or each of its classes, whose probabilities are expected.
@@ -35,7 +35,7 @@ class ExpectedValues(NamedTuple):
 
 
 def expected_values(posterior: WeightPosterior, features: Floats, *, level: float = 0.95) -> ExpectedValues:
-    """The expected target of records, or the probabilities of its classes.
+    """Compute the expected target of records, or the probabilities of its classes.
 
     Args:
         posterior: of a regression.
@@ -66,36 +66,36 @@ def expected_values(posterior: WeightPosterior, features: Floats, *, level: floa
     outputs = design.target.states if classes else (design.target.name,)
     weights = posterior.weights.reshape(len(posterior.weights), design.outputs, design.size)
     step = max(1, MOST_VALUES // (len(weights) * max(len(outputs), design.outputs)))
-    parts = []
+    blocks = []
     for start in range(0, len(features), step):
-        drawn = _mean_of(design, weights @ design.scaled(features[start : start + step]).T)
-        parts.append(np.array([drawn.mean(axis=0), *posterior.tails(drawn, level)]))
-    found = np.concatenate(parts, axis=2) if parts else np.empty((3, len(outputs), 0))
-    return ExpectedValues(tuple(outputs), *(part.T for part in found))
+        drawn = _predict_means(design, weights @ design.scaled(features[start : start + step]).T)
+        blocks.append(np.array([drawn.mean(axis=0), *posterior.tails(drawn, level)]))
+    table = np.concatenate(blocks, axis=2) if blocks else np.empty((3, len(outputs), 0))
+    return ExpectedValues(tuple(outputs), *(values.T for values in table))
 
 
 def feature_rows(design: Design, records: Sequence[Mapping[str, object]]) -> Floats:
-    """Features of records that were typed in, by name.
+    """Convert records with named features to rows of a design.
 
     Raises:
         InputError: a feature that is missing, that is no number, or that the design has not.
     """
     rows = np.empty((len(records), len(design.features)))
     for at, record in enumerate(records):
-        if strange := [name for name in record if name not in design.names]:
+        if unknown := [name for name in record if name not in design.names]:
             raise InputError(
-                f"the record at position {at} has {shown(strange[0])}, which is none of {listed(design.names)}"
+                f"the record at position {at} has {shown(unknown[0])}, which is none of {listed(design.names)}"
             )
-        for place, name in enumerate(design.names):
+        for column, name in enumerate(design.names):
             value = record.get(name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
                 raise InputError(f"the record at position {at} needs a finite number for {shown(name)}")
-            rows[at, place] = value
+            rows[at, column] = value
     return rows
 
 
-def _mean_of(design: Design, linear: Floats) -> Floats:
-    """What linear predictors of shape (draws, outputs, records) mean: shape (draws, outputs or classes, records)."""
+def _predict_means(design: Design, linear: Floats) -> Floats:
+    """Convert linear predictors (draws, outputs, records) to means (draws, outputs or classes, records)."""
     if design.predicts == "number":
         return design.predicted(linear)
     if design.predicts == "count":

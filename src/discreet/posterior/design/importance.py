@@ -1,4 +1,4 @@
-"""Draws of a density of weights by importance: t laws around its mode, moved to where draws are heavy.
+"""Importance sampling of a density of weights: t proposals around its mode, adapted to weighted draws.
 
 Nothing has to mix and nothing is compiled: a density is a function of many positions at once. How many independent
 draws the weighted ones are worth says whether they do; where the density is too far from a t law, `slices` goes on.
@@ -18,11 +18,11 @@ from discreet.util.arrays import Floats
 DEGREES_OF_FREEDOM = 5.0
 """Degrees of freedom of the t laws: tails heavier than the posterior's."""
 MOST_PROPOSAL_ROUNDS, PROPOSAL_WIDENING = 15, 1.3
-"""Most rounds of weighted draws, each from where those before were heavy, and how much wider than they are."""
+"""Largest number of rounds of adaptive proposals, and their width over that of the weighted draws."""
 DRAWS_PER_COORDINATE = 3
-"""Independent draws for each coordinate that a covariance is taken from."""
+"""Least effective draws per coordinate for estimating a covariance."""
 MOST_CLIMBS, STEP_HALVINGS, LEAST_CLIMB, SLOPE_STEP = 40, 12, 1e-2, 1e-4
-"""Most steps to the mode, halvings of each, the least climb that is worth another one, and for numeric slopes."""
+"""Most steps to the mode, halvings of a step, least increase of the log density, difference of numeric slopes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class WeightedDraws:
-    """Draws with probabilities.
+    """Weighted draws.
 
     Args:
         positions: float64, shape (draws, length), weights and then latents.
@@ -64,16 +64,16 @@ class WeightedDraws:
 
     @property
     def weights(self) -> Floats:
-        """The draws' weights without their latents, shape (draws, size)."""
+        """Weights of the regression, without latents, shape (draws, size)."""
         return self.positions[:, : self.size]
 
     @property
     def effective(self) -> float:
-        """How many independent draws they are worth."""
+        """Effective sample size."""
         return float(1 / np.sum(self.probabilities**2))
 
     def equal(self, draws: int) -> Floats:
-        """Weights of so many draws of equal weight, picked evenly, shape (draws, size)."""
+        """Resample draws of equal weight, systematically, shape (draws, size)."""
         ends = np.cumsum(self.probabilities)
         picked = np.searchsorted(ends, (np.arange(draws) + 0.5) / draws * ends[-1])
         return np.asarray(self.weights[picked])
@@ -83,7 +83,7 @@ class WeightedDraws:
         return np.asarray(self.probabilities @ self.weights)
 
     def reference(self, wider: float = 1.0) -> Reference:
-        """The t law of their mean, and as wide as they are times a factor."""
+        """Make the t law with their mean, and their covariance times a factor."""
         centre = self.probabilities @ self.positions
         off = self.positions - centre
         covariance = (off * self.probabilities[:, None]).T @ off
@@ -92,7 +92,7 @@ class WeightedDraws:
 
 @dataclass(frozen=True, eq=False)
 class Density:
-    """A posterior's density, up to a constant: evidence, and the prior N(0, deviation^2 I) of the weights.
+    """Posterior density up to a constant: likelihoods times the prior N(0, deviation^2 I) of the weights.
 
     Args:
         size: of the weights.
@@ -110,22 +110,23 @@ class Density:
         return self.evidence[0].latents if self.evidence else np.empty(0)
 
     def log(self, positions: Floats) -> Floats:
-        """Logarithm of the density at positions of shape (draws, length); shape (draws,)."""
+        """Compute the log density at positions of shape (draws, length); shape (draws,)."""
         weights = positions[:, : self.size]
-        found = -0.5 * np.sum((weights / self.deviation) ** 2, axis=1)
-        for place, part in enumerate(self.evidence):
-            found = found + part.log(weights if place else positions)
-        return np.asarray(found)
+        total = -0.5 * np.sum((weights / self.deviation) ** 2, axis=1)
+        for index, likelihood in enumerate(self.evidence):
+            total = total + likelihood.log(weights if index else positions)
+        return np.asarray(total)
 
     def mode(self) -> tuple[Floats, Floats]:
-        """Find about where the density is highest, and a covariance there: scoring, and then numeric slopes."""
+        """Find the mode approximately, and a covariance there: Fisher scoring, then numeric slopes."""
         size, latents = self.size, self.latents
         at = np.zeros(size + len(latents))
         height, covariance = float(self.log(at[None])[0]), np.diag(np.concatenate([np.zeros(size), latents**2]))
         aside, exact = SLOPE_STEP * np.eye(len(at)), False
         flat = np.eye(size) / self.deviation**2
         for _ in range(MOST_CLIMBS):
-            near = [part.near(at[:size]) for part in self.evidence]
+            # Newton's step: (I / deviation^2 + sum of Fisher informations)^-1 times the slope of the log density.
+            near = [likelihood.near(at[:size]) for likelihood in self.evidence]
             covariance[:size, :size] = np.linalg.inv(flat + sum((steep for _, steep in near), 0 * flat))
             slope = np.zeros(len(at))
             slope[:size] = sum((slope for slope, _ in near), -flat @ at[:size])
@@ -144,7 +145,7 @@ class Density:
 
 
 def weighted_draws(density: Density, *, draws: int, wanted: int, rng: np.random.Generator) -> WeightedDraws:
-    """Draws of a density with their probabilities.
+    """Draw from a density by adaptive importance sampling.
 
     Args:
         density: of weights and latents.
@@ -182,7 +183,7 @@ def weighted_draws(density: Density, *, draws: int, wanted: int, rng: np.random.
 
 
 def t_draws(law: Reference, draws: int, rng: np.random.Generator) -> Floats:
-    """Independent draws of a t law, shape (draws, length).
+    """Draw independently from a t law, shape (draws, length).
 
     Example:
         >>> law = Reference(np.zeros(2), np.eye(2))
@@ -195,10 +196,11 @@ def t_draws(law: Reference, draws: int, rng: np.random.Generator) -> Floats:
 
 
 def _log_mixture(positions: Floats, laws: list[Reference]) -> Floats:
-    """Logarithm of the mean density of t laws, up to a constant, shape (draws,)."""
+    """Compute the log density of a mixture of t laws, up to a constant, shape (draws,)."""
     size = positions.shape[1]
     logs = []
     for centre, root in laws:
+        # log t(x) = -(nu + p) / 2 log(1 + d^2 / nu) - log det root, with d the Mahalanobis distance from the centre.
         squares = np.sum(np.linalg.solve(root, (positions - centre).T) ** 2, axis=0)
         logs.append(
             -(DEGREES_OF_FREEDOM + size) / 2 * np.log1p(squares / DEGREES_OF_FREEDOM) - np.log(np.diag(root)).sum()
@@ -207,6 +209,6 @@ def _log_mixture(positions: Floats, laws: list[Reference]) -> Floats:
 
 
 def _weigh_draws(positions: Floats, score: Floats, power: float, size: int) -> WeightedDraws:
-    """Draws whose probabilities are a power of their weights."""
+    """Weigh draws by a power of their importance weights."""
     heavy = np.exp(power * (score - score.max()))
     return WeightedDraws(positions, heavy / heavy.sum(), size)

@@ -1,4 +1,4 @@
-"""Laws of covariates: what inference from gradients believes of the features, of which no gradient tells much.
+"""Laws of covariates, which inference from gradients alone has to assume.
 
 The expected gradient of a logistic regression at weights w needs `m(w) = E[sigmoid(w . v) v]` over the records'
 features v. A law is public: declared (on a sphere, in a box), read off public records, or learned from released
@@ -23,11 +23,11 @@ from discreet.model.design import Design
 from discreet.util.arrays import Floats, read_only
 
 ANGLE_NODES = 128
-"""Of the quadrature over the angle with a direction."""
+"""Nodes of the quadrature over the angle with a direction."""
 SPREAD_POINTS = 4096
-"""A power of two, as Sobol points want it, that stand for a box or for histograms."""
+"""Number of points that represent a box or histograms: a power of two, as Sobol points require."""
 MOST_FEATURES = 1000
-"""Beyond that points say little of a law, and Sobol's directions come to an end."""
+"""Largest number of features: beyond it points represent a law poorly, and Sobol's direction numbers end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class WeightedPoints:
 
 @dataclass(frozen=True)
 class UniformSphere:
-    """Law of covariates that are spread evenly over directions, all with one norm.
+    """Law of covariates with uniform direction and fixed norm.
 
     Args:
         features: how many, at least 2.
@@ -133,7 +133,7 @@ class UniformBox:
 
 @dataclass(frozen=True, eq=False)
 class PublicRows:
-    """Law of covariates that public records have, each as probable as any other.
+    """Empirical law of public records' covariates.
 
     Args:
         rows: float64, shape (records, features), scaled like the private ones.
@@ -171,7 +171,7 @@ class PublicRows:
 
 @dataclass(frozen=True, eq=False)
 class Histograms:
-    """Law of independent covariates, each spread like a histogram that was released with noise; flat within a cell.
+    """Law of independent covariates, each with the density of a noisy released histogram.
 
     Args:
         edges: for each feature float64, shape (cells + 1,): where its cells begin and end, rising from -1 to 1.
@@ -200,7 +200,7 @@ class Histograms:
     def __post_init__(self) -> None:
         """Refuse what is no law, and keep read-only copies."""
         _check_features(len(self.edges), self.constant, least=1)
-        edges, counts = (tuple(read_only(part, np.float64) for part in parts) for parts in (self.edges, self.counts))
+        edges, counts = (tuple(read_only(row, np.float64) for row in rows) for rows in (self.edges, self.counts))
         for feature, ends in enumerate(edges):
             if not (ends.ndim == 1 and len(ends) > 1 and ends[0] == -1 and ends[-1] == 1 and np.all(np.diff(ends) > 0)):
                 raise InputError(f"edges of histogram {feature} must rise strictly from -1 to 1")
@@ -222,7 +222,7 @@ Law: TypeAlias = WeightedPoints | UniformSphere | UniformBox | PublicRows | Hist
 
 
 def spread(law: Law, points: int = SPREAD_POINTS) -> WeightedPoints:
-    """Points that stand for a law.
+    """Represent a law by weighted points.
 
     Args:
         law: of the features.
@@ -264,7 +264,7 @@ def spread(law: Law, points: int = SPREAD_POINTS) -> WeightedPoints:
 
 
 def cosines(law: UniformSphere) -> tuple[Floats, Floats]:
-    """Quadrature over the cosine between a uniform direction and a fixed one.
+    """Make the quadrature over the cosine between a uniform direction and a fixed one.
 
     Returns:
         Cosines and their probabilities, shape (nodes,) each. The density of the angle a is that of sin(a)^(p - 2): it
@@ -282,7 +282,7 @@ def cosines(law: UniformSphere) -> tuple[Floats, Floats]:
 
 
 def moment(law: Law, weights: npt.ArrayLike) -> Floats:
-    """`m(w) = E[sigmoid(w . v) v]`: what a record adds to its label's share of the gradient.
+    """Compute `m(w) = E[sigmoid(w . v) v]`, the expected prediction part of a record's gradient.
 
     Args:
         law: of v.
@@ -309,7 +309,7 @@ def moment(law: Law, weights: npt.ArrayLike) -> Floats:
 
 
 def moments_of(law: Law) -> Callable[[Floats], Floats]:
-    """`moment` of many weights at once, nothing checked; what does not depend on weights is worked out here.
+    """Make a function that computes `moment` of many weights at once, unchecked, with constants precomputed.
 
     Args:
         law: of v.
@@ -325,6 +325,7 @@ def moments_of(law: Law) -> Callable[[Floats], Floats]:
     constant = law.constant or 0.0
 
     def on_sphere(weights: Floats) -> Floats:
+        # By symmetry the features' part points along w: E[sigmoid(w0 + |w| r c) r c] w / |w|, c the cosine.
         slopes = weights[:, : law.features]
         length = np.maximum(np.linalg.norm(slopes, axis=1, keepdims=True), 1e-300)
         offset = weights[:, law.features :].sum(axis=1, keepdims=True) * constant
@@ -336,25 +337,25 @@ def moments_of(law: Law) -> Callable[[Floats], Floats]:
 
 
 def _weigh_evenly(features: Floats, constant: float | None) -> WeightedPoints:
-    """Points of equal weight, with the constant as last coordinate."""
+    """Give points equal weights, with the constant as last coordinate."""
     count = len(features)
     points = features if constant is None else np.column_stack([features, np.full(count, constant)])
     return WeightedPoints(points, np.full(count, 1 / count))
 
 
 def _make_sobol_points(features: int, points: int) -> Floats:
-    """Sobol points in (0, 1): the plain sequence, moved to the middles of its cells, so each coordinate is even."""
+    """Make Sobol points in (0, 1): the unscrambled sequence, moved to the middles of its cells."""
     # By its full name scipy.stats is loaded here, and not with every command.
     return np.asarray(scipy.stats.qmc.Sobol(features, scramble=False).random(points) + 0.5 / points)
 
 
 def _cumulate_counts(edges: Floats, counts: Floats) -> Floats:
-    """A histogram's distribution function at its edges; flat where no cell counts anything."""
+    """Compute a histogram's distribution function at its edges; uniform if no cell has a positive count."""
     cells = np.maximum(counts, 0.0)
     if not cells.sum() > 0:
         cells = np.diff(edges)
-    found = np.concatenate([[0.0], np.cumsum(cells)])
-    return np.asarray(found / found[-1])
+    cumulated = np.concatenate([[0.0], np.cumsum(cells)])
+    return np.asarray(cumulated / cumulated[-1])
 
 
 def _check_features(features: int, constant: float | None, *, least: int) -> None:
@@ -366,7 +367,7 @@ def _check_features(features: int, constant: float | None, *, least: int) -> Non
 
 
 def uniform_law(design: Design) -> UniformBox | UniformSphere | WeightedPoints:
-    """Law of covariates that fill evenly what is public of them: the box of the bounds, or the sphere of the norm.
+    """Make the uniform law over what is public of covariates: the box of the bounds, or the sphere of the norm.
 
     Args:
         design: public.

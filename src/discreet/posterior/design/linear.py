@@ -40,16 +40,16 @@ from discreet.util.arrays import Floats
 LEAST_RESIDUAL_DEVIATION = 1e-3
 """Least standard deviation of the target's residual, in units in which the target lies in [-1, 1]."""
 LEAST_EFFECTIVE_PROPOSALS = 1000.0
-"""Effective proposals that resampling has to reach."""
+"""Least effective sample size of resampling."""
 NUMBERS_PER_BATCH = 2_000_000
-"""Numbers of a batch of proposals: values times proposals."""
+"""Largest size of a batch of proposals: values times proposals."""
 MOST_PROPOSED_NUMBERS = 40_000_000
-"""The same for all proposals together; about ten seconds."""
+"""Largest size of all proposals together; about ten seconds."""
 TOO_NOISY = (
     "the noise is too large for an exact posterior of that many features; read(release), which is the default "
     "(on the command line a query without --method), reads the same release by a normal approximation"
 )
-"""Refusal; the release itself is not affected."""
+"""Error message if too few proposals are plausible; the release itself is not affected."""
 
 
 # ------------------------------------------------------------------------------------------------ layout
@@ -57,7 +57,7 @@ TOO_NOISY = (
 
 @dataclass(frozen=True)
 class SumLayout:
-    """What is published of the sums, and in which order.
+    """Layout of the published sums.
 
     Args:
         features: p, the constant not counted.
@@ -82,12 +82,12 @@ class SumLayout:
 
     @property
     def coefficients(self) -> int:
-        """d: the features and the constant."""
+        """d: number of features and the constant."""
         return self.features + self.intercept
 
     @property
     def values(self) -> int:
-        """(m + 1) m / 2 for the m entries of v, less the constant's product with itself, plus a private n."""
+        """Number of published values: (m + 1) m / 2 for m entries of v, less the constant's square, plus private n."""
         size = self.coefficients + 1
         return size * (size + 1) // 2 - self.intercept + (self.records is None)
 
@@ -95,8 +95,10 @@ class SumLayout:
     def upper(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """Rows and columns of the published products of v, in order."""
         rows, columns = np.triu_indices(self.coefficients + 1)
-        kept = ~((rows == self.features) & (columns == self.features)) if self.intercept else np.ones(len(rows), bool)
-        return rows[kept], columns[kept]
+        if not self.intercept:
+            return rows, columns
+        published = ~((rows == self.features) & (columns == self.features))
+        return rows[published], columns[published]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +119,7 @@ class RegressionSums:
 
 
 def unpack(values: npt.ArrayLike, layout: SumLayout) -> RegressionSums:
-    """Published values as sums.
+    """Unpack published values to sums.
 
     Args:
         values: shape `(..., entries)`: the number of records first if it is private, then the products in row order
@@ -210,7 +212,7 @@ def moment_draws(
 
 
 def _effective_size(log_weight: Floats) -> float:
-    """Kish's effective number of weighted proposals."""
+    """Compute Kish's effective sample size of weighted proposals."""
     if not log_weight.size:
         return 0.0
     weight = np.exp(log_weight - log_weight.max())
@@ -220,30 +222,32 @@ def _effective_size(log_weight: Floats) -> float:
 def _weigh_proposals(
     moments: RegressionSums, radius: Floats, features: int, deviation: float, rng: np.random.Generator
 ) -> tuple[Floats, Floats, Floats]:
-    """Log weights of the proposals that are possible at all, with coefficients and variance drawn for each.
+    """Compute log weights of the possible proposals, and draw coefficients and variance for each.
 
     The sum of squares of the target is the middle of its interval, of length `radius`. In the eigenvectors of A the
     covariance of b, and that of theta given b, are diagonal.
     """
     width = moments.cross.shape[-1]
-    good, variances = _find_possible(moments, features)
-    records, radius = moments.records[good], radius[good]
-    eigenvalues, axes = np.linalg.eigh(moments.gram[good])
-    rotated = np.einsum("kij,ki->kj", axes, moments.cross[good])
-    rss = moments.square[good] - (rotated**2 / np.where(eigenvalues > 0, eigenvalues, np.inf)).sum(-1)
+    possible, variances = _find_possible(moments, features)
+    records, radius = moments.records[possible], radius[possible]
+    eigenvalues, axes = np.linalg.eigh(moments.gram[possible])
+    rotated = np.einsum("kij,ki->kj", axes, moments.cross[possible])
+    rss = moments.square[possible] - (rotated**2 / np.where(eigenvalues > 0, eigenvalues, np.inf)).sum(-1)
+    # s2 = rss / chi^2, with rss anywhere in its interval: log s2 is uniform between the ends (module docstring).
     chi = rng.chisquare(records - width)
     low = np.maximum((rss - radius / 2) / chi, LEAST_RESIDUAL_DEVIATION**2)
     high = np.minimum((rss + radius / 2) / chi, 1.0)
-    fine = (eigenvalues[:, 0] > 0) & (high > low)
-    eigenvalues, axes, rotated, records = eigenvalues[fine], axes[fine], rotated[fine], records[fine]
-    interval = np.log(high[fine] / low[fine])
-    s2 = low[fine] * np.exp(interval * rng.uniform(size=len(interval)))
+    valid = (eigenvalues[:, 0] > 0) & (high > low)
+    eigenvalues, axes, rotated, records = eigenvalues[valid], axes[valid], rotated[valid], records[valid]
+    interval = np.log(high[valid] / low[valid])
+    s2 = low[valid] * np.exp(interval * rng.uniform(size=len(interval)))
 
+    # N(b; 0, s2 A + deviation^2 A^2) along the eigenvectors of A, times the other factors of the weight.
     total = s2[:, None] + deviation**2 * eigenvalues
-    log_weight = np.log(interval / radius[fine]) - np.log(eigenvalues * total).sum(-1) / 2
+    log_weight = np.log(interval / radius[valid]) - np.log(eigenvalues * total).sum(-1) / 2
     log_weight -= (rotated**2 / (eigenvalues * total)).sum(-1) / 2
     log_weight -= (features * (features + 1) / 2 + (width - features) * features) * np.log(records)
-    log_weight -= (features - 1) / 2 * np.log(variances[fine]).sum(-1)
+    log_weight -= (features - 1) / 2 * np.log(variances[valid]).sum(-1)
     noise = deviation * np.sqrt(s2[:, None] / total) * rng.standard_normal(total.shape)
     theta = np.einsum("kij,kj->ki", axes, deviation**2 * rotated / total + noise)
     return log_weight, theta, s2

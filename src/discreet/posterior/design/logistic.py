@@ -64,17 +64,17 @@ from discreet.util.number_checks import positive
 # Source: Murray, Adams and MacKay (2010), elliptical slice sampling; Nishihara, Murray and Adams (2014) for the t law.
 
 SLICE_CHAINS = 8
-"""Side by side, which costs little more than one where positions are read together."""
+"""Number of parallel chains; evaluated together they cost little more than one."""
 LEAST_SLICE_STEPS = 200
-"""Of a chain in the first round, at the least."""
+"""Least number of steps of a chain in the first round."""
 SLICE_ROUNDS = 6
-"""Each twice as long as the last one, so the last has 6,400 steps at the least."""
+"""Rounds of chains, each twice as long as the last: the last has 6,400 steps at least."""
 MOST_SHRINKS = 60
-"""Most times that an interval of angles shrinks: to 1e-15 of a turn, in the mean. Then a chain stays."""
+"""Largest number of shrinkings of an interval of angles, on average to 1e-15 of a turn; then a chain stays."""
 
 
 def draw_by_slices(density: Density, law: Reference, *, draws: int, rng: np.random.Generator) -> tuple[Floats, Mixing]:
-    """Draws of a density by chains, in rounds until they agree.
+    """Draw from a density by slice-sampling chains, in rounds until they mix.
 
     Args:
         density: of weights and latents.
@@ -93,16 +93,16 @@ def draw_by_slices(density: Density, law: Reference, *, draws: int, rng: np.rand
     heights = density.log(places)
     steps, done = max(LEAST_SLICE_STEPS, math.ceil(draws / SLICE_CHAINS)), 0
     for _ in range(SLICE_ROUNDS):
-        kept = np.empty((SLICE_CHAINS, steps, places.shape[1]))
+        samples = np.empty((SLICE_CHAINS, steps, places.shape[1]))
         for step in range(steps):
             places, heights = _move_chains(density, law, places, heights, rng)
-            kept[:, step] = places
+            samples[:, step] = places
         done += steps
-        mixing = _measure_mixing(kept, density.size, done)
+        mixing = _measure_mixing(samples, density.size, done)
         if has_mixed(mixing):
-            flat = kept.reshape(-1, kept.shape[-1])
+            flat = samples.reshape(-1, samples.shape[-1])
             return flat[rng.permutation(len(flat))[:draws], : density.size], mixing
-        law = _fit_law(kept, law)
+        law = _fit_law(samples, law)
         steps *= 2
     raise InputError(
         f"the chains of the logistic posterior have not mixed after {done:,} steps: {describe_mixing(mixing)}; give a "
@@ -113,7 +113,7 @@ def draw_by_slices(density: Density, law: Reference, *, draws: int, rng: np.rand
 def _move_chains(
     density: Density, law: Reference, places: Floats, heights: Floats, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Move every chain by one step: places, shape (chains, length), and logarithms of the density there."""
+    """Move every chain by one step; return places, shape (chains, length), and log densities."""
     chains, length = places.shape
     at = np.linalg.solve(law.root, (places - law.centre).T).T
     # The t law given its scale is normal; given the place, one over the scale is gamma.
@@ -128,11 +128,11 @@ def _move_chains(
     for _ in range(MOST_SHRINKS):
         turn = angle[moving, None]
         tried = at[moving] * np.cos(turn) + across[moving] * np.sin(turn)
-        there = law.centre + tried @ law.root.T
-        found = density.log(there)
-        good = found + _log_inverse_density(np.sum(tried**2, axis=1), length) > least[moving]
-        places[moving[good]], heights[moving[good]] = there[good], found[good]
-        moving = moving[~good]
+        proposed = law.centre + tried @ law.root.T
+        logs = density.log(proposed)
+        accepted = logs + _log_inverse_density(np.sum(tried**2, axis=1), length) > least[moving]
+        places[moving[accepted]], heights[moving[accepted]] = proposed[accepted], logs[accepted]
+        moving = moving[~accepted]
         if not len(moving):
             break
         below = angle[moving] < 0
@@ -142,43 +142,43 @@ def _move_chains(
 
 
 def _log_inverse_density(squares: Floats, length: int) -> Floats:
-    """Logarithm of one over the t density at squared distances, up to a constant."""
+    """Compute the negative log t density at squared distances, up to a constant."""
     return np.asarray((DEGREES_OF_FREEDOM + length) / 2 * np.log1p(squares / DEGREES_OF_FREEDOM))
 
 
-def _fit_law(kept: Floats, law: Reference) -> Reference:
-    """The t law of a round's draws, if there are enough to tell a covariance; else the one that it had."""
-    flat = kept[:, kept.shape[1] // 2 :].reshape(-1, kept.shape[-1])
+def _fit_law(samples: Floats, law: Reference) -> Reference:
+    """Fit the t law to a round's draws, if they determine a covariance; else keep the old one."""
+    flat = samples[:, samples.shape[1] // 2 :].reshape(-1, samples.shape[-1])
     spread = np.cov(flat.T)
     if len(flat) < 10 * flat.shape[1] or not np.linalg.eigvalsh(np.atleast_2d(spread))[0] > 0:
         return law
     return Reference(flat.mean(axis=0), np.linalg.cholesky(np.atleast_2d(spread)))
 
 
-def _measure_mixing(kept: Floats, size: int, done: int) -> Mixing:
-    """How well chains have mixed, in the worst of all numbers."""
+def _measure_mixing(samples: Floats, size: int, done: int) -> Mixing:
+    """Measure the mixing of chains by the worst coordinate."""
 
     def name(worst: int) -> str:
         return f"weight {worst}" if worst < size else "a latent quantity"
 
-    return measure_mixing(np.moveaxis(kept, 2, 0), name, done)
+    return measure_mixing(np.moveaxis(samples, 2, 0), name, done)
 
 
 COVARIANCE_POINTS = 256
-"""That tell a covariance to some per cent; the mean needs all points of a law."""
+"""Number of points that estimate a covariance to some per cent; the mean needs all points of a law."""
 DENSITY_NUMBERS = 2**21
 """Numbers in memory while a density is computed."""
 LEAST_PROPOSALS, PROPOSALS_PER_COORDINATE = 2000, 40
-"""Draws of each round of importance: at least so many, and so many for each coordinate."""
+"""Proposals of each round of importance sampling: at least so many, and so many per coordinate."""
 WANTED_WEIGHTED_DRAWS, LEAST_WEIGHTED_DRAWS = 2000, 1000
-"""Independent draws that end the rounds; and that are enough when the rounds are over, as for linear regressions."""
+"""Effective sample size that ends the rounds, and the least one after the last round, as for linear regressions."""
 MOST_LOG_VARIANCE = 50.0
-"""Logarithm of a variance, less that of its mean, beyond which nothing has a probability."""
+"""Largest absolute log ratio of a variance to its mean; beyond it densities are 0."""
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledPoints:
-    """Labelled records that are public, and not among the private ones.
+    """Public labelled records, which are not among the private ones.
 
     Args:
         points: float64, shape (records, size), scaled features and then the constant, like the private ones.
@@ -198,7 +198,7 @@ class LabelledPoints:
 
 @dataclass(frozen=True, eq=False)
 class NoisyGradients:
-    """Noisy gradients as they were released.
+    """Noisy gradients of a release.
 
     One gradient covers a one-shot release (at weights 0), and objective perturbation: its minimum w is where the
     gradient of the log likelihood is the regulariser's `Lambda w` less the noise.
@@ -225,12 +225,12 @@ class NoisyGradients:
 
     def __post_init__(self) -> None:
         """Refuse what does not belong together."""
-        at, told = np.asarray(self.points, np.float64), np.asarray(self.gradients, np.float64)
+        at, gradients = np.asarray(self.points, np.float64), np.asarray(self.gradients, np.float64)
         object.__setattr__(self, "points", at)
-        object.__setattr__(self, "gradients", told)
+        object.__setattr__(self, "gradients", gradients)
         if at.ndim != 2 or at.size == 0 or not np.all(np.isfinite(at)):
             raise InputError("points must be a finite array of shape (gradients, size), the size of the law")
-        if told.shape != at.shape or not np.all(np.isfinite(told)):
+        if gradients.shape != at.shape or not np.all(np.isfinite(gradients)):
             raise InputError(f"gradients must be a finite array of shape {at.shape}, one gradient for each point")
         if self.shape not in SHAPES:
             raise InputError(f"the shape of the noise must be 'cube', 'ball' or 'diamond', got {self.shape!r}")
@@ -245,7 +245,7 @@ class NoisyGradients:
 
 @dataclass(frozen=True, eq=False)
 class LogisticDraws:
-    """Draws of a logistic regression's weights.
+    """Draws of a logistic regression's weights, with their method.
 
     Args:
         weights: float64, shape (draws, size), in the units of the scaled features.
@@ -259,7 +259,7 @@ class LogisticDraws:
 
 
 def logistic_draws(
-    told: NoisyGradients,
+    gradients: NoisyGradients,
     law: Law,
     *,
     prior_deviation: float,
@@ -270,7 +270,7 @@ def logistic_draws(
     """Draw the weights from their posterior given noisy gradients; prior N(0, deviation^2 I).
 
     Args:
-        told: the gradients.
+        gradients: the noisy gradients of a release.
         law: of the records' v.
         prior_deviation: of each weight.
         public: labelled records whose likelihood is known exactly.
@@ -290,18 +290,18 @@ def logistic_draws(
     Source:
         Williams and McSherry (2010), Section 4.1, with the integral over records outside the product over gradients.
     """
-    if told.points.shape[1] != law.size:
+    if gradients.points.shape[1] != law.size:
         raise InputError(f"points must be a finite array of shape (gradients, {law.size}), the size of the law")
     if public is not None and public.points.shape[1] != law.size:
         raise InputError(f"public points must have {law.size} coordinates, the size of the law")
     positive(prior_deviation=prior_deviation, draws=draws)
     known = () if public is None else (public_evidence(public.points, public.labels),)
-    density = Density(law.size, prior_deviation, (gradient_evidence(told, law), *known))
+    density = Density(law.size, prior_deviation, (gradient_evidence(gradients, law), *known))
     proposals = max(LEAST_PROPOSALS, PROPOSALS_PER_COORDINATE * (law.size + len(density.latents)))
-    found = weighted_draws(density, draws=proposals, wanted=WANTED_WEIGHTED_DRAWS, rng=rng)
-    if found.effective >= LEAST_WEIGHTED_DRAWS:
-        return LogisticDraws(rng.permutation(found.equal(draws)), "resampling", None)
-    weights, mixing = draw_by_slices(density, found.reference(), draws=draws, rng=rng)
+    weighted = weighted_draws(density, draws=proposals, wanted=WANTED_WEIGHTED_DRAWS, rng=rng)
+    if weighted.effective >= LEAST_WEIGHTED_DRAWS:
+        return LogisticDraws(rng.permutation(weighted.equal(draws)), "resampling", None)
+    weights, mixing = draw_by_slices(density, weighted.reference(), draws=draws, rng=rng)
     return LogisticDraws(weights, "slices", mixing)
 
 
@@ -310,7 +310,7 @@ def logistic_draws(
 
 @dataclass(frozen=True)
 class GammaVariances:
-    """Gamma laws of the variances of noise.
+    """Gamma laws of noise variances: a scale mixture of normals.
 
     Args:
         order: shape of each.
@@ -324,7 +324,7 @@ class GammaVariances:
 
 
 def public_evidence(points: Floats, labels: npt.ArrayLike) -> WeightLikelihood:
-    """The logistic likelihood of labelled public records.
+    """Make the logistic likelihood of labelled public records.
 
     Args:
         points: shape (records, size), the constant last.
@@ -333,12 +333,12 @@ def public_evidence(points: Floats, labels: npt.ArrayLike) -> WeightLikelihood:
     Returns:
         Without latents.
     """
-    told = np.asarray(labels, np.float64)
-    signed = points * (2 * told - 1)[:, None]
+    targets = np.asarray(labels, np.float64)
+    signed = points * (2 * targets - 1)[:, None]
 
     def near(at: Floats) -> tuple[Floats, Floats]:
         p = expit(points @ at)
-        return (told - p) @ points, (points * (p * (1 - p))[:, None]).T @ points
+        return (targets - p) @ points, (points * (p * (1 - p))[:, None]).T @ points
 
     def log(weights: Floats) -> Floats:
         return np.asarray(log_expit(weights @ signed.T).sum(axis=1))
@@ -346,28 +346,28 @@ def public_evidence(points: Floats, labels: npt.ArrayLike) -> WeightLikelihood:
     return WeightLikelihood(_split_into_blocks(log, len(points)), near, np.empty(0))
 
 
-def gradient_evidence(told: NoisyGradients, law: Law) -> WeightLikelihood:
-    """The normal likelihood of noisy gradients, all of them together.
+def gradient_evidence(gradients: NoisyGradients, law: Law) -> WeightLikelihood:
+    """Make the joint normal likelihood of noisy gradients.
 
     Args:
-        told: the gradients.
+        gradients: the noisy gradients of a release.
         law: of the features.
 
     Returns:
         Latents are the logarithm of each noise's variance, less that of its mean, and where the number of records has
         noise, how far off it is in scales of that noise.
     """
-    noise = GammaVariances(*KNorm(told.scale, law.size, told.shape).mixture, len(told.points))
-    return normal_sums(told.points, told.gradients, law, noise, told.records, told.count_scale)
+    noise = GammaVariances(*KNorm(gradients.scale, law.size, gradients.shape).mixture, len(gradients.points))
+    return normal_sums(gradients.points, gradients.gradients, law, noise, gradients.records, gradients.count_scale)
 
 
 def normal_sums(
-    at: Floats, told: Floats, law: Law, noise: GammaVariances, counted: float, scale: float | None
+    at: Floats, gradients: Floats, law: Law, noise: GammaVariances, counted: float, scale: float | None
 ) -> WeightLikelihood:
-    """Gradients that are jointly normal over the draw of the records, given the variances of their noise.
+    """Make the likelihood of gradients that are jointly normal over sampled records, given the noise variances.
 
     Args:
-        at, told: points and noisy gradients, shape (T, size).
+        at, gradients: points and noisy gradients, shape (T, size).
         law: of the features.
         noise: laws of the variances.
         counted: number of records.
@@ -377,44 +377,46 @@ def normal_sums(
         Their likelihood.
     """
     steps, size = at.shape
-    each, diagonal = steps * size // noise.parts, np.arange(steps * size)
+    repeats, diagonal = steps * size // noise.parts, np.arange(steps * size)
     mean_noise = noise.order * noise.unit
     middle = float(counted if scale is None else max(counted, scale, 1.0))
-    moments, few = moments_of(law), _thin_points(law)
-    covariance, means = _make_covariance(few, at), moments(at)
+    moments, atoms = moments_of(law), _thin_points(law)
+    covariance, means = _make_covariance(atoms, at), moments(at)
 
     def log(positions: Floats) -> Floats:
         weights = positions[:, :size]
         logs = np.clip(positions[:, size : size + noise.parts], -MOST_LOG_VARIANCE, MOST_LOG_VARIANCE)
-        found = noise.order * np.sum(logs - np.exp(logs), axis=1)
+        prior = noise.order * np.sum(logs - np.exp(logs), axis=1)
         records = np.full(len(weights), middle)
         if scale is not None:
             # log n is a latent with a flat prior on n; its unit is about the deviation of what the noisy count tells.
             records = middle * np.exp(positions[:, -1] * scale / middle)
-            found += np.log(records) - np.abs(records - counted) / scale
-        off = (told - records[:, None, None] * (moments(weights)[:, None] - means)).reshape(len(weights), -1)
+            prior += np.log(records) - np.abs(records - counted) / scale
+        # gradients - n (m(w) - m(at)) ~ N(0, n Cov(one record) + noise), by the central limit over n records.
+        residual = (gradients - records[:, None, None] * (moments(weights)[:, None] - means)).reshape(len(weights), -1)
         total = records[:, None, None] * covariance(weights)
-        total[:, diagonal, diagonal] += np.repeat(mean_noise * np.exp(logs), each, axis=1)
-        return np.asarray(found + _log_normal(off, total))
+        total[:, diagonal, diagonal] += np.repeat(mean_noise * np.exp(logs), repeats, axis=1)
+        return np.asarray(prior + _log_normal(residual, total))
 
     def near(weights: Floats) -> tuple[Floats, Floats]:
-        p = expit(few.points @ weights)
-        slope = np.tile(middle * (few.points * (few.weights * p * (1 - p))[:, None]).T @ few.points, (steps, 1))
-        off = (told - middle * (moments(weights[None]) - means)).ravel()
+        p = expit(atoms.points @ weights)
+        # Fisher scoring, J' V^-1 r and J' V^-1 J, with the Jacobian J = n E[p (1 - p) v v'] for each gradient.
+        slope = np.tile(middle * (atoms.points * (atoms.weights * p * (1 - p))[:, None]).T @ atoms.points, (steps, 1))
+        residual = (gradients - middle * (moments(weights[None]) - means)).ravel()
         total = middle * covariance(weights[None])[0] + mean_noise * np.eye(steps * size)
-        solved = np.linalg.solve(total, np.column_stack([slope, off]))
+        solved = np.linalg.solve(total, np.column_stack([slope, residual]))
         return slope.T @ solved[:, -1], slope.T @ solved[:, :-1]
 
     # A gamma law's logarithm has about this deviation, with what the coordinates of the noise tell of it.
-    latents = np.full(noise.parts, (noise.order + each / 4) ** -0.5)
-    numbers = max(len(few.points) * steps * size, (steps * size) ** 2, len(spread(law).points))
+    latents = np.full(noise.parts, (noise.order + repeats / 4) ** -0.5)
+    numbers = max(len(atoms.points) * steps * size, (steps * size) ** 2, len(spread(law).points))
     return WeightLikelihood(
         _split_into_blocks(log, numbers), near, latents if scale is None else np.append(latents, 1.0)
     )
 
 
 def _split_into_blocks(log: Callable[[Floats], Floats], numbers: int) -> Callable[[Floats], Floats]:
-    """A function that goes through so few positions at a time that `DENSITY_NUMBERS` numbers hold what each takes."""
+    """Wrap a function to evaluate few positions at a time, within `DENSITY_NUMBERS` numbers of memory."""
     block = max(1, DENSITY_NUMBERS // numbers)
 
     def all_blocks(positions: Floats) -> Floats:
@@ -424,7 +426,7 @@ def _split_into_blocks(log: Callable[[Floats], Floats], numbers: int) -> Callabl
 
 
 def _log_normal(off: Floats, total: Floats) -> Floats:
-    """Normal log densities up to a constant; minus infinity where rounding leaves a covariance not positive.
+    """Compute normal log densities up to a constant; -inf where rounding leaves a covariance not positive.
 
     Args:
         off: from the means, shape (draws, length).
@@ -444,30 +446,31 @@ def _log_normal(off: Floats, total: Floats) -> Floats:
 
 
 def _thin_points(law: Law) -> WeightedPoints:
-    """Points for covariances: evenly picked ones where the law has many of its own."""
-    found = spread(law, COVARIANCE_POINTS)
-    if len(found.points) <= COVARIANCE_POINTS:
-        return found
-    ends = np.cumsum(found.weights)
+    """Thin the points of a law for covariances, evenly by probability."""
+    law_points = spread(law, COVARIANCE_POINTS)
+    if len(law_points.points) <= COVARIANCE_POINTS:
+        return law_points
+    ends = np.cumsum(law_points.weights)
     picked = np.searchsorted(ends, (np.arange(COVARIANCE_POINTS) + 0.5) / COVARIANCE_POINTS * ends[-1])
-    return WeightedPoints(found.points[picked], np.full(COVARIANCE_POINTS, 1 / COVARIANCE_POINTS))
+    return WeightedPoints(law_points.points[picked], np.full(COVARIANCE_POINTS, 1 / COVARIANCE_POINTS))
 
 
-def _make_covariance(few: WeightedPoints, at: Floats) -> Callable[[Floats], Floats]:
-    """The covariance of one record's gradients at all points of a release, as a function of the weights.
+def _make_covariance(atoms: WeightedPoints, at: Floats) -> Callable[[Floats], Floats]:
+    """Make the covariance of one record's gradients at all points of a release, as a function of the weights.
 
     Args:
-        few: points of the features' law.
+        atoms: points of the features' law.
         at: of the release, shape (T, size).
 
     Returns:
         From weights, shape (draws, size), to shape (draws, T size, T size).
     """
-    points, mass, steps = few.points, few.weights, len(at)
+    points, mass, steps = atoms.points, atoms.weights, len(at)
     before = expit(points @ at.T)
 
     def covariance(weights: Floats) -> Floats:
         p = expit(weights @ points.T)
+        # Law of total variance: E[p (1 - p) v v'] from the labels, Cov[(p - p_t) v] from the features.
         labels = np.swapaxes(points * (mass * p * (1 - p))[..., None], 1, 2) @ points
         moved = ((p[:, :, None] - before)[..., None] * points[:, None, :]).reshape(len(p), len(points), -1)
         moved -= (mass @ moved)[:, None]

@@ -27,28 +27,28 @@ from discreet.releases.kinds.gradient_trace import GradientTrace
 from discreet.util.arrays import Floats
 
 PREDICTOR_VARIANCE = 4.0
-"""Variance of a linear predictor that all features together explain a priori: about what the model can tell."""
+"""Prior variance of a linear predictor that all features explain together: about what the model can resolve."""
 INTERCEPT_DEVIATION = 5.0
-"""Deviation of a linear predictor at the features' means a priori."""
+"""Prior standard deviation of a linear predictor at the features' means."""
 EIGENVECTOR_WORK, LEAST_CURVATURES = 1e8, 30
-"""Matrices that are looked at: so many that their eigenvectors take a second or so."""
+"""Work that bounds the number of drawn curvatures (eigenvectors take about a second), and their least number."""
 
 
 def many_estimate(trace: GradientTrace, rng: np.random.Generator) -> Floats:
-    """Posterior means of the weights, shape (weights,)."""
+    """Estimate posterior means of the weights, shape (weights,)."""
     known = _read_trace(trace, rng)
     return centred(known.weights(known.law.mean[None], None)[0], trace.design.outputs)
 
 
 def many_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) -> Floats:
-    """Draws of the weights, shape (draws, weights), of one class after the other."""
+    """Draw the weights, shape (draws, weights), class after class."""
     known = _read_trace(trace, rng)
     slopes, _ = known.law.draw(draws, rng)
     return centred(known.weights(slopes, rng), trace.design.outputs)
 
 
 def centred(weights: Floats, outputs: int) -> Floats:
-    """Weights that make the same means and sum to 0 over the outputs, where there are several; same shape.
+    """Centre weights of several outputs: same means, sum 0 over the outputs; same shape.
 
     Example:
         >>> centred(np.array([1.0, 2.0, 3.0, 6.0]), outputs=2).tolist()  # two classes of two weights
@@ -56,13 +56,13 @@ def centred(weights: Floats, outputs: int) -> Floats:
     """
     if outputs == 1:
         return weights
-    each = weights.reshape(*weights.shape[:-1], outputs, -1)
-    return np.asarray((each - each.mean(axis=-2, keepdims=True)).reshape(weights.shape))
+    by_output = weights.reshape(*weights.shape[:-1], outputs, -1)
+    return np.asarray((by_output - by_output.mean(axis=-2, keepdims=True)).reshape(weights.shape))
 
 
 @dataclass(frozen=True, eq=False)
 class _PredictorLaw:
-    """What a release says of the weights of all classes: the law of slopes, and of predictors given them.
+    """Law of the weights of all classes given a release: of slopes, and of predictors given them.
 
     Args:
         law: of the slopes, in the order (classes, features).
@@ -73,7 +73,7 @@ class _PredictorLaw:
         curvature: of these predictors, shape (classes, classes).
         noise: variance of its noise.
         there: predictors at the centre by the released weights, shape (classes,).
-        one: what one record makes of a mean.
+        record_effect: what one record makes of a mean.
         sums: what was told of each pair of classes.
     """
 
@@ -85,47 +85,47 @@ class _PredictorLaw:
     curvature: Floats
     noise: float
     there: Floats
-    one: float
+    record_effect: float
     sums: tuple[tuple[tuple[int, int], NoisySums], ...]
 
-    def _draw_pair(self, pair: tuple[int, int], told: NoisySums, draws: int, rng: np.random.Generator) -> Floats:
-        """Draw what a pair's weight adds to those of its two classes, shape (draws, classes)."""
-        found = np.zeros((draws, len(self.pulled)))
-        found[:, pair] = (told.weight / weight_ratios(told, draws, rng))[:, None]
-        return found
+    def _draw_pair(self, pair: tuple[int, int], pair_sums: NoisySums, draws: int, rng: np.random.Generator) -> Floats:
+        """Draw a pair's contribution to the weights of its two classes, shape (draws, classes)."""
+        added = np.zeros((draws, len(self.pulled)))
+        added[:, pair] = (pair_sums.weight / weight_ratios(pair_sums, draws, rng))[:, None]
+        return added
 
     def weights(self, slopes: Floats, rng: np.random.Generator | None) -> Floats:
-        """Weights of the design's coordinates: of slopes, and predictors at the centre, drawn or by their means."""
+        """Compute weights of the design's coordinates: slopes, and predictors at the centre, drawn or their means."""
         classes, width = len(self.pulled), len(self.centre)
-        each = slopes.reshape(len(slopes), classes, width)
+        by_class = slopes.reshape(len(slopes), classes, width)
         if not self.constant:
             return slopes
         gain = self.curvature @ np.linalg.pinv(self.curvature + self.noise * np.eye(classes), hermitian=True)
-        told = gain @ self.curvature + np.eye(classes) / INTERCEPT_DEVIATION**2
-        covariance = np.linalg.pinv((told + told.T) / 2, hermitian=True)
+        precision = gain @ self.curvature + np.eye(classes) / INTERCEPT_DEVIATION**2
+        covariance = np.linalg.pinv((precision + precision.T) / 2, hermitian=True)
         middle = (self.pulled - slopes @ self.cross.T) @ (covariance @ gain).T
         share, ratio = np.full(len(slopes), 0.5), np.ones((len(slopes), classes))
         if rng is not None:
             middle = middle + rng.multivariate_normal(np.zeros(classes), covariance, len(slopes), method="eigh")
             share = rng.random(len(slopes))
-            drawn = sum(self._draw_pair(pair, told, len(slopes), rng) for pair, told in self.sums)
+            drawn = sum(self._draw_pair(pair, pair_sums, len(slopes), rng) for pair, pair_sums in self.sums)
             ratio = np.diag(self.curvature) / drawn
         # The slopes at the released weights say how means change, which is right for these: see `weight_posterior.py`.
         at = self.there[:, None]
-        least = share * min(self.one, 1 / classes)
+        least = share * min(self.record_effect, 1 / classes)
         middle = Classes(classes).bent(at, (middle.T - at) * ratio.T, least).T
-        constant = (middle - each @ self.centre) / self.constant
-        return np.concatenate([each, constant[:, :, None]], axis=2).reshape(len(slopes), -1)
+        constant = (middle - by_class @ self.centre) / self.constant
+        return np.concatenate([by_class, constant[:, :, None]], axis=2).reshape(len(slopes), -1)
 
 
 def _read_trace(trace: GradientTrace, rng: np.random.Generator) -> _PredictorLaw:
-    """The law of the slopes, and what ties the predictors at the centre to them."""
+    """Read the law of the slopes, and of the predictors at the centre given them."""
     design, response = trace.design, response_of(trace.design)
     classes, width, constant = design.outputs, len(design.features), design.constant
     sums = [sums_of(trace, pair) for pair in range(len(response.pairs))]
-    grams = [gram_draws(one, rng) for one in sums]
+    grams = [gram_draws(pair_sums, rng) for pair_sums in sums]
     most = int(max(LEAST_CURVATURES, EIGENVECTOR_WORK // (classes * width) ** 3))
-    centre = np.average([gram.means for gram in grams], axis=0, weights=[one.weight for one in sums])
+    centre = np.average([gram.means for gram in grams], axis=0, weights=[pair_sums.weight for pair_sums in sums])
     slopes, cross, curvature = _assemble_curvature(response.pairs, sums, grams, centre, most)
     at = trace.weights.reshape(classes, design.size)
     pulls = trace.gradients[-1].reshape(classes, design.size)
@@ -135,17 +135,17 @@ def _read_trace(trace: GradientTrace, rng: np.random.Generator) -> _PredictorLaw
         force = (pulls[:, :width] - pulls[:, -1:] / constant * centre).ravel()
         noise = np.tile(trace.variance * (1 + (centre / constant) ** 2), classes)
         predictors, pulled = at[:, -1] * constant + at[:, :width] @ centre, pulls[:, -1] / constant
-    there = at[:, :width].ravel()
-    told = slopes @ there + np.einsum("mks,k->ms", cross, predictors) + force
-    middle = cross @ there + curvature @ predictors + pulled
+    released_slopes = at[:, :width].ravel()
+    pull = slopes @ released_slopes + np.einsum("mks,k->ms", cross, predictors) + force
+    middle = cross @ released_slopes + curvature @ predictors + pulled
     loose = trace.variance / constant**2 if constant else 0.0
     if constant:
         # Eliminated with what the noise leaves of their curvature; where that is nothing, so is what they explain.
         ridge = (loose / np.trace(curvature) * classes + 1e-6 * np.trace(curvature)) * np.eye(classes)
-        part = np.swapaxes(cross, 1, 2) @ np.linalg.pinv(curvature + ridge, hermitian=True)
-        told = told - np.einsum("msk,mk->ms", part, middle)
-        noise = noise + loose * (part**2).sum(axis=2).mean(axis=0)
-        slopes = slopes - part @ cross
+        projection = np.swapaxes(cross, 1, 2) @ np.linalg.pinv(curvature + ridge, hermitian=True)
+        pull = pull - np.einsum("msk,mk->ms", projection, middle)
+        noise = noise + loose * (projection**2).sum(axis=2).mean(axis=0)
+        slopes = slopes - projection @ cross
     scales = np.sqrt(np.maximum(np.einsum("mss->s", slopes) / len(slopes), 1e-300)).reshape(classes, width)
     scales = np.tile(np.sqrt((scales**2).mean(axis=0)), classes)
     eigenvalues, axes = np.linalg.eigh(slopes / scales[:, None] / scales)
@@ -154,36 +154,37 @@ def _read_trace(trace: GradientTrace, rng: np.random.Generator) -> _PredictorLaw
     ones = np.ones(len(eigenvalues))
     law = slope_law(
         gram,
-        gram.along(told / scales),
+        gram.along(pull / scales),
         gram.variance_along(noise / scales**2),
         sampling=ones,
         unit=ones * np.trace(curvature) / classes * PREDICTOR_VARIANCE / width,
         volume=np.log(gram.eigenvalues + gram.variance_along(convexity_of(trace) / scales**2)).sum(axis=1),
     )
     spread = response.slopes(response.means(predictors[:, None])).sum()
-    one = float(max(spread, 1e-12) / sum(told.weight for told in sums))
+    unit = float(max(spread, 1e-12) / sum(pair_sums.weight for pair_sums in sums))
     tied, pulled = cross.mean(axis=0), middle.mean(axis=0)
     pairs = tuple(zip(response.pairs, sums, strict=True))
-    return _PredictorLaw(law, centre, constant, tied, pulled, curvature, loose, predictors, one, pairs)
+    return _PredictorLaw(law, centre, constant, tied, pulled, curvature, loose, predictors, unit, pairs)
 
 
 def _assemble_curvature(
     pairs: tuple[tuple[int, int], ...], sums: list[NoisySums], grams: list[GramDraws], centre: Floats, most: int
 ) -> tuple[Floats, Floats, Floats]:
-    """The curvature about the centre: drawn, slopes by slopes and predictors by slopes; predictors by predictors."""
+    """Assemble the curvature about the centre in blocks: of slopes, predictors by slopes, and predictors."""
     classes, width = pairs[-1][1] + 1, len(centre)
     draws = min(most, *(len(gram.eigenvalues) for gram in grams))
     slopes = np.zeros((draws, classes, width, classes, width))
     cross, curvature = np.zeros((draws, classes, classes, width)), np.zeros((classes, classes))
-    for (one, other), told, gram in zip(pairs, sums, grams, strict=True):
+    for (first, second), pair_sums, gram in zip(pairs, sums, grams, strict=True):
         axes, values = gram.axes[:draws], gram.eigenvalues[:draws]
-        off = gram.drawn_means[:draws] - centre if told.linear is not None else np.zeros((draws, width))
+        offset = gram.drawn_means[:draws] - centre if pair_sums.linear is not None else np.zeros((draws, width))
         products = (axes * values[:, None]) @ np.swapaxes(axes, 1, 2) * gram.scales[:, None] * gram.scales
-        products = products + told.weight * off[:, :, None] * off[:, None]
-        for k, l, sign in ((one, one, 1), (other, other, 1), (one, other, -1), (other, one, -1)):
+        products = products + pair_sums.weight * offset[:, :, None] * offset[:, None]
+        # Multinomial curvature: sum over pairs (k, l) of (e_k - e_l)(e_k - e_l)' times the pair's products.
+        for k, l, sign in ((first, first, 1), (second, second, 1), (first, second, -1), (second, first, -1)):
             slopes[:, k, :, l, :] += sign * products
-            cross[:, k, l] += sign * told.weight * off
-            curvature[k, l] += sign * told.weight
+            cross[:, k, l] += sign * pair_sums.weight * offset
+            curvature[k, l] += sign * pair_sums.weight
     return (
         slopes.reshape(draws, classes * width, classes * width),
         cross.reshape(draws, classes, classes * width),
@@ -192,7 +193,7 @@ def _assemble_curvature(
 
 
 def sums_of(trace: GradientTrace, pair: int) -> NoisySums:
-    """Sums of products under the slopes of a pair's means.
+    """Extract the sums of products weighted by the slopes of a pair's means.
 
     Args:
         trace: with a curvature.
@@ -204,20 +205,20 @@ def sums_of(trace: GradientTrace, pair: int) -> NoisySums:
     assert trace.curvature is not None
     design, width = trace.design, len(trace.design.features)
     unit = response_of(design).steepest_pair
-    (weight,), few, many = (part[pair] / GRID_STEPS * unit for part in trace.curvature.parts(design))
+    (weight,), linear, cross = (block[pair] / GRID_STEPS * unit for block in trace.curvature.parts(design))
     variances = trace.curvature_variances(unit)
     weight = max(float(weight), float(np.sqrt(variances[0])))
     # Indicators of groups are their own squares, and the product of two of one group is 0 for certain.
-    alone, first = list(design.alone), len(few) - len(design.alone)
-    squares, square_variance = few[:width].copy(), np.full(width, variances[1])
-    squares[alone], square_variance[alone] = (few[first:] + weight) / 2, (variances[1] + variances[0]) / 4
+    alone, first = list(design.alone), len(linear) - len(design.alone)
+    squares, square_variance = linear[:width].copy(), np.full(width, variances[1])
+    squares[alone], square_variance[alone] = (linear[first:] + weight) / 2, (variances[1] + variances[0]) / 4
     products, product_variance = np.zeros((2, width, width))
-    products[design.pairs], product_variance[design.pairs] = many, variances[2]
+    products[design.pairs], product_variance[design.pairs] = cross, variances[2]
     upper = np.triu_indices(width, 1)
     return NoisySums(
         weight=weight,
         weight_variance=variances[0],
-        linear=few[:width] if design.intercept else None,
+        linear=linear[:width] if design.intercept else None,
         squares=squares,
         products=products[upper],
         linear_variance=variances[1],
@@ -226,17 +227,17 @@ def sums_of(trace: GradientTrace, pair: int) -> NoisySums:
     )
 
 
-def weight_ratios(told: NoisySums, draws: int, rng: np.random.Generator) -> Floats:
-    """The weight that was taken over weights that its noise may stand for, shape (draws,)."""
-    deviation = math.sqrt(told.weight_variance)
+def weight_ratios(sums: NoisySums, draws: int, rng: np.random.Generator) -> Floats:
+    """Draw ratios of the estimated weight to the weights that its noise allows, shape (draws,)."""
+    deviation = math.sqrt(sums.weight_variance)
     if not deviation:
         return np.ones(draws)
-    told_weight, one = np.array([told.weight]), np.array([deviation])
-    _, drawn = cut_normal(told_weight, one, 1e-3 * deviation, told.weight + 20 * deviation, rng, draws)
-    return np.asarray(told.weight / drawn[:, 0])
+    weight, spread = np.array([sums.weight]), np.array([deviation])
+    _, drawn = cut_normal(weight, spread, 1e-3 * deviation, sums.weight + 20 * deviation, rng, draws)
+    return np.asarray(sums.weight / drawn[:, 0])
 
 
 def convexity_of(trace: GradientTrace) -> float:
-    """Lambda: how many times the weights the gradient at them is."""
+    """Compute Lambda: the ratio of the gradient at the weights to the weights."""
     longest = int(np.argmax(np.abs(trace.weights)))
     return float(trace.gradients[-1][longest] / trace.weights[longest]) if trace.weights[longest] else 0.0

@@ -1,4 +1,4 @@
-r"""Slopes of a regression from a matrix of sums of products and a vector that are both known with noise.
+r"""Slopes of a regression from a noisy Gram matrix and a noisy vector of cross products.
 
 Every regression here ends in the same equations: `c = A theta + error`, where A holds centred sums of products of the
 features, perhaps weighted, and c their products with what is explained. Both are released with noise. Least squares on
@@ -36,25 +36,25 @@ from scipy.special import log_ndtr, logsumexp, ndtri_exp
 from discreet.util.arrays import Floats
 
 MOST_MATRICES, LEAST_MATRICES, MATRIX_WORK = 400, 50, 2e8
-"""Matrices that are drawn: so many that their eigenvectors take a second or so."""
+"""Most and least number of drawn matrices, and the work that their eigenvectors take in about a second."""
 LEAST_EIGENVALUE = 1e-6
-"""Least eigenvalue of a correlation matrix that is taken for possible."""
+"""Least eigenvalue of a drawn correlation matrix."""
 NOISE_EDGE = 0.12
-"""Part of the spread of the eigenvalues of noise below which an eigenvalue is not told from 0."""
+"""Share of the spread of the noise's eigenvalues below which an eigenvalue is raised."""
 LEAST_CORRELATION_WIDTH = 0.4
 """Least width of the law of correlations, times the root of their matrix' size. This and `NOISE_EDGE` were set on seeds
 100 to 105 of the sets of `bench.estimators --coverage`, at epsilon .3 to 3."""
 OWN_SCALE_PROBABILITY = 0.5
-"""Probability that an axis has a scale of slopes of its own."""
+"""Prior probability that an axis has its own scale of slopes."""
 ESTIMATE_SEED = 20161
-"""Seed of the matrices of an estimate, which thereby is a function of the release alone."""
+"""Seed of the matrices of an estimate, so that it is a function of the release alone."""
 SLOPE_RATIOS = np.geomspace(1e-3, 100, 30)
-"""r: squared slopes over their unit."""
+"""Grid of r: squared slopes over their unit."""
 
 
 @dataclass(frozen=True, eq=False)
 class NoisySums:
-    """Sums over records of p features, about 0; of weights of the records where they have some.
+    """Noisy sums over records of products of p features, weighted where the records have weights.
 
     Args:
         weight: number of records, or their weights' sum, positive.
@@ -78,7 +78,7 @@ class NoisySums:
 
 @dataclass(frozen=True, eq=False)
 class GramDraws:
-    """Centred sums of products, drawn: `A = diag(scales) axes diag(eigenvalues) axes' diag(scales)`.
+    """Draws of centred sums of products: `A = diag(scales) axes diag(eigenvalues) axes' diag(scales)`.
 
     Args:
         means: of the features, shape (p,).
@@ -97,17 +97,17 @@ class GramDraws:
     axes: Floats
 
     def along(self, values: Floats) -> Floats:
-        """A vector over scaled features, or one for each draw, in the axes of each draw, shape (draws, p)."""
+        """Rotate a vector over scaled features, or one for each draw, to the axes of each draw, shape (draws, p)."""
         return np.asarray(np.einsum("mik,mi->mk", self.axes, np.broadcast_to(values, self.eigenvalues.shape)))
 
     def variance_along(self, variances: Floats) -> Floats:
-        """Variances along the axes of independent entries with these variances, shape (draws, p)."""
+        """Compute variances along the axes of independent entries with these variances, shape (draws, p)."""
         return np.asarray(np.einsum("mik,i->mk", self.axes**2, variances))
 
 
 @dataclass(frozen=True, eq=False)
 class SlopeLaw:
-    """The law of slopes: a mixture over drawn matrices and scales of slopes of independent normal laws along axes.
+    """Law of slopes: independent normal laws along axes, mixed over drawn matrices and scales of slopes.
 
     Args:
         gram: the drawn matrices.
@@ -135,7 +135,7 @@ class SlopeLaw:
         return np.asarray(np.einsum("m,mik,mk->i", self.weights, self.gram.axes, self.means) / self.gram.scales)
 
     def estimate(self, weight: float, start: Floats, most: float = math.inf) -> Floats:
-        """Slopes of least expected squared error of what is predicted, given an intercept that goes through the means.
+        """Estimate the slopes with the least expected squared prediction error, with an intercept through the means.
 
         A prediction is off by `(x - m) (slopes - theta)`, and by `(m - means) (slopes - start)` where the means m are
         not what they were taken for, so that slopes stay near those for which the intercept is known anyway.
@@ -151,13 +151,13 @@ class SlopeLaw:
         gram, scales = self.gram, self.gram.scales
         mean = np.einsum("m,mik,mk,mjk->ij", self.weights, gram.axes, gram.eigenvalues, gram.axes, optimize=True)
         moved = mean + np.diag(weight * gram.mean_variances / scales**2)
-        found = np.linalg.solve(moved, mean @ ((self.mean - start) * scales))
-        return np.asarray(start + found * _find_shrinkage(float(found @ mean @ found), most) / scales)
+        change = np.linalg.solve(moved, mean @ ((self.mean - start) * scales))
+        return np.asarray(start + change * _find_shrinkage(float(change @ mean @ change), most) / scales)
 
     def draw(
         self, number: int, rng: np.random.Generator, most: Floats | None = None
     ) -> tuple[Floats, npt.NDArray[np.intp]]:
-        """Draws of the slopes.
+        """Draw the slopes.
 
         Args:
             number: how many.
@@ -171,7 +171,7 @@ class SlopeLaw:
         cumulated = self.chosen[:, picked].cumsum(axis=0)
         scale = (rng.random(cumulated.shape[1:]) > cumulated).sum(axis=0).clip(0, len(cumulated) - 1)[None]
         mean, variance = (
-            np.take_along_axis(part[:, picked], scale, axis=0)[0] for part in (self.slopes, self.variances)
+            np.take_along_axis(table[:, picked], scale, axis=0)[0] for table in (self.slopes, self.variances)
         )
         along = mean + np.sqrt(variance) * rng.standard_normal(mean.shape)
         if most is not None:
@@ -179,32 +179,32 @@ class SlopeLaw:
         return np.einsum("nik,nk->ni", self.gram.axes[picked], along) / self.gram.scales, picked
 
 
-def gram_draws(told: NoisySums, rng: np.random.Generator) -> GramDraws:
-    """Draw centred sums of products from what was told of them.
+def gram_draws(sums: NoisySums, rng: np.random.Generator) -> GramDraws:
+    """Draw centred sums of products given noisy sums.
 
     Args:
-        told: with noise.
+        sums: with noise.
         rng: source of randomness.
 
     Returns:
         Independent draws, positive definite.
     """
-    width, weight = len(told.squares), told.weight
-    if told.linear is None:
+    width, weight = len(sums.squares), sums.weight
+    if sums.linear is None:
         means, mean_variances = np.zeros(width), np.zeros(width)
     else:
-        noisy = np.clip(told.linear / weight, -1.5, 1.5)
-        known = (told.linear_variance + noisy**2 * told.weight_variance) / weight**2
+        noisy = np.clip(sums.linear / weight, -1.5, 1.5)
+        known = (sums.linear_variance + noisy**2 * sums.weight_variance) / weight**2
         means, mean_variances = _pool_values(noisy, known, -1.0, 1.0, np.geomspace(0.01, 1, 15))
         means = np.clip(means, -1, 1)
-    centred = told.squares - weight * (means**2 + mean_variances)
-    variance = told.square_variance + (2 * weight * means) ** 2 * mean_variances
+    centred = sums.squares - weight * (means**2 + mean_variances)
+    variance = sums.square_variance + (2 * weight * means) ** 2 * mean_variances
     middle = np.clip(np.average(centred, weights=1 / variance), 1e-6 * weight, weight)
     widths = np.geomspace(0.05, 3, 15) * max(middle, np.sqrt(variance.mean() / width))
     squares, variance = _pool_values(centred, variance, 1e-6 * weight, weight, widths)
     mean_square, drawn = cut_normal(squares, np.sqrt(variance), 1e-6 * weight, weight, rng, _count_matrices(width))
     scales = np.sqrt(mean_square)
-    matrices = _draw_correlations(told, means, mean_variances, np.sqrt(drawn), rng)
+    matrices = _draw_correlations(sums, means, mean_variances, np.sqrt(drawn), rng)
     relative = np.sqrt(drawn) / scales
     matrices = matrices * relative[:, :, None] * relative[:, None, :]
     eigenvalues, axes = np.linalg.eigh(matrices)
@@ -215,7 +215,7 @@ def gram_draws(told: NoisySums, rng: np.random.Generator) -> GramDraws:
 def slope_law(
     gram: GramDraws, cross: Floats, noise: Floats, *, sampling: Floats, unit: Floats, volume: Floats
 ) -> SlopeLaw:
-    """The law of theta given `cross = A theta + error` in the axes of each draw of A.
+    """Find the law of theta given `cross = A theta + error`, in the axes of each draw of A.
 
     Args:
         gram: draws of A.
@@ -235,13 +235,13 @@ def slope_law(
     squares = (SLOPE_RATIOS[:, None] * unit)[:, :, None]
     error = noise + sampling[:, None] * grid
     total = squares * grid**2 + error
-    told = -0.5 * np.log(total) - 0.5 * cross**2 / total
+    likelihoods = -0.5 * np.log(total) - 0.5 * cross**2 / total
     # What the other axes say of a common scale; an axis does not tell itself.
-    common = told.sum(axis=2, keepdims=True) - told + prior[:, None, None]
+    common = likelihoods.sum(axis=2, keepdims=True) - likelihoods + prior[:, None, None]
     common -= logsumexp(common, axis=0)
     mixed = (
         np.logaddexp(np.log1p(-OWN_SCALE_PROBABILITY) + common, np.log(OWN_SCALE_PROBABILITY) + prior[:, None, None])
-        + told
+        + likelihoods
     )
     evidence = logsumexp(mixed, axis=0)
     counts = evidence.sum(axis=1) + volume
@@ -254,7 +254,7 @@ def slope_law(
 def cut_normal(
     mean: Floats, deviation: Floats, low: float, high: float, rng: np.random.Generator, draws: int
 ) -> tuple[Floats, Floats]:
-    """Normal laws cut to an interval: their means, and draws.
+    """Compute means of truncated normal laws, and draws.
 
     Args:
         mean, deviation: before the cut, shape (n,).
@@ -287,24 +287,24 @@ def cut_normal(
 
 
 def _find_shrinkage(explained: Floats | float, most: Floats | float) -> Floats:
-    """Find the factor by which slopes are multiplied so that they explain no more than there is."""
+    """Find the factor that shrinks slopes so that they explain at most the available variance."""
     return np.asarray(np.minimum(1.0, np.sqrt(most / np.maximum(explained, 1e-300))))
 
 
 def _count_matrices(width: int) -> int:
-    """How many matrices are drawn."""
+    """Compute the number of matrices that are drawn."""
     return int(min(MOST_MATRICES, max(LEAST_MATRICES, MATRIX_WORK // width**3)))
 
 
 def _weigh_widths(values: Floats, variances: Floats, widths: Floats) -> tuple[Floats, Floats]:
-    """Probabilities of the widths given noisy values, shape (m,), and the part of each value that one keeps, (m, n)."""
+    """Compute posterior probabilities of widths, shape (m,), and the shrinkage factor of each value, shape (m, n)."""
     squares = widths[:, None] ** 2
     logs = -0.5 * np.sum(np.log(squares + variances) + values**2 / (squares + variances), axis=1)
     return np.exp(logs - logsumexp(logs)), squares / (squares + variances)
 
 
 def _pool_values(values: Floats, variances: Floats, low: float, high: float, widths: Floats) -> tuple[Floats, Floats]:
-    """Values that are normal around a centre, between `low` and `high`, with a width; both learned from noisy ones.
+    """Shrink noisy values by a normal prior whose centre, between `low` and `high`, and width are learned from them.
 
     Args:
         values: noisy, shape (n,).
@@ -317,22 +317,23 @@ def _pool_values(values: Floats, variances: Floats, low: float, high: float, wid
     """
     if len(values) < 2:
         return values, variances
+    # value ~ N(centre, width^2 + variance), centre flat; gain = width^2 / (width^2 + variance), as of James and Stein.
     precisions = 1 / (widths[:, None] ** 2 + variances)
     total = precisions.sum(axis=1)
     centres = np.clip((precisions * values).sum(axis=1) / total, low, high)[:, None]
     logs = 0.5 * (np.log(precisions) - precisions * (values - centres) ** 2).sum(axis=1) - 0.5 * np.log(total)
     weights = np.exp(logs - logsumexp(logs))
-    kept = 1 - variances * precisions
-    means = centres + kept * (values - centres)
+    gain = 1 - variances * precisions
+    means = centres + gain * (values - centres)
     mean = weights @ means
-    spread = kept * variances + (1 - kept) ** 2 / total[:, None] + (means - mean) ** 2
+    spread = gain * variances + (1 - gain) ** 2 / total[:, None] + (means - mean) ** 2
     return mean, np.asarray(weights @ spread)
 
 
 def _draw_correlations(
-    told: NoisySums, means: Floats, mean_variances: Floats, scales: Floats, rng: np.random.Generator
+    sums: NoisySums, means: Floats, mean_variances: Floats, scales: Floats, rng: np.random.Generator
 ) -> Floats:
-    """Draws of the correlation matrix, shape (draws, p, p), positive definite.
+    """Draw positive definite correlation matrices, shape (draws, p, p).
 
     A product stands for a correlation in units of the squares that were drawn beside it, shape (draws, p): the noise of
     squares then tells as much as that of products of how small the smallest eigenvalue may be.
@@ -343,18 +344,19 @@ def _draw_correlations(
         return matrices
     i, j = np.triu_indices(width, 1)
     both = scales[:, i] * scales[:, j]
-    noisy = (told.products - told.weight * means[i] * means[j]) / both
+    # Correlation = (product - weight mean_i mean_j) / (scale_i scale_j); its variance by the delta method.
+    noisy = (sums.products - sums.weight * means[i] * means[j]) / both
     moved = means[i] ** 2 * mean_variances[j] + means[j] ** 2 * mean_variances[i]
-    variances = (told.product_variance + told.weight**2 * moved) / both**2
+    variances = (sums.product_variance + sums.weight**2 * moved) / both**2
     # From a good part of the width that correlations have where all matrices of them are alike: 1 / sqrt(p + 1).
     widths = np.geomspace(LEAST_CORRELATION_WIDTH / np.sqrt(width + 1), 1, 20)
     weights, _ = _weigh_widths(noisy.mean(axis=0), variances.mean(axis=0), widths)
     squares = widths[rng.choice(len(widths), draws, p=weights), None] ** 2
-    kept = squares / (squares + variances)
-    left = kept * variances
-    matrices[:, i, j] = matrices[:, j, i] = kept * noisy + np.sqrt(left) * rng.standard_normal(left.shape)
+    gain = squares / (squares + variances)
+    residual = gain * variances
+    matrices[:, i, j] = matrices[:, j, i] = gain * noisy + np.sqrt(residual) * rng.standard_normal(residual.shape)
     eigenvalues, axes = np.linalg.eigh(matrices)
-    least = np.maximum(LEAST_EIGENVALUE, NOISE_EDGE * np.sqrt(width * left.mean(axis=1)))
+    least = np.maximum(LEAST_EIGENVALUE, NOISE_EDGE * np.sqrt(width * residual.mean(axis=1)))
     matrices = (axes * np.maximum(eigenvalues, least[:, None])[:, None, :]) @ np.swapaxes(axes, 1, 2)
-    each = 1 / np.sqrt(np.diagonal(matrices, axis1=1, axis2=2))
-    return np.asarray(matrices * each[:, :, None] * each[:, None, :])
+    unit = 1 / np.sqrt(np.diagonal(matrices, axis1=1, axis2=2))
+    return np.asarray(matrices * unit[:, :, None] * unit[:, None, :])

@@ -48,32 +48,32 @@ TARGET_MEAN_DEVIATION = 1 / 3
 LEAST_VARIANCE = 1e-6
 """Least variance of a residual, and of the target, in units in which its bounds are -1 and 1."""
 RESIDUAL_ROUNDS = 4
-"""Of the residual's variance and of the slopes that follow from it."""
+"""Rounds of updating the residual variance and the slopes given it."""
 
 
-def normal_estimate(told: NoisyMoments | GroupedMoments, records: int | None) -> Floats:
-    """The coefficients of least expected squared error in what they predict.
+def normal_estimate(moments: NoisyMoments | GroupedMoments, records: int | None) -> Floats:
+    """Estimate the coefficients with the least expected squared prediction error.
 
     Args:
-        told: with a numeric target.
+        moments: with a numeric target.
         records: their number where it is public.
 
     Returns:
         Shape (size,), in the design's coordinates; the same at every call.
     """
-    found = _find_laws(told, records, np.random.default_rng(ESTIMATE_SEED))
-    most = found.count * float(np.average(found.target, weights=found.slopes.weights))
-    slopes = found.slopes.estimate(found.count, np.zeros(len(told.design.features)), most)
-    return _join_weights(told.design, slopes, found.slopes.gram.means, found.middle)
+    laws = _find_laws(moments, records, np.random.default_rng(ESTIMATE_SEED))
+    most = laws.count * float(np.average(laws.target, weights=laws.slopes.weights))
+    slopes = laws.slopes.estimate(laws.count, np.zeros(len(moments.design.features)), most)
+    return _join_weights(moments.design, slopes, laws.slopes.gram.means, laws.middle)
 
 
 def normal_draws(
-    told: NoisyMoments | GroupedMoments, records: int | None, draws: int, rng: np.random.Generator
+    moments: NoisyMoments | GroupedMoments, records: int | None, draws: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Draws of the coefficients and of the residual's variance.
+    """Draw the coefficients and the residual variance.
 
     Args:
-        told: with a numeric target.
+        moments: with a numeric target.
         records: their number where it is public.
         draws: how many.
         rng: source of randomness.
@@ -81,18 +81,18 @@ def normal_draws(
     Returns:
         (weights, shape (draws, size), in the design's coordinates; variances of the scaled target, shape (draws,)).
     """
-    found = _find_laws(told, records, rng)
-    gram = found.slopes.gram
-    slopes, picked = found.slopes.draw(draws, rng, found.count * found.target)
-    variance = found.residual[picked] + found.residual_spread * rng.standard_normal(draws)
-    variance = np.clip(variance, LEAST_VARIANCE, found.target[picked])
-    middle = found.middles[picked] + np.sqrt(variance / found.count) * rng.standard_normal(draws)
-    return _join_weights(told.design, slopes, gram.drawn_means[picked], middle), variance
+    laws = _find_laws(moments, records, rng)
+    gram = laws.slopes.gram
+    slopes, picked = laws.slopes.draw(draws, rng, laws.count * laws.target)
+    variance = laws.residual[picked] + laws.residual_spread * rng.standard_normal(draws)
+    variance = np.clip(variance, LEAST_VARIANCE, laws.target[picked])
+    middle = laws.middles[picked] + np.sqrt(variance / laws.count) * rng.standard_normal(draws)
+    return _join_weights(moments.design, slopes, gram.drawn_means[picked], middle), variance
 
 
 @dataclass(frozen=True, eq=False)
 class _RegressionLaw:
-    """The law of the slopes, of the target's mean at the features' means, and of the residual.
+    """Laws of the slopes, of the target's mean at the features' means, and of the residual variance.
 
     Args:
         slopes: their law.
@@ -112,11 +112,11 @@ class _RegressionLaw:
     count: float
 
 
-def _find_laws(told: NoisyMoments | GroupedMoments, records: int | None, rng: np.random.Generator) -> _RegressionLaw:
+def _find_laws(moments: NoisyMoments | GroupedMoments, records: int | None, rng: np.random.Generator) -> _RegressionLaw:
     """Find the laws of the slopes, the target's mean and the residual, from a release."""
-    design = told.design
+    design = moments.design
     layout = SumLayout(len(design.features), design.intercept, records)
-    sums, noise = unpack(told.sums, layout), _spread_variances(told.variances, layout)
+    sums, noise = unpack(moments.sums, layout), _spread_variances(moments.variances, layout)
     width = layout.features
     count = max(float(sums.records), width + 2.0)
     i, j = np.triu_indices(width, 1)
@@ -155,6 +155,7 @@ def _find_laws(told: NoisyMoments | GroupedMoments, records: int | None, rng: np
     residual, zeros = target / count, np.zeros(len(target))
     for _ in range(RESIDUAL_ROUNDS):
         law = slope_law(gram, along, noisy, sampling=residual, unit=target / width, volume=zeros)
+        # Explained sum of squares, 2 theta' c - theta' A theta, along the axes of A.
         explained = ((2 * along - gram.eigenvalues * law.means) * law.means).sum(axis=1)
         residual = np.clip((target - explained) / count, LEAST_VARIANCE, target / count)
     uncertain = np.sqrt(spread**2 / count**2 + 2 * float(np.average(residual, weights=law.weights)) ** 2 / count)
@@ -162,7 +163,7 @@ def _find_laws(told: NoisyMoments | GroupedMoments, records: int | None, rng: np
 
 
 def _spread_variances(variances: Floats, layout: SumLayout) -> RegressionSums:
-    """Variances of the noise in the sums that `unpack` makes: half of a square's is that of the number of records."""
+    """Spread noise variances over the sums of `unpack`; half of a square's comes from the number of records."""
     private = layout.records is None
     records = float(variances[0]) if private else 0.0
     rows, columns = layout.upper
@@ -175,7 +176,7 @@ def _spread_variances(variances: Floats, layout: SumLayout) -> RegressionSums:
 
 
 def _join_weights(design: Design, slopes: Floats, means: Floats, middle: Floats | float) -> Floats:
-    """Slopes and the target's mean at the features' means as weights of the design's coordinates."""
+    """Convert slopes and the target's mean at the features' means to weights of the design's coordinates."""
     if not design.intercept:
         return slopes
     constant = (middle - (slopes * means).sum(axis=-1)) / design.constant
@@ -205,11 +206,11 @@ def _join_weights(design: Design, slopes: Floats, means: Floats, middle: Floats 
 # the features in the same release, here at the weights where they are needed; the posterior is derived above.
 
 LARGEST_WEIGHT = 1e60
-"""Weights and noise beyond which squares of squares overflow."""
+"""Largest absolute weight and noise: fourth powers of larger ones overflow."""
 
 
 def curvature_estimate(trace: GradientTrace) -> Floats:
-    """The weights of least expected squared error in the linear predictors.
+    """Estimate the weights with the least expected squared error of linear predictors.
 
     Args:
         trace: with a curvature.
@@ -227,7 +228,7 @@ def curvature_estimate(trace: GradientTrace) -> Floats:
 
 
 def curvature_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) -> Floats:
-    """Draws of the weights.
+    """Draw the weights.
 
     Args:
         trace: with a curvature.
@@ -251,7 +252,7 @@ def curvature_draws(trace: GradientTrace, draws: int, rng: np.random.Generator) 
 def _bend_predictor(
     trace: GradientTrace, law: SlopeLaw, middle: Floats | float, share: Floats | float, ratio: Floats | float = 1.0
 ) -> Floats:
-    """The predictor at the features' means, where the mean bends on the way from the released weights.
+    """Correct the predictor at the features' means for the curvature of the mean function.
 
     The slope at these says how the mean changes, which is then right for the mean: of a rare class, or of small counts,
     a straight line through the predictor would be far off. No mean is below a part of what one record makes of it. The
@@ -264,12 +265,12 @@ def _bend_predictor(
     slope = float(response.slopes(response.means(at))[0, 0])
     least = np.atleast_1d(share) * min(max(slope, 1e-12) / sums_of(trace, 0).weight, 0.5)
     moved = (np.atleast_1d(middle)[None] - at) * ratio
-    found = response.bent(at, moved, least)[0]
-    return np.asarray(found if np.ndim(middle) else found[0])
+    bent = response.bent(at, moved, least)[0]
+    return np.asarray(bent if np.ndim(middle) else bent[0])
 
 
 def _find_slope_law(trace: GradientTrace, rng: np.random.Generator) -> tuple[SlopeLaw, float, float]:
-    """The law of the slopes, and mean and variance of the linear predictor at the features' means."""
+    """Find the law of the slopes, and mean and variance of the linear predictor at the features' means."""
     design, width = trace.design, len(trace.design.features)
     pulled = trace.gradients[-1]  # Lambda w
     noise, dispersion = trace.variance, response_of(design).dispersion
@@ -295,10 +296,11 @@ def _find_slope_law(trace: GradientTrace, rng: np.random.Generator) -> tuple[Slo
     if not design.intercept:
         return law, 0.0, 0.0
     # The predictor at the centre, with its own noise and sampling error.
-    there = trace.weights[-1] * design.constant + centre @ at
-    told = weight**2 / (dispersion * weight + noise / design.constant**2)
-    precision = told + INTERCEPT_DEVIATION**-2
-    return law, float(told * (there + pulled[-1] / design.constant / weight) / precision), float(1 / precision)
+    predictor = trace.weights[-1] * design.constant + centre @ at
+    information = weight**2 / (dispersion * weight + noise / design.constant**2)
+    precision = information + INTERCEPT_DEVIATION**-2
+    mean = information * (predictor + pulled[-1] / design.constant / weight) / precision
+    return law, float(mean), float(1 / precision)
 
 
 def _require_possible(trace: GradientTrace) -> None:
@@ -308,12 +310,12 @@ def _require_possible(trace: GradientTrace) -> None:
 
 
 MIXING_BY_METHOD = {"slices": (1.01, 400), "walk": (1.1, 50)}
-"""Largest R-hat and fewest effective draws, of the worst quantity, for intervals from chains."""
+"""Largest R-hat and least effective sample size of the worst quantity, for intervals from chains, by method."""
 
 
 @dataclass(frozen=True, eq=False)
 class PublicRecords:
-    """Labelled records that are public, and no part of the private ones.
+    """Public labelled records, which are not among the private ones.
 
     Args:
         features: float64, shape `(records, features)`, in the units of the design's bounds.
@@ -383,7 +385,7 @@ class WeightPosterior(Posterior):
         return len(self.weights)
 
     def ess(self) -> float:
-        """Number of independent draws that the worst weight's are worth."""
+        """Effective sample size of the worst weight."""
         return float(self.draws) if self.mixing is None else min(self.mixing.effective, float(self.draws))
 
     @property
@@ -421,7 +423,7 @@ class WeightPosterior(Posterior):
         return self.tails(self.weights, level)
 
     def tails(self, values: Floats, level: float) -> tuple[Floats, Floats]:
-        """Equal-tailed intervals of what is computed from each draw of the weights.
+        """Compute equal-tailed intervals of a quantity that is computed from each draw of the weights.
 
         Args:
             values: shape `(draws, ...)`.
@@ -439,7 +441,7 @@ class WeightPosterior(Posterior):
         return tails(values, level)
 
     def rows(self, *, level: float = 0.95) -> tuple[dict[str, Any], ...]:
-        """Effect of each column with its interval, in the units of the columns.
+        """List the effect of each column with its interval, in the units of the columns.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
@@ -464,7 +466,7 @@ class WeightPosterior(Posterior):
 
 
 def require_met(mixing: Mixing, ratio: float, least: int, advice: str) -> None:
-    """Refuse intervals from chains that have not met.
+    """Refuse intervals from chains that have not mixed.
 
     Args:
         mixing: of the chains.
@@ -489,7 +491,7 @@ def require_met(mixing: Mixing, ratio: float, least: int, advice: str) -> None:
 
 
 def read_moments(release: Release, *, draws: int, rng: np.random.Generator) -> WeightPosterior:
-    """Draws given noisy moments, by a normal approximation."""
+    """Read noisy moments by a normal approximation."""
     payload = cast("NoisyMoments | GroupedMoments", release.unit_payload)
     with under_way("drawing the posterior"):
         drawn, variance = normal_draws(payload, release.records, draws, rng)
@@ -497,7 +499,7 @@ def read_moments(release: Release, *, draws: int, rng: np.random.Generator) -> W
 
 
 def resample(release: Release, *, draws: int, rng: np.random.Generator) -> WeightPosterior:
-    """Draws given noisy moments of one scale, by their exact law."""
+    """Read noisy moments of one noise scale by their exact law."""
     payload = release.payload_as(NoisyMoments)
     layout = SumLayout(len(release.design.features), release.design.intercept, release.records)
     noise, deviation = payload.sums_scale, release.normal.deviation
@@ -516,7 +518,7 @@ def read_gradients(
     covariates: Law | None = None,
     public: PublicRecords | None = None,
 ) -> WeightPosterior:
-    """Draws given noisy gradients: by their curvature, or by the law of the features."""
+    """Read noisy gradients: by their curvature, or by the law of the features."""
     design, trace = release.design, release.payload_as(GradientTrace)
     if covariates is None:
         if trace.curvature is not None and public is None:
@@ -533,17 +535,17 @@ def read_gradients(
     known = None if public is None else LabelledPoints(design.scaled(public.features), public.labels)
     gradients, deviation = gradients_of(release), release.normal.deviation
     with under_way("drawing the posterior"):
-        found = logistic_draws(gradients, covariates, prior_deviation=deviation, public=known, draws=draws, rng=rng)
-    return WeightPosterior(design, found.weights, None, found.method, found.mixing)
+        drawn = logistic_draws(gradients, covariates, prior_deviation=deviation, public=known, draws=draws, rng=rng)
+    return WeightPosterior(design, drawn.weights, None, drawn.method, drawn.mixing)
 
 
 def estimate_moments(release: Release) -> Floats:
-    """Means given noisy moments."""
+    """Estimate posterior means given noisy moments."""
     return normal_estimate(cast("NoisyMoments | GroupedMoments", release.unit_payload), release.records)
 
 
 def estimate_gradients(release: Release) -> Floats:
-    """Means given gradients: with a curvature, and few weights; else the released weights."""
+    """Estimate posterior means given gradients with a curvature, and few weights; else return the released weights."""
     trace = release.payload_as(GradientTrace)
     if trace.curvature is not None and not release.design.groups:
         return curvature_estimate(trace)
@@ -551,7 +553,7 @@ def estimate_gradients(release: Release) -> Floats:
 
 
 def require_known(design: Design, covariates: Law | None, public: PublicRecords | None) -> None:
-    """Refuse a law of covariates or public records that are not of a design.
+    """Refuse a law of covariates or public records that do not match a design.
 
     Args:
         design: of a classification.
@@ -578,7 +580,7 @@ def require_known(design: Design, covariates: Law | None, public: PublicRecords 
 
 
 def gradients_of(release: Release) -> NoisyGradients:
-    """Noisy gradients of a release, for whoever draws their posterior otherwise than `read`.
+    """Extract the noisy gradients of a release, for other samplers than `read`.
 
     Args:
         release: of noisy gradients, or of a perturbed objective.
@@ -597,7 +599,7 @@ def gradients_of(release: Release) -> NoisyGradients:
 
 
 def read_total(release: Release, total: NoisyTotal | None) -> tuple[int, float | None]:
-    """The number of records, public or with noise.
+    """Read the number of records, public or noisy.
 
     Args:
         release: whose records they are.

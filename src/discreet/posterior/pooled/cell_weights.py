@@ -1,4 +1,4 @@
-r"""How likely a prior makes the records of a cell: `log Gamma(a + n) - log Gamma(a) - log n!`, read from tables.
+r"""Dirichlet-multinomial log weights of a cell, `log Gamma(a + n) - log Gamma(a) - log n!`, read from tables.
 
 The law of a row's counts given its total is Dirichlet-multinomial: a product of these factors over the row's cells,
 over the factor of the total. Chains of rows (`shrinkage.py`) ask for them many millions of times, for counts n that are
@@ -31,7 +31,7 @@ Array = npt.NDArray[np.floating]
 Single = npt.NDArray[np.float32]
 
 BACK_OFF_CONCENTRATIONS: npt.NDArray[np.float64] = 4.0 ** np.arange(-3.0, 5.0)
-"""A of the back-off components: a factor of 4 apart, so that the one nearest to the best is at most twice off."""
+"""Total concentrations A of the back-off components, on a grid of factors of 4: the nearest is at most twice off."""
 LONE_CONCENTRATIONS: npt.NDArray[np.float64] = 4.0 ** np.arange(-2.0, 1.0)
 """Concentration of each cell in the components that stand on their own, on the same grid."""
 COMPONENTS = len(BACK_OFF_CONCENTRATIONS) + len(LONE_CONCENTRATIONS)
@@ -39,31 +39,31 @@ LEAST_MEAN = 1e-7
 """Smallest mean of a prior, so that no state is impossible."""
 
 GRID_STEPS, LOWEST_POWER, HIGHEST_POWER, TABLE_COUNTS = 32, -16, 5, 512
-"""Steps of a factor of 4; powers of 4 where the table begins and ends; counts that it has."""
+"""Steps per factor of 4; powers of 4 where the table begins and ends; number of counts in it."""
 LAST_COUNT = TABLE_COUNTS - 1
 LOOKED_UP_TOGETHER = 2**13
-"""Numbers that are looked up at once."""
+"""Largest number of values that are looked up at once."""
 STEPS_PER_LOG, UNIT_POSITION = GRID_STEPS / math.log(4), -LOWEST_POWER * GRID_STEPS
 """Steps in a unit of `log a`, and the position of a = 1."""
 TOP_POSITION = UNIT_POSITION + 4 * GRID_STEPS + 1
-"""Positions beyond that of the largest concentration of a component are a given prior's."""
+"""Position of the largest concentration of a component; larger ones come from a prior of the user."""
 
 
 def positions(a: Array) -> Single:
-    """Positions of concentrations; below 4^-16 they are taken as that.
+    """Compute table positions of concentrations; smaller ones count as 4^-16.
 
     Example:
         >>> (positions(np.array([4.0])) - positions(np.array([1.0]))).round().tolist()  # 32 steps for a factor of 4
         [32.0]
     """
-    found = np.log(np.maximum(a, 4.0**LOWEST_POWER))
-    found *= STEPS_PER_LOG
-    found += UNIT_POSITION
-    return found.astype(np.float32)
+    position = np.log(np.maximum(a, 4.0**LOWEST_POWER))
+    position *= STEPS_PER_LOG
+    position += UNIT_POSITION
+    return position.astype(np.float32)
 
 
 def concentrations(position: Single) -> Single:
-    """Concentrations at positions, to a relative error of 1e-5.
+    """Compute concentrations at table positions, to a relative error of 1e-5.
 
     Example:
         >>> np.allclose(concentrations(positions(np.array([0.25, 1.0, 16.0]))), [0.25, 1.0, 16.0], rtol=1e-4)
@@ -73,7 +73,7 @@ def concentrations(position: Single) -> Single:
 
 
 def cell_weights(position: Single, counts: Array) -> Single:
-    """`log Gamma(a + n) - log Gamma(a) - log n!` of each cell.
+    """Look up `log Gamma(a + n) - log Gamma(a) - log n!` of each cell.
 
     Args:
         position: of a.
@@ -92,22 +92,22 @@ def cell_weights(position: Single, counts: Array) -> Single:
         exact = gammaln(a + counts) - gammaln(a) - gammaln(counts.astype(np.float64) + 1)
         return np.asarray(exact, np.float32)
     weights, rises = _tabulate_weights()
-    place, fraction = _find_places(position, counts)
-    found = rises.take(place)
-    found *= fraction
-    found += weights.take(place)
+    index, fraction = _find_places(position, counts)
+    weight = rises.take(index)
+    weight *= fraction
+    weight += weights.take(index)
     if counts.max(initial=0) < TABLE_COUNTS:
-        return found
+        return weight
     if counts.min() >= TABLE_COUNTS:
-        found += _extrapolate(concentrations(position), counts)
-        return found
+        weight += _extrapolate(concentrations(position), counts)
+        return weight
     many = np.flatnonzero(counts >= TABLE_COUNTS)
-    found.reshape(-1)[many] += _extrapolate(concentrations(position.ravel()[many]), counts.ravel()[many])
-    return found
+    weight.reshape(-1)[many] += _extrapolate(concentrations(position.ravel()[many]), counts.ravel()[many])
+    return weight
 
 
 def component_weights(position: Single, counts: Array) -> Single:
-    """The sum over the first axis of the weights under each component of the prior of a row.
+    """Sum the weights of cells over the first axis, under each component of the prior of a row.
 
     Args:
         position: of the smallest of BACK_OFF_CONCENTRATIONS, times the mean of the cell.
@@ -117,22 +117,22 @@ def component_weights(position: Single, counts: Array) -> Single:
         Shape `(COMPONENTS, ...)`.
     """
     weights, rises = _tabulate_weights()
-    place, fraction = _find_places(position, counts)
+    index, fraction = _find_places(position, counts)
     shared, steps = len(BACK_OFF_CONCENTRATIONS), positions(LONE_CONCENTRATIONS).astype(np.int64)
     many = np.flatnonzero(counts >= TABLE_COUNTS)
-    found = np.empty((COMPONENTS, *counts.shape[1:]), np.float32)
+    totals = np.empty((COMPONENTS, *counts.shape[1:]), np.float32)
     # Several components at once where arrays are short, whose ends are what takes time.
     group = min(max(LOOKED_UP_TOGETHER // counts.size, 1), shared) if counts.size else shared
     for first in range(0, shared, group):
         number = min(group, shared - first)
-        places = place + (first + np.arange(number)).reshape(-1, *(1,) * counts.ndim) * (GRID_STEPS * TABLE_COUNTS)
-        cells = rises.take(places)
+        indices = index + (first + np.arange(number)).reshape(-1, *(1,) * counts.ndim) * (GRID_STEPS * TABLE_COUNTS)
+        cells = rises.take(indices)
         cells *= fraction
-        cells += weights.take(places)
-        np.add.reduce(cells, axis=1, out=found[first : first + number])
+        cells += weights.take(indices)
+        np.add.reduce(cells, axis=1, out=totals[first : first + number])
     last = np.minimum(counts, LAST_COUNT).astype(np.int64)
     for component, step in enumerate(steps, shared):
-        np.add.reduce(weights[step * TABLE_COUNTS :].take(last), axis=0, out=found[component])
+        np.add.reduce(weights[step * TABLE_COUNTS :].take(last), axis=0, out=totals[component])
     if many.size:
         a = concentrations(position.ravel()[many])
         every = [a * (BACK_OFF_CONCENTRATIONS / BACK_OFF_CONCENTRATIONS[0]).astype(np.float32)[:, None]]
@@ -141,13 +141,13 @@ def component_weights(position: Single, counts: Array) -> Single:
         )
         more = np.zeros((COMPONENTS, counts.size), np.float32)
         more[:, many] = _extrapolate(np.concatenate(every), counts.ravel()[many])
-        found += more.reshape(COMPONENTS, *counts.shape).sum(axis=1)
-    return found
+        totals += more.reshape(COMPONENTS, *counts.shape).sum(axis=1)
+    return totals
 
 
 @lru_cache(maxsize=1)
 def _tabulate_weights() -> tuple[Single, Single]:
-    """The weights, a row for each step and a column for each count, in one line; and what they rise by in a step."""
+    """Tabulate the weights by step and count, flattened, and their increase from one step to the next."""
     a = 4.0 ** (LOWEST_POWER + np.arange((HIGHEST_POWER - LOWEST_POWER) * GRID_STEPS + 2) / GRID_STEPS)[:, None]
     n = np.arange(TABLE_COUNTS, dtype=np.float64)
     table = gammaln(a + n) - gammaln(a) - gammaln(n + 1)
@@ -155,7 +155,7 @@ def _tabulate_weights() -> tuple[Single, Single]:
 
 
 def _find_places(position: Single, counts: Array) -> tuple[Ints, Single]:
-    """Places in the table's line, and how far each position is on the way to the next row."""
+    """Find indices in the flattened table, and the fraction of a step beyond them."""
     row = np.floor(position)
     fraction = position - row
     # Places are below 2^24, so that single precision has them all.
@@ -172,7 +172,7 @@ def _extrapolate(a: Single, counts: Array) -> Single:
     """
     e, last = a - 1, a / 2 + LAST_COUNT
     v = counts + a / 2
-    found = np.log(v / last)
-    found -= (a * (e - 1) / 24) * (1 / (v * v) - 1 / (last * last))
-    found *= e
-    return found.astype(np.float32)
+    gain = np.log(v / last)
+    gain -= (a * (e - 1) / 24) * (1 / (v * v) - 1 / (last * last))
+    gain *= e
+    return gain.astype(np.float32)

@@ -1,4 +1,4 @@
-r"""How far laws are from what was measured of their parts: sizes of interactions, learned from audited pairs.
+r"""Sizes of interactions that a network leaves out, learned from audited pairs.
 
 No table holds a pair, and a posterior says something of it by its network alone; or the pairs of three variables are
 known and their triple is not. Of all laws with the same parts proportional fitting finds the one without an interaction
@@ -49,16 +49,16 @@ Half: partial correlations of all pairs without an arc in five real tables of mo
 TRIPLE_SPREAD = 1.0
 """Standard deviation of the logarithm of a triple's size around the square of a pair's."""
 PRIOR_WORTH_PAIRS = 1.0
-"""Pairs that the prior is worth. With 2, intervals of triples of right networks were up to half as long again; set on
+"""Prior sample size, in pairs. With 2, intervals of triples of right networks were up to half as long again; set on
 ADULT, asia, sachs, child and made-up networks, confirmed on six other tables."""
 EM_STEPS = 50
-"""Of the EM algorithm: with so few components it has long converged."""
+"""Steps of the EM algorithm, which converges earlier with so few components."""
 MOST_LEARNED_CONTRASTS = 128
-"""Of a pair that is learned from."""
+"""Largest number of contrasts of a pair that sizes are learned from."""
 
 
 def pair_weights(margins: Margins, laws: Mapping[Scope, Floats]) -> Floats:
-    """Weights of the sizes of what pairs that were not measured have beyond what a posterior says of them.
+    """Learn weights of the sizes of unmeasured pairs' interactions beyond the posterior's.
 
     Args:
         margins: with the interactions of some pairs that were measured all the same, and of their variables.
@@ -67,12 +67,12 @@ def pair_weights(margins: Margins, laws: Mapping[Scope, Floats]) -> Floats:
     Returns:
         Shape (sizes,), sum 1; the prior's where there is none.
     """
-    kept = {pair: law for pair, law in laws.items() if _is_learnable(margins, pair)}
-    return _learn_weights(np.array(PAIR_PRIOR), np.array(list(compare_sizes(margins, kept))))
+    learnable = {pair: law for pair, law in laws.items() if _is_learnable(margins, pair)}
+    return _learn_weights(np.array(PAIR_PRIOR), np.array(list(compare_sizes(margins, learnable))))
 
 
 def triple_weights(pairs: Floats) -> Floats:
-    """Weights of the sizes of what triples that no table holds have beyond their pairs.
+    """Derive weights of the sizes of unmeasured triples' interactions beyond their pairs.
 
     Args:
         pairs: weights of what pairs have beyond the network, shape (sizes,).
@@ -97,7 +97,7 @@ def _is_learnable(margins: Margins, names: Scope) -> bool:
 
 
 def _learn_weights(prior: Floats, logs: Floats) -> Floats:
-    """The weights that the EM algorithm finds from log-likelihoods of interactions under each size."""
+    """Learn mixture weights by the EM algorithm from log-likelihoods of interactions under each size."""
     weights = prior
     for _ in range(EM_STEPS if len(logs) else 0):
         shares = weights * np.exp(logs - logs.max(axis=1, keepdims=True))
@@ -108,34 +108,35 @@ def _learn_weights(prior: Floats, logs: Floats) -> Floats:
 
 
 def compare_sizes(margins: Margins, laws: Mapping[Scope, Floats]) -> Iterator[Floats]:
-    """Log-likelihoods of each set's interaction under each size, up to a constant."""
+    """Compute log-likelihoods of each set's interaction under each size, up to a constant."""
     network, records = margins.network, max(margins.total[0], 1.0)
     for names, drawn in laws.items():
         phi = interaction_contrasts([network.schema[name].size for name in names])
         law = drawn.mean(axis=-1)
-        told = phi @ drawn.reshape(law.size, -1)
-        mean = told.mean(axis=1)
+        contrasts = phi @ drawn.reshape(law.size, -1)
+        mean = contrasts.mean(axis=1)
         misfit = margins.values[names].ravel() - records * mean
+        # misfit ~ N(0, noise + sampling + posterior variance of n E[phi] + (n tau)^2 phi D phi').
         noise = margins.variances[names] * np.eye(len(misfit))
         noise += records * ((phi * law.ravel()) @ phi.T - np.outer(mean, mean))
-        off = records * (told - mean[:, None])
-        noise += off @ off.T / told.shape[1]
+        deviations = records * (contrasts - mean[:, None])
+        noise += deviations @ deviations.T / contrasts.shape[1]
         spread = phi @ _independent_covariance(law) @ phi.T
         logs = [_log_density(misfit, noise + (records * tau) ** 2 * spread) for tau in INTERACTION_SIZES]
         yield np.array(logs) - max(logs)
 
 
 def _independent_covariance(law: Floats) -> Floats:
-    """The tensor product of `diag(p) - p p'` over the axes, shape (cells, cells)."""
-    found: Floats = np.ones((1, 1))
+    """Compute the Kronecker product of `diag(p) - p p'` over the axes, shape (cells, cells)."""
+    covariance: Floats = np.ones((1, 1))
     for axis in range(law.ndim):
-        single = law.sum(axis=tuple(other for other in range(law.ndim) if other != axis))
-        found = np.asarray(np.kron(found, np.diag(single) - np.outer(single, single)), np.float64)
-    return found
+        single = law.sum(axis=tuple(summed for summed in range(law.ndim) if summed != axis))
+        covariance = np.asarray(np.kron(covariance, np.diag(single) - np.outer(single, single)), np.float64)
+    return covariance
 
 
 def _log_density(values: Floats, covariance: Floats) -> float:
-    """Log density of a centred normal law, up to a constant."""
+    """Compute the log density of a centred normal law, up to a constant."""
     root = np.linalg.cholesky(covariance)
     return float(-np.log(np.diag(root)).sum() - 0.5 * np.sum(np.linalg.solve(root, values) ** 2))
 
@@ -143,7 +144,7 @@ def _log_density(values: Floats, covariance: Floats) -> float:
 def draw_interaction(
     law: Floats, tau: Floats, rng: np.random.Generator, draws: int, picked: npt.NDArray[np.intp]
 ) -> Floats:
-    """An interaction of all variables of a law, for some of the draws: normal with covariance `tau^2 D`.
+    """Draw an interaction of all variables of a law, for some draws: normal with covariance `tau^2 D`.
 
     Args:
         law: shape `(*sizes, picked)`.
@@ -164,6 +165,6 @@ def draw_interaction(
     axes = range(law.ndim - 1)
     delta = rng.standard_normal((*law.shape[:-1], draws))[..., picked]
     for axis in axes:
-        root = np.sqrt(law.sum(axis=tuple(other for other in axes if other != axis), keepdims=True))
+        root = np.sqrt(law.sum(axis=tuple(summed for summed in axes if summed != axis), keepdims=True))
         delta = root * (delta - root * (root * delta).sum(axis=axis, keepdims=True))
     return np.asarray(tau[picked] * delta)

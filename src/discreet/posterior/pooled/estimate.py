@@ -1,4 +1,4 @@
-"""The fast estimate: all probabilities from few draws of latent counts, for whoever needs no intervals."""
+"""Fast point estimate: all probabilities from few draws of latent counts, without intervals."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from discreet.util.progress import under_way
 from discreet.util.randomness import Seed, as_generator
 
 DRAWS_BY_LOSS = {"squared": 50, "absolute": 400}
-"""Draws for each loss. Means given their counts are averaged over ten sweeps: Monte Carlo error is then a tenth of the
-posterior's deviation; a median needs more draws for the same."""
+"""Number of draws by loss. Means given their counts are averaged over ten sweeps: Monte Carlo error is then a tenth of
+the posterior's deviation; a median needs more draws for the same."""
 
 
 def estimate(
@@ -27,7 +27,7 @@ def estimate(
     loss: Literal["squared", "absolute"] = "squared",
     prior: Dirichlet | None = None,
 ) -> Tables:
-    """Posterior means of all probabilities, more precisely than by averaging draws: the best single estimate.
+    """Estimate all probabilities by posterior means (or medians), more precisely than by averaging draws.
 
     The model is that of `noise_aware`, with its learned prior.
 
@@ -62,8 +62,8 @@ def estimate(
         True
     """
     rng = as_generator(rng)
-    parts = release.measurements
-    if not parts or not is_poolable(parts):
+    measured = release.measurements
+    if not measured or not is_poolable(measured):
         raise InputError(
             f"estimate reads noisy tables and contrasts over at most {MOST_POOLED} variables; use "
             "noise_aware or plug_in"
@@ -72,7 +72,7 @@ def estimate(
         raise InputError(f"loss must be 'squared' or 'absolute', got {loss!r}")
     believed = None if learned_prior(release, prior) else prior_for(release, prior, DRAWS_BY_LOSS[loss])
     with under_way("estimating"):
-        found = draw_latent_counts(release, DRAWS_BY_LOSS[loss], rng, believed, doubt=False)
+        latent = draw_latent_counts(release, DRAWS_BY_LOSS[loss], rng, believed, doubt=False)
         if loss == "absolute":
-            return PosteriorDraws(found.cells).median()
-        return Tables(release.network, {node: found.rows(node).mean for node in release.network.nodes})
+            return PosteriorDraws(latent.cells).median()
+        return Tables(release.network, {node: latent.rows(node).mean for node in release.network.nodes})

@@ -1,4 +1,4 @@
-"""Laws of all families under every draw: rows, and the laws of their parents as tables told them.
+"""Joint laws of all families under every draw: rows times laws of their parents, moved to measured tables.
 
 A network's parents that are not joined are independent of each other, or as their own parents make them. Where a table
 holds them, their law was drawn beside the rows. From the roots down, the law of each family is that of its parents
@@ -46,7 +46,7 @@ class ParentLaws:
         self._seen = set[str]()
 
     def law(self, parents: Scope) -> Floats:
-        """`P(parents)` of a node under every draw, shape `(*parents, draws)`."""
+        """Compute `P(parents)` of a node under every draw, shape `(*parents, draws)`."""
         network = self._cells.network
         # From the roots down: a long chain would nest as deep as it is long.
         for name in ancestors_beyond(network, parents, self._seen):
@@ -56,17 +56,17 @@ class ParentLaws:
         return self._find(parents)
 
     def _find(self, parents: Scope) -> Floats:
-        """The law, from that of a family that holds the parents, where one does."""
+        """Compute the law from that of a family that contains the parents, if there is one."""
         network, held = self._cells.network, held_sets(self._cells.network, parents)
         if parents in self._found:
             return self._found[parents]
         if len(held) > 1:
             return self._apart.law(parents)
-        (own,) = held.values()
-        law, above = np.asarray(self._cells[own]), network.parents[own]
+        (holder,) = held.values()
+        law, above = np.asarray(self._cells[holder]), network.parents[holder]
         if above:
             law = law * self._find(above)[..., None, :]
-        return margin(law, network.family(own), parents)
+        return margin(law, network.family(holder), parents)
 
     @cached_property
     def _apart(self) -> ForwardPass | RecordPass:
@@ -77,7 +77,7 @@ class ParentLaws:
 
 
 def held_sets(network: Network, parents: Scope) -> dict[Scope, str]:
-    """The largest sets of parents that lie in the family of one of them, and the node of that family.
+    """Map the largest sets of parents that lie in the family of one of them to the node of that family.
 
     Example:
         >>> from discreet import Variable
@@ -89,17 +89,17 @@ def held_sets(network: Network, parents: Scope) -> dict[Scope, str]:
     for name in parents:
         family = network.family(name)
         sets[tuple(parent for parent in parents if parent in family)] = name
-    return {names: own for names, own in sets.items() if not any(set(names) < set(other) for other in sets)}
+    return {names: holder for names, holder in sets.items() if not any(set(names) < set(larger) for larger in sets)}
 
 
 def parents_apart(network: Network) -> tuple[Scope, ...]:
-    """Sets of parents that no family of one of them holds, in the order of their children."""
-    found = (network.parents[node] for node in network.order if network.parents[node])
-    return tuple(dict.fromkeys(parents for parents in found if len(held_sets(network, parents)) > 1))
+    """List the sets of parents that no family of one of them contains, in the order of their children."""
+    parent_sets = (network.parents[node] for node in network.order if network.parents[node])
+    return tuple(dict.fromkeys(parents for parents in parent_sets if len(held_sets(network, parents)) > 1))
 
 
 def family_laws(cells: Tables, drawn: Mapping[Scope, Array]) -> dict[str, Floats]:
-    """Laws of all families.
+    """Compute the joint laws of all families.
 
     Args:
         cells: rows, shape `(*parents, child, draws)`.
@@ -108,25 +108,25 @@ def family_laws(cells: Tables, drawn: Mapping[Scope, Array]) -> dict[str, Floats
     Returns:
         By node, an axis for each of its family, then one of draws.
     """
-    network, found = cells.network, dict[str, Floats]()
-    own = laws_from_roots([parents for parents in parents_apart(network) if parents not in drawn], cells, seed=0)
+    network, laws = cells.network, dict[str, Floats]()
+    forward = laws_from_roots([parents for parents in parents_apart(network) if parents not in drawn], cells, seed=0)
     for node in network.order:
         parents, law = network.parents[node], cells[node]
         if parents:
             held = {
-                names: margin(found[of], network.family(of), names) for names, of in held_sets(network, parents).items()
+                names: margin(laws[of], network.family(of), names) for names, of in held_sets(network, parents).items()
             }
             above = held.get(parents)
             if above is None:
-                told = drawn[parents].astype(np.float64) if parents in drawn else own.law(parents)
-                above = fit_margins(told, parents, held)
+                parents_law = drawn[parents].astype(np.float64) if parents in drawn else forward.law(parents)
+                above = fit_margins(parents_law, parents, held)
             law = above[..., None, :] * law
-        found[node] = law
-    return found
+        laws[node] = law
+    return laws
 
 
 def move_to_families(law: Array, names: Scope, network: Network, families: Mapping[str, Floats]) -> Floats:
-    """Move the law of a set of variables to what families say of its parts, so that they do not contradict it.
+    """Move the law of a set of variables to the margins that it shares with families, so that they agree.
 
     Args:
         law: shape `(*sizes, draws)`.
@@ -138,8 +138,8 @@ def move_to_families(law: Array, names: Scope, network: Network, families: Mappi
         The same shape: odds ratios of what no family holds stay.
     """
     shared = dict[Scope, Floats]()
-    for node, own in families.items():
-        part = tuple(name for name in names if name in network.family(node))
-        if part and len(part) < len(names) and (len(part) > 1 or part == (node,)):
-            shared[part] = margin(own, network.family(node), part)
+    for node, family_law in families.items():
+        shared_names = tuple(name for name in names if name in network.family(node))
+        if shared_names and len(shared_names) < len(names) and (len(shared_names) > 1 or shared_names == (node,)):
+            shared[shared_names] = margin(family_law, network.family(node), shared_names)
     return fit_margins(law.astype(np.float64), names, shared)

@@ -1,4 +1,4 @@
-"""The posterior of a network from noisy tables: records flow from the roots down, through rows with a learned prior.
+"""Posterior of a network from noisy tables: latent counts drawn from the roots down, rows with a learned prior.
 
 Each joint draw of the posterior has latent counts: a number of records, their counts in every family, and all
 probabilities. In a draw, nodes are taken in topological order. The N records of a parent configuration are split by
@@ -104,11 +104,11 @@ Array = npt.NDArray[np.floating]
 MARGIN_CONCENTRATION = 0.5
 """Concentration of a state in the prior of a margin: Jeffreys (1946)."""
 MOVING_ROUNDS = 5
-"""Of proportional fitting."""
-LEAST = 1e-30
-"""Probability that is never below, so that it can be divided by."""
-MOST_MOVED = 1e6
-"""A round moves no odds further than this: margins of states that no row expects are not met."""
+"""Rounds of proportional fitting of rows to drawn margins."""
+LEAST_PROBABILITY = 1e-30
+"""Least probability in a denominator."""
+LARGEST_FACTOR = 1e6
+"""Largest factor of a probability in one round: margins of states that no row expects are not met."""
 
 
 def draw_moved_rows(counts: Ints, alpha: Floats, weights: Floats, records: Ints, rng: np.random.Generator) -> Floats:
@@ -124,57 +124,56 @@ def draw_moved_rows(counts: Ints, alpha: Floats, weights: Floats, records: Ints,
     Returns:
         Probabilities, same shape; rows without records are draws of Dirichlet(alpha).
     """
-    own, theta = _draw_gammas(counts, alpha, rng)
+    gammas, theta = _draw_gammas(counts, alpha, rng)
     parents = tuple(range(counts.ndim - 2))
-    sums = own.sum(axis=-2, keepdims=True)
+    sums = gammas.sum(axis=-2, keepdims=True)
     weights = np.where(sums > 0, weights[..., None, :], 0).astype(np.float32)
-    told = own * (weights * records / np.maximum(sums, LEAST)).astype(np.float32)
+    effective = gammas * (weights * records / np.maximum(sums, LEAST_PROBABILITY)).astype(np.float32)
     # The child's law, and given each parent; of two parents these are all but one, of three those come beside them.
-    kept = [
-        kept for size in sorted({0, 1, len(parents) - 1}) if size < len(parents) for kept in combinations(parents, size)
-    ]
+    sizes = [size for size in sorted({0, 1, len(parents) - 1}) if size < len(parents)]
+    conditions = [axes for size in sizes for axes in combinations(parents, size)]
     goals, prior = [], np.full(1, MARGIN_CONCENTRATION, np.float32)
-    for some in kept:
-        axes = tuple(axis for axis in parents if axis not in some)
-        wanted = told.sum(axis=axes, keepdims=True)
-        beside = np.broadcast_to(prior, wanted.shape)
-        if some:
+    for condition in conditions:
+        axes = tuple(axis for axis in parents if axis not in condition)
+        wanted = effective.sum(axis=axes, keepdims=True)
+        pseudo = np.broadcast_to(prior, wanted.shape)
+        if condition:
             doubted = (wanted == 0) & (rng.random(wanted.shape, dtype=np.float32) < DOUBT_SHARE)
             slices = wanted.sum(axis=-2, keepdims=True)
-            beside = np.maximum(beside, doubted * (slices / (slices + FILLED_RECORDS)))
-        wanted += rng.standard_gamma(beside, dtype=np.float32)
-        if not some:
+            pseudo = np.maximum(pseudo, doubted * (slices / (slices + FILLED_RECORDS)))
+        wanted += rng.standard_gamma(pseudo, dtype=np.float32)
+        if not condition:
             prior = wanted * (MARGIN_CONCENTRATION * counts.shape[-2] / wanted.sum(axis=-2, keepdims=True))
         goals.append((axes, wanted / wanted.sum(axis=-2, keepdims=True), weights.sum(axis=axes, keepdims=True)))
-    return _move(theta, weights, goals)
+    return _fit_rows(theta, weights, goals)
 
 
 def _draw_gammas(counts: Ints, alpha: Floats, rng: np.random.Generator) -> tuple[Array, Floats]:
-    """Gamma variates of the records, and rows drawn from these and the pseudo-records'."""
-    own = np.where(counts > 0, rng.standard_gamma(np.maximum(counts, 1)), 0.0)
+    """Draw gamma variates of the records, and rows from these and the pseudo-records'."""
+    gammas = np.where(counts > 0, rng.standard_gamma(np.maximum(counts, 1)), 0.0)
     # Gamma variates of small shapes underflow to 0; their logarithms do not: log G(a) = log G(a + 1) + log(U) / a.
     logs = np.log(rng.standard_gamma(alpha + 1)) + np.log1p(-rng.random(alpha.shape)) / alpha
-    logs -= np.where(own.sum(axis=-2, keepdims=True) > 0, 0, logs.max(axis=-2, keepdims=True))
+    logs -= np.where(gammas.sum(axis=-2, keepdims=True) > 0, 0, logs.max(axis=-2, keepdims=True))
     theta = np.exp(logs, out=logs)
-    theta += own
+    theta += gammas
     theta /= theta.sum(axis=-2, keepdims=True)
-    return own.astype(np.float32), theta
+    return gammas.astype(np.float32), theta
 
 
-def _move(theta: Floats, weights: Array, goals: Sequence[tuple[tuple[int, ...], Array, Array]]) -> Floats:
-    """Rows moved to laws of the child in slices, each with the slice's weight; rows of no weight stay as they are."""
-    moved = np.maximum(theta, LEAST).astype(np.float32)
+def _fit_rows(theta: Floats, weights: Array, goals: Sequence[tuple[tuple[int, ...], Array, Array]]) -> Floats:
+    """Move rows to laws of the child in weighted slices by proportional fitting; rows of weight 0 stay."""
+    moved = np.maximum(theta, LEAST_PROBABILITY).astype(np.float32)
     for _ in range(MOVING_ROUNDS if len(goals) > 1 else 2):
-        for axes, wanted, whole in goals:
-            have = (moved * weights).sum(axis=axes, keepdims=True)
-            have /= np.maximum(whole, LEAST)
-            np.maximum(have, LEAST, out=have)
-            moved *= np.minimum(wanted / have, MOST_MOVED)
-            moved /= np.maximum(moved.sum(axis=-2, keepdims=True), LEAST)
-    found = np.where(weights > 0, moved, theta).astype(np.float64)
-    np.maximum(found, np.finfo(np.float64).tiny, out=found)
-    found /= found.sum(axis=-2, keepdims=True)
-    return found
+        for axes, wanted, weight in goals:
+            current = (moved * weights).sum(axis=axes, keepdims=True)
+            current /= np.maximum(weight, LEAST_PROBABILITY)
+            np.maximum(current, LEAST_PROBABILITY, out=current)
+            moved *= np.minimum(wanted / current, LARGEST_FACTOR)
+            moved /= np.maximum(moved.sum(axis=-2, keepdims=True), LEAST_PROBABILITY)
+    rows = np.where(weights > 0, moved, theta).astype(np.float64)
+    np.maximum(rows, np.finfo(np.float64).tiny, out=rows)
+    rows /= rows.sum(axis=-2, keepdims=True)
+    return rows
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -191,12 +190,12 @@ def _move(theta: Floats, weights: Array, goals: Sequence[tuple[tuple[int, ...], 
 # row of their own that is drawn from Dirichlet(1/2), the prior of a child's margin.
 
 SPREAD_CELLS_AT_ONCE = 2**22
-"""Cells that are drawn together: some hundred MB."""
+"""Number of cells that are drawn together: some hundred MB."""
 
 
 def spread_rows(
     part: RowDraws,
-    kept: Sequence[int],
+    part_axes: Sequence[int],
     totals: Ints,
     weights: Floats,
     rng: np.random.Generator,
@@ -206,7 +205,7 @@ def spread_rows(
 
     Args:
         part: draws of the part's rows, parents in the order of the family.
-        kept: positions of the part's parents among those of the family.
+        part_axes: positions of the part's parents among those of the family.
         totals: records in each row of the family, shape `(*parents, draws)`; those of the part are their sums.
         weights: prior mean of the components' weights, shape (COMPONENTS,).
         rng: source of randomness.
@@ -217,29 +216,29 @@ def spread_rows(
     """
     *sizes, draws = totals.shape
     states = part.counts.shape[-2]
-    left = [axis for axis in range(len(sizes)) if axis not in kept]
-    order = [*kept, *left]
-    rows, of_each = (math.prod(sizes[axis] for axis in axes) for axes in (kept, left))
+    other_axes = [axis for axis in range(len(sizes)) if axis not in part_axes]
+    order = [*part_axes, *other_axes]
+    rows, of_each = (math.prod(sizes[axis] for axis in axes) for axes in (part_axes, other_axes))
     grouped = totals.transpose(*order, len(sizes)).reshape(rows, of_each, draws)
-    given = None if alpha is None else alpha.transpose(*order, len(sizes)).reshape(rows, of_each, states)
+    grouped_alpha = None if alpha is None else alpha.transpose(*order, len(sizes)).reshape(rows, of_each, states)
     block = max(SPREAD_CELLS_AT_ONCE // (rows * of_each * states), 1)
-    found = [
-        _spread_block(part, slice(first, first + block), grouped, weights, given, rng)
+    drawn = [
+        _spread_block(part, slice(first, first + block), grouped, weights, grouped_alpha, rng)
         for first in range(0, draws, block)
     ]
     shape = [*(sizes[axis] for axis in order), states]
     back = [*np.argsort(order).tolist(), len(sizes)]
 
-    def ordered(place: int) -> Floats:
-        """One of the three arrays, with the parents' own order again."""
-        table = np.concatenate([each[place] for each in found], axis=-1)
+    def ordered(index: int) -> Floats:
+        """Join one of the three arrays over blocks, with the parents in the family's order."""
+        table = np.concatenate([arrays[index] for arrays in drawn], axis=-1)
         return np.ascontiguousarray(table.reshape(*shape, draws).transpose(*back, len(back)))
 
     counts, concentrations, theta = ordered(0).astype(np.int64), ordered(1), ordered(2)
     if alpha is not None:
         mean = ((counts + concentrations) / (counts + concentrations).sum(axis=-2, keepdims=True)).mean(axis=-1)
     else:
-        repeated = [size if axis in kept else 1 for axis, size in enumerate(sizes)]
+        repeated = [size if axis in part_axes else 1 for axis, size in enumerate(sizes)]
         mean = np.broadcast_to(part.mean.reshape(*repeated, states), (*sizes, states)).copy()
     return RowDraws(counts, concentrations, theta, mean, part.usage)
 
@@ -247,7 +246,7 @@ def spread_rows(
 def unmeasured_rows(
     totals: Ints, states: int, weights: Floats, rng: np.random.Generator, alpha: Floats | None = None
 ) -> RowDraws:
-    """Draw all rows of a family of which nothing was measured.
+    """Draw all rows of an unmeasured family.
 
     Args:
         totals: records in each row, shape `(*parents, draws)`.
@@ -262,17 +261,17 @@ def unmeasured_rows(
     if alpha is None and totals.ndim > 1:
         records = totals.sum(axis=tuple(range(totals.ndim - 1)))
         return spread_rows(unmeasured_rows(records, states, weights, rng), [], totals, weights, rng)
-    given = np.full(states, MARGIN_CONCENTRATION) if alpha is None else alpha
-    around = np.broadcast_to(given[..., None], (*given.shape, totals.shape[-1]))
-    chance = np.moveaxis(_draw_dirichlet_rows(around, rng), -2, -1)
-    counts = np.moveaxis(rng.multinomial(totals, chance / chance.sum(axis=-1, keepdims=True)), -1, -2)
-    mean = given / given.sum(axis=-1, keepdims=True)
-    theta = _draw_dirichlet_rows(np.asarray(counts + around, np.float64), rng)
-    return RowDraws(np.ascontiguousarray(counts, np.int64), np.asarray(around), theta, mean, np.zeros(COMPONENTS))
+    concentration = np.full(states, MARGIN_CONCENTRATION) if alpha is None else alpha
+    alphas = np.broadcast_to(concentration[..., None], (*concentration.shape, totals.shape[-1]))
+    probabilities = np.moveaxis(_draw_dirichlet_rows(alphas, rng), -2, -1)
+    counts = np.moveaxis(rng.multinomial(totals, probabilities / probabilities.sum(axis=-1, keepdims=True)), -1, -2)
+    mean = concentration / concentration.sum(axis=-1, keepdims=True)
+    theta = _draw_dirichlet_rows(np.asarray(counts + alphas, np.float64), rng)
+    return RowDraws(np.ascontiguousarray(counts, np.int64), np.asarray(alphas), theta, mean, np.zeros(COMPONENTS))
 
 
 def _draw_dirichlet_rows(concentrations: Floats, rng: np.random.Generator) -> Floats:
-    """Rows of Dirichlet draws, shape `(*parents, child, draws)`."""
+    """Draw Dirichlet rows, shape `(*parents, child, draws)`."""
     shape = concentrations.shape
     return dirichlet_draws(concentrations.reshape(-1, *shape[-2:]), rng).reshape(shape)
 
@@ -282,7 +281,7 @@ def _spread_block(
 ) -> tuple[Ints, Floats, Floats]:
     """Draw a block of counts, concentrations and probabilities, shape (part rows, rows of each, child, draws)."""
     rows, of_each, _ = totals.shape
-    theta, counts = (each[..., which].reshape(rows, each.shape[-2], -1) for each in (part.theta, part.counts))
+    theta, counts = (array[..., which].reshape(rows, array.shape[-2], -1) for array in (part.theta, part.counts))
     states, draws = theta.shape[1:]
     n = totals[..., which]
     if alpha is None:
@@ -299,9 +298,9 @@ def _spread_block(
     tables = drawn.reshape(rows, of_each, states, draws).transpose(1, 2, 0, 3).reshape(of_each, states, rows * draws)
     wanted: Ints = counts.transpose(1, 0, 2).reshape(states, rows * draws).astype(np.int64)
     moved = rake_counts(tables, wanted, rng)
-    own = moved.reshape(of_each, states, rows, draws).transpose(2, 0, 1, 3)
-    probabilities = dirichlet_draws((own + around).reshape(flat), rng).reshape(own.shape)
-    return own, np.asarray(around), probabilities
+    block_counts = moved.reshape(of_each, states, rows, draws).transpose(2, 0, 1, 3)
+    probabilities = dirichlet_draws((block_counts + around).reshape(flat), rng).reshape(block_counts.shape)
+    return block_counts, np.asarray(around), probabilities
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -320,7 +319,7 @@ def _spread_block(
 # are independent of each other, of noise, too.
 
 DEPENDENCES: npt.NDArray[np.float64] = np.array([0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64])
-"""tau, all as likely: none, and a factor of 2 apart up to where any evidence outweighs it."""
+"""Grid of dependences tau, uniform a priori: 0, and factors of 2 up to where any evidence outweighs the prior."""
 
 
 def draw_pair_counts(values: Floats, variance: float, rows: Ints, child: Ints, rng: np.random.Generator) -> Ints:
@@ -339,23 +338,25 @@ def draw_pair_counts(values: Floats, variance: float, rows: Ints, child: Ints, r
     records = np.maximum(rows.sum(axis=0), 1.0)
     (left, right), shares = contrast_matrices((len(rows), len(child))), (rows / records, child / records)
     expected = rows[:, None] * shares[1]
-    (scale, basis), (other, turned) = _diagonal(shares[0], left), _diagonal(shares[1], right)
-    turn = basis.T @ left[1:], turned.T @ right[1:]
-    news = np.einsum("ia,jb,abd->ijd", *turn, -expected, optimize=True) + (basis.T @ values @ turned)[..., None]
-    share = scale[:, None] * other
-    own = (records + (records * DEPENDENCES[:, None]) ** 2)[:, None, None] * share[..., None]
-    told = own + max(variance, KNOWN_VARIANCE)
-    fit = -0.5 * (np.log(told) + news**2 / told).sum(axis=(1, 2)) if news.size else np.zeros((len(own), len(records)))
+    (scale, basis), (child_scale, child_basis) = _diagonalise(shares[0], left), _diagonalise(shares[1], right)
+    turn = basis.T @ left[1:], child_basis.T @ right[1:]
+    innovation = np.einsum("ia,jb,abd->ijd", *turn, -expected, optimize=True)
+    innovation = innovation + (basis.T @ values @ child_basis)[..., None]
+    share = scale[:, None] * child_scale
+    # Along a pair of axes innovation ~ N(0, prior + variance), prior = (n + (n tau)^2) share: the likelihood of tau.
+    prior = (records + (records * DEPENDENCES[:, None]) ** 2)[:, None, None] * share[..., None]
+    total = prior + max(variance, KNOWN_VARIANCE)
+    fit = -0.5 * (np.log(total) + innovation**2 / total).sum(axis=(1, 2))
     chances = np.exp(fit - fit.max(axis=0)).cumsum(axis=0)
     picked = (rng.random(len(records)) * chances[-1] >= chances[:-1]).sum(axis=0)
-    gain = np.take_along_axis(own / told, picked[None, None, None], axis=0)[0]
-    drawn = gain * news + np.sqrt(gain * max(variance, KNOWN_VARIANCE)) * rng.standard_normal(news.shape)
+    gain = np.take_along_axis(prior / total, picked[None, None, None], axis=0)[0]
+    drawn = gain * innovation + np.sqrt(gain * max(variance, KNOWN_VARIANCE)) * rng.standard_normal(innovation.shape)
     cells = np.maximum(expected + np.einsum("ia,jb,ijd->abd", *turn, drawn, optimize=True), 0)
     return counts_of(rake_to(by_child(cells), rows, [goal(1, (), child)], rng))
 
 
-def _diagonal(shares: Floats, contrasts: Floats) -> tuple[Floats, Floats]:
-    """Variances of one factor and their basis in the contrasts' coordinates, of the mean share of all draws."""
+def _diagonalise(shares: Floats, contrasts: Floats) -> tuple[Floats, Floats]:
+    """Diagonalise the multinomial covariance of contrasts at the mean share of all draws: variances and basis."""
     mean = shares.mean(axis=-1)
     scales, basis = np.linalg.eigh(contrasts[1:] @ (np.diag(mean) - np.outer(mean, mean)) @ contrasts[1:].T)
     return np.maximum(scales, math.ulp(1.0)), basis
@@ -366,32 +367,33 @@ FIRST_PASS_DRAWS, LEAST_FIRST_PASS_DRAWS, FIRST_PASS_CELLS = 16, 4, 2**21
 first 32 coordinates on, and families share what is left. Fewer where all their tables would have more cells than that
 together: four leave deviations for intervals 2 % longer, by VARIANCE_CAUTION, than sixteen do."""
 NOISES_PER_DRAW = 8
-"""Noises for each draw's records: a variance known to a third only makes intervals 1.5 points too short."""
+"""Noise replicates for each draw's records: a variance known to a third makes intervals only 1.5 points too short."""
 MOST_REPEATED_CELLS = 2**20
-"""Cells of all tables, in each draw of the first pass: four of them are 32 MiB."""
+"""Largest number of cells of all tables in each draw of the first pass: four of them are 32 MiB."""
 ROUGH_TOLERANCE = 0.1
-"""How near made-up fits come to their solutions, in deviations: their errors change by less than a hundredth."""
+"""Tolerance of fits to simulated tables, in deviations of the noise: their errors change by less than a hundredth."""
 VARIANCE_CAUTION = 0.75
-"""How far the variances of errors are taken towards those without the constraint, as a power. One cell that is cut off
+"""Power by which the variances of errors are taken towards those without the constraint. One cell that is cut off
 at 0 moves many interactions at once, and the model takes their errors as independent. On six networks at epsilon 0.1
 and 1, three releases each, marginals cover 94.6 %, and 93.4 with 0.5, at 0.93 times the width."""
 CELLS_WORTH_REPEATING = 2**16
-"""Cells of one table in all repetitions of a draw: what many cells say of an error need not be repeated."""
+"""Cells of one table in all repetitions of a draw: many cells estimate an error without repetition."""
 MOST_MADE_UP_RECORDS = 100_000
-"""Records made up for each draw; more of them are made up by weighting these."""
+"""Largest number of simulated records for each draw; more are represented by weights."""
 LARGEST_COUNT = 2.0**60
-"""Sums of noisy counts up to here stay within 64 bits."""
+"""Largest noisy count, so that sums stay within 64 bits."""
 LEAST_CELL_RECORDS = 1e-9
-"""Records that a cell is taken to expect at least, so that it can be scaled."""
-SHARP_RATIO = 0.02
-"""Variance of a coordinate, as a share of the largest of its table, below which what tells it is used apart: counts are
-drawn as if it were this and then moved to it. Chains would never follow a coordinate with so little gain beside it."""
+"""Least expected records of a cell, so that it can be scaled."""
+PRECISE_VARIANCE_RATIO = 0.02
+"""Variance of a coordinate, as a share of the largest of its table, below which its margin is used separately: counts
+are drawn as if it were this and then moved to the margin. Otherwise the other coordinates would gain too little in a
+sweep."""
 HELD_FIT_ROUNDS = 3
-"""Of proportional fitting to the margins that are held: they agree with each other but for sampling error."""
+"""Rounds of proportional fitting to fixed margins, which agree with each other but for sampling error."""
 
 
 class LatentCounts:
-    """Joint draws of counts and probabilities, a family being drawn when it is first asked for.
+    """Joint draws of latent counts and probabilities; a family is drawn at first use.
 
     Args:
         margins: evidence.
@@ -433,7 +435,7 @@ class LatentCounts:
         self._laws, self._twin_laws = (ParentLaws(cells, self._seed) for cells in (self.cells, self.twins))
 
     def rows(self, node: str) -> RowDraws:
-        """The draws of a family."""
+        """Return the draws of a family."""
         # From the roots down: a long chain would nest as deep as it is long.
         for name in ancestors_beyond(self.network, (node,), self._rows.keys()):
             self._draw_family(name)
@@ -447,85 +449,85 @@ class LatentCounts:
         return self._move_rows(node, rows, self._twin_laws, self._generators[node])
 
     def _is_moved(self, node: str) -> bool:
-        """Whether margins of a family's rows are drawn by themselves."""
+        """Whether margins of a family's rows are drawn separately."""
         return self._doubt and self._prior is None and bool(self.network.parents[node])
 
     def _move_rows(self, node: str, rows: RowDraws, laws: ParentLaws, rng: np.random.Generator) -> Floats:
-        """Probabilities of a family, with margins that are drawn once each."""
+        """Move the probabilities of a family to margins that are drawn once each."""
         return draw_moved_rows(rows.counts, rows.alpha, laws.law(self.network.parents[node]), self._records, rng)
 
     def _draw_family(self, node: str) -> None:
         """Draw a family whose ancestors are drawn."""
-        family, parts = self.network.family(node), self._margins.measured_parts(node)
+        family, measured = self.network.family(node), self._margins.measured_parts(node)
         alpha = None if self._prior is None else self._prior.alpha[node]
         rng = self._generators[node]
         totals = self._draw_totals(node, rng)
-        if not parts:
+        if not measured:
             states = self.network.schema[node].size
             self._rows[node] = unmeasured_rows(totals, states, self.weights, rng, alpha)
             return
-        part, *others = parts
-        found = self._draw_part(part, *self._sum_to_part(family, part, totals, alpha), rng)
+        part, *extras = measured
+        rows = self._draw_part(part, *self._sum_to_part(family, part, totals, alpha), rng)
         if part != family:
-            kept = [family.index(name) for name in part[:-1]]
-            found = spread_rows(found, kept, totals, self.weights, rng, alpha)
-        for other in others:
-            found = self._move_to_part(found, family, other, (totals, alpha), rng)
-        self._rows[node] = found
+            part_axes = [family.index(name) for name in part[:-1]]
+            rows = spread_rows(rows, part_axes, totals, self.weights, rng, alpha)
+        for extra in extras:
+            rows = self._move_to_part(rows, family, extra, (totals, alpha), rng)
+        self._rows[node] = rows
         if self._is_moved(node):
-            self._rows[node] = replace(found, theta=self._move_rows(node, found, self._laws, rng))
+            self._rows[node] = replace(rows, theta=self._move_rows(node, rows, self._laws, rng))
 
     def _draw_part(self, part: Scope, totals: Ints, alpha: Floats | None, rng: np.random.Generator) -> RowDraws:
-        """Rows of a family or of a part of it that was measured whole."""
+        """Draw the rows of a family, or of a part of it that was measured as a whole."""
         values, variances = self._margins.coordinates(part)
-        sharp = self._margins.sharp_parts(part, SHARP_RATIO)
+        precise = self._margins.precise_parts(part, PRECISE_VARIANCE_RATIO)
         doubt = None
         if self._quick and self._prior is None:
             doubt = RowDoubt(self._draw_margins(part, totals, rng), rare=self._doubt)
-            variances = _hide_margins(variances)
-            sharp = [other for other in sharp if other[2:]]
-        if sharp:
-            variances = np.maximum(variances, SHARP_RATIO * variances[..., 1:].max())
-        found = draw_rows(values, variances, totals, self.weights, rng, alpha=alpha, doubt=doubt)
-        for other in sharp:
-            found = self._move_to_part(found, part, other, (totals, alpha), rng)
-        return found
+            variances = _raise_margin_variances(variances)
+            precise = [subset for subset in precise if subset[2:]]
+        if precise:
+            variances = np.maximum(variances, PRECISE_VARIANCE_RATIO * variances[..., 1:].max())
+        rows = draw_rows(values, variances, totals, self.weights, rng, alpha=alpha, doubt=doubt)
+        for subset in precise:
+            rows = self._move_to_part(rows, part, subset, (totals, alpha), rng)
+        return rows
 
     def _draw_margins(self, part: Scope, totals: Ints, rng: np.random.Generator) -> list[Goal]:
-        """Counts of the child, and of each parent and the child, each drawn from what is told of it alone."""
+        """Draw counts of the child, and of each parent with the child, each from its own margin alone."""
         *parents, child = part
         if not parents:
             return []
         alpha = np.full(self.network.schema[child].size, MARGIN_CONCENTRATION)
-        own = self._draw_part((child,), self._sum_to_part(part, (child,), totals, None)[0], alpha, rng).counts
+        child_counts = self._draw_part((child,), self._sum_to_part(part, (child,), totals, None)[0], alpha, rng).counts
         if not parents[1:]:
-            return [goal(1, (), own)]
-        found = []
+            return [goal(1, (), child_counts)]
+        goals = []
         for axis, parent in enumerate(parents):
             values, variances = self._margins.coordinates((parent, child))
             rows, _ = self._sum_to_part(part, (parent, child), totals, None)
             error = float(variances[1:, 1:].max(initial=0))
-            found.append(goal(len(parents), [axis], draw_pair_counts(values[1:, 1:], error, rows, own, rng)))
-        return found
+            goals.append(goal(len(parents), [axis], draw_pair_counts(values[1:, 1:], error, rows, child_counts, rng)))
+        return goals
 
     def _move_to_part(
-        self, found: RowDraws, names: Scope, part: Scope, given: tuple[Ints, Floats | None], rng: np.random.Generator
+        self, rows: RowDraws, names: Scope, part: Scope, sums: tuple[Ints, Floats | None], rng: np.random.Generator
     ) -> RowDraws:
-        """Rows whose counts are moved to those of a part, which are drawn from what is told of that alone."""
-        totals, alpha = self._sum_to_part(names, part, *given)
+        """Move counts of rows to those of a part, which are drawn from its own margin alone."""
+        totals, alpha = self._sum_to_part(names, part, *sums)
         if alpha is None and not part[:-1]:
             alpha = np.full(self.network.schema[part[-1]].size, MARGIN_CONCENTRATION)
         wanted = self._draw_part(part, totals, alpha, rng).counts
-        kept = [names.index(name) for name in part[:-1]]
-        return found.recounted(rake_part(found.counts, kept, wanted, rng), rng)
+        part_axes = [names.index(name) for name in part[:-1]]
+        return rows.with_counts(rake_part(rows.counts, part_axes, wanted, rng), rng)
 
     @staticmethod
     def _sum_to_part(family: Scope, part: Scope, totals: Ints, alpha: Floats | None) -> tuple[Ints, Floats | None]:
-        """Row totals and concentrations of a part of a family: sums over the parents that it lacks."""
+        """Sum row totals and concentrations over the parents that a part of a family lacks."""
         return margin(totals, family[:-1], part[:-1]), None if alpha is None else margin(alpha, family, part)
 
     def _draw_totals(self, node: str, rng: np.random.Generator) -> Ints:
-        """Records of each parent configuration, shape `(*parents, draws)`."""
+        """Draw the number of records of each parent configuration, shape `(*parents, draws)`."""
         parents = self.network.parents[node]
         if not parents:
             return self._records
@@ -534,32 +536,32 @@ class LatentCounts:
             return next(iter(held.values()))
         expected = _fit_held(np.maximum(self._laws.law(parents) * self._records, LEAST_CELL_RECORDS), held, parents)
         values, variances = self._margins.coordinates(parents)
-        fresh = np.isfinite(variances)
-        for inside, part in positions(parents):
+        unknown = np.isfinite(variances)
+        for inside, index in positions(parents):
             if any(set(inside) <= set(names) for names in held):
-                fresh[part] = False
+                unknown[index] = False
         matrices = contrast_matrices(values.shape)
-        beyond = np.where(fresh, values, 0.0)[..., None] - fresh[..., None] * transformed(expected, matrices)
-        news = transformed(beyond, matrices, back=True)
-        variance = float(variances[fresh].mean()) if fresh.any() else 0.0
-        prior = expected + _excess_variance(beyond[fresh], variance + expected.mean())
+        difference = np.where(unknown, values, 0.0)[..., None] - unknown[..., None] * transformed(expected, matrices)
+        innovation = transformed(difference, matrices, back=True)
+        variance = float(variances[unknown].mean()) if unknown.any() else 0.0
+        prior = expected + _excess_variance(difference[unknown], variance + expected.mean())
         # Cells are taken as independent, and so are their coordinates.
         gain = prior / (prior + variance)
-        drawn = expected + gain * news + np.sqrt(gain * variance) * rng.standard_normal(expected.shape)
-        kept = _fit_held(np.maximum(drawn, LEAST_CELL_RECORDS), held, parents)
-        return np.floor(kept + rng.random(kept.shape)).astype(np.int64)
+        drawn = expected + gain * innovation + np.sqrt(gain * variance) * rng.standard_normal(expected.shape)
+        fitted = _fit_held(np.maximum(drawn, LEAST_CELL_RECORDS), held, parents)
+        return np.floor(fitted + rng.random(fitted.shape)).astype(np.int64)
 
     def _count_held(self, parents: Sequence[str]) -> dict[Scope, Ints]:
-        """Counts over the largest sets of parents that lie in one of their families, axes in the order of the sets."""
+        """Count over the largest sets of parents that lie in one of their families, axes in the order of the sets."""
         family, rows = self.network.family, self._rows
         return {
-            names: margin(rows[own].counts, family(own), names)
-            for names, own in held_sets(self.network, tuple(parents)).items()
+            names: margin(rows[holder].counts, family(holder), names)
+            for names, holder in held_sets(self.network, tuple(parents)).items()
         }
 
 
 def _excess_variance(news: Floats, explained: float) -> float:
-    """Variance of parents' interactions that neither sampling nor noise explains, records squared.
+    """Estimate the variance of parents' interactions beyond sampling and noise, in squared records.
 
     Poisson counts have the variance of their mean. Parents that depend on each other although the network has no arc
     between them are further from what it expects: their own scatter tells by how much, as a moment estimate.
@@ -571,17 +573,17 @@ def _excess_variance(news: Floats, explained: float) -> float:
     return max(float(np.square(news).mean()) - explained, 0.0) if news.size else 0.0
 
 
-def _hide_margins(variances: Floats) -> Floats:
-    """Variances of a family's coordinates, those of margins that are drawn by themselves no smaller than the others'.
+def _raise_margin_variances(variances: Floats) -> Floats:
+    """Raise the variances of separately drawn margins to the least of a family's other coordinates.
 
     These are the child's, and of several parents each one's with the child.
     """
     parents = variances.ndim - 1
     sizes = np.indices(variances.shape)[:-1].astype(bool).sum(axis=0)
-    own = (sizes < min(parents, 2)) & np.isfinite(variances)
-    own[..., 0] = False
-    rest = variances[..., 1:][~own[..., 1:]]
-    return np.where(own, np.maximum(variances, rest.min(initial=np.inf)), variances) if rest.size else variances
+    in_margins = (sizes < min(parents, 2)) & np.isfinite(variances)
+    in_margins[..., 0] = False
+    rest = variances[..., 1:][~in_margins[..., 1:]]
+    return np.where(in_margins, np.maximum(variances, rest.min(initial=np.inf)), variances) if rest.size else variances
 
 
 def draw_latent_counts(
@@ -593,7 +595,7 @@ def draw_latent_counts(
     doubt: bool = True,
     saturated: Network | None = None,
 ) -> LatentCounts:
-    """Joint draws of counts and probabilities from noisy tables.
+    """Draw counts and probabilities jointly from noisy tables.
 
     Args:
         evidence: noisy counts, tables, contrasts or weighted sums on one data set; public records are not read.
@@ -611,14 +613,14 @@ def draw_latent_counts(
     """
     combined = evidence_of(evidence)
     check_total(combined)
-    if len(combined.data_sets) > 1 or not all(measurements([part]) for part in combined.parts):
+    if len(combined.data_sets) > 1 or not all(measurements([source]) for source in combined.parts):
         raise InputError("only noisy tables and contrasts of one data set can be read in this way")
-    network, records, parts = saturated or combined.network, combined.records[0], measurements(combined.parts)
-    if any(np.abs(part.values.astype(np.float64)).max(initial=0) > LARGEST_COUNT for part in parts):
+    network, records, measured = saturated or combined.network, combined.records[0], measurements(combined.parts)
+    if any(np.abs(datum.values.astype(np.float64)).max(initial=0) > LARGEST_COUNT for datum in measured):
         raise InputError("the release has noisy counts beyond 2^60, which nothing can be read from; is it damaged?")
     first_pass, second_pass = rng.spawn(2)
-    noisy = read_tables(network, parts) if all(part.table for part in parts) else None
-    plain = pooled_margins(network, parts, records)
+    noisy = read_tables(network, measured) if all(datum.table for datum in measured) else None
+    plain = pooled_margins(network, measured, records)
     if doubt and prior is not None:
         # Beside a prior that is right, errors that are known and independent leave the truth's ranks uniform.
         return LatentCounts(plain, draws, second_pass, prior=prior)
@@ -637,7 +639,7 @@ def draw_latent_counts(
 
 @dataclass(frozen=True, eq=False)
 class _Constrained:
-    """Coordinates of the tables fitted with no cell below 0, and what such fits err by.
+    """Coordinates of the nonnegative fit of tables, and simulated errors of such fits.
 
     Args:
         plain: plain least squares of the same tables.
@@ -652,27 +654,27 @@ class _Constrained:
     records: Mapping[Scope, Floats]
 
     def as_measured(self) -> Margins:
-        """The values, with the mean squares of their errors: bias and all."""
+        """Return the values with their mean squared errors, bias included."""
         variances = dict(self.plain.variances)
         for subset, error in self.errors.items():
             variances[subset] = min(self._estimate_variance(subset, error), variances[subset])
         return Margins(self.plain.network, {**self.values, (): self.plain.values[()]}, variances)
 
     def for_intervals(self) -> Margins:
-        """The values less their mean error where that pays, with larger variances: see VARIANCE_CAUTION."""
+        """Correct the values for bias where that reduces the error, with cautious variances: see VARIANCE_CAUTION."""
         values, variances = dict(self.plain.values), dict(self.plain.variances)
         for subset, error in self.errors.items():
             bias, repeats = error.mean(axis=-1), error.shape[-1]
             # The bias is known from as many repetitions as the spread about it: its own error counts as well.
             spread = (error - bias[..., None]) * math.sqrt((repeats + 1) / (repeats - 1)) if repeats > 1 else error
-            own = self._estimate_variance(subset, spread)
-            if repeats > 1 and own < variances[subset]:
+            variance = self._estimate_variance(subset, spread)
+            if repeats > 1 and variance < variances[subset]:
                 values[subset] = self.values[subset] - bias
-                variances[subset] = own ** (1 - VARIANCE_CAUTION) * variances[subset] ** VARIANCE_CAUTION
+                variances[subset] = variance ** (1 - VARIANCE_CAUTION) * variances[subset] ** VARIANCE_CAUTION
         return Margins(self.plain.network, values, variances)
 
     def _estimate_variance(self, subset: Scope, error: Floats) -> float:
-        """Variance of each coordinate, from squared errors in cells averaged over records.
+        """Estimate the variance of each coordinate, from squared errors in cells averaged over records.
 
         Errors of equal variance g in the coordinates have the variance `g prod(1 - 1 / size)` in each cell.
         """
@@ -688,14 +690,14 @@ class _Constrained:
         return float((records / records.sum() * squares).sum() / share)
 
     def _count_margin(self, subset: Scope) -> Floats:
-        """Records over some variables, from the smallest table that has them all; shape `(*sizes, draws)`."""
+        """Count records over some variables from the smallest table that contains them, shape `(*sizes, draws)`."""
         fewest = min((self._tables_by_variable[name] for name in subset), key=len)
         smallest = next(scope for scope in fewest if set(subset) <= set(scope))
         return margin(self.records[smallest], smallest, subset)
 
     @cached_property
     def _tables_by_variable(self) -> dict[str, list[Scope]]:
-        """Tables that have a variable, by variable, the smallest first."""
+        """Tables by variable, the smallest first."""
         having: dict[str, list[Scope]] = {}
         for scope in sorted(self.records, key=lambda scope: self.records[scope].size):
             for name in scope:
@@ -704,7 +706,7 @@ class _Constrained:
 
 
 def _fit_constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.random.Generator) -> _Constrained:
-    """The tables fitted with no cell below 0, and the errors of such fits on made-up records.
+    """Fit the tables with no cell below 0, and simulate the errors of such fits.
 
     Args:
         noisy: what was released.
@@ -719,31 +721,31 @@ def _fit_constrained(noisy: Measured, plain: Margins, cells: Tables, rng: np.ran
     made_up = {scope: np.repeat(table, noises, axis=-1) for scope, table in tables.items()}
     fit = fit_nonnegative(noisy, total)
     fits = fit_nonnegative(noisy.again(made_up, rng), total, close=ROUGH_TOLERANCE)
-    found, truth = coordinates_of(noisy, fits.tables), coordinates_of(noisy, made_up)
+    fitted, truth = coordinates_of(noisy, fits.tables), coordinates_of(noisy, made_up)
     subsets = [subset for subset in plain.variances if subset]
-    errors = {subset: found[subset] - truth[subset] for subset in subsets}
+    errors = {subset: fitted[subset] - truth[subset] for subset in subsets}
     return _Constrained(plain, coordinates_of_fit(noisy, fit), errors, tables)
 
 
 def _make_up_tables(
     cells: Tables, scopes: Sequence[Scope], total: float, rng: np.random.Generator
 ) -> dict[Scope, Floats]:
-    """Counts of made-up records, a repetition for each draw of the probabilities."""
+    """Count simulated records, one repetition for each draw of the probabilities."""
     network, draws = cells.network, cells.draws or 1
     records = min(round(total), MOST_MADE_UP_RECORDS)
-    found = {scope: np.empty((*(network.schema[name].size for name in scope), draws)) for scope in scopes}
+    counts = {scope: np.empty((*(network.schema[name].size for name in scope), draws)) for scope in scopes}
     for draw in range(draws):
         codes = sample_codes(Tables(network, {node: cells[node][..., draw] for node in network.nodes}), records, rng)
-        for scope, table in found.items():
+        for scope, table in counts.items():
             shape = table.shape[:-1]
             none = np.zeros(records, np.int64)
             flat = np.ravel_multi_index([codes[name] for name in scope], shape) if scope else none
             table[..., draw] = np.bincount(flat, minlength=math.prod(shape)).reshape(shape) * (total / records)
-    return found
+    return counts
 
 
 def _fit_held(table: Floats, held: Mapping[Scope, Ints], parents: Sequence[str]) -> Floats:
-    """A positive table scaled to margins that are held, shape `(*parents, draws)`."""
+    """Scale a positive table to fixed margins, shape `(*parents, draws)`."""
     for _ in range(HELD_FIT_ROUNDS):
         for names, wanted in held.items():
             axes = tuple(axis for axis, name in enumerate(parents) if name not in names)

@@ -1,4 +1,4 @@
-r"""Least squares over all noisy tables at once: what they say together of every margin, and the same with no cell < 0.
+r"""Least squares over all noisy tables at once: estimates of every margin, plain or with no cell below 0.
 
 Tables over overlapping sets of variables tell some margins several times. In the coordinates of their interactions
 (`inference/interactions.py`) the errors are independent, so plain least squares is a weighted mean of each coordinate:
@@ -48,7 +48,7 @@ ITERATIONS_PER_CHECK = 10
 
 @dataclass(frozen=True, eq=False)
 class Margins:
-    """An estimate of every margin of every family that was measured, with the variances of its errors.
+    """Estimates of every margin of every measured family, with the variances of their errors.
 
     Args:
         network: for the sizes.
@@ -66,7 +66,7 @@ class Margins:
         return float(self.values[()]), self.variances[()]
 
     def coordinates(self, names: Sequence[str]) -> tuple[Floats, Floats]:
-        """Coordinates of the table over some variables of a family, and the variances of their errors.
+        """Compute coordinates of the table over some variables of a family, and the variances of their errors.
 
         Args:
             names: in any order; that of the axes.
@@ -77,18 +77,18 @@ class Margins:
         network, cells = self.network, self.network.cells(names)
         sizes = [network.schema[name].size for name in names]
         values, variances = np.zeros(sizes), np.full(sizes, math.inf)
-        for inside, part in positions(names):
+        for inside, index in positions(names):
             subset = network.ordered(inside)
             if subset not in self.values:
                 continue
             turned = self.values[subset].transpose([subset.index(name) for name in inside])
             share = network.cells(subset) / cells
-            values[part] = turned.reshape(values[part].shape) * math.sqrt(share)
-            variances[part] = self.variances[subset] * share
+            values[index] = turned.reshape(values[index].shape) * math.sqrt(share)
+            variances[index] = self.variances[subset] * share
         return values, variances
 
     def measured_parts(self, node: str) -> list[Scope]:
-        """The family of a node, or where it was not measured as a whole, the largest parts of it that were.
+        """List the family of a node, or if it was not measured as a whole, its largest measured subsets.
 
         Returns:
             Names in the order of the family, the node the last one; of which none holds another, that of the most
@@ -99,47 +99,47 @@ class Margins:
             return [family]
         return self._keep_largest(family, (subset for subset in self.values if node in subset))
 
-    def sharp_parts(self, part: Scope, ratio: float) -> list[Scope]:
-        """The largest parts of a measured one that are told so much better than the whole that they are apart.
+    def precise_parts(self, scope: Scope, ratio: float) -> list[Scope]:
+        """Find the largest subsets of a measured family with variance below `ratio` times the worst interaction's.
 
         Args:
-            part: names of a family or of a part of it, the node the last one.
+            scope: names of a family or of a part of it, the node the last one.
             ratio: of the variances of their coordinates to the largest there is, at most.
 
         Returns:
-            As `measured_parts`; none where all is told about as well, or the part is told at once.
+            As `measured_parts`; none if all variances are similar, or `scope` itself is so precise.
         """
-        _, variances = self.coordinates(part)
-        own = {self.network.ordered(inside): variances[place].max() for inside, place in positions(part)
-               if part[-1] in inside and variances[place].size}  # fmt: skip
-        worst = ratio * max(own.values(), default=0.0)
-        sharp = {frozenset(inside) for inside, variance in own.items() if variance < worst}
-        whole = [names for names in sharp if all(other in sharp for other in map(frozenset, own) if other < names)]
-        return self._keep_largest(part, whole)
+        _, variances = self.coordinates(scope)
+        largest = {self.network.ordered(inside): variances[index].max() for inside, index in positions(scope)
+               if scope[-1] in inside and variances[index].size}  # fmt: skip
+        worst = ratio * max(largest.values(), default=0.0)
+        low = {frozenset(inside) for inside, variance in largest.items() if variance < worst}
+        whole = [names for names in low if all(subset in low for subset in map(frozenset, largest) if subset < names)]
+        return self._keep_largest(scope, whole)
 
     def _keep_largest(self, names: Scope, sets: Iterable[Collection[str]]) -> list[Scope]:
-        """Keep the sets inside some names that lie in no other one, in their order, that of the most cells first."""
-        inside = sorted((set(part) for part in sets if set(part) <= set(names)), key=len, reverse=True)
-        kept: list[set[str]] = []
-        for part in inside:
-            if not any(part <= other for other in kept):
-                kept.append(part)
-        named = [tuple(name for name in names if name in part) for part in kept]
+        """Keep the sets inside some names that are subsets of no other, those of the most cells first."""
+        inside = sorted((set(subset) for subset in sets if set(subset) <= set(names)), key=len, reverse=True)
+        largest: list[set[str]] = []
+        for subset in inside:
+            if not any(subset <= larger for larger in largest):
+                largest.append(subset)
+        named = [tuple(name for name in names if name in subset) for subset in largest]
         return sorted(named, key=self.network.cells, reverse=True)
 
     def deviation(self, names: Sequence[str]) -> float:
-        """Standard deviation of the error of a cell of the table over some variables of a family; unit: records."""
+        """Compute the standard deviation of a cell's error in the table over some variables; unit: records."""
         return math.sqrt(float(self.coordinates(names)[1].mean()))
 
     def table(self, names: Sequence[str]) -> Floats:
-        """The estimated table over some variables of a family, axes in the order of the names; unit: records."""
+        """Compute the estimated table over some variables of a family, axes in their order; unit: records."""
         values, _ = self.coordinates(names)
         return transformed(values, contrast_matrices(values.shape), back=True)
 
 
 @dataclass(frozen=True, eq=False)
 class FittedTables:
-    """Tables that agree, hold the total, and have no negative cell.
+    """Consistent tables with a fixed total and no negative cell.
 
     Args:
         tables: by scope, an axis for each variable, then one of repetitions.
@@ -154,43 +154,43 @@ class FittedTables:
 
 
 def pooled_margins(
-    network: Network, parts: Sequence[Measurement], records: int | None, *, also: Iterable[Scope] = ()
+    network: Network, measured: Sequence[Measurement], records: int | None, *, also: Iterable[Scope] = ()
 ) -> Margins:
-    """Plain least squares of all that was measured on one data set, tables, contrasts and weighted sums.
+    """Fit all measurements of one data set by plain least squares: tables, contrasts and weighted sums.
 
     Args:
         network: for the sizes.
-        parts: at least one.
+        measured: at least one.
         records: the number of records, where it is public.
         also: sets of variables, in the schema's order, whose interactions are wanted though no family has them.
 
     Returns:
         Estimates and variances of all margins of the families, and of those others that were measured.
     """
-    tables = [part for part in parts if part.table]
-    if len(tables) == len(parts):
-        return least_squares(read_tables(network, parts), records, also)
-    found = [_read_contrasts(network, part) for part in parts if part.contrasts]
+    tables = [datum for datum in measured if datum.table]
+    if len(tables) == len(measured):
+        return least_squares(read_tables(network, measured), records, also)
+    interactions = [_read_contrasts(network, datum) for datum in measured if datum.contrasts]
     if tables:
-        summed = subsets(network.ordered(part.scope) for part in parts if part.weights is not None)
-        told = least_squares(read_tables(network, tables), None, (*also, *summed))
-        found += [(subset, values, told.variances[subset]) for subset, values in told.values.items()]
+        summed = subsets(network.ordered(datum.scope) for datum in measured if datum.weights is not None)
+        fitted = least_squares(read_tables(network, tables), None, (*also, *summed))
+        interactions += [(subset, values, fitted.variances[subset]) for subset, values in fitted.values.items()]
     sums, weights = dict[Scope, Floats](), dict[Scope, float]()
-    for subset, values, variance in found:
+    for subset, values, variance in interactions:
         sums[subset] = sums.get(subset, 0.0) + values / variance
         weights[subset] = weights.get(subset, 0.0) + 1 / variance
     means = {subset: values / weights[subset] for subset, values in sums.items()}
     variances = {subset: 1 / weight for subset, weight in weights.items()}
-    return _hold_total(Margins(network, *add_sums(network, parts, means, variances, records)), records)
+    return _hold_total(Margins(network, *add_sums(network, measured, means, variances, records)), records)
 
 
-def _read_contrasts(network: Network, part: Measurement) -> tuple[Scope, Floats, float]:
-    """A set of variables, the coordinates of its interaction as contrasts tell them, and the variance of their errors.
+def _read_contrasts(network: Network, measurement: Measurement) -> tuple[Scope, Floats, float]:
+    """Convert measured contrasts to the coordinates of an interaction: its variables, the values, and their variance.
 
     Of more than two states errors in the coordinates are not alike and not independent: they are given their mean.
     """
-    scope = network.ordered(part.scope)
-    values, variance = margin(part.values, part.scope, scope).astype(np.float64), part.variance
+    scope = network.ordered(measurement.scope)
+    values, variance = margin(measurement.values, measurement.scope, scope).astype(np.float64), measurement.variance
     for axis, name in enumerate(scope):
         matrix = from_neighbours(network.schema[name].size)
         values = np.moveaxis(np.tensordot(values, matrix, axes=(axis, 0)), -1, axis)
@@ -199,7 +199,7 @@ def _read_contrasts(network: Network, part: Measurement) -> tuple[Scope, Floats,
 
 
 def least_squares(noisy: Measured, records: int | None, also: Iterable[Scope] = ()) -> Margins:
-    """Plain least squares: unbiased, cells of any sign.
+    """Fit tables by plain least squares: unbiased, cells of any sign.
 
     Args:
         noisy: one repetition.
@@ -210,18 +210,18 @@ def least_squares(noisy: Measured, records: int | None, also: Iterable[Scope] = 
         Estimates and variances of all margins of the families, and of those others that were measured.
     """
     layout, others = _CoordinatePlaces.of(noisy), tuple(also)
-    found = layout.parts(layout.agreed(layout.joined(noisy.tables)), others)
+    estimates = layout.parts(layout.fit(layout.join(noisy.tables)), others)
     errors = layout.parts(1 / layout.weights[:, None], others)
     margins = Margins(
         noisy.network,
-        {subset: part[..., 0] for subset, part in found.items()},
-        {subset: float(part.max(initial=0.0)) for subset, part in errors.items()},
+        {subset: values[..., 0] for subset, values in estimates.items()},
+        {subset: float(values.max(initial=0.0)) for subset, values in errors.items()},
     )
     return _hold_total(margins, records)
 
 
 def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERANCE) -> FittedTables:
-    """Least squares with the total held and no cell below 0.
+    """Fit tables by least squares with a fixed total and no cell below 0.
 
     Args:
         noisy: any number of repetitions, solved side by side.
@@ -233,35 +233,36 @@ def fit_nonnegative(noisy: Measured, total: float, *, close: float = FIT_TOLERAN
         came.
     """
     layout = _CoordinatePlaces.of(noisy)
-    y, weight = layout.joined(noisy.tables), layout.weights[:, None]
-    plain = layout.agreed(y)
+    y, weight = layout.join(noisy.tables), layout.weights[:, None]
+    plain = layout.fit(y)
     plain[layout.starts[()]] = total
     z, u = np.maximum(y, 0), np.zeros_like(y)
     step = 0
     while True:
         step += 1
-        nearer = (weight * plain + AGREEMENT_PENALTY * layout.gathered(z - u)) / (
-            weight + AGREEMENT_PENALTY * layout.evenly[:, None]
+        # ADMM: coordinates `nearer`, cells z >= 0, scaled multipliers u.
+        nearer = (weight * plain + AGREEMENT_PENALTY * layout.gather(z - u)) / (
+            weight + AGREEMENT_PENALTY * layout.even_weights[:, None]
         )
         nearer[layout.starts[()]] = total
-        agreed = layout.spread(nearer)
+        agreed = layout.to_cells(nearer)
         u += OVER_RELAXATION * agreed + (1 - OVER_RELAXATION) * z
         z = np.maximum(u, 0)
         u -= z
         if step % ITERATIONS_PER_CHECK == 0 or step == MOST_ITERATIONS:
-            feasible, lifted = layout.lifted(agreed, nearer, total)
+            feasible, lifted = layout.lift(agreed, nearer, total)
             # u <= 0: these are the multipliers of `T >= 0`, and `dual` minimises the Lagrangian.
-            pull = -AGREEMENT_PENALTY * layout.gathered(u)
+            pull = -AGREEMENT_PENALTY * layout.gather(u)
             dual = plain + pull / weight
             dual[layout.starts[()]] = total
             bound = (0.5 * weight * (dual - plain) ** 2 - pull * dual).sum(axis=0)
             gap = (0.5 * weight * (lifted - plain) ** 2).sum(axis=0) - bound
             if step == MOST_ITERATIONS or np.all(2 * gap <= close**2 * len(layout.weights)):
-                return FittedTables(layout.parted(feasible), np.maximum(gap, 0), step)
+                return FittedTables(layout.split(feasible), np.maximum(gap, 0), step)
 
 
 def coordinates_of(noisy: Measured, tables: Mapping[Scope, Floats]) -> dict[Scope, Floats]:
-    """Coordinates of all interactions of families, from tables that agree with each other.
+    """Compute coordinates of all interactions of families from consistent tables.
 
     Args:
         noisy: has the scopes.
@@ -271,16 +272,16 @@ def coordinates_of(noisy: Measured, tables: Mapping[Scope, Floats]) -> dict[Scop
         For every subset of a family an array of shape `(size - 1 for S, repetitions)`.
     """
     layout = _CoordinatePlaces.of(noisy)
-    return layout.parts(layout.agreed(layout.joined(tables)))
+    return layout.parts(layout.fit(layout.join(tables)))
 
 
 def coordinates_of_fit(noisy: Measured, fit: FittedTables) -> dict[Scope, Floats]:
-    """The coordinates of a fit of one repetition, without that axis."""
-    return {subset: part[..., 0] for subset, part in coordinates_of(noisy, fit.tables).items()}
+    """Compute the coordinates of a fit of one repetition, without that axis."""
+    return {subset: values[..., 0] for subset, values in coordinates_of(noisy, fit.tables).items()}
 
 
 def _hold_total(margins: Margins, records: int | None) -> Margins:
-    """Margins whose total is the public number of records, where there is one."""
+    """Fix the total of margins at the public number of records, if there is one."""
     if records is None:
         return margins
     return Margins(margins.network, {**margins.values, (): np.array(float(records))}, {**margins.variances, (): 0.0})
@@ -297,10 +298,9 @@ class _CoordinatePlaces:
         index: of each cell's coordinate in the long vector.
         factors: root of the share that the margin over S is of the table, for each cell's coordinate.
         weights: of each coordinate in the long vector: its precision.
-        told: sparse, from the cells' coordinates to the long vector, weighted by their precision.
-        evenly: of each coordinate in the long vector: what its weight is if a table's coordinates are all alike, of
-            their mean precision.
-        pulled: `told` likewise.
+        precision_sums: sparse, from the cells' coordinates to the long vector, weighted by their precision.
+        even_weights: precision of each coordinate in the long vector if all coordinates of a table had their mean one.
+        even_sums: as `precision_sums`, with these mean precisions.
     """
 
     network: Network
@@ -309,32 +309,32 @@ class _CoordinatePlaces:
     index: Ints
     factors: Floats
     weights: Floats
-    told: sp.csr_matrix
-    evenly: Floats
-    pulled: sp.csr_matrix
+    precision_sums: sp.csr_matrix
+    even_weights: Floats
+    even_sums: sp.csr_matrix
 
     @staticmethod
     def of(noisy: Measured) -> _CoordinatePlaces:
         """The layout of some tables."""
-        return _CoordinatePlaces.numbered(noisy.network, tuple(noisy.blurs.items()))
+        return _CoordinatePlaces.number(noisy.network, tuple(noisy.blurs.items()))
 
     @staticmethod
     @lru_cache(maxsize=4)
-    def numbered(network: Network, blurs: tuple[tuple[Scope, tuple[Blur, ...]], ...]) -> _CoordinatePlaces:
-        """Number the coordinates: a layout is asked for several times for the same tables."""
+    def number(network: Network, blurs: tuple[tuple[Scope, tuple[Blur, ...]], ...]) -> _CoordinatePlaces:
+        """Number the coordinates; cached, because the same tables are fitted several times."""
         scopes = tuple(scope for scope, _ in blurs)
         starts, after = dict[Scope, int](), 0
         indices, factors, precisions, means = [], [], [], []
         for scope, noises in blurs:
             sizes = [network.schema[name].size for name in scope]
             index, factor, precision = np.empty(sizes, np.int64), np.empty(sizes), np.empty(sizes)
-            for subset, part in positions(scope):
+            for subset, place in positions(scope):
                 if subset not in starts:
                     starts[subset] = after
-                    after += index[part].size
-                index[part] = starts[subset] + np.arange(index[part].size).reshape(index[part].shape)
-                factor[part] = math.sqrt(network.cells(subset) / index.size)
-                precision[part] = sum(1 / noise.variance(subset) for noise in noises)
+                    after += index[place].size
+                index[place] = starts[subset] + np.arange(index[place].size).reshape(index[place].shape)
+                factor[place] = math.sqrt(network.cells(subset) / index.size)
+                precision[place] = sum(1 / noise.variance(subset) for noise in noises)
             indices.append(index.ravel())
             factors.append(factor.ravel())
             precisions.append(precision.ravel())
@@ -345,27 +345,27 @@ class _CoordinatePlaces:
             weights = np.bincount(index, precision * factor**2, minlength=after).astype(np.float64)
             return weights, sp.csr_matrix((precision * factor, (index, np.arange(len(index)))), (after, len(index)))
 
-        told, even = gathering(np.concatenate(precisions)), gathering(np.concatenate(means))
-        return _CoordinatePlaces(network, scopes, starts, index, factor, *told, *even)
+        by_precision, by_mean = gathering(np.concatenate(precisions)), gathering(np.concatenate(means))
+        return _CoordinatePlaces(network, scopes, starts, index, factor, *by_precision, *by_mean)
 
-    def joined(self, tables: Mapping[Scope, Floats]) -> Floats:
+    def join(self, tables: Mapping[Scope, Floats]) -> Floats:
         """Lay all cells one after the other, shape (cells, repetitions)."""
         return np.concatenate([tables[scope].reshape(-1, tables[scope].shape[-1]) for scope in self.scopes])
 
-    def parted(self, cells: Floats) -> dict[Scope, Floats]:
-        """The inverse of `joined`."""
+    def split(self, cells: Floats) -> dict[Scope, Floats]:
+        """Invert `joined`."""
         return {scope: self._cut_table(cells, first, scope) for first, scope in self._place_tables()}
 
-    def agreed(self, cells: Floats) -> Floats:
-        """Least-squares coordinates of the interactions, shape (coordinates, repetitions)."""
-        return np.asarray((self.told @ self._transform_tables(cells)) / self.weights[:, None])
+    def fit(self, cells: Floats) -> Floats:
+        """Compute least-squares coordinates of the interactions, shape (coordinates, repetitions)."""
+        return np.asarray((self.precision_sums @ self._transform_tables(cells)) / self.weights[:, None])
 
-    def gathered(self, cells: Floats) -> Floats:
-        """Sums of the cells' coordinates, those of a table weighted by their mean precision."""
-        return np.asarray(self.pulled @ self._transform_tables(cells))
+    def gather(self, cells: Floats) -> Floats:
+        """Sum the coordinates of cells over tables, each weighted by its mean precision."""
+        return np.asarray(self.even_sums @ self._transform_tables(cells))
 
     def _transform_tables(self, cells: Floats) -> Floats:
-        """Coordinates of all tables, one after the other."""
+        """Transform all tables to coordinates, one after the other."""
         coordinates = np.empty_like(cells)
         for first, scope in self._place_tables():
             table = self._cut_table(cells, first, scope)
@@ -373,8 +373,8 @@ class _CoordinatePlaces:
             coordinates[first : first + self.network.cells(scope)] = turned.reshape(-1, cells.shape[1])
         return coordinates
 
-    def spread(self, values: Floats) -> Floats:
-        """Cells of all tables from the coordinates of the interactions."""
+    def to_cells(self, values: Floats) -> Floats:
+        """Compute cells of all tables from the coordinates of the interactions."""
         coordinates = values[self.index] * self.factors[:, None]
         cells = np.empty_like(coordinates)
         for first, scope in self._place_tables():
@@ -383,27 +383,28 @@ class _CoordinatePlaces:
             cells[first : first + self.network.cells(scope)] = back.reshape(-1, values.shape[1])
         return cells
 
-    def lifted(self, cells: Floats, values: Floats, total: float) -> tuple[Floats, Floats]:
-        """Mixed with the uniform table until no cell is negative, and its coordinates from those of the cells."""
+    def lift(self, cells: Floats, values: Floats, total: float) -> tuple[Floats, Floats]:
+        """Mix with the uniform table until no cell is negative; return cells and coordinates."""
         sizes = [self.network.cells(scope) for scope in self.scopes]
         uniform = total * np.repeat(1 / np.array(sizes), sizes)[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
+            # The least s with (1 - s) T + s uniform >= 0 in every cell.
             needed = np.where(cells < 0, cells / (cells - uniform), 0.0).max(axis=0)
         mixed = (1 - needed) * values
         mixed[self.starts[()]] = total
         return np.asarray(np.maximum((1 - needed) * cells + needed * uniform, 0)), mixed
 
     def parts(self, values: Floats, also: Iterable[Scope] = ()) -> dict[Scope, Floats]:
-        """The long vector by interaction, shape `(size - 1 for S, repetitions)`: what lies in a family, and others."""
-        found = dict[Scope, Floats]()
+        """Split the long vector by interaction, shape `(size - 1 for S, repetitions)`: of families, and others."""
+        interactions = dict[Scope, Floats]()
         families = subsets(self.network.ordered(self.network.family(node)) for node in self.network.nodes)
         for subset in (*families, *also):
             if subset not in self.starts:
                 continue
             shape = tuple(self.network.schema[name].size - 1 for name in subset)
             first = self.starts[subset]
-            found[subset] = values[first : first + math.prod(shape)].reshape(*shape, values.shape[-1])
-        return found
+            interactions[subset] = values[first : first + math.prod(shape)].reshape(*shape, values.shape[-1])
+        return interactions
 
     def _place_tables(self) -> list[tuple[int, Scope]]:
         """List where each table begins."""

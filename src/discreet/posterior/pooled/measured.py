@@ -1,4 +1,4 @@
-"""Noisy tables as least squares takes them: one for each set of variables, with what noise does to it, and its law."""
+"""Noisy tables in the form that least squares takes: one for each set of variables, with noise variances and laws."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from discreet.releases.measurement import Measurement
 from discreet.util.arrays import Floats, margin
 
 MOST_POOLED = 17
-"""Variables of a table: a draw of a binary family of 15 takes a tenth of a second under a Dirichlet prior."""
+"""Largest number of variables of a table: a draw of 15 binary variables takes .1 s under a Dirichlet prior."""
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Noisy tables, whatever they came in.
+    """Noisy tables of one data set, from any kind of release.
 
     Args:
         network: for the sizes.
@@ -38,11 +38,11 @@ class Measured:
     laws: Mapping[Scope, NoiseLaw]
 
     def variance(self, scope: Scope, subset: Scope) -> float:
-        """Variance of independent errors in cells that would disturb an interaction as much as the noise does."""
+        """Compute the variance of independent cell errors that disturb an interaction as much as the noise."""
         return 1 / sum(1 / blur.variance(subset) for blur in self.blurs[scope])
 
     def again(self, counts: Mapping[Scope, Floats], rng: np.random.Generator) -> Measured:
-        """Other counts, with new noise of the same laws."""
+        """Add new noise of the same laws to other counts."""
         noisy = dict[Scope, Floats]()
         for scope, table in counts.items():
             if scope not in noisy:
@@ -59,77 +59,77 @@ class Measured:
         return self.laws[scope].simulate_tables(scope, shape, sizes, rng)
 
     def _draw_normal_noise(self, scope: Scope, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-        """Errors of each interaction's variance."""
+        """Draw normal errors with each interaction's variance."""
         coordinates = rng.standard_normal(shape)
-        for subset, part in positions(scope):
-            coordinates[part] *= math.sqrt(self.variance(scope, subset))
+        for subset, index in positions(scope):
+            coordinates[index] *= math.sqrt(self.variance(scope, subset))
         return transformed(coordinates, contrast_matrices(shape[:-1]), back=True)
 
 
-def read_tables(network: Network, parts: Sequence[Measurement]) -> Measured:
-    """Tables on one data set, in the schema's order, as one repetition.
+def read_tables(network: Network, measured: Sequence[Measurement]) -> Measured:
+    """Collect the tables of one data set, in the schema's order, as one repetition.
 
     Args:
         network: for the sizes.
-        parts: tables of counts, and no contrasts. Of several over the same variables, or of samples, the mean weighted
-            by the precision of each interaction is taken; noise of a mean, or of a sample, is taken as normal.
+        measured: tables of counts, and no contrasts. Tables over the same variables, or of samples, are averaged with
+            the precision of each interaction as weight; the noise of a mean, or of a sample, is taken as normal.
 
     Returns:
         One table for each set of variables.
     """
-    number, _ = number_of_records([part for part in parts if part.sampling is None] or parts)
-    told: dict[Scope, list[tuple[Floats, Blur]]] = {}
+    number, _ = number_of_records([datum for datum in measured if datum.sampling is None] or measured)
+    noisy: dict[Scope, list[tuple[Floats, Blur]]] = {}
     laws = dict[Scope, NoiseLaw]()
-    for part in parts:
-        scope, table, noise = network.ordered(part.scope), in_order(network, part), blur(part)
-        if part.sampling is None:
-            laws |= {} if part.noise is None else {scope: part.noise}
+    for datum in measured:
+        scope, table, noise = network.ordered(datum.scope), in_order(network, datum), blur(datum)
+        if datum.sampling is None:
+            laws |= {} if datum.noise is None else {scope: datum.noise}
         else:
-            table, noise = _scale_sample(table, noise, part.sampling, number)
-        told.setdefault(scope, []).append((table, noise))
-    place = {name: index for index, name in enumerate(network.nodes)}
-    ordered = sorted(told, key=lambda scope: [place[name] for name in scope])
-    blurs = {scope: tuple(noise for _, noise in told[scope]) for scope in ordered}
-    single = {scope: law for scope, law in laws.items() if len(told[scope]) == 1}
-    tables = {scope: _average_tables(scope, told[scope]) for scope in ordered}
-    return Measured(network, tables, blurs, _leave_out_cut_stars(single))
+            table, noise = _scale_sample(table, noise, datum.sampling, number)
+        noisy.setdefault(scope, []).append((table, noise))
+    position = {name: index for index, name in enumerate(network.nodes)}
+    ordered = sorted(noisy, key=lambda scope: [position[name] for name in scope])
+    blurs = {scope: tuple(noise for _, noise in noisy[scope]) for scope in ordered}
+    single = {scope: law for scope, law in laws.items() if len(noisy[scope]) == 1}
+    tables = {scope: _average_tables(scope, noisy[scope]) for scope in ordered}
+    return Measured(network, tables, blurs, _leave_out_partial_stars(single))
 
 
 def _scale_sample(table: Floats, noise: Blur, share: float, number: float) -> tuple[Floats, Blur]:
-    """Scale a table of a sample up to all records; to its noise comes that of who was in the sample."""
+    """Scale a table of a sample up to all records, and add the sampling variance to its noise."""
     # How much a count varies with that is told by the mean count of the table.
     sampled = max(number / table.size, 1.0) * (1 - share) / share
     inside, rows = (variance / share**2 + sampled for variance in (noise.inside, noise.rows))
     return table / share, Blur(rows, noise.shared, inside)
 
 
-def _leave_out_cut_stars(laws: Mapping[Scope, NoiseLaw]) -> dict[Scope, NoiseLaw]:
-    """Leave out stars that lack a table: one is made again as a whole, or else as tables with noise of their own."""
+def _leave_out_partial_stars(laws: Mapping[Scope, NoiseLaw]) -> dict[Scope, NoiseLaw]:
+    """Leave out stars that lack a table: their noise is drawn per table instead."""
     return {scope: law for scope, law in laws.items() if laws.keys() >= set(law.tied)}
 
 
-def _average_tables(scope: Scope, told: Sequence[tuple[Floats, Blur]]) -> Floats:
-    """Mean of several tables over the same variables, weighted by the precision of each interaction."""
-    if len(told) == 1:
-        return told[0][0]
-    matrices = contrast_matrices(told[0][0].shape[:-1])
-    turned = [(transformed(table, matrices), noise) for table, noise in told]
+def _average_tables(scope: Scope, noisy: Sequence[tuple[Floats, Blur]]) -> Floats:
+    """Average several tables over the same variables, weighted by the precision of each interaction."""
+    if len(noisy) == 1:
+        return noisy[0][0]
+    matrices = contrast_matrices(noisy[0][0].shape[:-1])
+    turned = [(transformed(table, matrices), noise) for table, noise in noisy]
     mean = np.empty_like(turned[0][0])
-    for subset, part in positions(scope):
+    for subset, index in positions(scope):
         weights = [1 / noise.variance(subset) for _, noise in turned]
-        mean[part] = sum(weight * table[part] for weight, (table, _) in zip(weights, turned, strict=True)) / sum(
+        mean[index] = sum(weight * table[index] for weight, (table, _) in zip(weights, turned, strict=True)) / sum(
             weights
         )
     return transformed(mean, matrices, back=True)
 
 
-def in_order(network: Network, part: Measurement) -> Floats:
-    """A measured table with its axes in the schema's order, then one of repetitions."""
-    return margin(part.values, part.scope, network.ordered(part.scope))[..., None].astype(np.float64)
+def in_order(network: Network, datum: Measurement) -> Floats:
+    """Transpose a measured table to the schema's order, with an axis of repetitions."""
+    return margin(datum.values, datum.scope, network.ordered(datum.scope))[..., None].astype(np.float64)
 
 
-def is_poolable(parts: Iterable[Measurement]) -> bool:
-    """Whether tables, and weighted sums, are over so few variables and cells that they are told apart in a minute."""
-    listed = list(parts)
-    weighted = {part.scope: part.weights[0].size for part in listed if part.weights is not None}
-    return all(len(part.scope) <= MOST_POOLED for part in listed) and sum(weighted.values()) <= MOST_WEIGHTED
+def is_poolable(measured: Iterable[Measurement]) -> bool:
+    """Whether tables and weighted sums are over so few variables and cells that they are fitted within a minute."""
+    listed = list(measured)
+    weighted = {datum.scope: datum.weights[0].size for datum in listed if datum.weights is not None}
+    return all(len(datum.scope) <= MOST_POOLED for datum in listed) and sum(weighted.values()) <= MOST_WEIGHTED

@@ -1,4 +1,4 @@
-"""What tables tell of sets of variables whose law a network fixes, as draws that belong to its draws.
+"""Draws of measured sets whose law the network would fix, coupled to the draws of the network.
 
 A network leaves the joint law of some variables open where each has those before it as parents, and these likewise
 (`saturated.leaves_open`). The law of all other sets follows from its independences, whatever was measured. So such sets
@@ -58,13 +58,13 @@ from discreet.util.arrays import Floats, Ints
 HALF_RECORD = 0.5
 """Concentration of each cell of a pair's records: Jeffreys' prior."""
 LEAST_CELL_SHARE = 0.01
-"""Part of what the network says of a cell that the cell keeps at least: laws are not negative."""
+"""Least share of the network's cell that a moved cell keeps: laws are not negative."""
 LEAST_VARIANCE = 1e-300
-"""Variance below which nothing is divided by."""
+"""Least variance in a denominator."""
 
 
-class ToldPair(NamedTuple):
-    """What tables tell of a pair.
+class PairEvidence(NamedTuple):
+    """Evidence of tables on a pair: its interaction, the noise variance, the number of records.
 
     Args:
         interaction: coordinates of the interaction of a table of both, shape `(size - 1, size - 1)`; unit: records.
@@ -77,28 +77,29 @@ class ToldPair(NamedTuple):
     records: float
 
 
-def draw_pair(told: ToldPair, own: Floats, tau: Floats, rng: np.random.Generator) -> PairDraws:
+def draw_pair(evidence: PairEvidence, expected: Floats, tau: Floats, rng: np.random.Generator) -> PairDraws:
     """Draw the records of a pair under every draw, from which its law and its twins follow.
 
     Args:
-        told: by tables.
-        own: what the network says of the pair under every draw, shape `(size, size, draws)`.
+        evidence: what tables say of the pair.
+        expected: what the network says of the pair under every draw, shape `(size, size, draws)`.
         tau: size of the interaction beyond the network, shape (draws,).
         rng: source of randomness.
     """
-    sizes, draws, n = own.shape[:2], own.shape[2], max(told.records, 1.0)
-    matrices, mean = contrast_matrices(sizes), own.mean(axis=-1)
+    sizes, draws, n = expected.shape[:2], expected.shape[2], max(evidence.records, 1.0)
+    matrices, mean = contrast_matrices(sizes), expected.mean(axis=-1)
     (first, left), (second, right) = (
         _turn_to_axes(margin, matrix) for margin, matrix in zip((mean.sum(1), mean.sum(0)), matrices, strict=True)
     )
+    # Along each pair of axes: innovation ~ N(0, spread + variance), spread = lambda_i lambda_j (n + (n tau)^2).
     spread = first[:, None, None] * second[None, :, None] * (n + (n * tau) ** 2)
-    news = told.interaction[..., None] - n * transformed(own, matrices)[1:, 1:]
-    gain = spread / np.maximum(spread + told.variance, LEAST_VARIANCE)
-    turned = gain * np.einsum("ij,ikd,kl->jld", left, news, right)
-    turned += np.sqrt(gain * told.variance) * rng.standard_normal((*gain.shape[:2], draws))
+    innovation = evidence.interaction[..., None] - n * transformed(expected, matrices)[1:, 1:]
+    gain = spread / np.maximum(spread + evidence.variance, LEAST_VARIANCE)
+    turned = gain * np.einsum("ij,ikd,kl->jld", left, innovation, right)
+    turned += np.sqrt(gain * evidence.variance) * rng.standard_normal((*gain.shape[:2], draws))
     coordinates = np.zeros((*sizes, draws))
     coordinates[1:, 1:] = np.einsum("ij,jld,kl->ikd", left, turned, right)
-    counts = np.maximum(n * own + transformed(coordinates, matrices, back=True), 0) + HALF_RECORD
+    counts = np.maximum(n * expected + transformed(coordinates, matrices, back=True), 0) + HALF_RECORD
     return PairDraws(counts, tau**2 / (tau**2 + 1 / n))
 
 
@@ -113,11 +114,11 @@ class PairDraws(NamedTuple):
     counts: Floats
     share: Floats
 
-    def draw(self, own: Floats, rng: np.random.Generator, step: int = 1) -> Floats:
+    def draw(self, law: Floats, rng: np.random.Generator, step: int = 1) -> Floats:
         """Draw the population's law given the records.
 
         Args:
-            own: what the network says of the pair, of every `step`-th draw; shape `(size, size, picked)`.
+            law: what the network says of the pair, of every `step`-th draw; shape `(size, size, picked)`.
             rng: source of randomness.
             step: of the draws that are wanted.
 
@@ -125,14 +126,15 @@ class PairDraws(NamedTuple):
             The same shape; sums are 1.
         """
         counts, share = self.counts[..., ::step], self.share[::step]
+        # share = tau^2 / (tau^2 + 1 / n), the weight of n records against the network's law; the scatter is Dirichlet.
         centre, gammas = counts / counts.sum(axis=(0, 1)), rng.standard_gamma(counts)
         scatter = gammas / gammas.sum(axis=(0, 1)) - centre
-        moved = np.maximum(own + share * (centre - own) + np.sqrt(share) * scatter, LEAST_CELL_SHARE * own)
+        moved = np.maximum(law + share * (centre - law) + np.sqrt(share) * scatter, LEAST_CELL_SHARE * law)
         return np.asarray(moved / moved.sum(axis=(0, 1)))
 
 
 def _turn_to_axes(margin: Floats, matrix: Floats) -> tuple[Floats, Floats]:
-    """Variances of a variable's contrasts along the axes on which they are independent, and these axes, as columns."""
+    """Diagonalise the covariance of a variable's contrasts: variances along principal axes, and the axes as columns."""
     means = matrix[1:] @ margin
     values, vectors = np.linalg.eigh((matrix[1:] * margin) @ matrix[1:].T - np.outer(means, means))
     return np.maximum(values, 0.0), vectors
@@ -141,11 +143,11 @@ def _turn_to_axes(margin: Floats, matrix: Floats) -> tuple[Floats, Floats]:
 Single = npt.NDArray[np.float32]
 
 MOST_AUDITED_PAIRS, AUDIT_DRAWS = 60, 100
-"""Pairs that are learned from, and draws of what the network says of them."""
+"""Largest number of audited pairs that sizes are learned from, and draws of the network's law of them."""
 
 
 class DrawnSet(NamedTuple):
-    """A set's law under every draw, and twins of some.
+    """Law of a set under every draw, and twins of some draws.
 
     Args:
         law: shape `(*sizes, draws)`, in single precision, as it is stored.
@@ -157,13 +159,13 @@ class DrawnSet(NamedTuple):
 
     @staticmethod
     def of(law: Floats, twins: Floats) -> DrawnSet:
-        """The two in single precision."""
+        """Store both in single precision."""
         return DrawnSet(law.astype(np.float32), twins.astype(np.float32))
 
 
 @dataclass(frozen=True, eq=False)
 class MeasuredSets:
-    """Draws of what tables tell of sets of variables.
+    """Draws of the laws of measured sets of variables.
 
     Args:
         evidence: tables and contrasts of one data set.
@@ -181,7 +183,7 @@ class MeasuredSets:
 
     @property
     def network(self) -> Network:
-        """Whose rows the posterior draws."""
+        """Network whose rows the posterior draws."""
         return self.cells.network
 
     @property
@@ -205,27 +207,27 @@ class MeasuredSets:
         return frozenset(frozenset(pair) for table in self.tables for pair in combinations(table, 2))
 
     def measured(self, names: Iterable[str]) -> tuple[Scope, ...]:
-        """The largest parts of some variables that a table has, in the schema's order."""
-        asked = frozenset(names)
-        once = dict.fromkeys(asked & table for table in self.tables)
-        largest = [part for part in once if part and not any(part < other for other in once)]
-        return tuple(sorted(self.network.ordered(part) for part in largest))
+        """List the largest subsets of some variables that a table contains, in the schema's order."""
+        variables = frozenset(names)
+        once = dict.fromkeys(variables & table for table in self.tables)
+        largest = [subset for subset in once if subset and not any(subset < larger for larger in once)]
+        return tuple(sorted(self.network.ordered(subset) for subset in largest))
 
-    def draw(self, part: Scope, families: Mapping[str, Floats], of_twins: Mapping[str, Floats]) -> DrawnSet:
+    def draw(self, names: Scope, families: Mapping[str, Floats], of_twins: Mapping[str, Floats]) -> DrawnSet:
         """Draw the law of a set.
 
         Args:
-            part: names of the axes.
+            names: names of the axes.
             families: laws of the network's families under every draw, by node.
             of_twins: the same of the twins that the joint law has.
         """
-        if len(part) > 2:
-            return self._draw_whole(part)
+        if len(names) > 2:
+            return self._draw_whole(names)
         expected = [
-            move_to_families(self._expect(part, cells), part, self.network, laws)
+            move_to_families(self._expect(names, cells), names, self.network, laws)
             for cells, laws in ((self.cells, families), (self.some_twins, of_twins))
         ]
-        return self._draw_pair(part, *expected)
+        return self._draw_pair(names, *expected)
 
     def draw_parents(self, parents: Scope, counts: Ints) -> DrawnSet:
         """Draw the law of parents that are not joined, of their records.
@@ -234,49 +236,51 @@ class MeasuredSets:
             parents: names of the axes.
             counts: shape `(*sizes, draws)`.
         """
-        rng, every = self.generator(parents), tuple(range(len(parents)))
-        around = counts + self._expect(parents, self.cells)
-        gammas = (rng.standard_gamma(around), rng.standard_gamma(around[..., :: twin_step(self.draws)]))
-        return DrawnSet.of(*(part / part.sum(axis=every) for part in gammas))
+        rng, axes = self.generator(parents), tuple(range(len(parents)))
+        concentrations = counts + self._expect(parents, self.cells)
+        gammas = (rng.standard_gamma(concentrations), rng.standard_gamma(concentrations[..., :: twin_step(self.draws)]))
+        return DrawnSet.of(*(gamma / gamma.sum(axis=axes) for gamma in gammas))
 
     def _expect(self, names: Scope, cells: Tables) -> Floats:
-        """What the network alone says of some variables, shape `(*sizes, draws)`."""
+        """Compute the network's own law of some variables, shape `(*sizes, draws)`."""
         return np.asarray(Laws(cells).joint(names))
 
-    def _draw_pair(self, pair: Scope, own: Floats, of_twins: Floats) -> DrawnSet:
-        """Draw a pair around what is expected of it, shape `(*sizes, draws)`, and of its twins."""
-        told, rng = self.fit([pair]), self.generator(pair)
+    def _draw_pair(self, pair: Scope, expected: Floats, of_twins: Floats) -> DrawnSet:
+        """Draw a pair around its expected law, shape `(*sizes, draws)`, and around that of the twins."""
+        fitted, rng = self.fit([pair]), self.generator(pair)
         chances = self.pair_sizes.copy()
-        for logs in compare_sizes(told, {pair: own} if told.values[pair].size else {}):
+        for logs in compare_sizes(fitted, {pair: expected} if fitted.values[pair].size else {}):
             chances *= np.exp(logs)
-        tau = rng.choice(INTERACTION_SIZES, size=own.shape[-1], p=chances / chances.sum())
-        records = draw_pair(ToldPair(told.values[pair], told.variances[pair], told.total[0]), own, tau, rng)
-        return DrawnSet.of(records.draw(own, rng), records.draw(of_twins, rng, twin_step(self.draws)))
+        tau = rng.choice(INTERACTION_SIZES, size=expected.shape[-1], p=chances / chances.sum())
+        records = draw_pair(
+            PairEvidence(fitted.values[pair], fitted.variances[pair], fitted.total[0]), expected, tau, rng
+        )
+        return DrawnSet.of(records.draw(expected, rng), records.draw(of_twins, rng, twin_step(self.draws)))
 
-    def _draw_whole(self, part: Scope) -> DrawnSet:
+    def _draw_whole(self, names: Scope) -> DrawnSet:
         """Draw a set of more variables, under a complete network of them."""
-        ordered = tuple(sorted(part, key=self.network.order.index))
+        ordered = tuple(sorted(names, key=self.network.order.index))
         whole = Network(
-            tuple(self.network.schema[name] for name in part),
-            {name: ordered[: ordered.index(name)] for name in part},
+            tuple(self.network.schema[name] for name in names),
+            {name: ordered[: ordered.index(name)] for name in names},
         )
-        inside = subsets([part])
-        told = self.fit(inside)
-        kept = [subset for subset in inside if subset in told.values]
+        inside = subsets([names])
+        fit = self.fit(inside)
+        known = [subset for subset in inside if subset in fit.values]
         margins = Margins(
-            whole, {subset: told.values[subset] for subset in kept}, {subset: told.variances[subset] for subset in kept}
+            whole, {subset: fit.values[subset] for subset in known}, {subset: fit.variances[subset] for subset in known}
         )
-        counts = LatentCounts(margins, self.draws, self.generator(part), weights=self.weights, doubt=True, quick=True)
-        return DrawnSet.of(self._expect(part, counts.cells), self._expect(part, pick_twins(counts.twins)))
+        counts = LatentCounts(margins, self.draws, self.generator(names), weights=self.weights, doubt=True, quick=True)
+        return DrawnSet.of(self._expect(names, counts.cells), self._expect(names, pick_twins(counts.twins)))
 
-    def contradict(self, parts: Sequence[Scope]) -> dict[Scope, float]:
-        """How much tables contradict the network's word of sets: log likelihood ratios; infinite of more than two."""
-        some, told = self.cells.of_draws(np.arange(min(AUDIT_DRAWS, self.draws))), self.fit(parts)
+    def contradict(self, sets: Sequence[Scope]) -> dict[Scope, float]:
+        """Compute log likelihood ratios of tables against the network's law of sets; infinite unless pairs."""
+        some, fitted = self.cells.of_draws(np.arange(min(AUDIT_DRAWS, self.draws))), self.fit(sets)
         pairs: dict[Scope, Floats] = {
-            part: self._expect(part, some) for part in parts if len(part) == 2 and told.values[part].size
+            pair: self._expect(pair, some) for pair in sets if len(pair) == 2 and fitted.values[pair].size
         }
-        found = dict.fromkeys(parts, math.inf)
-        return found | {part: -float(logs[0]) for part, logs in zip(pairs, compare_sizes(told, pairs), strict=True)}
+        ratios = dict.fromkeys(sets, math.inf)
+        return ratios | {pair: -float(logs[0]) for pair, logs in zip(pairs, compare_sizes(fitted, pairs), strict=True)}
 
     @cached_property
     def pair_sizes(self) -> Floats:
@@ -293,14 +297,14 @@ class MeasuredSets:
 
     @cached_property
     def triple_sizes(self) -> Floats:
-        """Weights of the sizes of triples' interactions, which follow from those of pairs."""
+        """Weights of the sizes of triples' interactions, derived from those of pairs."""
         return triple_weights(self.pair_sizes)
 
     def generator(self, names: Iterable[str], more: int = 0) -> np.random.Generator:
-        """Make the generator of a set of variables, the same whatever else was asked."""
+        """Make the generator of a set of variables, which does not depend on other calls."""
         return np.random.default_rng([self.seed, more, *(self.network.nodes.index(name) for name in names)])
 
     def fit(self, also: Iterable[Scope]) -> Margins:
-        """Least squares of all tables, with the interactions of some sets and their subsets."""
-        parts, records = measurements(self.evidence.parts), self.evidence.records[0]
-        return pooled_margins(self.network, parts, records, also=subsets(also))
+        """Fit all tables by least squares, with the interactions of some sets and their subsets."""
+        measured, records = measurements(self.evidence.parts), self.evidence.records[0]
+        return pooled_margins(self.network, measured, records, also=subsets(also))

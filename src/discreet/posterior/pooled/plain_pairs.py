@@ -1,4 +1,4 @@
-"""Laws moved to what tables tell of pairs without bias: for sums over so many cells that priors of cells add up.
+"""Unbiased pair margins for sums over many cells, in which the priors of single cells would add up.
 
 A posterior's draws hold no cell below 0 and lift cells that nobody fell into, each a little, as an interval of that
 cell needs. A covariance sums over all cells of a pair, and hundreds that are lifted flatten it. Plain least squares of
@@ -30,15 +30,15 @@ from discreet.posterior.pooled.measured_sets import MeasuredSets
 from discreet.util.arrays import Floats, Ints, margin
 
 CLEAR_NOISE_DEVIATIONS = 4.0
-"""Deviations of the noise: it puts a state of which there are so many records below 0 in one of 30,000 draws."""
-MADE_UP_RECORDS = 2**12
-"""Records of each draw from which sampling errors are taken, in the size that the number of records gives them."""
+"""Least count of a state, in deviations of the noise: its draws are below 0 in one of 30,000."""
+SIMULATED_RECORDS = 2**12
+"""Simulated records of each draw that estimate the sampling error, which is rescaled to the number of records."""
 PLAIN_STREAM = 2
-"""Stream of a set's generator that draws pairs without bias."""
+"""Stream of a set's generator for unbiased pairs."""
 
 
 def move_without_bias(sets: MeasuredSets, law: Floats, names: Scope) -> Floats:
-    """A law of some variables under every draw, moved to what tables tell of their pairs without bias.
+    """Move a law of some variables, under every draw, to unbiased estimates of its pairs.
 
     Args:
         sets: that tables hold.
@@ -49,12 +49,12 @@ def move_without_bias(sets: MeasuredSets, law: Floats, names: Scope) -> Floats:
         Shape as the law's; cells may be negative. The law itself where no table holds a pair, or the noise may have
         made a categorical state of one of its variables. Equal for equal arguments.
     """
-    plain, records, rng = _draw_told_pairs(sets, sets.network.ordered(names), law.shape[-1])
+    plain, records, rng = _draw_measured_pairs(sets, sets.network.ordered(names), law.shape[-1])
     return move_to_pairs(law, names, plain, records, rng) if plain else law
 
 
 def find_pairs_without_bias(sets: MeasuredSets, cells: Tables, names: Iterable[str]) -> dict[Scope, Floats]:
-    """Laws of all pairs of variables, moved like `move_without_bias`, where their joint law is too large.
+    """Compute laws of all pairs, moved like `move_without_bias`, where their joint law is too large.
 
     Args:
         sets: that tables hold.
@@ -69,36 +69,36 @@ def find_pairs_without_bias(sets: MeasuredSets, cells: Tables, names: Iterable[s
     """
     ordered = sets.network.ordered(names)
     laws: dict[Scope, Floats] = {pair: Laws(cells).joint(pair) for pair in combinations(ordered, 2)}
-    plain, records, _ = _draw_told_pairs(sets, ordered, cells.draws or 1)
+    plain, records, _ = _draw_measured_pairs(sets, ordered, cells.draws or 1)
     if not plain:
         return laws
     errors = {pair: -laws[pair] for pair in plain}
-    for part, codes in drawn_codes(cells, ordered, MADE_UP_RECORDS):
+    for chunk, codes in drawn_codes(cells, ordered, SIMULATED_RECORDS):
         for pair, error in errors.items():
-            error[..., part] += _count_pairs(codes, pair, error.shape[:2]) / MADE_UP_RECORDS
-    size = (MADE_UP_RECORDS / records) ** 0.5
+            error[..., chunk] += _count_pairs(codes, pair, error.shape[:2]) / SIMULATED_RECORDS
+    size = (SIMULATED_RECORDS / records) ** 0.5
     return move_pairs(laws, plain, {pair: error * size for pair, error in errors.items()})
 
 
-def _draw_told_pairs(
+def _draw_measured_pairs(
     sets: MeasuredSets, names: Scope, draws: int
 ) -> tuple[dict[Scope, Floats], int, np.random.Generator]:
-    """Pairs that tables hold, without bias; the number of records; and a generator. No pairs where noise is all."""
+    """Draw unbiased measured pairs; with the number of records and a generator. No pairs if the noise dominates."""
     pairs = [pair for pair in combinations(names, 2) if frozenset(pair) in sets.pairs]
-    told, rng = sets.fit(pairs), sets.generator(names, PLAIN_STREAM)
-    clear = all(_is_clear(told, name) for name in {name for pair in pairs for name in pair})
-    return draw_plain_pairs(told, pairs, draws, rng) if clear else {}, max(1, round(told.total[0])), rng
+    fitted, rng = sets.fit(pairs), sets.generator(names, PLAIN_STREAM)
+    clear = all(_is_clear(fitted, name) for name in {name for pair in pairs for name in pair})
+    return draw_plain_pairs(fitted, pairs, draws, rng) if clear else {}, max(1, round(fitted.total[0])), rng
 
 
-def _is_clear(told: Margins, name: str) -> bool:
+def _is_clear(fitted: Margins, name: str) -> bool:
     """Whether the number of records, and those in each state that is no bin, are well above their noise."""
-    total, variance = told.total
-    counts = [] if told.network.schema[name].numeric else told.table((name,)).tolist()
-    return bool(min([total, *counts]) > CLEAR_NOISE_DEVIATIONS * max(variance**0.5, told.deviation((name,))))
+    total, variance = fitted.total
+    counts = [] if fitted.network.schema[name].numeric else fitted.table((name,)).tolist()
+    return bool(min([total, *counts]) > CLEAR_NOISE_DEVIATIONS * max(variance**0.5, fitted.deviation((name,))))
 
 
 def _count_pairs(codes: Mapping[str, Ints], pair: Scope, sizes: tuple[int, ...]) -> Floats:
-    """How many records of each draw have each states of a pair, shape `(*sizes, draws)`."""
+    """Count the records of each draw by the states of a pair, shape `(*sizes, draws)`."""
     flat = codes[pair[0]] * sizes[1] + codes[pair[1]]
     cells = sizes[0] * sizes[1]
     counts = np.bincount((flat + cells * np.arange(len(flat))[:, None]).ravel(), minlength=cells * len(flat))
@@ -108,7 +108,7 @@ def _count_pairs(codes: Mapping[str, Ints], pair: Scope, sizes: tuple[int, ...])
 def draw_plain_pairs(
     margins: Margins, pairs: Sequence[Scope], draws: int, rng: np.random.Generator
 ) -> dict[Scope, Floats]:
-    """Shares of records in the cells of pairs, as tables tell them without bias, with the noise's error.
+    """Draw unbiased shares of records in the cells of pairs, with the error of the noise.
 
     Args:
         margins: least squares of all tables, with the interactions of the pairs and of their parts.
@@ -120,25 +120,25 @@ def draw_plain_pairs(
         By pair, shape `(*sizes, draws)`; cells may be negative, and sum to 1.
     """
     moved: dict[Scope, Floats] = {}
-    for part in subsets(pairs):
-        values, deviation = margins.values[part], math.sqrt(margins.variances[part])
-        moved[part] = values[..., None] + deviation * rng.normal(size=(*values.shape, draws))
-    found = {}
+    for subset in subsets(pairs):
+        values, deviation = margins.values[subset], math.sqrt(margins.variances[subset])
+        moved[subset] = values[..., None] + deviation * rng.normal(size=(*values.shape, draws))
+    shares = {}
     for pair in pairs:
         sizes = [margins.network.schema[name].size for name in pair]
         coordinates = np.zeros((*sizes, draws))
-        for inside, place in positions(pair):
+        for inside, index in positions(pair):
             share = margins.network.cells(inside) / math.prod(sizes)
-            coordinates[place] = moved[inside].reshape(coordinates[place].shape) * math.sqrt(share)
+            coordinates[index] = moved[inside].reshape(coordinates[index].shape) * math.sqrt(share)
         table = transformed(coordinates, contrast_matrices(sizes), back=True)
-        found[pair] = table / table.sum(axis=(0, 1))
-    return found
+        shares[pair] = table / table.sum(axis=(0, 1))
+    return shares
 
 
 def move_to_pairs(
     law: Floats, names: Scope, pairs: Mapping[Scope, Floats], records: int, rng: np.random.Generator
 ) -> Floats:
-    """Laws with other margins of pairs.
+    """Move laws to other margins of pairs.
 
     Args:
         law: of some variables under every draw, shape `(*sizes, draws)`.
@@ -170,7 +170,7 @@ def move_to_pairs(
 def move_pairs(
     laws: Mapping[Scope, Floats], pairs: Mapping[Scope, Floats], errors: Mapping[Scope, Floats]
 ) -> dict[Scope, Floats]:
-    """Laws of pairs of variables whose joint law is too large, moved in the same way.
+    """Move laws of pairs in the same way, where their joint law is too large.
 
     Args:
         laws: of all pairs under every draw, shape `(*sizes, draws)`.
@@ -180,23 +180,23 @@ def move_pairs(
     Returns:
         By pair. Those that no table holds are moved in their margins alone.
     """
-    found = {pair: table + errors[pair] for pair, table in pairs.items()}
+    joint = {pair: table + errors[pair] for pair, table in pairs.items()}
     singles: dict[str, Floats] = {}
-    for (one, other), table in found.items():
-        singles.setdefault(one, table.sum(axis=1))
-        singles.setdefault(other, table.sum(axis=0))
+    for (row, column), table in joint.items():
+        singles.setdefault(row, table.sum(axis=1))
+        singles.setdefault(column, table.sum(axis=0))
     for pair, law in laws.items():
-        if pair not in found:
+        if pair not in joint:
             first, second = law.sum(axis=1), law.sum(axis=0)
             moved, last = singles.get(pair[0], first), singles.get(pair[1], second)
-            found[pair] = law + (moved - first)[:, None] * second + moved[:, None] * (last - second)
-    return found
+            joint[pair] = law + (moved - first)[:, None] * second + moved[:, None] * (last - second)
+    return joint
 
 
-def _spread_change(change: Floats, names: Scope, part: Scope, alone: Mapping[str, Floats]) -> Floats:
+def _spread_change(change: Floats, names: Scope, scope: Scope, alone: Mapping[str, Floats]) -> Floats:
     """Spread a change of a margin over all cells: times the shares of all other variables."""
-    letters = {name: chr(ord("a") + place) for place, name in enumerate(names)}
-    terms = ["".join(letters[name] for name in part) + "z"]
-    terms += [f"{letters[name]}z" for name in names if name not in part]
-    others = [alone[name] for name in names if name not in part]
+    letters = {name: chr(ord("a") + axis) for axis, name in enumerate(names)}
+    terms = ["".join(letters[name] for name in scope) + "z"]
+    terms += [f"{letters[name]}z" for name in names if name not in scope]
+    others = [alone[name] for name in names if name not in scope]
     return np.asarray(np.einsum(f"{','.join(terms)}->{''.join(letters.values())}z", change, *others, optimize=True))

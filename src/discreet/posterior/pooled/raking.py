@@ -1,4 +1,4 @@
-"""Laws moved to other margins, and counts of a family to another margin of its child, rows keeping their records.
+"""Proportional fitting (raking) of laws and counts to margins; rows of counts keep their totals.
 
 As little as can be: of all tables with the wanted margins, proportional fitting finds the one of least relative entropy
 to that which it starts from: odds ratios stay (Deming and Stephan, 1940; Csiszar, 1975).
@@ -21,18 +21,18 @@ Kind = TypeVar("Kind", bound=np.generic)
 
 
 EMPTY_CELL_RECORDS = 0.02
-"""Records that an empty cell of a row with records is taken to have, so that it can be filled; with five times as many
-or as few no stratum's coverage moves by more than .3 points, nor a width but of what is 0 or 1 (3 %)."""
+"""Records assigned to an empty cell of a nonempty row, so that it can be filled; with five times as many or as few no
+stratum's coverage moves by more than .3 points, and only widths of probabilities 0 or 1 change (3 %)."""
 RAKING_ROUNDS = 8
-"""Of proportional fitting."""
+"""Rounds of proportional fitting of counts."""
 LEAST_MARGIN_RECORDS = 1e-9
-"""Records that a margin is taken to have at least, so that it can be scaled."""
+"""Least records of a margin, so that it can be scaled."""
 MARGIN_FIT_ROUNDS = 8
-"""Of proportional fitting: margins of draws agree but for their single variables' last digits."""
+"""Largest number of rounds of proportional fitting of a law: margins of draws agree but for last digits."""
 LEAST_FIT_CHANGE = 1e-9
-"""Part of a cell by which a round of fitting moves it and is the last: far below the error of any draws."""
+"""Relative change of a cell below which a round of fitting is the last: far below the error of draws."""
 LEAST_MARGIN_PROBABILITY = 1e-300
-"""Probability below which a margin is 0, as far as it can be scaled."""
+"""Least probability of a margin in a denominator."""
 
 
 def rake_counts(counts: Ints, margin: Ints, rng: np.random.Generator) -> Ints:
@@ -56,26 +56,26 @@ def rake_counts(counts: Ints, margin: Ints, rng: np.random.Generator) -> Ints:
     return rake_part(counts, (), margin, rng)
 
 
-def rake_part(counts: Ints, kept: Sequence[int], part: Ints, rng: np.random.Generator) -> Ints:
-    """Move counts of a family to those of a part of it, that is of its child and some of its parents.
+def rake_part(counts: Ints, part_axes: Sequence[int], part: Ints, rng: np.random.Generator) -> Ints:
+    """Move counts of a family to those of its child and some of its parents.
 
     Args:
         counts: shape `(*parents, child, draws)`.
-        kept: axes of the part's parents among those of the family, in the order of the part.
+        part_axes: axes of the part's parents among those of the family, in the order of the part.
         part: shape `(*parents of the part, child, draws)`, with as many records in each row as the family has there.
         rng: rounds.
 
     Returns:
         Whole counts, same shape, as of `rake_counts` for each row of the part.
     """
-    wanted = goal(counts.ndim - 2, kept, part)
+    wanted = goal(counts.ndim - 2, part_axes, part)
     return counts_of(rake_to(by_child(counts).astype(np.float64), counts.sum(axis=-2), [wanted], rng))
 
 
-def goal(parents: int, kept: Sequence[int], part: Ints) -> Goal:
-    """What `rake_to` moves counts to: arguments as of `rake_part`, of so many parents."""
-    axes = tuple(1 + axis for axis in range(parents) if axis not in kept)
-    order = [len(kept), *np.argsort(kept).tolist(), len(kept) + 1]
+def goal(parents: int, part_axes: Sequence[int], part: Ints) -> Goal:
+    """Make a goal of `rake_to`; arguments as of `rake_part`, with the number of parents."""
+    axes = tuple(1 + axis for axis in range(parents) if axis not in part_axes)
+    order = [len(part_axes), *np.argsort(part_axes).tolist(), len(part_axes) + 1]
     return axes, np.expand_dims(part.transpose(order), axes)
 
 
@@ -103,30 +103,30 @@ def rake_to(cells: Array, totals: Array | Ints, goals: Sequence[Goal], rng: np.r
 
 
 def rake_cells(cells: Array, totals: Array | Ints, goals: Sequence[Goal]) -> Array:
-    """As `rake_to`, before what it finds is rounded."""
+    """Rake like `rake_to`, without rounding."""
     cells = np.where(cells > 0, cells, cells.dtype.type(EMPTY_CELL_RECORDS) * (totals > 0))
-    wholes = totals.astype(cells.dtype)
-    wanted = [(axes, np.maximum(part, LEAST_MARGIN_RECORDS).astype(cells.dtype)) for axes, part in goals]
+    row_totals = totals.astype(cells.dtype)
+    wanted = [(axes, np.maximum(target, LEAST_MARGIN_RECORDS).astype(cells.dtype)) for axes, target in goals]
     for _ in range(RAKING_ROUNDS):
-        for axes, part in wanted:
-            have = cells.sum(axis=axes, keepdims=True)
-            cells *= np.divide(part, np.maximum(have, LEAST_MARGIN_RECORDS, out=have), out=have)
-        cells *= wholes / np.maximum(cells.sum(axis=0), LEAST_MARGIN_RECORDS)
+        for axes, target in wanted:
+            current = cells.sum(axis=axes, keepdims=True)
+            cells *= np.divide(target, np.maximum(current, LEAST_MARGIN_RECORDS, out=current), out=current)
+        cells *= row_totals / np.maximum(cells.sum(axis=0), LEAST_MARGIN_RECORDS)
     return np.asarray(cells)
 
 
 def by_child(counts: npt.NDArray[Kind]) -> npt.NDArray[Kind]:
-    """The child's axis first."""
+    """Move the child's axis to the front."""
     return np.moveaxis(counts, -2, 0)
 
 
 def counts_of(cells: Array) -> Ints:
-    """Whole counts, the child's axis before the last again."""
+    """Convert to integer counts, with the child's axis before the last again."""
     return np.ascontiguousarray(np.moveaxis(cells, 0, -2), np.int64)
 
 
 def fit_margins(law: Floats, names: Sequence[str], wanted: Mapping[Scope, Floats]) -> Floats:
-    """Move a law to the margins of some parts; no more rounds where one moves nothing.
+    """Move a law to the margins of some subsets, until a round moves nothing.
 
     Args:
         law: shape `(*sizes, draws)`.
@@ -142,33 +142,33 @@ def fit_margins(law: Floats, names: Sequence[str], wanted: Mapping[Scope, Floats
         array([[0.18, 0.42],
                [0.12, 0.28]])
     """
-    steps = [(_axes_of(names, part), own) for part, own in wanted.items()]
+    steps = [(_axes_of(names, scope), target) for scope, target in wanted.items()]
     fitted = law.copy()
     for _ in range(MARGIN_FIT_ROUNDS if len(steps) > 1 else 1):
-        moved = [_scale_margin(fitted, *axes, own) for axes, own in steps]
+        moved = [_scale_margin(fitted, *axes, target) for axes, target in steps]
         if not any(moved):
             break
     return fitted
 
 
-def _axes_of(names: Sequence[str], part: Scope) -> tuple[tuple[int, ...], list[int]]:
-    """Axes of a law over which the margin of a part is summed, and the order of that margin's axes in the law's."""
-    left = [name for name in names if name in part]
-    return tuple(axis for axis, name in enumerate(names) if name not in part), [*map(part.index, left), len(part)]
+def _axes_of(names: Sequence[str], scope: Scope) -> tuple[tuple[int, ...], list[int]]:
+    """Find the axes to sum a law over for a margin, and the order of the margin's axes in the law."""
+    ordered = [name for name in names if name in scope]
+    return tuple(axis for axis, name in enumerate(names) if name not in scope), [*map(scope.index, ordered), len(scope)]
 
 
-def _scale_margin(law: Floats, summed: tuple[int, ...], order: list[int], own: Floats) -> bool:
-    """Scale a law in its place to a margin of its own axes; whether that moves any cell by more than rounding.
+def _scale_margin(law: Floats, summed: tuple[int, ...], order: list[int], target: Floats) -> bool:
+    """Scale a law in place to one margin; return whether a cell moved by more than rounding.
 
     Args:
         law: shape `(*sizes, draws)`; is changed.
         summed: axes over which its margin is.
         order: of the axes of the wanted margin, as they stand in the law.
-        own: the wanted margin.
+        target: the wanted margin.
     """
-    wanted = own.transpose(order)
-    found = np.add.reduce(law, axis=summed) if summed else law.copy()
-    moved = bool((np.abs(wanted - found) > LEAST_FIT_CHANGE * found).any())
-    ratio = np.divide(wanted, np.maximum(found, LEAST_MARGIN_PROBABILITY, out=found), out=found)
+    wanted = target.transpose(order)
+    current = np.add.reduce(law, axis=summed) if summed else law.copy()
+    moved = bool((np.abs(wanted - current) > LEAST_FIT_CHANGE * current).any())
+    ratio = np.divide(wanted, np.maximum(current, LEAST_MARGIN_PROBABILITY, out=current), out=current)
     law *= np.expand_dims(ratio, summed)
     return moved

@@ -1,4 +1,4 @@
-"""The mean of each row's prior: a log-linear fit to the margins of the child and some of the parents, the row left out.
+"""Prior mean of each row: a log-linear fit to margins of the child and some parents, leaving the row out.
 
 What the parents do to the child one by one is fitted first, then, of three parents and more, what all but one of them
 do together: proportional fitting of rows' laws, weighted by their records, to the child's law in every *slice*, the
@@ -28,17 +28,17 @@ Array = npt.NDArray[np.floating]
 Axes = tuple[int, ...]
 
 SLICE_RECORDS: npt.NDArray[np.float64] = 4.0 ** np.arange(-1.0, 7.0)
-"""Pseudo-records of a slice: from slices that go their own way to slices that are like all others."""
+"""Grid of pseudo-records of a slice: from slices of their own to slices that are like all others."""
 WORTH_SLICES = 2.0
-"""Slices that the prior of the weights of these is worth: as many as rows, of theirs."""
+"""Prior sample size of the weights of `SLICE_RECORDS`, in slices."""
 FIRST_ROUNDS, PICKING_SWEEPS = 4, 5
-"""Rounds of fitting in the first sweep; sweeps from one picking of sizes to the next."""
+"""Rounds of fitting in the first sweep; sweeps from one draw of pseudo-records to the next."""
 LEAST_FIT, LEAST_RECORDS = 1e-12, 1e-3
-"""Probability and records that are never below, so that they can be divided by."""
+"""Least probability and least records in a denominator."""
 
 
 class RowMeans:
-    """Means of the priors of all rows of a family, renewed in each sweep of the chains.
+    """Prior means of all rows of a family, updated in each sweep of the chains.
 
     Args:
         totals: records of each row, shape `(*parents, draws)`.
@@ -53,12 +53,12 @@ class RowMeans:
         # One parent alone has no margin beside the table itself and the child's; of two these are all but one.
         kept_sizes = sorted({1, parents - 1}) if parents > 1 else []
         self._levels = [
-            _Level(self._n, [tuple(axis for axis in self._every if axis not in kept) for kept in sets])
+            _Level(self._n, [tuple(axis for axis in self._every if axis not in margin_axes) for margin_axes in sets])
             for sets in (list(combinations(self._every, size)) for size in kept_sizes)
         ]
 
     def renew(self, counts: Array, rng: np.random.Generator) -> Array:
-        """The means given the counts, shape as the counts', `(child, *parents, draws)`."""
+        """Update the means given the counts, both of shape `(child, *parents, draws)`."""
         if not self._every:
             return np.full_like(counts, 1 / self._states)
         whole = counts.sum(axis=self._every, keepdims=True)
@@ -70,7 +70,7 @@ class RowMeans:
 
 
 class _Level:
-    """Margins of as many parents.
+    """Margins over equally many parents.
 
     Args:
         n: records of each row, shape `(1, *parents, draws)`.
@@ -87,7 +87,7 @@ class _Level:
         self._sweep = 0
 
     def renew(self, counts: Array, law: Array, apart: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-        """One more round.
+        """Fit one more round.
 
         Args:
             counts: shape `(child, *parents, draws)`.
@@ -98,67 +98,68 @@ class _Level:
         Returns:
             Both as this level says.
         """
-        margins = [self._smooth_margin(place, counts, law, rng) for place in range(len(self._sets))]
+        margins = [self._smooth_margin(index, counts, law, rng) for index in range(len(self._sets))]
         self._sweep += 1
         rounds = 1
         if self._fit is None:
             self._fit, rounds = np.broadcast_to(law, counts.shape).copy(), FIRST_ROUNDS
         for _ in range(rounds):
-            for axes, records, (told, around, size) in zip(self._sets, self._records, margins, strict=True):
-                have = (self._fit * self._n).sum(axis=axes, keepdims=True)
-                have *= 1 + size / np.maximum(records, LEAST_RECORDS)
-                np.maximum(have, LEAST_FIT, out=have)
-                self._fit *= np.where(records > 0, (told + size * around) / have, 1)
+            for axes, records, (counted, prediction, size) in zip(self._sets, self._records, margins, strict=True):
+                fitted = (self._fit * self._n).sum(axis=axes, keepdims=True)
+                fitted *= 1 + size / np.maximum(records, LEAST_RECORDS)
+                np.maximum(fitted, LEAST_FIT, out=fitted)
+                self._fit *= np.where(records > 0, (counted + size * prediction) / fitted, 1)
             self._fit /= self._fit.sum(axis=0)
             np.maximum(self._fit, LEAST_FIT, out=self._fit)
         return self._fit, self._leave_out(counts, margins, apart)
 
     def _smooth_margin(
-        self, place: int, counts: Array, law: Array, rng: np.random.Generator
+        self, index: int, counts: Array, law: Array, rng: np.random.Generator
     ) -> tuple[Array, Array, Array]:
-        """Counts of each slice, what smaller margins say of it, and the pseudo-records that it gives that."""
-        axes = self._sets[place]
-        told, around = counts.sum(axis=axes, keepdims=True), law
+        """Sum counts by slice; return them, the prediction of smaller margins, and its pseudo-records."""
+        axes = self._sets[index]
+        counted, prediction = counts.sum(axis=axes, keepdims=True), law
         if law.shape[1:-1] != (1,) * (law.ndim - 2):
-            around = (law * (self._n + LEAST_RECORDS)).sum(axis=axes, keepdims=True)
-            around /= around.sum(axis=0)
+            prediction = (law * (self._n + LEAST_RECORDS)).sum(axis=axes, keepdims=True)
+            prediction /= prediction.sum(axis=0)
         if self._sweep % PICKING_SWEEPS == 0:
-            picked, self._weights[place] = _pick_sizes(told, around, self._weights[place], rng)
-            self._sizes[place : place + 1] = [picked.astype(counts.dtype)[None]]
-        return told, around, self._sizes[place]
+            picked, self._weights[index] = _pick_sizes(counted, prediction, self._weights[index], rng)
+            self._sizes[index : index + 1] = [picked.astype(counts.dtype)[None]]
+        return counted, prediction, self._sizes[index]
 
     def _leave_out(self, counts: Array, margins: list[tuple[Array, Array, Array]], apart: Array) -> Array:
-        """The fit of each row without that row, others as they are; of a row alone in its slice what is said around."""
+        """Leave each row out of the fit; a row that is alone in its slice gets the prediction of smaller margins."""
         assert self._fit is not None
-        mine, found = self._fit * self._n, self._fit
-        for axes, share, (told, around, size) in zip(self._sets, self._shares, margins, strict=True):
-            have = mine.sum(axis=axes, keepdims=True)
-            law = have / np.maximum(have.sum(axis=0), LEAST_RECORDS)
-            wanted = told - counts + size * (around + share * (apart - around))
-            rest = np.maximum(have - mine, 0)
-            rest += size * (law + share * (found - law))
+        expected, fit = self._fit * self._n, self._fit
+        for axes, share, (counted, prediction, size) in zip(self._sets, self._shares, margins, strict=True):
+            # Fit *= target margin / fitted margin, both without the row's own records (proportional fitting).
+            fitted = expected.sum(axis=axes, keepdims=True)
+            law = fitted / np.maximum(fitted.sum(axis=0), LEAST_RECORDS)
+            wanted = counted - counts + size * (prediction + share * (apart - prediction))
+            rest = np.maximum(fitted - expected, 0)
+            rest += size * (law + share * (fit - law))
             np.maximum(rest, LEAST_FIT, out=rest)
-            found = found * np.where(have.sum(axis=0) > 0, wanted / rest, 1)
-            found /= found.sum(axis=0)
-        return found
+            fit = fit * np.where(fitted.sum(axis=0) > 0, wanted / rest, 1)
+            fit /= fit.sum(axis=0)
+        return fit
 
 
-def _pick_sizes(told: Array, around: Array, weights: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _pick_sizes(counted: Array, prediction: Array, weights: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Pick the pseudo-records of each slice by the Dirichlet-multinomial likelihood of its counts.
 
     Args:
-        told: counts, shape `(child, *slices, draws)`.
-        around: law that pseudo-records have, broadcast to that.
+        counted: counts, shape `(child, *slices, draws)`.
+        prediction: law that pseudo-records have, broadcast to that.
         weights: of the sizes, shape (sizes, draws).
         rng: source of randomness.
 
     Returns:
         What each slice picked, shape `(*slices, draws)`, and new weights.
     """
-    n = told.sum(axis=0)
+    n = counted.sum(axis=0)
     sizes = SLICE_RECORDS.reshape(-1, *(1,) * n.ndim)
-    concentrations = sizes[:, None] * np.maximum(around, LEAST_MEAN).astype(np.float64)
-    chances = _log_rises(concentrations, told).sum(axis=1)
+    concentrations = sizes[:, None] * np.maximum(prediction, LEAST_MEAN).astype(np.float64)
+    chances = _log_rises(concentrations, counted).sum(axis=1)
     chances -= _log_rises(sizes, n)
     chances -= chances.max(axis=0)
     np.exp(chances, out=chances)
@@ -174,7 +175,7 @@ def _pick_sizes(told: Array, around: Array, weights: Floats, rng: np.random.Gene
 
 
 def _log_rises(a: Floats, n: Array) -> Floats:
-    """`log Gamma(a + n) / Gamma(a)` to .002, by Stirling's series for both arguments plus one."""
+    """Compute `log Gamma(a + n) / Gamma(a)` to .002, by Stirling's series for both arguments plus one."""
 
     def stirling(x: Floats) -> Floats:
         """`log Gamma(x + 1)` but for a constant."""

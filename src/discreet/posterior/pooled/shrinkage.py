@@ -1,4 +1,4 @@
-"""Rows of one family given the records that reach them: a prior learned from the release itself, and its posterior.
+"""Posterior of one family's rows given row totals: Markov chains over counts, with a learned prior.
 
 Row j of a family has `N_j` records, of which `N_jk` are in state k; the release tells the contrasts between the states
 of a row with independent normal errors in the coordinates of the table's interactions (`least_squares.py`). Prior:
@@ -73,16 +73,16 @@ from discreet.posterior.pooled.row_means import RowMeans
 from discreet.util.arrays import Floats, Ints
 
 PAIRINGS_PER_SWEEP = 3
-"""Pairs that each cell is in, one after the other."""
+"""Number of random pairings of cells in a sweep."""
 
 
-def split_pairs(counts: Array, a: Single, told: Array, deviation: float, rng: np.random.Generator) -> None:
-    """Draw anew how the records of two cells of each row are split between them, for disjoint pairs; changes `counts`.
+def split_pairs(counts: Array, a: Single, evidence: Array, deviation: float, rng: np.random.Generator) -> None:
+    """Redraw the split of records between two cells of each row, for disjoint pairs; changes `counts`.
 
     Args:
         counts: shape `(child, *parents, draws)`.
         a: positions of concentrations, same shape.
-        told: what the evidence says of each cell, same shape; only differences within a row matter.
+        evidence: what the evidence says of each cell, same shape; only differences within a row matter.
         deviation: of its errors.
         rng: source of randomness.
     """
@@ -91,19 +91,19 @@ def split_pairs(counts: Array, a: Single, told: Array, deviation: float, rng: np
     # Two states are always the same pair.
     for turn in range(PAIRINGS_PER_SWEEP if len(counts) > 2 else 2):
         order = rng.permutation(len(counts))[: 2 * half]
-        one, other = order[:half], order[half:]
+        first, second = order[:half], order[half:]
         total = counts[order].reshape(2, half, *counts.shape[1:]).sum(axis=0)
-        centre = (told[one] - told[other] + total) / 2
-        pairs = _Pairs(counts[one], total, centre, deviation / math.sqrt(2), a[order], weights[order])
+        centre = (evidence[first] - evidence[second] + total) / 2
+        pairs = _Pairs(counts[first], total, centre, deviation / math.sqrt(2), a[order], weights[order])
         pairs.step_by_evidence(rng) if turn else pairs.step_around(rng)
         pairs.step_to_an_end(rng)
-        counts[one], counts[other] = pairs.first, total - pairs.first
+        counts[first], counts[second] = pairs.first, total - pairs.first
         weights[order] = pairs.weights
 
 
 @dataclass(eq=False)
 class _Pairs:
-    """Pairs of cells of one row each, whose records are split between them.
+    """Pairs of cells of a row, with the split of their records between them.
 
     Args:
         first: records of the one, whole numbers, shape `(pairs, *parents, draws)`; steps change it.
@@ -122,7 +122,7 @@ class _Pairs:
     weights: Single
 
     def step_by_evidence(self, rng: np.random.Generator) -> None:
-        """Metropolis step with proposals from the normal law of the evidence, rounded.
+        """Take a Metropolis step with proposals from the rounded normal law of the evidence.
 
         Rounding adds a variance of 1/12, which is left out before. The law of what is proposed is then the evidence's
         own to within 1 %, down to a deviation of one record: of two such splits the ratio of their priors decides.
@@ -134,7 +134,7 @@ class _Pairs:
         self._step(self._keep_possible(np.rint(self.centre + proposed)), 1 / self.spread**2 - 1 / wide**2, None, rng)
 
     def step_around(self, rng: np.random.Generator) -> None:
-        """Metropolis step with proposals around where it is: where the prior is far from the evidence, none else stays.
+        """Take a Metropolis step around the current split: the only moves accepted if prior and evidence disagree.
 
         Their law is symmetric: a rounded normal one, of the evidence's spread.
         """
@@ -143,26 +143,27 @@ class _Pairs:
         self._step(self._keep_possible(self.first + np.rint(proposed)), 1 / self.spread**2, None, rng)
 
     def _keep_possible(self, proposed: Array) -> Array:
-        """Keep proposals where there are so many records, else what there is."""
+        """Keep proposals that are possible splits, else the current split."""
         within = ((proposed >= 0) & (proposed <= self.total)).astype(self.first.dtype)
         return self.first + within * (proposed - self.first)
 
     def step_to_an_end(self, rng: np.random.Generator) -> None:
-        """Metropolis step with proposals close to either end, each with even chances: log-uniform in the distance."""
+        """Take a Metropolis step close to either end, with even chances, log-uniform in the distance."""
+        # Distance x = floor((total + 2)^U - 1): q(x) is proportional to log((x + 2) / (x + 1)).
         which = 2 * rng.random(self.first.shape)
         upper = which >= 1
         which -= upper
         which *= np.log(self.total + 2)
-        near = np.minimum(np.floor(np.exp(which) - 1), self.total).astype(self.first.dtype)
-        far = upper.astype(self.first.dtype)
+        distance = np.minimum(np.floor(np.exp(which) - 1), self.total).astype(self.first.dtype)
+        from_top = upper.astype(self.first.dtype)
         # What is below reads `where(upper, total - x, x)`: many times as fast.
-        new = near + far * (self.total - 2 * near)
-        have = self.first + far * (self.total - 2 * self.first)
-        odds = np.log((have + 2) / (have + 1)) / np.log((near + 2) / (near + 1))
+        new = distance + from_top * (self.total - 2 * distance)
+        current = self.first + from_top * (self.total - 2 * self.first)
+        odds = np.log((current + 2) / (current + 1)) / np.log((distance + 2) / (distance + 1))
         self._step(new, 1 / self.spread**2, odds, rng)
 
     def _step(self, new: Array, precision: float, odds: Array | None, rng: np.random.Generator) -> None:
-        """Go where a step is accepted.
+        """Accept or reject the proposals of a Metropolis step.
 
         Args:
             new: records of the one that are proposed.
@@ -171,6 +172,7 @@ class _Pairs:
             rng: source of randomness.
         """
         half, step = len(self.first), new - self.first
+        # Log ratio of priors by cell weights, of N(x; centre, 1 / precision), and of the proposals by `odds`.
         weights = cell_weights(self.a, np.concatenate([new, self.total - new]))
         weights -= self.weights
         gain = np.add(weights[:half], weights[half:], dtype=self.first.dtype)
@@ -186,7 +188,7 @@ class _Pairs:
 
 
 def draw_normals(shape: tuple[int, ...], rng: np.random.Generator) -> Single:
-    """Standard normal numbers in single precision, below 5.8 in size, by Box and Muller (1958).
+    """Draw standard normal numbers in single precision, below 5.8 in size, by Box and Muller (1958).
 
     On arrays a quarter of the time that the generator's own take.
 
@@ -210,10 +212,10 @@ def draw_normals(shape: tuple[int, ...], rng: np.random.Generator) -> Single:
 Array = npt.NDArray[np.floating]
 
 PRIOR_WORTH_ROWS = 2.0
-"""Rows that the prior of a node's weights is worth."""
+"""Prior sample size of a node's mixture weights, in rows."""
 DOUBT_SHARE = 0.34
 """Share of the draws in which a cell is possible, and of those in which a row without records is one-sided. A cell
-that nobody fell into is then held up to the 1.92 records up to which Jeffreys' prior holds it: `0.05 exp(1.92)`."""
+without records is then possible up to 1.92 records, as under Jeffreys' prior: `0.05 exp(1.92)`."""
 FILLED_RECORDS = 3.0
 """Records of a row by which half of the concentration of a possible cell is meant; with 1 or 9 no stratum's coverage
 moves by more than half a point, and no width but of what is 0 or 1 (2 %)."""
@@ -221,18 +223,18 @@ ONE_SIDED_CONCENTRATION = 1 / 32
 """Concentration of each cell of a row that is one-sided; with four times as much or as little no stratum's coverage
 moves by more than .2 points, nor a width by more than 2 %."""
 CHAIN_SWEEPS = 20
-"""Of each chain. In the first pass, too: with ten there, entries of thin rows were covered .8 points less on alarm."""
+"""Sweeps of each chain, in both passes: with ten in the first, coverage in thin rows fell by .8 points on alarm."""
 CLEAR_DEVIATIONS, FEW_SWEEPS = 5.0, 5
 """Deviations of the evidence that every cell of a single row is above 0, times the records that its given prior is
 worth beyond one: within a deviation that prior is even to a fifth there, chains start near to their law, and need no
 more sweeps than these. Nor do those of a single row, where what is told of margins is drawn by itself."""
 NEAR_SWEEPS = 3
-"""Of chains that start at the margins that they are to have: with 20 no stratum's coverage moves by more than a point,
+"""Sweeps of chains that start at their target margins: with 20 no stratum's coverage moves by more than a point,
 nor errors of means by more than 3 %, on alarm and sachs at epsilon 0.1 and 1."""
 LEARNING_STEPS, LEAST_SPREAD = 5, 1e-3
-"""Steps by which rows learn the weights of concentrations where chains start; least variance of a cell there."""
+"""EM steps for the weights of concentrations at the start of chains; least variance of a cell there."""
 SLOW_GAIN, MOST_LENGTHENING = 0.2, 10
-"""Coordinates whose gain is below a fifth get longer chains, up to ten times as long."""
+"""Gain below which a coordinate gets longer chains, and the largest factor of their length."""
 CACHED_CELLS, STORED_CELLS, STORED_TABLES, LEAST_TOGETHER = 2**15, 2**24, 12, 8
 """Chains are moved together if the cells of all their tables stay in the cache of a core; eight of them always, unless
 that would take more memory than 128 MB, of a dozen tables of all cells."""
@@ -240,14 +242,14 @@ COMPONENT_FOLLOWS = (np.arange(COMPONENTS) < len(BACK_OFF_CONCENTRATIONS)).astyp
 COMPONENT_SHIFTS = np.concatenate(
     [GRID_STEPS * np.arange(len(BACK_OFF_CONCENTRATIONS)), positions(LONE_CONCENTRATIONS)]
 ).astype(np.float32)
-"""Of each component: whether its concentrations follow the mean, and how far their positions are from the first's."""
+"""Per mixture component: 1 if its concentration scales with the mean; its offset in the grid of concentrations."""
 SINGLE_PRECISION = 2.0**-24
 """Relative error of single precision, below which whole numbers are exact."""
 
 
 @dataclass(frozen=True, eq=False)
 class RowDoubt:
-    """What is not left to the learned prior.
+    """Exceptions from the learned prior: margins drawn separately, and rare cells.
 
     Args:
         goals: counts of margins that are drawn by themselves, for all draws, as `raking.rake_to` takes them. The chains
@@ -260,7 +262,7 @@ class RowDoubt:
     rare: bool = True
 
     def of_draws(self, which: slice) -> RowDoubt:
-        """That of some of the draws."""
+        """Restrict to some of the draws."""
         return replace(self, goals=[(axes, wanted[..., which]) for axes, wanted in self.goals])
 
 
@@ -284,8 +286,8 @@ class RowDraws:
     mean: Floats
     usage: Floats
 
-    def recounted(self, counts: Ints, rng: np.random.Generator) -> RowDraws:
-        """Other counts with the same concentrations, and new probabilities."""
+    def with_counts(self, counts: Ints, rng: np.random.Generator) -> RowDraws:
+        """Replace the counts, keep the concentrations, and draw new probabilities."""
         return replace(self, counts=counts, theta=dirichlet_draws(counts + self.alpha, rng))
 
 
@@ -318,31 +320,31 @@ def draw_rows(
     block = max(CACHED_CELLS // values.size, min(STORED_CELLS // (STORED_TABLES * values.size), LEAST_TOGETHER), 1)
     # Every block has a generator of its own: a chain does not depend on what those of other blocks take from it.
     blocks = [slice(first, first + block) for first in range(0, draws, block)]
-    parts = [
-        _run_chains((values, variances), totals[..., which], weights, own, alpha, doubt and doubt.of_draws(which))
-        for which, own in zip(blocks, rng.spawn(len(blocks)), strict=True)
+    drawn = [
+        _run_chains((values, variances), totals[..., which], weights, block_rng, alpha, doubt and doubt.of_draws(which))
+        for which, block_rng in zip(blocks, rng.spawn(len(blocks)), strict=True)
     ]
-    shares = [part.counts.shape[-1] / draws for part in parts]
+    shares = [rows.counts.shape[-1] / draws for rows in drawn]
     return RowDraws(
-        np.concatenate([part.counts for part in parts], axis=-1),
-        np.concatenate([part.alpha for part in parts], axis=-1),
-        np.concatenate([part.theta for part in parts], axis=-1),
-        np.asarray(sum(share * part.mean for share, part in zip(shares, parts, strict=True))),
-        np.asarray(sum(share * part.usage for share, part in zip(shares, parts, strict=True))),
+        np.concatenate([rows.counts for rows in drawn], axis=-1),
+        np.concatenate([rows.alpha for rows in drawn], axis=-1),
+        np.concatenate([rows.theta for rows in drawn], axis=-1),
+        np.asarray(sum(share * rows.mean for share, rows in zip(shares, drawn, strict=True))),
+        np.asarray(sum(share * rows.usage for share, rows in zip(shares, drawn, strict=True))),
     )
 
 
 def _run_chains(
-    told: tuple[Floats, Floats],
+    coordinates: tuple[Floats, Floats],
     totals: Ints,
     weights: Floats,
     rng: np.random.Generator,
     alpha: Floats | None,
     doubt: RowDoubt | None,
 ) -> RowDraws:
-    """Parallel chains, one for each draw."""
-    evidence = _RowEvidence.of(*told, int(totals.max(initial=0)))
-    states = told[0].shape[-1]
+    """Run parallel chains, one for each draw."""
+    evidence = _RowEvidence.of(*coordinates, int(totals.max(initial=0)))
+    states = coordinates[0].shape[-1]
     shape, n = (states, *totals.shape), totals.astype(evidence.kind)
     goals = () if doubt is None or alpha is not None else doubt.goals
     counts = evidence.start_at(n, goals, weights, rng) if goals else evidence.start(totals, rng)
@@ -357,34 +359,34 @@ def _run_chains(
     learned = np.repeat(weights[:, None], totals.shape[-1], axis=1)
     few = (doubt is not None and totals.ndim == 1) or (alpha is not None and evidence.outweighs(alpha, totals))
     sweeps = NEAR_SWEEPS if goals else FEW_SWEEPS if few else evidence.sweeps
-    kept = min(CHAIN_SWEEPS // 2, sweeps)
+    averaged = min(CHAIN_SWEEPS // 2, sweeps)
     usage, mean = np.zeros(COMPONENTS), np.zeros(shape[:-1])
     for sweep in range(sweeps):
-        late = sweep >= sweeps - kept
+        late = sweep >= sweeps - averaged
         if prior is not None:
-            a, picked = prior.picked(counts, means.renew(counts, rng), learned, rng)
-            learned = prior.weighted(picked, rng) if sweep < sweeps - 1 else learned
-            usage += picked.mean(axis=1) * late / kept
+            a, picked = prior.pick(counts, means.renew(counts, rng), learned, rng)
+            learned = prior.draw_weights(picked, rng) if sweep < sweeps - 1 else learned
+            usage += picked.mean(axis=1) * late / averaged
         if states > 1:
             used = a if least is None else np.maximum(a, least)
-            split_pairs(counts, used, evidence.decoupled(counts, rng), evidence.deviation, rng)
+            split_pairs(counts, used, evidence.draw_auxiliary(counts, rng), evidence.deviation, rng)
         if late:
             after = concentrations(a) + counts
-            mean += (after / after.sum(axis=0)).mean(axis=-1) / kept
-    found = counts_of(rake_to(counts, totals, goals, rng) if goals else counts)
-    around = np.moveaxis(concentrations(a), 0, -2).astype(np.float64)
+            mean += (after / after.sum(axis=0)).mean(axis=-1) / averaged
+    final = counts_of(rake_to(counts, totals, goals, rng) if goals else counts)
+    alphas = np.moveaxis(concentrations(a), 0, -2).astype(np.float64)
     if alpha is not None:
-        around = np.repeat(alpha[..., None], totals.shape[-1], axis=-1)
+        alphas = np.repeat(alpha[..., None], totals.shape[-1], axis=-1)
     elif possible is not None:
-        around = _add_doubt(around, np.moveaxis(possible, 0, -2) > 0, found, totals[..., None, :], rng)
+        alphas = _add_doubt(alphas, np.moveaxis(possible, 0, -2) > 0, final, totals[..., None, :], rng)
     flat = (-1, states, totals.shape[-1])
-    theta = dirichlet_draws((found + around).reshape(flat), rng).reshape(found.shape)
+    theta = dirichlet_draws((final + alphas).reshape(flat), rng).reshape(final.shape)
     mean = np.moveaxis(mean / mean.sum(axis=0), 0, -1)
-    return RowDraws(np.ascontiguousarray(found), np.ascontiguousarray(around), theta, np.ascontiguousarray(mean), usage)
+    return RowDraws(np.ascontiguousarray(final), np.ascontiguousarray(alphas), theta, np.ascontiguousarray(mean), usage)
 
 
 def _add_doubt(a: Floats, possible: npt.NDArray[np.bool_], counts: Ints, n: Ints, rng: np.random.Generator) -> Floats:
-    """Concentrations that hold what the learned prior rules out; shapes `(*parents, child, draws)`."""
+    """Raise concentrations of cells that the learned prior rules out; shapes `(*parents, child, draws)`."""
     a = np.where((n == 0) & (rng.random(n.shape) < DOUBT_SHARE), ONE_SIDED_CONCENTRATION, a)
     return np.where(counts == 0, np.maximum(a, possible * n / (n + FILLED_RECORDS)), a)
 
@@ -412,7 +414,7 @@ class _RowEvidence:
 
     @staticmethod
     def of(values: Floats, variances: Floats, records: int) -> _RowEvidence:
-        """Leave out what tells row totals: these are given."""
+        """Make the evidence without the coordinates of row totals, which are given."""
         values, variances = (np.moveaxis(table[..., 1:], -1, 0)[..., None] for table in (values, variances))
         least = max(float(variances.min(initial=np.inf)), KNOWN_VARIANCE) if variances.size else KNOWN_VARIANCE
         deviation = math.sqrt(least)
@@ -422,18 +424,18 @@ class _RowEvidence:
 
     @property
     def sweeps(self) -> int:
-        """A sweep moves a coordinate by its gain: chains are longer where some coordinates are told much worse."""
+        """Number of sweeps: a sweep moves a coordinate by its gain, so chains are longer where some gain is small."""
         return CHAIN_SWEEPS * min(max(math.ceil(SLOW_GAIN / float(self.gain.min(initial=1))), 1), MOST_LENGTHENING)
 
     def outweighs(self, alpha: Floats, totals: Ints) -> bool:
-        """Whether it says far more than a prior of all cells of a single row, in errors of one size."""
+        """Whether the evidence outweighs a prior of all cells of a single row, in errors of one size."""
         if self.values.ndim > 2 or not len(self.values) or not np.all(self.gain == 1):
             return False
         least = self._invert_contrasts(self.values).min() + int(totals.min()) / (len(self.values) + 1)
         return bool(least > CLEAR_DEVIATIONS * self.deviation * max(1.0, float(np.abs(alpha - 1).max())))
 
     def start(self, totals: Ints, rng: np.random.Generator) -> Array:
-        """Counts spread around the evidence, shape `(child, *parents, draws)`."""
+        """Start from counts spread around the evidence, shape `(child, *parents, draws)`."""
         if not len(self.values):
             return totals[None].astype(self.kind)
         drawn = self.values + self.deviations * rng.standard_normal((*self.values.shape[:-1], totals.shape[-1]))
@@ -445,7 +447,7 @@ class _RowEvidence:
         return np.diff(np.minimum(np.floor(ends), totals), axis=0, prepend=0).astype(self.kind)
 
     def start_at(self, totals: Array, goals: Sequence[Goal], prior: Floats, rng: np.random.Generator) -> Array:
-        """Counts with the margins that they are to have, each row around what these make of it and the evidence.
+        """Start from counts with the target margins, each row around these margins and its evidence.
 
         The prior is the rows' own but for its shape: normal, with the variance of the Dirichlet-multinomial law around
         the counts that have the margins and no other interactions. Each row picks the concentration of that law by its
@@ -455,27 +457,28 @@ class _RowEvidence:
         if states == 1:
             return totals[None].astype(self.kind)
         expected = rake_cells(np.repeat(totals[None] / states, states, axis=0).astype(self.kind), totals, goals)
-        told = self._invert_contrasts(self.values) + totals.mean(axis=-1, keepdims=True) / states
+        evidence = self._invert_contrasts(self.values) + totals.mean(axis=-1, keepdims=True) / states
         noise = float(np.square(self.deviations).mean())
-        fits = self._fit_spreads(expected, totals, told, noise)
+        fits = self._fit_spreads(expected, totals, evidence, noise)
         picked = _pick_spreads(fits, prior, rng.random(totals.shape))
-        gain = _spread_of(picked, expected, totals)
+        gain = _compute_variances(picked, expected, totals)
         gain /= gain + noise
         drawn = np.sqrt(gain * noise).astype(self.kind) * draw_normals(expected.shape, rng)
-        drawn += gain * (told - expected) + expected
+        drawn += gain * (evidence - expected) + expected
         return rake_to(np.maximum(drawn, 0).astype(self.kind), totals, goals, rng)
 
     @staticmethod
-    def _fit_spreads(expected: Array, totals: Array, told: Array, noise: float) -> Floats:
-        """Likelihood of each concentration for each row, the best at 1; shape (concentrations, *parents)."""
+    def _fit_spreads(expected: Array, totals: Array, evidence: Array, noise: float) -> Floats:
+        """Compute the relative likelihood of each concentration for each row, shape (concentrations, *parents)."""
         mean, n = (table.mean(axis=-1, dtype=np.float64) for table in (expected, totals))
-        variances = _spread_of(BACK_OFF_CONCENTRATIONS.reshape(-1, *(1,) * mean.ndim), mean, n) + noise
-        fits = (np.log(variances) + np.square(told[..., 0] - mean) / variances).sum(axis=1)
+        variances = _compute_variances(BACK_OFF_CONCENTRATIONS.reshape(-1, *(1,) * mean.ndim), mean, n) + noise
+        # Normal likelihoods of the cells, to the power 1 - 1 / states: cells sum to the row's total.
+        fits = (np.log(variances) + np.square(evidence[..., 0] - mean) / variances).sum(axis=1)
         fits *= -0.5 * (1 - 1 / len(expected))
         return np.asarray(np.exp(fits - fits.max(axis=0)))
 
-    def decoupled(self, counts: Array, rng: np.random.Generator) -> Array:
-        """A table that is told by the counts with errors of the smallest variance, given counts and evidence.
+    def draw_auxiliary(self, counts: Array, rng: np.random.Generator) -> Array:
+        """Draw an auxiliary table with independent errors of the smallest variance, given counts and evidence.
 
         Given this table, rows are independent of each other: what the evidence says beyond it is used up.
 
@@ -490,15 +493,15 @@ class _RowEvidence:
             matrix.astype(self.kind) for matrix in contrast_matrices((len(counts), *counts.shape[1:-1]))
         )
         contrasts = np.matmul(helmert[1:], counts.reshape(len(counts), -1)).reshape(shape)
-        have = transformed(contrasts, (np.eye(len(contrasts), dtype=self.kind), *others))
-        told = self.values.astype(self.kind) - have
-        told *= gain
-        told += have
-        told += (np.sqrt(1 - self.gain) * self.deviation).astype(self.kind) * draw_normals(shape, rng)
-        return self._invert_contrasts(told)
+        current = transformed(contrasts, (np.eye(len(contrasts), dtype=self.kind), *others))
+        coordinates = self.values.astype(self.kind) - current
+        coordinates *= gain
+        coordinates += current
+        coordinates += (np.sqrt(1 - self.gain) * self.deviation).astype(self.kind) * draw_normals(shape, rng)
+        return self._invert_contrasts(coordinates)
 
     def _invert_contrasts(self, contrasts: Array) -> Array:
-        """A table from its coordinates, but for what tells row totals."""
+        """Transform coordinates back to a table, without those of row totals."""
         states, *sizes = len(contrasts) + 1, *contrasts.shape[1:-1]
         helmert, *others = (matrix.astype(contrasts.dtype) for matrix in contrast_matrices((states, *sizes)))
         rows = transformed(contrasts, (np.eye(len(contrasts), dtype=contrasts.dtype), *others), back=True)
@@ -506,20 +509,20 @@ class _RowEvidence:
         return np.asarray(cells.reshape(states, *contrasts.shape[1:]))
 
 
-def _spread_of(concentration: Array, expected: Array, totals: Array) -> Array:
-    """Variance of cells under the Dirichlet-multinomial law, of rows with some totals and expected counts."""
+def _compute_variances(concentration: Array, expected: Array, totals: Array) -> Array:
+    """Compute Dirichlet-multinomial variances of cells, given row totals and expected counts."""
     share = (totals + concentration) / (1 + concentration)
     return np.asarray(np.maximum(expected * (1 - expected / np.maximum(totals, 1)) * share, LEAST_SPREAD))
 
 
 def _pick_spreads(fits: Floats, prior: Floats, at: Floats) -> Floats:
     """Pick a concentration for each row of each draw at a random number, shape `(*parents, draws)`."""
-    own = PRIOR_WORTH_ROWS * prior[: len(fits)]
-    weights = own
+    prior_weights = PRIOR_WORTH_ROWS * prior[: len(fits)]
+    weights = prior_weights
     for _ in range(LEARNING_STEPS):
         shares = fits * weights.reshape(-1, *(1,) * (fits.ndim - 1))
         shares /= shares.sum(axis=0)
-        weights = own + shares.reshape(len(fits), -1).sum(axis=1)
+        weights = prior_weights + shares.reshape(len(fits), -1).sum(axis=1)
     ends = shares.cumsum(axis=0)[:-1, ..., None]
     return np.asarray(BACK_OFF_CONCENTRATIONS[(at >= ends).sum(axis=0)])
 
@@ -529,7 +532,7 @@ def _pick_spreads(fits: Floats, prior: Floats, at: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _RowPrior:
-    """Components of the prior of each row.
+    """Mixture components of the prior of each row.
 
     Args:
         weights: prior mean of their weights, shape (COMPONENTS,).
@@ -541,13 +544,13 @@ class _RowPrior:
 
     @staticmethod
     def of(weights: Floats, n: Array, states: int) -> _RowPrior:
-        """The prior for rows of some totals, shape `(*parents, draws)`."""
+        """Make the prior for rows with given totals, shape `(*parents, draws)`."""
         totals = n.astype(np.float64)
         a = np.concatenate([BACK_OFF_CONCENTRATIONS, states * LONE_CONCENTRATIONS]).reshape(-1, *(1,) * n.ndim)
         whole = gammaln(a + totals) - gammaln(a) - gammaln(totals + 1)
         return _RowPrior(weights, whole.astype(np.float32))
 
-    def picked(self, counts: Array, mean: Array, learned: Floats, rng: np.random.Generator) -> tuple[Single, Floats]:
+    def pick(self, counts: Array, mean: Array, learned: Floats, rng: np.random.Generator) -> tuple[Single, Floats]:
         """Pick a component for each row given its counts.
 
         Args:
@@ -576,7 +579,7 @@ class _RowPrior:
         picked = np.bincount((which * draws + np.arange(draws)).ravel(), minlength=COMPONENTS * draws)
         return first, picked.reshape(COMPONENTS, draws).astype(np.float64)
 
-    def weighted(self, picked: Floats, rng: np.random.Generator) -> Floats:
-        """Weights given how many rows picked each component, shape (COMPONENTS, draws)."""
+    def draw_weights(self, picked: Floats, rng: np.random.Generator) -> Floats:
+        """Draw weights given how many rows picked each component, shape (COMPONENTS, draws)."""
         gammas = rng.standard_gamma(PRIOR_WORTH_ROWS * self.weights[:, None] + picked)
         return np.asarray(gammas / gammas.sum(axis=0))

@@ -1,4 +1,4 @@
-r"""Weighted sums of cells in the coordinates of interactions: what they tell beside tables, and what they leave open.
+r"""Weighted sums of cells in the coordinates of interactions: what they determine beside tables, and what not.
 
 A sum `z = sum over cells w N + noise` is linear in the coordinates c of the interactions of its scope, `z = A c +
 noise`, A the weights in the same coordinates. Tables tell each coordinate by itself, so all that is known is normal
@@ -33,7 +33,7 @@ from discreet.util.arrays import Floats
 MOST_WEIGHTED = 2048
 """Cells of all sets of variables that sums are over: a dense system of so many unknowns takes two seconds."""
 OPEN_TOLERANCE = 1e-9
-"""Of a unit direction: what it moves a coordinate by less than does not leave it open."""
+"""Tolerance of a unit direction: a coordinate that it moves by less is determined."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,75 +53,75 @@ class _SumSystem:
     variances: Floats
 
     @staticmethod
-    def of(network: Network, parts: Sequence[Measurement]) -> _SumSystem:
-        """The system of those parts that have weights."""
-        weighted = [part for part in parts if part.weights is not None]
+    def of(network: Network, measured: Sequence[Measurement]) -> _SumSystem:
+        """Make the system of the measurements that have weights."""
+        weighted = [datum for datum in measured if datum.weights is not None]
         places, after = dict[Scope, tuple[slice, tuple[int, ...]]](), 0
-        for subset in subsets(network.ordered(part.scope) for part in weighted):
+        for subset in subsets(network.ordered(datum.scope) for datum in weighted):
             shape = tuple(network.schema[name].size - 1 for name in subset)
             places[subset] = slice(after, after + math.prod(shape)), shape
             after += math.prod(shape)
-        blocks = [_transform_weights(network, part, places, after) for part in weighted]
-        values = [part.values.astype(np.float64) for part in weighted]
-        variances = [np.full(part.values.size, part.variance) for part in weighted]
+        blocks = [_transform_weights(network, datum, places, after) for datum in weighted]
+        values = [datum.values.astype(np.float64) for datum in weighted]
+        variances = [np.full(datum.values.size, datum.variance) for datum in weighted]
         return _SumSystem(places, np.concatenate(blocks), np.concatenate(values), np.concatenate(variances))
 
-    def known(self, told: Mapping[Scope, object]) -> npt.NDArray[np.bool_]:
-        """Flags of the unknowns that tables tell."""
-        found = np.zeros(self.rows.shape[1], np.bool_)
-        for subset, (place, _) in self.places.items():
-            found[place] = subset in told
-        return found
+    def known(self, interactions: Mapping[Scope, object]) -> npt.NDArray[np.bool_]:
+        """Flag the unknowns that tables determine."""
+        flags = np.zeros(self.rows.shape[1], np.bool_)
+        for subset, (block, _) in self.places.items():
+            flags[block] = subset in interactions
+        return flags
 
     def directions(self, known: npt.NDArray[np.bool_]) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """An orthonormal basis of what sums tell of the unknowns that tables do not, and which of these they tell."""
+        """Find an orthonormal basis of what sums determine beyond tables, and flag the unknowns that it determines."""
         rows = self.rows[:, ~known]
         unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny)
         _, sizes, basis = np.linalg.svd(unit, full_matrices=False)
-        kept: Floats = basis[sizes > OPEN_TOLERANCE * max(float(sizes.max(initial=0)), 1.0)].T
-        return kept, np.abs((kept**2).sum(axis=1) - 1) < OPEN_TOLERANCE
+        spanned: Floats = basis[sizes > OPEN_TOLERANCE * max(float(sizes.max(initial=0)), 1.0)].T
+        return spanned, np.abs((spanned**2).sum(axis=1) - 1) < OPEN_TOLERANCE
 
 
 def _transform_weights(
-    network: Network, part: Measurement, places: Mapping[Scope, tuple[slice, tuple[int, ...]]], unknowns: int
+    network: Network, measurement: Measurement, places: Mapping[Scope, tuple[slice, tuple[int, ...]]], unknowns: int
 ) -> Floats:
-    """Weights of one part in the coordinates of interactions, shape (sums, unknowns)."""
-    assert part.weights is not None
-    scope = network.ordered(part.scope)
-    weights = part.weights.transpose(0, *(1 + part.scope.index(name) for name in scope))
+    """Transform the weights of a measurement to the coordinates of interactions, shape (sums, unknowns)."""
+    assert measurement.weights is not None
+    scope = network.ordered(measurement.scope)
+    weights = measurement.weights.transpose(0, *(1 + measurement.scope.index(name) for name in scope))
     matrices = (np.eye(len(weights)), *contrast_matrices(weights.shape[1:]))
     turned, cells = transformed(np.ascontiguousarray(weights), matrices), weights[0].size
-    found = np.zeros((len(weights), unknowns))
+    rows = np.zeros((len(weights), unknowns))
     for subset, where in positions(scope):
         share = math.sqrt(network.cells(subset) / cells)
-        found[:, places[subset][0]] = share * turned[(slice(None), *where)].reshape(len(weights), -1)
-    return found
+        rows[:, places[subset][0]] = share * turned[(slice(None), *where)].reshape(len(weights), -1)
+    return rows
 
 
-def list_determined(network: Network, parts: Sequence[Measurement]) -> set[Scope]:
-    """Interactions that weighted sums tell beside the tables and contrasts among some parts.
+def list_determined(network: Network, measured: Sequence[Measurement]) -> set[Scope]:
+    """List the interactions that weighted sums determine beyond the tables and contrasts.
 
     Args:
         network: for the sizes.
-        parts: of one data set.
+        measured: of one data set.
 
     Returns:
         Sets of variables in the schema's order, without those that tables tell by themselves.
     """
-    if all(part.weights is None for part in parts):
+    if all(datum.weights is None for datum in measured):
         return set()
-    tables = subsets(network.ordered(part.scope) for part in parts if part.table)
-    told = dict.fromkeys((*tables, *(network.ordered(part.scope) for part in parts if part.contrasts)))
-    sums = _SumSystem.of(network, parts)
-    known = sums.known(told)
-    found = known.copy()
-    found[~known] = sums.directions(known)[1]
-    return {subset for subset, (place, _) in sums.places.items() if subset not in told and found[place].all()}
+    tables = subsets(network.ordered(datum.scope) for datum in measured if datum.table)
+    direct = dict.fromkeys((*tables, *(network.ordered(datum.scope) for datum in measured if datum.contrasts)))
+    sums = _SumSystem.of(network, measured)
+    known = sums.known(direct)
+    determined = known.copy()
+    determined[~known] = sums.directions(known)[1]
+    return {subset for subset, (block, _) in sums.places.items() if subset not in direct and determined[block].all()}
 
 
 def add_sums(
     network: Network,
-    parts: Sequence[Measurement],
+    measured: Sequence[Measurement],
     values: Mapping[Scope, Floats],
     variances: Mapping[Scope, float],
     records: int | None,
@@ -130,7 +130,7 @@ def add_sums(
 
     Args:
         network: for the sizes.
-        parts: of one data set; those without weights are not read.
+        measured: of one data set; those without weights are not read.
         values: of the interactions that tables tell, shape `(size - 1 for S)`.
         variances: of their errors.
         records: the number of records, where it is public.
@@ -138,17 +138,17 @@ def add_sums(
     Returns:
         Values and variances of all interactions that are told; the module's docstring has the law.
     """
-    told = dict(values), dict(variances)
+    pooled, errors = dict(values), dict(variances)
     if records is not None:
-        told[0][()], told[1][()] = np.array(float(records)), KNOWN_VARIANCE
-    if all(part.weights is None for part in parts):
-        return told
-    sums = _SumSystem.of(network, parts)
-    known = sums.known(told[0])
+        pooled[()], errors[()] = np.array(float(records)), KNOWN_VARIANCE
+    if all(datum.weights is None for datum in measured):
+        return pooled, errors
+    sums = _SumSystem.of(network, measured)
+    known = sums.known(pooled)
     prior, precision = np.zeros(known.size), np.zeros(known.size)
-    for subset, (place, _) in sums.places.items():
-        if subset in told[0]:
-            prior[place], precision[place] = told[0][subset].ravel(), 1 / max(told[1][subset], KNOWN_VARIANCE)
+    for subset, (block, _) in sums.places.items():
+        if subset in pooled:
+            prior[block], precision[block] = pooled[subset].ravel(), 1 / max(errors[subset], KNOWN_VARIANCE)
     basis, open_no_more = sums.directions(known)
     # Unknowns: those that tables tell, then the directions of all others that sums tell.
     back = np.zeros((known.size, int(known.sum()) + basis.shape[1]))
@@ -160,10 +160,10 @@ def add_sums(
     unit = 1 / np.sqrt(np.diag(whole))
     inverse = unit[:, None] * np.linalg.inv(unit[:, None] * whole * unit) * unit
     mean, spread = back @ (inverse @ right), ((back @ inverse) * back).sum(axis=1)
-    found = known.copy()
-    found[~known] = open_no_more
-    for subset, (place, shape) in sums.places.items():
-        if found[place].all():
-            told[0][subset] = mean[place].reshape(shape)
-            told[1][subset] = max(float(spread[place].mean()), KNOWN_VARIANCE) if spread[place].size else KNOWN_VARIANCE
-    return told
+    determined = known.copy()
+    determined[~known] = open_no_more
+    for subset, (block, shape) in sums.places.items():
+        if determined[block].all():
+            pooled[subset] = mean[block].reshape(shape)
+            errors[subset] = max(float(spread[block].mean()), KNOWN_VARIANCE) if spread[block].size else KNOWN_VARIANCE
+    return pooled, errors
