@@ -1,4 +1,4 @@
-"""Answers: what a posterior says to queries, as rows, as text, as a frame and as a picture."""
+"""Answers of a posterior to queries, as rows, as text, as a data frame and as a picture."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class AnswerRow(TypedDict):
 
 @dataclass(frozen=True)
 class EvidenceProbability:
-    """How probable it is that what a question takes as observed is seen.
+    """Posterior probability of the evidence of a query, with its interval.
 
     Args:
         query: `P(...)` of all that is observed, by the names of the variables in their order.
@@ -72,7 +72,7 @@ class EvidenceProbability:
 
 @dataclass(frozen=True)
 class Answer(Intervals):
-    """What a posterior says to a query.
+    """Posterior means and credible intervals of the quantities that a query names.
 
     Args:
         query: as text.
@@ -182,13 +182,13 @@ class Answers(tuple[Answer, ...], Intervals):
         """
         return [
             {
-                "query": one.query,
+                "query": answer.query,
                 "variable": ", ".join(row["state"]),
                 "state": ", ".join(row["state"].values()),
-                **_number_row(one, row),
+                **_number_row(answer, row),
             }
-            for one in self
-            for row in one.rows
+            for answer in self
+            for row in answer.rows
         ]
 
     def summary(self, *, width: int | None = None) -> str:
@@ -201,14 +201,14 @@ class Answers(tuple[Answer, ...], Intervals):
 
 
 def _name_row(row: AnswerRow) -> dict[str, Any]:
-    """The states of a row's variables; one that is called as a number of the row is told from it."""
+    """The states of a row's variables; a variable named like a number of the row gets a distinct key."""
     states = row["state"].items()
     return {f"{name} (state)" if name in (*NUMBERS, "basis") else name: state for name, state in states}
 
 
 def _number_row(answer: Answer, row: AnswerRow) -> dict[str, Any]:
-    """The numbers of a row, and what the answer rests on."""
+    """The numbers of a row and the answer's basis."""
     noise = row.get("noise")
-    told: dict[str, Any] = {**row, "sampling": None if noise is None else 1 - noise, "level": answer.level}
-    beside = {} if answer.basis is None else {"basis": answer.basis}
-    return {**{name: told[name] for name in NUMBERS if told.get(name) is not None}, **beside}
+    numbers: dict[str, Any] = {**row, "sampling": None if noise is None else 1 - noise, "level": answer.level}
+    basis = {} if answer.basis is None else {"basis": answer.basis}
+    return {**{name: numbers[name] for name in NUMBERS if numbers.get(name) is not None}, **basis}

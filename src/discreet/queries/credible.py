@@ -8,7 +8,7 @@ from discreet.errors import InputError
 from discreet.util.arrays import Floats
 
 TWO_PIECES_SHARE = 0.95
-"""Share of the shortest interval's length that two pieces may have to be taken: chance makes them a little shorter."""
+"""Share of the shortest interval's length below which two pieces are taken: chance makes them a little shorter."""
 
 
 def credible_interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
@@ -61,13 +61,13 @@ def credible_interval(draws: Floats, level: float) -> tuple[Floats, Floats]:
 
 def _read_quantile(ordered: Floats, level: float) -> Floats:
     """Read a quantile off sorted draws, linear between them as numpy has it, without sorting again."""
-    whole, part = divmod(level * (ordered.shape[-1] - 1), 1)
+    whole, fraction = divmod(level * (ordered.shape[-1] - 1), 1)
     below, above = ordered[..., int(whole)], ordered[..., min(int(whole) + 1, ordered.shape[-1] - 1)]
-    return np.asarray(below + (above - below) * part)
+    return np.asarray(below + (above - below) * fraction)
 
 
 def _find_gap(ordered: Floats, held: int) -> Floats:
-    """The longest stretch that parts all draws but the held ones from two pieces, each worth more than a tail.
+    """Find the longest gap between draws that leaves two pieces, each with more mass than a tail.
 
     Args:
         ordered: draws, shape `(..., draws)`.
@@ -86,7 +86,7 @@ def _find_gap(ordered: Floats, held: int) -> Floats:
 
 
 def check_level(level: float) -> None:
-    """Refuse what is no level.
+    """Refuse a level that is not strictly between 0 and 1.
 
     Args:
         level: posterior probability of an interval.

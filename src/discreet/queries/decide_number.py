@@ -1,4 +1,4 @@
-"""Decisions that name a number: the best one under posterior draws, in closed form, and what their number can cost.
+"""Point estimates as decisions: the best number under posterior draws, and the loss due to finitely many draws.
 
 The response to a quantity is its mean, its median, a quantile, or an interval, as the loss says; there is no grid of
 responses to choose from, and no union over them: see `queries/number_losses.py`.
@@ -162,9 +162,9 @@ def decide_number(
     positive(queries=queries)
     probability(failure=failure)
     check_level(level)
-    asked = one_probability(posterior.network, quantity) if isinstance(quantity, str) else quantity
+    query = one_probability(posterior.network, quantity) if isinstance(quantity, str) else quantity
     drawn = asked_draws(posterior, fresh, rng)
-    values = _find_quantity(drawn, asked, low, high)
+    values = _find_quantity(drawn, query, low, high)
     response = chosen.best(ordered := np.sort(values))
     above = (values > np.atleast_1d(response)[:, None]).astype(np.float64)
     worth = effective_draws(drawn, np.vstack([values, above]))
@@ -178,7 +178,7 @@ def decide_number(
 
 
 def one_probability(network: Network, query: str) -> Probability:
-    """A query for one probability, read.
+    """Read a query for one probability.
 
     Args:
         network: that it is asked of.
@@ -190,28 +190,28 @@ def one_probability(network: Network, query: str) -> Probability:
     Raises:
         InputError: another kind of query, or a target without a state.
     """
-    asked = parse_query(query, network.schema)
-    if not isinstance(asked, Probability) or any(state is None for _, state in asked.targets):
+    parsed = parse_query(query, network.schema)
+    if not isinstance(parsed, Probability) or any(state is None for _, state in parsed.targets):
         raise InputError(
             f"a number needs a query for one probability, with a state of every target, such as P(A=a | B=b), "
             f"not {shown(query)}"
         )
-    return asked
+    return parsed
 
 
 def _find_quantity(
-    posterior: NetworkPosterior, asked: Probability | Callable[[Tables], Floats], low: float, high: float
+    posterior: NetworkPosterior, query: Probability | Callable[[Tables], Floats], low: float, high: float
 ) -> Floats:
-    """The quantity under every draw, shape (draws,), with all that a posterior knows of a query, as `answer` has it."""
-    if isinstance(asked, Probability):
+    """Compute the quantity under every draw, shape (draws,); queries are read as `answer` does."""
+    if isinstance(query, Probability):
         schema = posterior.network.schema
-        states = {name: schema[name].code(state) for name, state in asked.targets if state is not None}
-        values = both_given(posterior, asked.evidence, predictive=False).about(states, most=ROW_LIMIT)
-        found = values.given.probability(states)
+        states = {name: schema[name].code(state) for name, state in query.targets if state is not None}
+        values = both_given(posterior, query.evidence, predictive=False).about(states, most=ROW_LIMIT)
+        quantity = values.given.probability(states)
     else:
-        found = np.asarray(asked(posterior.cells), np.float64)
+        quantity = np.asarray(query(posterior.cells), np.float64)
         draws = posterior.cells.draws or 1
-        if found.shape != (draws,):
+        if quantity.shape != (draws,):
             raise InputError(f"a quantity must have one number for each of the {draws} draws")
-    refuse_outside(found, low, high, "the quantity")
-    return np.clip(found, low, high)
+    refuse_outside(quantity, low, high, "the quantity")
+    return np.clip(quantity, low, high)
