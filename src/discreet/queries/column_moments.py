@@ -216,7 +216,7 @@ def covariance(shares: Floats, first_values: Floats, second_values: Floats) -> F
 
     Args:
         shares: of the states, shape `(states, draws)`.
-        one, other: their values in each state, shape `(states, columns, draws)`.
+        first_values, second_values: their values in each state, shape `(states, columns, draws)`.
     """
     first, second = (values - np.einsum("sd,scd->cd", shares, values) for values in (first_values, second_values))
     return np.asarray(np.einsum("sad,sbd->dab", first * shares[:, None], second))

@@ -80,7 +80,7 @@ def regression_document(regression: Regression, level: float, *, draws: bool = F
     """A regression as JSON.
 
     Args:
-        found: the regression.
+        regression: the regression.
         level: posterior probability of each interval.
         draws: whether its coefficients under every draw stand there, too, without which it cannot be read back.
     """
@@ -171,7 +171,7 @@ def decision_document(query: str, decision: Decision[Any] | NumberDecision) -> D
 
     Args:
         query: that was asked: of a response the probabilities that payoffs are of, of a number its quantity.
-        made: the decision.
+        decision: the decision.
     """
     same = {name: getattr(decision, name) for name in ("level", "regret", "failure", "fresh", "effective")}
     if isinstance(decision, Decision):

@@ -70,7 +70,7 @@ def refuse_impossible(impossible: int, draws: int, subject: str) -> None:
     Args:
         impossible: number of draws under which it has probability 0.
         draws: of the posterior.
-        what: it is, at the beginning of the message.
+        subject: it is, at the beginning of the message.
 
     Raises:
         InputError: more than half of the draws.
@@ -103,7 +103,7 @@ def number_draws(query: NumberQuery, law: BinLaw) -> tuple[Floats, Floats, Float
     """Mean, quantile or share under every draw, with its least and largest value over laws inside bins.
 
     Args:
-        asked: the question.
+        query: the question.
         law: of the numbers in the bins.
 
     Returns:
@@ -128,7 +128,7 @@ def number_row(query: NumberQuery, law: BinLaw, level: float, weights: Floats, *
     """Row of an answer on a number: mean, interval, and the interval under the law inside bins.
 
     Args:
-        asked: the question.
+        query: the question.
         law: of the numbers in the bins, for the draws that count.
         level: of the intervals.
         weights: of the draws, which sum to 1.

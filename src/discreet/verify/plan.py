@@ -1,4 +1,4 @@
-"""The plan: how far off each mechanism's answers will be, simulated on made-up records before anything is spent."""
+"""Plan of mechanisms: their expected errors, simulated on made-up records before any budget is spent."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from discreet.util.randomness import Seed, as_generator
 Floats = npt.NDArray[np.float64]
 
 MOST_PLANNED_RECORDS = 100_000_000
-"""Records of a plan; each takes eight bytes for every node."""
+"""Most records of a plan; each takes eight bytes for every node."""
 SAMPLING_ALONE = "(no privacy)"
-"""Row of the error that is left without any noise: records are a sample, too."""
+"""Name of the row of the sampling error, without any noise."""
 PLAN_DRAWS = 200
-"""Draws of a posterior whose mean a plan takes for the answer."""
+"""Draws of a posterior whose mean is the answer of a plan."""
 RESIDUAL_DEVIATION = 0.2
-"""Deviation of a made-up target, or of features from their axis, in the design's coordinates."""
+"""Standard deviation of a made-up target, or of features from their axis, in the design's coordinates."""
 LEAST_CONVEXITY = 1e-3
 """Regularisation of made-up classes, and the length of the gradient at their minimum: theirs may be apart."""
 
@@ -150,7 +150,7 @@ _MadeUp = tuple[
     tuple[float, float],
     Callable[[Release], tuple[float, float]],
 ]
-"""Made-up records: their statistic for a mechanism, the errors of reading them without noise, those of a release."""
+"""Made-up records: statistic by mechanism, errors without noise, and errors of a release."""
 
 
 def _compare(
@@ -174,8 +174,8 @@ def _compare(
         for repeat in range(repeats):
             statistic, without_noise, read = made_up()
             errors[SAMPLING_ALONE].append(without_noise)
-            for place, (name, promise) in enumerate(promised.items()):
-                bar(repeat * len(promised) + place, repeats * len(promised))
+            for index, (name, promise) in enumerate(promised.items()):
+                bar(repeat * len(promised) + index, repeats * len(promised))
                 try:
                     release = simulate(chosen[name], statistic(chosen[name]), believed, promise, rng=rng)
                     errors[name].append(read(release))
@@ -183,8 +183,8 @@ def _compare(
                     refused[name] = str(error)
             promised = {name: promise for name, promise in promised.items() if name not in refused}
     return tuple(
-        _average(name, promised.get(name), [] if name in refused else found, refused.get(name))
-        for name, found in errors.items()
+        _average(name, promised.get(name), [] if name in refused else pairs, refused.get(name))
+        for name, pairs in errors.items()
     )
 
 
@@ -194,7 +194,7 @@ def _make_up_records(
     """Make up records from a network's probabilities."""
 
     def errors(release: Release) -> tuple[float, float]:
-        reader = plug_in if any(one.name == "particles" for one in readers_of(release)) else read
+        reader = plug_in if any(reader.name == "particles" for reader in readers_of(release)) else read
         return _measure_errors(reader(release, draws=PLAN_DRAWS, rng=rng).mean(), theta, truth)
 
     codes = sample_codes(theta, records, rng)
@@ -222,7 +222,7 @@ def _make_up_for_design(design: Design, records: int, rng: np.random.Generator) 
 
 
 def _choose_promise(mechanism: Mechanism, prior: Dirichlet | Normal, guarantee: Guarantee) -> Guarantee:
-    """Take the guarantee, without its delta where the mechanism has no use for one."""
+    """Take the guarantee, without its delta if the mechanism does not use one."""
     try:
         mechanism.calibrate(prior.over, prior, guarantee)
         return guarantee
@@ -280,8 +280,8 @@ def _fit_openly(rows: Rows) -> Floats:
     """Fit weights, or an axis, without privacy: least squares, most likely weights, leading eigenvector."""
     design = rows.design
     if design.predicts not in ("number", "nothing"):
-        found = minimiser(sum_gradients(rows), np.zeros(design.weights), LEAST_CONVEXITY, LEAST_CONVEXITY)
-        return centred(found, design.outputs)
+        weights = minimiser(sum_gradients(rows), np.zeros(design.weights), LEAST_CONVEXITY, LEAST_CONVEXITY)
+        return centred(weights, design.outputs)
     v = rows.coordinates / GRID_STEPS
     if design.target is None:
         return np.asarray(np.linalg.eigh(v.T @ v)[1][:, -1])
@@ -298,22 +298,22 @@ def _read_weights(release: Release, rng: np.random.Generator) -> Floats:
     return np.asarray(read(release, draws=PLAN_DRAWS, rng=rng).mean())
 
 
-def _measure_weight_errors(found: Floats, truth: Floats, rows: Rows) -> tuple[float, float]:
+def _measure_weight_errors(estimate: Floats, truth: Floats, rows: Rows) -> tuple[float, float]:
     """Measure mean absolute errors of weights, and of predictions; of an axis those of unit vectors."""
     v, target = rows.coordinates / GRID_STEPS, rows.design.target
     if target is None:
-        found, truth = (axis / np.linalg.norm(axis) for axis in (found, truth))
-        found = found * np.sign(found @ truth)
-        return float(np.abs(found - truth).mean()), float("nan")
+        estimate, truth = (axis / np.linalg.norm(axis) for axis in (estimate, truth))
+        estimate = estimate * np.sign(estimate @ truth)
+        return float(np.abs(estimate - truth).mean()), float("nan")
     if rows.design.predicts == "number":
-        before, after = v @ truth, v @ found
+        before, after = v @ truth, v @ estimate
     else:
-        before, after = (_expect_targets(rows.design, v, part) for part in (truth, found))
-    return float(np.abs(found - truth).mean()), float(np.abs(after - before).mean())
+        before, after = (_expect_targets(rows.design, v, weights) for weights in (truth, estimate))
+    return float(np.abs(estimate - truth).mean()), float(np.abs(after - before).mean())
 
 
 def _compute_marginals(theta: Tables) -> dict[str, Floats]:
-    """Compute probabilities of single variables; none where exact inference is out of reach."""
+    """Compute probabilities of single variables; none if exact inference is out of reach."""
     single = Tables(theta.network, {node: table[..., None] for node, table in theta.items()}, draws=1)
     try:
         return Laws(single).marginals()
@@ -324,19 +324,19 @@ def _compute_marginals(theta: Tables) -> dict[str, Floats]:
 def _measure_errors(estimate: Tables, theta: Tables, truth: Mapping[str, Floats]) -> tuple[float, float]:
     """Measure mean absolute errors of table entries and of marginals."""
     cells = float(np.mean([np.abs(estimate[node] - theta[node]).mean() for node in theta]))
-    found = _compute_marginals(estimate) if truth else {}
-    gaps = [np.abs(found[node] - truth[node]).mean() for node in found]
+    marginals = _compute_marginals(estimate) if truth else {}
+    gaps = [np.abs(marginals[node] - truth[node]).mean() for node in marginals]
     return cells, float(np.mean(gaps)) if gaps else float("nan")
 
 
 def _average(
-    name: str, guarantee: Guarantee | None, found: list[tuple[float, float]], refused: str | None
+    name: str, guarantee: Guarantee | None, errors: list[tuple[float, float]], refused: str | None
 ) -> ExpectedError:
     """Average errors over data sets, with standard errors."""
-    if not found:
+    if not errors:
         nothing = float("nan")
         return ExpectedError(name, guarantee, nothing, nothing, (nothing, nothing), refused)
-    table = np.array(found)
+    table = np.array(errors)
     spread = table.std(axis=0, ddof=1) / np.sqrt(len(table)) if len(table) > 1 else np.full(2, np.nan)
     cells, marginals = table.mean(axis=0)
     return ExpectedError(name, guarantee, float(cells), float(marginals), (float(spread[0]), float(spread[1])), refused)
