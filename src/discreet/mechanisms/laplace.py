@@ -23,7 +23,7 @@ from discreet.releases.kinds.noisy_counts import NoisyCounts, TableNoise
 
 
 def laplace(epsilons: Mapping[str, Number] | None = None) -> Mechanism:
-    """Discrete Laplace noise on the family counts.
+    """Add discrete Laplace noise to the family counts.
 
     Table i gets independent noise of scale `s / epsilon_i` in every cell, with s = 1 under ADD_REMOVE and 2 under
     REPLACE.

@@ -68,7 +68,7 @@ def draft_schema(
                 n=numeric.count(),
             )
         )
-        lo, a, b, c, hi, count = (cuts[part][0].as_py() for part in ("lo", "a", "b", "c", "hi", "n"))
+        lo, a, b, c, hi, count = (cuts[statistic][0].as_py() for statistic in ("lo", "a", "b", "c", "hi", "n"))
         if not count:
             raise InputError(
                 f"column {name!r} has more than {most_states} distinct values and no numbers; leave it out"
