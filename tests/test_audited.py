@@ -26,8 +26,8 @@ from discreet.planning.audit_size import (
     audit_of,
     audited_pairs,
     chosen_pairs,
-    pairs_asked,
     prefers_gaussian,
+    queried_pairs,
 )
 from discreet.releases.kinds.audited_tables import pairs_beyond
 from discreet.verify import tiny_data
@@ -272,9 +272,9 @@ def test_pairs_of_one_state_and_of_large_tables_are_left_out() -> None:
 
 def test_a_workload_names_the_pairs() -> None:
     network = network_of(dict.fromkeys("abcdef", 2), "a>b")
-    assert pairs_asked(network, ["P(a, c | f=s0)", "P(d)"]) == (("a", "c"), ("a", "f"), ("c", "f"))
-    assert pairs_asked(network, ["MAP(b, e)"]) == (("b", "e"),)
-    assert len(pairs_asked(network, ["MPE(| a=s0)"])) == 15
+    assert queried_pairs(network, ["P(a, c | f=s0)", "P(d)"]) == (("a", "c"), ("a", "f"), ("c", "f"))
+    assert queried_pairs(network, ["MAP(b, e)"]) == (("b", "e"),)
+    assert len(queried_pairs(network, ["MPE(| a=s0)"])) == 15
     assert pairs_beyond([("a", "b"), ("b", "c")], [("a", "b", "d")]) == (("b", "c"),)
 
 

@@ -60,7 +60,7 @@ class Statistic(Protocol):
         """See the class."""
 
 
-OF_ROWS: Mapping[type, Callable[[Rows], Statistic]] = {
+STATISTICS_OF_ROWS: Mapping[type, Callable[[Rows], Statistic]] = {
     Moments: sum_moments,
     Gradients: sum_gradients,
     Rows: lambda r: r,
@@ -158,7 +158,7 @@ def statistic_of(
     if isinstance(over, Network):
         return count(cast(Records, records), over, scopes=mechanism.scopes(over), progress=progress)
     rows = records if isinstance(records, Rows) else read_rows(over, records)
-    of_rows = mechanism.of_rows or OF_ROWS[mechanism.statistic]
+    of_rows = mechanism.of_rows or STATISTICS_OF_ROWS[mechanism.statistic]
     with under_way("reading records"):
         return of_rows(rows)
 
@@ -207,10 +207,10 @@ def release(
     statistic.policy.check_claim(guarantee)
     with under_way("releasing"):
         calibration = _calibrate(mechanism, statistic, prior, guarantee)
-        number, payer = secrets.token_hex(16), account.id
+        release_id, payer = secrets.token_hex(16), account.id
         refuse_counting_twice(prior, [payer])
-        account.charge(number, mechanism.name, guarantee, anew=True)
-        ids = number, payer or account.id
+        account.charge(release_id, mechanism.name, guarantee, anew=True)
+        ids = release_id, payer or account.id
         payload = mechanism.draw(statistic, prior, calibration, ExactNoise())
     return _describe(ids, mechanism, statistic, prior, guarantee, (calibration, payload), private=True)
 

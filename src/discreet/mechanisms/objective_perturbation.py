@@ -219,7 +219,7 @@ def objective_perturbation(*, records: int, regularisation: float | None = None,
             scale=calibration.scale * 2.0**-OBJECTIVE_BITS,
             weights=weights,
             total=total,
-            curvature=_blur_curvature(statistic, weights, calibration, noise),
+            curvature=_add_curvature_noise(statistic, weights, calibration, noise),
             normal=True if calibration.rho else None,
         )
 
@@ -386,7 +386,7 @@ def _find_law(calibration: ObjectiveNoise, shape: ShapeTag, scale: float, size: 
     return vector_law(DiscreteGaussian.tag if calibration.rho else shape, scale, size)
 
 
-def _blur_curvature(
+def _add_curvature_noise(
     statistic: Gradients, weights: Floats, calibration: ObjectiveNoise, noise: Noise
 ) -> NoisyCurvature | None:
     """Add noise to the curvature at released weights, if it is measured."""

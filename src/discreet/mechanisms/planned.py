@@ -35,8 +35,8 @@ from discreet.planning.audit_size import (
     all_pairs,
     audit_of,
     chosen_pairs,
-    pairs_asked,
     prefers_gaussian,
+    queried_pairs,
 )
 from discreet.privacy.guarantee import Guarantee, Number, as_rational, as_text
 from discreet.records.count_sensitivity import cells_moved
@@ -121,7 +121,7 @@ def planned(
     def beyond(network: Network) -> tuple[Scope, ...]:
         if not share(network):
             return ()
-        return all_pairs(network) if workload is None else pairs_asked(network, workload)
+        return all_pairs(network) if workload is None else queried_pairs(network, workload)
 
     def calibrate(network: Network, prior: Dirichlet, guarantee: Guarantee) -> AuditNoise | PlannedNoise:
         return _calibrate_stages(plan, beyond(network), prior, guarantee, share(network), records)

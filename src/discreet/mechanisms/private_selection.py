@@ -200,8 +200,8 @@ def search(plan: SearchPlan, attempt: Callable[[int, Account], tuple[int, T]], a
         The module has the proof, after Liu and Talwar (STOC 2019), whose geometric number has the same price, and
         Papernot and Steinke (ICLR 2022), of whose laws that is one (eta = 1).
     """
-    number = secrets.token_hex(16)
-    account.charge(number, LEDGER_NAME, plan.guarantee, anew=True)
+    charge_id = secrets.token_hex(16)
+    account.charge(charge_id, LEDGER_NAME, plan.guarantee, anew=True)
     gains: list[int] = []
     for candidate in plan.order(os.urandom):
         gain, fitted = attempt(candidate, prepaid(plan.fit))
@@ -211,4 +211,4 @@ def search(plan: SearchPlan, attempt: Callable[[int, Account], tuple[int, T]], a
         if choose_try(os.urandom, gains, plan) == len(gains) - 1:
             chosen = candidate, fitted
         del fitted  # before the next one is made: of all tries two are there at most
-    return number, *chosen
+    return charge_id, *chosen

@@ -63,7 +63,7 @@ def all_pairs(network: Network) -> tuple[Scope, ...]:
     return tuple(pairs)
 
 
-def pairs_asked(network: Network, queries: Sequence[str | Query]) -> tuple[Scope, ...]:
+def queried_pairs(network: Network, queries: Sequence[str | Query]) -> tuple[Scope, ...]:
     """Every pair of variables that one query names together, evidence included, in the schema's order.
 
     Args:

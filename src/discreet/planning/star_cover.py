@@ -259,7 +259,7 @@ def _merge_greedily(tables: _GroupCosts, families: Sequence[Names], dimensions: 
     What a pair gains is found when its turn comes. Until then it stands in the queue with the most that a part of it
     gained, which is hardly ever more than what it gains itself: a star's next table is cheaper than the one before.
     """
-    alive = dict(enumerate(_start_alone(tables, families, dimensions)))
+    alive = dict(enumerate(_make_single_groups(tables, families, dimensions)))
     partners: dict[int, dict[int, float]] = {index: {} for index in alive}
     queue: list[tuple[float, int, int, _Group | None]] = []
 
@@ -295,7 +295,7 @@ def _merge_greedily(tables: _GroupCosts, families: Sequence[Names], dimensions: 
     return list(alive.values())
 
 
-def _start_alone(tables: _GroupCosts, families: Sequence[Names], dimensions: int) -> list[_Group]:
+def _make_single_groups(tables: _GroupCosts, families: Sequence[Names], dimensions: int) -> list[_Group]:
     """Make a group for every family that lies in no other."""
     whole = [family for family in dict.fromkeys(families) if not any(family < larger for larger in families)]
     served: dict[Names, list[Names]] = {table: [] for table in whole}
@@ -342,15 +342,15 @@ def _merge_two(tables: _GroupCosts, first: _Group, second: _Group, dimensions: i
 
 def _list_ways(tables: _GroupCosts, first: tuple[Names, ...], second: tuple[Names, ...]) -> Iterator[tuple[Names, ...]]:
     """List the ways to merge: side by side, and with one table of each joined."""
-    yield _put_beside(first, second)
+    yield _join_groups(first, second)
     shared = frozenset.intersection(*first, *second)
     few = len(first) + len(second) <= SMALL_STAR
     for a, table_a in enumerate(first):
         for b, table_b in enumerate(second):
             # In a large star tables with nothing in common but what all share are hardly ever better as one.
             if (few or table_a & table_b > shared) and tables.may_merge(table_a, table_b):
-                rest = _put_beside(first[:a] + first[a + 1 :], second[:b] + second[b + 1 :])
-                yield _put_beside(rest, (table_a | table_b,))
+                rest = _join_groups(first[:a] + first[a + 1 :], second[:b] + second[b + 1 :])
+                yield _join_groups(rest, (table_a | table_b,))
 
 
 def _list_closer(tables: _GroupCosts, group: tuple[Names, ...]) -> Iterator[tuple[Names, ...]]:
@@ -362,10 +362,10 @@ def _list_closer(tables: _GroupCosts, group: tuple[Names, ...]) -> Iterator[tupl
             holders.setdefault(name, []).append(index)
     for a, b in sorted({pair for held in holders.values() for pair in combinations(held, 2)}):
         if tables.may_merge(group[a], group[b]):
-            yield _put_beside([table for at, table in enumerate(group) if at not in (a, b)], (group[a] | group[b],))
+            yield _join_groups([table for at, table in enumerate(group) if at not in (a, b)], (group[a] | group[b],))
 
 
-def _put_beside(first: Sequence[Names], second: Sequence[Names]) -> tuple[Names, ...]:
+def _join_groups(first: Sequence[Names], second: Sequence[Names]) -> tuple[Names, ...]:
     """Put the tables of two groups side by side, without those that lie in one of the other."""
     held = [table for table in first if not any(table <= larger for larger in second)]
     return (*held, *(table for table in second if not any(table < larger for larger in held)))

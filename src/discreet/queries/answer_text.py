@@ -60,13 +60,13 @@ def _list_sampling(answers: Sequence[Answer]) -> list[str]:
     return [
         f"{answer.query}: exact inference is out of reach, so this is sampled, {answer.sampling.records:,} records for "
         f"each draw, worth {answer.sampling.effective:,.0f}: standard error of a mean at most "
-        f"{answer.sampling.error:.2g}, {_say_widening(answer.sampling.widening)}"
+        f"{answer.sampling.error:.2g}, {_write_widening(answer.sampling.widening)}"
         for answer in answers
         if answer.sampling is not None
     ]
 
 
-def _say_widening(widening: float) -> str:
+def _write_widening(widening: float) -> str:
     """Write by how much sampling widens the intervals."""
     if math.isinf(widening):
         return "and some intervals are of the sampling alone"

@@ -95,14 +95,14 @@ class ColumnLaw:
         return self.both.given.cells.draws or 1
 
     @property
-    def _told(self) -> MeasuredSets | None:
+    def _measured_pairs(self) -> MeasuredSets | None:
         """Draws that hold the measured tables of pairs; None if those are not read, or are of other records."""
         return None if self.both.parts is None else self.both.parts.told
 
     @cached_property
     def whole(self) -> Floats | None:
         """`P(names)`, shape `(*sizes, draws)`; None if the states are too many."""
-        laws, pairs = self.both.given, self._told
+        laws, pairs = self.both.given, self._measured_pairs
         states = laws.network.cells(self.names)
         if states > MOST_JOINT_STATES or states * self.draws > MOST_LAW_VALUES:
             return None
@@ -128,7 +128,7 @@ class ColumnLaw:
     @cached_property
     def _pairs(self) -> Mapping[tuple[str, ...], Floats]:
         """Joint distribution of every pair of the variables."""
-        laws, pairs = self.both.given, self._told
+        laws, pairs = self.both.given, self._measured_pairs
         if pairs is not None:
             return find_pairs_without_bias(pairs, laws.cells, self.names)
         return {pair: laws.whole(pair) for pair in combinations(self.names, 2)}
@@ -148,29 +148,29 @@ class ColumnMoments:
     """Covariances under every draw of the columns m, at the means of their bins, with the columns x themselves.
 
     Args:
-        own: `Cov(m, m)`, shape `(draws, columns, columns)`; of categorical columns the same as `with_numbers`.
+        at_means: `Cov(m, m)`, shape `(draws, columns, columns)`; of categorical columns the same as `with_numbers`.
         with_numbers: `Cov(m, x)`.
         means: shape `(draws, columns)`.
     """
 
-    own: Floats
+    at_means: Floats
     with_numbers: Floats
     means: Floats
 
     @cached_property
     def _deviation(self) -> Floats:
         """Standard deviation of each column, shape `(draws, columns)`."""
-        return np.sqrt(np.maximum(np.diagonal(self.own, axis1=1, axis2=2), 0.0))
+        return np.sqrt(np.maximum(np.diagonal(self.at_means, axis1=1, axis2=2), 0.0))
 
     @cached_property
-    def open(self) -> npt.NDArray[np.bool_]:
+    def unidentified(self) -> npt.NDArray[np.bool_]:
         """Unidentified coefficients, `(draws, columns)`: their columns do not vary or are collinear with others.
 
         So are those of covariances that no law has, which errors of the noise may make of columns that nearly do.
         """
         still = np.asarray(~(self._deviation > 0))
         out = np.asarray(still.any(axis=-1))
-        spread, loads = np.linalg.eigh(self._scale_moments(self.own, out))
+        spread, loads = np.linalg.eigh(self._scale_moments(self.at_means, out))
         singular = np.linalg.svd(self._scale_moments(self.with_numbers, out), compute_uv=False)
         flat = (spread[:, 0] < SINGULAR_RATIO * spread[:, -1]) | (singular[:, -1] < SINGULAR_RATIO * singular[:, 0])
         loadings = np.abs(loads[:, :, 0])
@@ -178,7 +178,7 @@ class ColumnMoments:
 
     def slopes(self, products: Floats) -> Floats:
         """Solve `Cov(m, x) beta = products`, shape `(draws, columns)` each; NaN where coefficients are open."""
-        out = np.asarray(self.open.any(axis=-1))
+        out = np.asarray(self.unidentified.any(axis=-1))
         units = np.where(out[:, None], 1.0, self._deviation)
         slopes = (
             np.linalg.solve(self._scale_moments(self.with_numbers, out), (products / units)[..., None])[..., 0] / units

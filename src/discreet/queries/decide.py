@@ -24,8 +24,8 @@ from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.bounds import response_error
 from discreet.queries.credible import check_level, credible_interval
-from discreet.queries.decision_draws import asked_draws, best_response, condition, effective_draws, refuse_outside
-from discreet.queries.given import both_given
+from discreet.queries.decision_draws import best_response, check_bounds, condition, effective_draws, fresh_draws
+from discreet.queries.given import condition_on
 from discreet.queries.query import ROW_LIMIT
 from discreet.util.arrays import Floats
 from discreet.util.framed import Intervals
@@ -162,7 +162,7 @@ def decide(
         raise InputError(f"utilities and payoffs lie within {LARGEST_UTILITY:g} of 0; state them in a larger unit")
     response_error(1, len(responses), queries, failure)  # what is refused is refused before draws are made
     check_level(level)
-    drawn = asked_draws(posterior, fresh, rng)
+    drawn = fresh_draws(posterior, fresh, rng)
     values = _find_utilities(
         drawn.cells, utility.under(drawn) if isinstance(utility, Payoff) else utility, responses, low, high
     )
@@ -190,7 +190,7 @@ def _find_utilities(
     values = np.array([np.asarray(utility(cells, response), np.float64) for response in responses])
     if values.shape != (len(responses), draws):
         raise InputError(f"the utility of a response must have one number for each of the {draws} draws")
-    refuse_outside(values, low, high, "a utility")
+    check_bounds(values, low, high, "a utility")
     return values
 
 
@@ -215,7 +215,7 @@ class Payoff:
     def under(self, posterior: NetworkPosterior) -> Callable[[Tables, Any], Floats]:
         """Bind the payoff to a posterior: it reads the query as `answer` does, whatever the cells."""
         target = (self.asked.targets[0][0],)
-        law = both_given(posterior, self.asked.evidence, predictive=False).about(target, most=ROW_LIMIT)
+        law = condition_on(posterior, self.asked.evidence, predictive=False).for_targets(target, most=ROW_LIMIT)
         chances = law.given.joint(target)
         return lambda _cells, response: self._average_payoff(chances, response)
 

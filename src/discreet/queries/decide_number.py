@@ -21,8 +21,8 @@ from discreet.posterior.elsewhere import answered_elsewhere
 from discreet.posterior.protocol import NetworkPosterior
 from discreet.queries.credible import check_level, credible_interval
 from discreet.queries.decide import LARGEST_UTILITY
-from discreet.queries.decision_draws import asked_draws, condition, effective_draws, refuse_outside
-from discreet.queries.given import both_given
+from discreet.queries.decision_draws import check_bounds, condition, effective_draws, fresh_draws
+from discreet.queries.given import condition_on
 from discreet.queries.number_losses import Band, NumberLoss, number_loss
 from discreet.queries.query import ROW_LIMIT
 from discreet.util.arrays import Floats
@@ -163,7 +163,7 @@ def decide_number(
     probability(failure=failure)
     check_level(level)
     query = one_probability(posterior.network, quantity) if isinstance(quantity, str) else quantity
-    drawn = asked_draws(posterior, fresh, rng)
+    drawn = fresh_draws(posterior, fresh, rng)
     values = _find_quantity(drawn, query, low, high)
     response = chosen.best(ordered := np.sort(values))
     above = (values > np.atleast_1d(response)[:, None]).astype(np.float64)
@@ -206,12 +206,12 @@ def _find_quantity(
     if isinstance(query, Probability):
         schema = posterior.network.schema
         states = {name: schema[name].code(state) for name, state in query.targets if state is not None}
-        values = both_given(posterior, query.evidence, predictive=False).about(states, most=ROW_LIMIT)
+        values = condition_on(posterior, query.evidence, predictive=False).for_targets(states, most=ROW_LIMIT)
         quantity = values.given.probability(states)
     else:
         quantity = np.asarray(query(posterior.cells), np.float64)
         draws = posterior.cells.draws or 1
         if quantity.shape != (draws,):
             raise InputError(f"a quantity must have one number for each of the {draws} draws")
-    refuse_outside(quantity, low, high, "the quantity")
+    check_bounds(quantity, low, high, "the quantity")
     return np.clip(quantity, low, high)

@@ -26,7 +26,7 @@ def renewable(posterior: NetworkPosterior) -> TypeGuard[PosteriorDraws]:
     return isinstance(posterior, PosteriorDraws) and posterior.source is not None
 
 
-def asked_draws(posterior: NetworkPosterior, fresh: bool, rng: Seed) -> NetworkPosterior:
+def fresh_draws(posterior: NetworkPosterior, fresh: bool, rng: Seed) -> NetworkPosterior:
     """Draws for a decision: new ones if wanted and possible, else the posterior's."""
     with under_way("drawing the posterior"):
         return posterior.fresh(rng=rng) if fresh and renewable(posterior) else posterior
@@ -56,7 +56,7 @@ def condition(fresh: bool) -> str:
     return "however the query was chosen" if fresh else "if it was fixed before the draws were looked at"
 
 
-def refuse_outside(values: Floats, low: float, high: float, subject: str) -> None:
+def check_bounds(values: Floats, low: float, high: float, subject: str) -> None:
     """Refuse values that are NaN or outside their bounds."""
     if np.any(np.isnan(values)):
         raise InputError(f"{subject} is not a number; under some draw the evidence may be impossible")

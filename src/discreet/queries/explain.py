@@ -384,9 +384,9 @@ def _require_promise(epsilon: float, delta: float) -> None:
         raise InputError(f"delta must be at least 0 and less than 1, got {delta}")
 
 
-TOLD_UNITS = (1, 2, 5, 10)
+LISTED_UNITS = (1, 2, 5, 10)
 """Units of the changes that an explanation lists, up to the widest range of a reading."""
-TOLD_BELIEFS = (0.01, 0.5)
+PRIOR_BELIEFS = (0.01, 0.5)
 """Probabilities of a sensitive fact before the release: a rare fact and an even one."""
 TOLD_FALSE_ALARMS = (0.01, 0.05, 0.1, 0.25)
 TEST_ERROR = 0.05
@@ -449,8 +449,8 @@ def explain(
     if not (draws > 0 and rows > 0):
         raise InputError(f"an explanation needs at least one draw and one row, got {draws} and {rows}")
     promise = describe_promise(release)
-    telling = None if isinstance(promise, MetricLimits) else _describe_telling(release)
-    if note := _find_why_nothing_answers(release):
+    telling = None if isinstance(promise, MetricLimits) else _describe_distinguishability(release)
+    if note := _find_obstacle(release):
         return Explanation(promise, telling, None, (), (), (note,))
     parsed = _read_queries([queries] if isinstance(queries, str) else queries, release.network.schema)
     with under_way("explaining"):
@@ -465,12 +465,12 @@ def explain(
     except InputError as error:
         return Explanation(promise, telling, divergence, (), (), (*notes, f"no answers: {error}"))
     with under_way("explaining"):
-        dependences, more = _take_apart(posterior, probabilities, level, rows)
-        priors = _ask_other_priors(release, posterior, probabilities, level, rng)
+        dependences, more = _decompose_variances(posterior, probabilities, level, rows)
+        priors = _answer_under_priors(release, posterior, probabilities, level, rng)
     return Explanation(promise, telling, divergence, tuple(dependences), priors, (*notes, *more))
 
 
-def _find_why_nothing_answers(release: Release) -> str:
+def _find_obstacle(release: Release) -> str:
     """Find why no posterior can be taken apart; "" if one can."""
     if not release.networks:
         return "over a design: what answers depend on, and other priors, are told of networks only"
@@ -490,7 +490,7 @@ def _read_queries(texts: Sequence[str], schema: Schema) -> list[Query]:
     return [query.bins if isinstance(query, NumberQuery) else query for query in parsed]
 
 
-def _take_apart(
+def _decompose_variances(
     posterior: PosteriorDraws, queries: Sequence[Probability], level: float, rows: int
 ) -> tuple[list[Dependence], list[str]]:
     """Decompose the variances of those probabilities that have answers, and list notes on the others."""
@@ -520,7 +520,7 @@ def _describe_promise(release: Release) -> InferenceLimits:
     epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
     presence, value = (epsilon if guarantee.relation is Relation.ADD_REMOVE else None), _convert_to_values(guarantee)
     nats = None if value is None else float(value.epsilon)
-    beliefs = {prior: (_move_belief(prior, presence), _move_belief(prior, nats)) for prior in TOLD_BELIEFS}
+    beliefs = {prior: (_move_belief(prior, presence), _move_belief(prior, nats)) for prior in PRIOR_BELIEFS}
     value_delta = 1.0 if value is None else float(value.delta)
     named = (str(guarantee), str(guarantee.relation), guarantee.unit, release.private)
     return InferenceLimits(*named, presence, nats, delta, value_delta, beliefs)
@@ -547,7 +547,7 @@ def _describe_changes(release: Release) -> MetricLimits:
     widest = max(
         (math.ceil((Fraction(high) - Fraction(low)) / guarantee.unit_amount) for low, high in ranges), default=None
     )
-    changed = TOLD_UNITS if widest is None else sorted({min(units, widest) for units in (*TOLD_UNITS, widest)})
+    changed = LISTED_UNITS if widest is None else sorted({min(units, widest) for units in (*LISTED_UNITS, widest)})
     named = (str(guarantee), str(guarantee.relation), guarantee.unit, release.private)
     changes = tuple(_describe_change(units, units * epsilon) for units in changed)
     necessary = least_distinguishable(epsilon / 2, 1, TEST_ERROR)
@@ -557,12 +557,12 @@ def _describe_changes(release: Release) -> MetricLimits:
 
 def _describe_change(units: int, nats: float) -> Change:
     """Effect on beliefs and tests of a change of so many nats."""
-    beliefs = {prior: moved_belief(prior, nats) for prior in TOLD_BELIEFS}
+    beliefs = {prior: moved_belief(prior, nats) for prior in PRIOR_BELIEFS}
     misses = {alarms: least_misses(alarms, nats, 0.0) for alarms in TOLD_FALSE_ALARMS}
     return Change(units, nats, beliefs, best_distance(nats, 0.0), misses)
 
 
-def _describe_telling(release: Release) -> Distinguishability:
+def _describe_distinguishability(release: Release) -> Distinguishability:
     """Distinguishability of data sets that differ in one unit."""
     epsilon, delta = float(release.guarantee.epsilon), float(release.guarantee.delta)
     misses = {alarms: least_misses(alarms, epsilon, delta) for alarms in TOLD_FALSE_ALARMS}
@@ -594,10 +594,10 @@ def _describe_divergence(release: Release) -> Divergence:
     measurements = release.measurements
     if not measurements or not is_poolable(measurements):
         return Divergence(record, None, False, None, TEST_ERROR, {}, 0.0, 0, 0, ())
-    return _describe_noise_of_counts(release, record)
+    return _describe_count_divergence(release, record)
 
 
-def _describe_noise_of_counts(release: Release, record: float | None) -> Divergence:
+def _describe_count_divergence(release: Release, record: float | None) -> Divergence:
     """Divergence of the posterior that takes noisy counts for exact from that of the exact counts, in nats."""
     network = release.network
     margins = pooled_margins(network, release.measurements, release.records)
@@ -621,7 +621,7 @@ def _describe_noise_of_counts(release: Release, record: float | None) -> Diverge
     return Divergence(record, None, False, sum(limits.values()), TEST_ERROR, ordered, expected, large, rows, missing)
 
 
-def _ask_other_priors(
+def _answer_under_priors(
     release: Release, posterior: PosteriorDraws, queries: Sequence[Probability], level: float, rng: np.random.Generator
 ) -> tuple[OtherPrior, ...]:
     """Answer queries under the default prior and under alternative ones."""

@@ -132,7 +132,7 @@ class PosteriorGiven:
         peak = log.max()
         return np.asarray(np.exp(log - peak)) if np.isfinite(peak) else np.zeros(log.shape)
 
-    def about(self, targets: Iterable[str], *, most: int, ratio: bool = False) -> PosteriorGiven:
+    def for_targets(self, targets: Iterable[str], *, most: int, ratio: bool = False) -> PosteriorGiven:
         """The draws that answer a query about some targets: itself, or sampled if exact inference is out of reach.
 
         Args:
@@ -174,7 +174,7 @@ class PosteriorGiven:
         ]
 
 
-def both_given(posterior: NetworkPosterior, evidence: Sequence[tuple[str, str]], predictive: bool) -> PosteriorGiven:
+def condition_on(posterior: NetworkPosterior, evidence: Sequence[tuple[str, str]], predictive: bool) -> PosteriorGiven:
     """Condition the draws of a posterior on evidence, and their twins if the posterior has some.
 
     Args:

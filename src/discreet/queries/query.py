@@ -26,7 +26,7 @@ from discreet.queries.allowed import allowed_bounds
 from discreet.queries.answers import Answer, AnswerRow, Answers
 from discreet.queries.bin_laws import BinLaw, Inside, check_inside
 from discreet.queries.credible import check_level, credible_interval
-from discreet.queries.given import PosteriorGiven, both_given
+from discreet.queries.given import PosteriorGiven, condition_on
 from discreet.util.arrays import Floats
 from discreet.util.progress import under_way
 
@@ -282,7 +282,7 @@ def answer(
     check_inside(inside)
     parsed = read_query(query, schema)
     with under_way("answering"):
-        both = both_given(_assuming(posterior, assume, predictive), parsed.evidence, predictive)
+        both = condition_on(_apply_assumption(posterior, assume, predictive), parsed.evidence, predictive)
         return _answer(parsed, both, level, inside, nothing=assume == "nothing")
 
 
@@ -337,11 +337,11 @@ def answer_many(
         group = groups.setdefault(tuple(sorted(parsed.evidence)), {})
         group.setdefault(str(parsed), (parsed, []))[1].append(position)
     answers: dict[int, Answer] = {}
-    believed = _assuming(posterior, assume, predictive)
+    believed = _apply_assumption(posterior, assume, predictive)
     number = sum(len(positions) for group in groups.values() for _, positions in group.values())
     with under_way("answering") as bar:
         for evidence, group in groups.items():
-            both = both_given(believed, evidence, predictive)
+            both = condition_on(believed, evidence, predictive)
             for parsed, positions in group.values():
                 with name_query(positions[0], parsed):
                     result = _answer(parsed, both, level, inside, nothing=assume == "nothing")
@@ -388,7 +388,7 @@ def marginals(
     schema = posterior.network.schema
     require(isinstance(evidence, Mapping), "evidence is a mapping of states, such as {'smoke': 'yes'}")
     with under_way("answering"):
-        both = both_given(posterior, tuple(evidence.items()), predictive)
+        both = condition_on(posterior, tuple(evidence.items()), predictive)
         if not affordable(both.given.cells.network, None, both.given.evidence):
             unobserved = [name for name in posterior.network.nodes if name not in both.given.evidence]
             sampled = zip(unobserved, both.sampled([(name,) for name in unobserved]), strict=True)
@@ -420,7 +420,7 @@ def name_query(position: int, query: object) -> Iterator[None]:
         raise InputError(f"query {position + 1}, {text.strip()[:QUOTED_CHARACTERS]}: {reason}") from None
 
 
-def _assuming(posterior: NetworkPosterior, assume: Assume | None, predictive: bool) -> NetworkPosterior:
+def _apply_assumption(posterior: NetworkPosterior, assume: Assume | None, predictive: bool) -> NetworkPosterior:
     """The posterior under an assumption."""
     if assume is None:
         return posterior
@@ -439,18 +439,18 @@ def _answer(query: Query, both: PosteriorGiven, level: float, inside: Inside, *,
     match query:
         case Probability():
             ratio = any(state is not None for _, state in query.targets)
-            about = both.about([name for name, _ in query.targets], most=ROW_LIMIT, ratio=ratio)
+            about = both.for_targets([name for name, _ in query.targets], most=ROW_LIMIT, ratio=ratio)
             result = _answer_probability(query, about, level)
             return _bound_answer(query, about, result) if nothing and result.basis != "measured" else result
         case NumberQuery() if nothing:
             raise InputError(f"{query}: bounds that assume nothing are of probabilities of states; ask for P(...)")
         case NumberQuery():
-            return _answer_number(query, both.about((query.variable,), most=ROW_LIMIT), level, inside)
+            return _answer_number(query, both.for_targets((query.variable,), most=ROW_LIMIT), level, inside)
         case MostProbable() if nothing:
             raise InputError(f"{query}: bounds that assume nothing are of probabilities; ask for P(...)")
         case MostProbable():
             targets = query.targets or tuple(name for name in schema.names if name not in both.given.evidence)
-            return _answer_explanation(query, targets, both.about(targets, most=ROW_LIMIT), level)
+            return _answer_most_probable(query, targets, both.for_targets(targets, most=ROW_LIMIT), level)
 
 
 def _answer_probability(query: Probability, both: PosteriorGiven, level: float) -> Answer:
@@ -503,7 +503,7 @@ def _draw_probabilities(query: Probability, both: PosteriorGiven) -> tuple[Float
     return np.asarray(np.nan_to_num(table.reshape(-1, table.shape[-1])) * draws), both
 
 
-def _answer_explanation(query: MostProbable, targets: Sequence[str], both: PosteriorGiven, level: float) -> Answer:
+def _answer_most_probable(query: MostProbable, targets: Sequence[str], both: PosteriorGiven, level: float) -> Answer:
     """Answer with the most probable joint state on average, and those that most draws favour."""
     laws, twin = both.given, both.twin
     schema = laws.network.schema
@@ -522,7 +522,7 @@ def _answer_explanation(query: MostProbable, targets: Sequence[str], both: Poste
             means, shares = counted.mean(axis=-1), np.bincount(best_of, minlength=len(table)) / best_of.size
         else:
             means, shares = counted @ weights, np.bincount(best_of, weights, minlength=len(table))
-        listed = _pick_leading(means, shares)
+        listed = _pick_modes(means, shares)
         codes = list(zip(*np.unravel_index(listed, [schema[name].size for name in targets]), strict=True))
         draws, best = table[listed], shares[listed].tolist()
         twins = None if twin is None else twin.joint(targets).reshape(len(table), -1)[listed]
@@ -539,7 +539,7 @@ def _find_joint(laws: ConditionalLaws, targets: Sequence[str]) -> Floats | None:
     return None
 
 
-def _pick_leading(means: Floats, shares: Floats) -> list[int]:
+def _pick_modes(means: Floats, shares: Floats) -> list[int]:
     """Positions of the best on average and of those that most draws favour, by decreasing mean."""
     first = int(means.argmax())
     favoured = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0 and i != first]

@@ -46,7 +46,7 @@ from discreet.queries.column_moments import (
     covariance,
 )
 from discreet.queries.credible import check_level
-from discreet.queries.given import both_given
+from discreet.queries.given import condition_on
 from discreet.util.arrays import Floats
 from discreet.util.framed import Intervals
 from discreet.util.limits import first_repeated
@@ -325,8 +325,8 @@ def regress(
     check_inside(inside)
     schema = posterior.network.schema
     names = _check_covariates(schema, target, on, kind)
-    both = both_given(_assuming(posterior, assume), (), predictive=False)
-    law = ColumnLaw(both.about((target, *names), most=MOST_JOINT_STATES), (*names, target), inside)
+    both = condition_on(_apply_assumption(posterior, assume), (), predictive=False)
+    law = ColumnLaw(both.for_targets((target, *names), most=MOST_JOINT_STATES), (*names, target), inside)
     covariates = [RegressionColumn(schema[name]) for name in names]
     with under_way("regressing"):
         moments = column_moments(law, covariates)
@@ -337,7 +337,7 @@ def regress(
     known = np.asarray(np.isfinite(drawn).all(axis=-1))
     left_out = float(1 - known.mean())
     if left_out > LEFT_OUT:
-        shares = np.asarray(moments.open.mean(axis=0))
+        shares = np.asarray(moments.unidentified.mean(axis=0))
         wrong = [name for name, share in zip(terms, shares, strict=True) if share > shares.max() / 2]
         why = "do not vary, or follow from each other," if wrong else "have classes that are lost in the noise"
         raise InputError(
@@ -345,7 +345,7 @@ def regress(
             "draws; leave some of them out"
         )
     regression = Regression(target, names, kind, (*terms, "intercept"), drawn[known], left_out)
-    return _resting(regression, law)
+    return _add_basis(regression, law)
 
 
 # ---------------------------------------------------------------------------------------------- what can be regressed
@@ -378,7 +378,7 @@ def _check_covariates(schema: Schema, target: str, on: Sequence[str], kind: str)
     return names
 
 
-def _assuming(posterior: NetworkPosterior, assume: Assume | None) -> NetworkPosterior:
+def _apply_assumption(posterior: NetworkPosterior, assume: Assume | None) -> NetworkPosterior:
     """The posterior under an assumption."""
     if assume is None:
         return posterior
@@ -389,7 +389,7 @@ def _assuming(posterior: NetworkPosterior, assume: Assume | None) -> NetworkPost
     return posterior.assuming(assume)
 
 
-def _resting(regression: Regression, law: ColumnLaw) -> Regression:
+def _add_basis(regression: Regression, law: ColumnLaw) -> Regression:
     """Add the basis to a regression; numbers rest on the law inside bins, which no table measures."""
     basis, schema = law.both.basis, law.both.given.network.schema
     numbers = [name for name in law.names if schema[name].numeric]
@@ -440,7 +440,7 @@ def _fit_logistic(
     for block, columns, weights, hits in points:
         at_means[block] = logit_fits(columns, weights, hits)
     gamma = at_means[:, :-1]
-    slopes = moments.slopes((moments.own @ gamma[..., None])[..., 0])
+    slopes = moments.slopes((moments.at_means @ gamma[..., None])[..., 0])
     return np.column_stack([slopes, at_means[:, -1] + ((gamma - slopes) * moments.means).sum(axis=-1)])
 
 
@@ -510,4 +510,4 @@ def _find_slopes_at_means(
     law: ColumnLaw, moments: ColumnMoments, covariates: Sequence[RegressionColumn], target: RegressionColumn
 ) -> Floats:
     """Slopes of the linear regression on the means of bins, shape `(draws, columns)`."""
-    return replace(moments, with_numbers=moments.own).slopes(_covary_with_target(law, covariates, target))
+    return replace(moments, with_numbers=moments.at_means).slopes(_covary_with_target(law, covariates, target))

@@ -350,7 +350,7 @@ def record_chunks(records: pa.RecordBatchReader, kind: str) -> Iterator[tuple[in
     Raises:
         InputError: as `stream_records`, before anything is made.
     """
-    pipe = _Pipe()
+    pipe = _TailBuffer()
     with _open_writer(cast(BinaryIO, pipe), records.schema, kind) as writer:
         for batch in records:
             writer.write_batch(batch)
@@ -358,7 +358,7 @@ def record_chunks(records: pa.RecordBatchReader, kind: str) -> Iterator[tuple[in
     yield 0, pipe.take()
 
 
-class _Pipe(io.RawIOBase):
+class _TailBuffer(io.RawIOBase):
     """Buffer that keeps only the bytes written since the last `take`."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from discreet.util.limits import check_name
 
 MOST_RECORDS = 1000
 """Most records of a unit: with so many each gets a thousandth of epsilon."""
-MOST_WEIGHED = 12
+MOST_WEIGHTED_RECORDS = 12
 """Most records of a unit that share its weight: 27,720 steps hold the shares of 1 to 12 records exactly."""
 
 
@@ -71,7 +71,7 @@ class RecordsPolicy:
         """Refuse settings of units that contradict each other."""
         if self.weights not in ("record", "unit"):
             raise InputError(f"weights are those of each 'record' or of each 'unit', not {shown(self.weights)}")
-        most = MOST_WEIGHED if self.weights == "unit" else MOST_RECORDS
+        most = MOST_WEIGHTED_RECORDS if self.weights == "unit" else MOST_RECORDS
         if type(self.max_records) is not int or not 1 <= self.max_records <= most:
             raise InputError(
                 f"max_records is a whole number from 1 to {most:,}"

@@ -344,7 +344,7 @@ def read_release(raw: Any, cells: int) -> Release:
         return Release(**fields, payload=decode(document.payload, fields["prior"].over))
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        path = _find_place(raw, first["loc"], first["type"])
+        path = _find_fault_path(raw, first["loc"], first["type"])
         reason = first["msg"].replace(" found using _find_kind()", "")
         if first["type"] == "union_tag_invalid":
             reason = (
@@ -377,7 +377,7 @@ def _write_lines(value: object, *, depth: int, indent: int = 0) -> str:
     return "{\n" + ",\n".join(inner) + "\n" + " " * indent + "}"
 
 
-def _find_place(document: object, steps: tuple[int | str, ...], fault: str) -> str:
+def _find_fault_path(document: object, steps: tuple[int | str, ...], fault: str) -> str:
     """Find the path of a fault in the document: pydantic's steps without its names of the kinds of a union."""
     path, value = [], document
     for step in steps:

@@ -13,7 +13,7 @@ from discreet.errors import InputError, shown
 from discreet.privacy.guarantee import Guarantee
 from discreet.util.framed import Tabular
 from discreet.verify.plan_text import plan_text
-from discreet.verify.width_curves import NEXT_TO_NOTHING
+from discreet.verify.width_curves import LEAST_NOISE
 
 LOWEST_EPSILON, HIGHEST_EPSILON = 0.01, 100.0
 """Range of budgets searched: below it a release says next to nothing, above it noise is less than a record."""
@@ -84,7 +84,7 @@ class PlannedWidth:
         Returns:
             The part.
         """
-        noises = [math.sqrt(max(width**2 - self.sampling**2, (NEXT_TO_NOTHING * width) ** 2)) for width in self.widths]
+        noises = [math.sqrt(max(width**2 - self.sampling**2, (LEAST_NOISE * width) ** 2)) for width in self.widths]
         known, at = np.log(self.epsilons), math.log(epsilon)
         inside = float(np.interp(at, known, np.log(noises)))
         return math.exp(inside - (at - min(max(at, known[0]), known[-1])))

@@ -242,7 +242,7 @@ def audit(
         (True, True, 1.0)
     """
     check_relation(mechanism, guarantee)
-    cases = _list_taken(mechanism, guarantee) if networks is None else networks
+    cases = _list_accepted(mechanism, guarantee) if networks is None else networks
     findings = []
     with under_way("auditing") as bar:
         for done, (name, over) in enumerate(cases.items()):
@@ -251,7 +251,7 @@ def audit(
     return tuple(findings)
 
 
-def _list_taken(mechanism: Mechanism, guarantee: Guarantee) -> dict[str, Network | Design]:
+def _list_accepted(mechanism: Mechanism, guarantee: Guarantee) -> dict[str, Network | Design]:
     """List the audit's networks or designs that a mechanism accepts with its options."""
     entry = MECHANISMS.get(mechanism.name)
     candidates: Mapping[str, Network | Design] = audit_choices() if entry and entry.chooses else audit_networks()
@@ -287,7 +287,7 @@ def _audit_one(
     policy.check(guarantee)
     # What it says that it spends is no evidence: a bug may be there.
     calibration = mechanism.calibrate(over, prior, for_each(guarantee, policy.steps))
-    check = _check_of(calibration)
+    check = _find_check(calibration)
     crowd = check.crowd(over, calibration)
     if guarantee.relation is Relation.METRIC:
         kinds = kinds_of(over)
@@ -359,7 +359,7 @@ CHECKS: Mapping[type, Check] = {
 """Check of each kind of calibration; a missing kind would be audited as if it had no rows."""
 
 
-def _check_of(calibration: object) -> Check:
+def _find_check(calibration: object) -> Check:
     """Find the check of a calibration; of a pack's kind its own check, or enumeration."""
     checks = dict(of_packs("discreet.checks"))
     if type(calibration) in checks:
@@ -418,13 +418,13 @@ def measure_loss(
             loss(logs[a], logs[b], draws, epsilon=epsilon, delta=delta) / units for (a, b), units in different.items()
         )
         largest = max(largest, *losses) if different else largest
-        cells = _refuse_other_questions(logs, None if _check_of(calibration).asks_anew else cells)
+        cells = _refuse_changed_requests(logs, None if _find_check(calibration).asks_anew else cells)
         if number == 0:
-            scripts += _list_other_answers(logs.values())
+            scripts += _list_further_scripts(logs.values())
     return largest
 
 
-def _refuse_other_questions(logs: Mapping[Any, Log], expected: dict[Any, Any] | None) -> dict[Any, Any]:
+def _refuse_changed_requests(logs: Mapping[Any, Log], expected: dict[Any, Any] | None) -> dict[Any, Any]:
     """Refuse a mechanism that fails or whose requests for noise changed; return the number of noisy cells."""
     raised = next((log.raised for log in logs.values() if log.raised), None)
     if raised:
@@ -441,7 +441,7 @@ def _make_key(data: Any, counts: Any) -> Any:
     return numbers((counts.tables, counts.joints)) if isinstance(counts, Counts) else tuple(sorted(data))
 
 
-def _list_other_answers(logs: Iterable[Log]) -> list[ScriptedAnswers]:
+def _list_further_scripts(logs: Iterable[Log]) -> list[ScriptedAnswers]:
     """List further scripts: other noise, and each alternative of every choice."""
     sources = [log.source for log in logs]
     kinds = range(1, NOISE_SCRIPTS) if any(source.scripted for source in sources) else ()

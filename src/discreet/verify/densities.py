@@ -79,7 +79,7 @@ def objective_loss(
         at = inner[len(logs) % len(inner)]
         script = Script(ScriptedAnswers(), first=tilts[at])
         mechanism.draw(statistic, prior, calibration, script)
-        (zeros, (steps, polish, form), *measured), scale, shape = _list_asked(script, calibration)
+        (zeros, (steps, polish, form), *measured), scale, shape = _list_requests(script, calibration)
         off = np.abs(steps - points[at] / calibration.polish_step).max()
         if np.any(zeros) or form != Cube.tag or off > POLISH_ERROR:
             raise Leak("what is found is not the minimum of the objective that is stated")
@@ -123,7 +123,7 @@ class MinimumNoise:
         return self.volumes - np.array([SHAPES[self.shape].norm(tilt) for tilt in self.tilts]) / self.scale
 
 
-def _list_asked(script: Script, calibration: ObjectiveNoise) -> tuple[list[Any], float, ShapeTag]:
+def _list_requests(script: Script, calibration: ObjectiveNoise) -> tuple[list[Any], float, ShapeTag]:
     """List the vectors that received noise; the scale and shape of the first apart."""
     if calibration.rho:
         (zeros, scale), *measured = script.gaussian

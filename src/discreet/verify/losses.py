@@ -50,7 +50,7 @@ def loss(first: Log, second: Log, draws: int, *, epsilon: float, delta: float) -
         total += np.max(p - q), np.max(q - p)
     for row, (paths, others) in enumerate(zip(first.rows, second.rows, strict=True)):
         # A row that the coin sends anywhere takes every path alike.
-        least = LOG_COIN - math.log(len(paths)) if _may_credit(first, second, row) else -math.inf
+        least = LOG_COIN - math.log(len(paths)) if _may_credit_coin(first, second, row) else -math.inf
         gaps = [_subtract_logs(paths[path], others[path], least) for path in paths]
         total += draws * max(gaps), -draws * min(gaps)
     for (u, scale, shape), (v, _, _) in zip(a.vectors, b.vectors, strict=True):
@@ -65,13 +65,13 @@ def refuse_leaks(first: Log, second: Log) -> None:
     """Refuse logs that differ in anything but the values that noise hides."""
     if bool(first.raised) != bool(second.raised):
         raise Leak(f"whether the draw fails depends on the records: {first.raised or second.raised}")
-    if _list_questions(first) != _list_questions(second):
+    if _list_requests_of(first) != _list_requests_of(second):
         raise Leak("with the answers of the noise held fixed, what is asked of it depends on the records")
     if first.released != second.released:
         raise Leak("with the noise held fixed, the release depends on the records")
 
 
-def _may_credit(first: Log, second: Log, row: int) -> bool:
+def _may_credit_coin(first: Log, second: Log, row: int) -> bool:
     """Whether the coin of a row sends it anywhere, in both data sets alike and to every point with equal chance."""
     if first.astray is None or second.astray is None:
         return False
@@ -80,7 +80,7 @@ def _may_credit(first: Log, second: Log, row: int) -> bool:
     return bool(logs) and all(abs(log - even) < 1e-6 for log in logs)
 
 
-def _list_questions(log: Log) -> Any:
+def _list_requests_of(log: Log) -> Any:
     """List the requests to the source of noise, without the values that noise hides."""
     source = log.source
     laplace = [(values.shape, scale, shares) for values, scale, shares in source.laplace]

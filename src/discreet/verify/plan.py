@@ -132,20 +132,22 @@ def plan(
         mechanisms = {name: entry.example for name, entry in fit.items()}
     if isinstance(truth, Design):
         believed = Normal(truth, 1.0) if prior is None else prior
-        return _compare(mechanisms, believed, guarantee, lambda: _make_up_for_design(truth, records, rng), repeats, rng)
+        return _compare(
+            mechanisms, believed, guarantee, lambda: _simulate_for_design(truth, records, rng), repeats, rng
+        )
     believed = Dirichlet.uniform(truth.network) if prior is None else prior
     marginals = _compute_marginals(truth)
     return _compare(
         mechanisms,
         believed,
         guarantee,
-        lambda: _make_up_records(truth, marginals, believed, records, rng),
+        lambda: _simulate_records(truth, marginals, believed, records, rng),
         repeats,
         rng,
     )
 
 
-_MadeUp = tuple[
+_SimulatedRecords = tuple[
     Callable[[Mechanism], Statistic],
     tuple[float, float],
     Callable[[Release], tuple[float, float]],
@@ -157,7 +159,7 @@ def _compare(
     chosen: Mapping[str, Mechanism],
     believed: Dirichlet | Normal,
     guarantee: Guarantee,
-    made_up: Callable[[], _MadeUp],
+    made_up: Callable[[], _SimulatedRecords],
     repeats: int,
     rng: np.random.Generator,
 ) -> tuple[ExpectedError, ...]:
@@ -188,9 +190,9 @@ def _compare(
     )
 
 
-def _make_up_records(
+def _simulate_records(
     theta: Tables, truth: Mapping[str, Floats], believed: Any, records: int, rng: np.random.Generator
-) -> _MadeUp:
+) -> _SimulatedRecords:
     """Make up records from a network's probabilities."""
 
     def errors(release: Release) -> tuple[float, float]:
@@ -207,16 +209,16 @@ def _make_up_records(
     return of, _measure_errors(believed.updated(counts.tables).mean(), theta, truth), errors
 
 
-def _make_up_for_design(design: Design, records: int, rng: np.random.Generator) -> _MadeUp:
+def _simulate_for_design(design: Design, records: int, rng: np.random.Generator) -> _SimulatedRecords:
     """Make up records from a design's random weights."""
-    rows, truth = _make_up_rows(design, records, rng)
+    rows, truth = _simulate_rows(design, records, rng)
 
     def errors(release: Release) -> tuple[float, float]:
         return _measure_weight_errors(_read_weights(release, rng), truth, rows)
 
     return (
         lambda mechanism: statistic_of(mechanism, rows, design),
-        _measure_weight_errors(_fit_openly(rows), truth, rows),
+        _measure_weight_errors(_fit_without_noise(rows), truth, rows),
         errors,
     )
 
@@ -234,7 +236,7 @@ def _choose_promise(mechanism: Mechanism, prior: Dirichlet | Normal, guarantee: 
     return pure
 
 
-def _make_up_rows(design: Design, records: int, rng: np.random.Generator) -> tuple[Rows, Floats]:
+def _simulate_rows(design: Design, records: int, rng: np.random.Generator) -> tuple[Rows, Floats]:
     """Make up records of a design; return them, and the weights or the axis that made them."""
     wide, target = len(design.features), design.target
     lower, upper = np.array([variable.bounds for variable in design.features], np.float64).T
@@ -251,14 +253,16 @@ def _make_up_rows(design: Design, records: int, rng: np.random.Generator) -> tup
     scaled = design.scaled(features)
     truth = rng.normal(size=design.size)
     if design.predicts != "number":
-        return _make_up_targets(design, features, scaled, rng)
+        return _simulate_targets(design, features, scaled, rng)
     truth *= 0.5 / np.abs(scaled * truth).sum(axis=1).max()
     return read_rows(
         design, features, design.predicted(scaled @ truth + RESIDUAL_DEVIATION * rng.normal(size=records))
     ), truth
 
 
-def _make_up_targets(design: Design, features: Floats, scaled: Floats, rng: np.random.Generator) -> tuple[Rows, Floats]:
+def _simulate_targets(
+    design: Design, features: Floats, scaled: Floats, rng: np.random.Generator
+) -> tuple[Rows, Floats]:
     """Make up classes or counts by random weights, which of several classes sum to 0 over them."""
     truth = centred(rng.normal(size=design.weights), design.outputs)
     means = _expect_targets(design, scaled, truth)
@@ -276,7 +280,7 @@ def _expect_targets(design: Design, scaled: Floats, weights: Floats) -> Floats:
     return response_of(design).means(weights.reshape(design.outputs, -1) @ scaled.T)
 
 
-def _fit_openly(rows: Rows) -> Floats:
+def _fit_without_noise(rows: Rows) -> Floats:
     """Fit weights, or an axis, without privacy: least squares, most likely weights, leading eigenvector."""
     design = rows.design
     if design.predicts not in ("number", "nothing"):

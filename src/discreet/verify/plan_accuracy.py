@@ -63,9 +63,9 @@ BUDGET_TURNS = (1.0, 0.5, 2.0)
 """Multiples of the wanted budget that are simulated in turn."""
 NORMAL_RELEASES = 4
 """Weight, in releases, of `NORMAL_ERROR` beside the simulated errors."""
-LARGEST = 0.5
+LARGEST_HALF_WIDTH = 0.5
 """Half-width of a probability about which nothing is known."""
-LEAST_WIDTH = 1e-12
+LEAST_HALF_WIDTH = 1e-12
 """Half-width that stands for 0, of a certain answer."""
 
 
@@ -129,19 +129,19 @@ def plan_accuracy(
     promise = guarantee or Guarantee(epsilon=1, delta=0, relation=Relation.ADD_REMOVE, unit="record")
     known = isinstance(truth, Tables)
     with under_way("planning"):
-        worlds = _make_up(truth, mechanism, parsed, records, rng)
+        worlds = _simulate_data_sets(truth, mechanism, parsed, records, rng)
         simulated = _Simulated(parsed, worlds, mechanism, promise, rng, typical=not known)
         if within is None:
             questions = _search(simulated, lambda _: float(promise.epsilon), known=known)
             plan = AccuracyPlan(mechanism.name, promise, None, records, questions)
         else:
             questions = _search(simulated, lambda widths: _find_budget(widths, within), known=known)
-            plan = _state(questions, mechanism.name, promise, within, records)
+            plan = _make_plan(questions, mechanism.name, promise, within, records)
     return replace(plan, over_networks=not known)
 
 
 @dataclass(frozen=True, eq=False)
-class _World:
+class _DataSet:
     """A made-up data set, and the true answers, with a row for each row of a query."""
 
     counts: Counts
@@ -154,7 +154,7 @@ class _Simulated:
     def __init__(
         self,
         queries: Sequence[Query],
-        worlds: Sequence[_World],
+        worlds: Sequence[_DataSet],
         mechanism: Mechanism,
         promise: Guarantee,
         rng: np.random.Generator,
@@ -166,7 +166,7 @@ class _Simulated:
         self._budgets: list[float] = []
         self._widths: list[Floats] = []
         self._errors: list[Floats] = []
-        opened = np.array([self._ask(_read_openly(world.counts, rng), world.truth)[0] for world in worlds])
+        opened = np.array([self._ask(_read_without_noise(world.counts, rng), world.truth)[0] for world in worlds])
         noiseless = [self._release(world, HIGHEST_EPSILON)[0] for world in worlds[:NOISELESS_RELEASES]]
         self._sampling = opened * (np.array(noiseless) / opened[: len(noiseless)]).mean(axis=0)
 
@@ -195,7 +195,7 @@ class _Simulated:
                 budgets,
                 tuple(widths[:, index].tolist()),
                 float(curves.sampling[index]),
-                math.inf if isinstance(query, NumberQuery) else LARGEST,
+                math.inf if isinstance(query, NumberQuery) else LARGEST_HALF_WIDTH,
                 (float(curves.spread[0, index]), float(curves.spread[1, index])),
                 float(shares[index]),
                 float(curves.uncertainty[index]),
@@ -207,7 +207,7 @@ class _Simulated:
         """Fit width curves to the releases so far, near a budget."""
         return fit_widths(self._budgets, np.array(self._widths), self._sampling, centre, typical=self._typical)
 
-    def _release(self, world: _World, epsilon: float) -> tuple[Floats, Floats]:
+    def _release(self, world: _DataSet, epsilon: float) -> tuple[Floats, Floats]:
         """Simulate a release: half-widths and absolute errors of its answers, shape (questions,) each."""
         promise = self._promise
         stated = Guarantee(epsilon=repr(epsilon), delta=promise.delta, relation=promise.relation, unit=promise.unit)
@@ -224,9 +224,9 @@ class _Simulated:
             except InputError:  # evidence that a random network, or the noise, leaves no record of
                 if isinstance(query, NumberQuery):
                     raise
-                pairs.append((LARGEST, LARGEST))
+                pairs.append((LARGEST_HALF_WIDTH, LARGEST_HALF_WIDTH))
                 continue
-            widths = [max(row["upper"] - row["lower"], LEAST_WIDTH) / 2 for row in rows]
+            widths = [max(row["upper"] - row["lower"], LEAST_HALF_WIDTH) / 2 for row in rows]
             widest = int(np.argmax(widths))
             pairs.append((widths[widest], abs(rows[widest]["mean"] - true[widest])))
         widths_of, errors = np.array(pairs).T
@@ -239,7 +239,7 @@ def _without_twins(posterior: PosteriorDraws) -> PosteriorDraws:
     return replace(posterior, twins=None, saturated=wide)
 
 
-def _read_openly(counts: Counts, rng: np.random.Generator) -> PosteriorDraws:
+def _read_without_noise(counts: Counts, rng: np.random.Generator) -> PosteriorDraws:
     """Posterior of made-up records without noise: the sampling error alone."""
     return PosteriorDraws(Dirichlet.uniform(counts.over).updated(counts.tables).draw(WIDTH_DRAWS, rng=rng))
 
@@ -250,7 +250,7 @@ def _search(
     """Simulate releases around a budget updated from those before, until its half-widths are known."""
     centre = find_budget(())
     for turn in range(MOST_RELEASES):
-        epsilon = _keep_inside(centre * BUDGET_TURNS[turn % len(BUDGET_TURNS)])
+        epsilon = _clip_epsilon(centre * BUDGET_TURNS[turn % len(BUDGET_TURNS)])
         simulated.add(float(f"{epsilon:.3g}"))
         centre = find_budget(simulated.questions(centre))
         if known and turn + 1 >= LEAST_RELEASES and simulated.uncertainty(centre) <= WANTED_ERROR:
@@ -261,10 +261,10 @@ def _search(
 def _find_budget(questions: Sequence[PlannedWidth], within: float) -> float:
     """Smallest budget that is enough for all queries that can be so narrow; `FIRST_EPSILON` if none can."""
     needed = [width.needed(within) for width in questions]
-    return _keep_inside(max((width for width in needed if math.isfinite(width)), default=FIRST_EPSILON))
+    return _clip_epsilon(max((width for width in needed if math.isfinite(width)), default=FIRST_EPSILON))
 
 
-def _keep_inside(epsilon: float) -> float:
+def _clip_epsilon(epsilon: float) -> float:
     """Nearest budget in the range searched."""
     return min(max(epsilon, LOWEST_EPSILON), HIGHEST_EPSILON)
 
@@ -281,9 +281,9 @@ def _read_queries(queries: Sequence[str | Query], network: Network) -> list[Quer
     return parsed
 
 
-def _make_up(
+def _simulate_data_sets(
     truth: Tables | Network, mechanism: Mechanism, queries: Sequence[Query], records: int, rng: np.random.Generator
-) -> list[_World]:
+) -> list[_DataSet]:
     """Make up data sets: from known probabilities, or each from new random ones."""
     if isinstance(truth, Network):
         theta = [Dirichlet.uniform(truth).draw(1, rng=rng) for _ in range(MOST_RELEASES)]
@@ -291,21 +291,21 @@ def _make_up(
         single = Tables(truth.network, {node: table[..., None] for node, table in truth.items()}, draws=1)
         theta = [single] * MOST_RELEASES
     scopes = tuple(mechanism.scopes(theta[0].network)) or None
-    worlds = list[_World]()
+    worlds = list[_DataSet]()
     for tables in theta:
         alone = Tables(tables.network, {node: table[..., 0] for node, table in tables.items()})
         counts = count_codes(tables.network, sample_codes(alone, records, rng), scopes)
-        known = worlds[0].truth if worlds and isinstance(truth, Tables) else _answer_truly(tables, queries)
-        worlds.append(_World(counts, known))
+        known = worlds[0].truth if worlds and isinstance(truth, Tables) else _answer_exactly(tables, queries)
+        worlds.append(_DataSet(counts, known))
     return worlds
 
 
-def _answer_truly(theta: Tables, queries: Sequence[Query]) -> list[Floats]:
+def _answer_exactly(theta: Tables, queries: Sequence[Query]) -> list[Floats]:
     """Answer queries under known probabilities, an array of its rows for each query."""
     return [np.array([row["mean"] for row in result.rows]) for result in answer_many(PosteriorDraws(theta), queries)]
 
 
-def _state(
+def _make_plan(
     questions: tuple[PlannedWidth, ...], mechanism: str, promise: Guarantee, within: float, records: int
 ) -> AccuracyPlan:
     """Make the plan, with the budget rounded up, or the reason why there is none."""

@@ -33,7 +33,7 @@ MOST_NOISE_CALLS = 1000
 """Most calls for noise in one draw: a mechanism with more resamples until it likes an answer."""
 SCRAMBLED_RUNS = 1
 """Runs in which every row, and every draw of a row, takes a path of its own."""
-OVER = {"network", "design"}
+DOMAIN_FIELDS = {"network", "design"}
 """Fields of a payload that are constant in an audit: its network or design."""
 TAG_DIGIT = 2**40
 """Counts of a sample carry a tag of the sample above this digit."""
@@ -299,7 +299,7 @@ def logged(
         run("real", Script(answers, continuous=continuous, scramble=1), real)
     if again:
         source = run("again", Script(answers, continuous=continuous, tagging=1))
-        if released["again"] != released[()] or _list_asked(source) != _list_asked(first):
+        if released["again"] != released[()] or _list_requests(source) != _list_requests(first):
             raise Leak("the same answers do not give the same release: other randomness, or a sample without noise")
     astray = _follow_strays(run, first, furthest, released) if picking and first.coins and not raised else None
     return Log(first, released, tuple(rows), astray, raised)
@@ -360,7 +360,7 @@ def _restart(source: Script, path: tuple[int, ...]) -> Script:
     return Script(source.answers, path, source.continuous)
 
 
-def _list_asked(source: Script) -> Any:
+def _list_requests(source: Script) -> Any:
     """List all requests along one path."""
     laplace = [(values.tolist(), scale, shares) for values, scale, shares in source.laplace]
     gaussian = [(values.tolist(), scale) for values, scale in source.gaussian]
@@ -384,5 +384,5 @@ def numbers(value: Any) -> Any:
     if isinstance(value, Mapping):
         return tuple((key, numbers(item)) for key, item in value.items())
     if hasattr(value, "__dataclass_fields__"):
-        return tuple(numbers(getattr(value, name)) for name in value.__dataclass_fields__ if name not in OVER)
+        return tuple(numbers(getattr(value, name)) for name in value.__dataclass_fields__ if name not in DOMAIN_FIELDS)
     return tuple(map(numbers, value)) if isinstance(value, tuple) else value

@@ -124,11 +124,11 @@ def kinds_of(over: Network | Design, most: int = MOST_KINDS) -> list[Record]:
         return _thin_out(list(product(*(range(variable.size) for variable in over.variables))), most)
     target = over.target
     ends = [()] if target is None else [(value,) for value in target.bounds or target.states]
-    kinds = [(*features, *end) for features in _list_places(over) for end in ends]
+    kinds = [(*features, *end) for features in _list_features(over) for end in ends]
     return kinds if most == MOST_KINDS else _thin_out(kinds, most)
 
 
-def _list_places(design: Design) -> list[Record]:
+def _list_features(design: Design) -> list[Record]:
     """List features of records: at the corners of the bounds, in the middle, and two nearly equal ones."""
     bounds = [variable.bounds for variable in design.features if variable.bounds is not None]
     middle = tuple(value if at in design.alone else 0.0 for at, value in enumerate(design.middles.tolist()))

@@ -16,7 +16,7 @@ from scipy.special import stdtrit
 
 from discreet.util.arrays import Floats
 
-NEAR = math.log(4)
+NEAR_DISTANCE = math.log(4)
 """Distance from the wanted budget, as a logarithm, at which a release counts for exp(-1/2)."""
 USUAL_SLOPE, SLOPE_DEVIATION = -0.75, 0.35
 """Prior mean and deviation of the log-log slope of the noise part over epsilon: noise falls like 1 / epsilon, but not a
@@ -25,11 +25,11 @@ LEAST_SCATTER = 0.05
 """Standard deviation of a log half-width due to the number of draws alone."""
 FIT_ROUNDS = 4
 """Rounds of fitting a line and the scatter about it, which weighs the prior of its slope."""
-SPREAD = 0.8
+COVERAGE = 0.8
 """Share of further releases that the stated spread covers."""
-CLEARLY_NARROWER = 0.8
+NARROWER_RATIO = 0.8
 """Ratio to the half-width without noise below which one with noise is narrower by more than chance."""
-NEXT_TO_NOTHING = 0.05
+LEAST_NOISE = 0.05
 """Noise share of a half-width if simulations show none: the simulation error is as large."""
 
 
@@ -90,11 +90,11 @@ def fit_widths(
         (array([0.22]), array([0.1]))
     """
     x, alone = np.log(budgets), sampling[: len(budgets)]
-    near = np.exp(-(((x - math.log(centre)) / NEAR) ** 2) / 2)[:, None]
+    near = np.exp(-(((x - math.log(centre)) / NEAR_DISTANCE) ** 2) / 2)[:, None]
     # Where a release leaves to the network what more budget would measure, it is narrower than without noise.
-    s = np.where(widths < CLEARLY_NARROWER * alone, widths, alone)
+    s = np.where(widths < NARROWER_RATIO * alone, widths, alone)
     ratio = (near * s).sum(axis=0) / (near * alone).sum(axis=0)
-    n = np.sqrt(np.maximum(widths**2 - s**2, (NEXT_TO_NOTHING * widths) ** 2))
+    n = np.sqrt(np.maximum(widths**2 - s**2, (LEAST_NOISE * widths) ** 2))
     # A deviation of the logarithm of a half-width is one of the noise part's times the square of their quotient.
     weights = near * (n / widths) ** 4
     scatter = np.full(widths.shape[1], LEAST_SCATTER)
@@ -108,7 +108,7 @@ def fit_widths(
     scatter = _find_scatter(levels, near, slope_dof)
     mean = _average(ratios * middle, near, typical)
     factor = mean / _average(middle, near, typical)
-    off = stdtrit(np.maximum(len(x) - 1 - slope_dof, 1), (1 + SPREAD) / 2) * math.sqrt(1 + 1 / len(x)) * scatter
+    off = stdtrit(np.maximum(len(x) - 1 - slope_dof, 1), (1 + COVERAGE) / 2) * math.sqrt(1 + 1 / len(x)) * scatter
     ends = np.exp(_average(levels, near) + np.array([-off, off])) / mean
     return WidthCurves(height, slope, ratio * sampling, factor, ends, scatter / math.sqrt(near.sum()), typical)
 

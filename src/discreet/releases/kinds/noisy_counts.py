@@ -114,7 +114,7 @@ class CountedTables(MeasuredTables):
         )
 
     @cached_property
-    def _holding(self) -> Mapping[str, list[Any]]:
+    def _holders_by_variable(self) -> Mapping[str, list[Any]]:
         """Names of the tables that hold each variable, in their order."""
         tables_of: dict[str, list[Any]] = {name: [] for name in self.network.nodes}
         for table in self.tables:
@@ -125,7 +125,7 @@ class CountedTables(MeasuredTables):
     def holders(self, node: str) -> list[Any]:
         """Names of the tables that hold a family, in their order."""
         family = set(self.network.family(node))
-        rarest = min((self._holding[name] for name in family), key=len)
+        rarest = min((self._holders_by_variable[name] for name in family), key=len)
         return [table for table in rarest if family <= set(self.scope(table))]
 
     def source(self, node: str) -> Any:
