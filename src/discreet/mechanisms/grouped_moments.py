@@ -111,6 +111,7 @@ def _split_budget(sizes: list[int], *, power: int) -> list[Fraction]:
     _, features, pairs = sizes
     if not pairs:
         return [TARGET_SHARE, 1 - TARGET_SHARE, Fraction(0)]
+    # Variances are (size / share)^power: a / s^p + b / t^p is least at t / s = (b / a)^(1 / (p + 1)).
     ratio = (WEIGHTS_LENGTH**2 * (pairs / features) ** power) ** (1 / (power + 1))
     for_pairs = Fraction(round(1000 * ratio / (1 + ratio)), 1000) * (1 - TARGET_SHARE)
     return [TARGET_SHARE, 1 - TARGET_SHARE - for_pairs, for_pairs]

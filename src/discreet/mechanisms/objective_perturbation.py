@@ -329,6 +329,7 @@ def _find_rho(design: Design, guarantee: Guarantee, epsilon: Fraction, *, measur
     rho, _ = bought(epsilon)
     reach = float(squared_gradient_sensitivity(design, guarantee.relation)) * (2.0**OBJECTIVE_BITS / GRID_STEPS) ** 2
     deviation = math.sqrt(reach / (2 * float(rho)))
+    # slack = (2 |k|_1 + 2 |u| sqrt(d) + d) / 2 s^2 of the proof, with |k|_1 <= 15 d s.
     slack = Fraction(
         (2 * TAIL_DEVIATIONS * size * deviation + 2 * math.sqrt(reach * size) + size) / (2 * deviation**2)
     ) * (1 + LOG_ROUNDING)
@@ -428,6 +429,7 @@ def _bound_rounding(most: int, design: Design, convexity: float, law: VectorLaw)
     tilt = _bound_tilt(design, law)
     longest = math.sqrt(2 * most * response_of(design).height / convexity) + 2 * tilt / convexity
     uneven = several * design.size**2 * (1 + math.sqrt(size) * longest) * 2.0**-40
+    # n (40 + 8 (K - 1) + m^2 (1 + |w|_1) 2^-40) 2^-53 of step 3, with |w|_1 <= sqrt(d) |w|.
     of_records = most * (40 + 8 * (design.outputs - 1) + uneven)
     return float(math.ldexp(1.0, -53) * (of_records + 8 * (tilt + convexity * longest)) * math.sqrt(size))
 

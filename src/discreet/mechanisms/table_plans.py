@@ -205,6 +205,8 @@ def _leave_out_large(network: Network, plan: PlannedNoise, guarantee: Guarantee,
     rho, whole = sum(plan.budgets.values(), Fraction()), guarantee.epsilon
     groups = _count_groups(plan)
     for _ in range(PLAN_ROUNDS):
+        # At an even split: scale = moved groups / epsilon; Gaussian noise of sd^2 = moved groups / (2 rho) has the
+        # variance of scale sd / sqrt(2).
         scale = math.sqrt(moved * groups / rho) / 2 if plan.law.concentrated else float(moved * groups / whole)
         smaller = without_large(network, largest_table(records, scale))
         if plan.law.concentrated:

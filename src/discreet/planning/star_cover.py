@@ -222,6 +222,7 @@ class _GroupCosts:
     def cost(self, tables: Sequence[Names], families: Iterable[Names], dimensions: float = math.inf) -> float:
         """Cost c of a group; infinite for tables that share nothing or have too many dimensions."""
         if len(tables) == 1:
+            # One table t: sums of |t| / |f| cells of variance 2 disturb the |f| cells of f by sqrt(2 |t| |f|) in all.
             cells = 2 * self.cells(tables[0])
             return sum(math.sqrt(cells * self.cells(family)) for family in families)
         shared = frozenset.intersection(*tables)

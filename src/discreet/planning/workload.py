@@ -370,6 +370,8 @@ def _minimise_shares(
         precision, slope = mixed**law.order, law.order * mixed ** (law.order - 1)
         pooled = 1 / (precision @ held)
         variances = squares @ pooled
+        # Gradient of sum_r w_r log v_r by the precision of group g, with v_r = sum_S h_rS / (precision held)_S:
+        # -sum_S held_gS pooled_S^2 sum_r (w_r / v_r) h_rS; then the chain rule of the mixture and the softmax.
         by_precision = -held @ (pooled**2 * ((weights / variances) @ squares))
         gradient = by_precision * slope * (1 - FLOOR_SHARE)
         return float(weights @ np.log(variances)), shares * (gradient - shares @ gradient)

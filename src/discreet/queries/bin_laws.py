@@ -100,6 +100,7 @@ class BinLaw:
         slopes = np.diff(logs, axis=0) / ((width[1:] + width[:-1]) / 2)
         before, after = np.concatenate([slopes[:1], slopes]), np.concatenate([slopes, slopes[-1:]])
         with np.errstate(divide="ignore", invalid="ignore"):
+            # Harmonic mean of the neighbours' slopes, 0 at a change of sign (Fritsch and Butland, 1984).
             rises = np.where(np.sign(before) == np.sign(after), 2 / (1 / before + 1 / after), 0.0) * width
         return np.where(np.abs(rises) < FLATTEST_RISE, FLATTEST_RISE, np.clip(rises, -STEEPEST_RISE, STEEPEST_RISE))
 
@@ -108,6 +109,7 @@ class BinLaw:
         at = min(max(number, self.edges[0]), self.edges[-1])
         bin = min(int(np.searchsorted(self.edges, at, side="right")), len(self.edges) - 1) - 1
         position = (at - self.edges[bin]) / (self.edges[bin + 1] - self.edges[bin])
+        # A density ~ exp(rise t) on [0, 1] has the share (e^(rise t) - 1) / (e^rise - 1) below t.
         share = np.expm1(self.rises[bin] * position) / np.expm1(self.rises[bin])
         return np.asarray(self.below[bin] + (self.below[bin + 1] - self.below[bin]) * share)
 

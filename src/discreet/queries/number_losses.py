@@ -110,11 +110,13 @@ class Band:
         """Largest error of the mean of the draws."""
         ends, shares = self._steps
         lengths = np.diff(ends)
+        # The band: |m_N - m| <= max(integral of min(F_N, D), integral of min(D, 1 - F_N)).
         by_band = max(float(lengths @ np.minimum(share, self.width)) for share in (shares, 1 - shares))
         if not self.worth > 1:
             return by_band
         log = math.log(8 / self.failure)
         spread = self.ordered.var() * self.ordered.size / max(self.ordered.size - 1, 1)
+        # Empirical Bernstein bound: sqrt(2 V L / N) + 7 (b - a) L / (3 (N - 1)) (Maurer and Pontil, Theorem 4).
         far = math.sqrt(2 * spread * log / self.worth) + 7 * (self.high - self.low) * log / (3 * (self.worth - 1))
         return min(by_band, far)
 

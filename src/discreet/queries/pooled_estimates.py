@@ -155,6 +155,7 @@ def _find_half_width(sets: int, between: Floats, within: Floats, level: float) -
     widest = deviations.max(axis=-1)
     low, high = np.zeros(len(widest)), ndtri((1 + level) / 2) * widest
     safe = np.maximum(deviations, np.finfo(np.float64).tiny)
+    # Q given S is normal: solve E_S[2 Phi(half / deviation(S)) - 1] = level by bisection.
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         covered = (2 * ndtr(middle[:, None] / safe) - 1) @ weights

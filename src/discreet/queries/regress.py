@@ -111,6 +111,7 @@ def _take_step(z: Floats, weights: Floats, hits: Floats, at: Floats) -> tuple[Fl
     """Take a Newton step: the next coefficients of each draw, and the largest change of a point's log odds."""
     eta = np.einsum("dkp,dp->dk", z, at)
     shares = 1 / (1 + np.exp(-np.clip(eta, -500, 500)))
+    # Gradient z'(hits - w p) - ridge beta and negative Hessian z' diag(w p (1 - p)) z + ridge I, p = 1 / (1 + e^-eta).
     gradient = np.einsum("dkp,dk->dp", z, hits - weights * shares) - RIDGE * at
     curved = (z * (weights * shares * (1 - shares))[..., None]).swapaxes(-1, -2) @ z + RIDGE * np.eye(z.shape[-1])
     step = np.linalg.solve(curved, gradient[..., None])[..., 0]

@@ -173,6 +173,7 @@ def _draw_means(payload: NoisyMoments, records: int | None, draws: int, rng: np.
         means, weights = np.concatenate([means, mean]), np.concatenate([weights, weight])
         if weights.any() and weights.sum() ** 2 >= LEAST_EFFECTIVE_PROPOSALS * (weights**2).sum():
             return rng.choice(means, draws, p=weights / weights.sum())
+    # The prior (1 + m) / 2 ~ Beta(1/2, 1/2), the arcsine law, is that of the cosine of a uniform angle.
     return np.cos(rng.uniform(0, np.pi, draws))
 
 

@@ -386,6 +386,7 @@ def _put_on_grid(design: Design, table: Floats) -> Steps:
     steps, most = design.scaled(table) * GRID_STEPS, math.floor((Fraction(design.norm) * GRID_STEPS) ** 2)
     whole, shorter = np.rint(steps).astype(np.int64), 1.0
     features = whole[:, : len(design.features)]
+    # Records that rounding made too long are truncated towards 0 at a slightly smaller length, until they fit.
     while np.any(long := (features**2).sum(axis=1) > most):
         features[long] = np.trunc(steps[long, : len(design.features)] * shorter).astype(np.int64)
         shorter *= 1 - 2.0**-40

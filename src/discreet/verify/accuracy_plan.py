@@ -87,6 +87,7 @@ class PlannedWidth:
         noises = [math.sqrt(max(width**2 - self.sampling**2, (LEAST_NOISE * width) ** 2)) for width in self.widths]
         known, at = np.log(self.epsilons), math.log(epsilon)
         inside = float(np.interp(at, known, np.log(noises)))
+        # Log-log interpolation; outside the simulated budgets noise is proportional to 1 / epsilon.
         return math.exp(inside - (at - min(max(at, known[0]), known[-1])))
 
     def needed(self, within: float) -> float:

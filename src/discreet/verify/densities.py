@@ -139,6 +139,8 @@ def _find_minima(statistic: Any, response: Response, points: Floats, convexity: 
     a = np.moveaxis(points.reshape(count, outputs, -1) @ v.T, 1, 0)
     p = response.means(a.reshape(outputs, -1)).reshape(a.shape)
     moved = np.einsum("kpn,ni->pki", p - y[:, None], v).reshape(points.shape)
+    # The minimum is at w if b = -Lambda w - sum (mean - y) v; minima lie there as densely as det(H + Lambda I),
+    # with H = sum (d mean / d eta) (x) v v', times the density of b.
     tilts = np.rint((-convexity * points - moved) * 2.0**OBJECTIVE_BITS).astype(np.int64)
     if outputs == 1:
         spread = response.slopes(p.reshape(1, -1)).reshape(1, 1, *p.shape[1:])
@@ -167,6 +169,8 @@ def _solve_gaussian(first: MinimumNoise, second: MinimumNoise, norms: Sequence[t
         return lost
 
     def divergence(epsilon: float) -> float:
+        # delta(epsilon) = Phi(m / 2 - epsilon / m) - e^epsilon Phi(-m / 2 - epsilon / m), m = move / deviation
+        # (Balle and Wang, ICML 2018).
         return float(ndtr(mean / 2 - epsilon / mean) - math.exp(epsilon + log_ndtr(-mean / 2 - epsilon / mean)))
 
     if divergence(0) <= delta:

@@ -120,6 +120,7 @@ def _measure_sampled(u: int, v: int, scale: float, share: Fraction) -> tuple[flo
     window = np.arange(-2, max(u, v) + 3)
 
     def logs(count: int) -> Floats:
+        # Mixture: Binomial(count, share) records are sampled, then receive discrete Laplace noise.
         sample = np.arange(count + 1)
         terms = binom.logpmf(sample, count, float(share)) + DiscreteLaplace(scale).log_density(window[:, None] - sample)
         return np.asarray(np.logaddexp.reduce(terms, axis=1))
@@ -145,6 +146,7 @@ def _solve_epsilon(moved: tuple[tuple[float, tuple[int, ...]], ...], epsilon: fl
         losses, law = np.add.outer(losses, more).ravel(), np.multiply.outer(law, masses).ravel()
 
     def divergence(at: float) -> float:
+        # Hockey-stick divergence: delta(epsilon) = E (1 - e^(epsilon - L))+ over the privacy loss L.
         over = losses > at
         return float(np.sum(law[over] * -np.expm1(at - losses[over])))
 

@@ -187,6 +187,7 @@ class _Simulated:
         budgets = tuple(centre * factor for factor in BUDGET_FACTORS)
         widths = np.array([curves.at(budget) for budget in budgets])
         h, errors = np.array(self._widths).sum(axis=0), np.array(self._errors).sum(axis=0)
+        # Ratio of absolute error to half-width, shrunk to that of normal errors by the weight of NORMAL_RELEASES.
         more = NORMAL_RELEASES / len(self._budgets) * h
         shares = (errors + NORMAL_ERROR * more) / (h + more)
         return tuple(

@@ -95,7 +95,7 @@ def fit_widths(
     s = np.where(widths < NARROWER_RATIO * alone, widths, alone)
     ratio = (near * s).sum(axis=0) / (near * alone).sum(axis=0)
     n = np.sqrt(np.maximum(widths**2 - s**2, (LEAST_NOISE * widths) ** 2))
-    # A deviation of the logarithm of a half-width is one of the noise part's times the square of their quotient.
+    # Delta method on n^2 = width^2 - s^2: sd(log n) = sd(log width) (width / n)^2; weights are inverse variances.
     weights = near * (n / widths) ** 4
     scatter = np.full(widths.shape[1], LEAST_SCATTER)
     for _ in range(FIT_ROUNDS):
@@ -108,6 +108,7 @@ def fit_widths(
     scatter = _find_scatter(levels, near, slope_dof)
     mean = _average(ratios * middle, near, typical)
     factor = mean / _average(middle, near, typical)
+    # Prediction interval of one more release: Student quantile * sqrt(1 + 1 / n) * scatter.
     off = stdtrit(np.maximum(len(x) - 1 - slope_dof, 1), (1 + COVERAGE) / 2) * math.sqrt(1 + 1 / len(x)) * scatter
     ends = np.exp(_average(levels, near) + np.array([-off, off])) / mean
     return WidthCurves(height, slope, ratio * sampling, factor, ends, scatter / math.sqrt(near.sum()), typical)
@@ -141,5 +142,6 @@ def _fit_lines(x: Floats, y: Floats, weights: Floats, worth: Floats) -> tuple[Fl
     mean_x, mean_y = (weights * x[:, None]).sum(axis=0) / whole, (weights * y).sum(axis=0) / whole
     off = x[:, None] - mean_x
     spread = (weights * off**2).sum(axis=0)
+    # Posterior mean under the normal prior: (S_xy + worth * usual slope) / (S_xx + worth).
     slope = ((weights * off * (y - mean_y)).sum(axis=0) + worth * USUAL_SLOPE) / (spread + worth)
     return np.asarray(mean_y - slope * mean_x), np.asarray(slope), np.asarray(spread / (spread + worth))
