@@ -136,8 +136,8 @@ def planned(
             total = known = int(noise.discrete_laplace(np.array([statistic.records]), calibration.total_scale)[0])
         candidates = pairs_beyond(beyond(network), calibration.plan.scales)
         number, law = _size_audit(calibration, statistic.records if known is None else known, len(candidates))
-        taken = calibration.plan if number else calibration.alone
-        first = _require_tables(plan.draw(statistic, prior, taken, noise))
+        first_plan = calibration.plan if number else calibration.alone
+        first = _require_tables(plan.draw(statistic, prior, first_plan, noise))
         if not number:
             return AuditedTables(network, first, {}, None, 0, total)
         chosen, others = _pick_pairs(statistic, first, candidates, number, calibration, noise)
@@ -291,12 +291,12 @@ def _expect_counts(first: NoisyTables, pairs: Sequence[Scope]) -> Mapping[Scope,
 
 def _estimate_rows(first: NoisyTables, node: str) -> Array:
     """Estimate a conditional probability table from the first stage; unmeasured parents have no effect."""
-    network, measured = first.network, measured_part(first.network, first.tables, node)
-    held = min(
-        (scope for scope in first.tables if set(measured) <= set(scope)), key=lambda scope: first.tables[scope].size
+    network, names = first.network, measured_part(first.network, first.tables, node)
+    table = min(
+        (scope for scope in first.tables if set(names) <= set(scope)), key=lambda scope: first.tables[scope].size
     )
-    counts = np.maximum(margin(first.tables[held], held, measured), LEAST_CELL_RECORDS)
+    counts = np.maximum(margin(first.tables[table], table, names), LEAST_CELL_RECORDS)
     rows = counts / counts.sum(axis=-1, keepdims=True)
     family = network.family(node)
-    whole = rows.reshape([network.schema[name].size if name in measured else 1 for name in family])
+    whole = rows.reshape([network.schema[name].size if name in names else 1 for name in family])
     return np.array(np.broadcast_to(whole, network.shape(node)))

@@ -24,7 +24,7 @@ from discreet.noise.noise_laws import CellLaw, DiscreteGaussian, DiscreteLaplace
 SHARE_DEVIATION = 0.005
 """Largest standard deviation of noise in a share of a measured pair, however many the records."""
 LEAST_PAIRS = 3
-"""Pairs below which nothing is measured: too few to tell how far the network is off in the others."""
+"""Pairs below which none is measured: too few to judge the network's misfit in the others."""
 SELECTION_SHARE = Fraction(1, 4)
 """Share of the pairs' budget for selecting them if not all are measured."""
 RANDOM_ONE_IN = 3
@@ -58,8 +58,8 @@ def all_pairs(network: Network) -> tuple[Scope, ...]:
     sizes = {variable.name: variable.size for variable in network.variables if variable.size > 1}
     pairs = [pair for pair in combinations(sizes, 2) if sizes[pair[0]] * sizes[pair[1]] <= MOST_PAIR_CELLS]
     if len(pairs) > MOST_PAIRS:
-        taken = set(sorted(pairs, key=lambda pair: (crc32("\0".join(pair).encode()), pair))[:MOST_PAIRS])
-        pairs = [pair for pair in pairs if pair in taken]
+        sample = set(sorted(pairs, key=lambda pair: (crc32("\0".join(pair).encode()), pair))[:MOST_PAIRS])
+        pairs = [pair for pair in pairs if pair in sample]
     return tuple(pairs)
 
 

@@ -151,10 +151,10 @@ def readers(network: Network, scopes: Iterable[Scope]) -> dict[Scope, list[Scope
     for node in network.nodes:
         family = network.family(node)
         rarest = min((holders[name] for name in family), key=len)
-        held = next((scope for scope, names in rarest if names.issuperset(family)), None)
-        if held is None:
+        holder = next((scope for scope, names in rarest if names.issuperset(family)), None)
+        if holder is None:
             raise InputError(f"no measured table holds the family of {node!r}; add one over {', '.join(family)}")
-        families[held].append(family)
+        families[holder].append(family)
     return families
 
 
@@ -317,8 +317,8 @@ def _list_pairs(tables: _GroupCosts, groups: Mapping[int, _Group]) -> list[tuple
         for name in group.tables[0]:
             holders.setdefault(name, []).append(index)
     pairs: set[tuple[int, int]] = set()
-    for held in holders.values():
-        pairs.update(combinations(sorted(held), 2) if len(held) <= MANY_TABLES else pairwise(held))
+    for indices in holders.values():
+        pairs.update(combinations(sorted(indices), 2) if len(indices) <= MANY_TABLES else pairwise(indices))
     return sorted((min(pair), max(pair)) for pair in pairs)
 
 
@@ -361,12 +361,12 @@ def _list_closer(tables: _GroupCosts, group: tuple[Names, ...]) -> Iterator[tupl
     for index, table in enumerate(group):
         for name in table - shared:
             holders.setdefault(name, []).append(index)
-    for a, b in sorted({pair for held in holders.values() for pair in combinations(held, 2)}):
+    for a, b in sorted({pair for indices in holders.values() for pair in combinations(indices, 2)}):
         if tables.may_merge(group[a], group[b]):
             yield _join_groups([table for at, table in enumerate(group) if at not in (a, b)], (group[a] | group[b],))
 
 
 def _join_groups(first: Sequence[Names], second: Sequence[Names]) -> tuple[Names, ...]:
     """Put the tables of two groups side by side, without those that lie in one of the other."""
-    held = [table for table in first if not any(table <= larger for larger in second)]
-    return (*held, *(table for table in second if not any(table < larger for larger in held)))
+    maximal = [table for table in first if not any(table <= larger for larger in second)]
+    return (*maximal, *(table for table in second if not any(table < larger for larger in maximal)))

@@ -159,21 +159,21 @@ def workload_shares(
         of a share, not: the best of a few fixed starts is taken. (The optimum over all Gaussian noise that is linear in
         the records measures interactions instead of tables: Xiao et al., 2023, ResidualPlanner.)
     """
-    listed, weights, squares = _differentiate_workload(network, prior, queries)
+    scopes, weights, squares = _differentiate_workload(network, prior, queries)
     floor = default_shares(network, groups, law)
     measured = {scope for group in groups for scope in group}
     families = dict.fromkeys(network.ordered(network.family(node)) for node in network.nodes)
     known = (*groups, *((family,) for family in families if family not in measured))
-    margins = (scope for scope in listed if scope not in measured and scope not in families)
+    margins = (scope for scope in scopes if scope not in measured and scope not in families)
     small = tuple((scope,) for scope in margins if 0 < len(scope) <= SMALL_MARGIN)
     every = (*known, *small)
-    held = _tabulate_precisions(network, listed, every, law)
+    precisions = _tabulate_precisions(network, scopes, every, law)
     base = np.array([floor.get(group, 0.0) for group in every])
     # From a share of 0 nothing pulls a table up, and between two tables that say the same nothing decides.
     starts = [base, *np.random.default_rng(0).lognormal(size=(SEARCH_STARTS * law.order - 1, len(every)))]
     starts[1::2] = [start * (np.arange(len(every)) < len(known)) for start in starts[1::2]]
     shares = min(
-        (_minimise_shares(start, base, held, weights, squares, law) for start in starts), key=lambda pair: pair[0]
+        (_minimise_shares(start, base, precisions, weights, squares, law) for start in starts), key=lambda pair: pair[0]
     )[1]
     funded = (base > 0) | (shares > LEAST_SHARE)
     shares = np.where(funded, shares, 0) / shares[funded].sum()
@@ -201,9 +201,9 @@ def workload_error(
     Guarantee:
         None spent: a function of public arguments.
     """
-    listed, weights, squares = _differentiate_workload(network, prior, queries)
+    scopes, weights, squares = _differentiate_workload(network, prior, queries)
     pooled = pooled_variances(network, blurs)
-    return float(weights @ np.log(squares @ np.array([pooled[subset] for subset in listed])) / (2 * weights.sum()))
+    return float(weights @ np.log(squares @ np.array([pooled[subset] for subset in scopes])) / (2 * weights.sum()))
 
 
 def _differentiate_workload(
@@ -215,10 +215,10 @@ def _differentiate_workload(
         raise InputError("a workload needs at least one query, such as 'P(A | B=b)'")
     alpha = prior.alpha.map(lambda table: np.maximum(table, LEAST_CONCENTRATION))
     theta = Dirichlet(alpha).draw(PRIOR_DRAWS, rng=np.random.default_rng(0))
-    listed, weights, squares = _stack_rows(workload_variances(theta, parsed))
+    scopes, weights, squares = _stack_rows(workload_variances(theta, parsed))
     if not len(squares):
         raise InputError("no answer of this workload depends on the records; plan without it, or ask something else")
-    return listed, weights, squares
+    return scopes, weights, squares
 
 
 # ------------------------------------------------------------------------------------------------------ gradients
@@ -311,20 +311,20 @@ def _join_targets(theta: Tables, free: Scope, targets: Scope, evidence: Mapping[
 
 def _stack_rows(variances: Sequence[Mapping[Scope, Floats]]) -> tuple[tuple[Scope, ...], Floats, Floats]:
     """Stack one row for each query and draw whose answer can move, over all interactions: its weight, and h."""
-    listed = tuple(dict.fromkeys(subset for by_subset in variances for subset in by_subset))
+    scopes = tuple(dict.fromkeys(subset for by_subset in variances for subset in by_subset))
     rows, weights = [], []
     for by_subset in variances:
         if not by_subset:
             continue
         absent = np.zeros(len(next(iter(by_subset.values()))))
-        table = np.stack([by_subset.get(subset, absent) for subset in listed], axis=-1)
+        table = np.stack([by_subset.get(subset, absent) for subset in scopes], axis=-1)
         # Where rounding or underflow left nothing of a draw, the others speak for the query.
         table = table[np.isfinite(table).all(axis=-1) & (table.sum(axis=-1) > 0)]
         rows.append(table)
         weights.append(np.full(len(table), 1 / max(len(table), 1)))
     if not rows:
-        return listed, np.zeros(0), np.zeros((0, len(listed)))
-    return listed, np.concatenate(weights), np.concatenate(rows)
+        return scopes, np.zeros(0), np.zeros((0, len(scopes)))
+    return scopes, np.concatenate(weights), np.concatenate(rows)
 
 
 def _tabulate_precisions(

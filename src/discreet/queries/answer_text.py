@@ -19,7 +19,7 @@ MOST_VARIABLES_A_LINE = 3
 
 
 def answer_lines(answers: Sequence[Answer], width: int | None = None) -> str:
-    """Answers as one table; a joint state of many variables takes a line for each, the next what it has otherwise.
+    """Write answers as one table; of a joint state of many variables later rows list only the differences.
 
     Some columns are there where something is known for them: how often an explanation is the most probable one, the
     part of an interval's variance that the privacy noise makes, give or take its standard error, and what an answer
@@ -98,18 +98,18 @@ def assumption_lines(answers: Sequence[Answer | Regression]) -> list[str]:
 
 def evidence_lines(answers: Sequence[Answer]) -> list[str]:
     """List the probability of each evidence, each once, and the answers whose evidence is too rare."""
-    known = {answer.evidence.query: str(answer.evidence) for answer in answers if answer.evidence is not None}
+    text_of = {answer.evidence.query: str(answer.evidence) for answer in answers if answer.evidence is not None}
     rare = [answer.query for answer in answers if answer.too_rare]
-    return [*known.values(), *([f"too rare to answer: {listed(rare)}"] if rare else [])]
+    return [*text_of.values(), *([f"too rare to answer: {listed(rare)}"] if rare else [])]
 
 
 def _list_state(row: AnswerRow, first: AnswerRow | None) -> list[str]:
     """List a joint state; one of many variables by its differences from the first."""
     states = row["state"]
-    known = {} if first is None else first["state"]
+    first_state = {} if first is None else first["state"]
     if len(states) <= MOST_VARIABLES_A_LINE:
         return [state_text(states)]
-    lines = [f"{name}={value}" for name, value in states.items() if known.get(name) != value]
+    lines = [f"{name}={value}" for name, value in states.items() if first_state.get(name) != value]
     if first is None:
         return lines
     return [f"but {', '.join(lines)}"] if len(lines) <= MOST_VARIABLES_A_LINE else [f"but {lines[0]}", *lines[1:]]
@@ -125,10 +125,10 @@ def _format_noise_share(row: AnswerRow) -> str:
     share, error = row.get("noise"), row.get("noise_error")
     if not isinstance(share, float) or not isinstance(error, float):
         return ""
-    percent, off = 100 * share, 100 * error
-    unit = 10.0 ** max(math.floor(math.log10(max(off, 1.0))), 0)
-    shown, off = (unit * round(number / unit) for number in (percent, off))
-    return f"{shown:.0f} ± {off:.0f} %" if off else f"{shown:.0f} %"
+    percent, error_percent = 100 * share, 100 * error
+    unit = 10.0 ** max(math.floor(math.log10(max(error_percent, 1.0))), 0)
+    rounded, error_percent = (unit * round(number / unit) for number in (percent, error_percent))
+    return f"{rounded:.0f} ± {error_percent:.0f} %" if error_percent else f"{rounded:.0f} %"
 
 
 def state_text(states: Mapping[str, str]) -> str:

@@ -135,7 +135,7 @@ class Answer(Intervals):
         return self.summary()
 
     def tidy(self) -> list[dict[str, Any]]:
-        """A row for each joint state asked for, with a column for each variable.
+        """List a row for each joint state of the query, with a column for each variable.
 
         Returns:
             Rows of the variables' states, then "mean", "lower", "upper", "level", and where they are known "sampling"
@@ -145,7 +145,7 @@ class Answer(Intervals):
         return [{**_name_row(row), **_number_row(self, row)} for row in self.rows]
 
     def summary(self, *, width: int | None = None) -> str:
-        """The answer as aligned text, with what it rests on and assumes.
+        """Write the answer as aligned text, with its basis and assumptions.
 
         Args:
             width: columns of the terminal, as of `columns`; None for lines as long as they are.
@@ -174,7 +174,7 @@ class Answers(tuple[Answer, ...], Intervals):
         return self.summary()
 
     def tidy(self) -> list[dict[str, Any]]:
-        """A row for each joint state of each query.
+        """List a row for each joint state of each query.
 
         Returns:
             Rows of "query", "variable" and "state", of several variables in one text ("smoke, lung" and "yes, no"),
@@ -192,7 +192,7 @@ class Answers(tuple[Answer, ...], Intervals):
         ]
 
     def summary(self, *, width: int | None = None) -> str:
-        """The answers as aligned text, with what they rest on and assume.
+        """Write the answers as aligned text, with their bases and assumptions.
 
         Args:
             width: columns of the terminal, as of `columns`; None for lines as long as they are.

@@ -62,11 +62,11 @@ class RegressionColumn:
         """Its expected columns in each state of another, shape `(others, columns, draws)`, of `P(other, own)`."""
         others, size, draws = law.shape
         total = law.sum(axis=1)
-        known = np.where(total[:, None] > 0, law, NEVER_SHARE)
+        weights = np.where(total[:, None] > 0, law, NEVER_SHARE)
         if self.variable.numeric:
-            flat = known.transpose(1, 0, 2).reshape(size, others * draws)
+            flat = weights.transpose(1, 0, 2).reshape(size, others * draws)
             return BinLaw(self.variable, flat, inside).mean().reshape(others, 1, draws)
-        return np.asarray(known[:, 1:] / known.sum(axis=1, keepdims=True))
+        return np.asarray(weights[:, 1:] / weights.sum(axis=1, keepdims=True))
 
 
 def _average_given(law: Floats, values: Floats) -> Floats:
@@ -168,22 +168,23 @@ class ColumnMoments:
 
         So are those of covariances that no law has, which errors of the noise may make of columns that nearly do.
         """
-        still = np.asarray(~(self._deviation > 0))
-        out = np.asarray(still.any(axis=-1))
-        spread, loads = np.linalg.eigh(self._scale_moments(self.at_means, out))
-        singular = np.linalg.svd(self._scale_moments(self.with_numbers, out), compute_uv=False)
+        fixed = np.asarray(~(self._deviation > 0))
+        degenerate = np.asarray(fixed.any(axis=-1))
+        spread, loads = np.linalg.eigh(self._scale_moments(self.at_means, degenerate))
+        singular = np.linalg.svd(self._scale_moments(self.with_numbers, degenerate), compute_uv=False)
         flat = (spread[:, 0] < SINGULAR_RATIO * spread[:, -1]) | (singular[:, -1] < SINGULAR_RATIO * singular[:, 0])
         loadings = np.abs(loads[:, :, 0])
-        return np.asarray(still | (flat[:, None] & (loadings > LEAST_LOADING * loadings.max(axis=-1, keepdims=True))))
+        return np.asarray(fixed | (flat[:, None] & (loadings > LEAST_LOADING * loadings.max(axis=-1, keepdims=True))))
 
     def slopes(self, products: Floats) -> Floats:
         """Solve `Cov(m, x) beta = products`, shape `(draws, columns)` each; NaN where coefficients are open."""
-        out = np.asarray(self.unidentified.any(axis=-1))
-        units = np.where(out[:, None], 1.0, self._deviation)
+        degenerate = np.asarray(self.unidentified.any(axis=-1))
+        units = np.where(degenerate[:, None], 1.0, self._deviation)
         slopes = (
-            np.linalg.solve(self._scale_moments(self.with_numbers, out), (products / units)[..., None])[..., 0] / units
+            np.linalg.solve(self._scale_moments(self.with_numbers, degenerate), (products / units)[..., None])[..., 0]
+            / units
         )
-        slopes[out] = np.nan
+        slopes[degenerate] = np.nan
         return slopes
 
     def _scale_moments(self, moments: Floats, out: npt.NDArray[np.bool_]) -> Floats:

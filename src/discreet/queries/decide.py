@@ -71,12 +71,12 @@ class Decision(Intervals, Generic[R]):
     effective: float
 
     def __str__(self) -> str:
-        """The response, what it can lose, and when that holds."""
+        """Write the response, the bound on its loss, and the condition of the bound."""
         lost = f"loses at most {self.regret:.3g} but for a chance of {self.failure:g}"
         return printable(f"{self.response}: {lost}, {condition(self.fresh)}")
 
     def tidy(self) -> list[dict[str, Any]]:
-        """A row for each response: its expected utility with its interval, and how often it is the best.
+        """List a row for each response: its expected utility with its interval, and its share of draws as the best.
 
         Returns:
             Rows of "response", "mean", "lower", "upper", "best" and "level".
@@ -84,7 +84,7 @@ class Decision(Intervals, Generic[R]):
         return [{**row, "response": str(row["response"]), "level": self.level} for row in self.rows]
 
     def summary(self, *, width: int | None = None) -> str:
-        """The response, what it can lose, and all responses as aligned text.
+        """Write the response, the bound on its loss, and all responses as aligned text.
 
         Args:
             width: columns of the terminal, as of `columns`; None for lines as long as they are.

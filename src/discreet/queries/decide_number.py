@@ -75,24 +75,24 @@ class NumberDecision(Tabular):
     effective: float
 
     def __str__(self) -> str:
-        """The response, what it can lose, and when that holds."""
+        """Write the response, the bound on its loss, and the condition of the bound."""
         ends = self.response if isinstance(self.response, tuple) else (self.response,)
         lost = f"loses at most {self.regret:.3g} but for a chance of {self.failure:g}"
         return f"{' to '.join(f'{end:.5g}' for end in ends)}: {lost}, {condition(self.fresh)}"
 
     def tidy(self) -> list[dict[str, Any]]:
-        """One row: the number, and what is known of it.
+        """List one row: the number, its expected loss and interval.
 
         Returns:
             "response", the number or the lower end, "response_upper", of interval loss the other, then "loss",
             "expected", "lower", "upper", "level" and "regret".
         """
         ends = self.response if isinstance(self.response, tuple) else (self.response, None)
-        known = {name: getattr(self, name) for name in ("expected", "lower", "upper", "level", "regret")}
-        return [{"response": ends[0], "response_upper": ends[1], "loss": str(self.loss), **known}]
+        numbers = {name: getattr(self, name) for name in ("expected", "lower", "upper", "level", "regret")}
+        return [{"response": ends[0], "response_upper": ends[1], "loss": str(self.loss), **numbers}]
 
     def summary(self, *, width: int | None = None) -> str:
-        """The number, what it can lose, and the interval of the quantity.
+        """Write the number, the bound on its loss, and the interval of the quantity.
 
         Args:
             width: columns of the terminal, as of `fold`; None for lines as long as they are.

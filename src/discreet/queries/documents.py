@@ -178,8 +178,8 @@ def decision_document(query: str, decision: Decision[Any] | NumberDecision) -> D
         rows = [dict(row) for row in decision.rows]
         return {"kind": "response", "query": query, "response": decision.response, "values": rows, **same}
     ends = list(decision.response) if isinstance(decision.response, tuple) else decision.response
-    known = {name: value for name, value in asdict(decision).items() if name in ("expected", "lower", "upper")}
-    return {"kind": "number", "quantity": query, "loss": str(decision.loss), "response": ends, **known, **same}
+    numbers = {name: value for name, value in asdict(decision).items() if name in ("expected", "lower", "upper")}
+    return {"kind": "number", "quantity": query, "loss": str(decision.loss), "response": ends, **numbers, **same}
 
 
 def read_decision(document: Mapping[str, Any]) -> Decision[str]:

@@ -407,7 +407,7 @@ def explain(
     draws: int = 1000,
     rows: int = 5,
 ) -> Explanation:
-    """What one record can change in a release, and what answers depend on.
+    """Explain what one record can change in a release, and what answers depend on.
 
     Under a metric it is what a change of one unit, and of a few, can change; nothing is said of a record.
 
@@ -465,9 +465,9 @@ def explain(
     except InputError as error:
         return Explanation(promise, telling, divergence, (), (), (*notes, f"no answers: {error}"))
     with under_way("explaining"):
-        dependences, more = _decompose_variances(posterior, probabilities, level, rows)
+        dependences, more_notes = _decompose_variances(posterior, probabilities, level, rows)
         priors = _answer_under_priors(release, posterior, probabilities, level, rng)
-    return Explanation(promise, telling, divergence, tuple(dependences), priors, (*notes, *more))
+    return Explanation(promise, telling, divergence, tuple(dependences), priors, (*notes, *more_notes))
 
 
 def _find_obstacle(release: Release) -> str:
@@ -577,7 +577,7 @@ def _describe_distinguishability(release: Release) -> Distinguishability:
 
 
 def _bound_distance_of_draws(epsilon: float, total_scale: float | None) -> float:
-    """Largest total variation of draws, and of a number of records beside them: sums of errors multiply at least."""
+    """Largest total variation of draws and a noisy number of records together: `1 - (1 - TV_1) (1 - TV_2)`."""
     total_epsilon = 0.0 if total_scale is None else min(1 / total_scale, epsilon)
     return 1 - (1 - range_distance(epsilon - total_epsilon)) * (1 - best_distance(total_epsilon, 0.0))
 

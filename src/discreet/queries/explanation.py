@@ -283,7 +283,7 @@ class Explanation(Tabular):
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
-        """The whole explanation in words."""
+        """Write the whole explanation."""
         sections = [self.promise.lines()]
         sections += [] if self.telling is None else [self.telling.lines()]
         sections += [] if self.divergence is None else [self.divergence.lines()]
@@ -292,7 +292,7 @@ class Explanation(Tabular):
         return "\n\n".join("\n".join(map(printable, lines)) for lines in sections)
 
     def tidy(self) -> list[dict[str, Any]]:
-        """A row for each entry of a table that an answer depends on most.
+        """List a row for each table entry that an answer depends on most.
 
         Returns:
             Rows of "query", "entry", "mean", "lower", "upper", "variance" and "noise", the parts of the answer's
@@ -307,7 +307,7 @@ class Explanation(Tabular):
         ]
 
     def summary(self, *, width: int | None = None) -> str:
-        """The whole explanation in words.
+        """Write the whole explanation.
 
         Args:
             width: columns of the terminal, as of `fold`; None for lines as long as they are.

@@ -114,10 +114,10 @@ class PosteriorGiven:
             return answer
         observed = set(self.given.evidence)
         names = observed | targets
-        mark, unmeasured = self.basis.of(names, given=observed, read=self.read)
+        support, unmeasured = self.basis.of(names, given=observed, read=self.read)
         prior_only = self.basis.prior_only(names, given=observed)
         answer = replace(answer, unmeasured=unmeasured, prior_only=prior_only, assumes=self.basis.assumes(names))
-        return replace(answer, basis="prior" if too_rare else mark)
+        return replace(answer, basis="prior" if too_rare else support)
 
     def paired(self, draws: npt.NDArray[Kind]) -> npt.NDArray[Kind]:
         """Select the draws that have a twin, on the last axis."""
@@ -189,12 +189,12 @@ def condition_on(posterior: NetworkPosterior, evidence: Sequence[tuple[str, str]
     # In one order, so that rounding does not tell in which the evidence was named.
     codes = {name: schema[name].code(state) for name, state in sorted(evidence)}
     law, drawn = law_of(posterior), posterior if isinstance(posterior, PosteriorDraws) else None
-    wide = posterior if drawn is None or drawn.saturated is None else drawn.saturated
-    laws = ConditionalLaws(law.cells, codes, law.network, wide.cells)
-    basis, table_draws = (None, None) if drawn is None else (drawn.basis, getattr(wide, "parts", None))
-    alone = PosteriorGiven(laws, None, predictive, basis, table_draws, law)
+    saturated = posterior if drawn is None or drawn.saturated is None else drawn.saturated
+    laws = ConditionalLaws(law.cells, codes, law.network, saturated.cells)
+    basis, table_draws = (None, None) if drawn is None else (drawn.basis, getattr(saturated, "parts", None))
+    without_twins = PosteriorGiven(laws, None, predictive, basis, table_draws, law)
     if predictive or law.twins is None:
-        return alone
+        return without_twins
     effective = None if drawn is None else drawn.ess() * (law.twins.draws or 1) / (law.cells.draws or 1)
     twin = ConditionalLaws(law.twins, codes, law.network, law.twins)
-    return replace(alone, twin=twin, effective=effective, step=law.step)
+    return replace(without_twins, twin=twin, effective=effective, step=law.step)

@@ -92,7 +92,7 @@ class Prediction:
         return tuple(self.states[code] for code in self.mean.argmax(axis=1))
 
     def table(self) -> pa.Table:
-        """The prediction as a table beside the records.
+        """Make a table of the prediction, with a row for each record.
 
         Returns:
             An Arrow table with a row for each record: the most probable state in a column called after the target, then
@@ -160,11 +160,11 @@ def predict(posterior: NetworkPosterior, records: Any, target: str, *, level: fl
     ends = np.empty((3, len(evidence.codes), len(states)))
     impossible = np.zeros(len(evidence.codes), np.int64)
     questions: dict[tuple[tuple[str, ...], frozenset[str]], list[Positions]] = {}
-    marks = np.empty(len(evidence.codes), object)
+    bases = np.empty(len(evidence.codes), object)
     for observed, positions in evidence.patterns():
-        about = (target, *observed)
+        names_read = (target, *observed)
         if basis is not None:
-            marks[positions] = basis.of(about, given=observed, read=law.reads(about))[0]
+            bases[positions] = basis.of(names_read, given=observed, read=law.reads(names_read))[0]
         nodes = frozenset(requisite(network, (target,), observed))
         matters = {name for node in nodes for name in network.family(node)}
         questions.setdefault((tuple(name for name in observed if name in matters), nodes), []).append(positions)
@@ -180,10 +180,10 @@ def predict(posterior: NetworkPosterior, records: Any, target: str, *, level: fl
         for row, positions in evidence.alike(np.flatnonzero(impossible)):
             ends[:, positions] = _predict_with_impossible(posterior, target, row, positions, level)
     mean, lower, upper = ends
-    shows = (evidence.codes != MISSING).any(axis=1)
-    marks[shows & (upper - lower >= level).all(axis=1)] = "prior"
-    left_out, known = impossible / (cells.draws or 1), () if basis is None else tuple(marks.tolist())
-    return Prediction(target, states, level, mean, lower, upper, left_out, known)
+    observes = (evidence.codes != MISSING).any(axis=1)
+    bases[observes & (upper - lower >= level).all(axis=1)] = "prior"
+    left_out, basis_of = impossible / (cells.draws or 1), () if basis is None else tuple(bases.tolist())
+    return Prediction(target, states, level, mean, lower, upper, left_out, basis_of)
 
 
 # ---------------------------------------------------------------------------------------------------------- records
@@ -212,16 +212,16 @@ class _RecordEvidence:
         for position in positions.tolist():
             alike.setdefault(tuple(self.codes[position].tolist()), []).append(position)
         for codes, members in alike.items():
-            shown = {name: code for name, code in zip(self.names, codes, strict=True) if code != MISSING}
-            yield shown, np.array(members)
+            observed = {name: code for name, code in zip(self.names, codes, strict=True) if code != MISSING}
+            yield observed, np.array(members)
 
     def patterns(self) -> Iterator[tuple[tuple[str, ...], Positions]]:
         """Yield each set of observed variables with the positions of the records that have just these."""
-        shown, of_record = _find_distinct(self.codes != MISSING)
-        ends = np.cumsum(np.bincount(of_record, minlength=len(shown)))
+        patterns, of_record = _find_distinct(self.codes != MISSING)
+        ends = np.cumsum(np.bincount(of_record, minlength=len(patterns)))
         positions_of = np.split(np.argsort(of_record, kind="stable"), ends)
-        for shows, positions in zip(shown, positions_of, strict=False):  # the last part is empty
-            yield tuple(name for name, there in zip(self.names, shows, strict=True) if there), positions
+        for pattern, positions in zip(patterns, positions_of, strict=False):  # the last part is empty
+            yield tuple(name for name, present in zip(self.names, pattern, strict=True) if present), positions
 
 
 def read_evidence(records: Any, network: Network, target: str) -> _RecordEvidence:
@@ -237,13 +237,13 @@ def read_evidence(records: Any, network: Network, target: str) -> _RecordEvidenc
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise InputError(f"the records have two columns {twice[0]!r}; leave one out")
-    seen = network.ordered(names)
-    codes = np.empty((table.num_rows, len(seen)), np.int32)
-    for position, name in enumerate(seen):
+    observed = network.ordered(names)
+    codes = np.empty((table.num_rows, len(observed)), np.int32)
+    for position, name in enumerate(observed):
         variable, column = network.schema[name], table.column(name)
         codes[:, position] = read_guarded(partial(_encode, variable, column), f"column {name!r} cannot be read")
         _refuse_values(codes[:, position], variable)
-    return _RecordEvidence(seen, codes)
+    return _RecordEvidence(observed, codes)
 
 
 def _read_table(records: Any, target: str) -> pa.Table:
@@ -313,8 +313,8 @@ def _encode_numbers(variable: Variable, numbers: Floats) -> npt.NDArray[np.int64
     if variable.bounds is not None:
         inside = (numbers >= variable.bounds[0]) & (numbers <= variable.bounds[1])
         codes = np.where(inside, np.searchsorted(variable.bins, numbers, side="right"), OUTSIDE)
-        odd = (variable.type == "integer") & inside & (numbers != np.floor(numbers))
-        return np.where(odd, UNKNOWN, codes)
+        fractional = (variable.type == "integer") & inside & (numbers != np.floor(numbers))
+        return np.where(fractional, UNKNOWN, codes)
     try:
         values = np.array([float(state) for state in variable.states])
     except ValueError:
@@ -401,14 +401,14 @@ def _predict_with_impossible(
     try:
         rows = answer(posterior, Probability(((target, None),), evidence), level=level).rows
     except InputError as error:
-        said = str(error).partition("is impossible under")
-        if not said[1]:
+        message = str(error).partition("is impossible under")
+        if not message[1]:
             raise
     else:
         return np.array([[[row[end] for row in rows]] for end in ("mean", "lower", "upper")])
     # The record's values are the analyst's own, and still no error quotes them.
     where = f"the evidence of the record at position {positions[0]} (the first is 0)"
-    raise InputError(f"{where} {said[1]}{said[2]}")
+    raise InputError(f"{where} {message[1]}{message[2]}")
 
 
 # ----------------------------------------------------------------------------------------------------------- blocks
@@ -464,11 +464,11 @@ def _put_side_by_side(table: Floats, family: Sequence[str], codes: Mapping[str, 
 
     The other axes keep their order in memory, too: it decides in which order a sum is rounded.
     """
-    seen = [axis for axis, name in enumerate(family) if name in codes]
-    rest = sorted(set(range(table.ndim)) - set(seen), key=lambda axis: -table.strides[axis])
-    moved = table.transpose(*seen, *rest)
-    picked = moved[tuple(codes[family[axis]] for axis in seen)] if seen else moved[None].repeat(records, axis=0)
+    axes = [axis for axis, name in enumerate(family) if name in codes]
+    rest = sorted(set(range(table.ndim)) - set(axes), key=lambda axis: -table.strides[axis])
+    moved = table.transpose(*axes, *rest)
+    picked = moved[tuple(codes[family[axis]] for axis in axes)] if axes else moved[None].repeat(records, axis=0)
     axis_of_draws = rest.index(table.ndim - 1)
     merged = np.ascontiguousarray(np.moveaxis(picked, 0, axis_of_draws))
     merged = merged.reshape(*merged.shape[:axis_of_draws], -1, *merged.shape[axis_of_draws + 2 :])
-    return np.expand_dims(merged.transpose(np.argsort(rest)), tuple(seen))
+    return np.expand_dims(merged.transpose(np.argsort(rest)), tuple(axes))

@@ -186,11 +186,11 @@ def noise_share(draws: Floats, twins: Floats, effective: float | None = None) ->
         >>> float(noise_share(draws, draws)[0]), float(noise_share(draws, draws[::-1])[0])
         (1.0, 0.0)
     """
-    known = ~np.isnan(draws + twins).reshape(-1, draws.shape[-1]).any(axis=0)
-    if known.sum() < 2:
+    complete = ~np.isnan(draws + twins).reshape(-1, draws.shape[-1]).any(axis=0)
+    if complete.sum() < 2:
         unknown = np.full(draws.shape[:-1], np.nan)
         return unknown, unknown
-    first, second = (draws, twins) if known.all() else (draws[..., known], twins[..., known])
+    first, second = (draws, twins) if complete.all() else (draws[..., complete], twins[..., complete])
     middle = ((first.mean(axis=-1) + second.mean(axis=-1)) / 2)[..., None]
     first, second = first - middle, second - middle
     products, squares = first * second, (first**2 + second**2) / 2
@@ -439,9 +439,9 @@ def _answer(query: Query, both: PosteriorGiven, level: float, inside: Inside, *,
     match query:
         case Probability():
             ratio = any(state is not None for _, state in query.targets)
-            about = both.for_targets([name for name, _ in query.targets], most=ROW_LIMIT, ratio=ratio)
-            result = _answer_probability(query, about, level)
-            return _bound_answer(query, about, result) if nothing and result.basis != "measured" else result
+            draws = both.for_targets([name for name, _ in query.targets], most=ROW_LIMIT, ratio=ratio)
+            result = _answer_probability(query, draws, level)
+            return _bound_answer(query, draws, result) if nothing and result.basis != "measured" else result
         case NumberQuery() if nothing:
             raise InputError(f"{query}: bounds that assume nothing are of probabilities of states; ask for P(...)")
         case NumberQuery():
@@ -456,14 +456,14 @@ def _answer(query: Query, both: PosteriorGiven, level: float, inside: Inside, *,
 def _answer_probability(query: Probability, both: PosteriorGiven, level: float) -> Answer:
     """Answer with one row for each joint state of the targets."""
     schema = both.given.network.schema
-    listed = [(state,) if state is not None else schema[name].states for name, state in query.targets]
-    size = math.prod(map(len, listed))
+    states_of_targets = [(state,) if state is not None else schema[name].states for name, state in query.targets]
+    size = math.prod(map(len, states_of_targets))
     if size > ROW_LIMIT:
         raise InputError(
             f"{query}: the answer has {size:,} rows, more than {ROW_LIMIT:,}; ask for fewer variables, or for MAP"
         )
     names = [name for name, _ in query.targets]
-    states = [dict(zip(names, row, strict=True)) for row in product(*listed)]
+    states = [dict(zip(names, row, strict=True)) for row in product(*states_of_targets)]
     draws, both = _draw_probabilities(query, both)
     twins = None if both.twin is None else _draw_probabilities(query, replace(both, given=both.twin))[0]
     return _summarise(query, states, draws, twins, both, level)
@@ -522,10 +522,10 @@ def _answer_most_probable(query: MostProbable, targets: Sequence[str], both: Pos
             means, shares = counted.mean(axis=-1), np.bincount(best_of, minlength=len(table)) / best_of.size
         else:
             means, shares = counted @ weights, np.bincount(best_of, weights, minlength=len(table))
-        listed = _pick_modes(means, shares)
-        codes = list(zip(*np.unravel_index(listed, [schema[name].size for name in targets]), strict=True))
-        draws, best = table[listed], shares[listed].tolist()
-        twins = None if twin is None else twin.joint(targets).reshape(len(table), -1)[listed]
+        modes = _pick_modes(means, shares)
+        codes = list(zip(*np.unravel_index(modes, [schema[name].size for name in targets]), strict=True))
+        draws, best = table[modes], shares[modes].tolist()
+        twins = None if twin is None else twin.joint(targets).reshape(len(table), -1)[modes]
     states = [{name: schema[name].states[code] for name, code in zip(targets, row, strict=True)} for row in codes]
     return _summarise(query, states, draws, twins, both, level, best)
 

@@ -89,18 +89,18 @@ def logit_fits(columns: Floats, weights: Floats, hits: Floats) -> Floats:
         McCullagh and Nelder (1989), Section 4.4; with the step halved until the likelihood does not fall.
     """
     mean = np.einsum("dk,dkp->dp", weights, columns)
-    off = columns - mean[:, None]
-    deviation = np.sqrt(np.maximum(np.einsum("dk,dkp->dp", weights, off**2), 0.0))
-    still = ~(deviation > 0).all(axis=-1)
-    deviation[still] = 1.0
-    z = np.concatenate([off / deviation[:, None], np.ones((*weights.shape, 1))], axis=-1)
-    beta, active = np.zeros((len(z), z.shape[-1])), np.flatnonzero(~still)
+    centred = columns - mean[:, None]
+    deviation = np.sqrt(np.maximum(np.einsum("dk,dkp->dp", weights, centred**2), 0.0))
+    constant = ~(deviation > 0).all(axis=-1)
+    deviation[constant] = 1.0
+    z = np.concatenate([centred / deviation[:, None], np.ones((*weights.shape, 1))], axis=-1)
+    beta, active = np.zeros((len(z), z.shape[-1])), np.flatnonzero(~constant)
     for _ in range(NEWTON_STEPS):
         if not active.size:
             break
         beta[active], change = _take_step(z[active], weights[active], hits[active], beta[active])
         active = active[~(change <= LAST_CHANGE) & np.isfinite(change)]
-    beta[active] = beta[still] = np.nan
+    beta[active] = beta[constant] = np.nan
     improper = ((hits < 0) | (hits > weights)).any(axis=-1)
     beta[improper & (np.abs(np.einsum("dkp,dp->dk", z, beta)).max(axis=-1) > FARTHEST_LOG_ODDS)] = np.nan
     slopes = beta[:, :-1] / deviation
@@ -202,7 +202,7 @@ class Regression(Intervals):
         self.coefficients.flags.writeable = False
 
     def tidy(self, *, level: float = 0.95) -> list[dict[str, Any]]:
-        """A row for each coefficient.
+        """List a row for each coefficient.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
@@ -210,11 +210,11 @@ class Regression(Intervals):
         Returns:
             Rows of "target", "name", "mean", "lower", "upper", "level", and where it is known "basis".
         """
-        beside = {"level": level, **({} if self.basis is None else {"basis": self.basis})}
-        return [{"target": self.target, **row, **beside} for row in self.rows(level=level)]
+        context = {"level": level, **({} if self.basis is None else {"basis": self.basis})}
+        return [{"target": self.target, **row, **context} for row in self.rows(level=level)]
 
     def summary(self, *, level: float = 0.95, width: int | None = None) -> str:
-        """The coefficients as aligned text, and what they rest on and assume.
+        """Write the coefficients as aligned text, with their basis and assumptions.
 
         Args:
             level: posterior probability of each interval, between 0 and 1.
@@ -335,17 +335,17 @@ def regress(
             law, moments, covariates, RegressionColumn(schema[target])
         )
     terms = [name for column in covariates for name in column.names]
-    known = np.asarray(np.isfinite(drawn).all(axis=-1))
-    left_out = float(1 - known.mean())
+    valid = np.asarray(np.isfinite(drawn).all(axis=-1))
+    left_out = float(1 - valid.mean())
     if left_out > LEFT_OUT:
         shares = np.asarray(moments.unidentified.mean(axis=0))
         wrong = [name for name, share in zip(terms, shares, strict=True) if share > shares.max() / 2]
         why = "do not vary, or follow from each other," if wrong else "have classes that are lost in the noise"
         raise InputError(
-            f"the columns {listed(map(shown, wrong or terms))} {why} under {len(known) - known.sum()} of {len(known)} "
+            f"the columns {listed(map(shown, wrong or terms))} {why} under {len(valid) - valid.sum()} of {len(valid)} "
             "draws; leave some of them out"
         )
-    regression = Regression(target, names, kind, (*terms, "intercept"), drawn[known], left_out)
+    regression = Regression(target, names, kind, (*terms, "intercept"), drawn[valid], left_out)
     return _add_basis(regression, law)
 
 
@@ -471,11 +471,11 @@ def _clip_hits(
     """
     for column, code in zip(covariates, codes, strict=True):
         for state in range(0 if column.variable.numeric else column.variable.size):
-            here = code == state
-            weight, class_weight = (weights * here).sum(axis=-1), (hits * here).sum(axis=-1)
+            in_state = code == state
+            weight, class_weight = (weights * in_state).sum(axis=-1), (hits * in_state).sum(axis=-1)
             wrong = (class_weight < 0) | (class_weight > weight)
             share = np.clip(class_weight / np.where(weight > 0, weight, 1.0), 0.0, 1.0)
-            hits = np.where(wrong[:, None] & here, weights * share[:, None], hits)
+            hits = np.where(wrong[:, None] & in_state, weights * share[:, None], hits)
     return hits
 
 
@@ -495,14 +495,14 @@ def _draw_points(
         law.both.given.cells, target.variable.name, names, MADE_UP_POINTS
     ):
         for start in range(0, len(all_chances), size):
-            some = slice(start, min(start + size, len(all_chances)))
-            block = slice(drawn.start + some.start, drawn.start + some.stop)
-            chances, codes = all_chances[some], [all_codes[name][some] for name in names]
+            rows = slice(start, min(start + size, len(all_chances)))
+            block = slice(drawn.start + rows.start, drawn.start + rows.stop)
+            chances, codes = all_chances[rows], [all_codes[name][rows] for name in names]
             at = np.arange(len(chances))[:, None]
             tables = [np.moveaxis(value[..., block], -1, 0) for value in values]
             columns = np.concatenate([table[at, code] for table, code in zip(tables, codes, strict=True)], axis=-1)
-            off = columns - columns.mean(axis=1, keepdims=True)
-            hits = (chances + np.einsum("dkp,dp->dk", off, np.nan_to_num(moved[block]))) / MADE_UP_POINTS
+            centred = columns - columns.mean(axis=1, keepdims=True)
+            hits = (chances + np.einsum("dkp,dp->dk", centred, np.nan_to_num(moved[block]))) / MADE_UP_POINTS
             weights = np.full_like(chances, 1 / MADE_UP_POINTS)
             yield block, columns, weights, _clip_hits(hits, weights, covariates, codes)
 

@@ -60,7 +60,7 @@ def report(
     name: str = "release.json",
     rng: Seed = None,
 ) -> str:
-    """Write a report of a release: its promise in words, and what it says with its uncertainty.
+    """Write a report of a release: its guarantee in words, and its answers with their uncertainty.
 
     Args:
         release: of any kind.
@@ -280,8 +280,8 @@ def _write_delta(promised: InferenceLimits) -> str:
     Source:
         Kairouz, Oh and Viswanath (2015), Theorem 3.4.
     """
-    there, value = (f"{delta:.3g} (about 1 in {1 / delta:,.0f})" for delta in (promised.delta, promised.value_delta))
-    chances = there if promised.presence is None or promised.value is None else f"{there}, of values {value},"
+    presence, value = (f"{delta:.3g} (about 1 in {1 / delta:,.0f})" for delta in (promised.delta, promised.value_delta))
+    chances = presence if promised.presence is None or promised.value is None else f"{presence}, of values {value},"
     return (
         f"Nobody learns more than from a procedure that keeps to these factors but for a chance of {chances} with "
         "which it reveals everything."
@@ -308,7 +308,7 @@ def _write_symbols(release: Release) -> str:
     """Write the guarantee as a formula in one line."""
     guarantee = release.guarantee
     epsilon, delta = as_text(guarantee.epsilon), as_text(guarantee.delta)
-    beside = f" + {delta}" if guarantee.delta else ""
+    delta_term = f" + {delta}" if guarantee.delta else ""
     pairs = {
         Relation.ADD_REMOVE: f"that differ by one {guarantee.unit} that is there or not",
         Relation.REPLACE: f"of the same size that differ in the record of one {guarantee.unit}",
@@ -316,7 +316,7 @@ def _write_symbols(release: Release) -> str:
     }[guarantee.relation]
     return (
         f"for all sets S of releases and all data sets D, D' {pairs}, P(M(D) in S) <= e^{epsilon} P(M(D') "
-        f"in S){beside}."
+        f"in S){delta_term}."
     )
 
 
@@ -326,7 +326,7 @@ def _list_beliefs(promised: InferenceLimits) -> list[tuple[str, str, str]]:
     def percent(value: float | None) -> str:
         return "not protected" if value is None else f"{100 * value:.3g} %"
 
-    return [(percent(before), percent(there), percent(value)) for before, (there, value) in promised.beliefs.items()]
+    return [(percent(before), percent(member), percent(value)) for before, (member, value) in promised.beliefs.items()]
 
 
 def _write_budget(release: Release, balance: Balance | None) -> list[str]:

@@ -206,7 +206,7 @@ class RowShare:
 
 @dataclass(frozen=True)
 class PseudoRecord:
-    """A made-up record in one row, as a prior counts it, that moves an answer more than one in any other cell.
+    """Pseudo-record of a prior that moves an answer more than one in any other cell of the tables.
 
     Args:
         node: whose table it is in.

@@ -89,7 +89,7 @@ class Score(Intervals):
         return [{name: getattr(self, name) for name in ("metric", "mean", "lower", "upper", "level")}]
 
     def summary(self, *, width: int | None = None) -> str:
-        """The score with its interval, and what was promised for it; the width is that of `columns`."""
+        """Write the score with its interval and its guarantee; the width is that of `columns`."""
         return f"{text_table(self.tidy(), width=width)}\n\n{self.release.summary(width=width)}"
 
 

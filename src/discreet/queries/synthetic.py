@@ -146,12 +146,12 @@ def _sample(
 ) -> tuple[pa.RecordBatchReader, ...]:
     """Make some of the sets; the records of a set do not depend on which others are made."""
     rng = as_generator(rng)
-    have = posterior.cells.draws or 0
-    if sets is not None and not 0 < sets <= have:
+    draws = posterior.cells.draws or 0
+    if sets is not None and not 0 < sets <= draws:
         raise InputError(
-            f"every synthetic set needs a draw of its own: asked for {sets} sets, the posterior has {have} draws"
+            f"every synthetic set needs a draw of its own: asked for {sets} sets, the posterior has {draws} draws"
         )
-    laws = _list_laws(posterior, None if sets is None else rng.permutation(have)[list(wanted)])
+    laws = _list_laws(posterior, None if sets is None else rng.permutation(draws)[list(wanted)])
     every, schema = rng.spawn(sets or 1), posterior.network.schema
     seeds = [every[at] for at in wanted]
     return tuple(_make_stream(theta, schema, n, seed, block) for theta, seed in zip(laws, seeds, strict=True))
@@ -382,9 +382,9 @@ class _TailBuffer(io.RawIOBase):
 
     def take(self) -> bytes:
         """Return and forget the bytes since the last call."""
-        taken = b"".join(self._parts)
+        tail = b"".join(self._parts)
         self._parts.clear()
-        return taken
+        return tail
 
 
 def _open_writer(sink: BinaryIO, schema: pa.Schema, kind: str) -> Any:

@@ -367,9 +367,9 @@ def _count_tables(
     tables: dict[Scope, Array] = {}
     faulty: set[str] = set()
     report(0, len(covers))
-    for done, (cover, (table, bad)) in enumerate(zip(covers, grouped_joints(counted, covers), strict=True), 1):
+    for done, (cover, (table, invalid)) in enumerate(zip(covers, grouped_joints(counted, covers), strict=True), 1):
         tables[cover] = table
-        faulty |= bad
+        faulty |= invalid
         report(done, len(covers))
     return tables, faulty
 
@@ -433,5 +433,5 @@ def _sum_out(tables: Mapping[Scope, Array], scope: Scope) -> Array:
     if scope in tables:
         return tables[scope]
     wanted = set(scope)
-    held = min((larger for larger in tables if wanted <= set(larger)), key=lambda larger: tables[larger].size)
-    return np.array(margin(tables[held], held, scope), order="C")
+    source = min((larger for larger in tables if wanted <= set(larger)), key=lambda larger: tables[larger].size)
+    return np.array(margin(tables[source], source, scope), order="C")

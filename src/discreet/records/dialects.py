@@ -66,7 +66,7 @@ WITHOUT_PATTERNS = ("mssql",)
 WITHOUT_TRY_CAST = ("mysql", "postgres", "sqlite")
 """Dialects without a cast that gives NULL for a text that is no number."""
 LOOSE_ENDS = ("athena", "databricks", "mysql", "pyspark", "trino")
-"""Dialects whose `$` also stands before a line's end at the end of a text, of which Unicode knows several."""
+"""Dialects whose `$` also matches before a line end at the end of a text; Unicode has several line ends."""
 WITHOUT_NAN = ("mssql", "mysql", "sqlite")
 """Dialects whose numbers are never NaN."""
 LOOSELY_TYPED = ("sqlite",)

@@ -83,10 +83,10 @@ def draft_schema(
 
 def _sort_states(states: Iterable[str]) -> list[str]:
     """Sort states by number if all are numbers, else by letter."""
-    listed = list(states)
-    if all(map(is_number, listed)):
-        return sorted(listed, key=lambda state: (float(state), state))
-    return sorted(listed)
+    names = list(states)
+    if all(map(is_number, names)):
+        return sorted(names, key=lambda state: (float(state), state))
+    return sorted(names)
 
 
 def _spell(value: object) -> str:

@@ -122,8 +122,8 @@ def _write_number_query() -> str:
 def _set_up(connection: Any, folder: Path) -> None:
     """Set folder, memory and extensions, unless an earlier engine on the same file did."""
     select = "SELECT current_setting('temp_directory'), current_setting('memory_limit')"
-    ((now, memory),) = connection.execute(select).fetchall()
-    if now == str(folder):
+    ((current, memory),) = connection.execute(select).fetchall()
+    if current == str(folder):
         return
     amount, unit = memory.split()
     settings = {
@@ -137,9 +137,9 @@ def _set_up(connection: Any, folder: Path) -> None:
 
 def _find_private_folder() -> Path:
     """Find the private folder of this process; the first call makes it and removes those of dead processes."""
-    known = _folders.get(os.getpid())
-    if known is not None and known[0].is_dir():
-        return known[0]
+    current = _folders.get(os.getpid())
+    if current is not None and current[0].is_dir():
+        return current[0]
     parent = Path(os.environ.get(FOLDER_VARIABLE) or tempfile.gettempdir()).absolute()
     try:
         for leftover in parent.glob(f"{FOLDER_PREFIX}*"):

@@ -252,8 +252,8 @@ class _Rule:
         if pa.types.is_dictionary(kind):
             return self._code_dictionary(column)
         if pa.types.is_boolean(kind):
-            says = [state.lower() for state in self.variable.values]
-            two = [says.index(word) if word in says else self.unknown for word in ("false", "true")]
+            lowered = [state.lower() for state in self.variable.values]
+            two = [lowered.index(word) if word in lowered else self.unknown for word in ("false", "true")]
             return self._take_codes(np.array(two, self.kind), column.cast(pa.uint8()))
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             return self._code_text(column.cast(pa.large_string()) if kind == pa.string_view() else column)
@@ -316,11 +316,11 @@ class _Rule:
         assert self.variable.bounds is not None
         lo, hi = self.variable.bounds
         codes = np.searchsorted(np.asarray(self.variable.bins, float), number, side="right").astype(self.kind)
-        bad = np.isnan(number) if self.policy.out_of_bounds == "clip" else ~((number >= lo) & (number <= hi))
+        invalid = np.isnan(number) if self.policy.out_of_bounds == "clip" else ~((number >= lo) & (number <= hi))
         if self.variable.type == "integer":
             inside = np.clip(number, lo, hi)
-            bad |= np.floor(inside) != inside
-        codes[bad] = self.unknown
+            invalid |= np.floor(inside) != inside
+        codes[invalid] = self.unknown
         return codes
 
     def _code_same_number(self, number: Array) -> Array:
@@ -350,5 +350,5 @@ def _find_null(column: pa.Array) -> Array:
     if not column.null_count:
         return np.zeros(len(column), bool)
     bits = np.frombuffer(column.buffers()[0], np.uint8)
-    there = np.unpackbits(bits, count=column.offset + len(column), bitorder="little")[column.offset :]
-    return np.equal(there, 0)
+    valid = np.unpackbits(bits, count=column.offset + len(column), bitorder="little")[column.offset :]
+    return np.equal(valid, 0)

@@ -103,13 +103,13 @@ def sum_moments(rows: Rows) -> Moments:
     if design.predicts not in ("number", "nothing"):
         raise InputError("second moments need a numeric target that is no count, or none")
     pairs = design.moments  # refuses more than memory has room for
-    wide = design.size + (design.target is not None)
-    total = np.zeros((wide, wide), np.int64)
+    width = design.size + (design.target is not None)
+    total = np.zeros((width, width), np.int64)
     for coordinates, target in rows.blocks():
         # Whole numbers of at most GRID_STEPS = 2^12 in size: any sum of the products of a block of 2^16 records is one
         # of at most 2^40, below 2^53, so floating point is exact in whatever order it adds, and much faster than
         # integers.
-        block = np.empty((wide, len(coordinates)))
+        block = np.empty((width, len(coordinates)))
         block[: design.size] = coordinates.T
         if design.target is not None:
             block[-1] = target

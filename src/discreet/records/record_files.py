@@ -216,8 +216,8 @@ def positions(names: Sequence[str], wanted: Sequence[str] | None) -> list[int]:
                 "has no header, write the names of its columns into a first line"
             )
         return list(range(len(names)))
-    there = set(names)
-    absent = [name for name in wanted if name not in there]
+    present = set(names)
+    absent = [name for name in wanted if name not in present]
     if absent:
         before = any(name.startswith(PREVIOUS) for name in absent)
         raise InputError(
@@ -383,7 +383,7 @@ def _find_dialect(line: str) -> tuple[str, tuple[str, ...]]:
         )
     if line.count('"') % 2:
         raise InputError("the first line has a quote that is not closed; it must name all columns")
-    delimiter, names = max(((mark, _split_line(line, mark)) for mark in DELIMITERS), key=lambda split: len(split[1]))
+    delimiter, names = max(((char, _split_line(line, char)) for char in DELIMITERS), key=lambda split: len(split[1]))
     if not names:
         raise InputError("the first line names no columns, or has a name that is too long; is it CSV with a header?")
     return delimiter, tuple(name or f"column {position}" for position, name in enumerate(names, 1))

@@ -173,8 +173,8 @@ def read_records(
     )
     columns = schema if order_column is None else _take_one_slice(schema)
     absent = markers(na_values, columns)
-    beside = [name for name in dict.fromkeys((unit_column, order_column)) if name is not None and name not in columns]
-    expression, exact, local = open_source(source, table, (*columns.names, *beside))
+    needed = [name for name in dict.fromkeys((unit_column, order_column)) if name is not None and name not in columns]
+    expression, exact, local = open_source(source, table, (*columns.names, *needed))
     types = expression.schema()
     if unit_column is not None:
         check_unit_type(unit_column, types[unit_column])
@@ -190,7 +190,7 @@ def read_records(
             )
             for variable in columns
         }
-        expression = expression.select(*beside, **cleaned)
+        expression = expression.select(*needed, **cleaned)
         local = None if local is None else replace(local, table=expression, absent=absent)
     unit = None
     if unit_column is not None:
@@ -243,13 +243,13 @@ def check(records: Records) -> tuple[Faults, ...]:
     for variable in records.schema:
         column = records.table[variable.name]
         code = codes(strict, variable)
-        bad = code == UNKNOWN
+        invalid = code == UNKNOWN
         if variable.bounds is not None:
             value = number(column)
-            bad &= value.isnull() | value.between(*variable.bounds)
+            invalid &= value.isnull() | value.between(*variable.bounds)
         sums[f"m_{variable.name}"] = (code == MISSING).sum()
-        sums[f"u_{variable.name}"] = bad.sum()
-        sums[f"b_{variable.name}"] = (code == UNKNOWN).sum() - bad.sum() if variable.numeric else ibis.literal(0)
+        sums[f"u_{variable.name}"] = invalid.sum()
+        sums[f"b_{variable.name}"] = (code == UNKNOWN).sum() - invalid.sum() if variable.numeric else ibis.literal(0)
     row = arrow(records.table.aggregate(**sums)).to_pylist()[0]
     return tuple(Faults(name, *(int(row[f"{kind}_{name}"] or 0) for kind in "mub")) for name in records.schema.names)
 

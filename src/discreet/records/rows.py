@@ -265,9 +265,9 @@ def _size_blocks(design: Design) -> int:
 
 def _plan_pass(records: Records, wanted: Schema, step: int) -> Callable[[], Iterator[list[Floats]]]:
     """Make the function that starts a pass over the columns: numbers (NaN if none) and codes; at least one block."""
-    here = None
+    local_pass = None
     if records.unit is None and records.local is not None:
-        here = local_columns(records.local, records.table, tuple(wanted), records.policy)
+        local_pass = local_columns(records.local, records.table, tuple(wanted), records.policy)
     counted = kept(records, wanted)
     names = [f"c{at}" for at in range(len(wanted))]
     chosen = counted.table.select(
@@ -290,7 +290,7 @@ def _plan_pass(records: Records, wanted: Schema, step: int) -> Callable[[], Iter
         if nothing:
             yield [np.empty(0) for _ in names]
 
-    return by_engine if here is None else partial(by_hand, here)
+    return by_engine if local_pass is None else partial(by_hand, local_pass)
 
 
 def _widen(coordinates: Steps, target: Steps) -> Block:

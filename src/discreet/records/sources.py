@@ -83,8 +83,8 @@ def open_store(
 
     def blocks(chosen: Sequence[str]) -> Blocks:
         def read() -> Iterator[pa.RecordBatch]:
-            again = datasets.dataset(files, filesystem=system, format=coded)
-            return iter(again.scanner(columns=list(chosen), batch_size=BLOCK, use_threads=False).to_batches())
+            coded_store = datasets.dataset(files, filesystem=system, format=coded)
+            return iter(coded_store.scanner(columns=list(chosen), batch_size=BLOCK, use_threads=False).to_batches())
 
         return Blocks(pa.schema([field for field in kinds if field[0] in chosen]), read)
 
@@ -142,8 +142,8 @@ def _list_files(system: pyarrow.fs.FileSystem, path: str) -> list[str]:
         return [path]
     if info.type == pyarrow.fs.FileType.NotFound:
         raise InputError("there is no such file or folder in the object store")
-    listed = system.get_file_info(pyarrow.fs.FileSelector(path, recursive=True))
-    files = sorted(file.path for file in listed if file.is_file and is_data(file.path.removeprefix(path).strip("/")))
+    entries = system.get_file_info(pyarrow.fs.FileSelector(path, recursive=True))
+    files = sorted(file.path for file in entries if file.is_file and is_data(file.path.removeprefix(path).strip("/")))
     if not files or not all(name.endswith((".parquet", ".pq")) for name in files):
         raise InputError("a folder of an object store holds Parquet files (.parquet), and nothing else that is data")
     return files

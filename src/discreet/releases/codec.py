@@ -326,8 +326,8 @@ def kind(
             if scoped is not None and attribute == scoped.name:
                 members[attribute] = (_make_list_type(_make_entry(scoped, hints)), ...)
             else:
-                called, form = forms[attribute]
-                members[called] = (form.part, None if type(None) in get_args(form.part) else ...)
+                key, form = forms[attribute]
+                members[key] = (form.part, None if type(None) in get_args(form.part) else ...)
         model = pydantic.create_model(f"_{cls.__name__}", __base__=DocumentPart, __module__=cls.__module__, **members)
         _KINDS[cls], _CLASSES[model] = _Kind(name or "", model, names, forms, over, scoped), cls
         return cls
@@ -345,9 +345,9 @@ def _find_hint(cls: type, hints: Mapping[str, Any], attribute: str) -> Any:
 def _make_entry(scoped: Scoped, hints: Mapping[str, Any]) -> type[DocumentPart]:
     """Make the pydantic model of the entry of one set of variables."""
     members: dict[str, Any] = {"variables": (Items[str], ...)}
-    for field, called in scoped.columns.items():
+    for field, key in scoped.columns.items():
         item = _find_column_form(hints[field]).part
-        members[called] = (item | None, None) if field in scoped.partial else (item, ...)
+        members[key] = (item | None, None) if field in scoped.partial else (item, ...)
     model: type[DocumentPart] = pydantic.create_model(scoped.entry, __base__=DocumentPart, **members)
     return model
 
@@ -392,15 +392,15 @@ def encode(value: Any) -> dict[str, Any]:
     Returns:
         An object, its fields in the order of documents.
     """
-    known = _KINDS[type(value)]
-    named = known.part.model_fields.get("kind")
-    document: dict[str, Any] = {"kind": known.name} if named is not None and named.is_required() else {}
-    for attribute in known.order:
-        if known.scoped is not None and attribute == known.scoped.name:
-            document[attribute] = _write_entries(value, known.scoped)
+    form_of = _KINDS[type(value)]
+    named = form_of.part.model_fields.get("kind")
+    document: dict[str, Any] = {"kind": form_of.name} if named is not None and named.is_required() else {}
+    for attribute in form_of.order:
+        if form_of.scoped is not None and attribute == form_of.scoped.name:
+            document[attribute] = _write_entries(value, form_of.scoped)
         else:
-            called, form = known.forms[attribute]
-            document[called] = form.write(getattr(value, attribute))
+            key, form = form_of.forms[attribute]
+            document[key] = form.write(getattr(value, attribute))
     return {name: item for name, item in document.items() if item is not None}
 
 
@@ -419,7 +419,7 @@ def decode(part: DocumentPart, over: Over) -> Any:
     """
     cls = _CLASSES[type(part)]
     known = _KINDS[cls]
-    values = {name: form.read(getattr(part, called), over) for name, (called, form) in known.forms.items()}
+    values = {name: form.read(getattr(part, key), over) for name, (key, form) in known.forms.items()}
     if known.scoped is not None:
         values |= _read_scoped(getattr(part, known.scoped.name), known.scoped, cls, over)
     if hasattr(cls, "made"):
@@ -431,9 +431,7 @@ def decode(part: DocumentPart, over: Over) -> Any:
 def _write_entries(value: Any, scoped: Scoped) -> list[dict[str, Any]]:
     """Write mappings over sets of variables as one list."""
     hints = get_type_hints(type(value), include_extras=True)
-    columns = {
-        called: (getattr(value, field), _find_column_form(hints[field])) for field, called in scoped.columns.items()
-    }
+    columns = {key: (getattr(value, field), _find_column_form(hints[field])) for field, key in scoped.columns.items()}
     whole = next(field for field in scoped.columns if field not in scoped.partial)
     return [
         {
@@ -451,8 +449,8 @@ def _read_scoped(entries: list[Any], scoped: Scoped, cls: type, over: Any) -> di
     if len(set(scopes)) < len(scopes):
         raise InputError(f"'{scoped.name}' names a set of variables twice")
     columns: dict[str, dict[Scope, Any]] = {}
-    for field, called in scoped.columns.items():
-        column, value = [getattr(entry, called) for entry in entries], get_args(hints[field])[1]
+    for field, key in scoped.columns.items():
+        column, value = [getattr(entry, key) for entry in entries], get_args(hints[field])[1]
         if field in scoped.partial:
             columns[field] = {scope: item for scope, item in zip(scopes, column, strict=True) if item is not None}
             continue

@@ -88,13 +88,13 @@ class Combined(Document, Tabular):
         payers = dict[str, str]()
         for data_set in self.data_sets:
             _require_one_data_set(data_set)
-            for account, paid in (here := payers_of(data_set)).items():
+            for account, paid in (payers_here := payers_of(data_set)).items():
                 if account in payers:
                     raise InputError(
                         f"releases {payers[account][:8]} and {paid[:8]} were paid for by one account, so they measured "
                         f"the same records: combine them with data='same' (--data same); {ACCOUNT_FOR_EACH}"
                     )
-            payers |= here
+            payers |= payers_here
         if self.public is not None:
             _check_public(self.public, self.network)
 
@@ -179,7 +179,7 @@ class Combined(Document, Tabular):
         return tuple(guarantees)
 
     def tidy(self) -> list[dict[str, Any]]:
-        """The rows of all parts, as of `Release.tidy`, each with the number of its "data_set" and its "id"."""
+        """List the rows of all parts, as `Release.tidy`, each with the number of its "data_set" and its "id"."""
         return [
             {"data_set": number, "id": document.id, **row}
             for number, data_set in enumerate(self.data_sets, 1)
@@ -250,7 +250,7 @@ def payers_of(documents: Iterable[Release | External]) -> dict[str, str]:
 
 
 def refuse_counting_twice(prior: Dirichlet | Normal, accounts: Iterable[str | None]) -> None:
-    """Refuse a prior that was learned from releases of an account that paid for what is read, or released, with it.
+    """Refuse a prior learned from releases of the account that paid for the evidence: records would count twice.
 
     Args:
         prior: that the reader or the curator gave.

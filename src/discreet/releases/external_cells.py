@@ -212,8 +212,8 @@ def _read_cells(columns: Mapping[str, Sequence[Any]], network: Network) -> _Cell
     require(
         len(named) == 1, f"one column {' or '.join(FIGURE_COLUMNS)} with the figures was expected, beside variables"
     )
-    odd = next((name for name in others if name not in (*FIGURE_COLUMNS, SCALE_COLUMN)), None)
-    require(odd is None, f"the network has no variable {shown(odd)}")
+    unknown = next((name for name in others if name not in (*FIGURE_COLUMNS, SCALE_COLUMN)), None)
+    require(unknown is None, f"the network has no variable {shown(unknown)}")
     figures = _read_floats(columns[named[0]], named[0])
     require(bool(figures), "no cell is listed")
     sizes = [network.schema[name].size for name in scope]

@@ -145,8 +145,8 @@ class External(Document, Tabular):
         Raises:
             InputError: as of `external_table`, or another exact number of records.
         """
-        more = _make_measurement(self.network, values, over, noise, weights)
-        return replace(self, measurements=(*self.measurements, more))
+        measurement = _make_measurement(self.network, values, over, noise, weights)
+        return replace(self, measurements=(*self.measurements, measurement))
 
     @cached_property
     def id(self) -> str:

@@ -44,7 +44,7 @@ K = TypeVar("K")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Release(Document, Tabular):
-    """What a curator publishes.
+    """Document that a curator publishes: guarantee, calibration and payload of one run of a mechanism.
 
     Args:
         id: random, 32 hexadecimal digits; the ledger's charge has the same.
@@ -356,7 +356,7 @@ def read_release(raw: Any, cells: int) -> Release:
 
 
 def release_schema() -> str:
-    """The JSON Schema of releases and of figures by others, as kept in `release.schema.json` beside this file.
+    """JSON Schema of releases and of external figures, as kept in `release.schema.json` beside this file.
 
     Returns:
         JSON text.

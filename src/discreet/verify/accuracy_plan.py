@@ -222,10 +222,10 @@ class AccuracyPlan(Tabular):
             else [(self.records * times, width.at(self.epsilon, records=times)) for times in RECORD_FACTORS]
             for width in self.questions
         }
-        beside = f"{self.records:,} records" if budgets else f"epsilon {self.epsilon:g}"
+        fixed = f"{self.records:,} records" if budgets else f"epsilon {self.epsilon:g}"
         return line_chart(
             lines,
-            title=f"Expected half-width of 95 % intervals, {beside}",
+            title=f"Expected half-width of 95 % intervals, {fixed}",
             x_label="epsilon" if budgets else "records",
             y_label="half-width",
             wanted=self.within,

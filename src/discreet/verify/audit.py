@@ -327,8 +327,8 @@ def _compare_densities(case: Audited) -> tuple[float, str]:
     """Measure the loss of a perturbed objective by densities at points."""
     few = {pair: units for pair, units in case.pairs.items() if max(map(len, pair)) <= 2}
     measure_loss(*case._replace(pairs=few), 0, None)
-    known = {data: statistic_from(case.mechanism, case.prior.design, data) for data in set(chain(*case.pairs))}
-    return objective_loss(case.mechanism, case.calibration, case.prior, known, case.pairs, case.guarantee), POINTS_WORDS
+    sums = {data: statistic_from(case.mechanism, case.prior.design, data) for data in set(chain(*case.pairs))}
+    return objective_loss(case.mechanism, case.calibration, case.prior, sums, case.pairs, case.guarantee), POINTS_WORDS
 
 
 @dataclass(frozen=True)
@@ -398,10 +398,10 @@ def measure_loss(
     all that it asked.
     """
     epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
-    known = {data: statistic_from(mechanism, prior.over, data) for data in {data for pair in pairs for data in pair}}
-    keys = {data: _make_key(data, counts) for data, counts in known.items()}
+    inputs = {data: statistic_from(mechanism, prior.over, data) for data in {data for pair in pairs for data in pair}}
+    keys = {data: _make_key(data, counts) for data, counts in inputs.items()}
     different = {(keys[a], keys[b]): units for (a, b), units in pairs.items() if keys[a] != keys[b]}
-    by_key = {keys[data]: counts for data, counts in known.items()}
+    by_key = {keys[data]: counts for data, counts in inputs.items()}
     largest = 0.0
     scripts: list[ScriptedAnswers] = [ScriptedAnswers()]
     cells: dict[Any, Any] | None = None

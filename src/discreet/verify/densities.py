@@ -80,8 +80,8 @@ def objective_loss(
         script = Script(ScriptedAnswers(), first=tilts[at])
         mechanism.draw(statistic, prior, calibration, script)
         (zeros, (steps, polish, form), *measured), scale, shape = _list_requests(script, calibration)
-        off = np.abs(steps - points[at] / calibration.polish_step).max()
-        if np.any(zeros) or form != Cube.tag or off > POLISH_ERROR:
+        error = np.abs(steps - points[at] / calibration.polish_step).max()
+        if np.any(zeros) or form != Cube.tag or error > POLISH_ERROR:
             raise Leak("what is found is not the minimum of the objective that is stated")
         norms = [(scale_of, *norm) for _, scale_of, *norm in measured]
         slack = 0.0 if calibration.rho else KNorm(scale, len(zeros), shape).loss(zeros)

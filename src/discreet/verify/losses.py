@@ -142,8 +142,8 @@ def _solve_epsilon(moved: tuple[tuple[float, tuple[int, ...]], ...], epsilon: fl
     """Find epsilon at delta by the squared moves under each scale of the noise."""
     losses, law = np.zeros(1), np.ones(1)
     for scale, steps in moved:
-        more, masses = DiscreteGaussian(scale).losses(steps)
-        losses, law = np.add.outer(losses, more).ravel(), np.multiply.outer(law, masses).ravel()
+        step_losses, masses = DiscreteGaussian(scale).losses(steps)
+        losses, law = np.add.outer(losses, step_losses).ravel(), np.multiply.outer(law, masses).ravel()
 
     def divergence(at: float) -> float:
         # Hockey-stick divergence: delta(epsilon) = E (1 - e^(epsilon - L))+ over the privacy loss L.

@@ -1,4 +1,4 @@
-"""Plan of mechanisms: their expected errors, simulated on made-up records before any budget is spent."""
+"""Plan of mechanisms: their expected errors, on simulated records, before any budget is spent."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ SAMPLING_ALONE = "(no privacy)"
 PLAN_DRAWS = 200
 """Draws of a posterior whose mean is the answer of a plan."""
 RESIDUAL_DEVIATION = 0.2
-"""Standard deviation of a made-up target, or of features from their axis, in the design's coordinates."""
+"""Standard deviation of a simulated target, or of features from their axis, in the design's coordinates."""
 LEAST_CONVEXITY = 1e-3
-"""Regularisation of made-up classes, and the length of the gradient at their minimum: theirs may be apart."""
+"""Regularisation of simulated classes, which may be separable, and gradient length at their minimum."""
 
 
 @dataclass(frozen=True)
 class ExpectedError:
-    """Error of one mechanism, averaged over made-up data sets.
+    """Error of one mechanism, averaged over simulated data sets.
 
     Args:
         mechanism: its name.
@@ -85,7 +85,7 @@ def plan(
     mechanisms: Mapping[str, Mechanism] | None = None,
     prior: Dirichlet | Normal | None = None,
 ) -> tuple[ExpectedError, ...]:
-    """Simulate mechanisms on made-up records, and compare what they release with what the records were made up from.
+    """Simulate mechanisms on simulated records, and compare their releases with the true probabilities.
 
     Over a network noisy statistics are read by the noise-aware posterior's mean, released draws and choices as they
     are. Over a design features fill their bounds evenly, or their ball; a numeric target is linear in them with a
@@ -152,7 +152,7 @@ _SimulatedRecords = tuple[
     tuple[float, float],
     Callable[[Release], tuple[float, float]],
 ]
-"""Made-up records: statistic by mechanism, errors without noise, and errors of a release."""
+"""Simulated records: statistic by mechanism, errors without noise, and errors of a release."""
 
 
 def _compare(
@@ -193,7 +193,7 @@ def _compare(
 def _simulate_records(
     theta: Tables, truth: Mapping[str, Floats], believed: Any, records: int, rng: np.random.Generator
 ) -> _SimulatedRecords:
-    """Make up records from a network's probabilities."""
+    """Simulate records from a network's probabilities."""
 
     def errors(release: Release) -> tuple[float, float]:
         reader = plug_in if any(reader.name == "particles" for reader in readers_of(release)) else read
@@ -210,7 +210,7 @@ def _simulate_records(
 
 
 def _simulate_for_design(design: Design, records: int, rng: np.random.Generator) -> _SimulatedRecords:
-    """Make up records from a design's random weights."""
+    """Simulate records from a design's random weights."""
     rows, truth = _simulate_rows(design, records, rng)
 
     def errors(release: Release) -> tuple[float, float]:
@@ -237,7 +237,7 @@ def _choose_promise(mechanism: Mechanism, prior: Dirichlet | Normal, guarantee: 
 
 
 def _simulate_rows(design: Design, records: int, rng: np.random.Generator) -> tuple[Rows, Floats]:
-    """Make up records of a design; return them, and the weights or the axis that made them."""
+    """Simulate records of a design; return them, and their weights or axis."""
     wide, target = len(design.features), design.target
     lower, upper = np.array([variable.bounds for variable in design.features], np.float64).T
     inside = rng.uniform(-1, 1, (records, wide))
@@ -263,7 +263,7 @@ def _simulate_rows(design: Design, records: int, rng: np.random.Generator) -> tu
 def _simulate_targets(
     design: Design, features: Floats, scaled: Floats, rng: np.random.Generator
 ) -> tuple[Rows, Floats]:
-    """Make up classes or counts by random weights, which of several classes sum to 0 over them."""
+    """Simulate classes or counts from random weights, which sum to 0 over several classes."""
     truth = centred(rng.normal(size=design.weights), design.outputs)
     means = _expect_targets(design, scaled, truth)
     assert design.target is not None

@@ -142,7 +142,7 @@ def plan_accuracy(
 
 @dataclass(frozen=True, eq=False)
 class _DataSet:
-    """A made-up data set, and the true answers, with a row for each row of a query."""
+    """A simulated data set, and the true answers, with a row for each row of a query."""
 
     counts: Counts
     truth: list[Floats]
@@ -188,8 +188,8 @@ class _Simulated:
         widths = np.array([curves.at(budget) for budget in budgets])
         h, errors = np.array(self._widths).sum(axis=0), np.array(self._errors).sum(axis=0)
         # Ratio of absolute error to half-width, shrunk to that of normal errors by the weight of NORMAL_RELEASES.
-        more = NORMAL_RELEASES / len(self._budgets) * h
-        shares = (errors + NORMAL_ERROR * more) / (h + more)
+        prior_widths = NORMAL_RELEASES / len(self._budgets) * h
+        shares = (errors + NORMAL_ERROR * prior_widths) / (h + prior_widths)
         return tuple(
             PlannedWidth(
                 str(query),
@@ -236,12 +236,12 @@ class _Simulated:
 
 def _without_twins(posterior: PosteriorDraws) -> PosteriorDraws:
     """Drop the twin draws, which a plan does not use."""
-    wide = posterior.saturated and replace(posterior.saturated, twins=None)
-    return replace(posterior, twins=None, saturated=wide)
+    saturated = posterior.saturated and replace(posterior.saturated, twins=None)
+    return replace(posterior, twins=None, saturated=saturated)
 
 
 def _read_without_noise(counts: Counts, rng: np.random.Generator) -> PosteriorDraws:
-    """Posterior of made-up records without noise: the sampling error alone."""
+    """Posterior of simulated records without noise: the sampling error alone."""
     return PosteriorDraws(Dirichlet.uniform(counts.over).updated(counts.tables).draw(WIDTH_DRAWS, rng=rng))
 
 
@@ -285,7 +285,7 @@ def _read_queries(queries: Sequence[str | Query], network: Network) -> list[Quer
 def _simulate_data_sets(
     truth: Tables | Network, mechanism: Mechanism, queries: Sequence[Query], records: int, rng: np.random.Generator
 ) -> list[_DataSet]:
-    """Make up data sets: from known probabilities, or each from new random ones."""
+    """Simulate data sets: from known probabilities, or each from new random ones."""
     if isinstance(truth, Network):
         theta = [Dirichlet.uniform(truth).draw(1, rng=rng) for _ in range(MOST_RELEASES)]
     else:
@@ -294,10 +294,10 @@ def _simulate_data_sets(
     scopes = tuple(mechanism.scopes(theta[0].network)) or None
     worlds = list[_DataSet]()
     for tables in theta:
-        alone = Tables(tables.network, {node: table[..., 0] for node, table in tables.items()})
-        counts = count_codes(tables.network, sample_codes(alone, records, rng), scopes)
-        known = worlds[0].truth if worlds and isinstance(truth, Tables) else _answer_exactly(tables, queries)
-        worlds.append(_DataSet(counts, known))
+        single_draw = Tables(tables.network, {node: table[..., 0] for node, table in tables.items()})
+        counts = count_codes(tables.network, sample_codes(single_draw, records, rng), scopes)
+        answers = worlds[0].truth if worlds and isinstance(truth, Tables) else _answer_exactly(tables, queries)
+        worlds.append(_DataSet(counts, answers))
     return worlds
 
 
@@ -310,12 +310,12 @@ def _make_plan(
     questions: tuple[PlannedWidth, ...], mechanism: str, promise: Guarantee, within: float, records: int
 ) -> AccuracyPlan:
     """Make the plan, with the budget rounded up, or the reason why there is none."""
-    wide = [width for width in questions if width.sampling >= within]
-    if wide:
-        worst = max(width.sampling for width in wide)
+    too_wide = [width for width in questions if width.sampling >= within]
+    if too_wide:
+        worst = max(width.sampling for width in too_wide)
         enough = float(f"{1.05 * records * (worst / within) ** 2:.1e}")
         reason = (
-            f"sampling alone is wider for {listed([width.query for width in wide])}: up to {worst:.3g} with "
+            f"sampling alone is wider for {listed([width.query for width in too_wide])}: up to {worst:.3g} with "
             f"{records:,} records; about {enough:,.0f} records would leave room for noise"
         )
         return AccuracyPlan(mechanism, None, within, records, questions, reason)

@@ -161,8 +161,8 @@ class Script:
 
     def pick(self, weights: Floats, draws: int) -> Integers:
         """Log the width, the answer and its log-probability, so many times; answer along the path."""
-        taken, row = self.rows[-1], len(self.rows) - 1
-        width, step = len(weights), len(taken)
+        picks, row = self.rows[-1], len(self.rows) - 1
+        width, step = len(weights), len(picks)
         if draws > 1:
             self.several.add(row)
         if self.scramble:
@@ -175,7 +175,7 @@ class Script:
         total, chosen = float(weights.sum()), picked.tolist() if self.scramble else [int(picked[0])]
         shares = [float(weights[answer]) / total for answer in chosen]
         log = sum(math.log(share) if share > 0 else -math.inf for share in shares)
-        taken.append((width, chosen[0], log if self.scramble else draws * log))
+        picks.append((width, chosen[0], log if self.scramble else draws * log))
         return picked
 
     def rarely(self, draws: int) -> npt.NDArray[np.bool_]:

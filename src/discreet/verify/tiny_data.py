@@ -113,9 +113,9 @@ def prior_over(over: Network | Design) -> Dirichlet | Normal:
 
 def columns_of(design: Design, data: Iterable[Any]) -> tuple[Floats, list[Any] | None]:
     """List features and target of records."""
-    listed, width = list(data), len(design.features)
-    features = np.array([record[:width] for record in listed], np.float64).reshape(-1, width)
-    return features, None if design.target is None else [record[width] for record in listed]
+    records, width = list(data), len(design.features)
+    features = np.array([record[:width] for record in records], np.float64).reshape(-1, width)
+    return features, None if design.target is None else [record[width] for record in records]
 
 
 def kinds_of(over: Network | Design, most: int = MOST_KINDS) -> list[Record]:

@@ -89,11 +89,11 @@ def fit_widths(
         >>> curves.at(1.0).round(2), curves.at(100.0).round(2)
         (array([0.22]), array([0.1]))
     """
-    x, alone = np.log(budgets), sampling[: len(budgets)]
+    x, without_noise = np.log(budgets), sampling[: len(budgets)]
     near = np.exp(-(((x - math.log(centre)) / NEAR_DISTANCE) ** 2) / 2)[:, None]
     # Where a release leaves to the network what more budget would measure, it is narrower than without noise.
-    s = np.where(widths < NARROWER_RATIO * alone, widths, alone)
-    ratio = (near * s).sum(axis=0) / (near * alone).sum(axis=0)
+    s = np.where(widths < NARROWER_RATIO * without_noise, widths, without_noise)
+    ratio = (near * s).sum(axis=0) / (near * without_noise).sum(axis=0)
     n = np.sqrt(np.maximum(widths**2 - s**2, (LEAST_NOISE * widths) ** 2))
     # Delta method on n^2 = width^2 - s^2: sd(log n) = sd(log width) (width / n)^2; weights are inverse variances.
     weights = near * (n / widths) ** 4
@@ -109,8 +109,8 @@ def fit_widths(
     mean = _average(ratios * middle, near, typical)
     factor = mean / _average(middle, near, typical)
     # Prediction interval of one more release: Student quantile * sqrt(1 + 1 / n) * scatter.
-    off = stdtrit(np.maximum(len(x) - 1 - slope_dof, 1), (1 + COVERAGE) / 2) * math.sqrt(1 + 1 / len(x)) * scatter
-    ends = np.exp(_average(levels, near) + np.array([-off, off])) / mean
+    half = stdtrit(np.maximum(len(x) - 1 - slope_dof, 1), (1 + COVERAGE) / 2) * math.sqrt(1 + 1 / len(x)) * scatter
+    ends = np.exp(_average(levels, near) + np.array([-half, half])) / mean
     return WidthCurves(height, slope, ratio * sampling, factor, ends, scatter / math.sqrt(near.sum()), typical)
 
 
@@ -140,8 +140,8 @@ def _fit_lines(x: Floats, y: Floats, weights: Floats, worth: Floats) -> tuple[Fl
     """
     whole = weights.sum(axis=0)
     mean_x, mean_y = (weights * x[:, None]).sum(axis=0) / whole, (weights * y).sum(axis=0) / whole
-    off = x[:, None] - mean_x
-    spread = (weights * off**2).sum(axis=0)
+    centred_x = x[:, None] - mean_x
+    spread = (weights * centred_x**2).sum(axis=0)
     # Posterior mean under the normal prior: (S_xy + worth * usual slope) / (S_xx + worth).
-    slope = ((weights * off * (y - mean_y)).sum(axis=0) + worth * USUAL_SLOPE) / (spread + worth)
+    slope = ((weights * centred_x * (y - mean_y)).sum(axis=0) + worth * USUAL_SLOPE) / (spread + worth)
     return np.asarray(mean_y - slope * mean_x), np.asarray(slope), np.asarray(spread / (spread + worth))

@@ -31,8 +31,8 @@ def pairs_beyond(pairs: Iterable[Scope], tables: Iterable[Scope]) -> tuple[Scope
         >>> pairs_beyond([("a", "b"), ("a", "c")], [("a", "b", "d")])
         (('a', 'c'),)
     """
-    held = {frozenset(pair) for scope in tables for pair in combinations(scope, 2)}
-    return tuple(pair for pair in pairs if frozenset(pair) not in held)
+    measured = {frozenset(pair) for scope in tables for pair in combinations(scope, 2)}
+    return tuple(pair for pair in pairs if frozenset(pair) not in measured)
 
 
 @kind(

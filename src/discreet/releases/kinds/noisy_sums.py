@@ -205,9 +205,9 @@ class NoisyMoments(SummedProducts):
     def summary(self, calibration: object) -> str:
         """See `Released`."""
         sums = len(self.values)
-        off = self.sums_scale * math.sqrt((sums + 1) * (sums + 2) / 3)
+        deviation = self.sums_scale * math.sqrt((sums + 1) * (sums + 2) / 3)
         noise = f"cube noise of scale {self.sums_scale:.4g} records"
-        return f"{noise} on {sums:,} sums of products together, each off by about {off:.4g}"
+        return f"{noise} on {sums:,} sums of products together, each off by about {deviation:.4g}"
 
     def agrees(self, calibration: object) -> bool:
         """See `Released`."""
@@ -338,9 +338,9 @@ class GroupedMoments(SummedProducts):
 
     def summary(self, calibration: object) -> str:
         """See `Released`."""
-        off = np.sqrt(self.variances)
+        sd = np.sqrt(self.variances)
         noise = vector_law(self.noise, 1.0, 1).name
-        deviations = [f"{np.mean(off[self.groups == group]):.4g} ({GROUPS[group]})" for group in np.unique(self.groups)]
+        deviations = [f"{np.mean(sd[self.groups == group]):.4g} ({GROUPS[group]})" for group in np.unique(self.groups)]
         return f"{noise} noise on {len(self.values):,} sums of products, each off by about {', '.join(deviations)}"
 
     def agrees(self, calibration: object) -> bool:

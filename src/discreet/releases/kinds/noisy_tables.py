@@ -159,9 +159,9 @@ class NoisyTables(CountedTables):
         for scope, table in self.tables.items():
             fit = table.dtype == np.int64 and table.shape == tuple(self.network.schema[name].size for name in scope)
             require(fit, f"the noisy counts over ({listed(scope)}) must be 64-bit integers, an axis for each variable")
-        held = set[str]().union(*self.tables)
+        measured = set[str]().union(*self.tables)
         for node in self.network.nodes:
-            require(node in held, f"noisy tables need one that holds {shown(node)}")
+            require(node in measured, f"noisy tables need one that holds {shown(node)}")
         _require_stars(self.stars, self.scales, self.law)
         self._require_agreement()
 
@@ -211,8 +211,8 @@ class NoisyTables(CountedTables):
             f"noise in every cell of {with_noun(len(self.scales), 'table')}{agreeing * bool(number)}: "
             f"{self.law.name} of scale {spread(self.scales.values())}"
         )
-        off = spread(calibration.expected.values()) if isinstance(calibration, PlannedNoise) else "?"
-        line += f" records; after least squares the cells of a family are off by {off} records on average"
+        errors = spread(calibration.expected.values()) if isinstance(calibration, PlannedNoise) else "?"
+        line += f" records; after least squares the cells of a family are off by {errors} records on average"
         if self.cut:
             line += f"; {len(self.cut)} families were too large and measured without some parents: {listed(self.cut)}"
         return line
@@ -273,8 +273,8 @@ def _sort_scopes(scopes: Iterable[Scope], nodes: Sequence[str]) -> list[Scope]:
     """Sort sets of variables by their positions in the schema; refuse any that are not in its order."""
     position = {name: index for index, name in enumerate(nodes)}
     positions = {scope: [position.get(name, -1) for name in scope] for scope in scopes}
-    for scope, its in positions.items():
-        rising = all(low < high for low, high in pairwise([-1, *its]))
+    for scope, in_schema in positions.items():
+        rising = all(low < high for low, high in pairwise([-1, *in_schema]))
         require(rising, f"noisy tables name variables of the network, in the schema's order; not ({listed(scope)})")
     return sorted(positions, key=positions.__getitem__)
 
