@@ -18,7 +18,7 @@ from scipy import stats
 import discreet as dc
 from discreet.inference.exact_laws import Laws
 from discreet.mechanisms.noise import SimulatedNoise, deviation_for
-from discreet.mechanisms.planned import choice_scale
+from discreet.mechanisms.planned import find_choice_scale
 from discreet.noise.noise_laws import DiscreteGaussian, DiscreteLaplace
 from discreet.planning.audit_size import (
     affordable_pairs,
@@ -202,8 +202,8 @@ def test_a_choice_is_nearly_as_dear_as_it_is_charged(relation: dc.Relation) -> N
         best = max(best, float(np.abs(a.scores[0][0] - b.scores[0][0]).max()))
     assert best == moved
     part = calibration.selection * calibration.second
-    assert 2 * 2 * moved / Fraction(choice_scale(calibration, 2)) <= part
-    assert 2 * 2 * moved / choice_scale(calibration, 2) == pytest.approx(float(part), rel=1e-9)
+    assert 2 * 2 * moved / Fraction(find_choice_scale(calibration, 2)) <= part
+    assert 2 * 2 * moved / find_choice_scale(calibration, 2) == pytest.approx(float(part), rel=1e-9)
 
 
 @every("relation", dc.tools.RECORD_RELATIONS)

@@ -15,7 +15,7 @@ from discreet.noise.noise_laws import DiscreteGaussian
 from discreet.noise.shapes import Cube, vector_law
 from discreet.privacy.guarantee import Guarantee, Relation
 from discreet.records.moments import Moments, moment_sensitivity
-from discreet.releases.kinds.noisy_sums import GROUPS, GroupedMoments, GroupNoise, groups_of
+from discreet.releases.kinds.noisy_sums import GROUPS, GroupedMoments, GroupNoise, group_positions
 
 TARGET_SHARE = Fraction(1, 10)
 """Share of the budget for the number of records and the target's own sums: three sums that every answer uses."""
@@ -64,7 +64,7 @@ def grouped_moments() -> Mechanism:
         if design.predicts != "number":
             raise InputError("grouped_moments needs a numeric target; noisy_moments takes designs without one")
         noisy_total = not guarantee.relation.public_number
-        sizes = np.bincount(groups_of(design, noisy_total=noisy_total), minlength=len(GROUPS)).tolist()
+        sizes = np.bincount(group_positions(design, noisy_total=noisy_total), minlength=len(GROUPS)).tolist()
         sensitivity = moment_sensitivity(guarantee.relation)
         if guarantee.delta:
             return _calibrate_gaussian(sizes, sensitivity, guarantee)
@@ -80,7 +80,7 @@ def grouped_moments() -> Mechanism:
         design = statistic.design
         noisy_total = calibration.sensitivity == moment_sensitivity(Relation.ADD_REMOVE)
         sums = statistic.vector(Relation.ADD_REMOVE if noisy_total else Relation.REPLACE).copy()
-        groups = groups_of(design, noisy_total=noisy_total)
+        groups = group_positions(design, noisy_total=noisy_total)
         for group, scale in enumerate(calibration.scales):
             if scale is not None:
                 group_sums = sums[groups == group]

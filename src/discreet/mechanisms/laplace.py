@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise
-from discreet.mechanisms.table_scales import checked_budgets, even_budgets, noisy_tables, pure_only, table_noise
+from discreet.mechanisms.table_scales import check_budgets, even_budgets, noisy_tables, pure_only, table_noise
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
 from discreet.noise.noise_laws import DiscreteLaplace
@@ -68,7 +68,7 @@ def laplace(epsilons: Mapping[str, Number] | None = None) -> Mechanism:
         if shares is None:
             budgets = even_budgets(network, guarantee.epsilon)
         else:
-            budgets = checked_budgets(network, shares, guarantee.epsilon)
+            budgets = check_budgets(network, shares, guarantee.epsilon)
         return table_noise(budgets, cells_moved(guarantee.relation))
 
     def draw(statistic: Counts, prior: Dirichlet, calibration: TableNoise, noise: Noise) -> NoisyCounts:

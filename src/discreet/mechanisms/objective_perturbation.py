@@ -295,7 +295,7 @@ def _bound_lattice_move(design: Design, relation: Relation) -> int:
     return steps + rounded
 
 
-def corners_of(design: Design, relation: Relation) -> int:
+def count_corners(design: Design, relation: Relation) -> int:
     """Count the vertices, except 0, of the set of changes of the gradient by a neighbour.
 
     Args:
@@ -315,7 +315,7 @@ def _find_rho(design: Design, guarantee: Guarantee, epsilon: Fraction, *, measur
     The slack of the lattice is that of less noise than is then taken, so that it is no smaller. `hidden` is what the
     noise that hides the minimum costs, which is a factor of delta, too.
     """
-    size, corners = design.weights, corners_of(design, guarantee.relation) + measured
+    size, corners = design.weights, count_corners(design, guarantee.relation) + measured
     lost = Fraction(2 * size * math.exp(-(TAIL_DEVIATIONS**2) / 2)) * (1 + LOG_ROUNDING)
     if guarantee.delta <= 2 * lost:
         raise InputError(f"objective_perturbation takes a delta above {float(2 * lost):.2g} for these weights, or none")

@@ -21,7 +21,7 @@ from discreet.errors import InputError, shown
 from discreet.inference.exact_laws import pair_laws
 from discreet.mechanisms.crossing import Mechanism
 from discreet.mechanisms.noise import Noise, deviation_for, deviation_within, scale_for
-from discreet.mechanisms.table_plans import in_digits, table_plan
+from discreet.mechanisms.table_plans import round_to_digits, table_plan
 from discreet.mechanisms.table_scales import laplace_scales, noisy_tables
 from discreet.model.dirichlet import Dirichlet
 from discreet.model.network import Network
@@ -222,7 +222,7 @@ def _try_gaussian(
         half = replace(guarantee, delta=guarantee.delta / 2)
         with suppress(InputError):  # Gaussian noise cannot keep this guarantee; Laplace noise can
             rho, chosen = (
-                in_digits(deviation_for(1, replace(half, epsilon=epsilon))[1])
+                round_to_digits(deviation_for(1, replace(half, epsilon=epsilon))[1])
                 for epsilon in (second, second * (1 - SELECTION_SHARE))
             )
             if prefers_gaussian(second, rho, moved, candidates):
@@ -243,14 +243,14 @@ def _find_pair_scale(pairs: Sequence[Scope], budget: Fraction, calibration: Audi
     return next(iter(scales.values()))
 
 
-def choice_scale(calibration: AuditNoise, rounds: int) -> float:
+def find_choice_scale(calibration: AuditNoise, rounds: int) -> float:
     """Find the scale of the selection of pairs: all rounds together cost at most their share of the second stage.
 
     Args:
         calibration: of the release.
         rounds: choices.
     """
-    return math.nextafter(float(calibration.choice_scale(rounds)) * (1 + SCALE_ENLARGEMENT), math.inf)
+    return math.nextafter(float(calibration.find_choice_scale(rounds)) * (1 + SCALE_ENLARGEMENT), math.inf)
 
 
 def _require_tables(payload: object) -> NoisyTables:
@@ -275,7 +275,7 @@ def _pick_pairs(
     misfit = {pair: float(np.abs(statistic.joint(pair) - expected[pair]).sum()) for pair in candidates}
     chosen, others = list[Scope](), list[Scope]()
     for _ in range(rounds):
-        at = noise.noisy_max(np.array([misfit[pair] for pair in remaining]), choice_scale(calibration, rounds))
+        at = noise.noisy_max(np.array([misfit[pair] for pair in remaining]), find_choice_scale(calibration, rounds))
         chosen.append(remaining.pop(at))
     for _ in range(number - rounds):
         others.append(remaining.pop(int(noise.pick(np.ones(len(remaining)), 1)[0])))

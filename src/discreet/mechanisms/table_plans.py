@@ -194,7 +194,7 @@ def _list_plans(
         except InputError:
             return  # Gaussian noise cannot keep this guarantee; Laplace noise can.
         families = [(network.ordered(network.family(node)),) for node in network.maximal_families]
-        yield _plan_gaussian(network, shares(families, DiscreteGaussian), in_digits(rho), reported, moved)
+        yield _plan_gaussian(network, shares(families, DiscreteGaussian), round_to_digits(rho), reported, moved)
 
 
 def _leave_out_large(network: Network, plan: PlannedNoise, guarantee: Guarantee, records: int) -> PlannedNoise:
@@ -299,10 +299,10 @@ def _round_report(reported: Fraction, whole: Fraction) -> Fraction:
 
 def _limit_denominator(whole: Fraction) -> Fraction:
     """Round a budget down if its shares could not be written into a release."""
-    return in_digits(whole) if whole.denominator > DENOMINATOR_LIMIT else whole
+    return round_to_digits(whole) if whole.denominator > DENOMINATOR_LIMIT else whole
 
 
-def in_digits(rho: Fraction) -> Fraction:
+def round_to_digits(rho: Fraction) -> Fraction:
     """Round a loss down to 13 or 14 digits, so that its parts print as decimals.
 
     Args:
@@ -312,7 +312,7 @@ def in_digits(rho: Fraction) -> Fraction:
         At most rho.
 
     Example:
-        >>> in_digits(Fraction(1, 3))
+        >>> round_to_digits(Fraction(1, 3))
         Fraction(3333333333333, 10000000000000)
     """
     # Numbers of digits: a float would underflow.

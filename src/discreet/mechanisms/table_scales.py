@@ -102,7 +102,7 @@ def noisy_tables(
     return noisy
 
 
-def checked_budgets(network: Network, shares: Mapping[str, Fraction], limit: Fraction) -> Mapping[str, Fraction]:
+def check_budgets(network: Network, shares: Mapping[str, Fraction], limit: Fraction) -> Mapping[str, Fraction]:
     """Check a user's budgets of tables, and put them into the network's order.
 
     Raises:

@@ -116,9 +116,9 @@ class BinLaw:
     def means(self) -> Floats:
         """Mean of the numbers in each bin, shape `(bins, draws)`."""
         width = np.diff(self.edges)[:, None]
-        means = self.edges[:-1, None] + width * (0.5 + _find_lean(self.rises))
+        means = self.edges[:-1, None] + width * (0.5 + _find_mean_offset(self.rises))
         if self.whole:  # less the mean of the fraction, which has the same slope
-            means -= 0.5 + _find_lean(self.rises / width)
+            means -= 0.5 + _find_mean_offset(self.rises / width)
         return np.asarray(means)
 
     def mean(self) -> Floats:
@@ -188,7 +188,7 @@ def _invert_share(share: Floats, rise: Floats) -> Floats:
     return np.asarray(np.log1p(share * np.expm1(rise)) / rise)
 
 
-def _find_lean(rise: Floats) -> Floats:
+def _find_mean_offset(rise: Floats) -> Floats:
     """Distance of the mean of a bin from its middle, in widths of the bin."""
     large = np.where(np.abs(rise) < SERIES_RISE, 1.0, rise)
     return np.where(np.abs(rise) < SERIES_RISE, rise / 12, 0.5 / np.tanh(large / 2) - 1 / large)

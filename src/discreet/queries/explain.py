@@ -520,13 +520,13 @@ def _describe_promise(release: Release) -> InferenceLimits:
     epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
     presence, value = (epsilon if guarantee.relation is Relation.ADD_REMOVE else None), _convert_to_values(guarantee)
     nats = None if value is None else float(value.epsilon)
-    beliefs = {prior: (_move_belief(prior, presence), _move_belief(prior, nats)) for prior in PRIOR_BELIEFS}
+    beliefs = {prior: (_bound_belief(prior, presence), _bound_belief(prior, nats)) for prior in PRIOR_BELIEFS}
     value_delta = 1.0 if value is None else float(value.delta)
     named = (str(guarantee), str(guarantee.relation), guarantee.unit, release.private)
     return InferenceLimits(*named, presence, nats, delta, value_delta, beliefs)
 
 
-def _move_belief(prior: float, nats: float | None) -> float | None:
+def _bound_belief(prior: float, nats: float | None) -> float | None:
     """Largest posterior belief from a prior one; None if nothing is promised."""
     return None if nats is None else moved_belief(prior, nats)
 

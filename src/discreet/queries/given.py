@@ -28,7 +28,7 @@ Kind = TypeVar("Kind", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False)
-class _Sampled(ConditionalLaws):
+class _SampledLaws(ConditionalLaws):
     """Conditional distributions by importance sampling, where exact inference is out of reach.
 
     Args:
@@ -60,7 +60,7 @@ class _Sampled(ConditionalLaws):
 
 
 @dataclass(frozen=True, eq=False)
-class PosteriorGiven:
+class ConditionedPosterior:
     """The draws of a posterior given evidence, and how much each counts.
 
     Args:
@@ -132,7 +132,7 @@ class PosteriorGiven:
         peak = log.max()
         return np.asarray(np.exp(log - peak)) if np.isfinite(peak) else np.zeros(log.shape)
 
-    def for_targets(self, targets: Iterable[str], *, most: int, ratio: bool = False) -> PosteriorGiven:
+    def for_targets(self, targets: Iterable[str], *, most: int, ratio: bool = False) -> ConditionedPosterior:
         """The draws that answer a query about some targets: itself, or sampled if exact inference is out of reach.
 
         Args:
@@ -153,7 +153,7 @@ class PosteriorGiven:
         exact = reached or network.cells(wanted) > most
         return replace(self if exact else self.sampled([wanted])[0], read=read)
 
-    def sampled(self, scopes: Sequence[Scope]) -> list[PosteriorGiven]:
+    def sampled(self, scopes: Sequence[Scope]) -> list[ConditionedPosterior]:
         """Find the distributions of some sets of targets by importance sampling, without twin draws.
 
         Raises:
@@ -165,7 +165,7 @@ class PosteriorGiven:
         return [
             replace(
                 self,
-                given=_Sampled(laws.cells, laws.evidence, laws.network, laws.rows, scope, sampled.laws[scope]),
+                given=_SampledLaws(laws.cells, laws.evidence, laws.network, laws.rows, scope, sampled.laws[scope]),
                 twin=None,
                 sampling=sampled.sampling(scope),
                 log_evidence=laws.log_evidence,
@@ -174,7 +174,9 @@ class PosteriorGiven:
         ]
 
 
-def condition_on(posterior: NetworkPosterior, evidence: Sequence[tuple[str, str]], predictive: bool) -> PosteriorGiven:
+def condition_on(
+    posterior: NetworkPosterior, evidence: Sequence[tuple[str, str]], predictive: bool
+) -> ConditionedPosterior:
     """Condition the draws of a posterior on evidence, and their twins if the posterior has some.
 
     Args:
@@ -192,7 +194,7 @@ def condition_on(posterior: NetworkPosterior, evidence: Sequence[tuple[str, str]
     saturated = posterior if drawn is None or drawn.saturated is None else drawn.saturated
     laws = ConditionalLaws(law.cells, codes, law.network, saturated.cells)
     basis, table_draws = (None, None) if drawn is None else (drawn.basis, getattr(saturated, "parts", None))
-    without_twins = PosteriorGiven(laws, None, predictive, basis, table_draws, law)
+    without_twins = ConditionedPosterior(laws, None, predictive, basis, table_draws, law)
     if predictive or law.twins is None:
         return without_twins
     effective = None if drawn is None else drawn.ess() * (law.twins.draws or 1) / (law.cells.draws or 1)

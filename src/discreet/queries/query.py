@@ -26,7 +26,7 @@ from discreet.queries.allowed import allowed_bounds
 from discreet.queries.answers import Answer, AnswerRow, Answers
 from discreet.queries.bin_laws import BinLaw, Inside, check_inside
 from discreet.queries.credible import check_level, credible_interval
-from discreet.queries.given import PosteriorGiven, condition_on
+from discreet.queries.given import ConditionedPosterior, condition_on
 from discreet.util.arrays import Floats
 from discreet.util.progress import under_way
 
@@ -433,7 +433,7 @@ def _apply_assumption(posterior: NetworkPosterior, assume: Assume | None, predic
     return posterior.assuming("robust" if assume == "robust" else "network")
 
 
-def _answer(query: Query, both: PosteriorGiven, level: float, inside: Inside, *, nothing: bool = False) -> Answer:
+def _answer(query: Query, both: ConditionedPosterior, level: float, inside: Inside, *, nothing: bool = False) -> Answer:
     """Answer a query that fits the schema."""
     schema = both.given.network.schema
     match query:
@@ -453,7 +453,7 @@ def _answer(query: Query, both: PosteriorGiven, level: float, inside: Inside, *,
             return _answer_most_probable(query, targets, both.for_targets(targets, most=ROW_LIMIT), level)
 
 
-def _answer_probability(query: Probability, both: PosteriorGiven, level: float) -> Answer:
+def _answer_probability(query: Probability, both: ConditionedPosterior, level: float) -> Answer:
     """Answer with one row for each joint state of the targets."""
     schema = both.given.network.schema
     states_of_targets = [(state,) if state is not None else schema[name].states for name, state in query.targets]
@@ -469,7 +469,7 @@ def _answer_probability(query: Probability, both: PosteriorGiven, level: float) 
     return _summarise(query, states, draws, twins, both, level)
 
 
-def _bound_answer(query: Probability, both: PosteriorGiven, result: Answer) -> Answer:
+def _bound_answer(query: Probability, both: ConditionedPosterior, result: Answer) -> Answer:
     """Widen the answer's intervals to all that measured margins allow."""
     laws, schema = both.given, both.given.network.schema
     assert both.parts is not None
@@ -483,7 +483,7 @@ def _bound_answer(query: Probability, both: PosteriorGiven, result: Answer) -> A
     return replace(result, rows=tuple(wide))
 
 
-def _draw_probabilities(query: Probability, both: PosteriorGiven) -> tuple[Floats, PosteriorGiven]:
+def _draw_probabilities(query: Probability, both: ConditionedPosterior) -> tuple[Floats, ConditionedPosterior]:
     """P(free, fixed | evidence) = P(free | fixed, evidence) P(fixed | evidence), draw by draw; (states, draws).
 
     With that the draws again, which know how probable the evidence is if that was found on the way.
@@ -503,7 +503,9 @@ def _draw_probabilities(query: Probability, both: PosteriorGiven) -> tuple[Float
     return np.asarray(np.nan_to_num(table.reshape(-1, table.shape[-1])) * draws), both
 
 
-def _answer_most_probable(query: MostProbable, targets: Sequence[str], both: PosteriorGiven, level: float) -> Answer:
+def _answer_most_probable(
+    query: MostProbable, targets: Sequence[str], both: ConditionedPosterior, level: float
+) -> Answer:
     """Answer with the most probable joint state on average, and those that most draws favour."""
     laws, twin = both.given, both.twin
     schema = laws.network.schema
@@ -553,7 +555,7 @@ class _AnswerPart(NamedTuple):
     states: Sequence[Mapping[str, str]]
     draws: Floats
     twins: Floats | None
-    both: PosteriorGiven
+    both: ConditionedPosterior
 
 
 def _summarise_parts(parts: Sequence[_AnswerPart], level: float) -> list[Answer]:
@@ -582,7 +584,7 @@ def _summarise(
     states: Sequence[Mapping[str, str]],
     draws: Floats,
     twins: Floats | None,
-    both: PosteriorGiven,
+    both: ConditionedPosterior,
     level: float,
     best: Sequence[float] | None = None,
 ) -> Answer:
@@ -604,7 +606,7 @@ def _write_answer(
     states: Sequence[Mapping[str, str]],
     numbers: Floats,
     left_out: float,
-    both: PosteriorGiven,
+    both: ConditionedPosterior,
     level: float,
     best: Sequence[float] | None = None,
 ) -> Answer:
@@ -621,7 +623,7 @@ def _write_answer(
     return both.ground(ungrounded, names, (numbers[1], numbers[2]))
 
 
-def _answer_number(query: NumberQuery, both: PosteriorGiven, level: float, inside: Inside) -> Answer:
+def _answer_number(query: NumberQuery, both: ConditionedPosterior, level: float, inside: Inside) -> Answer:
     """Answer a query for a mean, a quantile or a share of a numeric variable."""
     variable = both.given.network.schema[query.variable]
     draws, both = _draw_probabilities(query.bins, both)

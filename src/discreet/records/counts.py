@@ -80,9 +80,7 @@ def grouped_joints(records: Records, scopes: Sequence[Scope]) -> Iterator[Joint]
     """
     at_once = engine_of(records.table) in AT_ONCE
     groups = (
-        iter(_request_together(records, scopes))
-        if at_once
-        else (arrow(_request_groups(records, scope)) for scope in scopes)
+        iter(_request_all(records, scopes)) if at_once else (arrow(_request_groups(records, scope)) for scope in scopes)
     )
     for scope, rows in zip(scopes, groups, strict=True):
         yield _make_joint(records, scope, rows)
@@ -107,7 +105,7 @@ def _request_groups(records: Records, scope: Scope, key: Key = grouping) -> ir.T
     return table.group_by(**keys).aggregate(n=amount(table)).limit(_count_most_groups(variables) + 1)
 
 
-def _request_together(records: Records, scopes: Sequence[Scope]) -> list[pa.Table]:
+def _request_all(records: Records, scopes: Sequence[Scope]) -> list[pa.Table]:
     """Request groups of all scopes at once: keys as text, NULL after the last key of a scope."""
     rows = arrow(together(records, scopes))
     return [rows.filter(pc.equal(rows["part"], number)) for number in range(len(scopes))]

@@ -20,7 +20,7 @@ from discreet.errors import InputError, shown
 from discreet.model.schema import Schema, Variable
 from discreet.records.dialects import TEXT, bytewise, declared, engine_of, is_missing, is_present, matches, number
 from discreet.records.sources import Local, arrow, open_source
-from discreet.records.units import Unit, UnitUse, check_unit_type, few_of_each, unit_use, with_previous
+from discreet.records.units import Unit, UnitUse, check_unit_type, few_of_each, join_previous, unit_use
 from discreet.records.values import PREVIOUS, canonical, is_number, markers, other_spellings, pattern
 from discreet.releases.policy import RecordsPolicy
 
@@ -197,7 +197,7 @@ def read_records(
         unit = Unit(unit_column, max_records, policy.steps if weights == "unit" else None, order_column)
         if order_column is not None:
             before = [name.removeprefix(PREVIOUS) for name in schema.names if name.startswith(PREVIOUS)]
-            expression = with_previous(expression, unit, before, bytewise=exact)
+            expression = join_previous(expression, unit, before, bytewise=exact)
     return Records(expression, schema, policy, exact, unit, local)
 
 

@@ -237,7 +237,7 @@ def _stream_rows(design: Design, records: Records, columns: Sequence[Variable], 
 
     def read() -> Iterator[Block]:
         for values in read_columns():
-            if any(_is_at_fault(column, variable, clip) for column, variable in zip(values, wanted, strict=True)):
+            if any(_is_invalid(column, variable, clip) for column, variable in zip(values, wanted, strict=True)):
                 raise InputError("the records changed while they were read")
             yield _widen(*gridded(values))
 
@@ -245,7 +245,7 @@ def _stream_rows(design: Design, records: Records, columns: Sequence[Variable], 
     for values in read_columns():
         number += len(values[0])
         pairs = zip(values, wanted, strict=True)
-        faults |= dict.fromkeys(variable.name for column, variable in pairs if _is_at_fault(column, variable, clip))
+        faults |= dict.fromkeys(variable.name for column, variable in pairs if _is_invalid(column, variable, clip))
         room -= len(values[0]) * (design.size + 1) * STEP_BYTES
         if room < 0 or faults:
             held.clear()
@@ -314,7 +314,7 @@ def _make_indicators(design: Design, columns: Sequence[Variable], values: Sequen
     return np.array(indicators).T
 
 
-def _is_at_fault(column: Floats, variable: Variable, clip: bool) -> bool:
+def _is_invalid(column: Floats, variable: Variable, clip: bool) -> bool:
     """Whether a value is missing, unknown, or beyond the bounds that the policy allows; as in `check`."""
     if variable.bounds is None:
         return bool(np.any(column < 0))

@@ -102,7 +102,7 @@ def few_of_each(table: ir.Table, unit: Unit, *, bytewise: bool) -> ir.Table:
     return few.drop(PLACE, NUMBER)
 
 
-def with_previous(table: ir.Table, unit: Unit, names: Sequence[str], *, bytewise: bool) -> ir.Table:
+def join_previous(table: ir.Table, unit: Unit, names: Sequence[str], *, bytewise: bool) -> ir.Table:
     """Join each record with the record of the same unit before it.
 
     Args:

@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from discreet.mechanisms.crossing import Mechanism
-from discreet.mechanisms.objective_perturbation import POLISH_ERROR, corners_of
+from discreet.mechanisms.objective_perturbation import POLISH_ERROR, count_corners
 from discreet.model.design import GRID_STEPS, Normal
 from discreet.model.response import Response, response_of
 from discreet.noise.noise_laws import ShapeTag
@@ -89,7 +89,7 @@ def objective_loss(
         sums = statistic.curvature(points) if measured else ()
         logs[key] = MinimumNoise(tilts, volumes, sums, scale, shape)
     if calibration.rho:
-        corners = corners_of(prior.design, guarantee.relation) + bool(norms)
+        corners = count_corners(prior.design, guarantee.relation) + bool(norms)
         losses = [_solve_gaussian(logs[a], logs[b], norms, float(guarantee.delta) / corners) for a, b in pairs]
     else:
         # The curvature is measured at the weights that came out, so that its loss adds to theirs at each point.

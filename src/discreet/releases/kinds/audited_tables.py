@@ -119,7 +119,7 @@ class AuditNoise(Calibration):
             return loss
         return self.second * (1 - self.selection if chosen else 1)
 
-    def choice_scale(self, rounds: int) -> Fraction:
+    def find_choice_scale(self, rounds: int) -> Fraction:
         """Scale of the choices of pairs, so that together they cost their share of the second stage.
 
         Args:

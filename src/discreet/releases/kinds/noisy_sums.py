@@ -223,7 +223,7 @@ GROUPS = ("target", "features", "pairs")
 feature alone, and with the target; and products of two features."""
 
 
-def groups_of(design: Design, *, noisy_total: bool) -> Integers:
+def group_positions(design: Design, *, noisy_total: bool) -> Integers:
     """Position in `GROUPS` of each released sum.
 
     Args:
@@ -319,7 +319,7 @@ class GroupedMoments(SummedProducts):
     @property
     def groups(self) -> Integers:
         """Position in `GROUPS` of each value."""
-        return groups_of(self.design, noisy_total=self.noisy_total)
+        return group_positions(self.design, noisy_total=self.noisy_total)
 
     @property
     def variances(self) -> Floats:
